@@ -30,15 +30,12 @@ from absl import logging
 from estimator_asr.hotwords import hotword_list
 from estimator_asr.inputs import splits
 from estimator_asr.recognition import recognition
-from estimator_asr.recognition import subject as subject_lib
 from estimator_asr.saved_model import recogniser
 from estimator_asr.scoring import biasing, utterances
 from estimator_asr.scoring.reports import comparison, formats, report, scored_split
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.settings import config_flags, program
-
-_PRINTED = (*utterances.MEASURES, biasing.BIASED, biasing.UNBIASED)
 
 _PRINTED = (*utterances.MEASURES, biasing.BIASED, biasing.UNBIASED)
 _MAX_COMPARED = 26  # named by letters
@@ -96,7 +93,11 @@ class EvaluateConfig(config_flags.Checked):
             raise errors.UserError(
                 "evaluate: hotwords are given with --model_dir, expected --saved_model; export the model"
             )
-        _check_pattern(self.group_pattern)
+        try:
+            re.compile(self.group_pattern or "")
+        except re.error as error:
+            message = f"--group_pattern={self.group_pattern} is not a valid regular expression ({error})"
+            raise errors.UserError(f"evaluate: {message}; fix it") from error
 
     def _check_comparison(self):
         if len(set(self.compare)) < max(2, len(self.compare)):
@@ -116,36 +117,28 @@ class EvaluateConfig(config_flags.Checked):
             )
 
 
-def _check_pattern(pattern: Optional[str]) -> None:
-    try:
-        re.compile(pattern or "")
-    except re.error as error:
-        raise errors.UserError(
-            f"evaluate: --group_pattern={pattern} is not a valid regular expression ({error}); fix it"
-        ) from error
-
-
 def evaluate(config: EvaluateConfig) -> dict:
     """Recognises, scores and writes the report; returns the content of metrics.json."""
     infos = dataset_info.load_all(config.data_dir)
     if not any(config.split in info.splits for info in infos):
         infos[0].shard_paths(config.data_dir[0], config.split)  # refuses it and lists the splits that exist
     report.create_output_dir(config.output_dir)  # before the model is opened
-    found = _open_subject(config, infos)
-    source = splits.read_split(infos, config.data_dir, config.split, found.spec)
-    with contextlib.closing(found.recogniser.session), splits.explain_damage(config.data_dir, config.split):
-        recognised = recognition.recognise(found, source)
-    source_flags = {} if config.saved_model is None else {"saved_model": found.facts["model"]}
+    subject = _open_subject(config, dict(zip(config.data_dir, infos)))
+    source = splits.read_split(infos, config.data_dir, config.split, subject.spec)
+    with contextlib.closing(subject.recogniser.session):
+        with splits.explain_damage(config.data_dir, config.split):
+            recognised = recognition.recognise(subject, source)
+    source_flags = {} if config.saved_model is None else {"saved_model": subject.facts["model"]}
     flags = config_flags.to_command_line(dataclasses.replace(config, **source_flags))
     scored = scored_split.ScoredSplit(
-        {**found.facts, "data": ",".join(config.data_dir), "split": config.split},
+        {**subject.facts, "data": ",".join(config.data_dir), "split": config.split},
         recognised.measures,
         config.group_pattern,
         any(info.frontend is not None for info in infos),
         recognised.outputs,
-        found.hotwords,
+        subject.hotwords,
         pronunciations=recognised.pronunciations,
-        vocabularies=found.vocabularies,
+        vocabularies=subject.vocabularies,
         on_reference_pinyin=recognised.on_reference_pinyin,
         recordings=_find_recordings(source, recognised.outputs),
         command=shlex.join(["python", "-m", "estimator_asr.evaluate", *flags]),
@@ -153,12 +146,11 @@ def evaluate(config: EvaluateConfig) -> dict:
     return report.write(scored, config.output_dir)
 
 
-def _open_subject(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo]) -> subject_lib.Subject:
-    data = dict(zip(config.data_dir, infos))
+def _open_subject(config: EvaluateConfig, data: recognition.Data) -> recognition.Subject:
     if config.model_dir is not None:
-        return subject_lib.open_model(config.model_dir, config.decoding, data)
+        return recognition.open_model(config.model_dir, config.decoding, data)
     version_dir = recogniser.find_version(config.saved_model)
-    return subject_lib.open_version(version_dir, hotword_list.read_for(version_dir, config), data)
+    return recognition.open_version(version_dir, hotword_list.read_for(version_dir, config), data)
 
 
 def _find_recordings(source: splits.Split, outputs: Sequence[Mapping]) -> dict[str, recordings.Recording]:
@@ -183,9 +175,9 @@ def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:
 def _compare(config: EvaluateConfig) -> None:
     report.create_output_dir(config.output_dir)
     reports = {path: report.read(path) for path in config.compare}
-    found = comparison.compare(reports)
-    comparison.write(found, reports, config.output_dir)
-    print(*found, f"comparison: {os.path.join(config.output_dir, comparison.FILE)}", sep="\n")
+    differences = comparison.compare(reports)
+    comparison.write(differences, reports, config.output_dir)
+    print(*differences, f"comparison: {os.path.join(config.output_dir, comparison.FILE)}", sep="\n")
 
 
 def main(config: EvaluateConfig) -> None:

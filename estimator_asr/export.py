@@ -12,7 +12,6 @@ on dev, or of the latest one if training kept no best.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 from typing import Optional
 
@@ -25,8 +24,10 @@ import tqdm
 from absl import logging
 
 from estimator_asr.experiment import task_spec
-from estimator_asr.exporting import completion, model_card
-from estimator_asr.saved_model import model_pairs, saved_model_writer, trained_model
+from estimator_asr.exporting import deployment, model_card, parity, sample
+from estimator_asr.inputs import splits
+from estimator_asr.recognition import recognition
+from estimator_asr.saved_model import export_info, model_pairs, saved_model_writer, statuses, trained_model
 from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags, program
 
@@ -63,9 +64,6 @@ class ExportConfig(config_flags.Checked):
         super().__post_init__()
         if os.path.exists(self.export_dir) and not os.path.isdir(self.export_dir):
             raise errors.UserError(f"export: --export_dir={self.export_dir} is a file; give a directory")
-        self._refuse_flags_without_data()
-
-    def _refuse_flags_without_data(self) -> None:
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         for name in ("split", "parity_utterances"):
             if not self.data_dir and getattr(self, name) != defaults[name]:
@@ -77,30 +75,59 @@ class ExportConfig(config_flags.Checked):
 
 def export(config: ExportConfig) -> str:
     """Writes the SavedModel; returns the path of the version."""
-    num_models = 1 if config.language_model_dir is None else 2
     # Before anything is written.
     reports = {path: model_card.read_metrics(path) for path in config.report_dir}
-    with tqdm.tqdm(desc="export", total=num_models + 1, unit="step", disable=None) as progress:
+    has_language = config.language_model_dir is not None
+    with tqdm.tqdm(desc="export", total=2 + has_language, unit="step", disable=None) as progress:
         acoustic = _open(config, task_spec.ACOUSTIC, progress)
-        language = _open(config, task_spec.LANGUAGE, progress) if num_models == 2 else None
+        language = _open(config, task_spec.LANGUAGE, progress) if has_language else None
+        models = [acoustic, language] if has_language else [acoustic]
         progress.clear()  # makes room for the lines that follow
-        if language is not None:
+        if has_language:
             model_pairs.check(acoustic.model, language.model, "export")
-        for trained in filter(None, (acoustic, language)):
-            logging.info("%s model: %s", trained.model.config.spec.name, trained.checkpoint)
-        sampled = completion.open_data(acoustic, config.data_dir, config.split, config.parity_utterances)
-        complete = functools.partial(completion.complete, sampled, reports, config.licence)
+        for each in models:
+            logging.info("%s model: %s", each.model.config.spec.name, each.checkpoint)
+        data, utterances = _read_utterances(config, acoustic) if config.data_dir else ({}, [])
+
+        def complete(path: str, info: export_info.ExportInfo) -> None:
+            model_card.check_reports(reports, path, [each.checkpoint for each in models])
+            deployment.write(path, info.frontend.sample_rate)
+            agreement = "Not compared with the models that it was made of: exported without --data_dir."
+            if utterances:
+                certificate = parity.certify(path, acoustic, language, utterances)
+                certificate.data = f"{','.join(data)}, {config.split}"
+                certificate.save(path)
+                agreement = str(certificate)
+            model_card.write(path, info, data, list(reports.values()), config.licence, agreement)
+            logging.info("%s", agreement)
+
         path = saved_model_writer.write(acoustic, language, config.export_dir, complete)
         progress.update()
     return path
 
 
 def _open(config: ExportConfig, want: task_spec.TaskSpec, progress: tqdm.tqdm) -> trained_model.TrainedModel:
-    path = getattr(config, f"{want.name}_model_dir")
-    trained = trained_model.open_trained_model(path, config.decoding)
+    trained = trained_model.open_trained_model(getattr(config, f"{want.name}_model_dir"), config.decoding)
     trained.check_spec(want)
     progress.update()
     return trained
+
+
+def _read_utterances(
+    config: ExportConfig, acoustic: trained_model.TrainedModel
+) -> tuple[recognition.Data, list[sample.Utterance]]:
+    """Returns the data by directory, and the utterances of the split to compare."""
+    settings = acoustic.model.config
+    data, source = recognition.open_split(acoustic.model, config.data_dir, config.split)
+    seconds = statuses.find_max_seconds(settings.frontend)
+    with splits.explain_damage(config.data_dir, config.split):
+        utterances = sample.read(
+            source, settings.input, config.parity_utterances, settings.frontend.sample_rate, seconds
+        )
+    if all(each.waveform is None for each in utterances):
+        message = "no recording of split %s is at hand: WAV files are not compared"
+        logging.warning(message, config.split)
+    return data, utterances
 
 
 def main(config: ExportConfig) -> None:

@@ -108,6 +108,8 @@ def main(config: ServeConfig) -> None:
     )
     parts = service.Service(config.saved_model, limits)
     version = parts.versions.current
+    if version.info.unread.tokens:
+        logging.warning("%s", version.info.describe_unread(version.version_dir))
 
     def announce(url: str) -> None:
         loaded = f"version {version.number or '-'}, loaded in {version.load_seconds:.1f} s"

@@ -15,9 +15,7 @@ has an empty transcript, and a warning on standard error.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import sys
-from collections.abc import Callable
 from typing import Optional
 
 from tfrecord_builder.runtime import lazy_tensorflow
@@ -29,7 +27,7 @@ import tqdm
 
 from estimator_asr.hotwords import hotword_list
 from estimator_asr.saved_model import recogniser
-from estimator_asr.transcripts import outputs, recordings, transcriber
+from estimator_asr.transcripts import captions, recordings, transcriber
 from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags, program
 
@@ -43,7 +41,7 @@ class TranscribeConfig(config_flags.Checked):
     saved_model: str = config_flags.setting(
         "", "export directory, or one version in it", required=True, local=True
     )
-    format: str = config_flags.setting("tsv", "output for each recording", choices=outputs.FORMATS)
+    format: str = config_flags.setting("tsv", "output for each recording", choices=captions.FORMATS)
     output_dir: str = config_flags.setting(
         _STANDARD_OUTPUT,
         "directory for one file per recording, NAME.FORMAT; - for standard output",
@@ -59,19 +57,23 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
     tf.get_logger().setLevel("ERROR")
     # The bytes of a file name that is not UTF-8 are printed as in error messages and escaped as in JSON.
     sys.stdout.reconfigure(errors="backslashreplace")
-    found = recordings.find(words)
-    writers = _plan(found, config)
+    inputs = recordings.find(words)
+    paths = _plan_outputs(inputs, config)
     version_dir = recogniser.find_version(config.saved_model)
     hotwords = hotword_list.read_for(version_dir, config)
     loaded = recogniser.load_version(version_dir)
     model, sample_rate = loaded.find("waveform", hotwords), loaded.info.frontend.sample_rate
+    warning = loaded.info.describe_unread(version_dir)
+    if warning:
+        print(f"warning: {warning}", file=sys.stderr, flush=True)
     num_bad = 0
-    with _make_bar(found, config) as bar:
+    with _make_bar(inputs, config) as bar:
         progress = Progress(bar)
-        for recording, write in zip(found, writers):
+        for recording, path in zip(inputs, paths):
             try:
-                made = transcriber.transcribe(model, recording, sample_rate, progress.show)
-                write(outputs.render(made, config.format))
+                transcript = transcriber.transcribe(model, recording, sample_rate, progress.show)
+                text = captions.render(transcript, config.format)
+                print(text, end="", flush=True) if path is None else recordings.save(path, text)
             except errors.UserError as error:
                 num_bad += 1
                 bar.write(f"error: {error}", file=sys.stderr)  # above the bar
@@ -79,22 +81,19 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
     return 1 if num_bad else 0
 
 
-def _plan(found: list[recordings.Recording], config: TranscribeConfig) -> list[Callable[[str], None]]:
-    """Returns what writes the output of each recording."""
-    if config.output_dir == _STANDARD_OUTPUT:
-        outputs.check_standard_output(found, config.format)
-        return [_print] * len(found)
-    return [
-        functools.partial(outputs.save, path)
-        for path in outputs.plan(found, config.format, config.output_dir)
-    ]
+def _plan_outputs(inputs: list[recordings.Recording], config: TranscribeConfig) -> list[Optional[str]]:
+    """Returns the output file of each recording, None for standard output."""
+    if config.output_dir != _STANDARD_OUTPUT:
+        return recordings.plan_outputs(inputs, config.format, config.output_dir)
+    recordings.check_standard_output(inputs, config.format)
+    return [None] * len(inputs)
 
 
-def _make_bar(found: list[recordings.Recording], config: TranscribeConfig) -> tqdm.tqdm:
+def _make_bar(inputs: list[recordings.Recording], config: TranscribeConfig) -> tqdm.tqdm:
     """A bar on standard error over seconds of audio, unless the transcripts are printed beside it."""
     prints = config.output_dir == _STANDARD_OUTPUT
     hidden = prints and sys.stdout.isatty() or not sys.stderr.isatty()
-    total = None if hidden else recordings.total_seconds(found)
+    total = None if hidden else recordings.total_seconds(inputs)
     return tqdm.tqdm(total=total and round(total), desc="transcribe", unit=" s", disable=hidden)
 
 
@@ -110,10 +109,6 @@ class Progress:
 
     def end_recording(self) -> None:
         self._ended, self._seconds = self._ended + self._seconds, 0.0
-
-
-def _print(text: str) -> None:
-    print(text, end="", flush=True)
 
 
 if __name__ == "__main__":

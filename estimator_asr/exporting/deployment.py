@@ -7,7 +7,6 @@ client.py                    a client for its REST API, and for that of estimato
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import os
 import shutil
@@ -40,8 +39,8 @@ def write(version_dir: str, sample_rate: int) -> None:
             writer.write(_make_request(seconds, sample_rate).SerializeToString())
     with open(os.path.join(directory, "batching_parameters.txt"), "w", encoding="utf-8") as file:
         file.write(_BATCHING)
-    source = importlib.util.find_spec("estimator_asr.exporting.sample_client").origin
-    shutil.copyfile(source, os.path.join(directory, "client.py"))
+    client = os.path.join(os.path.dirname(__file__), "sample_client.py")
+    shutil.copyfile(client, os.path.join(directory, "client.py"))
 
 
 def _make_request(seconds: int, sample_rate: int) -> prediction_log_pb2.PredictionLog:

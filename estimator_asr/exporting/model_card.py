@@ -5,7 +5,6 @@ After Mitchell et al., "Model cards for model reporting", FAT* 2019, section 4.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -23,16 +22,6 @@ _OF_DATA = (
     "`train` was given. The text of the language model is not listed."
 )
 _NO_RATES = "Not stated: `evaluate --saved_model` measures them; `export --report_dir` enters them here."
-
-
-@dataclasses.dataclass(frozen=True)
-class Facts:
-    """What the card says that is not in export.json."""
-
-    data: Mapping[str, dataset_info.DatasetInfo]  # by directory
-    metrics: Sequence[Mapping]  # contents of metrics.json
-    licence: str  # "" if none is stated
-    parity: str  # one sentence
 
 
 def read_metrics(report_dir: str) -> dict:
@@ -55,30 +44,76 @@ def read_metrics(report_dir: str) -> dict:
         ) from error
 
 
-def write(version_dir: str, info: export_info.ExportInfo, facts: Facts) -> None:
-    """Writes the card into a version."""
-    with open(os.path.join(version_dir, FILE), "w", encoding="utf-8") as file:
-        file.write(_render(info, facts))
+def check_reports(reports: Mapping[str, Mapping], version_dir: str, checkpoints: Sequence[str]) -> None:
+    """Compares the checkpoint of each report, or the weights of the export that it is of, with an export's.
+
+    Args:
+        reports: contents of metrics.json by --report_dir.
+        version_dir: the export, with export.json.
+        checkpoints: of its models.
+
+    Raises:
+        errors.UserError: a report is of another model.
+    """
+    for directory, values in reports.items():
+        checkpoint, model = str(values.get("checkpoint") or ""), str(values.get("model"))
+        is_checkpoint = checkpoint and os.path.realpath(checkpoint) in map(os.path.realpath, checkpoints)
+        if not is_checkpoint and not _are_equal(model, version_dir):
+            raise errors.UserError(
+                f"export: --report_dir={directory}: model is {checkpoint or model}, expected "
+                f"{' or '.join(checkpoints)}, or an export of the same models; evaluate these, and give "
+                "the new report"
+            )
 
 
-def _render(info: export_info.ExportInfo, facts: Facts) -> str:
+def _are_equal(*version_dirs: str) -> bool:
+    """Returns whether versions have the same weights and settings of decoding."""
+    try:
+        infos = [export_info.load(path) for path in version_dirs]
+    except errors.UserError:
+        return False  # a model directory, or a version that is gone
+    weights = (
+        {name: each for name, each in info.files.items() if name.startswith("variables/")} for info in infos
+    )
+    one, other = ((info.acoustic, info.language, each) for info, each in zip(infos, weights))
+    return one == other
+
+
+def write(
+    version_dir: str,
+    info: export_info.ExportInfo,
+    data: Mapping[str, dataset_info.DatasetInfo],
+    metrics: Sequence[Mapping],
+    licence: str,
+    parity: str,
+) -> None:
+    """Writes the card into a version.
+
+    Args:
+        version_dir: the version.
+        info: its export.json.
+        data: what it was compared on, by directory.
+        metrics: contents of metrics.json of its reports.
+        licence: "" if none is stated.
+        parity: how the export agrees with its models, one sentence.
+    """
     sections = {
-        "Model": _describe_model(info, facts.parity),
-        "Data": _describe_data(facts.data),
-        "Error rates": _describe_rates(facts.metrics),
-        "Licence": facts.licence or "Not stated: `export --licence` enters it here.",
+        "Model": _describe_model(info, parity),
+        "Data": _describe_data(data),
+        "Error rates": _describe_rates(metrics),
+        "Licence": licence or "Not stated: `export --licence` enters it here.",
     }
     body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
-    return f"# Model card\n\n{body}\n"
+    with open(os.path.join(version_dir, FILE), "w", encoding="utf-8") as file:
+        file.write(f"# Model card\n\n{body}\n")
 
 
 def _describe_model(info: export_info.ExportInfo, parity: str) -> str:
     models = {"acoustic": info.acoustic, "language": info.language}
     steps = [f"{name} model of {each.global_step:,} steps" for name, each in models.items() if each]
     written = "hanzi" if info.language else f"tokens ({info.token_type})"
-    decoding = ", ".join(
-        f"{name} {value}" for name, value in info.acoustic.decode.items() if value not in ("0.0", "")
-    )
+    settings = info.acoustic.decode.items()
+    decoding = ", ".join(f"{name} {value}" for name, value in settings if value not in ("0.0", ""))
     lines = [
         f"Speech to {written}, at {info.frontend.sample_rate} Hz: {' and '.join(steps)}.",
         f"Decoding of the acoustic model: {decoding or 'greedy'}.",
@@ -90,18 +125,18 @@ def _describe_model(info: export_info.ExportInfo, parity: str) -> str:
 
 def _describe_data(data: Mapping[str, dataset_info.DatasetInfo]) -> str:
     rows = [
-        (os.path.basename(os.path.normpath(path)), name, split)
+        (
+            _name(path),
+            name,
+            f"{split.seconds / 3600:.2f}",
+            f"{split.num_utterances:,}",
+            f"{split.num_speakers:,}",
+        )
         for path, info in data.items()
         for name, split in info.splits.items()
     ]
-    if not rows:
-        return _NO_DATA
-    cells = [
-        (path, name, f"{split.seconds / 3600:.2f}", f"{split.num_utterances:,}", f"{split.num_speakers:,}")
-        for path, name, split in rows
-    ]
-    table = _table(("data", "split", "hours", "utterances", "speakers"), cells)
-    return f"{_OF_DATA}\n\n{table}"
+    table = _table(("data", "split", "hours", "utterances", "speakers"), rows)
+    return f"{_OF_DATA}\n\n{table}" if rows else _NO_DATA
 
 
 def _describe_rates(metrics: Sequence[Mapping]) -> str:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import numpy as np
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.exporting import parity
 from estimator_asr.inputs import input_fn, splits
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 from tfrecord_builder.data import recordings
+
+
+class Utterance(NamedTuple):
+    """An utterance to compare; waveform is None where the recording is not at hand."""
+
+    utterance_id: str
+    fbank: np.ndarray  # float32 [num_frames, num_bins], as stored
+    waveform: Optional[np.ndarray]  # float32 [num_samples], at the sample rate of the model
 
 
 def read(
@@ -22,7 +28,7 @@ def read(
     num_utterances: int,
     sample_rate: int,
     max_seconds: float,
-) -> list[parity.Utterance]:
+) -> list[Utterance]:
     """Reads utterances, spread over the split.
 
     Args:
@@ -35,24 +41,22 @@ def read(
     Raises:
         errors.UserError: none is read, or a shard is damaged.
     """
-    rows = itertools.chain.from_iterable(map(_rows, input_fn.read_sample(source, config, num_utterances)))
+    rows = (
+        (name.decode("utf-8"), fbank[:length])
+        for batch in input_fn.read_sample(source, config, num_utterances)
+        for name, fbank, length in zip(batch["utterance_id"], batch["fbank"], batch["num_frames"])
+    )
     chosen = list(itertools.islice(rows, num_utterances))
     if not chosen:
         raise errors.UserError(
             f"export: --parity_utterances={num_utterances} chooses none of {source.num_utterances} "
             "utterances, expected some; give a larger number"
         )
-    found = recordings.find_all([shard.path for shard in source.shards], [name for name, _ in chosen])
+    by_id = recordings.find_all([shard.path for shard in source.shards], [name for name, _ in chosen])
     return [
-        parity.Utterance(name, fbank, _read_audio(found.get(name), sample_rate, max_seconds))
+        Utterance(name, fbank, _read_audio(by_id.get(name), sample_rate, max_seconds))
         for name, fbank in chosen
     ]
-
-
-def _rows(batch: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the id and the features of each utterance of a batch."""
-    for name, fbank, length in zip(batch["utterance_id"], batch["fbank"], batch["num_frames"]):
-        yield name.decode("utf-8"), fbank[:length]
 
 
 def _read_audio(

@@ -38,8 +38,8 @@ def main():
     arguments = parser.parse_args()
     try:
         for path in arguments.files:
-            found = transcribe(arguments.url, path)
-            print(path, found["status"], found["transcript"], found["pinyin"], sep="\t")
+            outputs = transcribe(arguments.url, path)
+            print(path, outputs["status"], outputs["transcript"], outputs["pinyin"], sep="\t")
     except urllib.error.HTTPError as error:
         sys.exit(f"error: {arguments.url}: {error.code} {error.read().decode('utf-8', 'replace')}")
     except OSError as error:

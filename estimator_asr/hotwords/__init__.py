@@ -1,1 +1,1 @@
-"""Hotwords: from text to what a graph takes."""
+"""Hotwords: read and checked (hotword_list), parsed by the graph (in_graph), searched for (boosting)."""

@@ -1,1 +1,1 @@
-"""What evaluate does with a model: opens it, and recognises a split."""
+"""Recognises a split with a model directory or an export, for evaluate and export."""

@@ -1,16 +1,42 @@
-"""Recognises every utterance of a split once."""
+"""Recognises a split: opens a model directory or an export, and recognises and scores each utterance once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Optional
 
 import numpy as np
 import tqdm
 
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import model_directory, task_spec
 from estimator_asr.inputs import input_fn, splits
-from estimator_asr.recognition import subject as subject_lib
-from estimator_asr.scoring import utterances
+from estimator_asr.saved_model import export_info, recogniser, trained_model
+from estimator_asr.scoring import attribution, utterances
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.settings import config_json
+from tfrecord_builder.tokens import vocabulary
+
+# Measure -> (reference, a feature of the record; hypothesis, an output of the recogniser).
+_TOKENS = {utterances.TOKEN_ERROR_RATE: ("pronunciation", "pinyin")}
+_CHARACTERS = {utterances.CHARACTER_ERROR_RATE: ("transcript", "transcript")}
+_SYLLABLES = ("syllable", "toneless")  # token types that are the syllables of a pronunciation
+
+Data = Mapping[str, dataset_info.DatasetInfo]  # by directory
+
+
+class Subject(NamedTuple):
+    """What is evaluated."""
+
+    recogniser: recogniser.Recogniser  # the model
+    spec: task_spec.TaskSpec  # what it reads
+    input: config_lib.InputConfig  # how records become batches
+    measures: Mapping[str, tuple[str, str]]  # measure to reference and hypothesis
+    facts: Mapping[str, object]  # name to text or number, for the report
+    vocabularies: attribution.Vocabularies
+    language: Optional[recogniser.Recogniser] = None  # from pinyin, in the same session
+    hotwords: Sequence[str] = ()  # as the recogniser reads them
 
 
 class Recognised(NamedTuple):
@@ -22,40 +48,137 @@ class Recognised(NamedTuple):
     on_reference_pinyin: list[utterances.ScoredUtterance]
 
 
-def recognise(subject: subject_lib.Subject, source: splits.Split) -> Recognised:
+def open_split(
+    model: model_directory.ModelDirectory, data_dirs: Sequence[str], split: str
+) -> tuple[Data, splits.Split]:
+    """Opens a split for a model.
+
+    Raises:
+        errors.UserError: there is no such split, or the data are of another vocabulary or frontend.
+    """
+    data = dict(zip(data_dirs, dataset_info.load_all(data_dirs)))
+    _check_data(model, data)
+    return data, splits.read_split(list(data.values()), data_dirs, split, model.config.spec)
+
+
+def open_model(path: str, decoding: Optional[str], data: Data) -> Subject:
+    """Opens the best checkpoint of a model directory.
+
+    Raises:
+        errors.UserError: there is none, or the data are of another vocabulary or frontend.
+    """
+    trained = trained_model.open_trained_model(path, decoding)
+    model, spec = trained.model, trained.model.config.spec
+    _check_data(model, data)
+    return Subject(
+        trained_model.build_recogniser(trained),
+        spec,
+        model.config.input,
+        _measures(not spec.writes_characters, model.output_token_type),
+        {"model": path, "checkpoint": trained.checkpoint, "global_step": trained.global_step},
+        _vocabularies(model.config.token_type, model.tokens, model.characters),
+    )
+
+
+def open_version(version_dir: str, hotwords: Sequence[str], data: Data) -> Subject:
+    """Loads a version of an export.
+
+    Raises:
+        errors.UserError: it is damaged, or the data are of another vocabulary or frontend.
+    """
+    exported, assets = export_info.load(version_dir), os.path.join(version_dir, "assets")
+    for data_dir, info in data.items():
+        pairs = {
+            "sha256 of tokens.txt": (info.tokens_sha256[:12], exported.acoustic.tokens_sha256[:12]),
+            "frontend": (info.frontend, exported.frontend),
+        }
+        model_directory.refuse_difference(data_dir, version_dir, pairs, assets, exported)
+    loaded = recogniser.load_version(version_dir)
+    has_language = exported.language is not None
+    files = [dataset_info.TOKENS_FILE, *([dataset_info.CHARACTERS_FILE] if has_language else [])]
+    vocabularies = [vocabulary.Vocabulary.load(os.path.join(assets, name)) for name in files]
+    return Subject(
+        loaded.find("features", hotwords),
+        task_spec.ACOUSTIC,
+        config_json.from_json_dict(config_lib.InputConfig, exported.input),
+        _measures(True, "character" if has_language else exported.token_type),
+        {"model": version_dir, **({"hotwords": len(hotwords)} if hotwords else {})},
+        _vocabularies(exported.token_type, *vocabularies),
+        loaded.find("language") if has_language else None,
+        hotwords,
+    )
+
+
+def _check_data(model: model_directory.ModelDirectory, data: Data) -> None:
+    for data_dir, info in data.items():
+        model_directory.check_data(model.path, model.config, info, data_dir)
+
+
+def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
+    """Returns the measures of an output of tokens, and of a transcript of the token type."""
+    return {**(_TOKENS if has_tokens else {}), **(_CHARACTERS if token_type in ("character", "bpe") else {})}
+
+
+def _vocabularies(token_type: str, tokens, characters=None) -> attribution.Vocabularies:
+    """Returns what can be written and heard; tokens that are no syllables are written as they are."""
+    heard = frozenset(tokens.tokens)
+    written = heard | frozenset(characters.tokens if characters else ())
+    return attribution.Vocabularies(
+        written if characters or token_type == "character" else None,
+        heard if token_type in _SYLLABLES else None,
+        token_type,
+    )
+
+
+def run(
+    model: recogniser.Recogniser, batches: Iterable[Mapping[str, np.ndarray]]
+) -> Iterator[tuple[dict, dict]]:
+    """Recognises batches.
+
+    Args:
+        model: what recognises.
+        batches: values by name, whose first axis is the batch; those that are not inputs are passed on.
+
+    Yields:
+        For each utterance its values, and its outputs as Recogniser.run returns them.
+    """
+    for batch in batches:
+        outputs = model.run(batch)
+        for i, row in enumerate(zip(*outputs.values())):
+            yield {name: value[i] for name, value in batch.items()}, dict(zip(outputs, row))
+
+
+def recognise(subject: Subject, source: splits.Split) -> Recognised:
     """Recognises and scores the split, with a progress bar."""
-    found = Recognised({measure: [] for measure in subject.measures}, [], {}, [])
+    scored = Recognised({measure: [] for measure in subject.measures}, [], {}, [])
+    read = input_fn.build_input_fn(source, subject.input, training=False)
     with tqdm.tqdm(
         total=source.num_utterances, unit=" utterances", desc="evaluate", disable=None
     ) as progress:
-        read = input_fn.build_input_fn(source, subject.input, training=False)
         for batch, _ in input_fn.read_elements(read):
-            _add(found, subject, batch)
+            _add(scored, subject, batch)
             progress.update(len(batch["utterance_id"]))
-    for rows in (*found.measures.values(), found.on_reference_pinyin):
+    for rows in (*scored.measures.values(), scored.on_reference_pinyin):
         rows.sort(key=lambda row: row.utterance_id)
-    found.outputs.sort(key=lambda row: row["utterance_id"])
-    return found
+    scored.outputs.sort(key=lambda row: row["utterance_id"])
+    return scored
 
 
-def _add(found: Recognised, subject: subject_lib.Subject, batch: Mapping) -> None:
-    values, ids = subject.recogniser.run(batch), _texts(batch, "utterance_id")
-    for measure, (reference, hypothesis) in subject.measures.items():
-        found.measures[measure] += _score(measure, batch, reference, values[hypothesis])
-    found.outputs.extend(dict(zip(("utterance_id", *values), row)) for row in zip(ids, *values.values()))
-    if not subject.spec.reads_audio:
-        found.pronunciations.update(zip(ids, _texts(batch, "pronunciation")))
+def _add(scored: Recognised, subject: Subject, batch: Mapping[str, np.ndarray]) -> None:
+    for record, outputs in run(subject.recogniser, [batch]):
+        for measure, (reference, hypothesis) in subject.measures.items():
+            scored.measures[measure].append(_score(measure, record, reference, outputs[hypothesis]))
+        utterance_id = record["utterance_id"].decode("utf-8")
+        scored.outputs.append({"utterance_id": utterance_id, **outputs})
+        if not subject.spec.reads_audio:
+            scored.pronunciations[utterance_id] = record["pronunciation"].decode("utf-8")
     if subject.language is not None:
-        written = subject.language.run({"pinyin": np.array(batch["pronunciation"], object)})["transcript"]
         measure, (reference, _) = list(subject.measures.items())[-1]
-        found.on_reference_pinyin.extend(_score(measure, batch, reference, written))
+        spoken = {**batch, "pinyin": np.array(batch["pronunciation"], object)}
+        for record, outputs in run(subject.language, [spoken]):
+            scored.on_reference_pinyin.append(_score(measure, record, reference, outputs["transcript"]))
 
 
-def _score(measure: str, batch: Mapping, reference: str, hypotheses) -> Iterator[utterances.ScoredUtterance]:
-    ids, speakers, references = (_texts(batch, name) for name in ("utterance_id", "speaker", reference))
-    for row in zip(ids, speakers, references, hypotheses):
-        yield utterances.score(measure, *row)
-
-
-def _texts(batch: Mapping, name: str) -> list[str]:
-    return [item.decode("utf-8") for item in batch[name]]
+def _score(measure: str, record: Mapping, reference: str, hypothesis: str) -> utterances.ScoredUtterance:
+    texts = (record[name].decode("utf-8") for name in ("utterance_id", "speaker", reference))
+    return utterances.score(measure, *texts, hypothesis)

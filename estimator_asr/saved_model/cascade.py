@@ -8,16 +8,15 @@ utterances of the batch nor on its padding: everything at or beyond a length is 
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.experiment import model_directory
+from estimator_asr.hotwords import in_graph
 from estimator_asr.models.decoding import token_times
-from estimator_asr.saved_model import characters as characters_lib
-from estimator_asr.saved_model import hotwords as hotwords_lib
-from estimator_asr.saved_model import model_pairs, n_best, sequences
+from estimator_asr.saved_model import characters, model_pairs, sequences
 from estimator_asr.tasks import registry, task
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.tokens import vocabulary
@@ -36,7 +35,7 @@ def transcribe(
         acoustic, language: the models; without a language model transcripts are joined tokens.
         fbank: float32 [batch, num_frames, num_bins].
         num_frames: int32 [batch]; 0 makes an empty transcript.
-        hotwords: string [num_hotwords] as hotwords.parse reads them, for all utterances; None: none.
+        hotwords: string [num_hotwords] as in_graph.parse reads them, for all utterances; None: none.
 
     Returns:
         The outputs of every signature.
@@ -53,43 +52,88 @@ def transcribe(
         [batch, num_best], best first: n_best.transcript (string), n_best.score (float32; the
         lowest number where there are fewer transcripts).
     """
-    features = {"fbank": fbank, "num_frames": num_frames}
-    if hotwords is None:
-        return write(acoustic, language, _recognise(acoustic, features))
-    parsed = hotwords_lib.parse(acoustic, hotwords)
-    features |= {"hotword_ids": parsed.phrases.token_ids, "hotword_boosts": parsed.phrases.boosts}
+    features, parsed = {"fbank": fbank, "num_frames": num_frames}, None
+    if hotwords is not None:
+        parsed = in_graph.parse(acoustic, hotwords)
+        features |= {"hotword_ids": parsed.phrases.token_ids, "hotword_boosts": parsed.phrases.boosts}
     return write(acoustic, language, _recognise(acoustic, features), parsed)
 
 
 def write(
     acoustic: model_directory.ModelDirectory,
     language: Optional[model_directory.ModelDirectory],
-    found: task.Recognition,
-    hotwords: Optional[hotwords_lib.Hotwords] = None,
+    recognition: task.Recognition,
+    hotwords: Optional[in_graph.Hotwords] = None,
 ) -> dict[str, tf.Tensor]:
-    """Returns the outputs of `transcribe` for what the acoustic model found."""
-    tokens = _list_hypotheses(acoustic, found)
+    """Returns the outputs of `transcribe` for the hypotheses of the acoustic model."""
+    scores = recognition.n_best.scores  # [batch, num_best]
+    ids = _flatten(recognition.n_best.ids)  # the hypotheses are rows, [batch x num_best, max_tokens]
+    tokens = sequences.Sequences(
+        sequences.spell(acoustic, dataset_info.TOKENS_FILE, ids),
+        tf.reshape(recognition.n_best.num_tokens, [-1]),
+        tf.reshape(recognition.n_best.acoustic_scores, [-1]),
+        tf.ones(tf.shape(ids)),
+    )
     spoken, places = tokens, None
     if language and acoustic.config.token_type == "initial_final":
         spoken, places = sequences.join_initials(tokens)
-    written = convert(language, spoken.strings, spoken.num_strings) if language else _repeat(spoken)
+    if language:
+        written = convert(language, spoken.strings, spoken.num_strings)
+    else:
+        written = spoken._replace(scores=tf.zeros_like(spoken.scores))
     if language and hotwords:
-        written = hotwords_lib.write(hotwords, written, _flatten(found.n_best.ids))
+        written = in_graph.write(hotwords, written, ids)
     texts = sequences.join(written, "character" if language else acoustic.config.token_type)
-    scores = found.n_best.scores
     rescored = scores + acoustic.decode.language_weight * tf.reshape(written.scores, tf.shape(scores))
-    ranking = n_best.rank(rescored, tf.reshape(texts, tf.shape(scores)))
-    best, spoken, written = (each.take(ranking.rows) for each in (tokens, spoken, written))
-    times = _find_times(found, ranking.rows, places)
+    ranking = rank(rescored, tf.reshape(texts, tf.shape(scores)))
+    tokens, spoken, written = (each.take(ranking.rows) for each in (tokens, spoken, written))
+    chosen = tf.gather(ids, ranking.rows), tokens.num_strings
+    times = token_times.align(recognition.log_probs, recognition.num_frames, *chosen)
+    if places is not None:
+        times = characters.merge(times, tokens.num_strings, tf.gather(places, ranking.rows))
     return {
         "transcript": ranking.transcripts[:, 0],
-        "pinyin": sequences.join(best, "syllable"),
-        "acoustic_score": best.scores,
+        "pinyin": sequences.join(tokens, "syllable"),
+        "acoustic_score": tokens.scores,
         "language_score": written.scores,
-        **characters_lib.describe(written, spoken, times, acoustic.decode, acoustic.config.output_seconds),
+        **characters.describe(written, spoken, times, acoustic.decode, acoustic.config.output_seconds),
         "n_best.transcript": ranking.transcripts,
         "n_best.score": ranking.scores,
     }
+
+
+def _flatten(ids: tf.Tensor) -> tf.Tensor:
+    return tf.reshape(ids, [tf.shape(ids)[0] * tf.shape(ids)[1], tf.shape(ids)[2]])
+
+
+class Ranking(NamedTuple):
+    """The transcripts of each utterance, best first."""
+
+    rows: tf.Tensor  # int32 [batch], row of the best hypothesis among batch x num_best
+    transcripts: tf.Tensor  # string [batch, num_best], "" where there are fewer
+    scores: tf.Tensor  # float32 [batch, num_best], the lowest number where there are fewer
+
+
+def rank(scores: tf.Tensor, transcripts: tf.Tensor) -> Ranking:
+    """Orders transcripts by the sum of the probabilities of all hypotheses that have the same text.
+
+    Args:
+        scores: float32 [batch, num_best], log probability of each hypothesis; -inf or NaN: there is none.
+        transcripts: string [batch, num_best].
+    """
+    scores = tf.where(tf.math.is_nan(scores), -float("inf"), scores)
+    is_same = tf.equal(transcripts[:, :, None], transcripts[:, None])  # [batch, num_best, num_best]
+    num_best = tf.shape(scores)[1]
+    terms = tf.where(is_same, scores[:, None], -float("inf"))
+    # The first of several hypotheses with one text stands for all of them.
+    leaders = tf.argmax(terms, axis=2, output_type=tf.int32)
+    is_leader = tf.equal(leaders, tf.range(num_best))
+    totals = tf.where(is_leader, tf.reduce_logsumexp(terms, axis=2), -float("inf"))
+    totals, order = tf.math.top_k(totals, num_best)
+    texts = tf.where(totals > -float("inf"), tf.gather(transcripts, order, batch_dims=1), "")
+    # JSON has no infinity, so servers could not pass it on.
+    scores = tf.maximum(totals, tf.float32.min)
+    return Ranking(tf.range(tf.shape(scores)[0]) * num_best + order[:, 0], texts, scores)
 
 
 def recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -139,41 +183,9 @@ def _recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Ten
 def _convert_ids(
     model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]
 ) -> sequences.Sequences:
-    found = _recognise(model, features)
-    strings = sequences.spell(model, dataset_info.CHARACTERS_FILE, found.ids)
-    return sequences.Sequences(strings, found.num_ids, found.scores, found.character_probs)
-
-
-def _list_hypotheses(model: model_directory.ModelDirectory, found: task.Recognition) -> sequences.Sequences:
-    """Returns all hypotheses as rows, [batch x num_best]."""
-    ids = _flatten(found.n_best.ids)
-    strings = sequences.spell(model, dataset_info.TOKENS_FILE, ids)
-    counts, scores = (
-        tf.reshape(each, [-1]) for each in (found.n_best.num_tokens, found.n_best.acoustic_scores)
-    )
-    return sequences.Sequences(strings, counts, scores, tf.ones(tf.shape(ids)))
-
-
-def _flatten(ids: tf.Tensor) -> tf.Tensor:
-    """Returns [batch x num_best, max_tokens]."""
-    return tf.reshape(ids, [tf.shape(ids)[0] * tf.shape(ids)[1], tf.shape(ids)[2]])
-
-
-def _repeat(spoken: sequences.Sequences) -> sequences.Sequences:
-    """Returns the tokens as what is written, where there is no language model."""
-    return spoken._replace(scores=tf.zeros_like(spoken.scores))
-
-
-def _find_times(
-    found: task.Recognition, rows: tf.Tensor, places: Optional[tf.Tensor]
-) -> token_times.TokenTimes:
-    """Returns when each string of the best hypotheses was spoken, given by their rows."""
-    ids = tf.gather(_flatten(found.n_best.ids), rows)
-    num_tokens = tf.gather(tf.reshape(found.n_best.num_tokens, [-1]), rows)
-    times = token_times.align(found.log_probs, found.num_frames, ids, num_tokens)
-    if places is None:
-        return times
-    return characters_lib.merge(times, num_tokens, tf.gather(places, rows))
+    recognition = _recognise(model, features)
+    strings = sequences.spell(model, dataset_info.CHARACTERS_FILE, recognition.ids)
+    return sequences.Sequences(strings, recognition.num_ids, recognition.scores, recognition.character_probs)
 
 
 def at_least_one_column(batch: tf.Tensor) -> tf.Tensor:

@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Optional
 
 from estimator_asr.saved_model import statuses
@@ -46,6 +46,22 @@ class ModelInfo:
 
 
 @dataclasses.dataclass(frozen=True)
+class UnreadTokens:
+    """Tokens of the acoustic model that the language model lacks, and how many the acoustic model has."""
+
+    tokens: tuple[str, ...] = ()
+    num_tokens: int = 0
+
+    def describe(self, language: str, acoustic: str) -> str:
+        """Returns which they are and what they cost; the models are named as given."""
+        return (
+            f"{language} lacks {len(self.tokens):,} of the {self.num_tokens:,} tokens of {acoustic} and "
+            f"reads them as <unk>: {list_examples(self.tokens)}; wherever one is said, it writes any hanzi "
+            "that fits its neighbours, whatever its sound; train it on text that has them"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
 class ExportInfo:
     """Content of export.json.
 
@@ -57,6 +73,7 @@ class ExportInfo:
     token_type: str
     acoustic: ModelInfo
     language: Optional[ModelInfo]  # None for an export that writes tokens
+    unread: UnreadTokens = UnreadTokens()
     max_seconds: int = statuses.MAX_SECONDS  # longest audio of an item
     input: dict[str, int] = dataclasses.field(default_factory=dict)
     files: dict[str, FileInfo] = dataclasses.field(default_factory=dict)
@@ -82,12 +99,22 @@ class ExportInfo:
             if got != want:
                 raise errors.UserError(f"{path}: is damaged: {got}, expected {want}; {_ADVICE}")
 
+    def describe_unread(self, version_dir: str) -> str:
+        """Returns a warning of tokens that the language model lacks; empty if there are none."""
+        models = f"{version_dir}: the language model", "the acoustic model"
+        return self.unread.describe(*models) if self.unread.tokens else ""
+
+
+def list_examples(tokens: Collection[str]) -> str:
+    """Returns the first five tokens in their order, separated by commas."""
+    return ", ".join(sorted(tokens)[:5]) + (", ..." if len(tokens) > 5 else "")
+
 
 def load(version_dir: str) -> ExportInfo:
     """Reads export.json.
 
     Raises:
-        errors.UserError: it is missing or damaged, or lists no files, as a much earlier version wrote it.
+        errors.UserError: it is missing or damaged.
     """
     path = os.path.join(version_dir, INFO_FILE)
     try:

@@ -27,16 +27,13 @@ def check_waveforms(
     """Checks waveforms, float32 [batch, max_samples], of num_samples, int32 [batch]."""
     num_samples = _refuse_wrong_lengths("num_samples", num_samples, "waveform", waveform)
     peaks, is_finite = _find_peaks(waveform, num_samples)
-    return _select(
-        waveform,
-        num_samples,
-        {
-            statuses.TOO_LONG: num_samples > max_seconds * config.sample_rate,
-            statuses.EMPTY: tf.equal(frontend.num_frames(num_samples, config), 0),
-            statuses.NOT_FINITE: ~is_finite | (peaks > statuses.LOUDEST_PEAK),
-            statuses.SILENT: peaks < audio_files.SILENT_PEAK,
-        },
-    )
+    problems = {
+        statuses.TOO_LONG: num_samples > max_seconds * config.sample_rate,
+        statuses.EMPTY: tf.equal(frontend.num_frames(num_samples, config), 0),
+        statuses.NOT_FINITE: ~is_finite | (peaks > statuses.LOUDEST_PEAK),
+        statuses.SILENT: peaks < audio_files.SILENT_PEAK,
+    }
+    return _select(waveform, num_samples, problems)
 
 
 def check_features(
@@ -45,16 +42,12 @@ def check_features(
     """Checks features, float32 [batch, max_frames, num_bins], of num_frames, int32 [batch]."""
     num_frames = _refuse_wrong_lengths("num_frames", num_frames, "fbank", fbank)
     peaks, is_finite = _find_peaks(fbank, num_frames)
-    most_frames = frontend.num_frames(max_seconds * config.sample_rate, config)
-    return _select(
-        fbank,
-        num_frames,
-        {
-            statuses.TOO_LONG: num_frames > most_frames,
-            statuses.EMPTY: tf.equal(num_frames, 0),
-            statuses.NOT_FINITE: ~is_finite | (peaks > statuses.LARGEST_FEATURE),
-        },
-    )
+    problems = {
+        statuses.TOO_LONG: num_frames > frontend.num_frames(max_seconds * config.sample_rate, config),
+        statuses.EMPTY: tf.equal(num_frames, 0),
+        statuses.NOT_FINITE: ~is_finite | (peaks > statuses.LARGEST_FEATURE),
+    }
+    return _select(fbank, num_frames, problems)
 
 
 def first_problem(*columns: tf.Tensor) -> tf.Tensor:
@@ -68,19 +61,15 @@ def first_problem(*columns: tf.Tensor) -> tf.Tensor:
 def clear(outputs: dict[str, tf.Tensor], status: tf.Tensor) -> dict[str, tf.Tensor]:
     """Empties the outputs (of cascade.transcribe) of items that are not ok; drops rows beyond the batch."""
     num_items, is_ok = tf.size(status), tf.equal(status, statuses.OK)
-    rows = {name: value[:num_items] for name, value in outputs.items()}
-    return {name: tf.where(_like(is_ok, value), value, _nothing(name, value)) for name, value in rows.items()}
-
-
-def _nothing(name: str, value: tf.Tensor) -> tf.Tensor:
-    if name == "n_best.score":  # one empty transcript
-        return tf.concat([tf.zeros_like(value[:, :1]), tf.fill(tf.shape(value[:, 1:]), tf.float32.min)], 1)
-    return tf.zeros_like(value)
-
-
-def _like(column: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-    """Returns the column with axes of size 1 for the others of `value`."""
-    return tf.reshape(column, [-1] + [1] * (value.shape.rank - 1))
+    cleared = {}
+    for name, value in outputs.items():
+        value = value[:num_items]
+        nothing = tf.zeros_like(value)
+        if name == "n_best.score":  # one empty transcript
+            nothing = tf.concat([nothing[:, :1], tf.fill(tf.shape(value[:, 1:]), tf.float32.min)], 1)
+        is_kept = tf.reshape(is_ok, [-1] + [1] * (value.shape.rank - 1))
+        cleared[name] = tf.where(is_kept, value, nothing)
+    return cleared
 
 
 def _select(values: tf.Tensor, lengths: tf.Tensor, problems: dict[str, tf.Tensor]) -> Items:
@@ -111,10 +100,8 @@ def _find_peaks(values: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Te
 def _refuse_wrong_lengths(name: str, lengths: tf.Tensor, values_name: str, values: tf.Tensor) -> tf.Tensor:
     """Returns the lengths; running them fails if they are not one for each row, from 0 to its width."""
     num_rows, width = tf.shape(values)[0], tf.shape(values)[1]
-    expected = (
-        f"expected one from 0 to {{}} for each of the {{}} rows of {values_name}; send the true lengths"
-    )
-    message = tf.strings.format(f"{name}: is {{}}, {expected}", (lengths, width, num_rows))
+    expected = f"one from 0 to {{}} for each of the {{}} rows of {values_name}; send the true lengths"
+    message = tf.strings.format(f"{name}: is {{}}, expected {expected}", (lengths, width, num_rows))
     fits = tf.equal(tf.size(lengths), num_rows) & tf.reduce_all((lengths >= 0) & (lengths <= width))
     with tf.control_dependencies([tf.debugging.Assert(fits, [message])]):
         return tf.identity(lengths)

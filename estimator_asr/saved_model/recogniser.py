@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +15,7 @@ from estimator_asr.saved_model import export_info
 from tfrecord_builder import errors
 
 _GRAPH_FILE = "saved_model.pb"
-_LOWEST = float(np.finfo(np.float32).min)  # score of a hypothesis that there is not, see n_best.py
+_LOWEST = float(np.finfo(np.float32).min)  # score where there are fewer hypotheses, see cascade.rank
 _HOTWORDS = "hotwords"  # input of signatures.py
 # What TensorFlow raises for a SavedModel that it cannot load.
 _LOAD_ERRORS = (tf.errors.OpError, message.Error, OSError, RuntimeError, ValueError, TypeError, LookupError)
@@ -44,8 +44,8 @@ class Recogniser:
 
     def fetch(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Returns the outputs as the graph has them; keys that are not inputs are ignored."""
-        given = {**batch, **self.constants}
-        feeds = {tensor: given[name] for name, tensor in self.inputs.items()}
+        values = {**batch, **self.constants}
+        feeds = {tensor: values[name] for name, tensor in self.inputs.items()}
         return self.session.run(dict(self.outputs), feeds)
 
 
@@ -59,42 +59,34 @@ class LoadedVersion:
     definitions: Mapping
 
     def find(self, signature: str, hotwords: Sequence[str] = ()) -> Recogniser:
-        """Returns what runs a signature; arguments and errors as those of `load`."""
+        """Returns what runs a signature.
+
+        Args:
+            signature: its name without hotwords: "serving_default", "waveform", "features" or "language".
+            hotwords: for every batch, in the form of the graph's input (docs/decode.md).
+
+        Raises:
+            errors.UserError: there is no such signature, or it takes no hotwords.
+        """
+        twin = f"{signature}_{_HOTWORDS}"
+        if hotwords and signature in self.definitions and twin not in self.definitions:
+            raise errors.UserError(
+                f"{self.version_dir}: takes no hotwords, expected a model of syllables that searches with a "
+                "beam; export one with --decoding=beam, or leave the hotwords out"
+            )
         with _as_user_errors(self.version_dir):
-            definition = self.definitions[signature]
-        if hotwords:
-            definition = _find_twin(self.definitions, signature, self.version_dir)
-        with _as_user_errors(self.version_dir):
+            definition = self.definitions[twin if hotwords else signature]
             inputs, outputs = (
-                _tensors(self.session, each) for each in (definition.inputs, definition.outputs)
+                {name: self.session.graph.get_tensor_by_name(info.name) for name, info in infos.items()}
+                for infos in (definition.inputs, definition.outputs)
             )
         constants = {_HOTWORDS: np.array(hotwords, object)} if hotwords else {}
         return Recogniser(self.session, inputs, outputs, constants)
 
 
-def list_results(values: Mapping[str, np.ndarray]) -> dict[str, list]:
-    """Returns the outputs of Recogniser.fetch as Recogniser.run does."""
-    plain = {name: [_to_python(item) for item in value] for name, value in values.items() if "." not in name}
-    return {**plain, **_list_items(values)}
-
-
 def load(version_dir: str, signature: str, hotwords: Sequence[str] = ()) -> Recogniser:
-    """Loads a version (see find_version) for a signature: "serving_default", "waveform" or "features".
-
-    Args:
-        version_dir: the version.
-        signature: its name, without hotwords.
-        hotwords: for every batch, in the form of the graph's input (docs/decode.md).
-
-    Raises:
-        errors.UserError: a file of the export is damaged, or it takes no hotwords.
-    """
-    loaded = load_version(version_dir)
-    try:
-        return loaded.find(signature, hotwords)
-    except errors.UserError:
-        loaded.session.close()
-        raise
+    """Loads a version (see find_version) for one signature; arguments as those of LoadedVersion.find."""
+    return load_version(version_dir).find(signature, hotwords)
 
 
 def load_version(version_dir: str) -> LoadedVersion:
@@ -105,7 +97,10 @@ def load_version(version_dir: str) -> LoadedVersion:
     """
     info = export_info.load(version_dir)
     info.check_files(version_dir)
-    session = tf.compat.v1.Session(graph=tf.Graph(), config=_session_config())
+    # Grappler rewrites the graph for seconds before the first batch, and makes none faster.
+    config = tf.compat.v1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
     try:
         with _as_user_errors(version_dir), session.graph.as_default():
             meta_graph = tf.compat.v1.saved_model.load(session, [tf.saved_model.SERVING], version_dir)
@@ -125,24 +120,6 @@ def _as_user_errors(version_dir: str) -> Iterator[None]:
             f"{version_dir}: the SavedModel cannot be loaded ({type(error).__name__}); copy the export "
             "again, or export again"
         ) from error
-
-
-def _session_config() -> tf.compat.v1.ConfigProto:
-    """Turns Grappler off: it rewrites the graph for seconds before the first batch, and makes none faster."""
-    config = tf.compat.v1.ConfigProto()
-    config.graph_options.rewrite_options.disable_meta_optimizer = True
-    return config
-
-
-def _find_twin(definitions: Mapping, signature: str, version_dir: str):
-    """Returns the signature that takes hotwords too."""
-    found = definitions.get(f"{signature}_{_HOTWORDS}")
-    if found is None:
-        raise errors.UserError(
-            f"{version_dir}: takes no hotwords, expected a model of syllables that searches with a beam; "
-            "export one with --decoding=beam, or leave the hotwords out"
-        )
-    return found
 
 
 def find_version(path: str) -> str:
@@ -177,23 +154,21 @@ def _is_version(path: str) -> bool:
     return any(os.path.isfile(os.path.join(path, name)) for name in (_GRAPH_FILE, export_info.INFO_FILE))
 
 
-def _tensors(session: tf.compat.v1.Session, infos: Mapping) -> dict[str, tf.Tensor]:
-    return {name: session.graph.get_tensor_by_name(info.name) for name, info in infos.items()}
-
-
-def _list_items(values: Mapping[str, np.ndarray]) -> dict[str, list]:
-    """Returns the outputs with a dot in their names, as Recogniser.run describes."""
-    groups = {}
+def list_results(values: Mapping[str, np.ndarray]) -> dict[str, list]:
+    """Returns the outputs of Recogniser.fetch as Recogniser.run does."""
+    results, groups = {}, {}
     for name, value in values.items():
         group, _, field = name.partition(".")
         if field:
             groups.setdefault(group, {})[field] = value
-    return {
-        group: [_list_rows(row, fields) for row in zip(*fields.values())] for group, fields in groups.items()
-    }
+        else:
+            results[name] = [_to_python(item) for item in value]
+    for group, fields in groups.items():
+        results[group] = [_list_items(fields, columns) for columns in zip(*fields.values())]
+    return results
 
 
-def _list_rows(columns: Sequence[np.ndarray], fields: Iterable[str]) -> list[dict]:
+def _list_items(fields: Mapping[str, np.ndarray], columns: Sequence[np.ndarray]) -> list[dict]:
     """Returns the items of an utterance, without padding: empty characters, and the lowest scores."""
     items = [dict(zip(fields, map(_to_python, item))) for item in zip(*columns)]
     return [item for item in items if item.get("character") != "" and item.get("score", 0.0) > _LOWEST]

@@ -19,33 +19,31 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable
-from typing import NamedTuple, Optional
+from typing import Optional
 
 import tensorflow as tf
 
 from estimator_asr.checkpointing.pretrained import whisper_weights
-from estimator_asr.saved_model import cascade, export_info, signatures, statuses, trained_model
+from estimator_asr.saved_model import (
+    cascade,
+    export_info,
+    model_pairs,
+    signatures,
+    statuses,
+    trained_model,
+)
 from tfrecord_builder.data import dataset_info
-
-
-class Written(NamedTuple):
-    """A version before it is published, and the models that it was made of."""
-
-    path: str
-    info: export_info.ExportInfo
-    acoustic: trained_model.TrainedModel
-    language: Optional[trained_model.TrainedModel]
 
 
 def write(
     acoustic: trained_model.TrainedModel,
     language: Optional[trained_model.TrainedModel],
     export_dir: str,
-    complete: Callable[[Written], None] = lambda written: None,
+    complete: Callable[[str, export_info.ExportInfo], None] = lambda path, info: None,
 ) -> str:
     """Writes a new version; without a language model it writes tokens. Other versions stay.
 
-    `complete` may add files to it; the version is published when it returns.
+    `complete` gets the path of the version, and may add files to it; it is published when that returns.
 
     Returns:
         Path of the version; its name is the time in seconds, or one more than the newest version.
@@ -55,20 +53,15 @@ def write(
     try:
         info = _describe(acoustic, language)
         _write_graph(acoustic, language, temporary)
-        _copy_subwords(acoustic, temporary)
+        if acoustic.model.config.bpe_sha256:  # beside its tokens, so that --vocabulary_dir finds both
+            source = os.path.join(acoustic.model.path, dataset_info.BPE_FILE)
+            shutil.copyfile(source, os.path.join(temporary, "assets", dataset_info.BPE_FILE))
         info.save(temporary)
-        complete(Written(temporary, info, acoustic, language))
+        complete(temporary, info)
         info.save(temporary)  # again, with the files that were added
         return _publish(temporary, export_dir)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)  # exists only if writing failed
-
-
-def _copy_subwords(acoustic, temporary: str) -> None:
-    """Copies bpe.model beside its tokens, so that --vocabulary_dir finds both."""
-    if acoustic.model.config.bpe_sha256:
-        source = os.path.join(acoustic.model.path, dataset_info.BPE_FILE)
-        shutil.copyfile(source, os.path.join(temporary, "assets", dataset_info.BPE_FILE))
 
 
 def _publish(temporary: str, export_dir: str) -> str:
@@ -110,6 +103,7 @@ def _write_graph(acoustic, language, path) -> None:
 
 def _describe(acoustic, language) -> export_info.ExportInfo:
     config = acoustic.model.config
+    unread = language and model_pairs.find_unread(acoustic.model, language.model)
     return export_info.ExportInfo(
         frontend=config.frontend,
         token_type=config.token_type,
@@ -117,6 +111,7 @@ def _describe(acoustic, language) -> export_info.ExportInfo:
         input={"batch_frames": config.input.batch_frames, "num_buckets": config.input.num_buckets},
         acoustic=_describe_model(acoustic),
         language=language and _describe_model(language),
+        unread=unread or export_info.UnreadTokens(),
     )
 
 

@@ -11,7 +11,7 @@ from estimator_asr.experiment import model_directory
 from tfrecord_builder.tokens import syllables as syllables_lib
 from tfrecord_builder.tokens import vocabulary
 
-_TABLES = "vocabulary_tables"  # collection of the graph: path, key type and table
+_TABLES = "vocabulary_tables"  # collection of the graph: a dict of tables by path and type of the keys
 
 
 class Sequences(NamedTuple):
@@ -71,12 +71,14 @@ def forget_tables() -> None:
 
 def _table(model, file, key_type, value_type, default) -> tf.lookup.StaticHashTable:
     """Returns the table from line number to line of a vocabulary file, or back; each once in a graph."""
-    indices = {tf.int64: tf.lookup.TextFileIndex.LINE_NUMBER, tf.string: tf.lookup.TextFileIndex.WHOLE_LINE}
-    columns = (key_type, indices[key_type], value_type, indices[value_type])
-    path = os.path.join(model.path, file)
-    tables = tf.compat.v1.get_collection_ref(_TABLES)
-    known = [table for *key, table in tables if key == [path, key_type]]
-    if not known:
-        known = [tf.lookup.StaticHashTable(tf.lookup.TextFileInitializer(path, *columns), default)]
-        tables.append((path, key_type, *known))
-    return known[0]
+    collection = tf.compat.v1.get_collection_ref(_TABLES)
+    if not collection:
+        collection.append({})
+    tables, path = collection[0], os.path.join(model.path, file)
+    if (path, key_type) not in tables:
+        index = tf.lookup.TextFileIndex
+        indices = {tf.int64: index.LINE_NUMBER, tf.string: index.WHOLE_LINE}
+        columns = (key_type, indices[key_type], value_type, indices[value_type])
+        lines = tf.lookup.TextFileInitializer(path, *columns)
+        tables[path, key_type] = tf.lookup.StaticHashTable(lines, default)
+    return tables[path, key_type]

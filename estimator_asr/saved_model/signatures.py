@@ -24,9 +24,9 @@ from typing import NamedTuple, Optional
 import tensorflow as tf
 
 from estimator_asr.experiment import decoding_files, model_directory
+from estimator_asr.hotwords import in_graph
 from estimator_asr.models import frozen_encoder
-from estimator_asr.saved_model import cascade, item_checks, pinyin, sequences, statuses, wav_batches
-from estimator_asr.saved_model import hotwords as hotwords_lib
+from estimator_asr.saved_model import cascade, item_checks, sequences, statuses, wav
 from tfrecord_builder.audio import frontend
 
 SIGNATURE_INPUTS = {
@@ -35,6 +35,8 @@ SIGNATURE_INPUTS = {
     "features": ("fbank", "num_frames"),
 }
 HOTWORDS = "hotwords"
+MAX_SYLLABLES = 10 * statuses.MAX_SECONDS  # nobody speaks faster
+_SPACES = r"[\pZ\x{85}\x{FEFF}]+"  # of Unicode, and the byte order mark
 
 
 class Signature(NamedTuple):
@@ -42,14 +44,6 @@ class Signature(NamedTuple):
 
     inputs: dict[str, tf.Tensor]
     outputs: dict[str, tf.Tensor]
-
-
-class _AudioInputs(NamedTuple):
-    """The graph from WAV bytes to the features of the cascade."""
-
-    tensors: dict[str, tf.Tensor]  # that can be fed, by the names of inputs
-    features: item_checks.Items
-    statuses: dict[str, tf.Tensor]  # string [batch] of each signature
 
 
 def build(
@@ -60,32 +54,52 @@ def build(
     Returns:
         The signatures by name. The outputs of those for audio are those of cascade.transcribe, and `status`
         string [batch], of statuses.py. An item that is not ok is empty and changes no other; a batch of 0
-        items has outputs of 0 rows. `language`, where there is a language model, is pinyin.transcribe.
+        items has outputs of 0 rows. `language`, where there is a language model, is write_pinyin.
     """
     language = language and _share_ngram(language)
-    audio = _build_audio_inputs(acoustic.config.frontend)
-    has_hotwords = hotwords_lib.is_possible(acoustic)
-    hotwords = audio.tensors[HOTWORDS] if has_hotwords else None
-    rows = [_at_least_one_row(each) for each in (audio.features.values, audio.features.lengths)]
-    found = cascade.transcribe(acoustic, language, *rows, hotwords)
-    outputs = item_checks.clear(found, audio.features.status)
+    tensors, features, status = _build_audio_inputs(acoustic.config.frontend)
+    hotwords = tensors[HOTWORDS] if in_graph.is_possible(acoustic) else None
+    rows = [_at_least_one_row(each) for each in (features.values, features.lengths)]
+    outputs = item_checks.clear(cascade.transcribe(acoustic, language, *rows, hotwords), features.status)
     signatures = {}
-    for name, inputs in list_signatures(has_hotwords).items():
-        status = audio.statuses[name.removesuffix(f"_{HOTWORDS}")]
-        tensors = {each: audio.tensors[each] for each in inputs}
-        signatures[name] = Signature(tensors, {**outputs, "status": status})
+    for name, inputs in SIGNATURE_INPUTS.items():
+        values = {**outputs, "status": status[name]}
+        signatures[name] = Signature({each: tensors[each] for each in inputs}, values)
+        if hotwords is not None:
+            twin = {**signatures[name].inputs, HOTWORDS: hotwords}
+            signatures[f"{name}_{HOTWORDS}"] = Signature(twin, values)
     if language:
         strings = tf.compat.v1.placeholder(tf.string, [None], "pinyin")
-        signatures["language"] = Signature({"pinyin": strings}, pinyin.transcribe(language, strings))
+        signatures["language"] = Signature({"pinyin": strings}, write_pinyin(language, strings))
     sequences.forget_tables()
     return signatures
 
 
-def list_signatures(has_hotwords: bool) -> dict[str, tuple[str, ...]]:
-    """Returns the names of the inputs of each signature for audio."""
-    inputs = SIGNATURE_INPUTS.items()
-    twins = {f"{name}_{HOTWORDS}": (*names, HOTWORDS) for name, names in inputs if has_hotwords}
-    return {**SIGNATURE_INPUTS, **twins}
+def write_pinyin(language: model_directory.ModelDirectory, pinyin: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Builds the language model alone, sharing its variables with the cascade.
+
+    Args:
+        language: the model.
+        pinyin: string [batch], syllables separated by spaces of any kind; those that the model lacks are its
+            <unk>, anything else is written as it is.
+
+    Returns:
+        transcript (string), language_score (float32, log probability) and status (string), [batch]: malformed
+        if it is not UTF-8, empty without a syllable, too_long above MAX_SYLLABLES.
+    """
+    spaced = tf.strings.regex_replace(pinyin, _SPACES, " ")
+    counts = tf.strings.split(spaced).row_lengths()
+    is_text = tf.equal(tf.strings.unicode_transcode(pinyin, "UTF-8", "UTF-8"), pinyin)
+    status = tf.where(counts > MAX_SYLLABLES, statuses.TOO_LONG, statuses.OK)
+    status = tf.where(tf.equal(counts, 0), statuses.EMPTY, status)
+    status = tf.where(is_text, status, statuses.MALFORMED)
+    ok = tf.where(tf.equal(status, statuses.OK), spaced, "")
+    tokens = tf.strings.split(tf.concat([ok, [""]], 0))  # a row more: no layer gets an empty axis
+    counts = tf.cast(tokens.row_lengths(), tf.int32)
+    with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
+        written = cascade.convert(language, tokens.to_tensor(), counts)
+    outputs = {"transcript": sequences.join(written, "character"), "language_score": written.scores}
+    return {**item_checks.clear(outputs, status), "status": status}
 
 
 def _share_ngram(model: model_directory.ModelDirectory) -> model_directory.ModelDirectory:
@@ -97,10 +111,17 @@ def _share_ngram(model: model_directory.ModelDirectory) -> model_directory.Model
     return dataclasses.replace(model, ngram=types.SimpleNamespace(**{**arrays, **tensors}))
 
 
-def _build_audio_inputs(config: frontend.FrontendConfig) -> _AudioInputs:
+def _build_audio_inputs(
+    config: frontend.FrontendConfig,
+) -> tuple[dict[str, tf.Tensor], item_checks.Items, dict[str, tf.Tensor]]:
+    """Builds the graph from WAV bytes to features.
+
+    Returns:
+        The tensors that can be fed by the names of inputs, the features, and the status of each signature.
+    """
     default, limit = tf.compat.v1.placeholder_with_default, statuses.find_max_seconds(config)
     wav_bytes = tf.compat.v1.placeholder(tf.string, [None], "wav_bytes")
-    waveform, num_samples, wav_status = wav_batches.decode(wav_bytes, config.sample_rate, limit)
+    waveform, num_samples, wav_status = wav.decode_batch(wav_bytes, config.sample_rate, limit)
     waveform = default(waveform, [None, None], "waveform")
     num_samples = default(num_samples, [None], "num_samples")
     base = dataclasses.replace(config, encoder=None)
@@ -110,18 +131,16 @@ def _build_audio_inputs(config: frontend.FrontendConfig) -> _AudioInputs:
     num_frames = default(num_frames, [None], "num_frames")
     features = item_checks.check_features(fbank, num_frames, config, limit)
     columns = (wav_status, waveforms.status, features.status)
-    return _AudioInputs(
-        {
-            "wav_bytes": wav_bytes,
-            "waveform": waveform,
-            "num_samples": num_samples,
-            "fbank": fbank,
-            "num_frames": num_frames,
-            HOTWORDS: default(tf.constant([], tf.string), [None], HOTWORDS),
-        },
-        features,
-        {name: item_checks.first_problem(*columns[i:]) for i, name in enumerate(SIGNATURE_INPUTS)},
-    )
+    tensors = {
+        "wav_bytes": wav_bytes,
+        "waveform": waveform,
+        "num_samples": num_samples,
+        "fbank": fbank,
+        "num_frames": num_frames,
+        HOTWORDS: default(tf.constant([], tf.string), [None], HOTWORDS),
+    }
+    status = {name: item_checks.first_problem(*columns[i:]) for i, name in enumerate(SIGNATURE_INPUTS)}
+    return tensors, features, status
 
 
 def _extract_features(

@@ -51,24 +51,21 @@ def open_trained_model(path: str, decoding: Optional[str] = None) -> TrainedMode
     model = model_directory.open_model_directory(path)
     if decoding is not None:
         model = dataclasses.replace(model, decode=dataclasses.replace(model.decode, decoding=decoding))
-    source = "--decoding" if decoding is not None else f"{path}/decoding.json: decoding"
-    _check_decoding(source, model.decode.decoding)
+    if model.decode.decoding not in decoders.DECODERS:
+        source = "--decoding" if decoding is not None else f"{path}/decoding.json: decoding"
+        raise errors.UserError(
+            f"{source} is {model.decode.decoding}, expected one of {', '.join(decoders.DECODERS)}; give one "
+            "of them"
+        )
     checkpoint, lock = _lock_checkpoint(path)
     checkpoints.check(checkpoint, model)
     return TrainedModel(model, checkpoint, lock)
 
 
-def _check_decoding(source: str, decoding: str) -> None:
-    if decoding not in decoders.DECODERS:
-        raise errors.UserError(
-            f"{source} is {decoding}, expected one of {', '.join(decoders.DECODERS)}; give one of them"
-        )
-
-
 def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:
     missing = None
     while True:  # again if a training deletes it meanwhile
-        checkpoint = _find_best(path) or checkpoints.latest(path)
+        checkpoint = _select_checkpoint(path)
         try:
             return checkpoint, locks.ReadLock(f"{checkpoint}.index")
         except FileNotFoundError as error:
@@ -77,23 +74,26 @@ def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:
             missing = checkpoint
 
 
-def _find_best(path):
-    """The checkpoint in best/ with the lowest error rate on dev."""
+def _select_checkpoint(path: str) -> str:
+    """Returns the checkpoint in best/ with the lowest error rate on dev, or the latest one."""
     kept = best_checkpoints.read(path)
-    return best_checkpoints.prefix(path, kept[0].step) if kept else None
+    return best_checkpoints.prefix(path, kept[0].step) if kept else checkpoints.latest(path)
 
 
-def build_recogniser(trained: TrainedModel) -> recogniser.Recogniser:
-    """Builds one model as the export does and restores it.
+def build_recogniser(trained: TrainedModel, language: Optional[TrainedModel] = None) -> recogniser.Recogniser:
+    """Builds one model, or the cascade of an acoustic and a language model, as the export does; restores it.
 
-    The features of the records (TaskSpec.features) become the outputs of cascade.recognise.
+    The features of the records (TaskSpec.features) become the outputs of cascade.recognise or transcribe.
     """
-    model = trained.model
     session = tf.compat.v1.Session(graph=tf.Graph())
     with session.graph.as_default():
-        features = registry.of(model).placeholders()
-        outputs = cascade.recognise(model, features)
+        features = registry.of(trained.model).placeholders()
+        if language is None:
+            outputs = cascade.recognise(trained.model, features)
+        else:
+            outputs = cascade.transcribe(trained.model, language.model, **features)
         initialize_tables = tf.compat.v1.tables_initializer()  # marks ops, so before the session runs any
-        cascade.restore(session, model, trained.checkpoint)
+        for each in filter(None, (trained, language)):
+            cascade.restore(session, each.model, each.checkpoint)
         session.run(initialize_tables)
     return recogniser.Recogniser(session, features, outputs)

@@ -1,4 +1,4 @@
-"""WAV files as core TensorFlow operations: strings in, samples out; no file makes an operation fail.
+"""WAV files as core TensorFlow operations: a batch of strings to waveforms; no file makes an operation fail.
 
 Reads PCM of 8 (unsigned) to 32 bits, IEEE float of 32 and 64 bits, A-law and mu-law, plain or as
 WAVE_FORMAT_EXTENSIBLE, in RIFF, RF64 and BW64 files ("Multimedia Programming Interface and Data
@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.saved_model import statuses
+from estimator_asr.saved_model import resampling, statuses
+from tfrecord_builder.audio import audio_files
 
 _UNKNOWN_SIZE = 0xFFFFFFFF
 _RIFF_BYTES, _CHUNK_BYTES, _FORMAT_BYTES, _EXTENSIBLE_BYTES = 12, 8, 16, 40
@@ -33,21 +34,49 @@ class Header(NamedTuple):
     num_frames: tf.Tensor  # samples of each channel
 
 
+def decode_batch(
+    wavs: tf.Tensor, sample_rate: int, max_seconds: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Decodes WAV files, string [batch]; channels are averaged, other sample rates resampled.
+
+    Returns:
+        waveform float32 [batch, max_samples], zero at or beyond num_samples; num_samples int32 [batch]; and
+        the status string [batch]: malformed and too_long have no samples, the others are ok.
+    """
+    header = read_headers(wavs, audio_files.SAMPLE_RATES_HZ)
+    is_too_long = header.num_frames > max_seconds * header.sample_rate
+    status = tf.where(is_too_long, statuses.TOO_LONG, statuses.OK)
+    status = tf.where(header.is_valid, status, statuses.MALFORMED)
+
+    def decode_one(item: tuple[tf.Tensor, Header, tf.Tensor]) -> tf.Tensor:
+        contents, fields, is_ok = item
+
+        def read():
+            return resampling.resample(decode(contents, fields), fields.sample_rate, sample_rate)
+
+        return tf.cond(is_ok, read, lambda: tf.zeros([0]))
+
+    ragged = tf.RaggedTensorSpec([None], tf.float32, ragged_rank=0)
+    items = (wavs, header, tf.equal(status, statuses.OK))
+    waveforms = tf.map_fn(decode_one, items, fn_output_signature=ragged)
+    return waveforms.to_tensor(), tf.cast(waveforms.row_lengths(), tf.int32), status
+
+
 def read_headers(wavs: tf.Tensor, sample_rates: range) -> Header:
     """Reads the headers of WAV files, string [batch]; a sample rate outside of `sample_rates` is invalid."""
-    chunks = _find_chunks(wavs)
-    fields = _read(wavs, chunks.format + _CHUNK_BYTES, tf.uint16, _EXTENSIBLE_BYTES // 2)  # [batch, 20]
+    format_chunk, data_chunk, has_both = _find_chunks(wavs)
+    fields = _read(wavs, format_chunk + _CHUNK_BYTES, tf.uint16, _EXTENSIBLE_BYTES // 2)  # [batch, 20]
     tag, num_channels, rate_low, rate_high, _, _, frame_bytes, num_bits = (fields[:, i] for i in range(8))
     is_extensible = tf.equal(tag, _EXTENSIBLE)
     tag = tf.where(is_extensible, fields[:, 12], tag)
     rate, sample_bytes = rate_low + rate_high * 65536, (num_bits + 7) // 8
     smallest = tf.where(is_extensible, tf.constant(_EXTENSIBLE_BYTES, tf.int64), _FORMAT_BYTES)
-    is_valid = chunks.are_found & (_read_uint32(wavs, chunks.format + 4) >= smallest)
+    is_valid = has_both & (_read_uint32(wavs, format_chunk + 4) >= smallest)
     is_valid &= _is_encoding(tag, num_bits) & (num_channels > 0)
     is_valid &= tf.equal(frame_bytes, num_channels * sample_bytes)
     is_valid &= (rate >= sample_rates.start) & (rate < sample_rates.stop)
-    num_frames = _count_data_bytes(wavs, chunks.data) // tf.maximum(frame_bytes, 1)
-    values = (tag, rate, num_channels, sample_bytes, chunks.data + _CHUNK_BYTES, num_frames)
+    num_frames = _count_data_bytes(wavs, data_chunk) // tf.maximum(frame_bytes, 1)
+    values = (tag, rate, num_channels, sample_bytes, data_chunk + _CHUNK_BYTES, num_frames)
     return Header(is_valid, *(tf.where(is_valid, value, tf.zeros_like(value)) for value in values))
 
 
@@ -71,12 +100,12 @@ def decode(wav: tf.Tensor, header: Header) -> tf.Tensor:
     is_of = [tf.equal(header.tag, tag) & tf.equal(header.sample_bytes, size) for tag, size in decoders]
     chosen = tf.argmax(tf.cast(tf.stack(is_of), tf.int32), output_type=tf.int32)
     samples = tf.switch_case(chosen, list(decoders.values()))
-    one_channel = tf.equal(header.num_channels, 1)
-    return tf.cond(one_channel, lambda: samples, lambda: _average(samples, header.num_channels))
-
-
-def _average(samples: tf.Tensor, num_channels: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_mean(tf.reshape(samples, tf.stack([-1, num_channels])), axis=1)
+    by_channel = tf.stack([-1, header.num_channels])
+    return tf.cond(
+        tf.equal(header.num_channels, 1),
+        lambda: samples,
+        lambda: tf.reduce_mean(tf.reshape(samples, by_channel), axis=1),
+    )
 
 
 def _decode_24_bits(data: tf.Tensor) -> tf.Tensor:
@@ -100,15 +129,8 @@ def _mu_law() -> np.ndarray:
     return np.float32(np.where(codes & 128, -sizes, sizes) / 2.0**15)
 
 
-class _Chunks(NamedTuple):
-    """Byte at which the headers of two chunks begin, int64 [batch], and whether both exist, bool [batch]."""
-
-    format: tf.Tensor
-    data: tf.Tensor
-    are_found: tf.Tensor
-
-
-def _find_chunks(wavs: tf.Tensor) -> _Chunks:
+def _find_chunks(wavs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns the starts of the chunks "fmt " and "data", int64 [batch], and whether both exist, bool."""
     lengths = tf.cast(tf.strings.length(wavs), tf.int64)
     none = tf.zeros_like(lengths)
 
@@ -128,7 +150,7 @@ def _find_chunks(wavs: tf.Tensor) -> _Chunks:
     kind = _substr(wavs, none, 4)
     is_riff = tf.reduce_any([tf.equal(kind, name) for name in ("RIFF", "RF64", "BW64")], axis=0)
     is_riff &= tf.equal(_substr(wavs, none + 8, 4), "WAVE")
-    return _Chunks(format, data, is_riff & (format > 0) & (data > 0))
+    return format, data, is_riff & (format > 0) & (data > 0)
 
 
 def _is_encoding(tag: tf.Tensor, num_bits: tf.Tensor) -> tf.Tensor:

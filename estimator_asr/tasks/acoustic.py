@@ -15,9 +15,10 @@ import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment, task_spec
+from estimator_asr.hotwords import boosting
 from estimator_asr.models import acoustic
 from estimator_asr.models import losses as losses_lib
-from estimator_asr.models.decoding import decoders, hotwords, phrases, scorers
+from estimator_asr.models.decoding import decoders, phrases, scorers
 from estimator_asr.tasks import metrics, task
 from tfrecord_builder import errors
 
@@ -146,7 +147,7 @@ class Acoustic(task.Task):
             chosen.append(scorers.NgramScorer(self.model.ngram, config.ngram_weight))
         if "hotword_ids" in features:
             favoured = phrases.Phrases(features["hotword_ids"], features["hotword_boosts"])
-            chosen.append(hotwords.HotwordScorer(favoured, self.model.tokens.size))
+            chosen.append(boosting.HotwordScorer(favoured, self.model.tokens.size))
         return chosen
 
     def rate_of(self, variable: str) -> float:

@@ -69,41 +69,36 @@ def _align(transcript: str, characters: Sequence[dict]) -> Optional[list[_Unit]]
     units, place = [], 0
     for item in characters:
         text = item["character"].replace(vocabulary.SPACE, "").strip(vocabulary.WORD_START)
-        found = transcript.find(text, place)
-        if found < 0 or transcript[place:found].strip():
+        start = transcript.find(text, place)
+        if start < 0 or transcript[place:start].strip():
             return None
         if text:
-            units.append(_Unit(transcript[place : found + len(text)], item["start"], item["end"]))
-            place = found + len(text)
+            units.append(_Unit(transcript[place : start + len(text)], item["start"], item["end"]))
+            place = start + len(text)
     return None if transcript[place:].strip() else units
 
 
 def _spread(transcript: str, start: float, end: float) -> list[_Unit]:
     """Divides the segment equally among the characters of its transcript."""
     seconds = (end - start) / max(len(transcript), 1)
-    times = [start + seconds * index for index in range(len(transcript) + 1)]
     pending, units = "", []
-    for character, begins, ends in zip(transcript, times, times[1:]):
+    for index, character in enumerate(transcript):
         pending += character
         if not character.isspace():
-            units.append(_Unit(pending, begins, ends))
+            units.append(_Unit(pending, start + seconds * index, start + seconds * (index + 1)))
             pending = ""
     return units
 
 
 def _part(units: Sequence[_Unit]) -> list[list[_Unit]]:
     """Ends a line at every pause and sentence."""
-    parts = []
-    for before, unit in zip([None, *units], units):
-        if before is None or _ends_line(before, unit):
+    parts = [list(units[:1])] if units else []
+    for before, unit in zip(units, units[1:]):
+        is_end = unit.start - before.end > _PAUSE or before.text.endswith(_SENTENCE_ENDS)
+        if is_end and _may_break(before, unit):
             parts.append([])
         parts[-1].append(unit)
     return parts
-
-
-def _ends_line(before: _Unit, after: _Unit) -> bool:
-    is_end = after.start - before.end > _PAUSE or before.text.endswith(_SENTENCE_ENDS)
-    return is_end and _may_break(before, after)
 
 
 def _halve(units: Sequence[_Unit]) -> list[list[_Unit]]:

@@ -1,4 +1,4 @@
-"""Transcripts of a recording that was cut into segments: text, SRT, WebVTT, or one result for all of it.
+"""Transcripts of a recording that was cut into segments: a line of TSV or JSON, text, SRT or WebVTT.
 
 SRT has no specification; its form is that of SubRip. WebVTT: W3C Candidate Recommendation, 4 April 2019.
 """
@@ -6,7 +6,8 @@ SRT has no specification; its form is that of SubRip. WebVTT: W3C Candidate Reco
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +15,9 @@ import numpy as np
 from estimator_asr.saved_model import statuses
 from estimator_asr.transcripts import caption_lines
 
+FORMATS = ("tsv", "json", "txt", "srt", "vtt")
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}  # of WebVTT
 _N_BEST = 10  # transcripts of a whole recording; a model has as many for each segment
-_TIMES = ("start", "end")
 _SCORES = ("acoustic_score", "language_score")
 
 
@@ -32,25 +34,41 @@ class Segment(NamedTuple):
     result: dict
 
 
+class Transcript(NamedTuple):
+    """The segments of a recording; `is_cut` if it was longer than one segment may be."""
+
+    path: str
+    segments: Sequence[Segment]
+    is_cut: bool = False
+
+
+def render(transcript: Transcript, format: str) -> str:
+    """Returns the whole output for a recording, one of FORMATS."""
+    as_text = {"txt": to_text, "srt": to_srt, "vtt": to_vtt}
+    if format in as_text:
+        return as_text[format](transcript.segments)
+    result = {"file": transcript.path, **join(transcript.segments)}
+    if format == "tsv":
+        return "\t".join(result[name] for name in ("file", "transcript", "pinyin")) + "\n"
+    if transcript.is_cut:
+        result["segments"] = list_segments(transcript.segments)
+    return json.dumps(result, ensure_ascii=False) + "\n"
+
+
 def to_text(segments: Sequence[Segment]) -> str:
     """Returns one line per segment that has a transcript."""
-    return "".join(f"{' '.join(text.split())}\n" for text in _transcripts(segments) if text.strip())
+    texts = (" ".join(segment.result["transcript"].split()) for segment in segments)
+    return "".join(f"{text}\n" for text in texts if text)
 
 
 def to_srt(segments: Sequence[Segment]) -> str:
     """Returns SubRip captions, numbered from 1."""
-    return "".join(
-        f"{number}\n{_clock(line.start_ms, ',')} --> {_clock(line.end_ms, ',')}\n{line.text}\n\n"
-        for number, line in enumerate(_lines(segments), 1)
-    )
+    return "".join(f"{number}\n{caption}" for number, caption in enumerate(_captions(segments, ",", {}), 1))
 
 
 def to_vtt(segments: Sequence[Segment]) -> str:
     """Returns WebVTT captions; &, < and > are escaped, so that text is neither markup nor an arrow."""
-    return "WEBVTT\n\n" + "".join(
-        f"{_clock(line.start_ms, '.')} --> {_clock(line.end_ms, '.')}\n{_escape(line.text)}\n\n"
-        for line in _lines(segments)
-    )
+    return "WEBVTT\n\n" + "".join(_captions(segments, ".", _ESCAPES))
 
 
 def join(segments: Sequence[Segment]) -> dict:
@@ -66,15 +84,15 @@ def join(segments: Sequence[Segment]) -> dict:
         return segments[0].result
     results = [segment.result for segment in segments]
     characters = [item for segment in segments for item in _shift_characters(segment)]
+    states = [result["status"] for result in results if "status" in result] or [statuses.OK]
     joined = {
         "transcript": join_texts([result["transcript"] for result in results]),
         "pinyin": " ".join(result["pinyin"] for result in results if result["pinyin"]),
         "confidence": _round(sum(item["confidence"] for item in characters) / max(len(characters), 1)),
         "characters": characters,
         "n_best": _join_n_best([result["n_best"] for result in results]),
+        "status": statuses.OK if statuses.OK in states else states[0],
     }
-    known = [result["status"] for result in results if "status" in result] or [statuses.OK]
-    joined["status"] = statuses.OK if statuses.OK in known else known[0]
     scores = {name: _round(sum(result[name] for result in results)) for name in _SCORES}
     return {**(results[0] if results else {}), **joined, **scores}
 
@@ -94,26 +112,24 @@ def list_segments(segments: Sequence[Segment]) -> list[dict]:
 
 def join_texts(texts: Sequence[str]) -> str:
     """Joins texts, with a space where neither side is a hanzi or other wide character."""
-    pieces = []
+    joined = ""
     for text in filter(None, texts):
-        if pieces and caption_lines.needs_space(pieces[-1][-1], text[0]):
-            pieces.append(" ")
-        pieces.append(text)
-    return "".join(pieces)
+        if joined and caption_lines.needs_space(joined[-1], text[0]):
+            joined += " "
+        joined += text
+    return joined
 
 
 def _join_n_best(lists: Sequence[Sequence[dict]]) -> list[dict]:
-    """Returns the best sums of one transcript per list, each text once.
-
-    Choices are linked from the last to the first.
-    """
-    best = [(0.0, None)]
+    """Returns the best sums of one transcript per list, each text once."""
+    best = [(0.0, "")]
     for items in filter(None, lists):
-        sums = [(score + item["score"], (item["transcript"], rest)) for score, rest in best for item in items]
-        best = heapq.nlargest(_N_BEST, sums, key=lambda found: found[0])
+        sums = [(score + item["score"], text, item["transcript"]) for score, text in best for item in items]
+        highest = heapq.nlargest(_N_BEST, sums, key=lambda choice: choice[0])
+        best = [(score, join_texts(texts)) for score, *texts in highest]
     scores = {}
-    for score, choices in best:
-        scores.setdefault(join_texts(_unlink(choices)), score)
+    for score, text in best:
+        scores.setdefault(text, score)
     return [{"transcript": text, "score": _round(score)} for text, score in scores.items()]
 
 
@@ -122,32 +138,22 @@ def _round(score: float) -> float:
     return float(str(np.float32(score)))
 
 
-def _unlink(choices) -> list[str]:
-    texts = []
-    while choices:
-        text, choices = choices
-        texts.append(text)
-    return texts[::-1]
-
-
 def _shift_characters(segment: Segment) -> list[dict]:
-    times = (
-        {name: round(segment.start + item[name], 3) for name in _TIMES}
+    return [
+        {**item, **{name: round(segment.start + item[name], 3) for name in ("start", "end")}}
         for item in segment.result["characters"]
-    )
-    return [{**item, **shifted} for item, shifted in zip(segment.result["characters"], times)]
+    ]
 
 
-def _transcripts(segments):
-    return (segment.result["transcript"] for segment in segments)
-
-
-def _lines(segments: Sequence[Segment]) -> list[caption_lines.Line]:
+def _captions(segments: Sequence[Segment], point: str, escapes: Mapping[str, str]) -> Iterator[str]:
+    """Yields times, text and an empty line of each caption; `point` is before the milliseconds."""
     spans = (
         (segment.start, segment.end, segment.result["transcript"], _shift_characters(segment))
         for segment in segments
     )
-    return caption_lines.split(spans)
+    for line in caption_lines.split(spans):
+        text = line.text.translate(str.maketrans(dict(escapes)))
+        yield f"{_clock(line.start_ms, point)} --> {_clock(line.end_ms, point)}\n{text}\n\n"
 
 
 def _clock(milliseconds: int, point: str) -> str:
@@ -155,7 +161,3 @@ def _clock(milliseconds: int, point: str) -> str:
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours:02}:{minutes:02}:{seconds:02}{point}{milliseconds:03}"
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -19,11 +19,12 @@ from tfrecord_builder import errors
 SEGMENT_SECONDS = 15.0  # fewer errors than with 30 or 20 (docs/results.md)
 PAUSE_SECONDS = 1.0
 CONTEXT_SECONDS = 0.3
-_SHORTEST_SPEECH_SECONDS = 0.1  # a shorter noise is no word
 _ON, _OFF = 0.5, 0.35  # probabilities with which speech begins and continues (silero-vad's own)
 _CHUNK_SAMPLES = 512  # of the detector, at 16 kHz
 _CHUNK_SECONDS = _CHUNK_SAMPLES / 16000
 _EARLIEST_CUT = 1 / 3  # of the longest segment
+_PAUSE, _CONTEXT = round(PAUSE_SECONDS / _CHUNK_SECONDS), round(CONTEXT_SECONDS / _CHUNK_SECONDS)  # chunks
+_SHORTEST_SPEECH = round(0.1 / _CHUNK_SECONDS)  # chunks; a shorter noise is no word
 
 Detector = Callable[[np.ndarray], float]  # float32 [512] at 16 kHz -> probability of speech; has a state
 
@@ -33,11 +34,6 @@ class Piece(NamedTuple):
 
     start: int
     waveform: np.ndarray
-
-
-class _Chunk(NamedTuple):
-    samples: np.ndarray
-    is_speech: bool
 
 
 def cut(
@@ -64,7 +60,7 @@ def cut(
             yield Piece(0, np.concatenate(head))
         return
     cutter = _Cutter(sample_rate, (make_detector or load_detector)())
-    for chunk in _rechunk(itertools.chain(head, blocks), round(_CHUNK_SECONDS * sample_rate)):
+    for chunk in _rechunk(itertools.chain(head, blocks), cutter.size):
         yield from cutter.add(chunk)
     yield from cutter.finish()
 
@@ -87,7 +83,6 @@ def load_detector() -> Detector:
 
 
 def _rechunk(blocks: Iterable[np.ndarray], size: int) -> Iterator[np.ndarray]:
-    """Yields chunks of `size` samples, the last one of what is left."""
     rest = np.empty(0, np.float32)
     for block in blocks:
         rest = np.concatenate([rest, block])
@@ -105,64 +100,59 @@ class _Cutter:
     """
 
     def __init__(self, sample_rate: int, detect: Detector):
-        self._detect, self._size = detect, round(_CHUNK_SECONDS * sample_rate)
+        self.size = round(_CHUNK_SECONDS * sample_rate)  # samples of a chunk
+        self._detect = detect
         self._limit = int(SEGMENT_SECONDS / _CHUNK_SECONDS)
-        self._pause, self._context, self._shortest = (
-            round(seconds / _CHUNK_SECONDS)
-            for seconds in (PAUSE_SECONDS, CONTEXT_SECONDS, _SHORTEST_SPEECH_SECONDS)
-        )
-        self._chunks: list[_Chunk] = []
+        self._chunks: list[np.ndarray] = []
+        self._is_speech: list[bool] = []  # of each chunk
         self._first = 0  # index of the first chunk in the recording
         self._num_quiet = 0  # chunks since the last speech
         self._continues = False  # whether the chunks begin in speech that was cut
 
     def add(self, samples: np.ndarray) -> Iterator[Piece]:
-        was_speech = bool(self._chunks) and self._chunks[-1].is_speech
+        was_speech = self._is_speech[-1:] == [True]
         is_speech = self._detect(self._resize(samples)) >= (_OFF if was_speech else _ON)
-        self._chunks.append(_Chunk(samples, is_speech))
+        self._chunks.append(samples)
+        self._is_speech.append(is_speech)
         self._num_quiet = 0 if is_speech else self._num_quiet + 1
-        if self._num_quiet >= self._pause:
-            yield from self._emit(len(self._chunks))
+        if self._num_quiet >= _PAUSE:
+            yield from self.finish()
         elif len(self._chunks) >= self._limit:
-            yield from self._emit(_best_cut([chunk.is_speech for chunk in self._chunks], self._levels()))
+            yield from self._emit(self._find_best_cut())
 
     def finish(self) -> Iterator[Piece]:
         yield from self._emit(len(self._chunks))
 
     def _emit(self, place: int) -> Iterator[Piece]:
         """Yields the speech before `place` with its context, and keeps what may be context of the next."""
-        spoken = [index for index, chunk in enumerate(self._chunks[:place]) if chunk.is_speech]
-        if len(spoken) >= (1 if self._continues else self._shortest):
-            start, end = max(0, spoken[0] - self._context), min(place, spoken[-1] + 1 + self._context)
-            waveform = np.concatenate([chunk.samples for chunk in self._chunks[start:end]])
-            yield Piece((self._first + start) * self._size, waveform)
-            place = max(end, place - self._context) if place == len(self._chunks) else place
+        spoken = np.flatnonzero(self._is_speech[:place])
+        if len(spoken) >= (1 if self._continues else _SHORTEST_SPEECH):
+            start, end = max(0, spoken[0] - _CONTEXT), min(place, spoken[-1] + 1 + _CONTEXT)
+            yield Piece(int(self._first + start) * self.size, np.concatenate(self._chunks[start:end]))
+            place = max(end, place - _CONTEXT) if place == len(self._chunks) else place
         elif place == len(self._chunks):
-            place = max(0, place - self._context)
-        self._continues = place < len(self._chunks) and self._chunks[place].is_speech
-        self._chunks = self._chunks[place:]
+            place = max(0, place - _CONTEXT)
+        self._chunks, self._is_speech = self._chunks[place:], self._is_speech[place:]
+        self._continues = self._is_speech[:1] == [True]
         self._first += place
 
-    def _levels(self) -> np.ndarray:
-        energies = [float(np.dot(chunk.samples, chunk.samples)) for chunk in self._chunks]
-        return np.convolve(energies, np.ones(3), "same")  # of 96 ms around each chunk
-
     def _resize(self, samples: np.ndarray) -> np.ndarray:
-        padded = np.pad(samples, (0, self._size - len(samples)))
-        if self._size == _CHUNK_SAMPLES:
+        padded = np.pad(samples, (0, self.size - len(samples)))
+        if self.size == _CHUNK_SAMPLES:
             return padded
-        places = np.arange(_CHUNK_SAMPLES) * (self._size / _CHUNK_SAMPLES)
-        return np.interp(places, np.arange(self._size), padded).astype(np.float32)
+        places = np.arange(_CHUNK_SAMPLES) * (self.size / _CHUNK_SAMPLES)
+        return np.interp(places, np.arange(self.size), padded).astype(np.float32)
 
-
-def _best_cut(is_speech: list[bool], levels: np.ndarray) -> int:
-    """Returns where to cut: the middle of the longest pause, the last such one; or the quietest chunk."""
-    earliest, length = int(len(is_speech) * _EARLIEST_CUT), len(is_speech)
-    best, start = (0, 0), earliest
-    for spoken, run in itertools.groupby(range(earliest, length), key=lambda index: is_speech[index]):
-        indices = list(run)
-        start = indices[0] + (len(indices) + 1) // 2
-        best = best if spoken else max(best, (len(indices), start))
-    if best[0]:
-        return best[1]
-    return earliest + int(np.argmin(levels[earliest:]))
+    def _find_best_cut(self) -> int:
+        """Returns the middle of the longest pause, the last such one; without any the quietest chunk."""
+        earliest, best = int(len(self._chunks) * _EARLIEST_CUT), (0, 0)
+        indices = range(earliest, len(self._chunks))
+        for is_speech, run in itertools.groupby(indices, key=self._is_speech.__getitem__):
+            pause = list(run)
+            if not is_speech:
+                best = max(best, (len(pause), pause[0] + (len(pause) + 1) // 2))
+        if best[0]:
+            return best[1]
+        energies = [float(np.dot(samples, samples)) for samples in self._chunks]
+        levels = np.convolve(energies, np.ones(3), "same")  # of 96 ms around each chunk
+        return earliest + int(np.argmin(levels[earliest:]))

@@ -1,8 +1,12 @@
-"""The recordings that a command line names: files, folders, and standard input (-)."""
+"""The recordings that a command line names, and the files of their transcripts.
+
+Recordings are files, folders, and standard input (-).
+"""
 
 from __future__ import annotations
 
 import os
+import pathlib
 import shutil
 import sys
 import tempfile
@@ -14,6 +18,7 @@ from tfrecord_builder.audio import audio_files
 from tfrecord_builder.storage import files
 
 STANDARD_INPUT = "-"
+_NAMED = ("tsv", "json")  # formats whose lines have the name of their recording
 _ANY_RATE = 16000  # of the samples, of which none is read
 SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".m4a", ".mp4", ".3gp", ".webm", ".aac", ".amr")
 
@@ -38,11 +43,27 @@ def find(words: Sequence[str]) -> list[Recording]:
     """
     if words.count(STANDARD_INPUT) > 1:
         raise errors.UserError("transcribe: - is given twice, expected standard input once; remove one")
-    found = {}
+    by_path = {}
     for word in words:
-        for recording in _find_in(word) if files.is_directory(word) else [Recording(word, _name(word))]:
-            found.setdefault(_normalise(recording.path), recording)
-    return list(found.values())
+        stem = "stdin" if word == STANDARD_INPUT else os.path.splitext(os.path.basename(word))[0]
+        for recording in _find_in(word) if files.is_directory(word) else [Recording(word, stem)]:
+            is_local = not files.is_remote(recording.path) and recording.path != STANDARD_INPUT
+            path = os.path.abspath(recording.path) if is_local else recording.path
+            by_path.setdefault(path, recording)
+    return list(by_path.values())
+
+
+def _find_in(folder: str) -> Iterator[Recording]:
+    paths = files.find_files(folder, SUFFIXES)
+    # macOS puts ._NAME.wav beside NAME.wav on other disks.
+    paths = [path for path in paths if not os.path.basename(path).startswith(".")]
+    for path in paths:
+        yield Recording(path, os.path.splitext(path[len(folder) :].lstrip("/"))[0])
+    if not paths:
+        raise errors.UserError(
+            f"{folder}: has no audio files, expected some whose names end in {', '.join(SUFFIXES)}; "
+            "give another folder"
+        )
 
 
 def open_blocks(recording: Recording, sample_rate: int) -> audio_files.AudioBlocks:
@@ -67,16 +88,16 @@ def open_blocks(recording: Recording, sample_rate: int) -> audio_files.AudioBloc
     return audio_files.AudioBlocks(recording.path, sample_rate, file)
 
 
-def total_seconds(found: Sequence[Recording]) -> Optional[float]:
+def total_seconds(recordings: Sequence[Recording]) -> Optional[float]:
     """Returns the seconds of all recordings by their headers; None if one of them does not tell.
 
     What cannot be read counts as nothing, and standard input, which is read once, does not tell.
     """
-    seconds = [_seconds(recording.path) for recording in found]
+    seconds = [_read_seconds(recording.path) for recording in recordings]
     return None if None in seconds else sum(seconds)
 
 
-def _seconds(path: str) -> Optional[float]:
+def _read_seconds(path: str) -> Optional[float]:
     if path == STANDARD_INPUT:
         return None
     try:
@@ -87,24 +108,54 @@ def _seconds(path: str) -> Optional[float]:
     return blocks.seconds
 
 
-def _find_in(folder: str) -> Iterator[Recording]:
-    paths = [path for path in files.find_files(folder, SUFFIXES) if not _is_hidden(path)]
-    for path in paths:
-        yield Recording(path, os.path.splitext(path[len(folder) :].lstrip("/"))[0])
-    if not paths:
+def check_standard_output(recordings: Sequence[Recording], format: str) -> None:
+    """Raises errors.UserError for several recordings in a format that does not name them."""
+    if len(recordings) > 1 and format not in _NAMED:
         raise errors.UserError(
-            f"{folder}: has no audio files, expected some whose names end in {', '.join(SUFFIXES)}; "
-            "give another folder"
+            f"--format={format}: {len(recordings)} recordings are given, expected one without --output_dir; "
+            "give --output_dir"
         )
 
 
-def _normalise(path: str) -> str:
-    return path if files.is_remote(path) or path == STANDARD_INPUT else os.path.abspath(path)
+def plan_outputs(recordings: Sequence[Recording], format: str, output_dir: str) -> list[str]:
+    """Returns the output file of each recording, NAME.FORMAT in output_dir.
+
+    Raises:
+        errors.UserError: two recordings have the same output file, it exists or is the folder of another, or
+            output_dir cannot be made.
+    """
+    try:
+        files.make_directory(output_dir)
+    except OSError as error:
+        raise errors.UserError(
+            f"--output_dir={output_dir}: cannot be made ({error.strerror}), expected a directory; give "
+            "another"
+        ) from error
+    sources = {}
+    for recording in recordings:
+        path = os.path.join(output_dir, f"{recording.name}.{format}")
+        if path in sources:
+            is_one_folder = os.path.dirname(sources[path]) == os.path.dirname(recording.path)
+            advice = "one of them" if is_one_folder else "a recording, or transcribe the folder above both"
+            raise errors.UserError(
+                f"{path}: is the output of {sources[path]} and of {recording.path}, expected one; "
+                f"rename {advice}"
+            )
+        if files.exists(path):
+            raise errors.UserError(f"{path}: exists; move it, or give another --output_dir")
+        sources[path] = recording.path
+    for path, source in sources.items():
+        for folder in map(str, pathlib.PurePath(path).parents):
+            if folder in sources:
+                raise errors.UserError(
+                    f"{folder}: is the output of {sources[folder]} and the folder of that of {source}, "
+                    "expected one of them; rename the folder"
+                )
+    return list(sources)
 
 
-def _is_hidden(path: str) -> bool:
-    return os.path.basename(path).startswith(".")  # macOS puts ._NAME.wav beside NAME.wav on other disks
-
-
-def _name(path: str) -> str:
-    return "stdin" if path == STANDARD_INPUT else os.path.splitext(os.path.basename(path))[0]
+def save(path: str, text: str) -> None:
+    """Writes an output file, complete or not at all."""
+    files.make_directory(os.path.dirname(path))
+    # The bytes of a file name that is not UTF-8 are escaped.
+    files.write_text(path, text.encode("utf-8", "backslashreplace").decode("utf-8"))

@@ -9,7 +9,7 @@ import numpy as np
 import tqdm
 
 from estimator_asr.saved_model import statuses
-from estimator_asr.transcripts import captions, outputs, pauses, recordings
+from estimator_asr.transcripts import captions, pauses, recordings
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 
@@ -22,7 +22,7 @@ def transcribe(
     recording: recordings.Recording,
     sample_rate: int,
     show_seconds: Callable[[float], object] = lambda seconds: None,
-) -> outputs.Transcript:
+) -> captions.Transcript:
     """Recognises one recording of any length; memory depends only on the length of its transcript.
 
     Args:
@@ -43,7 +43,7 @@ def transcribe(
     seconds = checked.num_samples / sample_rate
     _warn_of_empty(recording.path, checked.peak, seconds, segments)
     show_seconds(seconds)
-    return outputs.Transcript(recording.path, segments, seconds > pauses.SEGMENT_SECONDS)
+    return captions.Transcript(recording.path, segments, seconds > pauses.SEGMENT_SECONDS)
 
 
 def _batches(pieces: Iterable[pauses.Piece], max_samples: int) -> Iterator[list[pauses.Piece]]:
@@ -62,10 +62,11 @@ def _recognise(model, pieces: list[pauses.Piece], sample_rate: int) -> list[capt
     lengths = [len(piece.waveform) for piece in pieces]
     waveforms = [np.pad(piece.waveform, (0, max(lengths) - len(piece.waveform))) for piece in pieces]
     values = model.run({"waveform": np.stack(waveforms), "num_samples": np.array(lengths, np.int32)})
-    results = [dict(zip(values, items)) for items in zip(*values.values())]
     return [
-        captions.Segment(piece.start / sample_rate, (piece.start + length) / sample_rate, result)
-        for piece, length, result in zip(pieces, lengths, results)
+        captions.Segment(
+            piece.start / sample_rate, (piece.start + length) / sample_rate, dict(zip(values, row))
+        )
+        for piece, length, row in zip(pieces, lengths, zip(*values.values()))
     ]
 
 

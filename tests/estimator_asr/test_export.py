@@ -113,13 +113,13 @@ def test_certifies_utterances_of_the_data(tiny_export, tmp_path, caplog):
 
 
 def test_a_graph_that_differs_from_the_models_is_not_published(tiny_export, tmp_path, monkeypatch):
-    transcribe = signatures.cascade.transcribe
+    clear = signatures.item_checks.clear
 
-    def transcribe_wrongly(*arguments):
-        outputs = transcribe(*arguments)
+    def clear_wrongly(outputs, status):
+        outputs = clear(outputs, status)
         return {**outputs, "transcript": tf.strings.join([outputs["transcript"], "错"])}
 
-    monkeypatch.setattr(signatures.cascade, "transcribe", transcribe_wrongly)
+    monkeypatch.setattr(signatures.item_checks, "clear", clear_wrongly)
     with pytest.raises(errors.UserError, match=r"^export: u\d in features, batch of 1: transcript is '.*错'"):
         export.export(make_certified(tiny_export, tmp_path))
     assert os.listdir(tmp_path / "export") == []

@@ -40,6 +40,7 @@ def test_starts_recognises_and_finishes_what_is_open(tiny_export, content):
         # Its connection comes after theirs, so that their headers have been read when it is answered.
         assert requests.get(f"{program.url}/v1/models/asr", timeout=60).status_code == 200
         code, said = program.stop(signal.SIGTERM)
+        assert f" WARNING {tiny_export.version_dir}: {served.UNREAD} and" in program.read_log()
         responses = [connection.getresponse() for connection in opened]
     finally:
         program.process.kill()

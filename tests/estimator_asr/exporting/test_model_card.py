@@ -1,13 +1,15 @@
-"""The model card, from data and reports."""
+"""The model card, from data and reports, which must be of the models that are exported."""
 
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
+import tiny_models
 
 from estimator_asr.exporting import model_card
-from estimator_asr.saved_model import export_info
+from estimator_asr.saved_model import export_info, saved_model_writer, trained_model
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 
@@ -19,7 +21,7 @@ def write_card(tiny_export, tmp_path, **facts) -> str:
     (tmp_path / "assets.extra").mkdir()
     data = {"/c/data": dataset_info.DatasetInfo.load(tiny_export.data_dir)}
     facts = {"data": data, "metrics": [METRICS], "licence": "CC-BY-4.0", "parity": "Recognises 4.", **facts}
-    model_card.write(str(tmp_path), export_info.load(tiny_export.version_dir), model_card.Facts(**facts))
+    model_card.write(str(tmp_path), export_info.load(tiny_export.version_dir), **facts)
     return (tmp_path / "assets.extra" / "model_card.md").read_text(encoding="utf-8")
 
 
@@ -61,3 +63,59 @@ def test_other_files_are_no_reports(tmp_path, content):
 def test_missing_report(tmp_path):
     with pytest.raises(errors.UserError, match="cannot be read .FileNotFoundError"):
         model_card.read_metrics(str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def models(tiny_export):
+    return [
+        trained_model.open_trained_model(path)
+        for path in (tiny_export.acoustic_dir, tiny_export.language_dir)
+    ]
+
+
+@pytest.fixture
+def check(tiny_export, models):
+    """Checks a report's metrics.json against the export of the models."""
+
+    def check_report(values):
+        checkpoints = [each.checkpoint for each in models]
+        model_card.check_reports({"REPORT": values}, tiny_export.version_dir, checkpoints)
+
+    return check_report
+
+
+@pytest.mark.parametrize("name", ["acoustic_dir", "language_dir"])
+def test_reports_of_the_checkpoints(tiny_export, check, name, monkeypatch):
+    directory = getattr(tiny_export, name)
+    monkeypatch.chdir(directory)
+    for checkpoint in (os.path.join(directory, "model.ckpt-7"), "model.ckpt-7"):
+        check({"model": directory, "checkpoint": checkpoint})
+
+
+def test_report_of_another_export_of_the_models(check, models, tmp_path):
+    path = saved_model_writer.write(*models, str(tmp_path))
+    check({"model": path})
+
+
+def test_report_of_an_export_of_other_weights(check, models, tmp_path):
+    acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), seed=5)
+    path = saved_model_writer.write(
+        trained_model.open_trained_model(acoustic.path), models[1], str(tmp_path / "export")
+    )
+    checkpoints = [each.checkpoint for each in models]
+    with pytest.raises(errors.UserError) as refused:
+        check({"model": path})
+    assert str(refused.value) == (
+        f"export: --report_dir=REPORT: model is {path}, expected {' or '.join(checkpoints)}, or an export "
+        "of the same models; evaluate these, and give the new report"
+    )
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"model": "gone"}, {"model": "AM", "checkpoint": "AM/model.ckpt-8"}, {"model": None}]
+)
+def test_reports_of_other_models(check, values):
+    with pytest.raises(
+        errors.UserError, match="^export: --report_dir=REPORT: model is .*, expected .* or .*, or"
+    ):
+        check(values)

@@ -93,6 +93,7 @@ def test_export_tells_what_it_was_made_of(tiny_export):
         each.sha256 for each in (tiny_models.OTHER_TOKENS, tiny_models.CHARACTERS, tiny_models.READINGS)
     ]
     assert info.language == export_info.ModelInfo(7, *hashes, decode)
+    assert info.unread == export_info.UnreadTokens(("ma5", "shi4", "tian1"), 5)
 
 
 def test_vocabularies_are_assets(tiny_export):

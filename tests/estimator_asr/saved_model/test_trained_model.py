@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 
+import cascade_reference
+import numpy as np
 import pytest
 import tiny_models
 
@@ -64,6 +66,25 @@ def test_a_language_recogniser_reads_token_ids(tiny_export):
     language = trained_model.build_recogniser(trained_model.open_trained_model(tiny_export.language_dir))
     result = language.run({"token_ids": [[3, 4], [0, 0], [4, 0]], "num_tokens": [2, 0, 1]})
     assert result["transcript"] == ["气字", "", "字"]
+
+
+@pytest.mark.parametrize("has_language", [True, False])
+def test_a_cascade_is_that_of_estimators_and_numpy(tiny_export, has_language):
+    paths = tiny_export.acoustic_dir, tiny_export.language_dir
+    acoustic, language = (trained_model.open_trained_model(path) for path in paths)
+    language = language if has_language else None
+    fbanks = [tiny_models.extract(waveform) for *_, waveform in tiny_export.utterances.values()]
+    model = trained_model.build_recogniser(acoustic, language)
+    for fbank, expected in zip(fbanks, cascade_reference.recognise(acoustic, language, fbanks)):
+        batch = {"fbank": fbank[None], "num_frames": [len(fbank)]}
+        result = {name: value for name, (value,) in model.run(batch).items()}
+        assert (result["transcript"], result["pinyin"]) == (expected["transcript"], expected["pinyin"])
+        for name in ("acoustic_score", "language_score"):
+            assert result[name] == pytest.approx(expected[name], rel=1e-4, abs=1e-4)
+        texts, scores = zip(*((each["transcript"], each["score"]) for each in expected["n_best"]))
+        assert sorted(each["transcript"] for each in result["n_best"]) == sorted(texts)
+        np.testing.assert_allclose([each["score"] for each in result["n_best"]], scores, rtol=1e-4, atol=1e-4)
+    model.session.close()
 
 
 def test_vocabulary_file_that_was_changed_is_refused(acoustic_dir):

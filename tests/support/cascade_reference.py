@@ -1,7 +1,7 @@
-"""What the Estimators of the models recognise, one utterance at a time: the reference of the certificate.
+"""What the Estimators of the models recognise, one utterance at a time: a reference of the cascade.
 
-Nothing here is shared with the graph of the export but the tasks and the frontend: Estimator.predict gives
-the hypotheses of the acoustic model and the characters of the language model, and numpy chooses among them.
+Nothing here is shared with the graph of the export but the tasks: Estimator.predict gives the hypotheses of
+the acoustic model and the characters of the language model, and numpy chooses among them.
 """
 
 from __future__ import annotations
@@ -14,33 +14,11 @@ from typing import Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import whisper_weights
 from estimator_asr.estimator import estimator_api
 from estimator_asr.experiment import model_directory
-from estimator_asr.models import frozen_encoder
 from estimator_asr.saved_model import model_pairs, trained_model
 from estimator_asr.tasks import registry
-from tfrecord_builder.audio import frontend
 from tfrecord_builder.tokens import vocabulary
-
-
-def extract_features(
-    model: model_directory.ModelDirectory, waveforms: Sequence[np.ndarray]
-) -> Iterator[np.ndarray]:
-    """Yields float32 [num_frames, num_bins] of each waveform, float32 [num_samples], as the builder does.
-
-    A frozen encoder is applied as `encode` does.
-    """
-    config = model.config.frontend
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        waveform = tf.compat.v1.placeholder(tf.float32, [None])
-        fbank = frontend.extract(waveform, config)[None]
-        if config.encoder:
-            fbank, _ = frozen_encoder.build(config.encoder, fbank, tf.shape(fbank)[1:2])
-            whisper_weights.load(session, model.path, config.encoder.encoder)
-        fbank = tf.cast(fbank[0], tf.float32)
-        for each in waveforms:
-            yield session.run(fbank, {waveform: each})
 
 
 def recognise(

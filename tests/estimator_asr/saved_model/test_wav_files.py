@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import wav_files
 
-from estimator_asr.saved_model import wav_batches
+from estimator_asr.saved_model import wav
 
 RATE = 16000
 
@@ -19,7 +19,7 @@ RATE = 16000
 def decode():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         wavs = tf.compat.v1.placeholder(tf.string, [None])
-        yield session.make_callable(wav_batches.decode(wavs, RATE, 180), [wavs])
+        yield session.make_callable(wav.decode_batch(wavs, RATE, 180), [wavs])
 
 
 def test_wavs_of_different_lengths_are_padded_with_zeros(decode):

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.models.decoding import hotwords, phrases, prefix_beam_search
+from estimator_asr.hotwords import boosting
+from estimator_asr.models.decoding import phrases, prefix_beam_search
 
 NUM_TOKENS = 7
 
@@ -21,7 +22,7 @@ class Scorer:
             placeholder = tf.compat.v1.placeholder
             self.inputs = placeholder(tf.int32, [None, None]), placeholder(tf.float32, [None])
             self.tokens = placeholder(tf.int32, [None, None])
-            scorer = hotwords.HotwordScorer(phrases.Phrases(*self.inputs), NUM_TOKENS)
+            scorer = boosting.HotwordScorer(phrases.Phrases(*self.inputs), NUM_TOKENS)
             self.outputs = self.score(scorer)
         self.session = tf.compat.v1.Session(graph=graph)
 
@@ -99,7 +100,7 @@ def test_a_phrase_wins_in_the_search_as_a_whole_only():
         ([[1, 1, 0]], 9.0, [0, 0]),
     ):
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-            scorer = hotwords.HotwordScorer(phrases.Phrases(tf.constant(rows), tf.constant([boost])), 2)
+            scorer = boosting.HotwordScorer(phrases.Phrases(tf.constant(rows), tf.constant([boost])), 2)
             logits = tf.constant(np.log(probs))
             found = prefix_beam_search.prefix_beam_search(config, logits, tf.constant([3]), [scorer])
             found = session.run(found)

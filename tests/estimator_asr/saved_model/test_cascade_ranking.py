@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr.saved_model import n_best
+from estimator_asr.saved_model import cascade
 
 
 def rank(probs, texts):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         with np.errstate(divide="ignore"):
-            ranking = n_best.rank(tf.constant(np.log(probs), tf.float32), tf.constant(texts))
+            ranking = cascade.rank(tf.constant(np.log(probs), tf.float32), tf.constant(texts))
         return session.run(ranking)
 
 

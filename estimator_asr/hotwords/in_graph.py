@@ -4,7 +4,8 @@
     神雕侠侣 shen2 diao1 xia2 lv3         one syllable for each character
     神雕侠侣 shen2 diao1 xia2 lv3 2.5     the boost is last, with or without pinyin
 
-The graph has the pinyin of each hanzi. Syllables of one hotword that the acoustic model lacks disable it.
+hotword_list writes the second and third form. The graph has the pinyin of each hanzi, for requests in the
+first one. Syllables of one hotword that the acoustic model lacks disable it.
 """
 
 from __future__ import annotations
@@ -70,27 +71,21 @@ def write(hotwords: Hotwords, written: sequences.Sequences, token_ids: tf.Tensor
     """
     length = tf.shape(token_ids)[1]
     strings, probs = written.strings[:, :length], written.probs[:, :length]
-    found = phrases_lib.match(hotwords.phrases, token_ids, written.num_strings)
-    indices = tf.stack([tf.maximum(found.phrases, 0), found.offsets], axis=2)
+    matches = phrases_lib.match(hotwords.phrases, token_ids, written.num_strings)
+    numbers = tf.maximum(matches.phrases, 0)
+    indices = tf.stack([numbers, matches.offsets], axis=2)
     characters = tf.gather_nd(tf.pad(hotwords.characters, [[0, 1], [0, 1]]), indices)
-    boosts = tf.gather(tf.pad(hotwords.phrases.boosts, [[0, 1]]), tf.maximum(found.phrases, 0))
+    boosts = tf.gather(tf.pad(hotwords.phrases.boosts, [[0, 1]]), numbers)
     is_other = tf.not_equal(*(tf.strings.lower(each, "utf-8") for each in (strings, characters)))
-    log_odds = _sum_log_odds(tf.where(is_other, tf.math.log(probs), 0.0), found.offsets)
-    is_replaced = (found.phrases >= 0) & (~_any(is_other, found.offsets) | (log_odds <= boosts))
+    has_other = _sum(tf.cast(is_other, tf.float32), matches.offsets) > 0
+    log_probs = _sum(tf.where(is_other, tf.math.log(probs), 0.0), matches.offsets)
+    log_probs = tf.minimum(log_probs, _HIGHEST_LOG_PROB)
+    log_odds = log_probs - tf.math.log(-tf.math.expm1(log_probs))
+    is_replaced = (matches.phrases >= 0) & (~has_other | (log_odds <= boosts))
     return written._replace(
         strings=tf.where(is_replaced, characters, strings),
         probs=tf.where(is_replaced, 1.0, probs),  # given the tokens, there is no doubt
     )
-
-
-def _sum_log_odds(log_probs: tf.Tensor, offsets: tf.Tensor) -> tf.Tensor:
-    """Returns the log odds of the characters of each match, by their log probabilities; float32 like them."""
-    log_probs = tf.minimum(_sum(log_probs, offsets), _HIGHEST_LOG_PROB)
-    return log_probs - tf.math.log(-tf.math.expm1(log_probs))
-
-
-def _any(values: tf.Tensor, offsets: tf.Tensor) -> tf.Tensor:
-    return _sum(tf.cast(values, tf.float32), offsets) > 0
 
 
 def _sum(values: tf.Tensor, offsets: tf.Tensor) -> tf.Tensor:
@@ -109,18 +104,15 @@ def _check(hotwords, characters, syllables) -> tf.Operation:
     return tf.debugging.Assert(tf.logical_not(tf.reduce_any(is_wrong)), [message])
 
 
-def _choose_syllables(characters: tf.RaggedTensor, given: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Returns the given syllables, otherwise those of the hanzi; of another character, its capital."""
-    read = _build_table().lookup(characters.flat_values)
+def _choose_syllables(characters: tf.RaggedTensor, syllables: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Returns the syllables of each hotword; without any those of its hanzi, and of a letter its capital."""
+    hanzi = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*_read_hanzi()), "")
+    read = hanzi.lookup(characters.flat_values)
     read = tf.where(tf.equal(read, ""), tf.strings.upper(characters.flat_values), read)
-    is_given = tf.repeat(given.row_lengths() > 0, characters.row_lengths())
-    places = tf.cumsum(tf.cast(is_given, tf.int32)) - 1  # among all that are given
-    padded = tf.pad(given.flat_values, [[0, 1]])
-    return characters.with_flat_values(tf.where(is_given, tf.gather(padded, tf.maximum(places, 0)), read))
-
-
-def _build_table() -> tf.lookup.StaticHashTable:
-    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*_read_hanzi()), "")
+    has_syllables = tf.repeat(syllables.row_lengths() > 0, characters.row_lengths())
+    places = tf.maximum(tf.cumsum(tf.cast(has_syllables, tf.int32)) - 1, 0)  # in all of them
+    written = tf.gather(tf.pad(syllables.flat_values, [[0, 1]]), places)
+    return characters.with_flat_values(tf.where(has_syllables, written, read))
 
 
 @functools.lru_cache(maxsize=1)
@@ -129,8 +121,8 @@ def _read_hanzi() -> tuple[tuple[str, ...], tuple[str, ...]]:
     from tfrecord_builder.labels import pinyin  # takes most of a second
 
     readings = {chr(code): pinyin.dictionary_readings(chr(code)) for code in _HANZI}
-    known = {hanzi: found[0] for hanzi, found in readings.items() if found}
-    return tuple(known), tuple(known.values())
+    pairs = [(hanzi, each[0]) for hanzi, each in readings.items() if each]
+    return tuple(zip(*pairs))
 
 
 def _find_ids(acoustic: model_directory.ModelDirectory, tokens: tf.Tensor) -> tf.Tensor:
@@ -139,9 +131,8 @@ def _find_ids(acoustic: model_directory.ModelDirectory, tokens: tf.Tensor) -> tf
     if acoustic.config.token_type == "toneless":  # as syllables.without_tone spells them
         spelled = tf.strings.regex_replace(spelled, "([^1-5])[1-5]$", r"\1")
         spelled = tf.where(tf.strings.regex_full_match(tokens, "[A-Z]"), tokens, spelled)
-    tokens = spelled
-    ids = sequences.find_ids(acoustic, dataset_info.TOKENS_FILE, tokens)
-    is_token = tf.not_equal(tokens, "")
+    ids = sequences.find_ids(acoustic, dataset_info.TOKENS_FILE, spelled)
+    is_token = tf.not_equal(spelled, "")
     is_unknown = is_token & tf.equal(ids, acoustic.tokens.unknown_id)
-    is_known = ~tf.reduce_any(is_unknown, axis=1, keepdims=True)
-    return tf.where(is_token & is_known, ids, -1)
+    is_usable = ~tf.reduce_any(is_unknown, axis=1, keepdims=True)
+    return tf.where(is_token & is_usable, ids, -1)

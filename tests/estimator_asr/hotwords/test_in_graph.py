@@ -9,14 +9,15 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
+from estimator_asr.hotwords import in_graph
 from estimator_asr.models.decoding import phrases
-from estimator_asr.saved_model import hotwords, sequences
+from estimator_asr.saved_model import sequences
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.tokens import vocabulary
 
 TOKENS = vocabulary.Vocabulary(["<unk>", "a", "hao3", "le4", "ni3", "shan1", "yue4"])
 TONELESS = vocabulary.Vocabulary(["<unk>", "hao", "ni", "A", "a", "gu"])
-DEFAULT = hotwords.DEFAULT_BOOST
+DEFAULT = in_graph.DEFAULT_BOOST
 
 
 def make_model(path, tokens=TOKENS, token_type="syllable", decoding="beam"):
@@ -35,7 +36,7 @@ class Parser:
     def __init__(self, model):
         with tf.Graph().as_default() as graph:
             self.words = tf.compat.v1.placeholder(tf.string, [None])
-            self.parsed = hotwords.parse(model, self.words)
+            self.parsed = in_graph.parse(model, self.words)
             initialize = tf.compat.v1.tables_initializer()
         self.session = tf.compat.v1.Session(graph=graph)
         self.session.run(initialize)
@@ -110,13 +111,13 @@ def test_toneless_models(tmp_path):
     ],
 )
 def test_which_models_take_hotwords(tmp_path, token_type, decoding, expected):
-    assert hotwords.is_possible(make_model(tmp_path, TOKENS, token_type, decoding)) == expected
+    assert in_graph.is_possible(make_model(tmp_path, TOKENS, token_type, decoding)) == expected
 
 
 def test_homophones_become_the_word():
     """The word 1 2 is XY, the word 2 3 is VW; where they overlap, the left one is written."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        words = hotwords.Hotwords(
+        words = in_graph.Hotwords(
             tf.constant([["X", "Y"], ["V", "W"]]),
             phrases.Phrases(tf.constant([[1, 2], [2, 3]]), tf.constant([9.0, 9.0])),
         )
@@ -127,7 +128,7 @@ def test_homophones_become_the_word():
             tf.constant([[0.1, 0.2, 0.3, 0.4, 0.5]] * 2),
         )
         token_ids = tf.constant([[1, 2, 3, 1, 2], [3, 2, 3, -1, -1]])
-        found = session.run(hotwords.write(words, written, token_ids))
+        found = session.run(in_graph.write(words, written, token_ids))
     assert [b"".join(row).decode() for row in found.strings] == ["XYcXY", "aVW"]
     np.testing.assert_allclose(found.probs[0], [1, 1, 0.3, 1, 1])
     assert found.scores.tolist() == [-1.0, -2.0]
@@ -148,12 +149,12 @@ def test_homophones_become_the_word():
 def test_what_is_surer_than_the_boost_stays(text, probs, boost, expected):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         favoured = phrases.Phrases(tf.constant([[5, 6]]), tf.constant([boost]))
-        words = hotwords.Hotwords(tf.constant([["X", "Y"]]), favoured)
+        words = in_graph.Hotwords(tf.constant([["X", "Y"]]), favoured)
         written = sequences.Sequences(
             tf.constant([["c", *text, "d"]]),
             tf.constant([4]),
             tf.constant([0.0]),
             tf.constant([[1.0, *probs, 0.5]]),
         )
-        found = session.run(hotwords.write(words, written, tf.constant([[4, 5, 6, 4]])))
+        found = session.run(in_graph.write(words, written, tf.constant([[4, 5, 6, 4]])))
     assert b"".join(found.strings[0]).decode() == f"c{expected}d"

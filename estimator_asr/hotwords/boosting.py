@@ -60,9 +60,9 @@ class HotwordScorer:
         wanted = tf.cast(states, tf.int64)[:, :, None] * self._num_tokens
         wanted += tf.cast(token_ids, tf.int64)[:, None]
         places = tf.reshape(tf.searchsorted(self._keys, tf.reshape(wanted, [-1])), tf.shape(wanted))
-        is_found = tf.equal(tf.gather(self._keys, places), wanted)
+        is_transition = tf.equal(tf.gather(self._keys, places), wanted)
         first_states = tf.gather(self._first_states, token_ids)[:, None]
-        after = tf.where(is_found, tf.gather(self._targets, places), first_states)
+        after = tf.where(is_transition, tf.gather(self._targets, places), first_states)
         return tf.gather(self._gains, after) - tf.gather(self._potentials, states)[:, :, None], after
 
     def finish(self, states: tf.Tensor) -> tf.Tensor:

@@ -1,0 +1,68 @@
+"""Where the transcripts of recordings are written."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from estimator_asr.transcripts import recordings
+from tfrecord_builder import errors
+
+
+def test_each_recording_has_its_own_file(tmp_path):
+    inputs = [recordings.Recording("x/a.wav", "a"), recordings.Recording("y/sub/a.wav", "sub/a")]
+    out = str(tmp_path)
+    assert recordings.plan_outputs(inputs, "srt", out) == [f"{out}/a.srt", f"{out}/sub/a.srt"]
+
+
+def test_recordings_of_one_folder_have_other_advice(tmp_path):
+    inputs = [recordings.Recording(path, "a") for path in ("x/a.wav", "x/a.flac")]
+    with pytest.raises(errors.UserError, match="expected one; rename one of them$"):
+        recordings.plan_outputs(inputs, "srt", str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["x.srt/y", "x.srt/sub/y"])
+def test_an_output_that_is_the_folder_of_another_is_refused(tmp_path, name):
+    inputs = [recordings.Recording(f"in/{name}.wav", name), recordings.Recording("in/x.wav", "x")]
+    with pytest.raises(errors.UserError) as refused:
+        recordings.plan_outputs(inputs, "srt", str(tmp_path))
+    assert str(refused.value) == (
+        f"{tmp_path}/x.srt: is the output of in/x.wav and the folder of that of in/{name}.wav, expected one "
+        "of them; rename the folder"
+    )
+
+
+def test_an_output_dir_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(errors.UserError) as refused:
+        recordings.plan_outputs([recordings.Recording("a.wav", "a")], "srt", str(tmp_path / "file"))
+    assert str(refused.value).startswith(f"--output_dir={tmp_path / 'file'}: cannot be made (")
+
+
+def test_two_recordings_of_one_name_are_refused(tmp_path):
+    inputs = [recordings.Recording("x/a.wav", "a"), recordings.Recording("y/a.mp3", "a")]
+    said = r"a\.srt: is the output of x/a\.wav and of y/a\.mp3, expected one; rename a recording, or"
+    with pytest.raises(errors.UserError, match=said):
+        recordings.plan_outputs(inputs, "srt", str(tmp_path))
+
+
+def test_an_output_that_exists_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_text("the transcript that somebody typed")
+    with pytest.raises(errors.UserError, match=r"a\.txt: exists; move it, or give another --output_dir"):
+        recordings.plan_outputs([recordings.Recording("a.wav", "a")], "txt", str(tmp_path))
+
+
+def test_captions_of_several_recordings_need_a_directory():
+    inputs = [recordings.Recording("a.wav", "a"), recordings.Recording("b.wav", "b")]
+    said = "--format=srt: 2 recordings are given, expected one without --output_dir; give --output_dir"
+    with pytest.raises(errors.UserError, match=said):
+        recordings.check_standard_output(inputs, "srt")
+    recordings.check_standard_output(inputs, "tsv")
+    recordings.check_standard_output(inputs[:1], "srt")
+
+
+def test_a_file_is_written_whole_into_a_directory_that_is_made(tmp_path):
+    recordings.save(str(tmp_path / "out" / "sub" / "a.tsv"), "a\udcbb\t好\n")
+    assert (tmp_path / "out" / "sub" / "a.tsv").read_text(encoding="utf-8") == "a\\udcbb\t好\n"
+    assert os.listdir(tmp_path / "out" / "sub") == ["a.tsv"]
