@@ -97,15 +97,9 @@ class Observed:
 
 
 def check(token: Optional[str], hosts: Optional[tuple[str, ...]], scope: Scope) -> None:
-    """Refuses requests that are not for this server, before they are read.
+    """Raises api_errors.ApiError for a request that is not for this server, before it is read.
 
-    Args:
-        token: what requests must have as bearer token; None: nothing.
-        hosts: what their Host header may name, with or without a port; None: anything.
-        scope: of the request.
-
-    Raises:
-        api_errors.ApiError: as the sentence says.
+    It must have the token, and its Host header one of the hosts, with or without a port; None: anything.
     """
     headers = datastructures.Headers(scope=scope)
     if "content-length" in headers and "transfer-encoding" in headers:

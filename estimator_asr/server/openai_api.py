@@ -48,7 +48,9 @@ class OpenAIApi:
         for piece, result in zip(upload.pieces, results):
             places = piece.start, piece.start + len(piece.waveform)
             segments.append(captions.Segment(*(place / version.sample_rate for place in places), result))
-        return _respond(form, segments, upload.seconds, version)
+        # Characters or subwords may be of any language, pinyin is of one.
+        is_chinese = bool(version.info.language) or version.info.token_type not in ("character", "bpe")
+        return _respond(form, segments, upload.seconds, is_chinese)
 
 
 def _make_item(
@@ -67,10 +69,7 @@ def _make_item(
 
 
 def _respond(
-    form: openai_form.Form,
-    segments: Sequence[captions.Segment],
-    seconds: float,
-    version: versions.ServedVersion,
+    form: openai_form.Form, segments: Sequence[captions.Segment], seconds: float, is_chinese: bool
 ) -> responses.Response:
     """Returns the response for a recording of so many seconds; no segments: it has no speech."""
     if form.response_format in _CAPTIONS:
@@ -79,9 +78,7 @@ def _respond(
     joined = captions.join(segments) if segments else _NOTHING
     content = {"text": joined["transcript"]}
     if form.response_format == "verbose_json":
-        # ISO 639: Chinese for pinyin, undetermined for characters or subwords of any language.
-        is_pinyin = version.info.language or version.info.token_type not in ("character", "bpe")
-        language = "zh" if is_pinyin else "und"
+        language = "zh" if is_chinese else "und"  # ISO 639: undetermined
         head = {"task": "transcribe", "language": language, "duration": round(seconds, 3)}
         content = {**head, **_describe(form.granularities, segments, joined)}
     return responses.JSONResponse(content)

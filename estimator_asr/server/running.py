@@ -69,13 +69,9 @@ class Server(uvicorn.Server):
 
 
 def run(app: ASGIApp, bound: socket.socket, stop_seconds: float, on_ready: Callable[[str], object]) -> None:
-    """Serves until SIGTERM or SIGINT, and then what has been accepted.
+    """Serves on a socket from `bind` until SIGTERM or SIGINT; requests that are open then have stop_seconds.
 
-    Args:
-        app: the application.
-        bound: from `bind`.
-        stop_seconds: for the requests that are open then.
-        on_ready: is called with the URL once connections are accepted.
+    `on_ready` is called with the URL once connections are accepted.
     """
     host, port = bound.getsockname()[:2]
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -45,9 +45,7 @@ FOLDERS = {
     "monitoring": _rooms("monitoring training tasks inputs") | GROUND,
     "diagnostics": _rooms("diagnostics monitoring training tasks inputs models checkpointing") | GROUND,
     "demo": _rooms("demo scoring"),
-    "server": _rooms(
-        "server transcripts hotwords saved_model.recogniser saved_model.export_info saved_model.statuses"
-    ),
+    "server": _rooms("server transcripts hotwords saved_model.recogniser saved_model.statuses"),
 }
 # What a room of tfrecord_builder may import of its rooms.
 BUILDER_ROOMS = {
