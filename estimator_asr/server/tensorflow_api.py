@@ -6,6 +6,7 @@ https://www.tensorflow.org/tfx/serving/api_rest
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import io
 import json
@@ -27,7 +28,6 @@ _HAS_PRESENCE_ARGUMENT = (
 )  # its name since protobuf 5
 _LOWEST_SCORE = float(str(np.finfo(np.float32).min))  # pads the scores of n_best, as the graph does
 _SECONDS_PER_TOKEN = 0.2  # an utterance of pinyin, as if spoken
-_WAV_MAGIC = (b"RIFF", b"RF64", b"BW64")
 
 
 class TensorFlowApi:
@@ -155,12 +155,14 @@ def _read(
 
 
 def _measure_wav(content: bytes, sample_rate: int) -> float:
-    """Returns the seconds of a WAV file, or those of 8-bit audio if its header cannot be read."""
-    if content.startswith(_WAV_MAGIC):
-        try:
-            return soundfile.info(io.BytesIO(content)).duration
-        except soundfile.LibsndfileError:
-            pass  # the model may read more of it
+    """Returns the seconds of a WAV file, or those of 8-bit audio if its header does not say."""
+    if content.startswith(b"BW64"):
+        content = b"RF64" + content[4:]  # its form, which libsndfile knows by this name alone
+    if content.startswith((b"RIFF", b"RF64")):
+        with contextlib.suppress(soundfile.LibsndfileError):
+            seconds = soundfile.info(io.BytesIO(content)).duration  # reads 100 KiB of chunks at most
+            if seconds:  # 0 is also that of a stream, which the model reads to its end
+                return seconds
     return len(content) / sample_rate
 
 

@@ -255,6 +255,19 @@ def test_bytes_without_a_header_count_as_8_bit_audio():
     assert tensorflow_api.measure_seconds({"wav_bytes": b""}, CONFIG) == 0.0
 
 
+def test_wav_of_a_stream_counts_to_its_end():
+    content = bytearray(make_wav(np.zeros(16000)))
+    content[40:44] = bytes(4)
+    assert tensorflow_api.measure_seconds({"wav_bytes": bytes(content)}, CONFIG) == pytest.approx(2, rel=0.01)
+
+
+def test_bw64_is_measured_as_rf64():
+    file = io.BytesIO()
+    soundfile.write(file, np.zeros(16000), 16000, format="RF64", subtype="PCM_16")
+    content = file.getvalue().replace(b"RF64", b"BW64", 1)
+    assert tensorflow_api.measure_seconds({"wav_bytes": content}, CONFIG) == 1.0
+
+
 def test_waveforms_features_and_pinyin():
     waveform = {"waveform": np.zeros(8000), "num_samples": np.int32(10)}
     assert tensorflow_api.measure_seconds(waveform, CONFIG) == 0.5
