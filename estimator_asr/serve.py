@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging as standard_logging
+import os
 from typing import Optional
 
 from absl import logging
@@ -59,7 +60,7 @@ class ServeConfig(config_flags.Checked):
     max_body_seconds: float = config_flags.setting(
         30.0, "how long a request may take to arrive; ten minutes of WAV in 30 s need 5 Mbit/s", positive=True
     )
-    max_connections: int = config_flags.setting(500, "connections open at one time", minimum=1)
+    max_connections: int = config_flags.setting(500, "connections with a request at one time", minimum=1)
     stop_seconds: float = config_flags.setting(
         30.0, "how long requests may take that are open when the server is stopped", positive=True
     )
@@ -88,7 +89,7 @@ def read_token(path: Optional[str]) -> Optional[str]:
 
 def main(config: ServeConfig) -> None:
     try:
-        from estimator_asr.server import app, hosts, running, service
+        from estimator_asr.server import app, running, service
     except ImportError as error:
         raise errors.UserError(
             f"{error.name}: cannot be imported, expected it for the server; "
@@ -115,11 +116,14 @@ def main(config: ServeConfig) -> None:
         loaded = f"version {version.number or '-'}, loaded in {version.load_seconds:.1f} s"
         print(f"{url} serves {version.version_dir}: {loaded}", flush=True)
 
-    allowed = hosts.list_allowed(config.host, bound, token)
-    hosts.warn_if_open(config.host, allowed, token)
-    application = app.build(parts, token, allowed)
-    options = config.max_connections, config.stop_seconds
-    running.run(running.make_config(application, parts.metrics, *options), bound, announce)
+    hosts = None if token else running.list_local_hosts(config.host, bound)
+    if not token and not hosts:
+        logging.warning(
+            "--host=%s: every machine that reaches the server can use it; pass --token_file", config.host
+        )
+    application = app.build(parts, token, hosts, config.max_connections)
+    running.run(application, bound, config.stop_seconds, announce)
+    os._exit(0)  # a thread that hangs would keep the process alive
 
 
 if __name__ == "__main__":

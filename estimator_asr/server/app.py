@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import os
+import time
 from typing import Optional
 
 from starlette import applications, exceptions, requests, responses, routing
@@ -12,8 +14,7 @@ from starlette.types import ASGIApp
 
 from estimator_asr.server import (
     api_errors,
-    health,
-    hosts,
+    item_queue,
     metrics,
     middleware,
     openai_api,
@@ -23,18 +24,17 @@ from estimator_asr.server import (
 from tfrecord_builder import errors
 
 _PAGE_DIR = os.path.join(os.path.dirname(__file__), "page")
+_HEALTH_SECONDS = 4.5  # so that the response is there within five
+_SHARED_SECONDS = 1.0
 
 
 def build(
-    parts: service.Service, token: Optional[str] = None, hosts_allowed: Optional[tuple[str, ...]] = None
+    parts: service.Service,
+    token: Optional[str] = None,
+    hosts: Optional[tuple[str, ...]] = None,
+    max_open: int = 500,
 ) -> ASGIApp:
-    """Returns the application.
-
-    Args:
-        parts: a service that is not started; the application starts and stops it.
-        token: what requests must have as bearer token; None: nothing.
-        hosts_allowed: what their Host header may name, see hosts.list_allowed.
-    """
+    """Returns the application, which starts and stops a service; see middleware.check and Observed."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_):
@@ -42,34 +42,21 @@ def build(
         yield
         await parts.stop()
 
-    app = applications.Starlette(routes=_list_routes(parts), lifespan=lifespan)
-    for kind in (api_errors.ApiError, errors.UserError, exceptions.HTTPException, Exception):
-        app.add_exception_handler(kind, _respond_to_error)
-    checks = (
-        middleware.check_framing,
-        functools.partial(hosts.check_host, hosts_allowed),
-        hosts.check_site,
-        functools.partial(middleware.check_token, token),
-    )
-    return middleware.Observed(middleware.Checked(app, checks), parts.metrics)
-
-
-def _list_routes(parts: service.Service) -> list[routing.BaseRoute]:
     async def show_metrics(_: requests.Request) -> responses.Response:
         return responses.Response(parts.metrics.format(), media_type=metrics.CONTENT_TYPE)
 
-    return [
+    routes = [
         *tensorflow_api.TensorFlowApi(parts).list_routes(),
         *openai_api.OpenAIApi(parts).list_routes(),
-        routing.Route("/healthz", health.Health(parts).show_health, methods=["GET"]),
+        routing.Route("/healthz", Health(parts).show_health, methods=["GET"]),
         routing.Route("/metrics", show_metrics, methods=["GET"]),
-        *_list_page_routes(),
+        *map(_make_page_route, sorted(os.listdir(_PAGE_DIR))),  # so that no path of a request is opened
     ]
-
-
-def _list_page_routes() -> list[routing.Route]:
-    """One route for each file, so that no path of a request is opened; they are open to all."""
-    return [_make_page_route(name) for name in sorted(os.listdir(_PAGE_DIR))]
+    app = applications.Starlette(routes=routes, lifespan=lifespan)
+    for kind in (api_errors.ApiError, errors.UserError, exceptions.HTTPException, Exception):
+        app.add_exception_handler(kind, _respond_to_error)
+    check = functools.partial(middleware.check, token, hosts)
+    return middleware.Observed(app, parts.metrics, check, max_open)
 
 
 def _make_page_route(name: str) -> routing.Route:
@@ -80,14 +67,52 @@ def _make_page_route(name: str) -> routing.Route:
 
 
 async def _respond_to_error(request: requests.Request, error: Exception) -> responses.Response:
-    if isinstance(error, api_errors.ApiError):
-        return api_errors.respond(request.url.path, error)
+    path = request.url.path
     if isinstance(error, exceptions.HTTPException):
-        message = f"{request.method} {request.url.path[:200]}: {error.detail}; see docs/serve.md"
-        return api_errors.respond(
-            request.url.path, api_errors.ApiError(error.status_code, message, error.headers)
-        )
-    if isinstance(error, errors.UserError):
-        return api_errors.respond(request.url.path, api_errors.refuse(str(error)))
-    message = f"server: has failed ({type(error).__name__}); its log has the details"
-    return api_errors.respond(request.url.path, api_errors.ApiError(500, message))
+        message = f"{request.method} {path[:200]}: {error.detail}; see docs/serve.md"
+        error = api_errors.ApiError(error.status_code, message, error.headers)
+    elif isinstance(error, errors.UserError):
+        error = api_errors.refuse(str(error))
+    elif not isinstance(error, api_errors.ApiError):
+        message = f"server: has failed ({type(error).__name__}); its log has the details"
+        error = api_errors.ApiError(500, message)
+    return api_errors.respond(path, error)
+
+
+class Health:
+    """/healthz: whether the model recognises. A second of noise goes through the queue and the threads.
+
+    Behind a long batch it has to wait: the worker is then busy and not stalled, until that batch has taken
+    four times what its audio takes at the measured rate (batching.Batcher.is_busy). Requests within a second
+    share one inference, so that many of them do not hold up others.
+    """
+
+    def __init__(self, parts: service.Service):
+        self._parts = parts
+        self._probe: Optional[asyncio.Task] = None
+        self._began = 0.0
+
+    async def show_health(self, _: requests.Request) -> responses.Response:
+        """Returns 200 with the version, also while a long batch is recognised, or 503 with a sentence."""
+        is_old = time.monotonic() - self._began >= _SHARED_SECONDS
+        if self._probe is None or (self._probe.done() and is_old):
+            self._probe, self._began = asyncio.create_task(self._recognise()), time.monotonic()
+        try:
+            version = await asyncio.shield(self._probe)
+        except asyncio.TimeoutError:
+            if self._parts.batcher.is_busy:
+                version = self._parts.versions.current.number
+                return responses.JSONResponse({"status": "busy", "version": version})
+            problem = f"has not recognised a second of audio in {_HEALTH_SECONDS:g} s"
+        except Exception as error:
+            problem = f"cannot recognise a second of audio ({str(error)[:200]})"
+        else:
+            return responses.JSONResponse({"status": "ok", "version": version})
+        message = f"worker: {problem}; restart the server"
+        return responses.JSONResponse({"status": "failed", "error": message}, 503)
+
+    async def _recognise(self) -> str:
+        with self._parts.versions.current.used() as version:
+            probe = item_queue.Item(item_queue.Group(version, "waveform"), version.make_probe(), seconds=1.0)
+            await asyncio.wait_for(self._parts.batcher.recognise([probe], is_urgent=True), _HEALTH_SECONDS)
+            return version.number

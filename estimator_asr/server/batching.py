@@ -1,4 +1,4 @@
-"""Dynamic batching: items wait in a queue, and a worker recognises the first with others of similar length.
+"""Dynamic batching: items wait in a queue, and threads recognise the first with others of similar length.
 
 While no batch is recognised, one begins as soon as it is full, or no request comes for some milliseconds and
 none is being read, or its oldest item has waited for the delay. If there are enough items, a full batch is
@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent import futures
 
 from absl import logging
 
-from estimator_asr.server import item_queue, items, metrics, worker
+from estimator_asr.server import item_queue, metrics
 from tfrecord_builder import errors
 
 _NUM_THREADS = 2
 _LEAST_HALF = 8  # items; smaller batches take almost as long as one of twice their size
 _QUIET_SECONDS = 0.004  # clients that were answered at one time come again at one time
-_FIRST_RATE = 10.0  # seconds of audio per second, before any is measured
 _RATE_MEMORY = 0.8  # of the moving average
 _PATIENCE = 4.0  # times that a batch may take what its audio takes at the measured rate
 _LEAST_PATIENCE_SECONDS = 3.0
@@ -29,35 +29,34 @@ _LINEAR_SECONDS = 20.0  # the time of a longer item grows with the square of its
 
 
 class Batcher:
-    """The queue; `run` serves it until it is cancelled.
-
-    Attributes:
-        count_requests: returns how many requests are being read or recognised; those in the queue by default.
-        rate: seconds of audio that are recognised per second, a moving average.
-    """
+    """The queue; `run` serves it until it is cancelled."""
 
     def __init__(
-        self, max_batch_size: int, delay_seconds: float, max_queue_seconds: float, counters: metrics.Metrics
+        self,
+        max_batch_size: int,
+        delay_seconds: float,
+        max_queue_seconds: float,
+        counters: metrics.Metrics,
+        count_requests: Callable[[], int],
     ):
+        """`count_requests` returns how many requests are being read or recognised."""
         self._max_batch_size, self._delay, self._metrics = max_batch_size, delay_seconds, counters
+        self._count_requests, self._num_requests = count_requests, 0
         self._queue = item_queue.ItemQueue(max_queue_seconds)
         self._has_new = asyncio.Event()
-        self._num_requests = 0
         self._half = max_batch_size // 2 if max_batch_size >= 2 * _LEAST_HALF else None
-        self._worker = worker.Worker(_NUM_THREADS)
+        self._threads = futures.ThreadPoolExecutor(_NUM_THREADS)
         self._tasks: dict[asyncio.Task, float] = {}  # of running batches, with the time when patience ends
-        self.rate = _FIRST_RATE
-        counters.watch_queue(lambda: len(self._queue.items), lambda: self._queue.seconds)
-
-        self.count_requests = lambda: self._num_requests
+        counters.queue_length.set_function(lambda: len(self._queue.items))
+        counters.queue_seconds.set_function(lambda: self._queue.seconds)
 
     @property
     def is_busy(self) -> bool:
         """Whether there are batches, none of which has taken much longer than it should."""
         return bool(self._tasks) and time.monotonic() < min(self._tasks.values())
 
-    async def recognise(self, batch: Sequence[items.Item], is_urgent: bool = False) -> list[dict]:
-        """Returns the outputs of each item; see served_version.ServedVersion.run.
+    async def recognise(self, batch: Sequence[item_queue.Item], is_urgent: bool = False) -> list[dict]:
+        """Returns the outputs of each item, whose version the caller uses; see versions.ServedVersion.run.
 
         Cancelling it takes the items out of the queue. Urgent items go to its head, whatever its length.
 
@@ -65,11 +64,9 @@ class Batcher:
             api_errors.ApiError: the queue is full.
             errors.UserError: the graph refuses an item.
         """
-        self._queue.add(batch, self.rate, is_urgent)
+        self._queue.add(batch, is_urgent)
         self._num_requests += not is_urgent
         self._has_new.set()
-        for item in batch:
-            item.group.version.begin_use()
         try:
             return await asyncio.gather(*(item.result for item in batch))
         finally:
@@ -77,7 +74,6 @@ class Batcher:
             self._queue.remove(batch)
             for item in batch:
                 item.result.cancel()
-                item.group.version.end_use()
 
     async def run(self) -> None:
         """Recognises what is in the queue, until it is cancelled."""
@@ -111,10 +107,10 @@ class Batcher:
             try:
                 await asyncio.wait_for(self._has_new.wait(), min(left, _QUIET_SECONDS))
             except asyncio.TimeoutError:
-                if self.count_requests() <= self._num_requests:
+                if self._count_requests() <= self._num_requests:
                     return
 
-    def _take(self) -> list[items.Item]:
+    def _take(self) -> list[item_queue.Item]:
         is_full = bool(self._tasks) or len(self._queue.items) >= self._max_batch_size
         batch = self._queue.take(self._half if self._half and is_full else self._max_batch_size)
         if self._queue.items:
@@ -123,8 +119,10 @@ class Batcher:
             self._has_new.clear()
         return batch
 
-    def _begin(self, batch: Sequence[items.Item]) -> None:
-        patience = max(_LEAST_PATIENCE_SECONDS, _PATIENCE * _cost(batch) / self.rate)
+    def _begin(self, batch: Sequence[item_queue.Item]) -> None:
+        longest = max(item.seconds for item in batch)
+        cost = sum(item.seconds for item in batch) * max(1.0, longest / _LINEAR_SECONDS)  # as short audio
+        patience = max(_LEAST_PATIENCE_SECONDS, _PATIENCE * cost / self._queue.rate)
         task = asyncio.create_task(self._recognise(batch))
         self._tasks[task] = time.monotonic() + patience
         task.add_done_callback(self._end)
@@ -133,22 +131,21 @@ class Batcher:
         del self._tasks[task]
         self._has_new.set()
 
-    async def _recognise(self, batch: Sequence[items.Item]) -> None:
+    async def _recognise(self, batch: Sequence[item_queue.Item]) -> None:
         version, signature, hotwords = batch[0].group
-        started = time.monotonic()
-        version.begin_use()  # also when its clients have gone
+        rows, started = [item.row for item in batch], time.monotonic()
+        loop = asyncio.get_running_loop()
         try:
-            rows = await self._worker.call(version.run, signature, hotwords, [item.row for item in batch])
+            with version.used():  # also when its clients have gone
+                results = await loop.run_in_executor(self._threads, version.run, signature, hotwords, rows)
         except Exception as error:
             return await self._blame(batch, error)
-        finally:
-            version.end_use()
         self._measure(batch, time.monotonic() - started)
-        for item, row in zip(batch, rows):
+        for item, result in zip(batch, results):
             if not item.result.done():
-                item.result.set_result(row)
+                item.result.set_result(result)
 
-    async def _blame(self, batch: Sequence[items.Item], error: Exception) -> None:
+    async def _blame(self, batch: Sequence[item_queue.Item], error: Exception) -> None:
         """Recognises each item of a batch that failed alone, so that a bad one costs only itself."""
         if len(batch) > 1:
             for item in batch:
@@ -160,17 +157,10 @@ class Batcher:
         if not batch[0].result.done():
             batch[0].result.set_exception(error)
 
-    def _measure(self, batch: Sequence[items.Item], seconds: float) -> None:
+    def _measure(self, batch: Sequence[item_queue.Item], seconds: float) -> None:
         """Counts a batch without what is urgent: that asks for the server's health."""
-        counted = [item.seconds for item in batch if not item.is_urgent]
-        if not counted:
-            return
-        rate = len(self._tasks) * sum(counted) / max(seconds, 1e-3)  # of all that run
-        self.rate = _RATE_MEMORY * self.rate + (1 - _RATE_MEMORY) * rate
-        self._metrics.count_batch(len(counted), sum(counted))
-
-
-def _cost(batch: Sequence[items.Item]) -> float:
-    """Returns the seconds of short audio that take as long as a batch."""
-    longest = max(item.seconds for item in batch)
-    return sum(item.seconds for item in batch) * max(1.0, longest / _LINEAR_SECONDS)
+        lengths = [item.seconds for item in batch if not item.is_urgent]
+        if lengths:
+            rate = len(self._tasks) * sum(lengths) / max(seconds, 1e-3)  # of all that run
+            self._queue.rate = _RATE_MEMORY * self._queue.rate + (1 - _RATE_MEMORY) * rate
+            self._metrics.count_batch(len(lengths), sum(lengths))

@@ -1,15 +1,49 @@
-"""The queue of items: in the order of their turns, and at most so many seconds of audio."""
+"""The queue of utterances: in the order of their turns, and at most so many seconds of audio."""
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import operator
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from estimator_asr.saved_model import statuses
-from estimator_asr.server import api_errors, items
+from estimator_asr.server import api_errors, versions
 
+_SHORTEST_SECONDS = 0.1  # what an item costs at least
 # The memory of attention: the square of the length for each item, with its padding.
 _MAX_SQUARE_SECONDS = statuses.MAX_SECONDS**2
+_FIRST_RATE = 10.0  # seconds of audio per second, before any is measured
+
+
+class Group(NamedTuple):
+    """Items of one group can be in one batch: hotwords are for all of it."""
+
+    version: versions.ServedVersion
+    signature: str
+    hotwords: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(eq=False)
+class Item:
+    """One utterance."""
+
+    group: Group
+    row: Mapping[str, bytes | np.ndarray]  # each input but hotwords, without the axis of the batch
+    seconds: float  # of audio
+    result: asyncio.Future = dataclasses.field(init=False)  # its outputs, see versions.ServedVersion.run
+    arrival: float = dataclasses.field(init=False)  # time.monotonic()
+    turn: float = dataclasses.field(init=False)  # the same, later for what follows others of its request
+    is_urgent: bool = dataclasses.field(init=False, default=False)  # asks for the server's health
+
+    def __post_init__(self):
+        self.seconds = max(self.seconds, _SHORTEST_SECONDS)
+        self.result = asyncio.get_running_loop().create_future()
+        self.arrival = self.turn = time.monotonic()
 
 
 class ItemQueue:
@@ -17,73 +51,56 @@ class ItemQueue:
 
     Attributes:
         items: in the order of their turns.
+        rate: seconds of audio that are recognised per second, a moving average.
     """
 
     def __init__(self, max_seconds: float):
         self._max_seconds = max_seconds
-        self.items: list[items.Item] = []
+        self.items: list[Item] = []
+        self.rate = _FIRST_RATE
 
     @property
     def seconds(self) -> float:
         return sum(item.seconds for item in self.items)
 
-    def add(self, batch: Sequence[items.Item], rate: float, is_urgent: bool) -> None:
-        """Adds the items of a request; `rate` is the seconds of audio that are recognised per second.
+    def add(self, batch: Sequence[Item], is_urgent: bool) -> None:
+        """Adds the items of a request.
+
+        They follow each other as if spoken, so that short requests come in between. What has its turn after
+        the last one takes none of their room: a long request refuses no short one.
 
         Raises:
-            api_errors.ApiError: there is no room.
+            api_errors.ApiError: there is no room; one request of any length is accepted if nothing comes
+                before its end, as it has a limit of its own.
         """
-        _set_turns(batch, rate, is_urgent)
-        if batch and not is_urgent:
-            self._check_room(batch, rate)
+        seconds = 0.0
+        for item in batch:
+            item.is_urgent = is_urgent
+            item.turn = float("-inf") if is_urgent else item.arrival + seconds / self.rate
+            seconds += item.seconds
+        waiting = sum(item.seconds for item in self.items if batch and item.turn <= batch[-1].turn)
+        excess = waiting + seconds - self._max_seconds
+        if waiting and excess > 0 and not is_urgent:
+            problem = f"{waiting:.0f} s of audio wait, expected at most {self._max_seconds:g} s"
+            raise api_errors.overloaded(problem, min(excess, waiting) / self.rate)
         self.items[:] = sorted([*self.items, *batch], key=operator.attrgetter("turn"))
 
-    def remove(self, batch: Sequence[items.Item]) -> None:
+    def remove(self, batch: Sequence[Item]) -> None:
         gone = set(map(id, batch))
         self.items[:] = [item for item in self.items if id(item) not in gone]
 
-    def take(self, max_size: int) -> list[items.Item]:
+    def take(self, max_size: int) -> list[Item]:
         """Takes the item whose turn it is and those of its group whose length is nearest to its own."""
         self.items[:] = [item for item in self.items if not item.result.done()]
         if not self.items:
             return []
-        oldest = self.items[0]
-        others = [item for item in self.items[1:] if item.group == oldest.group]
-        nearest = sorted(others, key=lambda item: abs(item.seconds - oldest.seconds))
-        batch = _fill([oldest], nearest, max_size)
+        first = self.items[0]
+        others = [item for item in self.items[1:] if item.group == first.group]
+        batch, longest = [first], first.seconds
+        for item in sorted(others, key=lambda item: abs(item.seconds - first.seconds)):
+            longest = max(longest, item.seconds)
+            if len(batch) >= max_size or (len(batch) + 1) * longest**2 > _MAX_SQUARE_SECONDS:
+                break
+            batch.append(item)
         self.remove(batch)
         return batch
-
-    def _check_room(self, batch: Sequence[items.Item], rate: float) -> None:
-        """What has its turn after the request takes none of its room: a long request refuses no short one.
-
-        One request of any length is accepted if nothing comes before its end: it has a limit of its own.
-        """
-        seconds = sum(item.seconds for item in batch)
-        waiting = sum(item.seconds for item in self.items if item.turn <= batch[-1].turn)
-        if waiting and waiting + seconds > self._max_seconds:
-            excess = waiting + seconds - self._max_seconds
-            raise api_errors.overloaded(
-                f"{waiting:.0f} s of audio wait, expected at most {self._max_seconds:g} s",
-                min(excess, waiting) / rate,
-            )
-
-
-def _set_turns(batch: Sequence[items.Item], rate: float, is_urgent: bool) -> None:
-    """The items of a long request follow each other as if spoken, so that short ones come in between."""
-    waited = 0.0
-    for item in batch:
-        item.is_urgent = is_urgent
-        item.turn = float("-inf") if is_urgent else item.arrival + waited / rate
-        waited += item.seconds
-
-
-def _fill(batch: list[items.Item], others: Sequence[items.Item], max_size: int) -> list[items.Item]:
-    """Adds items to a batch in their order while its size and its memory allow."""
-    longest = max(item.seconds for item in batch)
-    for item in others:
-        longest = max(longest, item.seconds)
-        if len(batch) >= max_size or (len(batch) + 1) * longest**2 > _MAX_SQUARE_SECONDS:
-            break
-        batch.append(item)
-    return batch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 
 import prometheus_client
 
@@ -13,7 +12,7 @@ _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
-    """Counters of one server."""
+    """Counters, gauges and histograms of one server."""
 
     def __init__(self):
         self._registry = prometheus_client.CollectorRegistry()
@@ -23,13 +22,12 @@ class Metrics:
         )
         self._requests = counter("asr_requests", "Requests.", ("route", "status"))
         self._seconds = histogram("asr_request_seconds", "Time of a request.", ("route",), buckets=_SECONDS)
-        self._evicted = counter("asr_connections_evicted", "Connections that gave way to a new one.")
         self._batch_sizes = histogram("asr_batch_size", "Utterances in a batch.", buckets=_BATCH_SIZES)
         self._audio_seconds = counter("asr_audio_seconds", "Seconds of audio recognised.")
-        self._items = counter("asr_utterances", "Utterances recognised, by status.", ("status",))
-        self._queue_length = gauge("asr_queue_length", "Utterances that wait.")
-        self._queue_seconds = gauge("asr_queue_audio_seconds", "Seconds of audio that wait.")
-        self._version = gauge("asr_model_version", "Version of the export that is served.")
+        self.utterances = counter("asr_utterances", "Utterances recognised, by status.", ("status",))
+        self.queue_length = gauge("asr_queue_length", "Utterances that wait.")
+        self.queue_seconds = gauge("asr_queue_audio_seconds", "Seconds of audio that wait.")
+        self.version = gauge("asr_model_version", "Version of the export that is served.")
         prometheus_client.ProcessCollector(registry=self._registry)
         prometheus_client.PlatformCollector(registry=self._registry)
 
@@ -37,23 +35,9 @@ class Metrics:
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def count_eviction(self) -> None:
-        self._evicted.inc()
-
     def count_batch(self, size: int, audio_seconds: float) -> None:
         self._batch_sizes.observe(size)
         self._audio_seconds.inc(audio_seconds)
-
-    def count_status(self, status: str) -> None:
-        self._items.labels(status).inc()
-
-    def watch_queue(self, length: Callable[[], float], seconds: Callable[[], float]) -> None:
-        """Asks for the queue whenever the metrics are read."""
-        self._queue_length.set_function(length)
-        self._queue_seconds.set_function(seconds)
-
-    def set_version(self, number: str) -> None:
-        self._version.set(float(number or 0))
 
     def format(self) -> bytes:
         return prometheus_client.generate_latest(self._registry)

@@ -1,4 +1,9 @@
-"""What surrounds every request: its id, metrics, checks, and errors that are bugs."""
+"""What surrounds every request: its id, metrics, log, checks, and errors that are bugs.
+
+A web page of any site can name 127.0.0.1 in the DNS as a host of its own, and then read what the server
+responds to the browser (DNS rebinding); the Host header still has the name of that site. A page can also send
+requests whose responses it cannot read: browsers say so in Sec-Fetch-Site, older ones in Origin.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ import hmac
 import re
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Optional
 
 from absl import logging
@@ -30,13 +35,17 @@ _HEADERS = {
 
 
 class Observed:
-    """Assigns an id to each request, counts it by route and status, and logs it if its status is 500 or more.
+    """Assigns an id to each request, checks it, counts it by route and status, and logs statuses from 500.
 
     A request that is cancelled, because the server stops, gets a response.
     """
 
-    def __init__(self, app: ASGIApp, counters: metrics.Metrics):
-        self._app, self._metrics = app, counters
+    def __init__(
+        self, app: ASGIApp, counters: metrics.Metrics, check: Callable[[Scope], None], max_open: int
+    ):
+        """`check` refuses requests by raising api_errors.ApiError, as does more than `max_open` at a time."""
+        self._app, self._metrics, self._check, self._max_open = app, counters, check, max_open
+        self._num_open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -59,54 +68,81 @@ class Observed:
 
     async def _run(self, scope: Scope, receive: Receive, send: Send, statuses: list) -> Optional[Exception]:
         """Returns the exception that is a bug."""
+        self._num_open += 1
         try:
-            await self._app(scope, receive, send)
+            await (self._refuse(scope) or self._app)(scope, receive, send)
         except asyncio.CancelledError:
             if not statuses:
-                await api_errors.respond(scope["path"], api_errors.stopping())(scope, receive, send)
+                message = "server: stops before the request is done; send it again"
+                error = api_errors.ApiError(503, message, api_errors.CLOSE)
+                await api_errors.respond(scope["path"], error)(scope, receive, send)
         except Exception as error:  # Starlette has answered 500 by now
             return error
+        finally:
+            self._num_open -= 1
+        return None
+
+    def _refuse(self, scope: Scope) -> Optional[ASGIApp]:
+        try:
+            if self._num_open > self._max_open:
+                message = (
+                    f"server: has more open requests than {self._max_open}; send the request again in 1 s"
+                )
+                raise api_errors.ApiError(503, message, {"retry-after": "1"})
+            self._check(scope)
+        except api_errors.ApiError as error:
+            error.headers = {**error.headers, **api_errors.CLOSE}
+            return api_errors.respond(scope["path"], error)
         return None
 
 
-class Checked:
-    """Refuses requests by checks, which raise api_errors.ApiError."""
+def check(token: Optional[str], hosts: Optional[tuple[str, ...]], scope: Scope) -> None:
+    """Raises api_errors.ApiError for a request that is not for this server, before it is read.
 
-    def __init__(self, app: ASGIApp, checks: Sequence[Callable[[Scope], None]]):
-        self._app, self._checks = app, checks
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._app
-        try:
-            for check in self._checks if scope["type"] == "http" else ():
-                check(scope)
-        except api_errors.ApiError as error:
-            app = api_errors.respond(scope["path"], error)
-        await app(scope, receive, send)
-
-
-def check_framing(scope: Scope) -> None:
-    """Refuses a length beside chunks: a proxy may take the one and the server the other."""
-    if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
-        message = "request: has a length and is chunked, expected one of them; send one of them"
-        raise api_errors.ApiError(400, message, {"connection": "close"})
-
-
-def check_token(token: Optional[str], scope: Scope) -> None:
-    """Refuses requests without the bearer token."""
-    path = scope["path"]
-    if token is None or path in _WITHOUT_TOKEN or path.startswith(_PAGE):
-        return
-    kind, _, given = datastructures.Headers(scope=scope).get("authorization", "").partition(" ")
-    is_same = hmac.compare_digest(given.strip().encode(), token.encode())
-    if kind.lower() != "bearer" or not is_same:
+    It must have the token, and its Host header one of the hosts, with or without a port; None: anything.
+    """
+    headers = datastructures.Headers(scope=scope)
+    if "content-length" in headers and "transfer-encoding" in headers:
+        # A proxy may take the one and the server the other.
+        raise api_errors.refuse(
+            "request: has a length and is chunked, expected one of them; send one of them"
+        )
+    host = headers.get("host", "")
+    if hosts is not None and _without_port(host) not in hosts:
+        raise api_errors.refuse(
+            f"host: is {host[:80]!r}, expected one of {', '.join(hosts)}; open that address, "
+            "or start the server with --token_file"
+        )
+    if scope["method"] not in ("GET", "HEAD") and not _is_own_page(headers):
+        origin = headers.get("origin", "unknown")[:80]
+        expected = "expected this server's own page or no browser; open this server's page"
+        raise api_errors.ApiError(403, f"origin: is {origin!r}, {expected}")
+    is_open = scope["path"] in _WITHOUT_TOKEN or scope["path"].startswith(_PAGE)
+    if token is not None and not is_open and not _has_token(headers, token):
         message = "authorization: bearer token is missing or wrong; send the token of --token_file"
-        raise api_errors.ApiError(401, message, {"www-authenticate": "Bearer", "connection": "close"})
+        raise api_errors.ApiError(401, message, {"www-authenticate": "Bearer"})
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return (name if colon and not port.endswith("]") else host).lower()
+
+
+def _is_own_page(headers: datastructures.Headers) -> bool:
+    """Returns whether a request comes from this server's page, or from no page."""
+    if "sec-fetch-site" in headers:
+        return headers["sec-fetch-site"] in ("same-origin", "none")
+    return "origin" not in headers or headers["origin"].partition("://")[2] == headers.get("host", "")
+
+
+def _has_token(headers: datastructures.Headers, token: str) -> bool:
+    kind, _, word = headers.get("authorization", "").partition(" ")
+    return kind.lower() == "bearer" and hmac.compare_digest(word.strip().encode(), token.encode())
 
 
 def _find_id(scope: Scope) -> str:
-    given = datastructures.Headers(scope=scope).get("x-request-id", "")
-    return given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+    request_id = datastructures.Headers(scope=scope).get("x-request-id", "")
+    return request_id if _REQUEST_ID.fullmatch(request_id) else uuid.uuid4().hex
 
 
 def _find_route(scope: Scope) -> str:

@@ -5,19 +5,18 @@ https://platform.openai.com/docs/api-reference/audio
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
+
 import numpy as np
 from starlette import requests, responses, routing
 
-from estimator_asr.server import (
-    api_errors,
-    items,
-    openai_form,
-    openai_responses,
-    served_version,
-    service,
-    tensorflow_api,
-)
+from estimator_asr.saved_model import statuses
+from estimator_asr.server import api_errors, item_queue, openai_form, service, tensorflow_api, versions
 from estimator_asr.transcripts import captions, pauses
+
+_CAPTIONS = {"text": captions.to_text, "srt": captions.to_srt, "vtt": captions.to_vtt}
+_NOTHING = {**captions.join([]), "status": statuses.SILENT, "n_best": []}
 
 
 class OpenAIApi:
@@ -44,26 +43,75 @@ class OpenAIApi:
                 decoding = self._parts.decoder.decode(form.content, version.sample_rate)
                 upload = await service.while_connected(request, decoding)
                 batch = [_make_item(version, piece, form.hotwords) for piece in upload.pieces]
-                rows = await self._parts.recognise(request, batch)
-        segments = [_make_segment(*each, version.sample_rate) for each in zip(upload.pieces, rows)]
-        return openai_responses.make(form, segments, upload.seconds, version.language)
+                results = await self._parts.recognise(request, batch)
+        segments = []
+        for piece, result in zip(upload.pieces, results):
+            places = piece.start, piece.start + len(piece.waveform)
+            segments.append(captions.Segment(*(place / version.sample_rate for place in places), result))
+        # Characters or subwords may be of any language, pinyin is of one.
+        is_chinese = bool(version.info.language) or version.info.token_type not in ("character", "bpe")
+        return _respond(form, segments, upload.seconds, is_chinese)
 
 
 def _make_item(
-    version: served_version.ServedVersion, piece: pauses.Piece, hotwords: tuple[str, ...]
-) -> items.Item:
-    signature = f"waveform_{served_version.HOTWORDS}" if hotwords else "waveform"
+    version: versions.ServedVersion, piece: pauses.Piece, hotwords: tuple[str, ...]
+) -> item_queue.Item:
+    signature = f"waveform_{versions.HOTWORDS}" if hotwords else "waveform"
     if signature not in version.definitions:
         raise api_errors.refuse(
             "hotwords: the model takes none, expected a model of syllables that searches with a beam; "
             "leave them out"
         )
-    row = {"waveform": piece.waveform, "num_samples": np.int32(len(piece.waveform))}
-    return items.Item(
-        items.Group(version, signature, hotwords), row, len(piece.waveform) / version.sample_rate
-    )
+    num_samples = len(piece.waveform)
+    row = {"waveform": piece.waveform, "num_samples": np.int32(num_samples)}
+    group = item_queue.Group(version, signature, hotwords)
+    return item_queue.Item(group, row, num_samples / version.sample_rate)
 
 
-def _make_segment(piece: pauses.Piece, row: dict, sample_rate: int) -> captions.Segment:
-    end = piece.start + len(piece.waveform)
-    return captions.Segment(piece.start / sample_rate, end / sample_rate, served_version.to_result(row))
+def _respond(
+    form: openai_form.Form, segments: Sequence[captions.Segment], seconds: float, is_chinese: bool
+) -> responses.Response:
+    """Returns the response for a recording of so many seconds; no segments: it has no speech."""
+    if form.response_format in _CAPTIONS:
+        media_type = "text/vtt" if form.response_format == "vtt" else "text/plain"
+        return responses.Response(_CAPTIONS[form.response_format](segments), media_type=media_type)
+    joined = captions.join(segments) if segments else _NOTHING
+    content = {"text": joined["transcript"]}
+    if form.response_format == "verbose_json":
+        language = "zh" if is_chinese else "und"  # ISO 639: undetermined
+        head = {"task": "transcribe", "language": language, "duration": round(seconds, 3)}
+        content = {**head, **_describe(form.granularities, segments, joined)}
+    return responses.JSONResponse(content)
+
+
+def _describe(granularities: Sequence[str], segments: Sequence[captions.Segment], joined: dict) -> dict:
+    """verbose_json, with the outputs of this project beside OpenAI's: status, pinyin and so on."""
+    names = ("status", "pinyin", "confidence", "characters", "n_best")
+    content = {"text": joined["transcript"], **{name: joined[name] for name in names}}
+    if "word" in granularities:
+        content["words"] = [
+            {"word": each["character"], "start": each["start"], "end": each["end"]}
+            for each in joined["characters"]
+        ]
+    if "segment" in granularities or not granularities:
+        content["segments"] = [_describe_segment(i, each) for i, each in enumerate(segments)]
+    return content
+
+
+def _describe_segment(index: int, segment: captions.Segment) -> dict:
+    text = segment.result["transcript"]
+    encoded = text.encode()
+    num_tokens = max(1, len(segment.result["characters"]))
+    return {
+        "id": index,
+        "seek": round(100 * segment.start),  # as Whisper has it, in frames of 10 ms
+        "start": round(segment.start, 3),
+        "end": round(segment.end, 3),
+        "text": text,
+        "tokens": [],  # of Whisper's vocabulary
+        "temperature": 0.0,
+        "avg_logprob": segment.result["acoustic_score"] / num_tokens,
+        # Whisper's sign of a text that repeats itself: openai/whisper, utils.py.
+        "compression_ratio": round(len(encoded) / len(zlib.compress(encoded)), 3),
+        "no_speech_prob": 0.0 if text else 1.0,
+    }

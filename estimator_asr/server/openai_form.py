@@ -15,7 +15,7 @@ from typing import NamedTuple
 from starlette import datastructures, formparsers
 
 from estimator_asr.hotwords import hotword_list
-from estimator_asr.server import api_errors, hotword_limits
+from estimator_asr.server import api_errors, service
 from tfrecord_builder import errors
 
 # Fields that may not be ignored: a pattern of the values that are accepted, and its description.
@@ -87,35 +87,29 @@ async def _read(form: datastructures.FormData) -> Form:
         )
     fields = collections.defaultdict(list)
     for name, value in form.multi_items():
+        base = name.partition("[")[0]  # without the brackets of lists and objects
         if isinstance(value, str) and value:
-            _check(name, value)
-            fields[_base(name)].append(value)
+            pattern, expected = _FIELDS.get(base, (".*", ""))
+            if not re.fullmatch(pattern, value, re.ASCII | re.DOTALL):
+                message = f"{name[:80]}: is {value[:80]!r}, expected {expected}; send that, or leave it out"
+                raise api_errors.refuse(message, base)
+            fields[base].append(value)
     formats = fields["response_format"] or ["json"]
     hotwords = _read_hotwords(fields["hotwords"] + fields["keywords"])
     return Form(await file.read(), formats[-1], tuple(fields["timestamp_granularities"]), hotwords)
 
 
-def _base(name: str) -> str:
-    """Returns the name without the brackets of lists and objects."""
-    return name.partition("[")[0]
-
-
-def _check(name: str, value: str) -> None:
-    pattern, expected = _FIELDS.get(_base(name), (".*", ""))
-    if not re.fullmatch(pattern, value, re.ASCII | re.DOTALL):
-        message = f"{name[:80]}: is {value[:80]!r}, expected {expected}; send that, or leave it out"
-        raise api_errors.refuse(message, _base(name))
-
-
 def _read_hotwords(texts: list[str]) -> tuple[str, ...]:
     """Hotwords are separated by commas or lines."""
-    hotword_limits.check_texts(texts)
-    given = [word.strip() for text in texts for word in _SEPARATORS.split(text)]
-    words = [word for word in given if word]
-    hotword_limits.check(words)
+    total, most = sum(map(len, texts)), 2 * service.MAX_HOTWORD_CHARACTERS
+    if total > most:
+        problem = f"they have {total} characters with their separators, expected at most {most}"
+        raise api_errors.refuse(f"hotwords: {problem}; send fewer")
+    words = [word.strip() for text in texts for word in _SEPARATORS.split(text) if word.strip()]
+    service.check_hotwords(words)
     try:
-        found = tuple(map(str, hotword_list.read(words, None)))
+        hotwords = tuple(map(str, hotword_list.read(words, None)))
     except errors.UserError as error:
         raise api_errors.refuse(str(error).removeprefix("--")) from None
-    hotword_limits.check(found)
-    return found
+    service.check_hotwords(hotwords)
+    return hotwords

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
+import ipaddress
 import signal
 import socket
 from collections.abc import Callable
+from typing import Optional
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from estimator_asr.server import connections, metrics
 from tfrecord_builder import errors
 
 _BACKLOG = 1024
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -36,45 +37,29 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def run(config: uvicorn.Config, bound: socket.socket, on_ready: Callable) -> None:
-    """Serves until SIGTERM or SIGINT, and then what has been accepted.
-
-    Args:
-        config: from `make_config`.
-        bound: from `bind`.
-        on_ready: is called with the URL once connections are accepted.
-    """
-    with _without_death_by_signal():
-        _Server(config, lambda: on_ready(_url(bound))).run(sockets=[bound])
+def list_local_hosts(host: str, bound: socket.socket) -> Optional[tuple[str, ...]]:
+    """Returns the names of this machine, if no other one reaches a socket that is bound to `host`."""
+    if not ipaddress.ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback:
+        return None
+    return tuple(dict.fromkeys((*_LOCAL_HOSTS, f"[{host}]" if ":" in host else host.lower())))
 
 
-def make_config(
-    app: ASGIApp, counters: metrics.Metrics, max_connections: int, stop_seconds: float
-) -> uvicorn.Config:
-    """Returns the settings of uvicorn.
+class Server(uvicorn.Server):
+    """uvicorn with its own limits of headers and idle connections; middleware.py limits open requests."""
 
-    Args:
-        app: the application.
-        counters: its metrics.
-        max_connections: open at one time.
-        stop_seconds: for the requests that are open when the server is stopped.
-    """
-    return uvicorn.Config(
-        app,
-        http=connections.limit(max_connections, counters),
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        backlog=_BACKLOG,
-        timeout_graceful_shutdown=max(1, round(stop_seconds)),
-    )
-
-
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, on_ready: Callable):
+    def __init__(self, app: ASGIApp, stop_seconds: float, on_ready: Callable[[], object]):
+        config = uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            backlog=_BACKLOG,
+            timeout_graceful_shutdown=max(1, round(stop_seconds)),
+        )
         super().__init__(config)
         self._on_ready = on_ready
 
@@ -83,17 +68,13 @@ class _Server(uvicorn.Server):
         self._on_ready()
 
 
-@contextlib.contextmanager
-def _without_death_by_signal():
-    """uvicorn raises the signal that has stopped it again, once it has restored the handlers."""
-    former = {each: signal.signal(each, lambda *_: None) for each in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for each, handler in former.items():
-            signal.signal(each, handler)
+def run(app: ASGIApp, bound: socket.socket, stop_seconds: float, on_ready: Callable[[str], object]) -> None:
+    """Serves on a socket from `bind` until SIGTERM or SIGINT; requests that are open then have stop_seconds.
 
-
-def _url(bound: socket.socket) -> str:
+    `on_ready` is called with the URL once connections are accepted.
+    """
     host, port = bound.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    for each in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises what has stopped it again, for this handler
+        signal.signal(each, lambda *_: None)
+    Server(app, stop_seconds, lambda: on_ready(url)).run(sockets=[bound])

@@ -1,20 +1,25 @@
-"""What the APIs share: the version that is served, the queue, and the limits of a request."""
+"""What the APIs share: the version that is served, the queue, bodies of requests, and their limits."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import TypeVar
 
 from starlette import requests
 
 from estimator_asr.hotwords import hotword_list
 from estimator_asr.saved_model import statuses
-from estimator_asr.server import api_errors, batching, bodies, decoding, items, metrics, versions, worker
+from estimator_asr.server import api_errors, batching, item_queue, metrics, uploads, versions
 
 T = TypeVar("T")
-_PARSERS = 2  # threads
+_BODIES_AT_ONCE = 8  # of the largest size
+# Hotwords of a request: the graph's tables grow with them.
+MAX_HOTWORD_CHARACTERS = 40_000  # of all
+_MAX_HOTWORDS = 1000
+_MAX_HOTWORD_LENGTH = 400  # characters of one with its pinyin: about 50 hanzi
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,33 +45,54 @@ class Service:
         """
         self.limits, self.metrics = limits, metrics.Metrics()
         self.versions = versions.Versions(saved_model, self.metrics)
-        self.bodies = bodies.BodyReader(limits.max_request_bytes, limits.body_seconds)
+        self.bodies = BodyReader(limits.max_request_bytes, limits.body_seconds)
         self._tasks: list[asyncio.Future] = []
 
     async def start(self) -> None:
         """Starts the queue, and looks for versions; what belongs to an event loop is made in it."""
         limits = self.limits
-        self.parsers = worker.Worker(_PARSERS)
-        self.decoder = decoding.Decoder(limits.max_queue_seconds, limits.max_audio_seconds)
+        self.decoder = uploads.Decoder(limits.max_queue_seconds, limits.max_audio_seconds)
         self.batcher = batching.Batcher(
-            limits.max_batch_size, limits.batch_delay_seconds, limits.max_queue_seconds, self.metrics
+            limits.max_batch_size,
+            limits.batch_delay_seconds,
+            limits.max_queue_seconds,
+            self.metrics,
+            lambda: self.bodies.num_open,
         )
-        self.batcher.count_requests = lambda: self.bodies.num_open
-        dictionary = self.parsers.call(hotword_list.read, ("词",), None)  # loads it, for a second
-        running = self.batcher.run(), self.versions.watch(), dictionary
-        self._tasks = [asyncio.ensure_future(each) for each in running]
+        dictionary = asyncio.to_thread(hotword_list.read, ("词",), None)  # loads it, for a second
+        self._tasks = [
+            asyncio.ensure_future(each) for each in (self.batcher.run(), self.versions.watch(), dictionary)
+        ]
 
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def recognise(self, request: requests.Request, batch: Sequence[items.Item]) -> list[dict]:
+    async def recognise(self, request: requests.Request, batch: Sequence[item_queue.Item]) -> list[dict]:
         """Returns the outputs of each item, unless the client goes away; see batching.Batcher.recognise."""
-        rows = await while_connected(request, self.batcher.recognise(batch))
-        for row in rows:
-            self.metrics.count_status(row["status"].decode() if "status" in row else statuses.OK)
-        return rows
+        results = await while_connected(request, self.batcher.recognise(batch))
+        for result in results:
+            self.metrics.utterances.labels(result.get("status", statuses.OK)).inc()
+        return results
+
+
+def check_hotwords(hotwords: Sequence[str]) -> None:
+    """Checks the hotwords of a request in any form.
+
+    Raises:
+        api_errors.ApiError: there are too many, or they are too long.
+    """
+    longest, total = max(map(len, hotwords), default=0), sum(map(len, hotwords))
+    if len(hotwords) > _MAX_HOTWORDS:
+        problem = f"there are {len(hotwords)}, expected at most {_MAX_HOTWORDS}"
+    elif longest > _MAX_HOTWORD_LENGTH:
+        problem = f"one has {longest} characters with its pinyin, expected at most {_MAX_HOTWORD_LENGTH}"
+    elif total > MAX_HOTWORD_CHARACTERS:
+        problem = f"they have {total} characters with their pinyin, expected at most {MAX_HOTWORD_CHARACTERS}"
+    else:
+        return
+    raise api_errors.refuse(f"hotwords: {problem}; send fewer")
 
 
 async def while_connected(request: requests.Request, work: Awaitable[T]) -> T:
@@ -85,3 +111,63 @@ async def while_connected(request: requests.Request, work: Awaitable[T]) -> T:
 async def _wait_for_disconnect(request: requests.Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+class BodyReader:
+    """Reads bodies within limits: bytes of one, bytes of all together, and time.
+
+    Attributes:
+        num_open: bodies that are being read or held.
+    """
+
+    def __init__(self, max_bytes: int, max_seconds: float):
+        self._max_bytes, self._max_seconds = max_bytes, max_seconds
+        self._num_held = 0
+        self.num_open = 0
+
+    @contextlib.asynccontextmanager
+    async def read(self, request: requests.Request) -> AsyncIterator[bytearray]:
+        """Yields the body, which counts as held until the block ends; who has parsed it may clear it.
+
+        Raises:
+            api_errors.ApiError: it is too large or too slow, or too much is held already.
+        """
+        declared = request.headers.get("content-length", "")
+        if declared.isdecimal():
+            self._check_size(int(declared[:18]))
+        content, num_bytes = bytearray(), 0
+        self.num_open += 1
+        try:
+            await self._receive(request, content)
+            num_bytes = len(content)
+            yield content
+        finally:
+            self.num_open -= 1
+            self._num_held -= num_bytes or len(content)
+
+    async def _receive(self, request: requests.Request, content: bytearray) -> None:
+        try:
+            await asyncio.wait_for(self._collect(request, content), self._max_seconds)
+        except asyncio.TimeoutError:
+            seconds = f"{self._max_seconds:g} s"
+            message = (
+                f"request: body is incomplete after {seconds}, expected all of it; send it faster, or less"
+            )
+            raise api_errors.ApiError(408, message, api_errors.CLOSE) from None
+        except requests.ClientDisconnect:
+            raise api_errors.client_gone() from None
+
+    async def _collect(self, request: requests.Request, content: bytearray) -> None:
+        most = _BODIES_AT_ONCE * self._max_bytes
+        async for chunk in request.stream():
+            self._check_size(len(content) + len(chunk))
+            if self._num_held + len(chunk) > most:
+                problem = f"{self._num_held} bytes of requests are held, expected at most {most}"
+                raise api_errors.overloaded(problem, 1)
+            self._num_held += len(chunk)
+            content += chunk
+
+    def _check_size(self, num_bytes: int) -> None:
+        if num_bytes > self._max_bytes:
+            message = f"request: has {num_bytes} bytes or more, expected at most {self._max_bytes}"
+            raise api_errors.ApiError(413, f"{message}; send less at once", api_errors.CLOSE)

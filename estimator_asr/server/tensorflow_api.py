@@ -5,32 +5,36 @@ https://www.tensorflow.org/tfx/serving/api_rest
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import inspect
+import io
+import json
+from collections.abc import Mapping, Sequence
+from concurrent import futures
 
+import numpy as np
+import soundfile
 from google.protobuf import json_format
 from starlette import requests, responses, routing
 
-from estimator_asr.server import (
-    api_errors,
-    item_seconds,
-    items,
-    served_version,
-    service,
-    tensorflow_json,
-    tensorflow_responses,
-)
+from estimator_asr.server import api_errors, item_queue, service, tensorflow_json, uploads, versions
+from tfrecord_builder.audio import frontend
 
 MODEL = "asr"
+_PARSERS = 2  # threads
 _HAS_PRESENCE_ARGUMENT = (
     "always_print_fields_with_no_presence" in inspect.signature(json_format.MessageToDict).parameters
 )  # its name since protobuf 5
+_LOWEST_SCORE = float(str(np.finfo(np.float32).min))  # pads the scores of n_best, as the graph does
+_SECONDS_PER_TOKEN = 0.2  # an utterance of pinyin, as if spoken
 
 
 class TensorFlowApi:
     """The routes below /v1/models/asr."""
 
     def __init__(self, parts: service.Service):
-        self._parts = parts
+        self._parts, self._parsers = parts, futures.ThreadPoolExecutor(_PARSERS)
 
     def list_routes(self) -> list[routing.Route]:
         routes = []
@@ -64,14 +68,19 @@ class TensorFlowApi:
     async def predict(self, request: requests.Request) -> responses.Response:
         async with self._parts.bodies.read(request) as body:
             with self._find(request).used() as version:
-                call = await self._parts.parsers.parse(tensorflow_json.parse, body, version.definitions)
+                arguments = body, version, self._parts.limits.max_audio_seconds
+                if len(body) <= uploads.SMALL_BYTES:
+                    call, seconds = _read(*arguments)
+                else:
+                    loop = asyncio.get_running_loop()
+                    call, seconds = await loop.run_in_executor(self._parsers, _read, *arguments)
                 body.clear()
-                batch = _make_items(version, call, self._parts.limits.max_audio_seconds)
+                group = item_queue.Group(version, call.signature, call.hotwords)
+                batch = [item_queue.Item(group, *each) for each in zip(call.rows, seconds)]
                 results = await self._parts.recognise(request, batch)
-        content = tensorflow_responses.format(call, results)
-        return responses.Response(content, media_type="application/json")
+        return responses.Response(format_response(call, results), media_type="application/json")
 
-    def _find(self, request: requests.Request) -> served_version.ServedVersion:
+    def _find(self, request: requests.Request) -> versions.ServedVersion:
         """Returns the version that a path names.
 
         Raises:
@@ -87,10 +96,74 @@ class TensorFlowApi:
         return current
 
 
-def describe(version: served_version.ServedVersion) -> dict:
+def describe(version: versions.ServedVersion) -> dict:
     """Returns the model as OpenAI's API has it, whose clients ask for the path of the status."""
     created = int(version.number or 0)  # versions are seconds since 1970
     return {"id": MODEL, "object": "model", "created": created, "owned_by": "estimator_asr"}
+
+
+def measure_seconds(row: Mapping, config: frontend.FrontendConfig) -> float:
+    """Returns the seconds of audio of one row's inputs; of a WAV file by its header."""
+    if "wav_bytes" in row:
+        return _measure_wav(row["wav_bytes"], config.sample_rate)
+    if "waveform" in row:
+        return len(row["waveform"]) / config.sample_rate
+    if "fbank" in row:
+        subsampling = config.encoder.encoder.subsampling if config.encoder else 1
+        return len(row["fbank"]) * config.hop_ms * subsampling / 1000
+    return _SECONDS_PER_TOKEN * sum(len(value.split()) for value in row.values() if isinstance(value, bytes))
+
+
+def format_response(call: tensorflow_json.Call, results: Sequence[Mapping]) -> bytes:
+    """Returns the response for the results of each row, see versions.ServedVersion.run."""
+    columns = {name: _make_column(name, results) for name in call.outputs}
+    only = next(iter(columns)) if len(columns) == 1 else None
+    if call.is_columnar:
+        content = {"outputs": columns[only] if only else columns}
+    else:
+        rows = [dict(zip(columns, row)) for row in zip(*columns.values())]
+        content = {"predictions": columns[only] if only else rows}
+    return json.dumps(content, ensure_ascii=False).encode()
+
+
+def _make_column(name: str, results: Sequence[Mapping]) -> list:
+    """Returns an output of each row; lists of characters or transcripts are padded, as the graph does it."""
+    group, _, field = name.partition(".")
+    if not field:
+        return [result[name] for result in results]
+    lists = [[each[field] for each in result[group]] for result in results]
+    longest = max(lists, key=len, default=[])
+    if not longest:
+        return lists
+    padding = _LOWEST_SCORE if name == "n_best.score" else type(longest[0])()
+    return [values + [padding] * (len(longest) - len(values)) for values in lists]
+
+
+def _read(
+    body: bytearray, version: versions.ServedVersion, max_seconds: float
+) -> tuple[tensorflow_json.Call, list[float]]:
+    """Returns a request and the seconds of audio of its rows."""
+    call = tensorflow_json.parse(body, version.definitions)
+    longest = version.info.max_seconds
+    seconds = [min(longest, measure_seconds(row, version.info.frontend)) for row in call.rows]
+    limit = max(max_seconds, longest)
+    if sum(seconds) > limit:
+        raise api_errors.refuse(
+            f"request: has {sum(seconds):.0f} s of audio, expected at most {limit:g} s; send fewer utterances"
+        )
+    return call, seconds
+
+
+def _measure_wav(content: bytes, sample_rate: int) -> float:
+    """Returns the seconds of a WAV file, or those of 8-bit audio if its header does not say."""
+    if content.startswith(b"BW64"):
+        content = b"RF64" + content[4:]  # its form, which libsndfile knows by this name alone
+    if content.startswith((b"RIFF", b"RF64")):
+        with contextlib.suppress(soundfile.LibsndfileError):
+            seconds = soundfile.info(io.BytesIO(content)).duration  # reads 100 KiB of chunks at most
+            if seconds:  # 0 is also that of a stream, which the model reads to its end
+                return seconds
+    return len(content) / sample_rate
 
 
 def _to_dict(definition) -> dict:
@@ -98,19 +171,3 @@ def _to_dict(definition) -> dict:
         "always_print_fields_with_no_presence" if _HAS_PRESENCE_ARGUMENT else "including_default_value_fields"
     )
     return json_format.MessageToDict(definition, preserving_proto_field_name=True, **{name: True})
-
-
-def _make_items(
-    version: served_version.ServedVersion, call: tensorflow_json.Call, max_seconds: float
-) -> list[items.Item]:
-    group, longest = items.Group(version, call.signature, call.hotwords), version.info.max_seconds
-    seconds = [
-        min(longest, item_seconds.measure(f"instances[{i}]", row, version.info.frontend))
-        for i, row in enumerate(call.rows)
-    ]
-    limit = max(max_seconds, longest)
-    if sum(seconds) > limit:
-        raise api_errors.refuse(
-            f"request: has {sum(seconds):.0f} s of audio, expected at most {limit:g} s; send fewer utterances"
-        )
-    return [items.Item(group, *each) for each in zip(call.rows, seconds)]

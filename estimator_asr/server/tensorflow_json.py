@@ -1,21 +1,26 @@
-"""JSON of TensorFlow Serving's predict API: requests to rows of inputs; tensorflow_responses has the rest.
+"""JSON requests of TensorFlow Serving's predict API as rows of inputs.
 
     {"signature_name": "serving_default", "instances": [{"b64": "UklGR..."}, ...]}   -> {"predictions": [...]}
     {"inputs": {"waveform": [[...], ...], "num_samples": [...]}}                     -> {"outputs": {...}}
 
-https://www.tensorflow.org/tfx/serving/api_rest. Waveforms of one request may differ in length.
+https://www.tensorflow.org/tfx/serving/api_rest. Waveforms of one request may differ in length. Types and
+shapes are checked, nothing is guessed.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from estimator_asr.server import api_errors, hotword_limits, tensor_values
+import numpy as np
+import tensorflow as tf
 
-DEFAULT_SIGNATURE = "serving_default"
-HOTWORDS = "hotwords"
+from estimator_asr.server import api_errors, service, versions
+
+_DEFAULT_SIGNATURE = "serving_default"
+_LENGTHS = {"num_samples": "waveform", "num_frames": "fbank"}
 _MAX_VALUES = 4_000_000  # numbers, strings, lists and objects of a request: 240 s of a waveform
 _MAX_DIGITS = 32
 _MAX_ROWS = 1000  # of a request; each is an item of the queue
@@ -24,14 +29,14 @@ _MAX_ROWS = 1000  # of a request; each is an item of the queue
 class Call(NamedTuple):
     """A request: `rows` has the inputs of each instance but hotwords, which are for all of them.
 
-    `outputs` are the names of the signature's, for the response of a request without rows.
+    `outputs` are the names of the signature's.
     """
 
     signature: str
     rows: list[dict]
     hotwords: tuple[str, ...]
     is_columnar: bool
-    outputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...]
 
 
 def parse(body: bytes | bytearray, definitions: Mapping) -> Call:
@@ -41,19 +46,22 @@ def parse(body: bytes | bytearray, definitions: Mapping) -> Call:
         api_errors.ApiError: it is not JSON of this form, or does not fit the signature.
     """
     request = _read_json(body)
-    signature = request.get("signature_name", DEFAULT_SIGNATURE)
+    signature = request.get("signature_name", _DEFAULT_SIGNATURE)
     if not isinstance(signature, str) or signature not in definitions or signature.startswith("_"):
-        known = ", ".join(sorted(name for name in definitions if not name.startswith("_")))
+        names = ", ".join(sorted(name for name in definitions if not name.startswith("_")))
         raise api_errors.refuse(
-            f"signature_name: is {str(signature)[:80]!r}, expected one of {known}; send one of them"
+            f"signature_name: is {str(signature)[:80]!r}, expected one of {names}; send one of them"
         )
     is_columnar = "inputs" in request
     if is_columnar == ("instances" in request):
         got = "'instances' and 'inputs'" if is_columnar else "neither 'instances' nor 'inputs'"
         raise api_errors.refuse(f"request: has {got}, expected one of them; send one of them")
     read = _read_columns if is_columnar else _read_rows
-    rows, hotwords = read(request["inputs" if is_columnar else "instances"], definitions[signature].inputs)
-    hotword_limits.check(hotwords)
+    rows, words = read(request["inputs" if is_columnar else "instances"], definitions[signature].inputs)
+    for i, row in enumerate(rows):
+        _check_lengths(f"instances[{i}]", row)
+    hotwords = tuple(word.decode("utf-8", "replace") for word in words)
+    service.check_hotwords(hotwords)
     return Call(signature, rows, hotwords, is_columnar, tuple(sorted(definitions[signature].outputs)))
 
 
@@ -70,9 +78,8 @@ def _read_json(body: bytes | bytearray) -> dict:
         message = f"request: is not valid JSON ({reason[:200]}), expected a JSON object; fix it"
         raise api_errors.refuse(message) from None
     if not isinstance(request, dict):
-        got = tensor_values.describe(request)
         raise api_errors.refuse(
-            f"request: is {got}, expected an object; send one with 'instances' or 'inputs'"
+            f"request: is {_describe(request)}, expected an object; send one with 'instances' or 'inputs'"
         )
     return request
 
@@ -83,45 +90,39 @@ def _parse_int(digits: str) -> int:
     return int(digits)
 
 
-def _read_rows(instances, inputs: Mapping) -> tuple[list[dict], tuple[str, ...]]:
-    if not isinstance(instances, list):
-        got = tensor_values.describe(instances)
-        raise api_errors.refuse(f"instances: is {got}, expected a list; send one value per utterance")
-    _check_count(instances)
-    rows = [_read_row(f"instances[{i}]", instance, inputs) for i, instance in enumerate(instances)]
-    hotwords = [row.pop(HOTWORDS) for row in rows if HOTWORDS in row]
-    return rows, tuple(word.decode("utf-8", "replace") for word in hotwords)
+def _read_rows(instances, inputs: Mapping) -> tuple[list[dict], list[bytes]]:
+    _check_list("instances", instances)
+    rows = []
+    for i, instance in enumerate(instances):
+        where = f"instances[{i}]"
+        values = _name(where, instance, inputs)
+        rows.append({name: _read_value(f"{where}.{name}", values[name], inputs[name]) for name in values})
+    return rows, [row.pop(versions.HOTWORDS) for row in rows if versions.HOTWORDS in row]
 
 
-def _check_count(values: list) -> None:
-    if len(values) > _MAX_ROWS:
-        raise api_errors.refuse(
-            f"request: has {len(values)} utterances, expected at most {_MAX_ROWS}; send fewer"
-        )
-
-
-def _read_row(where: str, instance, inputs: Mapping) -> dict:
-    values = _name(where, instance, inputs)
-    return {name: tensor_values.read(f"{where}.{name}", values[name], inputs[name], 1) for name in values}
-
-
-def _read_columns(values, inputs: Mapping) -> tuple[list[dict], tuple[str, ...]]:
+def _read_columns(values, inputs: Mapping) -> tuple[list[dict], list[bytes]]:
     columns = {}
     for name, column in _name("inputs", values, inputs).items():
-        if not isinstance(column, list):
-            got = tensor_values.describe(column)
-            raise api_errors.refuse(f"inputs.{name}: is {got}, expected a list; send one value per utterance")
-        _check_count(column)
         where = f"inputs.{name}"
-        columns[name] = [
-            tensor_values.read(f"{where}[{i}]", v, inputs[name], 1) for i, v in enumerate(column)
-        ]
-    hotwords = tuple(word.decode("utf-8", "replace") for word in columns.pop(HOTWORDS, ()))
+        _check_list(where, column)
+        columns[name] = [_read_value(f"{where}[{i}]", v, inputs[name]) for i, v in enumerate(column)]
+    hotwords = columns.pop(versions.HOTWORDS, [])
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         got = ", ".join(f"{length} of {name}" for name, length in lengths.items())
         raise api_errors.refuse(f"inputs: there are {got}, expected as many of each; send one per utterance")
     return [dict(zip(columns, row)) for row in zip(*columns.values())], hotwords
+
+
+def _check_list(where: str, values) -> None:
+    if not isinstance(values, list):
+        raise api_errors.refuse(
+            f"{where}: is {_describe(values)}, expected a list; send one value per utterance"
+        )
+    if len(values) > _MAX_ROWS:
+        raise api_errors.refuse(
+            f"request: has {len(values)} utterances, expected at most {_MAX_ROWS}; send fewer"
+        )
 
 
 def _name(where: str, value, inputs: Mapping) -> Mapping:
@@ -135,3 +136,65 @@ def _name(where: str, value, inputs: Mapping) -> Mapping:
         wanted = ", ".join(sorted(inputs))
         raise api_errors.refuse(f"{where}: inputs are {shown}, expected {wanted}; send these")
     return value
+
+
+def _check_lengths(where: str, row: Mapping) -> None:
+    for name, values in _LENGTHS.items():
+        if name in row and not 0 <= row[name] <= len(row[values]):
+            raise api_errors.refuse(
+                f"{where}.{name}: is {row[name]}, expected 0 to {len(row[values])}; send how much there is"
+            )
+
+
+def _read_value(where: str, value, info) -> bytes | np.ndarray:
+    """Returns bytes for a string input, otherwise an array of its type without the axis of the batch."""
+    dtype = tf.dtypes.as_dtype(info.dtype)
+    if dtype == tf.string:
+        return _read_string(where, value)
+    array = _read_numbers(where, value, np.dtype(dtype.as_numpy_dtype))
+    shape = [dim.size for dim in info.tensor_shape.dim][1:]
+    fits = array.ndim == len(shape) and all(want in (-1, got) for want, got in zip(shape, array.shape))
+    if not fits:
+        wanted = [None if size == -1 else size for size in shape]
+        raise api_errors.refuse(f"{where}: shape is {list(array.shape)}, expected {wanted}; send that shape")
+    return array
+
+
+def _read_string(where: str, value) -> bytes:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if not isinstance(value, dict) or set(value) != {"b64"} or not isinstance(value["b64"], str):
+        expected = 'expected a string, or {"b64": BASE64} for bytes'
+        raise api_errors.refuse(f"{where}: is {_describe(value)}, {expected}; send one of them")
+    try:
+        return base64.b64decode(value["b64"], validate=True)
+    except ValueError as error:
+        message = f"{where}: is not valid base64 ({error}), expected base64; encode the bytes again"
+        raise api_errors.refuse(message) from None
+
+
+def _read_numbers(where: str, value, dtype: np.dtype) -> np.ndarray:
+    is_float = dtype.kind == "f"
+    limits = np.iinfo(np.int64 if is_float else dtype)
+    waiting = [value]
+    while waiting:  # each value is looked at: numpy gives each text of a list the room of the longest one
+        each = waiting.pop()
+        if isinstance(each, list):
+            waiting += each
+        elif not (is_float and type(each) is float):
+            if type(each) is not int or not limits.min <= each <= limits.max:  # True is a bool
+                problem = f"a value is {_describe(each)}, expected {dtype}"
+                raise api_errors.refuse(f"{where}: {problem}; send numbers of that type")
+    try:
+        with np.errstate(over="ignore"):
+            return np.array(value, dtype)
+    except ValueError:
+        message = f"{where}: lengths of its rows are different, expected equal ones; pad the shorter rows"
+        raise api_errors.refuse(message) from None
+
+
+def _describe(value) -> str:
+    """Returns what a value of JSON is, for a message."""
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "an object"
+    return json.dumps(value if not isinstance(value, str) else value[:40])[:60]

@@ -1,26 +1,34 @@
-"""Uploaded recordings: decodes audio of any format from memory, and cuts it at pauses.
+"""Uploaded recordings: decodes audio of any format from memory in threads, and cuts it at pauses.
 
-Time and memory have limits: a small file may hold hours of silence.
+Time and memory have limits: a small FLAC may hold hours of silence. What is being decoded, and what waits for
+it, is limited in seconds of audio. Long recordings have a thread and a limit of their own, so that short ones
+do not wait for them.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent import futures
 from typing import NamedTuple
 
 import numpy as np
 
 from estimator_asr.saved_model import statuses
+from estimator_asr.server import api_errors
 from estimator_asr.transcripts import pauses
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files, containers
 
-NAME = "file"  # of the field of the form; the name of the client's file is not used
+SMALL_BYTES = 1 << 20  # JSON, or the header of a recording, that is read in a few milliseconds
+_NAME = "file"  # of the field of the form; the name of the client's file is not used
 # CPU time of decoding: at least, and per second of audio, which takes 0.02 in the slowest format.
 _DECODING_SECONDS, _SECONDS_PER_SECOND = containers.CPU_SECONDS, containers.CPU_SECONDS_PER_SECOND
+_LONG_SECONDS = 60.0
+_RATE = 20.0  # seconds of audio that are decoded per second, at least
 
 
 class Upload(NamedTuple):
@@ -28,6 +36,54 @@ class Upload(NamedTuple):
 
     pieces: list[pauses.Piece]
     seconds: float
+
+
+class Decoder:
+    """Decodes uploads."""
+
+    def __init__(self, max_seconds: float, max_upload_seconds: float):
+        """`max_seconds` are those of all long uploads, and of all short ones; `max_upload_seconds` of one."""
+        self._max_upload_seconds = max_upload_seconds
+        self._headers, self._containers = (futures.ThreadPoolExecutor(1) for _ in range(2))
+        self._short, self._long = _Lane(max_seconds), _Lane(max_seconds)
+
+    async def decode(self, content: bytes, sample_rate: int) -> Upload:
+        """Returns the recording at a sample rate in Hz; see `read`.
+
+        Raises:
+            api_errors.ApiError: too much is being decoded. One recording of any length is accepted if there
+                is no other of its kind, long or short.
+            errors.UserError: it cannot be used.
+        """
+        arguments = content, sample_rate, self._max_upload_seconds
+        is_container = containers.find_format(content[:12])  # a process of its own reads the header
+        if is_container or len(content) > SMALL_BYTES:
+            thread = self._containers if is_container else self._headers
+            seconds = await asyncio.get_running_loop().run_in_executor(thread, measure, *arguments)
+        else:
+            seconds = measure(*arguments)
+        lane = self._long if seconds > _LONG_SECONDS else self._short
+        return await lane.decode(seconds, *arguments)
+
+
+class _Lane:
+    """A thread and the uploads that wait for it; `seconds` of audio by their headers."""
+
+    def __init__(self, max_seconds: float):
+        self._thread, self._max_seconds = futures.ThreadPoolExecutor(1), max_seconds
+        self.seconds = 0.0
+
+    async def decode(self, seconds: float, *arguments) -> Upload:
+        if self.seconds and self.seconds + seconds > self._max_seconds:
+            raise api_errors.overloaded(
+                f"{self.seconds:.0f} s of audio are being decoded, expected at most {self._max_seconds:g} s",
+                self.seconds / _RATE,  # one after the other, and none has room before it ends
+            )
+        self.seconds += seconds
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, read, *arguments)
+        finally:
+            self.seconds -= seconds
 
 
 def measure(content: bytes, sample_rate: int, max_seconds: float) -> float:
@@ -50,55 +106,56 @@ def read(content: bytes, sample_rate: int, max_seconds: float) -> Upload:
     with _open(content, sample_rate, max_seconds) as blocks:
         checked = _Checked(blocks, sample_rate, max_seconds)
         pieces = list(pauses.cut(checked, sample_rate))
-        return Upload(pieces, checked.num_samples / sample_rate)
+        return Upload(pieces, checked.seconds)
 
 
 @contextlib.contextmanager
 def _open(content: bytes, sample_rate: int, max_seconds: float) -> Iterator[audio_files.AudioBlocks]:
     if not content:
-        raise errors.UserError(f"{NAME}: is empty, expected audio; send a recording")
+        raise errors.UserError(f"{_NAME}: is empty, expected audio; send a recording")
     with tempfile.TemporaryFile() as file:
         file.write(content)
         file.seek(0)
-        with contextlib.closing(audio_files.AudioBlocks(NAME, sample_rate, file, max_seconds)) as blocks:
-            if blocks.seconds is not None and blocks.seconds > max_seconds:
-                raise _too_long(max_seconds)
+        with contextlib.closing(audio_files.AudioBlocks(_NAME, sample_rate, file, max_seconds)) as blocks:
+            _check_length(blocks.seconds or 0.0, max_seconds)
             yield blocks
 
 
 class _Checked:
-    """Blocks of audio, of which there may be only so many; counts their samples."""
+    """Blocks that can be used, and the `seconds` of those that were read."""
 
     def __init__(self, blocks: audio_files.AudioBlocks, sample_rate: int, max_seconds: float):
         self._blocks, self._sample_rate, self._max_seconds = blocks, sample_rate, max_seconds
-        self._max_samples = max_seconds * sample_rate
-        self.num_samples = 0
+        self._num_samples = 0
+
+    @property
+    def seconds(self) -> float:
+        return self._num_samples / self._sample_rate
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        used, blocks = 0.0, iter(self._blocks)
+        cpu_seconds, blocks = 0.0, iter(self._blocks)
         while True:
             started = time.thread_time()  # without voice activity detection, and however busy the server is
             block = next(blocks, None)
             if block is None:
                 return
-            used += time.thread_time() - started
-            self.num_samples += len(block)
-            if self.num_samples > self._max_samples:
-                raise _too_long(self._max_seconds)
-            self._check_time(used)
-            if not np.isfinite(block).all() or np.max(np.abs(block)) > statuses.LOUDEST_PEAK:
-                raise errors.UserError(f"{NAME}: {statuses.SENTENCES[statuses.NOT_FINITE]}")
+            cpu_seconds += time.thread_time() - started
+            self._num_samples += len(block)
+            self._check(block, cpu_seconds)
             yield block
 
-    def _check_time(self, used: float) -> None:
-        seconds = self.num_samples / self._sample_rate
-        limit = _DECODING_SECONDS + _SECONDS_PER_SECOND * seconds
-        if used > limit:
+    def _check(self, block: np.ndarray, cpu_seconds: float) -> None:
+        _check_length(self.seconds, self._max_seconds)
+        limit = _DECODING_SECONDS + _SECONDS_PER_SECOND * self.seconds
+        if cpu_seconds > limit:
             raise errors.UserError(
-                f"{NAME}: takes more than {limit:.0f} s of CPU time for {seconds:.0f} s of audio; convert it "
-                "to WAV or FLAC"
+                f"{_NAME}: takes more than {limit:.0f} s of CPU time for {self.seconds:.0f} s of audio; "
+                "convert it to WAV or FLAC"
             )
+        if not np.isfinite(block).all() or np.max(np.abs(block)) > statuses.LOUDEST_PEAK:
+            raise errors.UserError(f"{_NAME}: {statuses.SENTENCES[statuses.NOT_FINITE]}")
 
 
-def _too_long(max_seconds: float) -> errors.UserError:
-    return errors.UserError(f"{NAME}: audio is longer than {max_seconds:g} s; send a shorter one")
+def _check_length(seconds: float, max_seconds: float) -> None:
+    if seconds > max_seconds:
+        raise errors.UserError(f"{_NAME}: audio is longer than {max_seconds:g} s; send a shorter one")

@@ -8,16 +8,134 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent import futures
 
+import numpy as np
+import soundfile
+import tensorflow as tf
 from absl import logging
 
 from estimator_asr.saved_model import recogniser
-from estimator_asr.server import metrics, served_version, worker
+from estimator_asr.server import metrics
+from tfrecord_builder import errors
 
+HOTWORDS = "hotwords"  # input of the signatures that take them
 POLL_SECONDS = 2.0
 _LOG_SECONDS = 60
+_LINE_LENGTH = 300  # of what TensorFlow says
 _Files = frozenset[tuple[str, int, int]]
+_Row = Mapping[str, "bytes | np.ndarray"]
+
+
+class ServedVersion:
+    """A version in one session, which closes once nobody uses it.
+
+    Attributes:
+        number: its directory's name, "" if that is not a number.
+        info: content of export.json.
+        definitions: SignatureDef by the name of the signature.
+        load_seconds: that loading and the first batch took.
+    """
+
+    def __init__(self, version_dir: str):
+        """Loads and warms up.
+
+        Raises:
+            errors.UserError: the version is damaged, or cannot recognise.
+        """
+        started = time.monotonic()
+        name = os.path.basename(os.path.normpath(version_dir))
+        self.version_dir, self.number = version_dir, name if name.isdecimal() else ""
+        self._loaded = recogniser.load_version(version_dir)
+        self.info, self.definitions = self._loaded.info, self._loaded.definitions
+        self._recognisers = {name: self._loaded.find(name) for name in self.definitions if name[0] != "_"}
+        self._num_users, self._is_retired = 0, False
+        try:
+            self._warm_up()
+        except errors.UserError:
+            self._loaded.session.close()
+            raise
+        self.load_seconds = time.monotonic() - started
+
+    @property
+    def sample_rate(self) -> int:
+        """Of the waveforms, in Hz."""
+        return self.info.frontend.sample_rate
+
+    def make_probe(self) -> _Row:
+        """Returns a second of noise as a row of the signature `waveform`."""
+        noise = np.random.default_rng(0).normal(0, 0.1, self.sample_rate).astype(np.float32)
+        return {"waveform": noise, "num_samples": np.int32(noise.size)}
+
+    def run(self, signature: str, hotwords: Sequence[str], rows: Sequence[_Row]) -> list[dict]:
+        """Recognises rows, values of the inputs without the axis of the batch, with the same hotwords.
+
+        Returns:
+            The outputs of each row, as recogniser.Recogniser.run has them.
+
+        Raises:
+            errors.UserError: the graph refuses the inputs.
+        """
+        batch = {name: _stack([row[name] for row in rows]) for name in rows[0]}
+        try:
+            columns = self._recognisers[signature].run({**batch, HOTWORDS: np.array(hotwords, object)})
+        except tf.errors.InvalidArgumentError as error:
+            raise errors.UserError(f"inputs: are refused by the model ({_describe(error)})") from error
+        return [dict(zip(columns, values)) for values in zip(*columns.values())]
+
+    @contextlib.contextmanager
+    def used(self) -> Iterator[ServedVersion]:
+        """Keeps the session open for the block, also when another version takes over."""
+        self._num_users += 1
+        try:
+            yield self
+        finally:
+            self._num_users -= 1
+            self._close_if_unused()
+
+    def retire(self) -> None:
+        """Closes the session when nobody uses it any more."""
+        self._is_retired = True
+        self._close_if_unused()
+
+    def _close_if_unused(self) -> None:
+        if self._is_retired and not self._num_users:
+            self._loaded.session.close()
+
+    def _warm_up(self) -> None:
+        definition = self.definitions.get("waveform")
+        if definition is None or "status" not in definition.outputs:
+            missing = "signature waveform" if definition is None else "output status"
+            raise errors.UserError(
+                f"{self.version_dir}: has no {missing}, expected an export of this version; export again"
+            )
+        probe, file = self.make_probe(), io.BytesIO()
+        soundfile.write(file, probe["waveform"], self.sample_rate, format="WAV", subtype="PCM_16")
+        try:
+            self.run("waveform", (), [probe])
+            self.run("serving_default", (), [{"wav_bytes": file.getvalue()}])
+        except (errors.UserError, tf.errors.OpError, KeyError) as error:
+            raise errors.UserError(
+                f"{self.version_dir}: cannot recognise a second of noise ({_describe(error)}); export again"
+            ) from error
+
+
+def _stack(values: Sequence[bytes | np.ndarray]) -> np.ndarray:
+    if isinstance(values[0], bytes):
+        return np.array(values, object)
+    if not values[0].ndim:
+        return np.stack(values)
+    longest = max(map(len, values))
+    return np.stack([np.pad(v, [(0, longest - len(v))] + [(0, 0)] * (v.ndim - 1)) for v in values])
+
+
+def _describe(error: Exception) -> str:
+    words = (getattr(error, "message", None) or str(error)).split()
+    return " ".join(words)[:_LINE_LENGTH] or type(error).__name__
 
 
 class Versions:
@@ -33,13 +151,13 @@ class Versions:
         Raises:
             errors.UserError: there is none, or it is damaged.
         """
-        self._path, self._metrics, self._loader = saved_model, counters, worker.Worker()
+        self._path, self._metrics, self._loader = saved_model, counters, futures.ThreadPoolExecutor(1)
         version_dir = recogniser.find_version(saved_model)
         self._is_fixed = version_dir == saved_model
         self._seen: dict[str, _Files] = {}
         self._failed: dict[str, _Files] = {}
-        self.current = served_version.ServedVersion(version_dir)
-        counters.set_version(self.current.number)
+        self.current = ServedVersion(version_dir)
+        counters.version.set(float(self.current.number or 0))
 
     async def watch(self) -> None:
         """Looks for newer versions until it is cancelled."""
@@ -66,31 +184,30 @@ class Versions:
     def _list_newer(self) -> list[str]:
         """Returns the versions that are newer than the current one, all if that is removed, newest first."""
         numbers = reversed(recogniser.list_versions(self._path))
-        found = [os.path.join(self._path, str(number)) for number in numbers]
+        version_dirs = [os.path.join(self._path, str(number)) for number in numbers]
         current = self.current.version_dir
-        return found[: found.index(current)] if current in found else found
+        return version_dirs[: version_dirs.index(current)] if current in version_dirs else version_dirs
 
     async def _load(self, version_dir: str) -> bool:
+        loop = asyncio.get_running_loop()
         try:
-            self._replace(await self._loader.call(served_version.ServedVersion, version_dir))
+            loaded = await loop.run_in_executor(self._loader, ServedVersion, version_dir)
         except Exception as error:
             logging.error("%s; version %s is served on", error, self.current.number)
             return False
-        return True
-
-    def _replace(self, loaded: served_version.ServedVersion) -> None:
         old, self.current = self.current, loaded
         old.retire()
-        self._metrics.set_version(loaded.number)
+        self._metrics.version.set(float(loaded.number or 0))
         logging.info("version %s is served, loaded in %.1f s", loaded.number, loaded.load_seconds)
+        return True
 
 
 def _list_files(version_dir: str) -> _Files:
     """Returns path, size and time of each file; those that go away meanwhile are left out."""
-    paths = [os.path.join(parent, name) for parent, _, names in os.walk(version_dir) for name in names]
-    found = set()
-    for path in paths:
-        with contextlib.suppress(OSError):
-            status = os.stat(path)
-            found.add((path, status.st_size, status.st_mtime_ns))
-    return frozenset(found)
+    files = set()
+    for parent, _, names in os.walk(version_dir):
+        for path in (os.path.join(parent, name) for name in names):
+            with contextlib.suppress(OSError):
+                status = os.stat(path)
+                files.add((path, status.st_size, status.st_mtime_ns))
+    return frozenset(files)

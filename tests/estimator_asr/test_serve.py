@@ -85,7 +85,7 @@ def test_lines_of_the_log_have_time_and_level(tiny_export):
             malformed.sendall(b"no HTTP\r\n\r\n")
             assert malformed.makefile("rb").readline().startswith(b"HTTP/1.1 400 ")
         with socket.create_connection(("127.0.0.1", program.port), timeout=60) as busy:
-            busy.sendall(head + b" " * 900_000)
+            busy.sendall(head)
             time.sleep(1)
             refused = requests.get(f"{program.url}/v1/models", headers={"x-request-id": "meeting-7"})
         assert (refused.status_code, refused.headers["x-request-id"]) == (503, "meeting-7")
@@ -169,6 +169,16 @@ def test_other_hosts_are_refused_on_this_machine_alone(tiny_export):
                 "or start the server with --token_file"
             )
         assert program.stop(signal.SIGTERM) == (0, "")
+    finally:
+        program.process.kill()
+
+
+def test_a_server_that_is_open_to_all_says_so(tiny_export):
+    program = served.Served(tiny_export.export_dir, "--host=0.0.0.0")
+    try:
+        said = "--host=0.0.0.0: every machine that reaches the server can use it; pass --token_file"
+        code, log = program.stop(signal.SIGTERM)
+        assert (code, log.count(said)) == (0, 1)
     finally:
         program.process.kill()
 

@@ -28,7 +28,7 @@ with atheris.instrument_imports(
     include=["estimator_asr", "tfrecord_builder", "starlette", "python_multipart", "json"]
 ):
     from estimator_asr.saved_model import wav
-    from estimator_asr.server import api_errors, item_seconds, openai_form, tensorflow_json, uploads
+    from estimator_asr.server import api_errors, openai_form, tensorflow_api, tensorflow_json, uploads
     from tfrecord_builder import errors
 
 import hostile_requests
@@ -41,7 +41,7 @@ _RATE = 16000
 def read_json(body: bytes) -> None:
     call = tensorflow_json.parse(body, request_definitions.DEFINITIONS)
     for row in call.rows:
-        item_seconds.measure("row", row, request_definitions.FRONTEND)
+        tensorflow_api.measure_seconds(row, request_definitions.FRONTEND)
 
 
 def read_form(body: bytes) -> None:
@@ -56,7 +56,7 @@ def read_upload(body: bytes) -> None:
 
 
 def read_wav_seconds(body: bytes) -> None:
-    assert item_seconds.wav_seconds(body, _RATE) >= 0
+    assert tensorflow_api.measure_seconds({"wav_bytes": body}, request_definitions.FRONTEND) >= 0
 
 
 @tf.function(input_signature=[tf.TensorSpec([], tf.string)])

@@ -13,7 +13,6 @@ import threading
 import time
 
 import requests
-import uvicorn
 
 from estimator_asr.server import app, running, service
 
@@ -38,11 +37,10 @@ class LocalServer:
 
 
 @contextlib.contextmanager
-def serve(saved_model, token=None, max_connections=50, stop_seconds=5, **limits):
+def serve(saved_model, token=None, max_open=50, stop_seconds=5, **limits):
     parts = service.Service(str(saved_model), service.Limits(**limits))
     bound = running.bind("127.0.0.1", 0)
-    application = app.build(parts, token)
-    server = uvicorn.Server(running.make_config(application, parts.metrics, max_connections, stop_seconds))
+    server = running.Server(app.build(parts, token, None, max_open), stop_seconds, lambda: None)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     port = bound.getsockname()[1]
     thread.start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import concurrent.futures
+import contextlib
 import io
 import json
 import re
@@ -17,7 +17,7 @@ import pytest
 import requests
 import soundfile
 
-from estimator_asr.server import batching, connections, health
+from estimator_asr.server import app, batching
 
 PREDICT = "/v1/models/asr:predict"
 TRANSCRIBE = "/v1/audio/transcriptions"
@@ -27,7 +27,7 @@ MAX_BYTES = 1 << 20
 @pytest.fixture(scope="module")
 def server(tiny_export):
     limits = {"max_request_bytes": MAX_BYTES, "body_seconds": 1.0, "max_queue_seconds": 20.0}
-    with local_server.serve(tiny_export.export_dir, max_connections=20, **limits) as started:
+    with local_server.serve(tiny_export.export_dir, max_open=20, **limits) as started:
         yield started
 
 
@@ -48,7 +48,7 @@ def stall(server):
         goes_on.wait(60)
 
     for _ in range(batching._NUM_THREADS):
-        server.parts.batcher._worker._calls.put((concurrent.futures.Future(), hold, ()))
+        server.parts.batcher._threads.submit(hold)
     for _ in range(batching._NUM_THREADS):
         assert stopped.acquire(timeout=30)
     yield goes_on
@@ -115,19 +115,36 @@ def test_slow_body(server):
     )
 
 
-def test_headers_that_never_end(server, monkeypatch):
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.5)
-    assert send_slowly(server, b"GET / HTTP/1.1\r\n", b"x" * 20, 0.1) == b""
-
-
-def test_idle_connections_give_way_to_a_new_one(server):
-    idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(60)]
-    try:
+def test_idle_connections_keep_no_request_out(server):
+    with contextlib.ExitStack() as stack:
+        for _ in range(60):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
         assert requests.get(server.url("/v1/models/asr"), timeout=10).status_code == 200
-        assert len(idle) == 60
-    finally:
-        for each in idle:
-            each.close()
+
+
+def test_too_many_open_requests_are_refused_in_a_sentence(server):
+    head = b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nx"
+    before = server.get("/metrics").text
+    with contextlib.ExitStack() as stack:
+        for _ in range(20):
+            slow = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            slow.sendall(head)
+        time.sleep(0.3)
+        response = requests.get(server.url("/v1/models"), timeout=10)
+    assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+    expected = "server: has more open requests than 20; send the request again in 1 s"
+    assert response.json()["error"] == {
+        "message": expected,
+        "type": "server_error",
+        "param": None,
+        "code": None,
+    }
+    assert len(response.headers["x-request-id"]) == 32
+    refused = 'asr_requests_total{route="other",status="503"}'
+    end = time.monotonic() + 10
+    while server.get("/healthz").status_code != 200:  # the slow ones have gone
+        assert time.monotonic() < end
+    assert refused not in before and refused in server.get("/metrics").text
 
 
 def test_too_many_bodies_at_once(server):
@@ -192,9 +209,9 @@ def test_a_full_queue_and_a_stalled_worker(server, stall):
 
 def test_a_worker_with_a_long_batch_is_healthy(server, stall, monkeypatch):
     """At 10 s of audio per second 30 s may take 18 s; a second of noise waits for them."""
-    monkeypatch.setattr(health, "_SECONDS", 0.5)
-    monkeypatch.setattr(health, "_SHARED_SECONDS", 0.0)
-    monkeypatch.setattr(server.parts.batcher, "rate", 10.0)
+    monkeypatch.setattr(app, "_HEALTH_SECONDS", 0.5)
+    monkeypatch.setattr(app, "_SHARED_SECONDS", 0.0)
+    monkeypatch.setattr(server.parts.batcher._queue, "rate", 10.0)
     long = {"instances": [make_instance(16000 * 30)]}
     thread = threading.Thread(target=server.predict, args=(long,))
     thread.start()
@@ -233,7 +250,7 @@ def test_health_of_a_model_that_fails(server, monkeypatch):
     def fail(*_):
         raise RuntimeError("no memory")
 
-    monkeypatch.setattr(health, "_SHARED_SECONDS", 0.0)
+    monkeypatch.setattr(app, "_SHARED_SECONDS", 0.0)
     monkeypatch.setattr(server.parts.versions.current, "run", fail)
     response = server.get("/healthz")
     assert response.status_code == 503

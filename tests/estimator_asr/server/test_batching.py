@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 
 import pytest
 
-from estimator_asr.server import api_errors, batching, items, metrics
+from estimator_asr.server import api_errors, batching, item_queue, metrics
 from tfrecord_builder import errors
 
 
@@ -31,18 +32,19 @@ class Version:
             raise RuntimeError("bug")
         return [{"y": row["x"]} for row in rows]
 
-    def begin_use(self):
+    @contextlib.contextmanager
+    def used(self):
         self.users += 1
-
-    def end_use(self):
+        yield
         self.users -= 1
 
 
-def serve(scenario, max_batch_size=4, delay_seconds=0.02, max_queue_seconds=100.0):
+def serve(scenario, max_batch_size=4, delay_seconds=0.02, max_queue_seconds=100.0, count_requests=lambda: 0):
     """Runs scenario(batcher, version) beside a batcher; returns what it returns."""
 
     async def run():
-        batcher = batching.Batcher(max_batch_size, delay_seconds, max_queue_seconds, metrics.Metrics())
+        limits = max_batch_size, delay_seconds, max_queue_seconds
+        batcher = batching.Batcher(*limits, metrics.Metrics(), count_requests)
         task = asyncio.ensure_future(batcher.run())
         try:
             return await asyncio.wait_for(scenario(batcher, Version()), 20)
@@ -53,7 +55,7 @@ def serve(scenario, max_batch_size=4, delay_seconds=0.02, max_queue_seconds=100.
 
 
 def make_item(version, x, seconds=1.0, hotwords=()):
-    return items.Item(items.Group(version, "waveform", hotwords), {"x": x}, seconds)
+    return item_queue.Item(item_queue.Group(version, "waveform", hotwords), {"x": x}, seconds)
 
 
 def test_items_that_come_together_are_one_batch():
@@ -98,7 +100,6 @@ def test_a_full_batch_does_not_wait():
 
 def test_a_batch_waits_for_requests_that_are_being_read_but_not_longer_than_the_delay():
     async def scenario(batcher, version):
-        batcher.count_requests = lambda: 2
         first = asyncio.ensure_future(batcher.recognise([make_item(version, "a")]))
         await asyncio.sleep(0.1)
         assert version.batches == []
@@ -106,7 +107,7 @@ def test_a_batch_waits_for_requests_that_are_being_read_but_not_longer_than_the_
         await batcher.recognise([make_item(version, "c")])
         return version.batches
 
-    assert serve(scenario, delay_seconds=0.5) == [["a", "b"], ["c"]]
+    assert serve(scenario, delay_seconds=0.5, count_requests=lambda: 2) == [["a", "b"], ["c"]]
 
 
 def test_a_batch_has_the_oldest_item_and_those_of_similar_length():
@@ -174,7 +175,7 @@ def test_the_queue_goes_on_after_a_bug():
 def test_a_full_queue_refuses_and_says_when_there_is_room():
     async def scenario(batcher, version):
         version.may_run.clear()
-        batcher.rate = 5.0
+        batcher._queue.rate = 5.0
         running = asyncio.ensure_future(batcher.recognise([make_item(version, "a")]))
         await asyncio.sleep(0.1)
         waiting = asyncio.ensure_future(batcher.recognise([make_item(version, "b", 90)]))
@@ -202,7 +203,7 @@ def test_the_rate_is_a_moving_average():
     async def scenario(batcher, version):
         for _ in range(60):
             await batcher.recognise([make_item(version, "a", 50.0)])
-        return batcher.rate
+        return batcher._queue.rate
 
     assert serve(scenario, delay_seconds=0) > 1000
 
@@ -215,7 +216,7 @@ def test_a_long_batch_is_busy_and_a_stalled_one_is_not(monkeypatch):
         found = [batcher.is_busy]
         for seconds, pause in ((2.0, 0.3), (2.0, 0.9), (40.0, 0.3)):
             version.may_run.clear()
-            batcher.rate = 10.0
+            batcher._queue.rate = 10.0
             running = asyncio.ensure_future(batcher.recognise([make_item(version, "a", seconds)]))
             await asyncio.sleep(pause)
             found.append(batcher.is_busy)
@@ -258,7 +259,7 @@ def test_what_asks_for_health_is_not_counted():
         counted = []
         batcher._metrics.count_batch = lambda *counts: counted.append(counts)
         await batcher.recognise([make_item(version, "health")], is_urgent=True)
-        assert batcher.rate == 10.0
+        assert batcher._queue.rate == 10.0
         version.may_run.clear()
         first = asyncio.ensure_future(batcher.recognise([make_item(version, "first", 2.0)]))
         await asyncio.sleep(0.1)

@@ -6,11 +6,17 @@ import asyncio
 
 import pytest
 
-from estimator_asr.server import api_errors, item_queue, items
+from estimator_asr.server import api_errors, item_queue
 
 
 def make_items(*lengths, group="a"):
-    return [items.Item(group, {}, seconds) for seconds in lengths]
+    return [item_queue.Item(group, {}, seconds) for seconds in lengths]
+
+
+def make_queue(max_seconds, rate):
+    queue = item_queue.ItemQueue(max_seconds)
+    queue.rate = rate
+    return queue
 
 
 def run(scenario):
@@ -24,9 +30,9 @@ def test_the_first_and_those_of_similar_length_are_taken():
     """The other request has its turn before the second item of the first one, as if that was spoken."""
 
     def scenario():
-        queue = item_queue.ItemQueue(100.0)
-        queue.add(make_items(10, 1, 11), 1.0, False)
-        queue.add(make_items(10, group="b"), 1000.0, False)
+        queue = make_queue(100.0, 1.0)
+        queue.add(make_items(10, 1, 11), False)
+        queue.add(make_items(10, group="b"), False)
         assert queue.seconds == 32
         taken = [[item.seconds for item in queue.take(2)] for _ in range(4)]
         assert (queue.items, queue.seconds) == ([], 0)
@@ -39,8 +45,8 @@ def test_memory_limits_what_is_taken():
     """Three minutes squared: two of 127 s are the most."""
 
     def scenario():
-        queue = item_queue.ItemQueue(1000.0)
-        queue.add(make_items(127, 127, 127), 10.0, False)
+        queue = make_queue(1000.0, 10.0)
+        queue.add(make_items(127, 127, 127), False)
         return [len(queue.take(16)) for _ in range(2)]
 
     assert run(scenario) == [2, 1]
@@ -48,11 +54,11 @@ def test_memory_limits_what_is_taken():
 
 def test_room_and_what_is_urgent():
     def scenario():
-        queue = item_queue.ItemQueue(10.0)
-        queue.add(make_items(30), 5.0, False)
+        queue = make_queue(10.0, 5.0)
+        queue.add(make_items(30), False)
         with pytest.raises(api_errors.ApiError, match="30 s of audio wait, expected at most 10 s; .* in 5 s"):
-            queue.add(make_items(5), 5.0, False)
-        queue.add(make_items(1, group="urgent"), 5.0, True)
+            queue.add(make_items(5), False)
+        queue.add(make_items(1, group="urgent"), True)
         return [(item.seconds, item.is_urgent) for item in queue.take(1) + queue.take(1)]
 
     assert run(scenario) == [(1, True), (30, False)]
@@ -62,11 +68,11 @@ def test_a_long_request_refuses_no_short_one_but_another_long_one():
     """Of 600 s, which take a minute, the last item has its turn in a minute; 3 s come before it."""
 
     def scenario():
-        queue = item_queue.ItemQueue(600.0)
-        queue.add(make_items(*[24] * 25), 10.0, False)
-        queue.add(make_items(3, group="short"), 10.0, False)
+        queue = make_queue(600.0, 10.0)
+        queue.add(make_items(*[24] * 25), False)
+        queue.add(make_items(3, group="short"), False)
         with pytest.raises(api_errors.ApiError, match="60. s of audio wait, expected at most 600 s; "):
-            queue.add(make_items(*[24] * 25), 10.0, False)
+            queue.add(make_items(*[24] * 25), False)
         return [item.seconds for item in (*queue.take(1), *queue.take(1), *queue.take(1))]
 
     assert run(scenario) == [24, 3, 24]
@@ -74,8 +80,8 @@ def test_a_long_request_refuses_no_short_one_but_another_long_one():
 
 def test_items_whose_client_has_gone_are_dropped():
     def scenario():
-        queue, batch = item_queue.ItemQueue(10.0), make_items(1, 2)
-        queue.add(batch, 5.0, False)
+        queue, batch = make_queue(10.0, 5.0), make_items(1, 2)
+        queue.add(batch, False)
         batch[0].result.cancel()
         return [item.seconds for item in queue.take(5)]
 

@@ -1,12 +1,18 @@
-"""The ids of requests, in responses and in the log."""
+"""The ids of requests, in responses and in the log; requests of other sites."""
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import json
 import re
 import time
 
 import local_server
 import pytest
+from starlette import responses
+
+from estimator_asr.server import metrics, middleware
 
 WELL_FORMED = ["meeting-7", "a", "0f3c:1.2_3-4", "x" * 128]
 BADLY_FORMED = [None, "", "x" * 129, "two words", "a\tb", '"a"', "é", "a;b"]
@@ -66,3 +72,36 @@ def test_other_responses_are_not_in_the_log(server, caplog):
     for path in ("/v1/models/asr", "/nothing", "/v1/models/x"):
         ask(server, "meeting-7", path)
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    "headers, status",
+    [
+        ({}, 200),  # a program
+        ({"sec-fetch-site": "same-origin", "origin": "https://proxy"}, 200),
+        ({"sec-fetch-site": "none"}, 200),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"origin": "http://own"}, 200),  # an older browser
+        ({"origin": "http://evil"}, 403),
+        ({"origin": "null"}, 403),
+    ],
+)
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_pages_of_other_sites_send_nothing(method, headers, status):
+    async def respond(scope, receive, send):
+        await responses.Response("done")(scope, receive, send)
+
+    async def send(message):
+        sent.append(message)
+
+    sent, raw = [], [(name.encode(), value.encode()) for name, value in {"host": "own", **headers}.items()]
+    scope = {"type": "http", "method": method, "path": "/v1/audio/transcriptions", "headers": raw}
+    check = functools.partial(middleware.check, None, None)
+    observed = middleware.Observed(respond, metrics.Metrics(), check, 1)
+    asyncio.run(observed(scope, None, send))
+    assert sent[0]["status"] == (status if method == "POST" else 200)
+    if sent[0]["status"] == 403:
+        origin = headers.get("origin", "unknown")
+        expected = f"origin: is {origin!r}, expected this server's own page or no browser; "
+        assert json.loads(sent[1]["body"])["error"]["message"].startswith(expected)

@@ -210,6 +210,10 @@ def test_the_client_raises_the_sentence(client):
         ({"keywords[]": ["好 x9"]}, "hotwords: word 1: "),
         ({"hotwords": "好 x9"}, "hotwords: word 1: "),
         ({"hotwords": "好\n" * 1001}, "hotwords: there are 1001, expected at most 1000; send fewer"),
+        (
+            {"hotwords": ["," * 40_001, "," * 40_000]},
+            "hotwords: they have 80001 characters with their separators, expected at most 80000; send fewer",
+        ),
     ],
 )
 def test_fields_that_are_wrong(server, waveform, fields, error):

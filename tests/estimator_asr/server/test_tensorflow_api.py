@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import concurrent.futures
 import io
+import json
+import time
 
 import local_server
 import numpy as np
@@ -12,6 +14,8 @@ import pytest
 import soundfile
 import tensorflow as tf
 from google.protobuf import json_format
+from tensorflow.core.framework import types_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
@@ -19,8 +23,11 @@ from tensorflow_serving.apis import (
 )
 
 from estimator_asr.saved_model import recogniser
+from estimator_asr.server import tensorflow_api, tensorflow_json
+from tfrecord_builder.audio import frontend
 
 PREDICT = "/v1/models/asr:predict"
+CONFIG = frontend.FrontendConfig()
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +202,82 @@ def test_a_request_has_as_much_audio_as_a_recording(server):
     wav = {"b64": base64.b64encode(file.getvalue()).decode()}
     response = server.predict({"instances": [wav] * 26})
     assert response.status_code == 400
-    # The bytes of the header count too.
-    expected = "request: has 625 s of audio, expected at most 600 s; send fewer utterances"
+    expected = "request: has 624 s of audio, expected at most 600 s; send fewer utterances"
     assert response.json()["error"] == expected
     assert server.predict({"instances": [wav] * 2}).status_code == 200
+
+
+def test_responses():
+    """What follows the characters and transcripts of a row pads it, as in the graph."""
+    results = [
+        {"transcript": "你好", "n_best": [{"score": -1.25}, {"score": -2.0}], "characters": []},
+        {"transcript": "", "n_best": [{"score": -3.0}], "characters": [{"character": "b", "start": 0.5}]},
+    ]
+    outputs = ("characters.character", "characters.start", "n_best.score", "transcript")
+    call = tensorflow_json.Call("serving_default", [], (), False, outputs)
+    lowest = float(str(np.finfo(np.float32).min))
+    first = {"characters.character": [""], "characters.start": [0.0], "n_best.score": [-1.25, -2.0]}
+    second = {"characters.character": ["b"], "characters.start": [0.5], "n_best.score": [-3.0, lowest]}
+    assert json.loads(tensorflow_api.format_response(call, results)) == {
+        "predictions": [{**first, "transcript": "你好"}, {**second, "transcript": ""}]
+    }
+    only = call._replace(is_columnar=True, outputs=("characters.character",))
+    assert tensorflow_api.format_response(only, results) == b'{"outputs": [[""], ["b"]]}'
+
+
+def test_columns_without_values_have_an_empty_response():
+    outputs = dict.fromkeys(("transcript", "n_best.score"), meta_graph_pb2.TensorInfo())
+    inputs = {"wav_bytes": meta_graph_pb2.TensorInfo(dtype=types_pb2.DT_STRING)}
+    definitions = {"serving_default": meta_graph_pb2.SignatureDef(inputs=inputs, outputs=outputs)}
+    call = tensorflow_json.parse(b'{"inputs": {"wav_bytes": []}}', definitions)
+    assert call.rows == []
+    empty = {"transcript": [], "n_best.score": []}
+    assert json.loads(tensorflow_api.format_response(call, [])) == {"outputs": empty}
+    only = call._replace(outputs=("transcript",))
+    assert json.loads(tensorflow_api.format_response(only, [])) == {"outputs": []}
+    rows = call._replace(is_columnar=False)
+    assert json.loads(tensorflow_api.format_response(rows, [])) == {"predictions": []}
+
+
+@pytest.mark.parametrize(
+    "rate, channels, subtype", [(8000, 1, "PCM_U8"), (16000, 1, "PCM_16"), (48000, 2, "FLOAT")]
+)
+def test_wav_by_its_header(rate, channels, subtype):
+    file = io.BytesIO()
+    soundfile.write(file, np.zeros([3 * rate, channels]), rate, format="WAV", subtype=subtype)
+    assert tensorflow_api.measure_seconds({"wav_bytes": file.getvalue()}, CONFIG) == pytest.approx(
+        3.0, rel=0.01
+    )
+
+
+def test_bytes_without_a_header_count_as_8_bit_audio():
+    assert tensorflow_api.measure_seconds({"wav_bytes": b"x" * 32000}, CONFIG) == 2.0
+    assert tensorflow_api.measure_seconds({"wav_bytes": b""}, CONFIG) == 0.0
+
+
+def test_wav_of_a_stream_counts_to_its_end():
+    content = bytearray(make_wav(np.zeros(16000)))
+    content[40:44] = bytes(4)
+    assert tensorflow_api.measure_seconds({"wav_bytes": bytes(content)}, CONFIG) == pytest.approx(2, rel=0.01)
+
+
+def test_bw64_is_measured_as_rf64():
+    file = io.BytesIO()
+    soundfile.write(file, np.zeros(16000), 16000, format="RF64", subtype="PCM_16")
+    content = file.getvalue().replace(b"RF64", b"BW64", 1)
+    assert tensorflow_api.measure_seconds({"wav_bytes": content}, CONFIG) == 1.0
+
+
+def test_waveforms_features_and_pinyin():
+    waveform = {"waveform": np.zeros(8000), "num_samples": np.int32(10)}
+    assert tensorflow_api.measure_seconds(waveform, CONFIG) == 0.5
+    features = {"fbank": np.zeros([50, 80]), "num_frames": np.int32(50)}
+    assert tensorflow_api.measure_seconds(features, CONFIG) == 0.5
+    assert tensorflow_api.measure_seconds({"pinyin": b"ni3 hao3"}, CONFIG) == 0.4
+
+
+def test_a_file_of_a_million_chunks_is_measured_at_once():
+    content = b"RIFF\0\0\0\0WAVE" + b"junk\0\0\0\0" * 1_000_000
+    started = time.process_time()
+    assert tensorflow_api.measure_seconds({"wav_bytes": content}, CONFIG) == pytest.approx(8_000_012 / 16000)
+    assert time.process_time() - started < 0.1

@@ -46,7 +46,7 @@ def parse(content):
 )
 def test_the_only_input_needs_no_name(instance):
     call = parse({"instances": [instance]})
-    assert call == tensorflow_json.Call("serving_default", [{"wav_bytes": b"RIF"}], (), False)
+    assert call == tensorflow_json.Call("serving_default", [{"wav_bytes": b"RIF"}], (), False, ())
 
 
 def test_columns():
@@ -174,6 +174,16 @@ def test_what_is_wrong_is_said(content, error):
             "instances[0].waveform: shape is [1, 1], expected [None]; send that shape",
         ),
         ("features", {"fbank": [[0, 0, 0]]}, "instances[0].fbank: shape is [1, 3], expected [None, 2]"),
+        (
+            "waveform",
+            {"waveform": [0], "num_samples": 2},
+            "instances[0].num_samples: is 2, expected 0 to 1; send how much there is",
+        ),
+        (
+            "waveform",
+            {"waveform": [0], "num_samples": -1},
+            "instances[0].num_samples: is -1, expected 0 to 1; send how much there is",
+        ),
     ],
 )
 def test_values_that_do_not_fit_the_signature(signature, instance, error):
@@ -199,7 +209,7 @@ def test_too_many_utterances(content):
 
 @pytest.mark.parametrize("content", ['{"instances": [%s]}', '{"inputs": {"wav_bytes": [%s]}}'])
 def test_utterances_are_counted_before_they_are_read(monkeypatch, content):
-    monkeypatch.setattr(tensorflow_json.tensor_values, "read", None)
+    monkeypatch.setattr(tensorflow_json, "_read_value", None)
     with pytest.raises(api_errors.ApiError, match="request: has 300000 utterances, expected at most 1000"):
         tensorflow_json.parse((content % ",".join(['""'] * 300_000)).encode(), DEFINITIONS)
 

@@ -17,7 +17,7 @@ import pytest
 from tensorflow.core.protobuf import saved_model_pb2
 
 from estimator_asr.saved_model import export_info
-from estimator_asr.server import metrics, served_version, versions
+from estimator_asr.server import metrics, versions
 from tfrecord_builder import errors
 
 
@@ -75,7 +75,7 @@ def test_a_new_version_takes_over_without_an_error(export_dir, monkeypatch):
 
 def test_a_version_in_use_keeps_its_session(export_dir):
     """A request takes its version before its body is parsed; another version may take over meanwhile."""
-    version = served_version.ServedVersion(str(export_dir / "1"))
+    version = versions.ServedVersion(str(export_dir / "1"))
     batch = [
         {"waveform": np.float32(np.random.default_rng(1).normal(0, 0.1, 8000)), "num_samples": np.int32(8000)}
     ]
@@ -187,7 +187,7 @@ def test_an_export_without_status(export_dir, monkeypatch):
     with pytest.raises(
         errors.UserError, match=r"1: has no output status, expected an export of this version"
     ):
-        served_version.ServedVersion(str(path))
+        versions.ServedVersion(str(path))
 
 
 def test_an_export_without_the_signature_waveform(export_dir):
@@ -199,7 +199,7 @@ def test_an_export_without_the_signature_waveform(export_dir):
     with pytest.raises(
         errors.UserError, match=r"1: has no signature waveform, expected an export of this version; export"
     ):
-        served_version.ServedVersion(str(path))
+        versions.ServedVersion(str(path))
 
 
 def test_no_export(tmp_path):

@@ -1,4 +1,4 @@
-"""Bodies of requests: what is held, and which errors are those of the client."""
+"""Bodies of requests, what is held of them, and which errors are those of the client; limits of hotwords."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 from starlette import requests
 
-from estimator_asr.server import api_errors, bodies
+from estimator_asr.server import api_errors, service
 
 CHUNK_BYTES = 1 << 16
 
@@ -26,7 +26,7 @@ def test_a_body_is_in_memory_once():
     num_bytes = 256 * CHUNK_BYTES
 
     async def run():
-        reader = bodies.BodyReader(num_bytes, 10.0)
+        reader = service.BodyReader(num_bytes, 10.0)
         async with reader.read(make_request(256)) as body:
             assert (len(body), reader.num_open) == (num_bytes, 1)
             peak = tracemalloc.get_traced_memory()[1]
@@ -46,7 +46,7 @@ def test_a_body_is_in_memory_once():
 @pytest.mark.parametrize("error", [asyncio.TimeoutError(), requests.ClientDisconnect()])
 def test_errors_after_the_body_are_not_those_of_the_client(error):
     async def run():
-        async with bodies.BodyReader(1 << 20, 10.0).read(make_request(1)):
+        async with service.BodyReader(1 << 20, 10.0).read(make_request(1)):
             raise error
 
     with pytest.raises(type(error)):
@@ -61,10 +61,30 @@ def test_errors_of_the_client(status):
         return {"type": "http.disconnect"}
 
     async def run():
-        reader = bodies.BodyReader(1 << 20, 0.05)
+        reader = service.BodyReader(1 << 20, 0.05)
         async with reader.read(make_request(1, receive)):
             pass
 
     with pytest.raises(api_errors.ApiError) as raised:
         asyncio.run(run())
     assert raised.value.status == status
+
+
+@pytest.mark.parametrize(
+    "hotwords, problem",
+    [
+        (["a"] * 1001, "there are 1001, expected at most 1000"),
+        (["a", "x" * 60000], "one has 60000 characters with its pinyin, expected at most 400"),
+        (["x" * 400] * 101, "they have 40400 characters with their pinyin, expected at most 40000"),
+    ],
+)
+def test_hotwords_that_are_too_many_or_too_long(hotwords, problem):
+    """One of 60,000 letters made the graph take 14 GB."""
+    with pytest.raises(api_errors.ApiError) as caught:
+        service.check_hotwords(hotwords)
+    assert (caught.value.status, str(caught.value)) == (400, f"hotwords: {problem}; send fewer")
+
+
+@pytest.mark.parametrize("hotwords", [[], ["x" * 400] * 100, ["神雕侠侣 shen2 diao1 xia2 lv3"] * 1000])
+def test_as_many_hotwords_as_allowed(hotwords):
+    service.check_hotwords(hotwords)
