@@ -37,7 +37,7 @@ def build_here(recordings: Sequence[corpus.SpokenFile], directory: str) -> str:
     for earlier in (path, f"{path}.json"):  # a build finds none; some file systems flush what is replaced
         with contextlib.suppress(FileNotFoundError):
             os.remove(earlier)
-    shard_writer.ShardWriter(directory, settings).write(only, lambda done, rejected: None)
+    shard_writer.RecordWriter(directory, settings).write(only, lambda done, rejected: None)
     return path
 
 
@@ -61,7 +61,7 @@ def _write(
     shards: Sequence[sharding.Shard], settings: sharding.Settings, directory: str, num_workers: int
 ) -> list[shard_statistics.ShardStatistics]:
     """Writes the shards; one worker, which is the process that calls it, in a process of its own."""
-    arguments = (shards, shard_writer.ShardWriter(directory, settings), "building", num_workers)
+    arguments = (shards, shard_writer.RecordWriter(directory, settings), "building", num_workers)
     if num_workers > 1:
         return worker_pool.write_shards(*arguments)
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:

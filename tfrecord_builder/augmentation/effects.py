@@ -74,7 +74,7 @@ def add_noise(waveform: np.ndarray, noise: np.ndarray, snr_db: float) -> np.ndar
 @functools.lru_cache(maxsize=_CACHED_RIRS)
 def _read_rir(path: str, sample_rate: int) -> np.ndarray:
     # The first channel: the mean of several microphones would be a comb filter.
-    rir = _check(path, audio_files.read_audio(path, sample_rate, channel=0))
+    rir = _read(path, sample_rate, channel=0)
     if not rir.any():
         raise errors.UserError(f"{path}: the room impulse response is silent; remove it from the directory.")
     return rir
@@ -82,21 +82,17 @@ def _read_rir(path: str, sample_rate: int) -> np.ndarray:
 
 def _read_noise(variant: copies.Variant, num_samples: int, sample_rate: int) -> np.ndarray:
     """Reads num_samples from the offset on; a recording that ends earlier is repeated from its start."""
-    wanted, offset = num_samples / sample_rate, variant.noise_offset_seconds
-    segment = _read_segment(variant.noise, sample_rate, offset, min(wanted, variant.noise_seconds - offset))
+    read = functools.partial(_read, variant.noise, sample_rate)
+    seconds, offset = num_samples / sample_rate, variant.noise_offset_seconds
+    segment = read(start_seconds=offset, seconds=min(seconds, variant.noise_seconds - offset))
     if len(segment) < num_samples:
-        whole = _read_segment(variant.noise, sample_rate, 0.0, min(wanted, variant.noise_seconds))
+        whole = read(seconds=min(seconds, variant.noise_seconds))
         segment = np.concatenate([segment, np.resize(whole, num_samples)])
     return segment[:num_samples]
 
 
-def _read_segment(path: str, sample_rate: int, start_seconds: float, seconds: float) -> np.ndarray:
-    return _check(
-        path, audio_files.read_audio(path, sample_rate, start_seconds=start_seconds, seconds=seconds)
-    )
-
-
-def _check(path: str, samples: np.ndarray) -> np.ndarray:
+def _read(path: str, sample_rate: int, **segment) -> np.ndarray:
+    samples = audio_files.read_audio(path, sample_rate, **segment)
     if not np.isfinite(samples).all():
         raise errors.UserError(f"{path}: samples are NaN or Inf; remove it from the directory.")
     return samples

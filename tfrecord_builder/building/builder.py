@@ -64,7 +64,7 @@ def build(
             fingerprint = sharding.fingerprint(shards, settings)
             directory = staging.start(config.output_dir, fingerprint, config.overwrite)
             staging.take_over((recordings.path_of(each.file) for each in shards), workspace, directory)
-            written = run(shards, shard_writer.ShardWriter(directory, settings), title="building")
+            written = run(shards, shard_writer.RecordWriter(directory, settings), title="building")
             _reject(written, corpus)
             summary.check_rejected(config, corpus)
             info = summary.write(directory, settings, label_config, written, corpus)

@@ -29,7 +29,7 @@ class Rejected(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class ShardWriter(resumable.ShardWriter):
+class RecordWriter(resumable.ShardWriter):
     """Writes the records of the items in the .jsonl file of a shard."""
 
     settings: sharding.Settings

@@ -38,7 +38,7 @@ def _settings():
 
 
 def _writer(directory):
-    return shard_writer.ShardWriter(str(directory), _settings())
+    return shard_writer.RecordWriter(str(directory), _settings())
 
 
 def _write(shards, directory, runner="DirectRunner", beam_flags=()):

@@ -106,18 +106,18 @@ def test_a_build_in_a_store_has_the_bytes_of_one_on_a_disk(corpora, store, tmp_p
 
 def test_an_interrupted_build_continues_with_the_same_settings_alone(corpora, store, written, monkeypatch):
     _, there = corpora
-    original = shard_writer.ShardWriter.make
+    original = shard_writer.RecordWriter.make
 
     def interrupted(writer, *arguments):
         if len(written) > 1:
             raise KeyboardInterrupt
         return original(writer, *arguments)
 
-    monkeypatch.setattr(shard_writer.ShardWriter, "make", interrupted)
+    monkeypatch.setattr(shard_writer.RecordWriter, "make", interrupted)
     with pytest.raises(KeyboardInterrupt):
         _build(there, f"{BUCKET}/again")
     assert not files.exists(f"{BUCKET}/again/dataset_info.json")
-    monkeypatch.setattr(shard_writer.ShardWriter, "make", original)
+    monkeypatch.setattr(shard_writer.RecordWriter, "make", original)
     with pytest.raises(errors.UserError, match="the interrupted build there had another corpus or other"):
         _build(there, f"{BUCKET}/again", fbank_dtype="float32")
     written.clear()

@@ -41,11 +41,11 @@ def _ignore(done, rejected):
 
 
 def _writer(tmp_path, **changes):
-    return shard_writer.ShardWriter(str(tmp_path), _settings(**changes))
+    return shard_writer.RecordWriter(str(tmp_path), _settings(**changes))
 
 
 def _write(tmp_path, found, settings, report=_ignore):
-    return shard_writer.ShardWriter(str(tmp_path), settings).replace(_shard(tmp_path, *found), report)
+    return shard_writer.RecordWriter(str(tmp_path), settings).replace(_shard(tmp_path, *found), report)
 
 
 def _read(tmp_path, **options):

@@ -92,7 +92,7 @@ def test_items_are_lines_of_json_beside_the_shard(tmp_path):
 def test_fingerprint_of_a_shard_changes_with_whatever_changes_its_bytes(tmp_path):
     def fingerprint(found, settings=None):
         (shard,) = small_shards.write(found, 1, tmp_path)
-        return shard_writer.ShardWriter(str(tmp_path), settings or _settings()).fingerprint(shard)
+        return shard_writer.RecordWriter(str(tmp_path), settings or _settings()).fingerprint(shard)
 
     first = fingerprint(_items(*"abc"))
     assert first == fingerprint(_items(*"cba"))

@@ -43,11 +43,11 @@ def _make_directory(path):
 
 
 def _write(settings, directory):
-    return shard_writer.ShardWriter(str(directory), settings).write
+    return shard_writer.RecordWriter(str(directory), settings).write
 
 
 def _write_shards(shards, settings, directory, num_workers):
-    writer = shard_writer.ShardWriter(directory, settings)
+    writer = shard_writer.RecordWriter(directory, settings)
     return worker_pool.write_shards(shards, writer, "building", num_workers)
 
 
@@ -285,7 +285,7 @@ def test_ctrl_c_does_not_load_tensorflow(tmp_path, monkeypatch):
     def load(name):
         raise AssertionError("TensorFlow is loaded")
 
-    monkeypatch.setattr(shard_writer.ShardWriter, "replace", interrupt)
+    monkeypatch.setattr(shard_writer.RecordWriter, "replace", interrupt)
     monkeypatch.setattr(lazy_tensorflow, "__getattr__", load)
     with pytest.raises(KeyboardInterrupt):
         _write(None, tmp_path)(_text_shard(tmp_path), lambda *_: None)
