@@ -30,7 +30,7 @@ from absl import logging
 from estimator_asr.hotwords import hotword_list
 from estimator_asr.inputs import splits
 from estimator_asr.recognition import recognition
-from estimator_asr.saved_model import recogniser
+from estimator_asr.saved_model import export_info, recogniser
 from estimator_asr.scoring import biasing, utterances
 from estimator_asr.scoring.reports import comparison, formats, report, scored_split
 from tfrecord_builder import errors
@@ -150,7 +150,9 @@ def _open_subject(config: EvaluateConfig, data: recognition.Data) -> recognition
     if config.model_dir is not None:
         return recognition.open_model(config.model_dir, config.decoding, data)
     version_dir = recogniser.find_version(config.saved_model)
-    return recognition.open_version(version_dir, hotword_list.read_for(version_dir, config), data)
+    token_type = export_info.load(version_dir).token_type
+    hotwords = hotword_list.read_for(version_dir, token_type, config)
+    return recognition.open_version(version_dir, hotwords, data)
 
 
 def _find_recordings(source: splits.Split, outputs: Sequence[Mapping]) -> dict[str, recordings.Recording]:

@@ -26,7 +26,7 @@ import tensorflow as tf
 import tqdm
 
 from estimator_asr.hotwords import hotword_list
-from estimator_asr.saved_model import recogniser
+from estimator_asr.saved_model import export_info, recogniser
 from estimator_asr.transcripts import captions, recordings, transcriber
 from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags, program
@@ -60,7 +60,7 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
     inputs = recordings.find(words)
     paths = _plan_outputs(inputs, config)
     version_dir = recogniser.find_version(config.saved_model)
-    hotwords = hotword_list.read_for(version_dir, config)
+    hotwords = hotword_list.read_for(version_dir, export_info.load(version_dir).token_type, config)
     loaded = recogniser.load_version(version_dir)
     model, sample_rate = loaded.find("waveform", hotwords), loaded.info.frontend.sample_rate
     warning = loaded.info.describe_unread(version_dir)

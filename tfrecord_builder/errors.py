@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import sys
+from collections.abc import Collection
 from typing import Optional
 
 _CHECK_PATH = "pass a path that can be read and written"
@@ -52,3 +53,8 @@ def is_lasting(error: Exception) -> bool:
 def _match_tensorflow(error: Exception) -> Optional[re.Match]:
     names = {(base.__module__.split(".")[0], base.__name__) for base in type(error).__mro__}
     return _TENSORFLOW_REFUSAL.search(str(error)) if ("tensorflow", "OpError") in names else None
+
+
+def list_examples(words: Collection[str]) -> str:
+    """Returns the first five words in their order, for a message, separated by commas."""
+    return ", ".join(sorted(words)[:5]) + (", ..." if len(words) > 5 else "")

@@ -16,7 +16,6 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Optional
 
-from estimator_asr.saved_model import export_info
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import text_files
 from tfrecord_builder.data import dataset_info
@@ -43,7 +42,7 @@ class Hotword:
         return " ".join([self.text, *self.syllables, *([] if self.boost is None else [f"{self.boost:f}"])])
 
 
-def read_for(version_dir: str, flags) -> list[str]:
+def read_for(version_dir: str, token_type: str, flags) -> list[str]:
     """Returns the hotwords of the flags hotwords and hotwords_file, as the SavedModel reads them.
 
     Names those that an export ignores on standard error; see read.
@@ -51,9 +50,9 @@ def read_for(version_dir: str, flags) -> list[str]:
     hotwords = read(flags.hotwords, flags.hotwords_file)
     if hotwords:
         tokens = vocabulary.Vocabulary.load(os.path.join(version_dir, "assets", dataset_info.TOKENS_FILE))
-        unknown = find_unknown(hotwords, tokens, export_info.load(version_dir).token_type)
+        unknown = find_unknown(hotwords, tokens, token_type)
         if unknown:
-            examples = export_info.list_examples(list(map(str, unknown)))
+            examples = errors.list_examples(list(map(str, unknown)))
             counts = f"{len(unknown)} of {len(hotwords)} hotwords"
             problem = "have a syllable that the acoustic model lacks, and are ignored"
             print(f"warning: {counts} {problem}: {examples}", file=sys.stderr, flush=True)

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from estimator_asr.experiment import model_directory
 from estimator_asr.models.decoding import phrases as phrases_lib
-from estimator_asr.saved_model import sequences
+from estimator_asr.tasks import sequences
 from tfrecord_builder.data import dataset_info
 
 DEFAULT_BOOST = 4.0  # natural log; see docs/results.md

@@ -16,8 +16,8 @@ from estimator_asr.checkpointing import checkpoints
 from estimator_asr.experiment import model_directory
 from estimator_asr.hotwords import in_graph
 from estimator_asr.models.decoding import token_times
-from estimator_asr.saved_model import characters, model_pairs, sequences
-from estimator_asr.tasks import registry, task
+from estimator_asr.saved_model import characters, model_pairs
+from estimator_asr.tasks import registry, sequences, task
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.tokens import vocabulary
 

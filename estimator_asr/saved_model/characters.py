@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models.decoding import token_times
-from estimator_asr.saved_model import sequences
+from estimator_asr.tasks import sequences
 
 _LOWEST_PROB = 1e-6  # so that the log odds are finite
 

@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Optional
 
 from estimator_asr.saved_model import statuses
@@ -56,7 +56,7 @@ class UnreadTokens:
         """Returns which they are and what they cost; the models are named as given."""
         return (
             f"{language} lacks {len(self.tokens):,} of the {self.num_tokens:,} tokens of {acoustic} and "
-            f"reads them as <unk>: {list_examples(self.tokens)}; wherever one is said, it writes any hanzi "
+            f"reads them as <unk>: {errors.list_examples(self.tokens)}; wherever one is said, it writes any hanzi "
             "that fits its neighbours, whatever its sound; train it on text that has them"
         )
 
@@ -103,11 +103,6 @@ class ExportInfo:
         """Returns a warning of tokens that the language model lacks; empty if there are none."""
         models = f"{version_dir}: the language model", "the acoustic model"
         return self.unread.describe(*models) if self.unread.tokens else ""
-
-
-def list_examples(tokens: Collection[str]) -> str:
-    """Returns the first five tokens in their order, separated by commas."""
-    return ", ".join(sorted(tokens)[:5]) + (", ..." if len(tokens) > 5 else "")
 
 
 def load(version_dir: str) -> ExportInfo:

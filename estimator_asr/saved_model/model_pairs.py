@@ -41,8 +41,8 @@ def check(
     if written == read and spoken.isdisjoint(language.tokens.tokens):
         raise errors.UserError(
             f"{program}: --language_model_dir={language.path} knows none of the {len(spoken)} tokens of "
-            f"--acoustic_model_dir={acoustic.path} ({export_info.list_examples(spoken)} against "
-            f"{export_info.list_examples(language.tokens.tokens[1:])}); train both on the same token type"
+            f"--acoustic_model_dir={acoustic.path} ({errors.list_examples(spoken)} against "
+            f"{errors.list_examples(language.tokens.tokens[1:])}); train both on the same token type"
         )
     unread = find_unread(acoustic, language)
     if unread.tokens:

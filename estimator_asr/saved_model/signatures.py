@@ -26,7 +26,8 @@ import tensorflow as tf
 from estimator_asr.experiment import decoding_files, model_directory
 from estimator_asr.hotwords import in_graph
 from estimator_asr.models import frozen_encoder
-from estimator_asr.saved_model import cascade, item_checks, sequences, statuses, wav
+from estimator_asr.saved_model import cascade, item_checks, statuses, wav
+from estimator_asr.tasks import sequences
 from tfrecord_builder.audio import frontend
 
 SIGNATURE_INPUTS = {

@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.hotwords import in_graph
 from estimator_asr.models.decoding import phrases
-from estimator_asr.saved_model import sequences
+from estimator_asr.tasks import sequences
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.tokens import vocabulary
 

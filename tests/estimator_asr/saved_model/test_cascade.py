@@ -12,7 +12,8 @@ import tiny_models
 
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.experiment import config, model_directory
-from estimator_asr.saved_model import cascade, recogniser, sequences
+from estimator_asr.saved_model import cascade, recogniser
+from estimator_asr.tasks import sequences
 from estimator_asr.training import model_fn
 from tfrecord_builder.tokens import syllables, vocabulary
 

@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models.decoding import token_times
-from estimator_asr.saved_model import characters, sequences
+from estimator_asr.saved_model import characters
+from estimator_asr.tasks import sequences
 
 
 def run(tensors):
