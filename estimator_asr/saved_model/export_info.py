@@ -56,8 +56,8 @@ class UnreadTokens:
         """Returns which they are and what they cost; the models are named as given."""
         return (
             f"{language} lacks {len(self.tokens):,} of the {self.num_tokens:,} tokens of {acoustic} and "
-            f"reads them as <unk>: {errors.list_examples(self.tokens)}; wherever one is said, it writes any hanzi "
-            "that fits its neighbours, whatever its sound; train it on text that has them"
+            f"reads them as <unk>: {errors.list_examples(self.tokens)}; wherever one is said, it writes any "
+            "hanzi that fits its neighbours, whatever its sound; train it on text that has them"
         )
 
 
