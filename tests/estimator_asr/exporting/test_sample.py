@@ -58,7 +58,7 @@ def test_recordings_that_are_gone_too_long_or_not_audio(data_dir):
 
 
 def test_no_utterance_is_chosen(data_dir, monkeypatch):
-    monkeypatch.setattr(sample.sampling, "read", lambda *arguments: iter(()))
+    monkeypatch.setattr(sample.input_fn, "read_sample", lambda *arguments: iter(()))
     with pytest.raises(errors.UserError) as refused:
         read(data_dir, 1)
     assert str(refused.value) == (
