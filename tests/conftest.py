@@ -105,7 +105,7 @@ def two_replicas(tmp_path_factory) -> dict:
 def _run_two_replicas(path):
     import programs
 
-    done = programs.run(paths.SUPPORT / "two_replicas.py")
+    done = programs.run(paths.script("two_replicas.py"))
     assert done.returncode == 0, done.stderr[-3000:]
     path.mkdir()
     (path / "result.json").write_text(done.stdout.splitlines()[-1])

@@ -1,6 +1,6 @@
 """What one TensorFlow release has trained, every release evaluates, averages, continues, exports and serves.
 
-tests/data has small models of each; python tests/support/make_release_models.py tests/data makes them again.
+tests/data has small models of each; tests/support/models/make_release_models.py makes them again.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ import paths
 
 ROOT = str(paths.ROOT)
 # As programs have it; read when TensorFlow loads.
-_ENVIRONMENT = {"PYTHONPATH": ROOT, "TF_CPP_MIN_LOG_LEVEL": "3"}
+_ENVIRONMENT = {"PYTHONPATH": paths.PYTHONPATH, "TF_CPP_MIN_LOG_LEVEL": "3"}
 _FORKED = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload(["estimator_asr.training.loop", "estimator_asr.saved_model.trained_model"])
 
@@ -66,7 +66,7 @@ def _run(program, arguments, cwd, outputs, environment):
     os.environ.update(environment)
     sys.argv = [program, *arguments]
     if program.endswith(".py"):
-        sys.path[:0] = [os.path.dirname(program), ROOT]
+        sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)
         runpy.run_path(program, run_name="__main__")
     else:
         sys.path.insert(0, ROOT)

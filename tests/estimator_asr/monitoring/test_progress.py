@@ -17,7 +17,7 @@ import tensorflow as tf
 from estimator_asr.monitoring import progress
 from estimator_asr.training import step_time, stopping
 
-PROGRAM = paths.SUPPORT / "terminal_training.py"
+PROGRAM = paths.script("terminal_training.py")
 
 
 class Time:
@@ -139,7 +139,7 @@ def run_in_terminal():
     """Runs the program with a terminal of 100 columns as its standard error; returns the exit code too."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-    environment = {**os.environ, "PYTHONPATH": str(paths.ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment = {**os.environ, "PYTHONPATH": paths.PYTHONPATH, "TF_CPP_MIN_LOG_LEVEL": "3"}
     process = subprocess.Popen([sys.executable, str(PROGRAM)], stderr=theirs, env=environment)
     os.close(theirs)
     output = b""

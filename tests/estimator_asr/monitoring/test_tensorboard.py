@@ -39,7 +39,7 @@ def test_a_sound_knows_its_length():
     assert (sound.length_frames, sound.sample_rate, sound.num_channels) == (100, 8000, 1)
 
 
-PROGRAM = paths.SUPPORT / "histograms_of_replicas.py"
+PROGRAM = paths.script("histograms_of_replicas.py")
 
 
 def read_histograms(model_dir):

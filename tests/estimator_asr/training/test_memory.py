@@ -16,8 +16,8 @@ WARM = 4  # until then TensorFlow makes its threads and caches
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_does_not_grow_with_evaluations(tmp_path):
-    command = [sys.executable, paths.SUPPORT / "many_evaluations.py", str(tmp_path), str(NUM_EVALUATIONS)]
-    environment = {**os.environ, "PYTHONPATH": str(paths.ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [sys.executable, paths.script("many_evaluations.py"), str(tmp_path), str(NUM_EVALUATIONS)]
+    environment = {**os.environ, "PYTHONPATH": paths.PYTHONPATH, "TF_CPP_MIN_LOG_LEVEL": "3"}
     completed = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=200 + 15 * NUM_EVALUATIONS
     )

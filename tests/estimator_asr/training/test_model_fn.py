@@ -173,7 +173,7 @@ def test_another_mode_is_refused(tmp_path):
 
 
 def test_the_loss_of_two_replicas_in_the_event_file_is_that_of_one_with_the_whole_batch():
-    done = programs.run(paths.SUPPORT / "losses_of_replicas.py")
+    done = programs.run(paths.script("losses_of_replicas.py"))
     assert done.returncode == 0, done.stderr[-3000:]
     of_one, of_two = json.loads(done.stdout.splitlines()[-1])
     assert of_one > 0.1 and of_two == pytest.approx(of_one, rel=1e-5)

@@ -19,7 +19,7 @@ from estimator_asr.experiment import training_config
 from estimator_asr.training import step_time, stopping
 from estimator_asr.training.distributed import cluster as cluster_lib
 
-STUCK = str(paths.ROOT / "tests" / "support" / "stuck_replicas.py")
+STUCK = str(paths.script("stuck_replicas.py"))
 TIMEOUT_SECONDS = 240
 
 

@@ -143,7 +143,7 @@ def lines(monkeypatch):
 
 @pytest.mark.slow
 def test_two_replicas_stop_and_lower_their_rate_as_one_does(tmp_path):
-    completed = programs.run(paths.SUPPORT / "stopping_replicas.py", tmp_path)
+    completed = programs.run(paths.script("stopping_replicas.py"), tmp_path)
     assert completed.returncode == 0, completed.stderr[-3000:]
     result = json.loads(completed.stdout.splitlines()[-1])
     assert result["evaluated"] == [2, 4, 6]  # the lowest, and two that bring nothing

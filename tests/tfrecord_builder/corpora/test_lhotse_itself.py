@@ -24,7 +24,7 @@ def written(tmp_path_factory):
     """In a process of its own, which PyTorch is loaded into."""
     directory = tmp_path_factory.mktemp("lhotse") / "written"
     directory.mkdir()
-    script = paths.SUPPORT / "written_by_lhotse.py"
+    script = paths.script("written_by_lhotse.py")
     subprocess.run([sys.executable, str(script), str(directory)], check=True, timeout=300)
     return directory
 

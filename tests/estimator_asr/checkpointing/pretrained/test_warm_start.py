@@ -21,7 +21,6 @@ from estimator_asr.training import model_fn
 from tfrecord_builder import errors
 from tfrecord_builder.tokens import vocabulary
 
-TESTS = paths.SUPPORT
 CHARACTERS = vocabulary.Vocabulary(["<unk>", "好", "你", "爱", "是", "郝"])  # 爱 is new
 
 
@@ -73,7 +72,7 @@ def read(path):
 
 
 def run_program(name, argument):
-    done = programs.run(TESTS / name, argument)
+    done = programs.run(paths.script(name), argument)
     assert done.returncode == 0, done.stderr[-3000:]
 
 

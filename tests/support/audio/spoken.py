@@ -1,4 +1,4 @@
-"""Sentences spoken by eSpeak NG into 16-bit WAVs of 16 kHz: python tests/support/spoken.py DIRECTORY
+"""Sentences spoken by eSpeak NG into 16-bit WAVs of 16 kHz: python tests/support/audio/spoken.py DIRECTORY
 
 A process of its own, since eSpeak NG gives the same samples only in a fresh one, and cannot start twice.
 """
@@ -23,9 +23,8 @@ SAMPLE_RATE = 16000
 
 def speak(directory) -> None:
     """Writes <variant>-room.wav and <variant>-still.wav for each sentence."""
-    root = str(paths.ROOT)
     command = [sys.executable, os.path.abspath(__file__), str(directory)]
-    subprocess.run(command, env={**os.environ, "PYTHONPATH": root}, check=True, timeout=120)
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": paths.PYTHONPATH}, check=True, timeout=120)
 
 
 def _write(directory: str) -> None:

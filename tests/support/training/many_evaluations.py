@@ -1,7 +1,7 @@
 """A program for test_memory: trains a tiny model and evaluates it after every step; prints the resident
 memory in MiB after each evaluation.
 
-    python tests/support/many_evaluations.py DIRECTORY NUM_EVALUATIONS
+    python tests/support/training/many_evaluations.py DIRECTORY NUM_EVALUATIONS
 
 It needs a process of its own, because other tests leave their graphs behind.
 """

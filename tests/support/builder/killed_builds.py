@@ -1,6 +1,6 @@
 """Builds that are killed: a process that has loaded TensorFlow forks one for each build.
 
-    python tests/support/killed_builds.py CORPUS_DIR     then lines "OUTPUT_DIR" in, "PID" and "EXIT_CODE" out
+    python killed_builds.py CORPUS_DIR     then lines "OUTPUT_DIR" in, "PID" and "EXIT_CODE" out
 
 A forked build starts in milliseconds and does its work in the one process that is killed. Nothing of
 TensorFlow has run before the fork.
@@ -18,8 +18,6 @@ import time
 
 import paths
 
-ROOT = str(paths.ROOT)
-
 
 class Builds:
     """Runs builds of one corpus, and kills them if asked to."""
@@ -27,9 +25,8 @@ class Builds:
     def __init__(self, corpus_dir: str):
         command = [sys.executable, os.path.abspath(__file__), corpus_dir]
         pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self._process = subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, "PYTHONPATH": ROOT, "TF_CPP_MIN_LOG_LEVEL": "3"}, **pipes
-        )
+        environment = {**os.environ, "PYTHONPATH": paths.PYTHONPATH, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        self._process = subprocess.Popen(command, cwd=paths.ROOT, env=environment, **pipes)
 
     def run(self, output_dir: str, kill_after: float | None = None) -> tuple[int, float]:
         """Returns the exit code (-9 if it was killed) and the seconds that it took."""
