@@ -85,8 +85,7 @@ def copy(source: str, target: str) -> None:
     if os.path.exists(os.path.join(source, DECODING_FILE)):
         _copy_file(os.path.join(source, DECODING_FILE), os.path.join(target, DECODING_FILE))
     else:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(os.path.join(target, DECODING_FILE))
+        _remove(os.path.join(target, DECODING_FILE))
     _remove_others(target, saved.ngram_sha256)
 
 
@@ -112,4 +111,9 @@ def _copy_file(source: str, target: str) -> None:
 def _remove_others(path: str, sha256: str) -> None:
     for file in glob.glob(os.path.join(glob.escape(path), _NGRAM_FILES)):
         if not sha256 or file != _ngram_path(path, sha256):
-            os.remove(file)
+            _remove(file)
+
+
+def _remove(file: str) -> None:
+    with contextlib.suppress(FileNotFoundError):  # another process has removed it
+        os.remove(file)

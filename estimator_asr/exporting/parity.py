@@ -78,7 +78,7 @@ class Certificate:
         pairs = [(expected[name], got[name]) for name in _SCORES]
         # By rank: texts of equal scores may change places, and the worst one may be another.
         scores = ([each["score"] for each in side["n_best"]] for side in (expected, got))
-        pairs += itertools.zip_longest(*scores, fillvalue=expected["n_best"][0]["score"])
+        pairs += itertools.zip_longest(*scores, fillvalue=np.nan)
         for one, other in zip(expected["characters"], got["characters"]):
             pairs += [(one[name], other[name]) for name in _OF_CHARACTERS]
         difference = max(_difference(*pair) for pair in pairs)

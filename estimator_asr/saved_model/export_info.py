@@ -66,7 +66,8 @@ class ExportInfo:
     """Content of export.json.
 
     `input` has fields of config.InputConfig for the batches of evaluate; `files` has the size and digest of
-    each file by its path in the version, with slashes.
+    each file by its path in the version, with slashes. `unread` is empty too in exports of earlier versions,
+    which did not list these tokens.
     """
 
     frontend: frontend.FrontendConfig

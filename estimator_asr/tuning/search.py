@@ -115,7 +115,7 @@ def search_language(trained: trained_model.TrainedModel, source: splits.Split, m
     Raises:
         errors.UserError: none of the utterances is chosen.
     """
-    batches = trials.read_batches(source, trained.model.config.input, max_utterances)
+    batches = list(trials.read_batches(source, trained.model.config.input, max_utterances))
     untuned, steps = trials.untune(trained.model.decode), []
     for weight in tqdm.tqdm(_CHARACTER_NGRAM_WEIGHTS, desc="tune", unit=" trials", disable=None):
         settings = dataclasses.replace(untuned, ngram_weight=weight)

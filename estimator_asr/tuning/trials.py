@@ -52,15 +52,16 @@ def compute_posteriors(
     return posteriors
 
 
-def read_batches(source: splits.Split, config: config_lib.InputConfig, max_utterances: int) -> list[dict]:
-    """Returns the chosen utterances, as input_fn does. Raises errors.UserError if none is chosen."""
-    batches = list(input_fn.read_sample(source, config, max_utterances))
-    if not batches:
+def read_batches(source: splits.Split, config: config_lib.InputConfig, max_utterances: int) -> Iterator[dict]:
+    """Yields the chosen utterances, as input_fn does. Raises errors.UserError if none is chosen."""
+    batch = None
+    for batch in input_fn.read_sample(source, config, max_utterances):
+        yield batch
+    if batch is None:
         raise errors.UserError(
             f"tune: --max_utterances={max_utterances} chooses none of {source.num_utterances} utterances, "
             "expected some; give a larger number"
         )
-    return batches
 
 
 @dataclasses.dataclass(frozen=True)

@@ -88,7 +88,9 @@ def remove_unless_read(path: str, remove: Callable[[], object]) -> bool:
     """Calls `remove`, which removes a file, unless a process has a ReadLock on it; returns whether it did."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(FileNotFoundError):
-            file = stack.enter_context(open(path, "r+b"))
+            # NFS locks exclusively what is open for writing; other file systems also what cannot be written.
+            mode = "r+b" if os.access(path, os.W_OK) else "rb"
+            file = stack.enter_context(open(path, mode))
             if not _take(file.fileno(), path):
                 return False
         remove()

@@ -164,8 +164,12 @@ class Peers:
         self._answered = {}  # time.monotonic() of the last answer, by rank
 
     def ask(self) -> None:
-        """Connects to all of them at once, which takes _ANSWER_SECONDS at most."""
-        threads = [threading.Thread(target=self._ask, args=each) for each in self._addresses.items()]
+        """Connects to all of them at once, and waits _ANSWER_SECONDS at most for a connection."""
+        threads = [
+            # A name that takes long to look up keeps no program from ending.
+            threading.Thread(target=self._ask, args=each, daemon=True)
+            for each in self._addresses.items()
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

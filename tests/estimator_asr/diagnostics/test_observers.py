@@ -64,10 +64,10 @@ def test_a_loss_that_is_nan_ends_with_one_sentence(tmp_path):
 
 
 OF_FLAGS = [
-    "estimator_asr.checkpointing.pretrained",
+    "estimator_asr.checkpointing.pretrained.warm_start",
     "estimator_asr.diagnostics.overfit",
     "estimator_asr.monitoring.prediction_samples",
-    "estimator_asr.training.optimizer.loss_scale",
+    "estimator_asr.training.optimizer.gradient_accumulation",
 ]
 
 

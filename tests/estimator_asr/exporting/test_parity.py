@@ -79,6 +79,12 @@ def test_other_scores_are_refused(certificate, changed):
         certificate.compare("here", EXPECTED, change(**changed))
 
 
+def test_a_model_without_a_score_is_refused(certificate):
+    nothing = {"transcript": "", "pinyin": "", "acoustic_score": float("nan"), "n_best": [], "characters": []}
+    with pytest.raises(errors.UserError, match="here: scores or times differ by inf of their size"):
+        certificate.compare("here", {**EXPECTED, **nothing}, change(**nothing))
+
+
 def test_hypotheses_of_equal_scores_may_change_places(certificate):
     n_best = [{"transcript": "你好", "score": -2.5}, {"transcript": "你号", "score": -2.50001}]
     expected = {**EXPECTED, "n_best": n_best}

@@ -122,6 +122,14 @@ def test_another_export_json_is_refused(version, change, message):
         load(version)
 
 
+def test_an_export_without_a_list_of_unread_tokens_opens_and_warns_of_none(version):
+    assert "lacks 3 of the 5 tokens" in export_info.load(str(version)).describe_unread("EXPORT/7")
+    info = json.loads((version / INFO).read_text("utf-8"))
+    del info["unread"]
+    (version / INFO).write_text(json.dumps({**info, "sha256": export_info._digest(info)}), "utf-8")
+    assert export_info.load(str(version)).describe_unread("EXPORT/7") == ""
+
+
 @pytest.mark.parametrize("text", ["[]", "7", '"text"', "null"])
 def test_an_export_json_that_is_no_object_is_refused(version, text):
     (version / INFO).write_text(text, "utf-8")

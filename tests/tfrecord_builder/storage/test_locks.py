@@ -62,6 +62,15 @@ def test_a_read_lock_ends_with_its_object(path):
     assert _remove(path)
 
 
+def test_a_file_that_may_not_be_written_is_removed_all_the_same(path, monkeypatch):
+    os.chmod(path, 0o444)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root has every permission
+    lock = locks.ReadLock(path)
+    assert not _remove(path)
+    lock.release()
+    assert _remove(path) and not os.path.exists(path)
+
+
 def test_a_missing_file_cannot_be_locked_but_removed(tmp_path):
     missing, removed = str(tmp_path / "missing"), []
     with pytest.raises(FileNotFoundError):
