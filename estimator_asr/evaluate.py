@@ -27,9 +27,9 @@ lazy_tensorflow.load_or_exit()
 import tensorflow as tf
 from absl import logging
 
+from estimator_asr.evaluating import recognised_split
 from estimator_asr.hotwords import hotword_list
 from estimator_asr.inputs import splits
-from estimator_asr.recognition import recognition
 from estimator_asr.saved_model import export_info, recogniser
 from estimator_asr.scoring import biasing, utterances
 from estimator_asr.scoring.reports import comparison, formats, report, scored_split
@@ -127,7 +127,7 @@ def evaluate(config: EvaluateConfig) -> dict:
     source = splits.read_split(infos, config.data_dir, config.split, subject.spec)
     with contextlib.closing(subject.recogniser.session):
         with splits.explain_damage(config.data_dir, config.split):
-            recognised = recognition.recognise(subject, source)
+            recognised = recognised_split.recognise(subject, source)
     source_flags = {} if config.saved_model is None else {"saved_model": subject.facts["model"]}
     flags = config_flags.to_command_line(dataclasses.replace(config, **source_flags))
     scored = scored_split.ScoredSplit(
@@ -146,13 +146,13 @@ def evaluate(config: EvaluateConfig) -> dict:
     return report.write(scored, config.output_dir)
 
 
-def _open_subject(config: EvaluateConfig, data: recognition.Data) -> recognition.Subject:
+def _open_subject(config: EvaluateConfig, data: recognised_split.Data) -> recognised_split.Subject:
     if config.model_dir is not None:
-        return recognition.open_model(config.model_dir, config.decoding, data)
+        return recognised_split.open_model(config.model_dir, config.decoding, data)
     version_dir = recogniser.find_version(config.saved_model)
     token_type = export_info.load(version_dir).token_type
     hotwords = hotword_list.read_for(version_dir, token_type, config)
-    return recognition.open_version(version_dir, hotwords, data)
+    return recognised_split.open_version(version_dir, hotwords, data)
 
 
 def _find_recordings(source: splits.Split, outputs: Sequence[Mapping]) -> dict[str, recordings.Recording]:

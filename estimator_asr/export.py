@@ -23,10 +23,10 @@ import tensorflow as tf
 import tqdm
 from absl import logging
 
+from estimator_asr.evaluating import recognised_split
 from estimator_asr.experiment import task_spec
 from estimator_asr.exporting import deployment, model_card, parity, sample
 from estimator_asr.inputs import splits
-from estimator_asr.recognition import recognition
 from estimator_asr.saved_model import export_info, model_pairs, saved_model_writer, statuses, trained_model
 from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags, program
@@ -115,10 +115,10 @@ def _open(config: ExportConfig, want: task_spec.TaskSpec, progress: tqdm.tqdm) -
 
 def _read_utterances(
     config: ExportConfig, acoustic: trained_model.TrainedModel
-) -> tuple[recognition.Data, list[sample.Utterance]]:
+) -> tuple[recognised_split.Data, list[sample.Utterance]]:
     """Returns the data by directory, and the utterances of the split to compare."""
     settings = acoustic.model.config
-    data, source = recognition.open_split(acoustic.model, config.data_dir, config.split)
+    data, source = recognised_split.open_split(acoustic.model, config.data_dir, config.split)
     seconds = statuses.find_max_seconds(settings.frontend)
     with splits.explain_damage(config.data_dir, config.split):
         utterances = sample.read(

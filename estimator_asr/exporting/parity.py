@@ -20,10 +20,10 @@ import soundfile
 import tensorflow as tf
 
 from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.evaluating import recognised_split
 from estimator_asr.experiment import model_directory
 from estimator_asr.exporting import sample
 from estimator_asr.models import frozen_encoder
-from estimator_asr.recognition import recognition
 from estimator_asr.saved_model import recogniser, statuses, trained_model
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
@@ -133,7 +133,7 @@ def certify(
 
 def _recognise_each(model: recogniser.Recogniser, fbanks: Sequence[np.ndarray]) -> list[Mapping]:
     batches = ({"fbank": each[None], "num_frames": np.int32([len(each)])} for each in fbanks)
-    return [outputs for _, outputs in recognition.run(model, batches)]
+    return [outputs for _, outputs in recognised_split.run(model, batches)]
 
 
 def _compare_batch(certificate: Certificate, version: recogniser.LoadedVersion, signature: str, cases):
@@ -146,7 +146,7 @@ def _compare_batch(certificate: Certificate, version: recogniser.LoadedVersion, 
         batches = [{"wav_bytes": np.array([_encode(each.waveform, rate) for each, _ in cases], object)}]
     model = version.find(signature)
     for batch in batches:
-        for (utterance, expected), (_, outputs) in zip(cases, recognition.run(model, [batch])):
+        for (utterance, expected), (_, outputs) in zip(cases, recognised_split.run(model, [batch])):
             where = f"export: {utterance.utterance_id} in {signature}, batch of {len(cases)}"
             certificate.compare(where, expected, outputs)
         certificate.comparisons[signature] = certificate.comparisons.get(signature, 0) + len(cases)

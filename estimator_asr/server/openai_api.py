@@ -12,7 +12,7 @@ import numpy as np
 from starlette import requests, responses, routing
 
 from estimator_asr.saved_model import statuses
-from estimator_asr.server import api_errors, item_queue, openai_form, service, tensorflow_api, versions
+from estimator_asr.server import api_errors, item_queue, openai_request, service, tensorflow_api, versions
 from estimator_asr.transcripts import captions, pauses
 
 _CAPTIONS = {"text": captions.to_text, "srt": captions.to_srt, "vtt": captions.to_vtt}
@@ -37,7 +37,7 @@ class OpenAIApi:
 
     async def transcribe(self, request: requests.Request) -> responses.Response:
         async with self._parts.bodies.read(request) as body:
-            form = await openai_form.parse(body, request.headers)
+            form = await openai_request.parse(body, request.headers)
             body.clear()  # the form has a copy of the file
             with self._parts.versions.current.used() as version:
                 decoding = self._parts.decoder.decode(form.content, version.sample_rate)
@@ -69,7 +69,7 @@ def _make_item(
 
 
 def _respond(
-    form: openai_form.Form, segments: Sequence[captions.Segment], seconds: float, is_chinese: bool
+    form: openai_request.Form, segments: Sequence[captions.Segment], seconds: float, is_chinese: bool
 ) -> responses.Response:
     """Returns the response for a recording of so many seconds; no segments: it has no speech."""
     if form.response_format in _CAPTIONS:

@@ -18,7 +18,7 @@ import soundfile
 from google.protobuf import json_format
 from starlette import requests, responses, routing
 
-from estimator_asr.server import api_errors, item_queue, service, tensorflow_json, uploads, versions
+from estimator_asr.server import api_errors, item_queue, service, tensorflow_request, uploads, versions
 from tfrecord_builder.audio import frontend
 
 MODEL = "asr"
@@ -114,7 +114,7 @@ def measure_seconds(row: Mapping, config: frontend.FrontendConfig) -> float:
     return _SECONDS_PER_TOKEN * sum(len(value.split()) for value in row.values() if isinstance(value, bytes))
 
 
-def format_response(call: tensorflow_json.Call, results: Sequence[Mapping]) -> bytes:
+def format_response(call: tensorflow_request.Call, results: Sequence[Mapping]) -> bytes:
     """Returns the response for the results of each row, see versions.ServedVersion.run."""
     columns = {name: _make_column(name, results) for name in call.outputs}
     only = next(iter(columns)) if len(columns) == 1 else None
@@ -141,9 +141,9 @@ def _make_column(name: str, results: Sequence[Mapping]) -> list:
 
 def _read(
     body: bytearray, version: versions.ServedVersion, max_seconds: float
-) -> tuple[tensorflow_json.Call, list[float]]:
+) -> tuple[tensorflow_request.Call, list[float]]:
     """Returns a request and the seconds of audio of its rows."""
-    call = tensorflow_json.parse(body, version.definitions)
+    call = tensorflow_request.parse(body, version.definitions)
     longest = version.info.max_seconds
     seconds = [min(longest, measure_seconds(row, version.info.frontend)) for row in call.rows]
     limit = max(max_seconds, longest)

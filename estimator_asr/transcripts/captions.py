@@ -84,7 +84,7 @@ def join(segments: Sequence[Segment]) -> dict:
         return segments[0].result
     results = [segment.result for segment in segments]
     characters = [item for segment in segments for item in _shift_characters(segment)]
-    states = [result["status"] for result in results if "status" in result] or [statuses.OK]
+    states = [result["status"] for result in results] or [statuses.OK]
     joined = {
         "transcript": join_texts([result["transcript"] for result in results]),
         "pinyin": " ".join(result["pinyin"] for result in results if result["pinyin"]),
@@ -92,9 +92,9 @@ def join(segments: Sequence[Segment]) -> dict:
         "characters": characters,
         "n_best": _join_n_best([result["n_best"] for result in results]),
         "status": statuses.OK if statuses.OK in states else states[0],
+        **{name: _round(sum(result[name] for result in results)) for name in _SCORES},
     }
-    scores = {name: _round(sum(result[name] for result in results)) for name in _SCORES}
-    return {**(results[0] if results else {}), **joined, **scores}
+    return {name: joined[name] for name in (results[0] if results else joined)}
 
 
 def list_segments(segments: Sequence[Segment]) -> list[dict]:

@@ -96,7 +96,7 @@ def _warn_of_empty(path: str, peak: float, seconds: float, segments: Sequence[ca
         problem = f"audio is silent, expected a peak of at least {audio_files.SILENT_PEAK:g} of full scale"
     elif not segments:
         problem = "no speech is found"
-    elif segments[0].result.get("status") == statuses.EMPTY:
+    elif segments[0].result["status"] == statuses.EMPTY:
         problem = f"audio has {1000 * seconds:.0f} ms, expected at least one frame"
     else:
         return

@@ -17,8 +17,8 @@ import tensorflow as tf
 import tiny_models
 
 from estimator_asr import evaluate, export
+from estimator_asr.evaluating import recognised_split
 from estimator_asr.experiment import model_directory
-from estimator_asr.recognition import recognition
 from estimator_asr.saved_model import cascade, recogniser, saved_model_writer, trained_model
 from estimator_asr.scoring import utterances
 from estimator_asr.tasks import registry
@@ -406,7 +406,7 @@ def test_unknown_speakers_are_told_by_the_program(tiny_export, tmp_path, monkeyp
         "transcript": ["你".encode(), b"<unk>"],
     }
     monkeypatch.setattr(recogniser.Recogniser, "run", lambda *_: texts)
-    monkeypatch.setattr(recognition.input_fn, "read_elements", lambda read: iter([(batch, None)]))
+    monkeypatch.setattr(recognised_split.input_fn, "read_elements", lambda read: iter([(batch, None)]))
     config = make_config(tiny_export, tmp_path, saved_model=tiny_export.export_dir)
     metrics = evaluate.evaluate(config)
     # <unk> is an error even where the reference of the record says so.

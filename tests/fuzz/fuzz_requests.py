@@ -28,7 +28,7 @@ with atheris.instrument_imports(
     include=["estimator_asr", "tfrecord_builder", "starlette", "python_multipart", "json"]
 ):
     from estimator_asr.saved_model import wav
-    from estimator_asr.server import api_errors, openai_form, tensorflow_api, tensorflow_json, uploads
+    from estimator_asr.server import api_errors, openai_request, tensorflow_api, tensorflow_request, uploads
     from tfrecord_builder import errors
 
 import hostile_requests
@@ -39,7 +39,7 @@ _RATE = 16000
 
 
 def read_json(body: bytes) -> None:
-    call = tensorflow_json.parse(body, request_definitions.DEFINITIONS)
+    call = tensorflow_request.parse(body, request_definitions.DEFINITIONS)
     for row in call.rows:
         tensorflow_api.measure_seconds(row, request_definitions.FRONTEND)
 
@@ -48,7 +48,7 @@ def read_form(body: bytes) -> None:
     """The first line is the boundary."""
     boundary, _, rest = body.partition(b"\n")
     content_type = f"multipart/form-data; boundary={boundary.decode('latin-1')}"
-    asyncio.run(openai_form.parse(rest, {"content-type": content_type}))
+    asyncio.run(openai_request.parse(rest, {"content-type": content_type}))
 
 
 def read_upload(body: bytes) -> None:

@@ -36,8 +36,8 @@ def private_names(source: str) -> set[str]:
             used.update([name for name in imported if _INTERNAL_MODULE.match(name)][:1])
         elif isinstance(node, ast.Import):
             used.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.Constant) and re.fullmatch(r"[\w.]+", str(node.value)):
-            used.add(str(node.value) if "." in str(node.value) else "")
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"tensorflow[\w.]+", str(node.value)):
+            used.add(str(node.value))
     return {
         name for name in used - defined - NAMED_TUPLE if _IS_PRIVATE(name) or _INTERNAL_MODULE.match(name)
     }

@@ -23,7 +23,7 @@ from tensorflow_serving.apis import (
 )
 
 from estimator_asr.saved_model import recogniser
-from estimator_asr.server import tensorflow_api, tensorflow_json
+from estimator_asr.server import tensorflow_api, tensorflow_request
 from tfrecord_builder.audio import frontend
 
 PREDICT = "/v1/models/asr:predict"
@@ -214,7 +214,7 @@ def test_responses():
         {"transcript": "", "n_best": [{"score": -3.0}], "characters": [{"character": "b", "start": 0.5}]},
     ]
     outputs = ("characters.character", "characters.start", "n_best.score", "transcript")
-    call = tensorflow_json.Call("serving_default", [], (), False, outputs)
+    call = tensorflow_request.Call("serving_default", [], (), False, outputs)
     lowest = float(str(np.finfo(np.float32).min))
     first = {"characters.character": [""], "characters.start": [0.0], "n_best.score": [-1.25, -2.0]}
     second = {"characters.character": ["b"], "characters.start": [0.5], "n_best.score": [-3.0, lowest]}
@@ -229,7 +229,7 @@ def test_columns_without_values_have_an_empty_response():
     outputs = dict.fromkeys(("transcript", "n_best.score"), meta_graph_pb2.TensorInfo())
     inputs = {"wav_bytes": meta_graph_pb2.TensorInfo(dtype=types_pb2.DT_STRING)}
     definitions = {"serving_default": meta_graph_pb2.SignatureDef(inputs=inputs, outputs=outputs)}
-    call = tensorflow_json.parse(b'{"inputs": {"wav_bytes": []}}', definitions)
+    call = tensorflow_request.parse(b'{"inputs": {"wav_bytes": []}}', definitions)
     assert call.rows == []
     empty = {"transcript": [], "n_best.score": []}
     assert json.loads(tensorflow_api.format_response(call, [])) == {"outputs": empty}

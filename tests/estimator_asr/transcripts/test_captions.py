@@ -31,6 +31,7 @@ def make_segment(text, start=0.0, step=0.25, seconds=None):
         "language_score": -2.0,
         "confidence": 0.5 if text else 0.0,
         "characters": characters,
+        "status": "ok",
         "n_best": [{"transcript": text, "score": -1.0}, {"transcript": "差", "score": -3.0}],
     }
     return captions.Segment(start, start + (seconds or 0.6 + step * len(text)), result)
@@ -138,6 +139,14 @@ def test_a_text_is_among_the_joined_n_best_once():
         {"transcript": "你你你", "score": -4.0},
         {"transcript": "你你你你", "score": -6.0},
     ]
+
+
+def test_an_output_that_has_no_rule_is_not_taken_from_the_first_segment():
+    segments = [make_segment("你"), make_segment("好", start=1.0)]
+    for segment in segments:
+        segment.result["speaker"] = "A"
+    with pytest.raises(KeyError, match="speaker"):
+        captions.join(segments)
 
 
 @pytest.mark.parametrize("first, second, want", [("silent", "ok", "ok"), ("silent", "empty", "silent")])

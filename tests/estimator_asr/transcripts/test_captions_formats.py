@@ -9,7 +9,13 @@ from estimator_asr.transcripts import captions
 
 def make_segment(start, text):
     character = {"character": text, "pinyin": "a1", "start": 0.5, "end": 0.54, "confidence": 0.9}
-    result = {"transcript": text, "pinyin": "a1", "acoustic_score": -1.0, "language_score": -2.0}
+    result = {
+        "transcript": text,
+        "status": "ok",
+        "pinyin": "a1",
+        "acoustic_score": -1.0,
+        "language_score": -2.0,
+    }
     result.update(confidence=0.9, characters=[character], n_best=[{"transcript": text, "score": -3.0}])
     return captions.Segment(start, start + 2.0, result)
 

@@ -251,13 +251,13 @@ def devices(monkeypatch, tmp_path):
     return set_devices
 
 
-def test_a_cpu_is_logged_in_one_line(machine):
+def test_a_cpu_is_logged_in_one_line(devices):
     lines = devices()
     strategies.log_devices(1, None)
     assert lines == ["training on 1 CPU, 2 cores"]
 
 
-def test_replicas_and_gpus_are_named(machine):
+def test_replicas_and_gpus_are_named(devices):
     lines = devices()
     strategies.log_devices(2, None)
     devices(num_gpus=2)
@@ -265,7 +265,7 @@ def test_replicas_and_gpus_are_named(machine):
     assert lines == ["training on 1 CPU as 2 replicas, 2 cores", "training on 2 GPUs (NVIDIA T4)"]
 
 
-def test_workers_and_the_evaluator_are_named(machine):
+def test_workers_and_the_evaluator_are_named(devices):
     lines = devices()
     for rank in (1, None):
         strategies.log_devices(1, cluster.Cluster(("a:1", "b:2"), "e:9", rank))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tiny_models
 
+from estimator_asr.evaluating import recognised_split
 from estimator_asr.experiment import task_spec
-from estimator_asr.recognition import recognition
 from tfrecord_builder.data import dataset_info
 
 
@@ -15,7 +15,7 @@ def load_data(path):
 
 def test_a_cascade_writes_characters_for_the_syllables_of_its_acoustic_model(tiny_export):
     data = load_data(tiny_export.data_dir)
-    found = recognition.open_version(tiny_export.version_dir, (), data)
+    found = recognised_split.open_version(tiny_export.version_dir, (), data)
     with found.recogniser.session:
         assert list(found.measures) == ["token_error_rate", "character_error_rate"]
         assert found.vocabularies.syllables == frozenset(tiny_models.TOKENS.tokens)
@@ -28,7 +28,7 @@ def test_a_cascade_writes_characters_for_the_syllables_of_its_acoustic_model(tin
 
 def test_an_acoustic_model_hears_its_tokens(tiny_export):
     data = load_data(tiny_export.data_dir)
-    found = recognition.open_model(tiny_export.acoustic_dir, None, data)
+    found = recognised_split.open_model(tiny_export.acoustic_dir, None, data)
     with found.recogniser.session:
         assert list(found.measures) == ["token_error_rate"]
         assert found.vocabularies == (None, frozenset(tiny_models.TOKENS.tokens), "syllable")
@@ -39,7 +39,7 @@ def test_a_language_model_reads_tokens(tmp_path):
     language = tiny_models.make_language_model(str(tmp_path / "lm"))
     data_dir = str(tmp_path / "text")
     tiny_models.make_data(data_dir, with_audio=False)
-    found = recognition.open_model(language.path, None, load_data(data_dir))
+    found = recognised_split.open_model(language.path, None, load_data(data_dir))
     with found.recogniser.session:
         assert found.spec is task_spec.LANGUAGE
         assert list(found.measures) == ["character_error_rate"]

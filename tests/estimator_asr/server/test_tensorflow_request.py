@@ -10,7 +10,7 @@ import pytest
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from estimator_asr.server import api_errors, tensorflow_json
+from estimator_asr.server import api_errors, tensorflow_request
 
 
 def make_input(dtype, *shape):
@@ -38,7 +38,7 @@ DEFINITIONS = {
 
 def parse(content):
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
-    return tensorflow_json.parse(body, DEFINITIONS)
+    return tensorflow_request.parse(body, DEFINITIONS)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def parse(content):
 )
 def test_the_only_input_needs_no_name(instance):
     call = parse({"instances": [instance]})
-    assert call == tensorflow_json.Call("serving_default", [{"wav_bytes": b"RIF"}], (), False, ())
+    assert call == tensorflow_request.Call("serving_default", [{"wav_bytes": b"RIF"}], (), False, ())
 
 
 def test_columns():
@@ -209,9 +209,9 @@ def test_too_many_utterances(content):
 
 @pytest.mark.parametrize("content", ['{"instances": [%s]}', '{"inputs": {"wav_bytes": [%s]}}'])
 def test_utterances_are_counted_before_they_are_read(monkeypatch, content):
-    monkeypatch.setattr(tensorflow_json, "_read_value", None)
+    monkeypatch.setattr(tensorflow_request, "_read_value", None)
     with pytest.raises(api_errors.ApiError, match="request: has 300000 utterances, expected at most 1000"):
-        tensorflow_json.parse((content % ",".join(['""'] * 300_000)).encode(), DEFINITIONS)
+        tensorflow_request.parse((content % ",".join(['""'] * 300_000)).encode(), DEFINITIONS)
 
 
 def test_other_threads_have_their_turn_while_numbers_are_parsed():
@@ -227,7 +227,7 @@ def test_other_threads_have_their_turn_while_numbers_are_parsed():
     body = b'{"instances": [' + b"1e-300," * 500_000 + b"0]}"
     with pytest.raises(api_errors.ApiError, match="signature_name: is 'x'"):
         before = len(turns)
-        tensorflow_json.parse(body.replace(b"{", b'{"signature_name": "x", ', 1), {})
+        tensorflow_request.parse(body.replace(b"{", b'{"signature_name": "x", ', 1), {})
     num_turns = len(turns) - before
     is_over.set()
     thread.join()
