@@ -96,7 +96,7 @@ def _list_shards(info, data_dir):
 
 
 def _copy_files(data_dir, directory, shards):
-    """Copies what else is in a data directory; an earlier version wrote fewer files."""
+    """Copies what else is in a data directory."""
     for name in (*_COPIED, *(recordings.path_of(shard.file) for shard in shards)):
         source = os.path.join(data_dir, name)
         if files.exists(source):

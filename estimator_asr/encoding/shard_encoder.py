@@ -76,21 +76,12 @@ class ShardEncoder(resumable.ShardWriter):
 
 @functools.lru_cache(maxsize=1)
 def open_encoder(weights_dir: str, applied: pretrained_encoder.Applied, fbank_dtype: str) -> Encode:
-    """Returns a function from serialised records to their outputs, float16 [num_subsampled, num_bins].
-
-    It uses one thread and no GPU, so that neither workers nor cores change a bit.
-    """
-    options = tf.compat.v1.ConfigProto(
-        intra_op_parallelism_threads=1,
-        inter_op_parallelism_threads=1,
-        use_per_session_threads=True,
-        device_count={"GPU": 0},
-    )
+    """Returns a function from serialised records to their outputs, float16 [num_subsampled, num_bins]."""
     with tf.Graph().as_default() as graph:
         placeholder = tf.compat.v1.placeholder(tf.string, [None])
         batch = schema.parse_batch(placeholder, applied.encoder.num_mel_bins, fbank_dtype)
         outputs = frozen_encoder.build(applied, batch["fbank"], batch["num_frames"])
-        session = tf.compat.v1.Session(graph=graph, config=options)
+        session = resumable.open_session(graph)
         whisper_weights.load(session, weights_dir, applied.encoder)
 
     def encode(records: Sequence[bytes]) -> list[np.ndarray]:

@@ -32,9 +32,8 @@ class Picture(NamedTuple):
     subsampling: int  # frames per subsampled frame
     names: Sequence[str]  # of the labels
     probabilities: np.ndarray  # float32 [num_subsampled, num_labels], of the labels by the CTC head
-    spans: Sequence[
-        tuple[int, int]
-    ]  # subsampled frames of each label, without the last; empty: they do not fit
+    # First subsampled frame of each label, and the one after its last; empty where the labels do not fit.
+    spans: Sequence[tuple[int, int]]
     attention: Optional[np.ndarray]  # float32 [num_labels + 1, num_subsampled]; None without a decoder
 
     @property

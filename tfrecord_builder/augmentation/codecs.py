@@ -103,7 +103,7 @@ def _telephone(samples: np.ndarray, _: int) -> np.ndarray:
     frequencies = np.fft.rfftfreq(len(padded), 1 / _TELEPHONE_RATE)
     spectrum *= np.interp(frequencies, _TELEPHONE_HZ, (0, 1, 1, 0))
     band = np.fft.irfft(spectrum, len(padded))[: len(samples)].astype(np.float32)
-    return _code(band, "WAV", "ULAW")
+    return _code(np.clip(band, -1, 1), "WAV", "ULAW")  # beyond, libsndfile reads outside of its table
 
 
 def _fit(samples: np.ndarray, num_samples: int) -> np.ndarray:

@@ -150,8 +150,7 @@ def _check_unchanged(item: items.Item) -> None:
 def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Extractor:
     """Builds the frontend: a function of float32 [num_samples].
 
-    It returns fbank_dtype [num_frames, num_bins] and whether all of that is finite. It uses one thread and
-    no GPU, so that neither the number of workers nor that of cores changes a bit.
+    It returns fbank_dtype [num_frames, num_bins] and whether all of that is finite.
     """
     from tensorflow.core.protobuf import config_pb2
 
@@ -159,13 +158,7 @@ def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Extra
         waveform = tf.compat.v1.placeholder(tf.float32, [None])
         fbank = tf.cast(frontend.extract(waveform, config), fbank_dtype)
         is_finite = tf.reduce_all(tf.math.is_finite(tf.cast(fbank, tf.float32)))
-    options = tf.compat.v1.ConfigProto(
-        intra_op_parallelism_threads=1,
-        inter_op_parallelism_threads=1,
-        use_per_session_threads=True,
-        device_count={"GPU": 0},
-    )
-    session = tf.compat.v1.Session(graph=graph, config=options)
+    session = resumable.open_session(graph)
     # The public make_callable looks its fetches up at every call, which takes a fifth of the time.
     fetches = config_pb2.CallableOptions(feed=[waveform.name], fetch=[fbank.name, is_finite.name])
     return session._make_callable_from_options(fetches)

@@ -60,13 +60,15 @@ def find_file(command: str) -> Optional[tuple[str, Optional[int]]]:
     path, *words = _split(_QUIET.sub("", command)) or [""]
     name = os.path.basename(path)
     accepted = _COMMANDS.get(name)
-    if accepted is None or (accepted.needs and not any(re.fullmatch(accepted.needs, word) for word in words)):
+    if accepted is None or "" in words:
+        return None
+    if accepted.needs and not any(re.fullmatch(accepted.needs, word) for word in words):
         return None
     operands, channel, rest = [], None, iter(words)
     for word in rest:
         if word in accepted.options:
             value = next(rest, "")
-            if not re.fullmatch(accepted.options[word], value):
+            if not re.fullmatch(accepted.options[word], value) or (word == "-i" and operands):
                 return None
             operands += [value] if word == "-i" else []
             channel = int(value) - 1 if (name, word) == ("sph2pipe", "-c") else channel

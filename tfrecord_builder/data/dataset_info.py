@@ -46,7 +46,7 @@ def is_known_speaker(speaker: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class ShardInfo:
-    """One TFRecord file; items_sha256 is of its .jsonl file, empty in data of an earlier version."""
+    """One TFRecord file; items_sha256 is of its .jsonl file, empty without one."""
 
     file: str
     num_records: int
@@ -97,8 +97,8 @@ class DatasetInfo:
         num_rejected: number of rejected utterances of all splits.
         config_sha256: hex digest of all settings of the records apart from the corpus and the vocabularies.
         bpe_sha256: hex digest of the SentencePiece model; empty for other token types.
-        token_counts: of each token in the train split, by id; empty in data of an earlier version.
-        rejected_sha256, report_sha256: of rejected.tsv and report.html; empty in data of an earlier version.
+        token_counts: of each token in the train split, by id.
+        rejected_sha256, report_sha256: of rejected.tsv and report.html; empty without them.
 
     Raises:
         errors.UserError: fbank_dtype or token_type is unknown.

@@ -71,7 +71,7 @@ def _attempt(url: str, path: str, expected_bytes: int) -> None:
         least, most = (expected_bytes - slack, expected_bytes + slack) if total is None else (total, total)
         received = _receive(response, path, start, most)
     if received > most:
-        raise _unexpected(url, f"{received:,} bytes or more", f"{expected_bytes:,}")
+        raise _unexpected(url, f"{received:,} bytes or more", f"{total or expected_bytes:,}")
     if received < least:
         raise _RetryableError("the connection was closed")
 

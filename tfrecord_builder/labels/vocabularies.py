@@ -56,9 +56,8 @@ class Vocabularies:
     tokens: vocabulary.Vocabulary
     characters: vocabulary.Vocabulary
     readings: readings.Readings
-    bpe: Optional[bytes] = (
-        None  # SentencePiece model that splits transcripts into tokens; only of the type bpe
-    )
+    # SentencePiece model that splits transcripts into tokens; only of the type bpe.
+    bpe: Optional[bytes] = None
 
     def save(self, directory: str) -> None:
         """Writes tokens.txt, characters.txt and readings.tsv, and bpe.model if there is one."""

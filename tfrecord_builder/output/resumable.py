@@ -113,6 +113,17 @@ def explain_refusal(directory: str, file: str, error: Exception) -> None:
     ) from error
 
 
+def open_session(graph: tf.Graph) -> tf.compat.v1.Session:
+    """Returns a session on one thread without GPU: neither workers nor cores change a bit of its results."""
+    options = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=1,
+        inter_op_parallelism_threads=1,
+        use_per_session_threads=True,
+        device_count={"GPU": 0},
+    )
+    return tf.compat.v1.Session(graph=graph, config=options)
+
+
 def hash_json(values: list) -> str:
     """Returns the hex digest of values that JSON can represent."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -35,7 +35,7 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
     """
     staging = os.path.join(output_dir, STAGING)
     fingerprint_file = os.path.join(staging, _FINGERPRINT_FILE)
-    if files.exists(fingerprint_file) and files.read_text(fingerprint_file) not in ("", fingerprint):
+    if _read(fingerprint_file) not in (b"", fingerprint.encode()):
         if not overwrite:
             raise errors.UserError(
                 f"{output_dir}: the interrupted build there had another corpus or other flags; "
@@ -143,3 +143,9 @@ def _files_of(directory: str) -> set[str]:
 
 def _move(name: str, source: str, target: str) -> None:
     files.move(os.path.join(source, name), os.path.join(target, name))
+
+
+def _read(path: str) -> bytes:
+    with contextlib.suppress(FileNotFoundError), files.open_binary(path) as file:
+        return file.read()
+    return b""

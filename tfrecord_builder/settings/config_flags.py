@@ -39,9 +39,8 @@ class Setting:
     not_empty: bool = False  # `--flag=` is refused, which is None for an Optional[...] field
     training_only: bool = False  # a model that was trained with one value may continue with another one
     alternative: str = ""  # a field whose value in a flag file is ignored if this one is on the command line
-    local: bool = (
-        False  # a path with a scheme (gs://, s3://) is refused; set it unless files.py opens the path
-    )
+    # A path with a scheme (gs://, s3://) is refused; set it unless files.py opens the path.
+    local: bool = False
 
     def describe(self) -> str:
         """Returns the help with the choices."""

@@ -66,6 +66,14 @@ def test_the_delay_of_mp3_would_be_1105_samples():
     assert delay(sent, codecs.transmit(sent, RATE, "mp3", 16)) == 0
 
 
+def test_a_telephone_clips_what_its_band_makes_louder():
+    """Without the overtones a square wave is higher than itself."""
+    sent = np.sign(small_corpora.tone(0.5, sample_rate=8000)).astype(np.float32)
+    received = codecs.transmit(sent, 8000, "telephone", 8000)
+    assert 0.95 < np.abs(received).max() <= 1.0
+    assert np.mean(np.sign(received) == sent) > 0.995
+
+
 @pytest.mark.parametrize("codec, setting", SETTINGS)
 @pytest.mark.parametrize("num_samples", [0, 1, 2, 399, 1153])
 def test_short_and_silent_audio_passes(codec, setting, num_samples):

@@ -139,6 +139,13 @@ def test_an_interrupted_build_of_another_plan_is_refused_without_overwrite(tmp_p
     assert (tmp_path / "a").read_text() == "two"
 
 
+def test_a_damaged_plan_is_another_one(tmp_path):
+    _build(tmp_path, "one", "a", stop_before_publishing=True)
+    (tmp_path / ".build" / "plan").write_bytes(b"\xff")
+    with pytest.raises(errors.UserError, match="had another corpus or other flags"):
+        _build(tmp_path, "one", "a")
+
+
 def test_the_same_plan_keeps_what_is_there_and_another_does_not(tmp_path):
     _build(tmp_path, "one", "a", stop_before_publishing=True)
     with output_directory.reserve(str(tmp_path), False):
