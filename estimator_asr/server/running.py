@@ -65,7 +65,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets=None) -> None:
         await super().startup(sockets)
-        self._on_ready()
+        if self.started:  # older releases of uvicorn return from a start that has failed
+            self._on_ready()
 
 
 def run(app: ASGIApp, bound: socket.socket, stop_seconds: float, on_ready: Callable[[str], object]) -> None:

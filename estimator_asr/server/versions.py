@@ -52,9 +52,10 @@ class ServedVersion:
         self.version_dir, self.number = version_dir, name if name.isdecimal() else ""
         self._loaded = recogniser.load_version(version_dir)
         self.info, self.definitions = self._loaded.info, self._loaded.definitions
-        self._recognisers = {name: self._loaded.find(name) for name in self.definitions if name[0] != "_"}
         self._num_users, self._is_retired = 0, False
+        names = [name for name in self.definitions if name[0] != "_"]
         try:
+            self._recognisers = {name: self._loaded.find(name) for name in names}
             self._warm_up()
         except errors.UserError:
             self._loaded.session.close()

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import hostile_requests
 import numpy as np
 import paths
 import pytest
@@ -20,6 +21,15 @@ import served
 from estimator_asr import serve
 from estimator_asr.server import running
 from tfrecord_builder import errors
+
+HANGING = """
+import time
+from estimator_asr import serve
+from estimator_asr.server import uploads
+
+uploads.read = lambda *_: time.sleep(600)
+serve.program.run(serve.main, serve.ServeConfig)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +66,27 @@ def test_interrupted_with_a_token(tiny_export, tmp_path):
     program = served.Served(tiny_export.version_dir, f"--token_file={token_file}")
     try:
         assert requests.get(f"{program.url}/v1/models/asr", timeout=60).status_code == 401
-        headers = {"authorization": "Bearer secret"}
+        headers = {"authorization": "Bearer secret", "host": "example.com"}  # any host
         assert requests.get(f"{program.url}/v1/models/asr", headers=headers, timeout=60).status_code == 200
         assert program.stop(signal.SIGINT) == (0, "")
+    finally:
+        program.process.kill()
+
+
+def test_stops_although_a_thread_hangs(tiny_export):
+    """A recording is decoded for ten minutes; the exit of Python alone would wait for its thread."""
+    program = served.Served(tiny_export.export_dir, "--stop_seconds=1", program=("-c", HANGING))
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", program.port, timeout=60)
+        body = hostile_requests.make_form(hostile_requests.make_speech())
+        form = {"content-type": "multipart/form-data; boundary=boundary"}
+        connection.request("POST", "/v1/audio/transcriptions", body, form)
+        assert requests.get(f"{program.url}/v1/models/asr", timeout=60).status_code == 200
+        started = time.monotonic()
+        code, said = program.stop(signal.SIGTERM)
+        assert (code, time.monotonic() - started < 10) == (0, True)
+        assert connection.getresponse().status == 503
+        assert "Traceback" not in said, said
     finally:
         program.process.kill()
 

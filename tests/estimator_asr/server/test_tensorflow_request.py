@@ -207,6 +207,16 @@ def test_too_many_utterances(content):
     assert len(parse({name: values[:1000] for name, values in content.items()}).rows) == 1000
 
 
+@pytest.mark.parametrize("length", [-1, 4])
+def test_a_number_of_frames_that_does_not_fit(length):
+    inputs = {**DEFINITIONS["features"].inputs, "num_frames": WAVEFORM["num_samples"]}
+    definitions = {"features": meta_graph_pb2.SignatureDef(inputs=inputs)}
+    content = {"signature_name": "features", "inputs": {"fbank": [[[0, 0]] * 3], "num_frames": [length]}}
+    said = rf"instances\[0\].num_frames: is {length}, expected 0 to 3; send how much there is"
+    with pytest.raises(api_errors.ApiError, match=said):
+        tensorflow_request.parse(json.dumps(content).encode(), definitions)
+
+
 @pytest.mark.parametrize("content", ['{"instances": [%s]}', '{"inputs": {"wav_bytes": [%s]}}'])
 def test_utterances_are_counted_before_they_are_read(monkeypatch, content):
     monkeypatch.setattr(tensorflow_request, "_read_value", None)

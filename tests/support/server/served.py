@@ -16,15 +16,8 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(paths.ROOT)}
 class Served:
     """The program, ready when constructed; its URL is on the first line that it prints."""
 
-    def __init__(self, saved_model, *flags):
-        command = [
-            sys.executable,
-            "-m",
-            "estimator_asr.serve",
-            f"--saved_model={saved_model}",
-            "--port=0",
-            *flags,
-        ]
+    def __init__(self, saved_model, *flags, program=("-m", "estimator_asr.serve")):
+        command = [sys.executable, *program, f"--saved_model={saved_model}", "--port=0", *flags]
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  a pipe that nobody reads would stop the program
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=self._log, text=True, env=ENVIRONMENT
