@@ -1,24 +1,66 @@
-"""Labels chunks and writes shards on Apache Beam, on as many machines as a runner has.
+"""Lists corpora, labels chunks and writes shards on Apache Beam, on as many machines as a runner has.
 
-Only the name of a chunk or shard travels: each worker reads and writes its files in the staging directory. So
-every worker must see that directory and the corpus.
+Only the name of a list, chunk or shard travels: each worker reads and writes its files in the staging
+directory. So every worker must see that directory and the corpus.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tfrecord_builder import errors
+from tfrecord_builder.building import catalog
+from tfrecord_builder.corpora import registry
 from tfrecord_builder.output import resumable
 
 # Beam's loggers that tell where a job runs and how it proceeds.
 _JOB_LOGGERS = ("runners.dataflow", "runners.portability.portable_runner")
 _WORKER_THREAD = "run_worker"  # of Beam, which starts a worker process and waits until it ends
 _COUNTERS = "tfrecord_builder"  # namespace of the counters that runners show
+
+
+@dataclasses.dataclass(frozen=True)
+class CorpusDirectory:
+    """One of --corpus_dir: the file of its list, and its position in the flag."""
+
+    file: str
+    position: int
+    num_items: int = 0  # not known before it is listed
+
+
+@dataclasses.dataclass
+class Listed(resumable.Written):
+    """What is known of a list: the warnings of the reader, and the error that ended it, or empty."""
+
+    warnings: list = dataclasses.field(default_factory=list)
+    error: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Lister(resumable.ShardWriter):
+    """Lists directories of a corpus, into files for catalog.read_rows."""
+
+    layout: str
+    corpus_dirs: tuple[str, ...]
+    run: str  # another run lists again: the corpus may have changed
+
+    written_type = Listed
+
+    def fingerprint(self, corpus: CorpusDirectory) -> str:
+        return self.run
+
+    def make(self, corpus: CorpusDirectory, path: str, on_progress: resumable.OnProgress) -> Listed:
+        listed = Listed(corpus.file)
+        utterances = registry.list_utterances(self.layout, self.corpus_dirs, corpus.position)
+        rows = _note_problems(map(catalog.to_row, utterances), listed)
+        with open(path, "wb") as output:
+            output.writelines("\t".join(row).encode() + b"\n" for row in rows)
+        return listed
 
 
 def check(runner: str, beam_flags: Sequence[str]) -> None:
@@ -67,6 +109,24 @@ def write_shards(
             "choose an --output_dir that all workers see under this name."
         )
     return finished
+
+
+def _note_problems(rows: Iterator[catalog.Row], listed: Listed) -> Iterator[catalog.Row]:
+    """Yields rows; notes warnings and an error of the reader for the launcher, which tells the user."""
+    logger, thread = logging.getLogger("absl"), threading.get_ident()
+
+    def note(record: logging.LogRecord) -> bool:
+        if record.thread == thread:
+            listed.warnings.append(record.getMessage())
+        return record.thread != thread
+
+    logger.addFilter(note)
+    try:
+        yield from rows
+    except (errors.UserError, OSError) as error:  # OSError: of an object store
+        listed.error = errors.describe_refusal(error) or str(error)
+    finally:
+        logger.removeFilter(note)
 
 
 def _import_beam():

@@ -5,8 +5,12 @@ from __future__ import annotations
 import collections
 import functools
 import os
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 
+from absl import logging
+
+from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import augmentation_config, codecs, copies
 from tfrecord_builder.building import (
@@ -18,6 +22,7 @@ from tfrecord_builder.building import (
     sharding,
     summary,
 )
+from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.labels import labelling, vocabularies
 from tfrecord_builder.output import output_directory, resumable, staging, worker_pool
@@ -52,7 +57,7 @@ def build(
     run = _choose_runner(config)
     with output_directory.reserve(config.output_dir, config.overwrite) as workspace:
         with catalog.open_new(os.path.join(workspace, "catalog.sqlite")) as corpus:
-            catalog.list_corpus(config.corpus, config.corpus_dir, corpus, config.dev_fraction)
+            catalog.list_corpus(_list_rows(config, run), config.corpus_dir, corpus, config.dev_fraction)
             training = corpus.utterances("train")
             bpe_model = vocabularies.make_subwords(label_config, vocabulary_config, training)
             labeller = labelling.Labeller(label_config, bpe_model)
@@ -71,6 +76,22 @@ def build(
             staging.publish(config.output_dir, info)
             summary.log_rejected(corpus)
     return info
+
+
+def _list_rows(config: build_config.BuildConfig, run: Callable[..., list]) -> Iterator[catalog.Row]:
+    """Yields the rows of the catalog; a runner's workers list each directory into a file."""
+    if not config.runner:
+        yield from map(catalog.to_row, registry.list_utterances(config.corpus, config.corpus_dir))
+        return
+    directory = staging.scratch_directory(config.output_dir)
+    corpora = [beam_pipeline.CorpusDirectory(f"{i:05d}.rows", i) for i in range(len(config.corpus_dir))]
+    lister = beam_pipeline.Lister(directory, config.corpus, config.corpus_dir, uuid.uuid4().hex)
+    for listed in run(corpora, lister, title="listing"):
+        for warning in listed.warnings:
+            logging.warning("%s", warning)
+        yield from catalog.read_rows(os.path.join(directory, listed.file), listed.sha256)
+        if listed.error:
+            raise errors.UserError(listed.error)
 
 
 def _label(

@@ -18,9 +18,9 @@ import tqdm
 from absl import logging
 
 from tfrecord_builder import errors
-from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import normalisation
+from tfrecord_builder.storage import files
 
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
@@ -45,6 +45,7 @@ _REASONS = """
 SELECT substr(reason, 1, instr(reason || ': ', ': ') - 1) AS kind, count(*) FROM rejected
 GROUP BY kind ORDER BY count(*) DESC, min(row)
 """
+Row = tuple[str, str, str]  # id, split and JSON of an utterance
 
 
 class Catalog:
@@ -55,22 +56,13 @@ class Catalog:
         database.executescript(_SCHEMA)
         database.execute("BEGIN")  # one transaction: nobody else reads this
 
-    def add_utterance(self, utterance: manifest.Utterance) -> None:
-        """Adds an utterance; raises UserError if its id is a duplicate, empty or not fit for a table."""
-        name = utterance.utterance_id
-        if not name or any(separator in name for separator in "\t\n\r"):
-            raise errors.UserError(
-                f"--corpus_dir: an utterance id is {name!r}, expected one without tabs and line breaks, "
-                "which separate the columns and rows of tables; rename the utterance."
-            )
+    def add_row(self, row: Row) -> None:
+        """Adds an utterance; raises UserError if its id is a duplicate."""
         try:
-            self._database.execute(
-                "INSERT INTO utterances (id, split, json) VALUES (?, ?, ?)",
-                (name, utterance.split, json.dumps(vars(utterance))),
-            )
+            self._database.execute("INSERT INTO utterances (id, split, json) VALUES (?, ?, ?)", row)
         except sqlite3.IntegrityError:
             raise errors.UserError(
-                f"--corpus_dir: the utterance id {name} is a duplicate; "
+                f"--corpus_dir: the utterance id {row[0]} is a duplicate; "
                 "give every utterance, in all directories together, an id of its own."
             ) from None
 
@@ -167,14 +159,27 @@ def parse_line(line: str) -> manifest.Utterance:
     return manifest.Utterance(**{**json.loads(described), "split": split})
 
 
-def list_corpus(layout: str, corpus_dirs: Sequence[str], corpus: Catalog, dev_fraction: float = 0.0) -> None:
-    """Adds every utterance of the directories to the catalog, and makes a dev split if one is asked for.
+def read_rows(path: str, sha256: str) -> Iterator[Row]:
+    """Yields rows, each a line with tabs between its columns; raises UserError if the file is damaged."""
+    found = files.sha256(path)
+    if found != sha256:
+        raise errors.UserError(
+            f"{path}: sha256 is {found}, expected {sha256} as it was written; "
+            "check the disk or store and run the build again, which lists the corpus again."
+        )
+    with files.open_binary(path) as file:
+        yield from (tuple(line.decode()[:-1].split("\t")) for line in file)
 
-    Raises UserError if the corpus cannot be read or is empty, or an utterance id is a duplicate.
+
+def list_corpus(
+    rows: Iterable[Row], corpus_dirs: Sequence[str], corpus: Catalog, dev_fraction: float = 0.0
+) -> None:
+    """Adds the rows of the directories to the catalog, and makes a dev split if one is asked for.
+
+    Raises UserError if there are none, an utterance id is a duplicate, or as the rows do.
     """
-    utterances = registry.list_utterances(layout, corpus_dirs)
-    for utterance in tqdm.tqdm(utterances, unit="utt", desc="listing", disable=not sys.stderr.isatty()):
-        corpus.add_utterance(utterance)
+    for row in tqdm.tqdm(rows, unit="utt", desc="listing", disable=not sys.stderr.isatty()):
+        corpus.add_row(row)
     where = ", ".join(corpus_dirs)
     if not corpus.count_utterances():
         raise errors.UserError(
@@ -210,6 +215,17 @@ def make_dev_split(corpus: Catalog, fraction: float) -> None:
         moved = corpus.count_utterances("dev")
         message = "--dev_fraction=%g: %d of %d utterances of train (%.1f %%) are now dev%s."
         logging.warning(message, fraction, moved, num_train, 100 * moved / num_train, note)
+
+
+def to_row(utterance: manifest.Utterance) -> Row:
+    """Returns the row of an utterance; raises UserError if its id is empty or not fit for a table."""
+    name = utterance.utterance_id
+    if not name or any(separator in name for separator in "\t\n\r"):
+        raise errors.UserError(
+            f"--corpus_dir: an utterance id is {name!r}, expected one without tabs and line breaks, "
+            "which separate the columns and rows of tables; rename the utterance."
+        )
+    return name, utterance.split, json.dumps(vars(utterance))
 
 
 def _group_key(utterance: manifest.Utterance) -> str:

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Iterator, Sequence
+from typing import Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import (
@@ -44,8 +45,10 @@ _LISTS = ("table", "wenet")  # of these a file can be passed in place of its dir
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # CSV and JSON can hold them
 
 
-def list_utterances(corpus: str, corpus_dirs: Sequence[str]) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of one or several directories of a corpus.
+def list_utterances(
+    corpus: str, corpus_dirs: Sequence[str], position: Optional[int] = None
+) -> Iterator[manifest.Utterance]:
+    """Yields the utterances of one or several directories of a corpus, or of the one at a position.
 
     Utterance ids of recordings are kept, so they must differ between the directories. With several
     directories a speaker becomes <directory>/<speaker>: two corpora never share one, and error rates can be
@@ -55,7 +58,8 @@ def list_utterances(corpus: str, corpus_dirs: Sequence[str]) -> Iterator[manifes
     Raises:
         errors.UserError: a directory is missing, a duplicate, cannot be read or has another layout.
     """
-    for corpus_dir, name in zip(corpus_dirs, _name_directories(corpus_dirs)):
+    named = list(zip(corpus_dirs, _name_directories(corpus_dirs)))
+    for corpus_dir, name in named if position is None else [named[position]]:
         for utterance in _list_directory(corpus, corpus_dir):
             yield _name_utterance(utterance, name, len(corpus_dirs) > 1)
 

@@ -1,11 +1,13 @@
 import functools
 import os
+import pathlib
 import signal
 import subprocess
 import sys
 import time
 
 import apache_beam as beam
+import corpus_trees
 import paths
 import pytest
 import small_corpora
@@ -14,8 +16,10 @@ import small_shards
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import beam_pipeline, build_config, builder, shard_writer, sharding
+from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.output import staging
 from tfrecord_builder.records import items
 
 ROOT = paths.ROOT
@@ -66,6 +70,107 @@ def test_every_published_file_has_the_bytes_of_the_ordinary_build(tmp_path):
     expected = _contents(tmp_path / "processes")
     assert len(expected) == 18  # 2 splits x 3 shards with their items, and six files
     assert _contents(tmp_path / "beam") == expected
+
+
+PROCESSES = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")
+
+
+def _build(output_dir, corpus_dirs, corpus="manifest", **options):
+    """Builds into a directory; returns its files."""
+    dirs = tuple(map(str, corpus_dirs))
+    usual = dict(corpus=corpus, corpus_dir=dirs, output_dir=str(output_dir), num_shards=2)
+    builder.build(build_config.BuildConfig(**usual, **options), frontend.FrontendConfig())
+    return _contents(output_dir)
+
+
+def _make_two_corpora(directory):
+    return [small_corpora.make_manifest_corpus(directory / name, 4, 1, prefix=name) for name in ("b", "a")]
+
+
+def _refuse_to_list(corpus_dir):
+    raise AssertionError(corpus_dir)
+
+
+def test_workers_list_the_corpora_and_the_launcher_reads_none(tmp_path, monkeypatch):
+    corpora = _make_two_corpora(tmp_path / "in")
+    expected = _build(tmp_path / "local", corpora, num_workers=1, dev_fraction=0.2)
+    monkeypatch.setitem(registry.CORPORA, "manifest", _refuse_to_list)  # in this process alone
+    with pytest.raises(AssertionError):
+        _build(tmp_path / "refused", corpora, num_workers=1)
+    options = dict(runner="DirectRunner", beam_flags=PROCESSES, dev_fraction=0.2)
+    assert _build(tmp_path / "beam", corpora, **options) == expected
+
+
+def _break(corpora, problem):
+    if problem == "a missing column":
+        small_corpora.write_text(os.path.join(corpora[1], "manifest.tsv"), "id\taudio\n")
+    elif problem == "a missing directory":
+        corpora[1] += "-missing"
+    elif problem == "a duplicate directory":
+        corpora[1] = corpora[0]
+    else:  # of both directories; and an error that comes later
+        names = {"a duplicate id": ("x", "x"), "an empty id": ("x", "")}[problem]
+        for corpus, name in zip(corpora, names):
+            with open(os.path.join(corpus, "manifest.tsv"), "a", encoding="utf-8") as file:
+                file.write(f"{name}\taudio/a00.wav\ts\t你好\t\ttrain\n")
+        corpora.append(corpora[0] + "-missing")
+
+
+@pytest.mark.parametrize(
+    "problem",
+    ["a missing column", "a missing directory", "a duplicate directory", "a duplicate id", "an empty id"],
+)
+def test_the_error_of_a_corpus_is_the_sentence_of_the_ordinary_build(tmp_path, problem):
+    corpora = _make_two_corpora(tmp_path / "in")
+    _break(corpora, problem)
+    said = []
+    for options in (dict(num_workers=1), dict(runner="DirectRunner")):
+        with pytest.raises(errors.UserError) as caught:
+            _build(tmp_path / "out", corpora, **options)
+        said.append(str(caught.value))
+    assert said[0] == said[1] and "DirectRunner" not in said[0]
+    assert not staging.is_complete(str(tmp_path / "out"))
+
+
+def test_the_corpus_is_listed_again_by_the_next_build(tmp_path):
+    corpora = _make_two_corpora(tmp_path / "in")
+    _break(corpora, "an empty id")
+    with pytest.raises(errors.UserError, match="line 7: id or audio is empty, expected both"):
+        _build(tmp_path / "out", corpora, runner="DirectRunner")
+    corpora = _make_two_corpora(tmp_path / "in")
+    expected = _build(tmp_path / "local", corpora, num_workers=1)
+    assert _build(tmp_path / "out", corpora, runner="DirectRunner") == expected
+
+
+def test_a_list_that_is_damaged_is_refused(tmp_path, monkeypatch):
+    write_shards = beam_pipeline.write_shards
+
+    def damage(shards, writer, title, **options):
+        written = write_shards(shards, writer, title, **options)
+        path = os.path.join(writer.directory, shards[-1].file)
+        content = pathlib.Path(path).read_bytes()
+        pathlib.Path(path).write_bytes(content.replace(b"a00", b"a\t0"))
+        return written
+
+    monkeypatch.setattr(beam_pipeline, "write_shards", damage)
+    with pytest.raises(errors.UserError, match="00001.rows: sha256 is .*, expected .*; check the disk or"):
+        _build(tmp_path / "out", _make_two_corpora(tmp_path / "in"), runner="DirectRunner")
+
+
+@pytest.mark.parametrize("beam_flags", [(), PROCESSES])
+def test_a_warning_of_a_reader_is_told_once(tmp_path, caplog, beam_flags):
+    corpus_trees.make_lhotse_corpus(tmp_path / "in")
+    for name in ("musan_cuts.jsonl.gz", "noise_cuts.jsonl.gz"):
+        corpus_trees.write_gzip(tmp_path / "in" / name, "")
+    _build(
+        tmp_path / "out",
+        [tmp_path / "in"],
+        "lhotse",
+        runner="DirectRunner",
+        beam_flags=beam_flags,
+        max_rejected=1.0,
+    )
+    assert caplog.text.count("not read: musan_cuts.jsonl.gz, noise_cuts.jsonl.gz") == 1
 
 
 def test_an_error_of_a_worker_is_told_and_the_build_continues_later(tmp_path):

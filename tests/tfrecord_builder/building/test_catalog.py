@@ -26,23 +26,23 @@ def _add(listed, name, split="train", sentence=b"ni"):
 def test_utterances_come_back_as_they_were_listed(listed):
     added = [_utterance("b"), _utterance("a", "dev"), _utterance("c")]
     for utterance in added:
-        listed.add_utterance(utterance)
+        listed.add_row(catalog.to_row(utterance))
     assert list(listed.utterances()) == added
     assert list(listed.utterances("train")) == [added[0], added[2]]
     assert (listed.count_utterances(), listed.count_utterances("dev")) == (3, 1)
 
 
 def test_a_duplicate_id(listed):
-    listed.add_utterance(_utterance("u1"))
+    listed.add_row(catalog.to_row(_utterance("u1")))
     with pytest.raises(errors.UserError, match="the utterance id u1 is a duplicate; give every utterance"):
-        listed.add_utterance(_utterance("u1", "dev"))
+        listed.add_row(catalog.to_row(_utterance("u1", "dev")))
 
 
 @pytest.mark.parametrize("name", ["", "a\tb", "a\nb", "a\r"])
 def test_an_id_that_no_table_can_hold(listed, name):
     message = re.escape(f"an utterance id is {name!r}, expected one without tabs and line breaks")
     with pytest.raises(errors.UserError, match=message):
-        listed.add_utterance(_utterance(name))
+        listed.add_row(catalog.to_row(_utterance(name)))
 
 
 def test_what_is_rejected(listed):
@@ -76,7 +76,7 @@ def _fill(listed, rows):
     """Adds (id, speaker, text) as recordings of train; without a speaker (None) as sentences of text."""
     for name, speaker, text in rows:
         audio = None if speaker is None else f"/{name}.wav"
-        listed.add_utterance(manifest.Utterance(name, audio, speaker or "", text, "", "train"))
+        listed.add_row(catalog.to_row(manifest.Utterance(name, audio, speaker or "", text, "", "train")))
 
 
 def _speakers(sizes):
@@ -141,7 +141,7 @@ def test_equal_sentences_of_text_stay_together(listed):
 
 def test_a_dev_split_of_the_corpus_stays_as_it_is(listed, caplog):
     _fill(listed, _speakers({"a": 4, "b": 4}))
-    listed.add_utterance(manifest.Utterance("x", "/x.wav", "x", "你", "", "dev"))
+    listed.add_row(catalog.to_row(manifest.Utterance("x", "/x.wav", "x", "你", "", "dev")))
     with caplog.at_level(logging.WARNING):
         assert _dev(listed, 0.5) == ["x"]
     assert "--dev_fraction=0.5: the corpus has a dev split; nothing is moved to it." in caplog.text

@@ -12,6 +12,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import augmentation_config, copies
 from tfrecord_builder.building import build_config, builder, catalog, chunks
+from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.output import worker_pool
@@ -32,7 +33,8 @@ def listed(tmp_path):
     corpus = small_corpora.make_manifest_corpus(tmp_path / "in", num_train=6, num_dev=1)
     (tmp_path / "labels").mkdir()
     with catalog.open_new(str(tmp_path / "catalog.sqlite")) as opened:
-        catalog.list_corpus("manifest", [corpus], opened)
+        rows = map(catalog.to_row, registry.list_utterances("manifest", [corpus]))
+        catalog.list_corpus(rows, [corpus], opened)
         yield opened
 
 
@@ -135,7 +137,7 @@ def test_other_flags_dictionaries_libraries_and_texts_are_labelled_again(listed,
         _label(listed, tmp_path, _settings(slower))
         assert len(labelled) == 7
         labelled.clear()
-    listed.add_utterance(manifest.Utterance("new", "/new.wav", "", "好", "", "train"))
+    listed.add_row(catalog.to_row(manifest.Utterance("new", "/new.wav", "", "好", "", "train")))
     _label(listed, tmp_path, _settings(slower))
     assert labelled == ["u06", "new"]
 

@@ -104,6 +104,22 @@ def test_a_build_in_a_store_has_the_bytes_of_one_on_a_disk(corpora, store, tmp_p
             assert stored_bytes == content, name
 
 
+def test_workers_of_beam_list_a_corpus_of_a_store_into_a_store(corpora, store, written):
+    expected = _build(corpora[1], f"{BUCKET}/ordinary")
+    assert _build(corpora[1], f"{BUCKET}/beam", runner="DirectRunner") == expected
+    for name in s3_server.list_keys(store, "ordinary"):
+        assert files.sha256(f"{BUCKET}/beam/{name}") == files.sha256(f"{BUCKET}/ordinary/{name}"), name
+    assert s3_server.list_keys(store, "beam") == s3_server.list_keys(store, "ordinary")
+
+
+def test_a_store_that_fails_a_worker_of_beam_is_told_as_without_it(tmp_path):
+    with pytest.raises(OSError) as failed:
+        _build("s3://nobody/corpus", str(tmp_path / "out"))
+    with pytest.raises(errors.UserError) as told:
+        _build("s3://nobody/corpus", str(tmp_path / "out"), runner="DirectRunner")
+    assert str(told.value) == errors.describe_refusal(failed.value)
+
+
 def test_an_interrupted_build_continues_with_the_same_settings_alone(corpora, store, written, monkeypatch):
     _, there = corpora
     original = shard_writer.RecordWriter.make
