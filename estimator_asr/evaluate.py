@@ -27,9 +27,9 @@ lazy_tensorflow.load_or_exit()
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr.evaluating import recognised_split
 from estimator_asr.hotwords import hotword_list
 from estimator_asr.inputs import splits
+from estimator_asr.recognition import recognised_split
 from estimator_asr.saved_model import export_info, recogniser
 from estimator_asr.scoring import biasing, utterances
 from estimator_asr.scoring.reports import comparison, formats, report, scored_split

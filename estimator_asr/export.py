@@ -23,10 +23,10 @@ import tensorflow as tf
 import tqdm
 from absl import logging
 
-from estimator_asr.evaluating import recognised_split
 from estimator_asr.experiment import task_spec
 from estimator_asr.exporting import deployment, model_card, parity, sample
 from estimator_asr.inputs import splits
+from estimator_asr.recognition import recognised_split
 from estimator_asr.saved_model import export_info, model_pairs, saved_model_writer, statuses, trained_model
 from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags, program

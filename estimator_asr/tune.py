@@ -30,11 +30,11 @@ from absl import logging
 from estimator_asr.experiment import decoding_files, model_directory, task_spec
 from estimator_asr.inputs import splits
 from estimator_asr.ngrams import arpa, back_off
+from estimator_asr.recognition import recognised_split
 from estimator_asr.saved_model import model_pairs, trained_model
 from estimator_asr.scoring import utterances
 from estimator_asr.tuning import calibration, picture, search, trials
 from tfrecord_builder import errors
-from tfrecord_builder.data import dataset_info
 from tfrecord_builder.settings import config_flags, program
 from tfrecord_builder.storage import files
 
@@ -100,12 +100,10 @@ def _open_tuned(config: TuneConfig) -> tuple[trained_model.TrainedModel, splits.
     """Opens the model to tune, with the n-gram model, and the split."""
     spec = task_spec.ACOUSTIC if config.acoustic_model_dir else task_spec.LANGUAGE
     trained = _open(config.acoustic_model_dir or config.language_model_dir, spec)
-    infos = dataset_info.load_all(config.data_dir)
-    for info, path in zip(infos, config.data_dir):
-        model_directory.check_data(trained.model.path, trained.model.config, info, path)
+    _, source = recognised_split.open_split(trained.model, config.data_dir, config.split)
     ngram = config.ngram and read_ngram(config.ngram, trained.model)
     trained = trained._replace(model=dataclasses.replace(trained.model, ngram=ngram))
-    return trained, splits.read_split(infos, config.data_dir, config.split, spec)
+    return trained, source
 
 
 def _tune_acoustic(config, acoustic, source) -> search.Result:

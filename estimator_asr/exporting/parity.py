@@ -20,10 +20,10 @@ import soundfile
 import tensorflow as tf
 
 from estimator_asr.checkpointing.pretrained import whisper_weights
-from estimator_asr.evaluating import recognised_split
 from estimator_asr.experiment import model_directory
 from estimator_asr.exporting import sample
 from estimator_asr.models import frozen_encoder
+from estimator_asr.recognition import recognised_split
 from estimator_asr.saved_model import recogniser, statuses, trained_model
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend

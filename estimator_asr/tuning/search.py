@@ -12,6 +12,7 @@ import tqdm
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import splits
+from estimator_asr.recognition import recognised_split
 from estimator_asr.saved_model import trained_model
 from estimator_asr.scoring import utterances
 from estimator_asr.tuning import calibration, trials
@@ -133,6 +134,6 @@ def _write_sentences(trained, settings, batches):
     trained = trained._replace(model=dataclasses.replace(trained.model, decode=settings))
     recogniser = trained_model.build_recogniser(trained)
     with contextlib.closing(recogniser.session):
-        for batch in batches:
-            for reference, hypothesis in zip(batch["transcript"], recogniser.run(batch)["transcript"]):
-                yield utterances.score(_CHARACTERS, "", "", reference.decode("utf-8"), hypothesis).edits
+        for record, outputs in recognised_split.run(recogniser, batches):
+            reference = record["transcript"].decode("utf-8")
+            yield utterances.score(_CHARACTERS, "", "", reference, outputs["transcript"]).edits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Optional
+from typing import Optional
 
 import numpy as np
 import tensorflow as tf
@@ -14,45 +14,50 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.models import acoustic as acoustic_lib
 from estimator_asr.models import encoders
+from estimator_asr.recognition import recognised_split
 from estimator_asr.saved_model import cascade, recogniser, trained_model
 from estimator_asr.scoring import utterances
 from estimator_asr.tasks import registry
 from tfrecord_builder import errors
 
-
-class Posteriors(NamedTuple):
-    """A batch of utterances with their references."""
-
-    log_probs: np.ndarray  # float32 [batch, num_frames, num_classes], of CTC
-    num_frames: np.ndarray  # int32 [batch]
-    encoding: np.ndarray  # float32 [batch, num_frames, units], for an attention decoder; units is 0 without
-    pronunciations: list[str]
-    transcripts: list[str]
+Batch = dict[str, np.ndarray]  # by name; the first axis is the batch
 
 
 def compute_posteriors(
     trained: trained_model.TrainedModel, source: splits.Split, max_utterances: int
-) -> list[Posteriors]:
-    """Returns the posteriors of a split, or of about max_utterances of it, chosen by their ids.
+) -> list[Batch]:
+    """Computes what CTC gives for a split, or for about max_utterances of it, chosen by their ids.
+
+    Returns:
+        Batches of the records, with log_probs, float32 [batch, num_frames, num_classes], their num_frames,
+        int32 [batch], and for an attention decoder encoding, float32 [batch, num_frames, units]; without one,
+        units is 0.
 
     Raises:
         errors.UserError: none is chosen.
     """
-    model, posteriors = trained.model, []
+    model = trained.model
     with tf.Graph().as_default(), contextlib.closing(tf.compat.v1.Session()) as session:
         features = registry.of(model).placeholders()
         outputs = registry.of(model).recognise(features)
-        encoding = outputs.encoding.outputs[..., : None if model.config.acoustic.decoder_layers else 0]
+        units = None if model.config.acoustic.decoder_layers else 0
+        tensors = {
+            "log_probs": outputs.log_probs,
+            "num_frames": outputs.num_frames,
+            "encoding": outputs.encoding.outputs[..., :units],
+        }
         cascade.restore(session, model, trained.checkpoint)
-        for batch in read_batches(source, model.config.input, max_utterances):
-            feeds = {tensor: batch[name] for name, tensor in features.items()}
-            values = session.run([outputs.log_probs, outputs.num_frames, encoding], feeds)
-            texts = ([text.decode("utf-8") for text in batch[key]] for key in ("pronunciation", "transcript"))
-            posteriors.append(Posteriors(*values, *texts))
-    return posteriors
+        acoustic = recogniser.Recogniser(session, features, tensors)
+        texts = ("pronunciation", "transcript")
+        return [
+            {**acoustic.fetch(batch), **{name: batch[name] for name in texts}}
+            for batch in read_batches(source, model.config.input, max_utterances)
+        ]
 
 
-def read_batches(source: splits.Split, config: config_lib.InputConfig, max_utterances: int) -> Iterator[dict]:
+def read_batches(
+    source: splits.Split, config: config_lib.InputConfig, max_utterances: int
+) -> Iterator[Batch]:
     """Yields the chosen utterances, as input_fn does. Raises errors.UserError if none is chosen."""
     batch = None
     for batch in input_fn.read_sample(source, config, max_utterances):
@@ -91,7 +96,7 @@ class Bench:
 
     acoustic: trained_model.TrainedModel
     language: Optional[trained_model.TrainedModel]
-    batches: Sequence[Posteriors]
+    batches: Sequence[Batch]  # of compute_posteriors
 
     def untuned(self) -> config_lib.DecodeConfig:
         """Returns the settings of the model directory that are not tuned, and defaults of the others."""
@@ -102,13 +107,18 @@ class Bench:
         language = self.language if with_language else None
         with contextlib.closing(tf.compat.v1.Session(graph=tf.Graph())) as session:
             built = self._build(session, dataclasses.replace(self.acoustic.model, decode=config), language)
-            return [utterance for batch in self.batches for utterance in _decode(built, batch)]
+            recognised = recognised_split.run(built, self.batches)
+            texts = ("pronunciation", "transcript")
+            return [
+                Transcribed(*(record[name].decode("utf-8") for name in texts), outputs)
+                for record, outputs in recognised
+            ]
 
     def _build(self, session, acoustic, language):
         with session.graph.as_default():
             log_probs = tf.compat.v1.placeholder(tf.float32, [None, None, acoustic.num_classes])
             num_frames = tf.compat.v1.placeholder(tf.int32, [None])
-            units = self.batches[0].encoding.shape[2]
+            units = self.batches[0]["encoding"].shape[2]
             encoding = tf.compat.v1.placeholder(tf.float32, [None, None, units])
             mask = tf.sequence_mask(num_frames, tf.shape(encoding)[1], tf.float32)
             encoded = encoders.Encoding(encoding, num_frames, mask)
@@ -122,12 +132,6 @@ class Bench:
             session.run(initialize_tables)
         inputs = {"log_probs": log_probs, "num_frames": num_frames, "encoding": encoding}
         return recogniser.Recogniser(session, inputs, written)
-
-
-def _decode(built: recogniser.Recogniser, batch: Posteriors) -> Iterator[Transcribed]:
-    outputs = built.run(batch._asdict())
-    for i, texts in enumerate(zip(batch.pronunciations, batch.transcripts)):
-        yield Transcribed(*texts, {name: values[i] for name, values in outputs.items()})
 
 
 def count_errors(transcribed: Sequence[Transcribed], measure: str) -> int:

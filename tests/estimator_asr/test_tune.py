@@ -135,7 +135,11 @@ def test_only_some_utterances_of_a_large_split(tiny_export):
     infos = dataset_info.load_all([tiny_export.data_dir])
     source = splits.read_split(infos, [tiny_export.data_dir], "test", task_spec.ACOUSTIC)
     whole, *halves = (
-        [text for batch in trials.compute_posteriors(trained, source, count) for text in batch.pronunciations]
+        [
+            text
+            for batch in trials.compute_posteriors(trained, source, count)
+            for text in batch["pronunciation"]
+        ]
         for count in (8, 4, 4)
     )
     assert len(whole) == 8 and 0 < len(halves[0]) < 8

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tiny_models
 
-from estimator_asr.evaluating import recognised_split
 from estimator_asr.experiment import task_spec
+from estimator_asr.recognition import recognised_split
 from tfrecord_builder.data import dataset_info
 
 

@@ -1,1 +1,0 @@
-"""Recognises a split with a model directory or an export, for evaluate and export."""

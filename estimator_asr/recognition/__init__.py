@@ -1,0 +1,1 @@
+"""Recognises a split with a model directory or an export, for evaluate, export and tune."""
