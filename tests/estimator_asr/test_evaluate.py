@@ -62,6 +62,20 @@ def test_a_saved_model_keeps_its_decoder(tiny_export, tmp_path):
     )
 
 
+def test_a_split_of_speakers_that_train_has_is_named(tiny_export, tmp_path, caplog):
+    data_dir = shutil.copytree(tiny_export.data_dir, tmp_path / "data")
+    info = dataset_info.DatasetInfo.load(str(data_dir))
+    split = dataclasses.replace(info.splits["test"], num_speakers=2, shared_speakers={"train": 2})
+    dataclasses.replace(info, splits={**info.splits, "test": split}).save(str(data_dir))
+    changes = {"data_dir": (str(data_dir),), "model_dir": tiny_export.acoustic_dir, "decoding": "greedy"}
+    evaluate.evaluate(make_config(tiny_export, tmp_path / "report", **changes))
+    assert (
+        "evaluate: test: all 2 speakers are also in train, so its error rates say nothing about voices that "
+        "the model has not heard; give it speakers of its own "
+        "(build --dev_fraction=0.05 moves whole speakers to dev)"
+    ) in caplog.messages
+
+
 def test_hotwords(tiny_export, tmp_path):
     for name, hotwords in (("plain", ()), ("hotwords", ("泥郝 ni3 hao3 1000",))):
         changes = {"saved_model": tiny_export.version_dir, "hotwords": hotwords}
