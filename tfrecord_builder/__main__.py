@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfrecord_builder.settings import console
 
-PROGRAMS = ("download", "build", "verify", "show")
+PROGRAMS = ("download", "synthesise", "build", "verify", "show")
 
 
 def main() -> None:

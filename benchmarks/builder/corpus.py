@@ -10,7 +10,7 @@ import os
 import soundfile
 import soxr
 
-from estimator_asr.demo import espeak, voices
+from tfrecord_builder.synthesis import espeak, prompts, voices
 
 SAMPLE_RATE = 16000
 FORMATS = ("wav", "flac", "mp3")
@@ -49,7 +49,7 @@ def _speak(directory: str, num_files: int) -> dict[str, list[SpokenFile]]:
     recordings = {name: [] for name in FORMATS}
     for index in range(num_files):
         voice = voices.make_voice(_VARIANTS[index % len(_VARIANTS)], seed=1)
-        rng = voices.random_state(1, str(index))
+        rng = prompts.random_state(1, str(index))
         words = [_WORDS[i] for i in rng.randint(0, len(_WORDS), _NUM_WORDS)]
         speech = speaker.speak(" ".join(words), voice, 175)
         speech = soxr.resample(speech, speaker.sample_rate, SAMPLE_RATE)

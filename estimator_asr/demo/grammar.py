@@ -5,22 +5,21 @@ separated by spaces: hanzi, or the names of other rules. A hanzi with several re
 decides between them, as in 银行 and 行李. No two sentences sound alike, so that the hanzi always follow from
 the sound.
 
-    read("一起")  -> yi1 qi3        spoken(["一起", "走"])     -> yi4qi2 zou3
-    read("不")    -> bu4            spoken(["不", "会", "说"]) -> bu2 hui4 shuo1
+    read("一起")  -> yi1 qi3
+    read("不")    -> bu4
 
 The labels are dictionary readings, as in most Mandarin corpora: 一 is yi1, 不 is bu4 and a third tone stays,
 whatever follows. (pinyin.Reader, which labels any transcript, keeps third tones too, but some of
-pypinyin's phrases contain the sandhi of 一 and 不: 一个 is yi2 ge4, 不要 bu2 yao4.) eSpeak NG speaks each
-tone as it is written, so its input has the sandhi of a speaker.
+pypinyin's phrases contain the sandhi of 一 and 不: 一个 is yi2 ge4, 不要 bu2 yao4.) What is spoken has tone
+sandhi, see espeak.spell_phrase.
 """
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Sequence
 
-from tfrecord_builder.labels import pinyin, tone_sandhi
+from tfrecord_builder.labels import pinyin
 
 RULES: dict[str, tuple[str, ...]] = {
     "sentence": (
@@ -204,8 +203,6 @@ def read(word: str) -> list[str]:
     return READINGS[word].split() if word in READINGS else pinyin.Reader().read(word)
 
 
-def spoken(words: Sequence[str]) -> list[str]:
-    """Returns the words in pinyin with tone sandhi, the syllables of a word written together."""
-    syllables = [syllable for word in words for syllable in read(word)]
-    changed = iter(tone_sandhi.change_tones(words, syllables, [False] * len(syllables)))
-    return ["".join(itertools.islice(changed, len(word))) for word in words]
+def read_words(words: Sequence[str]) -> list[str]:
+    """Returns the dictionary readings of the words of a sentence, one syllable per hanzi."""
+    return [syllable for word in words for syllable in read(word)]

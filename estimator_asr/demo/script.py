@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import hashlib
 import itertools
-import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-from estimator_asr.demo import grammar, voices
+from estimator_asr.demo import grammar
 from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags
+from tfrecord_builder.synthesis import prompts, voices
 
 Sentence = tuple[str, ...]  # words
 
@@ -44,24 +43,10 @@ class SynthesisConfig(config_flags.Checked):
 
 
 @dataclasses.dataclass(frozen=True)
-class Prompt:
-    """One utterance to synthesise."""
-
-    utterance_id: str
-    split: str
-    variant: str
-    sentence: Sentence
-
-    def recording(self, output_dir: str) -> str:
-        """Returns the path of its WAV file in the directory of the corpus."""
-        return os.path.join(output_dir, "wav", self.variant, f"{self.utterance_id}.wav")
-
-
-@dataclasses.dataclass(frozen=True)
 class Plan:
     """All prompts, and the sentences of the text corpus per split."""
 
-    prompts: tuple[Prompt, ...]
+    prompts: tuple[prompts.Prompt, ...]
     text: dict[str, tuple[Sentence, ...]]
 
 
@@ -77,22 +62,13 @@ def make_plan(config: SynthesisConfig) -> Plan:
     num_unspoken = config.num_text_sentences - len(spoken)
     excluded = {*dev, *test, *spoken}
     unspoken = _sample_distinct(samples, num_unspoken, lambda _: True, excluded, "--num_text_sentences")
-    prompts = [
-        *_assign("train", train, voices.VARIANTS["train"][: config.num_train_voices]),
-        *_assign("dev", dev, voices.VARIANTS["dev"]),
-        *_assign("test", test, voices.VARIANTS["test"]),
+    seed = config.synthesis_seed
+    planned = [
+        *_assign("train", train, voices.VARIANTS["train"][: config.num_train_voices], seed),
+        *_assign("dev", dev, voices.VARIANTS["dev"], seed),
+        *_assign("test", test, voices.VARIANTS["test"], seed),
     ]
-    return Plan(tuple(prompts), {"train": (*spoken, *unspoken), "dev": tuple(dev), "test": tuple(test)})
-
-
-def fingerprint(plan: Plan, seed: int) -> str:
-    """Returns a digest of everything that is heard: voice, words and pinyin of each recording."""
-    digest = hashlib.sha256()
-    for prompt in plan.prompts:
-        voice = voices.make_voice(prompt.variant, seed)
-        pinyin = grammar.spoken(prompt.sentence)
-        digest.update(repr((prompt.utterance_id, voice, prompt.sentence, pinyin)).encode())
-    return digest.hexdigest()[:16]
+    return Plan(tuple(planned), {"train": (*spoken, *unspoken), "dev": tuple(dev), "test": tuple(test)})
 
 
 def _sample_distinct(samples, count, is_allowed, excluded, flag):
@@ -120,6 +96,8 @@ def _readings(sentence: Sentence) -> Iterator[tuple[str, str]]:
         yield from zip(word, grammar.read(word))
 
 
-def _assign(split: str, sentences: Sequence[Sentence], variants: Sequence[str]) -> Iterator[Prompt]:
-    for i, sentence in enumerate(sentences):
-        yield Prompt(f"{split}-{i:04d}", split, variants[i % len(variants)], sentence)
+def _assign(split: str, sentences: Sequence[Sentence], variants: Sequence[str], seed: int):
+    speakers = [voices.make_voice(variant, seed) for variant in variants]
+    for i, words in enumerate(sentences):
+        pinyin = tuple(grammar.read_words(words))
+        yield prompts.Prompt(f"{split}-{i:04d}", split, speakers[i % len(speakers)], (words,), pinyin)

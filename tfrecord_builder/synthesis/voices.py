@@ -1,14 +1,15 @@
-"""Voices of the demo: variants of eSpeak NG's Mandarin, each with its own speed, pitch, level and noise."""
+"""Voices of eSpeak NG: variants of its Mandarin, each with its own speed, pitch, level and noise."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from typing import Optional
 
 import numpy as np
 
-# Variants that sound like a person and keep the tones: no whisper, no robot.
+from tfrecord_builder.synthesis import prompts
+
+# Variants that sound like a person and keep the tones (no whisper, no robot), in the demo's splits.
 VARIANTS: dict[str, tuple[str, ...]] = {
     "train": tuple(
         (
@@ -33,10 +34,14 @@ class Voice:
     level_db: float  # peak of a recording, in dB below full scale
     noise_db: Optional[float]  # RMS of the speech over that of the noise; None for no noise
 
+    @property
+    def name(self) -> str:
+        return self.variant
+
 
 def make_voice(variant: str, seed: int) -> Voice:
     """Returns the voice of a variant, sampled with the seed."""
-    rng = random_state(seed, variant)
+    rng = prompts.random_state(seed, variant)
     return Voice(
         variant=variant,
         words_per_minute=int(rng.randint(155, 215)),
@@ -66,12 +71,6 @@ def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.Ra
         padded = padded + noise * np.std(speech, dtype=np.float64) * 10 ** (-voice.noise_db / 20)
     peak = 10 ** (-voice.level_db / 20)
     return (padded * peak / np.max(np.abs(padded))).astype(np.float32)
-
-
-def random_state(seed: int, name: str) -> np.random.RandomState:
-    """Returns a generator for a name; RandomState gives the same numbers in every version of numpy."""
-    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
-    return np.random.RandomState(int.from_bytes(digest[:4], "little"))
 
 
 def _pink_noise(num_samples: int, rng: np.random.RandomState) -> np.ndarray:

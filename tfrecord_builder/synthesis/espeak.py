@@ -7,12 +7,18 @@ must synthesise the same utterances in the same order.
 from __future__ import annotations
 
 import ctypes
+import dataclasses
+import functools
 import importlib.util
+import sys
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import soxr
 
-from estimator_asr.demo import voices
 from tfrecord_builder import errors
+from tfrecord_builder.labels import tone_sandhi
+from tfrecord_builder.synthesis import prompts, voices
 
 _WHEEL = "espeakng-loader==0.2.4"
 
@@ -25,12 +31,39 @@ _BY_CHARACTER = 1
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
 
 
-def check_installed() -> None:
-    """Raises errors.UserError if the wheel with eSpeak NG is missing."""
-    if importlib.util.find_spec("espeakng_loader") is None:
-        raise errors.UserError(
-            f"synthesise: espeakng-loader (eSpeak NG) is not installed; run: pip install {_WHEEL}"
-        )
+@dataclasses.dataclass(frozen=True)
+class Engine(prompts.Engine):
+    """eSpeak NG as an engine; raises errors.UserError if its wheel is missing."""
+
+    seed: int
+    prompts_per_process = sys.maxsize  # all: it keeps its state
+    default_prefix = ""
+
+    def __post_init__(self):
+        if importlib.util.find_spec("espeakng_loader") is None:
+            raise errors.UserError(
+                f"synthesise: espeakng-loader (eSpeak NG) is not installed; run: pip install {_WHEEL}"
+            )
+
+    def list_voices(self) -> list[str]:
+        return [variant for variants in voices.VARIANTS.values() for variant in variants]
+
+    def make_speakers(self, variants: Sequence[str], count: int) -> list[voices.Voice]:
+        return [voices.make_voice(variant, self.seed) for variant in variants[:count]]
+
+    def pronounce(self, words: Sequence[str], syllables: list[str]) -> list[str]:
+        """Returns the syllables with tone sandhi: eSpeak NG speaks each tone as it is written."""
+        return tone_sandhi.change_tones(words, syllables, [False] * len(syllables))
+
+    def open(self) -> Callable[[prompts.Prompt], np.ndarray]:
+        return functools.partial(self._speak, Speaker())
+
+    def _speak(self, speaker: Speaker, prompt: prompts.Prompt) -> np.ndarray:
+        rng = prompts.random_state(self.seed, prompt.utterance_id)
+        words_per_minute = prompt.speaker.words_per_minute + rng.randint(-10, 11)
+        speech = speaker.speak(" ".join(self.spell(prompt)), prompt.speaker, words_per_minute)
+        resampled = soxr.resample(speech, speaker.sample_rate, prompts.SAMPLE_RATE)
+        return voices.record(resampled, prompts.SAMPLE_RATE, prompt.speaker, rng)
 
 
 def _damaged(problem: str) -> errors.UserError:
@@ -48,7 +81,6 @@ class Speaker:
     """
 
     def __init__(self):
-        check_installed()
         import espeakng_loader
 
         try:

@@ -1,0 +1,1 @@
+"""Synthetic speech: text and speakers to recordings with a manifest."""

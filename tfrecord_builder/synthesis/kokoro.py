@@ -1,0 +1,155 @@
+"""Kokoro-82M, a neural voice, run by ONNX Runtime: pinyin to phonemes to samples.
+
+A voice is a table of style vectors, one per number of phonemes; the weighted mean of two voices is a new
+speaker. Phonemes are those of misaki 0.9 (zh.py, legacy_call), on which Kokoro-82M 1.0 was trained; style and
+pads are as in kokoro's pipeline.py and model.py (hexgrad, Apache 2.0).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import glob
+import importlib.util
+import itertools
+import json
+import os
+import random
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import soxr
+
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
+from tfrecord_builder.synthesis import prompts
+from tfrecord_builder.tokens import syllables
+
+_SAMPLE_RATE = 24000
+_STYLES = (510, 256)  # numbers of phonemes, size of a style
+_BLEND_PERCENT = range(30, 71, 5)  # of the first voice
+_SPEEDS, _SPEED_RANGE = (0.85, 1.15), 0.1  # of speakers; of the utterances of one
+
+_INITIALS = "b=p p=pʰ m=m f=f d=t t=tʰ n=n l=l g=k k=kʰ h=x j=ʨ q=ʨʰ x=ɕ zh=ꭧ ch=ꭧʰ sh=ʂ r=ɻ z=ʦ c=ʦʰ s=s"
+_FINALS = (  # the tone is in place of 0
+    "a=a0 ai=ai0 an=a0n ang=a0ŋ ao=au0 e=ɤ0 ê=ɛ0 ei=ei0 en=ə0n eng=ə0ŋ er=ɚ0 o=wo0 ong=ʊ0ŋ ou=ou0 -i=ɨ0 "
+    "i=i0 ia=ja0 iai=jai0 ian=jɛ0n iang=ja0ŋ iao=jau0 ie=je0 in=i0n ing=i0ŋ io=jɔ0 iong=jʊ0ŋ iou=jou0 "
+    "u=u0 ua=wa0 uai=wai0 uan=wa0n uang=wa0ŋ uei=wei0 uen=wə0n ueng=wə0ŋ uo=wo0 "
+    "v=y0 van=ɥɛ0n ve=ɥe0 vn=y0n m=m0 n=n0 ng=ŋ0"
+)
+_TONES = "1=→ 2=↗ 3=↓ 4=↘ 5="
+_TABLES = [dict(pair.split("=") for pair in table.split()) for table in (_INITIALS, _FINALS, _TONES)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Speaker:
+    """A voice or a blend of two."""
+
+    name: str
+    weights: tuple[tuple[str, int], ...]  # of voices, in percent
+    speed: float  # a factor, the mean of its utterances
+
+
+@dataclasses.dataclass(frozen=True)
+class Engine(prompts.Engine):
+    """Kokoro as an engine; raises errors.UserError if ONNX Runtime or a part of the model is missing."""
+
+    seed: int
+    model_dir: str
+    prompts_per_process = 50  # two minutes; an interruption costs no more
+    default_prefix = "z"
+
+    def __post_init__(self):
+        if importlib.util.find_spec("onnxruntime") is None:
+            raise errors.UserError(
+                "synthesise: onnxruntime is not installed; run: pip install 'estimator-asr[kokoro]'"
+            )
+        if not os.path.isfile(self._path("kokoro.onnx")) or not self.list_voices():
+            raise self._broken("kokoro.onnx or voices/*.bin is missing")
+        symbols = {symbol for table in _TABLES for phonemes in table.values() for symbol in phonemes}
+        missing = (symbols | set(" ,")) - {"0", *self._vocabulary}
+        if missing:
+            raise self._broken(f"the vocabulary lacks {' '.join(sorted(missing))}")
+
+    def list_voices(self) -> list[str]:
+        paths = glob.glob(os.path.join(glob.escape(self.model_dir), "voices", "*.bin"))
+        return sorted(os.path.basename(path)[: -len(".bin")] for path in paths)
+
+    def make_speakers(self, voices: Sequence[str], count: int) -> list[Speaker]:
+        """Returns the voices, then blends of two of them."""
+        pairs = itertools.product(itertools.combinations(voices, 2), _BLEND_PERCENT)
+        blends = [((a, percent), (b, 100 - percent)) for (a, b), percent in pairs]
+        weights = [((voice, 100),) for voice in voices[:count]]
+        num_blends = min(count - len(weights), len(blends))
+        weights += random.Random(f"{self.seed}/{voices}").sample(blends, num_blends)
+        return list(map(self._make_speaker, weights))
+
+    def _make_speaker(self, weights: tuple[tuple[str, int], ...]) -> Speaker:
+        name = "+".join(voice if percent == 100 else f"{voice}{percent}" for voice, percent in weights)
+        return Speaker(name, weights, prompts.random_state(self.seed, name).uniform(*_SPEEDS))
+
+    def pronounce(self, words: Sequence[str], syllables: list[str]) -> list[str]:
+        return list(map(to_phonemes, syllables))
+
+    def open(self) -> Callable[[prompts.Prompt], np.ndarray]:
+        import onnxruntime
+
+        onnxruntime.set_seed(self.seed)  # some exports of the model sample its noise
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        providers = ["CPUExecutionProvider"]
+        try:
+            session = onnxruntime.InferenceSession(self._path("kokoro.onnx"), options, providers=providers)
+        except Exception as error:  # its errors have no common base
+            raise self._broken(f"kokoro.onnx cannot be loaded ({error})") from error
+        return functools.partial(self._speak, session)
+
+    def _speak(self, session, prompt: prompts.Prompt) -> np.ndarray:
+        ids = [self._vocabulary[symbol] for symbol in " ".join(self.spell(prompt))]
+        shift = prompts.random_state(self.seed, prompt.utterance_id).uniform(-_SPEED_RANGE, _SPEED_RANGE)
+        feeds = {
+            session.get_inputs()[0].name: np.array([[0, *ids, 0]], np.int64),  # tokens or input_ids
+            "style": self._read_styles(prompt.speaker)[len(ids) - 1, np.newaxis],
+            "speed": np.array([prompt.speaker.speed + shift], np.float32),
+        }
+        speech = session.run(None, feeds)[0].reshape(-1)
+        return soxr.resample(speech, _SAMPLE_RATE, prompts.SAMPLE_RATE)
+
+    def _read_styles(self, speaker: Speaker) -> np.ndarray:
+        """Returns the style of a speaker for each number of phonemes, float32 of shape _STYLES."""
+        styles = np.zeros(_STYLES, np.float32)
+        for voice, percent in speaker.weights:
+            values = np.fromfile(self._path(f"voices/{voice}.bin"), "<f4")
+            if values.size != styles.size:
+                raise self._broken(f"voices/{voice}.bin has {values.size} numbers")
+            styles += np.float32(percent / 100) * values.reshape(_STYLES)
+        return styles
+
+    @functools.cached_property
+    def _vocabulary(self) -> dict[str, int]:
+        """The ids of symbols: a JSON object, or its member "vocab"."""
+        try:
+            path = next(filter(os.path.isfile, map(self._path, ("vocab.json", "config.json"))))
+            content = json.loads(files.read_text(path))
+            return dict(content.get("vocab", content))
+        except (StopIteration, OSError, ValueError, TypeError, AttributeError) as error:
+            raise self._broken("vocab.json or config.json is missing or is not a vocabulary") from error
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.model_dir, name)
+
+    def _broken(self, problem: str) -> errors.UserError:
+        return errors.UserError(
+            f"--model={self.model_dir}: {problem}, expected a directory with Kokoro-82M 1.0: kokoro.onnx, "
+            "vocab.json or config.json, and voices/*.bin; docs/synthesise.md says where to get them."
+        )
+
+
+def to_phonemes(syllable: str) -> str:
+    """Returns the phonemes of a toned syllable: zhong1 is ꭧʊ→ŋ, huar1 xwa→ɻ."""
+    initials, finals, tones = _TABLES
+    initial, final, tone = syllables.split_syllable(syllable)
+    if (initial, final) == ("", "o"):  # an interjection
+        return f"ɔ{tones[tone]}"
+    spelled = finals[final] if final in finals else f"{finals[final[:-1]]}ɻ"  # er-hua
+    return initials.get(initial, "") + spelled.replace("0", tones[tone])

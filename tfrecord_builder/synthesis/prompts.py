@@ -1,0 +1,63 @@
+"""Prompts: what is said by whom, and the engines that say it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+SAMPLE_RATE = 16000
+
+
+@dataclasses.dataclass(frozen=True)
+class Prompt:
+    """One utterance to synthesise."""
+
+    utterance_id: str
+    split: str
+    speaker: Any  # of an engine; has a name, and its repr is all that the engine knows of it
+    phrases: tuple[tuple[str, ...], ...]  # the hanzi in words; there is a pause between two phrases
+    pinyin: tuple[str, ...]  # the label, one toned syllable per hanzi
+
+    def recording(self, output_dir: str) -> str:
+        """Returns the path of its WAV file in the directory of the corpus."""
+        return os.path.join(output_dir, "wav", self.speaker.name, f"{self.utterance_id}.wav")
+
+
+class Engine:
+    """Base of a speech synthesiser, which goes to other processes. Subclasses have:
+
+    prompts_per_process: how many of a speaker, in a fresh process, give the same bytes every time.
+    default_prefix: of the names of voices without a foreign accent.
+    list_voices(): the names of all voices.
+    make_speakers(voices, count): so many speakers that have these voices, or as many as there can be.
+    pronounce(words, syllables): the input of the engine for each syllable of a phrase.
+    open(): a function from a prompt to float32 [num_samples] at SAMPLE_RATE.
+    """
+
+    def spell(self, prompt: Prompt) -> list[str]:
+        """Returns the input of the engine for each word, with a comma at each pause."""
+        syllables, spelled = iter(prompt.pinyin), []
+        for words in prompt.phrases:
+            if spelled:
+                spelled[-1] += ","
+            sounds = iter(self.pronounce(words, list(itertools.islice(syllables, len("".join(words))))))
+            spelled += ["".join(itertools.islice(sounds, len(word))) for word in words]
+        return spelled
+
+
+def fingerprint(prompts: Iterable[Prompt], engine: Engine) -> str:
+    """Returns a digest of everything that is heard: speaker, words and pronunciation of each recording."""
+    heard = ((each.utterance_id, each.speaker, *each.phrases, engine.spell(each)) for each in prompts)
+    return hashlib.sha256("".join(map(repr, heard)).encode()).hexdigest()[:16]
+
+
+def random_state(seed: int, name: str) -> np.random.RandomState:
+    """Returns a generator for a name; RandomState gives the same numbers in every version of numpy."""
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    return np.random.RandomState(int.from_bytes(digest[:4], "little"))

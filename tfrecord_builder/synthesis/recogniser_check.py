@@ -1,0 +1,73 @@
+"""Recognises recordings with an exported SavedModel, and finds those that it reads differently."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+import tqdm
+from rapidfuzz.distance import Levenshtein
+
+from tfrecord_builder import errors
+from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.settings import config_flags
+from tfrecord_builder.synthesis import prompts
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckConfig(config_flags.Checked):
+    """The recogniser that checks recordings; without one none is rejected."""
+
+    check: str = config_flags.setting(
+        "", "export directory of a model of toned syllables, which recognises each recording", local=True
+    )
+    max_error_rate: float = config_flags.setting(
+        0.2, "toned syllable error rate above which --check rejects a recording", minimum=0
+    )
+
+
+def load(export_dir: str) -> Callable:
+    """Returns a function from WAV files to statuses and pinyin, bytes [batch] each, see docs/export.md.
+
+    Raises errors.UserError if there is no SavedModel, it cannot be loaded, or it is of something else.
+    """
+    tf.get_logger().setLevel("ERROR")
+    escaped, graph_file = glob.escape(export_dir), "saved_model.pb"
+    paths = [path for name in ("", "[0-9]*") for path in glob.glob(os.path.join(escaped, name, graph_file))]
+    if not paths:
+        raise errors.UserError(
+            f"--check: {export_dir} contains no SavedModel, expected an export directory or one version in "
+            "it; make one with python -m estimator_asr.export."
+        )
+    directory = os.path.dirname(max(paths, key=lambda path: (len(path), path)))  # the newest version
+    session = tf.compat.v1.Session(graph=tf.Graph())
+    try:
+        with session.graph.as_default():
+            graph = tf.compat.v1.saved_model.load(session, ["serve"], directory)
+        signature = graph.signature_def["serving_default"]
+        outputs = [signature.outputs[name].name for name in ("status", "pinyin")]
+        return session.make_callable(outputs, [signature.inputs["wav_bytes"].name])
+    except (OSError, ValueError, LookupError, RuntimeError, tf.errors.OpError) as error:
+        raise errors.UserError(
+            f"--check: {directory} cannot be used ({type(error).__name__}: {error}), expected an export of "
+            "an acoustic model; export it again."
+        ) from error
+
+
+def find_misread(
+    recognise: Callable, planned: Sequence[prompts.Prompt], output_dir: str, max_error_rate: float
+) -> list[tuple[str, str, str, str]]:
+    """Returns rows of dataset_info.REJECTED_COLUMNS for the recordings that `recognise` reads differently."""
+    rows = []
+    for prompt in tqdm.tqdm(planned, desc="checking", unit="utt", disable=not sys.stderr.isatty()):
+        path = prompt.recording(output_dir)
+        with open(path, "rb") as file:
+            (status,), (pinyin,) = recognise([file.read()])
+        rate = Levenshtein.distance(prompt.pinyin, pinyin.decode().split()) / len(prompt.pinyin)
+        if status != b"ok" or rate > max_error_rate:
+            reason = f"error rate is {rate:.2f}: {status.decode()} {pinyin.decode()}"
+            rows.append((prompt.utterance_id, prompt.split, reason, path))
+    return rows

@@ -1,0 +1,113 @@
+"""Synthesises recordings, each speaker in a process of its own, because engines keep hidden state.
+
+After any end, also a kill, the processes end within the time of one recording.
+"""
+
+from __future__ import annotations
+
+import collections
+import glob
+import io
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Optional
+
+import soundfile
+import tqdm
+
+from tfrecord_builder import errors
+from tfrecord_builder.runtime import cpu
+from tfrecord_builder.storage import files
+from tfrecord_builder.synthesis import prompts
+
+
+def write_recordings(
+    output_dir: str, planned: Sequence[prompts.Prompt], engine: prompts.Engine, num_workers: Optional[int]
+) -> None:
+    """Synthesises the recordings that do not exist yet, and prints the length of all.
+
+    A process speaks some prompts of a speaker (Engine.prompts_per_process), all of them again if a recording
+    is missing; num_workers processes run at the same time, or one per core. Raises errors.UserError if one
+    failed or was killed; the others are ended at once, and what is finished stays.
+    """
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends processes as Ctrl-C does
+    missing = [
+        batch
+        for batch in _split_batches(planned, engine.prompts_per_process)
+        if not all(os.path.exists(prompt.recording(output_dir)) for prompt in batch)
+    ]
+    _speak_in_processes(missing, output_dir, engine, num_workers or cpu.count_cores())
+    seconds = sum(soundfile.info(prompt.recording(output_dir)).duration for prompt in planned)
+    print(f"{output_dir}: {len(planned)} recordings, {seconds / 60:.1f} minutes")
+
+
+def _split_batches(planned, batch_size):
+    by_speaker = collections.defaultdict(list)
+    for prompt in planned:
+        by_speaker[prompt.speaker.name].append(prompt)
+    for batch in by_speaker.values():
+        yield from (batch[start : start + batch_size] for start in range(0, len(batch), batch_size))
+
+
+def _speak_in_processes(missing, output_dir, engine, num_workers):
+    """Whatever is raised ends the running processes."""
+    context = multiprocessing.get_context("forkserver")  # a fork of a server that has the imports is cheap
+    context.set_forkserver_preload([__name__, type(engine).__module__])
+    spoken, running = context.Value("l", 0), {}
+    arguments = [(output_dir, batch, engine, spoken) for batch in reversed(missing)]
+    options = {"total": sum(map(len, missing)), "unit": "utt", "disable": not sys.stderr.isatty()}
+    try:
+        with tqdm.tqdm(desc="speaking", **options) as bar:
+            while arguments or running:
+                while arguments and len(running) < num_workers:
+                    process = context.Process(target=_speak, args=arguments.pop(), daemon=True)
+                    process.start()
+                    running[process.sentinel] = process
+                for sentinel in multiprocessing.connection.wait(list(running), timeout=0.5):  # of the bar
+                    _check(running.pop(sentinel))
+                bar.update(spoken.value - bar.n)
+    finally:
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            process.join()
+        unfinished = os.path.join(glob.escape(output_dir), "wav", "**", "*.incomplete") if running else ""
+        for path in glob.glob(unfinished, recursive=True):
+            os.remove(path)
+
+
+def _check(process):
+    process.join()
+    if process.exitcode:
+        raise errors.UserError(
+            f"synthesise: a speaker's process ended with exit code {process.exitcode}; see above, or pass "
+            "fewer --num_workers if memory ran out. The same command continues with what is missing."
+        )
+
+
+def _speak(output_dir, batch, engine, spoken):
+    """Writes all recordings of a batch, so that a resumed run gives the same bytes; exits with its error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends this
+    try:
+        speak = engine.open()
+        for prompt in batch:
+            _write_wav(prompt.recording(output_dir), speak(prompt))
+            with spoken.get_lock():
+                spoken.value += 1
+            if not multiprocessing.parent_process().is_alive():  # it was killed
+                return
+    except (errors.UserError, OSError) as error:
+        sys.exit(f"error: {errors.describe_refusal(error) or error}")
+
+
+def _write_wav(path, samples):
+    # Through memory: soundfile would not tell why the disk refuses it.
+    wav = io.BytesIO()
+    soundfile.write(wav, samples, prompts.SAMPLE_RATE, subtype="PCM_16", format="WAV")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with files.writing(path) as temporary, open(temporary, "wb") as file:
+        file.write(wav.getbuffer())

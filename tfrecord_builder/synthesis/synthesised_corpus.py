@@ -1,0 +1,66 @@
+"""The directory of a synthesised corpus: settings, which are written first, recordings, and the manifest."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from typing import Optional
+
+from tfrecord_builder import errors
+from tfrecord_builder.data import manifest
+from tfrecord_builder.settings import config_flags, config_json
+from tfrecord_builder.storage import files
+from tfrecord_builder.synthesis import prompts
+
+_SETTINGS_FILE = "synthesis.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputConfig(config_flags.Checked):
+    """Output directory and number of workers; neither changes a byte of the corpus."""
+
+    output_dir: str = config_flags.setting("", "directory to write the corpus to", required=True, local=True)
+    num_workers: Optional[int] = config_flags.setting(
+        None, "number of processes that speak at the same time; one per core if empty", minimum=1
+    )
+
+
+def claim(
+    output_dir: str, config: config_flags.Checked, planned: Sequence[prompts.Prompt], engine: prompts.Engine
+) -> None:
+    """Makes the directory and writes the settings and a digest of the plan to it.
+
+    Raises errors.UserError if it contains something else, or a corpus of other settings, sentences or speakers.
+    """
+    path = os.path.join(output_dir, _SETTINGS_FILE)
+    settings = {**config_json.to_json_dict(config), "plan_sha256": prompts.fingerprint(planned, engine)}
+    expected = json.dumps(settings, indent=2, sort_keys=True)
+    os.makedirs(output_dir, exist_ok=True)
+    if not os.path.exists(path):
+        if os.listdir(output_dir):
+            raise errors.UserError(
+                f"--output_dir: {output_dir} contains files but no {_SETTINGS_FILE}, expected an empty or a "
+                "new directory; choose another one."
+            )
+        files.write_text(path, expected)
+    with open(path, encoding="utf-8") as file:
+        existing = file.read()
+    if existing != expected:
+        raise errors.UserError(
+            "--output_dir: the corpus there was built from different settings, sentences, pinyin or voices: "
+            f"{path} is {' '.join(existing.split())}, expected {' '.join(expected.split())}; remove the "
+            "directory or choose another one."
+        )
+
+
+def write_manifest(output_dir: str, spoken: Sequence[prompts.Prompt]) -> None:
+    """Writes manifest.tsv, which lists the recordings of these prompts."""
+    utterances = []
+    for prompt in spoken:
+        text, pinyin = "".join(map("".join, prompt.phrases)), " ".join(prompt.pinyin)
+        audio, speaker = prompt.recording(output_dir), prompt.speaker.name
+        utterances.append(manifest.Utterance(prompt.utterance_id, audio, speaker, text, pinyin, prompt.split))
+    with files.writing(os.path.join(output_dir, manifest.MANIFEST_FILE)) as temporary:
+        manifest.write_manifest(temporary, utterances)

@@ -1,0 +1,117 @@
+"""Plan of a corpus from text: which sentences are spoken, and by whom; a pure function of the settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Sequence
+from typing import Optional
+
+from tfrecord_builder import errors
+from tfrecord_builder.corpora import registry
+from tfrecord_builder.data import manifest
+from tfrecord_builder.labels import labelling, normalisation, tone_sandhi
+from tfrecord_builder.settings import config_flags
+from tfrecord_builder.synthesis import espeak, kokoro, prompts
+from tfrecord_builder.tokens import syllables
+
+# Each makes an engine from the settings.
+TTS = {
+    "espeak": lambda config: espeak.Engine(config.synthesis_seed),
+    "kokoro": lambda config: kokoro.Engine(config.synthesis_seed, config.model),
+}
+_MAX_SYLLABLES = 60  # with at most 6 phonemes, a comma and a space each: Kokoro takes 510 symbols
+_HELD_OUT = 4  # a quarter of the voices is for dev alone, and another for test
+
+
+@dataclasses.dataclass(frozen=True)
+class SynthesisConfig(config_flags.Checked):
+    """Text, engine and speakers of a synthetic corpus."""
+
+    text_dir: tuple[str, ...] = config_flags.setting(
+        (), "directory of text as of build --corpus=text; several separated by commas", required=True
+    )
+    tts: Optional[str] = config_flags.setting(None, "speech synthesiser", choices=sorted(TTS), required=True)
+    model: str = config_flags.setting("", "directory of Kokoro, see docs/synthesise.md", local=True)
+    voices: tuple[str, ...] = config_flags.setting(
+        (), "names of voices separated by commas; all of Mandarin if empty"
+    )
+    num_speakers: Optional[int] = config_flags.setting(
+        None, "with --tts=kokoro, more than voices: the others are blends; one per voice if empty", minimum=1
+    )
+    num_utterances: Optional[int] = config_flags.setting(
+        None, "sentences to sample from the text; all if empty", minimum=1
+    )
+    tone_sandhi: bool = config_flags.setting(False, "as of build, where the text has no pinyin")
+    synthesis_seed: int = config_flags.setting(1, "random seed of sentences and speakers", minimum=0)
+
+
+def make_plan(
+    config: SynthesisConfig, engine: prompts.Engine
+) -> tuple[list[prompts.Prompt], list[tuple[str, str, str, str]]]:
+    """Returns what is spoken, and rows of dataset_info.REJECTED_COLUMNS for sentences that cannot be.
+
+    Raises errors.UserError if the text cannot be read or spoken, or there are not enough voices.
+    """
+    utterances = list(registry.list_utterances("text", config.text_dir))
+    count = min(config.num_utterances or len(utterances), len(utterances))
+    chosen = random.Random(config.synthesis_seed).sample(range(len(utterances)), count)
+    utterances = [utterances[i] for i in sorted(chosen)]
+    splits = sorted({utterance.split for utterance in utterances}, key=manifest.SPLITS.index)
+    speakers = assign_speakers(config, engine, splits)
+    labeller = labelling.Labeller(labelling.LabelConfig(numbers="read", tone_sandhi=config.tone_sandhi))
+    planned, rejected = [], []
+    for each in utterances:
+        labels, name, choices = labeller(each), each.utterance_id, speakers[each.split]
+        if not labels.characters or not all(map(syllables.exists, labels.tokens)):
+            rejected.append((name, each.split, "not only hanzi with a toned syllable each", ""))
+        elif len(labels.tokens) > _MAX_SYLLABLES:
+            rejected.append((name, each.split, f"more than {_MAX_SYLLABLES} syllables", ""))
+        else:
+            rng = prompts.random_state(config.synthesis_seed, f"speaker of {name}")
+            speaker, phrases = choices[rng.randint(len(choices))], _segment(each.text, labels.transcript)
+            planned.append(prompts.Prompt(name, each.split, speaker, phrases, labels.tokens))
+    if not planned:
+        raise errors.UserError(
+            f"--text_dir: none of {count} sentences can be spoken, the first is {rejected[0][2]}, "
+            "expected hanzi with a toned syllable each; fix the text."
+        )
+    return planned, rejected
+
+
+def assign_speakers(
+    config: SynthesisConfig, engine: prompts.Engine, splits: Sequence[str]
+) -> dict[str, list]:
+    """Returns the speakers of each split.
+
+    Each split but the first gets a quarter of the voices for itself and of the speakers, so that no voice of
+    dev or test, nor a blend with it, is heard in train. Fewer than four voices are shared by all splits.
+    """
+    names, prefix = engine.list_voices(), engine.default_prefix
+    voices = list(dict.fromkeys(config.voices)) or [name for name in names if name.startswith(prefix)]
+    if not voices or not set(voices) <= set(names):
+        raise errors.UserError(
+            f"--voices: {', '.join(sorted(set(voices) - set(names))) or 'empty'}, expected some of "
+            f"{', '.join(names)}; pass names of these."
+        )
+    num_speakers = config.num_speakers or len(voices)
+    voices = random.Random(config.synthesis_seed).sample(voices, min(num_speakers, len(voices)))
+    share, speakers = len(voices) // _HELD_OUT, {}
+    for split in splits[1:] if share else ():
+        speakers[split] = engine.make_speakers(voices[:share], num_speakers // _HELD_OUT)
+        voices = voices[share:]
+    num_held_out = sum(map(len, speakers.values()))
+    others = engine.make_speakers(voices, num_speakers - num_held_out)
+    if num_held_out + len(others) < num_speakers:
+        raise errors.UserError(
+            f"--num_speakers: is {num_speakers}, expected at most {num_held_out + len(others)} with "
+            f"--tts={config.tts} and these voices; give a smaller number or more --voices."
+        )
+    return {**dict.fromkeys(splits, others), **speakers}
+
+
+def _segment(text: str, transcript: str) -> tuple[tuple[str, ...], ...]:
+    """Returns the words of each phrase of a text; of the transcript, if numbers made it another one."""
+    phrases = normalisation.split_phrases(text)
+    phrases = phrases if "".join(phrases) == transcript else [transcript]
+    return tuple(tuple(tone_sandhi.segment(phrase)) for phrase in phrases)

@@ -1,0 +1,51 @@
+"""Synthesises a corpus from text: recordings of many speakers with a manifest.
+
+    python -m tfrecord_builder.synthesise --text_dir=TEXT --tts=espeak --output_dir=CORPUS
+    python -m tfrecord_builder.synthesise --text_dir=TEXT --tts=kokoro --model=DIR --output_dir=CORPUS
+
+Writes to --output_dir; the same settings give the same bytes, and an interrupted run continues:
+
+    wav/<speaker>/<id>.wav    16 kHz, 16 bit, mono
+    rejected.tsv              sentences that cannot be spoken, and recordings that --check rejects
+    manifest.tsv              for `build --corpus=manifest`; written last, when the corpus is complete
+"""
+
+from __future__ import annotations
+
+import os
+
+from tfrecord_builder.data import dataset_info, manifest
+from tfrecord_builder.settings import program
+from tfrecord_builder.storage import files
+from tfrecord_builder.synthesis import recogniser_check, recordings, synthesised_corpus, text_plan
+
+
+def main(
+    config: text_plan.SynthesisConfig,
+    output: synthesised_corpus.OutputConfig,
+    check: recogniser_check.CheckConfig,
+) -> None:
+    """Writes the corpus."""
+    recognise = recogniser_check.load(check.check) if check.check else None
+    engine, output_dir = text_plan.TTS[config.tts](config), output.output_dir
+    planned, rejected = text_plan.make_plan(config, engine)
+    synthesised_corpus.claim(output_dir, config, planned, engine)
+    recordings.write_recordings(output_dir, planned, engine, output.num_workers)
+    if recognise:
+        rejected += recogniser_check.find_misread(recognise, planned, output_dir, check.max_error_rate)
+    path = os.path.join(output_dir, dataset_info.REJECTED_FILE)
+    files.write_text(
+        path, "".join("\t".join(row) + "\n" for row in (dataset_info.REJECTED_COLUMNS, *rejected))
+    )
+    ids = {row[0] for row in rejected}
+    kept = [prompt for prompt in planned if prompt.utterance_id not in ids]
+    synthesised_corpus.write_manifest(output_dir, kept)
+    for split in sorted({prompt.split for prompt in planned}, key=manifest.SPLITS.index):
+        speakers = [prompt.speaker.name for prompt in kept if prompt.split == split]
+        print(f"{split}: {len(speakers)} utterances, {len(set(speakers))} speakers")
+    print(f"rejected: {len(rejected)}, see {path}")
+
+
+if __name__ == "__main__":
+    configs = (text_plan.SynthesisConfig, synthesised_corpus.OutputConfig, recogniser_check.CheckConfig)
+    program.run(main, *configs)
