@@ -23,6 +23,7 @@ LOCAL = {
     "estimator_asr.transcribe": {"saved_model"},
     "estimator_asr.tune": {*MODEL_DIRS},
     "tfrecord_builder.download": {"corpus_dir"},
+    "tfrecord_builder.synthesise": {"model", "output_dir", "check"},
 }
 REMOTE = {
     "estimator_asr.doctor": {"data_dir"},
@@ -38,6 +39,7 @@ REMOTE = {
         "corpus_dir output_dir vocabulary vocabulary_dir user_dictionary rir_dir noise_dir".split()
     ),
     "tfrecord_builder.show": {"data_dir", "output"},
+    "tfrecord_builder.synthesise": {"text_dir"},
     "tfrecord_builder.verify": {"data_dir"},
 }
 OTHERS = {"log_dir", "profile_file", "xml_output_file", "room_dir"}  # of absl; replaced by rir_dir

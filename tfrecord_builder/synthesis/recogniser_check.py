@@ -47,9 +47,9 @@ def load(export_dir: str) -> Callable:
     try:
         with session.graph.as_default():
             graph = tf.compat.v1.saved_model.load(session, ["serve"], directory)
-        signature = graph.signature_def["serving_default"]
-        outputs = [signature.outputs[name].name for name in ("status", "pinyin")]
-        return session.make_callable(outputs, [signature.inputs["wav_bytes"].name])
+        signature = dict(graph.signature_def)["serving_default"]  # the map itself would make up what it lacks
+        outputs = [dict(signature.outputs)[name].name for name in ("status", "pinyin")]
+        return session.make_callable(outputs, [dict(signature.inputs)["wav_bytes"].name])
     except (OSError, ValueError, LookupError, RuntimeError, tf.errors.OpError) as error:
         raise errors.UserError(
             f"--check: {directory} cannot be used ({type(error).__name__}: {error}), expected an export of "

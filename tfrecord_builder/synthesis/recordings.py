@@ -35,22 +35,17 @@ def write_recordings(
     failed or was killed; the others are ended at once, and what is finished stays.
     """
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends processes as Ctrl-C does
+    by_speaker = collections.defaultdict(list)
+    for prompt in planned:
+        by_speaker[prompt.speaker.name].append(prompt)
+    size = engine.prompts_per_process
+    batches = (batch[i : i + size] for batch in by_speaker.values() for i in range(0, len(batch), size))
     missing = [
-        batch
-        for batch in _split_batches(planned, engine.prompts_per_process)
-        if not all(os.path.exists(prompt.recording(output_dir)) for prompt in batch)
+        batch for batch in batches if not all(os.path.exists(each.recording(output_dir)) for each in batch)
     ]
     _speak_in_processes(missing, output_dir, engine, num_workers or cpu.count_cores())
     seconds = sum(soundfile.info(prompt.recording(output_dir)).duration for prompt in planned)
     print(f"{output_dir}: {len(planned)} recordings, {seconds / 60:.1f} minutes")
-
-
-def _split_batches(planned, batch_size):
-    by_speaker = collections.defaultdict(list)
-    for prompt in planned:
-        by_speaker[prompt.speaker.name].append(prompt)
-    for batch in by_speaker.values():
-        yield from (batch[start : start + batch_size] for start in range(0, len(batch), batch_size))
 
 
 def _speak_in_processes(missing, output_dir, engine, num_workers):

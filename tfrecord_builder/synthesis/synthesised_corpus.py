@@ -32,7 +32,7 @@ def claim(
 ) -> None:
     """Makes the directory and writes the settings and a digest of the plan to it.
 
-    Raises errors.UserError if it contains something else, or a corpus of other settings, sentences or speakers.
+    Raises errors.UserError if it contains something else, or a corpus of other settings or prompts.
     """
     path = os.path.join(output_dir, _SETTINGS_FILE)
     settings = {**config_json.to_json_dict(config), "plan_sha256": prompts.fingerprint(planned, engine)}

@@ -1,4 +1,4 @@
-"""The demo's speakers: distinct, and recorded with their own level, silence and noise."""
+"""Voices of eSpeak NG: distinct, and recorded with their own level, silence and noise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from estimator_asr.demo import voices
+from tfrecord_builder.synthesis import voices
 
 RATE = 16000
 TONE = np.sin(2 * np.pi * 200 * np.arange(RATE) / RATE).astype(np.float32)  # one second
@@ -43,7 +43,3 @@ def test_record_adds_noise_so_many_db_below_the_speech():
     before = recorded[: int(0.05 * RATE)]  # the shortest silence there can be
     speech = recorded[len(recorded) // 2 - RATE // 4 : len(recorded) // 2 + RATE // 4]
     assert 20 * np.log10(np.std(speech) / np.std(before)) == pytest.approx(20, abs=5)
-
-
-def test_random_state_is_the_same_everywhere():
-    assert voices.random_state(1, "f1").randint(1000, size=3).tolist() == [293, 735, 917]

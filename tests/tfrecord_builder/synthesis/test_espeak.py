@@ -1,0 +1,86 @@
+"""eSpeak NG: what it says if it is missing or damaged, and its timbres."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tfrecord_builder import errors
+from tfrecord_builder.synthesis import espeak, voices
+
+
+def test_says_how_to_install_espeak(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(errors.UserError, match="pip install espeakng-loader==0.2.4"):
+        espeak.Engine(seed=1)
+
+
+def test_speakers_are_its_voices():
+    engine = espeak.Engine(seed=1)
+    names = engine.list_voices()
+    assert len(names) == len(set(names)) == 48
+    assert [speaker.name for speaker in engine.make_speakers(names, 3)] == ["Alex", "Alicia", "Andy"]
+    assert len(engine.make_speakers(names, 50)) == 48
+
+
+DAMAGED = """
+import sys, espeakng_loader
+from tfrecord_builder.synthesis import espeak, voices
+espeakng_loader.get_data_path = lambda: sys.argv[1]
+espeak.Speaker().speak("ni2hao3", voices.make_voice("f1", 1), 175)
+"""
+
+
+def _speaker_with_data(path):
+    """What eSpeak NG says on other data; in a process of its own, for it starts but once."""
+    command = [sys.executable, "-c", DAMAGED, str(path)]
+    return subprocess.run(command, capture_output=True, text=True).stderr
+
+
+def test_says_that_the_data_of_espeak_are_not_there(tmp_path):
+    said = _speaker_with_data(tmp_path / "nowhere")
+    assert (
+        f"UserError: synthesise: eSpeak NG cannot start on {tmp_path / 'nowhere'} (sample rate 0); " in said
+    )
+    assert "is damaged, run: pip install --force-reinstall --no-deps espeakng-loader==0.2.4" in said
+
+
+def test_says_that_espeak_lacks_the_voice(tmp_path):
+    import espeakng_loader
+
+    lacking = shutil.copytree(espeakng_loader.get_data_path(), tmp_path / "data")
+    (lacking / "lang" / "sit" / "cmn-Latn-pinyin").unlink()
+    said = _speaker_with_data(lacking)
+    assert (
+        "UserError: synthesise: eSpeak NG has no voice cmn-latn-pinyin+f1; espeakng-loader is damaged" in said
+    )
+
+
+def test_says_that_the_library_of_espeak_is_not_there(monkeypatch):
+    import espeakng_loader
+
+    monkeypatch.setattr(espeakng_loader, "get_library_path", lambda: "/nowhere.so")
+    with pytest.raises(
+        errors.UserError, match=r"eSpeak NG cannot be loaded \(/nowhere.so: .* is damaged, run: pip install"
+    ):
+        espeak.Speaker()
+
+
+def test_every_variant_is_a_timbre_of_its_own():
+    """eSpeak NG takes an unknown variant without a word and speaks with its plain voice."""
+    speaker = espeak.Speaker()
+    spoken = {}
+    for variant in ("no such variant", *espeak.Engine(seed=1).list_voices()):
+        voice = voices.Voice(variant, 175, 50, 50, level_db=6.0, noise_db=None)
+        samples = speaker.speak("ni2hao3", voice, voice.words_per_minute)
+        spectrum = np.log(np.abs(np.fft.rfft(samples[:8000])) + 1e-3)
+        spoken[variant] = spectrum.reshape(-1)[:4000].reshape(80, 50).mean(axis=1)
+    names = list(spoken)
+    distances = {(a, b): np.abs(spoken[a] - spoken[b]).mean() for i, a in enumerate(names) for b in names[:i]}
+    closest = min(distances, key=distances.get)
+    assert distances[closest] > 0.03, closest

@@ -1,0 +1,169 @@
+"""Kokoro, with another session in the place of ONNX Runtime's: phonemes, styles, speakers, messages."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import json
+import pathlib
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from tfrecord_builder import errors
+from tfrecord_builder.synthesis import kokoro, prompts
+
+# Those of Kokoro-82M's config.json that Mandarin needs.
+SYMBOLS = " ,abefhijklmnopstuwxyɔɕəɚɛɤɥɨŋɻʂʊʦʨʰꭧ→↗↓↘"
+VOICES = ("af_heart", "zf_xiaobei", "zm_yunxi")
+TONE = np.sin(2 * np.pi * 440 * np.arange(12000) / 24000).astype(np.float32)  # half a second
+
+
+class FakeSession:
+    """Keeps what it is fed; its speech is TONE."""
+
+    runs: list = []
+
+    def __init__(self, path, options, providers):
+        self.threads = (options.intra_op_num_threads, options.inter_op_num_threads)
+        if pathlib.Path(path).read_text() == "broken":
+            raise RuntimeError("[ONNXRuntimeError] : 7 : INVALID_PROTOBUF")
+
+    def get_inputs(self):
+        return [types.SimpleNamespace(name="input_ids")]
+
+    def run(self, outputs, feeds):
+        self.runs.append({"threads": self.threads, **feeds})
+        return [TONE[None]]
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    fake = types.ModuleType("onnxruntime")
+    fake.__spec__ = importlib.machinery.ModuleSpec("onnxruntime", None)
+    fake.InferenceSession, fake.SessionOptions = FakeSession, types.SimpleNamespace
+    fake.set_seed = lambda seed: None
+    monkeypatch.setitem(sys.modules, "onnxruntime", fake)
+    monkeypatch.setattr(FakeSession, "runs", [])
+    return FakeSession.runs
+
+
+@pytest.fixture
+def model_dir(tmp_path, runs):
+    """The style of voice number v for n phonemes is 1000 v + n."""
+    (tmp_path / "kokoro.onnx").touch()
+    (tmp_path / "vocab.json").write_text(json.dumps({symbol: 10 + i for i, symbol in enumerate(SYMBOLS)}))
+    (tmp_path / "voices").mkdir()
+    for number, voice in enumerate(VOICES):
+        styles = 1000 * number + np.arange(1, 511, dtype="<f4").repeat(256)
+        styles.tofile(tmp_path / "voices" / f"{voice}.bin")
+    return tmp_path
+
+
+def make_engine(model_dir):
+    return kokoro.Engine(1, str(model_dir))
+
+
+def make_prompt(speaker):
+    return prompts.Prompt("u1", "train", speaker, (("你好",), ("小虎",)), ("ni3", "hao3", "xiao3", "hu3"))
+
+
+@pytest.mark.parametrize(
+    "syllable, phonemes",
+    [
+        ("zhong1", "ꭧʊ→ŋ"),
+        ("guo2", "kwo↗"),
+        ("chi4", "ꭧʰɨ↘"),
+        ("zi5", "ʦɨ"),
+        ("you3", "jou↓"),
+        ("liu2", "ljou↗"),
+        ("ju4", "ʨy↘"),
+        ("yuan2", "ɥɛ↗n"),
+        ("nv3", "ny↓"),
+        ("er2", "ɚ↗"),
+        ("bo1", "pwo→"),
+        ("o2", "ɔ↗"),
+        ("huar1", "xwa→ɻ"),
+    ],
+)
+def test_phonemes_are_those_of_misaki(syllable, phonemes):
+    assert kokoro.to_phonemes(syllable) == phonemes
+
+
+def test_speaks_the_pinyin_in_the_style_of_so_many_phonemes(model_dir, runs):
+    engine = make_engine(model_dir)
+    (speaker,) = engine.make_speakers(["zf_xiaobei"], 1)
+    samples = engine.open()(make_prompt(speaker))
+    (feeds,) = runs
+    spelled = "ni↓xau↓, ɕjau↓xu↓"
+    assert feeds["input_ids"].tolist() == [[0, *(10 + SYMBOLS.index(symbol) for symbol in spelled), 0]]
+    assert feeds["input_ids"].dtype == np.int64
+    assert feeds["style"].tolist() == [[1000 + len(spelled)] * 256]
+    assert feeds["speed"].shape == (1,) and abs(feeds["speed"][0] - speaker.speed) <= 0.1
+    assert feeds["threads"] == (1, 1)
+    assert samples.shape == (8000,)
+    assert np.argmax(np.abs(np.fft.rfft(samples))) == 220  # 440 Hz at 16 kHz, in bins of 2 Hz
+
+
+def test_speakers_are_voices_then_blends_of_two(model_dir, runs):
+    engine = make_engine(model_dir)
+    speakers = engine.make_speakers(["zf_xiaobei", "zm_yunxi"], 5)
+    assert len({speaker.name for speaker in speakers}) == 5
+    assert [speaker.name for speaker in speakers[:2]] == ["zf_xiaobei", "zm_yunxi"]
+    assert all(0.85 <= speaker.speed <= 1.15 for speaker in speakers)
+    (first, percent), (second, others) = speakers[2].weights
+    assert (first, second, percent + others) == ("zf_xiaobei", "zm_yunxi", 100)
+    assert speakers[2].name == f"zf_xiaobei{percent}+zm_yunxi{others}"
+    engine.open()(make_prompt(speakers[2]))
+    assert runs[0]["style"][0, 0] == pytest.approx(17 + 1000 * (1 * percent + 2 * others) / 100)
+    assert engine.make_speakers(["zf_xiaobei", "zm_yunxi"], 5) == speakers
+
+
+def test_one_voice_has_no_blends(model_dir):
+    assert len(make_engine(model_dir).make_speakers(["zf_xiaobei"], 5)) == 1
+
+
+def test_vocabulary_of_config_json(model_dir):
+    vocabulary = (model_dir / "vocab.json").read_text()
+    (model_dir / "config.json").write_text(f'{{"n_token": 178, "vocab": {vocabulary}}}')
+    (model_dir / "vocab.json").unlink()
+    assert make_engine(model_dir).list_voices() == list(VOICES)
+
+
+def test_says_how_to_install_onnxruntime(model_dir, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(errors.UserError, match=r"not installed; run: pip install 'estimator-asr\[kokoro\]'"):
+        make_engine(model_dir)
+
+
+@pytest.mark.parametrize(
+    "file, content, problem",
+    [
+        ("kokoro.onnx", None, "kokoro.onnx or voices/.* is missing, expected a directory with Kokoro-82M"),
+        ("vocab.json", None, "vocab.json or config.json is missing or is not a vocabulary, expected"),
+        ("vocab.json", "[]", "vocab.json or config.json is missing or is not a vocabulary, expected"),
+        ("vocab.json", json.dumps(dict.fromkeys(SYMBOLS[:-2], 1)), "the vocabulary lacks ↓ ↘, expected"),
+    ],
+)
+def test_names_what_is_missing(model_dir, file, content, problem):
+    (model_dir / file).unlink()
+    if content:
+        (model_dir / file).write_text(content)
+    with pytest.raises(errors.UserError, match=f"--model={model_dir}: {problem}"):
+        make_engine(model_dir)
+
+
+def test_names_a_damaged_model(model_dir):
+    (model_dir / "kokoro.onnx").write_text("broken")
+    with pytest.raises(errors.UserError, match="kokoro.onnx cannot be loaded .*INVALID_PROTOBUF"):
+        make_engine(model_dir).open()
+
+
+def test_names_a_damaged_voice(model_dir):
+    engine = make_engine(model_dir)
+    (model_dir / "voices" / "zm_yunxi.bin").write_bytes(bytes(400))
+    (speaker,) = engine.make_speakers(["zm_yunxi"], 1)
+    with pytest.raises(errors.UserError, match="voices/zm_yunxi.bin has 100 numbers, expected"):
+        engine.open()(make_prompt(speaker))

@@ -1,0 +1,39 @@
+"""Prompts: what an engine gets of them, their digest, and generators that are the same everywhere."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from tfrecord_builder.synthesis import espeak, prompts
+
+PROMPT = prompts.Prompt(
+    "u1", "train", "speaker", (("你好",), ("小", "老虎")), ("ni3", "hao3", "xiao3", "lao3", "hu3")
+)
+ENGINE = espeak.Engine(seed=1)
+
+
+def test_words_are_written_together_with_a_comma_and_no_sandhi_at_a_pause():
+    assert ENGINE.spell(PROMPT) == ["ni2hao3,", "xiao3", "lao2hu3"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"utterance_id": "u2"},
+        {"speaker": "other"},
+        {"phrases": (("您好",), ("小", "老虎"))},
+        {"phrases": (("你好",), ("小老虎",))},
+        {"pinyin": ("ni3", "hao3", "xiao3", "lao3", "hu5")},
+    ],
+    ids=str,
+)
+def test_fingerprint_changes_with_the_speaker_the_words_and_their_pinyin(change):
+    other = dataclasses.replace(PROMPT, **change)
+    assert prompts.fingerprint([other], ENGINE) != prompts.fingerprint([PROMPT], ENGINE)
+    assert prompts.fingerprint([PROMPT], ENGINE) == prompts.fingerprint([PROMPT], ENGINE)
+
+
+def test_random_state_is_the_same_everywhere():
+    assert prompts.random_state(1, "f1").randint(1000, size=3).tolist() == [293, 735, 917]

@@ -1,0 +1,75 @@
+"""The check of recordings with an exported model: what it rejects, and models that it refuses."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from tfrecord_builder import errors
+from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.synthesis import prompts, recogniser_check, voices
+
+PINYIN = ("jin1", "tian1", "tian1", "qi4", "hao3")
+
+
+def export(directory, outputs=("status", "pinyin")):
+    """Saves a model whose transcript is the WAV file itself: "ok: ni3 hao3"."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        wav = tf.compat.v1.placeholder(tf.string, [None])
+        parts = tf.compat.v1.string_split(wav, ":", skip_empty=False).values
+        tensors = {name: parts[i::2] for i, name in enumerate(outputs)}
+        tf.compat.v1.saved_model.simple_save(session, str(directory), {"wav_bytes": wav}, tensors)
+
+
+@pytest.fixture
+def export_dir(tmp_path):
+    export(tmp_path / "export" / "9", ("wrong", "names"))  # an older version
+    export(tmp_path / "export" / "10")
+    return tmp_path / "export"
+
+
+def find(export_dir, heard, max_error_rate=0.2):
+    """The rows of a recording in which `heard` is recognised."""
+    prompt = prompts.Prompt("u1", "dev", voices.make_voice("f1", 1), (("今天天气好",),), PINYIN)
+    path = pathlib.Path(prompt.recording(str(export_dir)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(heard)
+    recognise = recogniser_check.load(str(export_dir))
+    return recogniser_check.find_misread(recognise, [prompt], str(export_dir), max_error_rate)
+
+
+def test_keeps_what_is_recognised_with_few_errors(export_dir):
+    assert find(export_dir, "ok:jin1 tian1 tian1 qi4 hao4") == []  # 1 of 5 is 0.2
+
+
+@pytest.mark.parametrize(
+    "heard, reason",
+    [
+        ("ok:jin1 tian1 qi4 hao4", "error rate is 0.40: ok jin1 tian1 qi4 hao4"),
+        ("silent:", "error rate is 1.00: silent "),
+    ],
+)
+def test_rejects_what_is_recognised_differently(export_dir, heard, reason):
+    assert find(export_dir, heard) == [("u1", "dev", reason, str(export_dir / "wav" / "f1" / "u1.wav"))]
+
+
+def test_a_version_is_taken_itself(export_dir):
+    recognise = recogniser_check.load(str(export_dir / "10"))
+    assert [list(values) for values in recognise([b"ok:hao3"])] == [[b"ok"], [b"hao3"]]
+
+
+def test_refuses_a_directory_without_a_model(tmp_path):
+    with pytest.raises(errors.UserError, match=f"--check: {tmp_path} contains no SavedModel, expected"):
+        recogniser_check.load(str(tmp_path))
+
+
+def test_refuses_a_damaged_model(export_dir):
+    (export_dir / "10" / "saved_model.pb").write_bytes(b"damaged")
+    with pytest.raises(errors.UserError, match=f"--check: {export_dir}/10 cannot be used .*; export"):
+        recogniser_check.load(str(export_dir))
+
+
+def test_refuses_a_model_of_something_else(export_dir):
+    with pytest.raises(errors.UserError, match=r"cannot be used \(.*status.*\), expected an export of an ac"):
+        recogniser_check.load(str(export_dir / "9"))

@@ -1,0 +1,42 @@
+"""Recordings of prompts: batches, interruptions, processes that die."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tfrecord_builder import errors
+from tfrecord_builder.synthesis import espeak, prompts, recordings
+
+ENGINE = espeak.Engine(seed=1)
+
+
+def make_prompts(*ids):
+    (speaker,) = ENGINE.make_speakers(["f1"], 1)
+    return [prompts.Prompt(name, "train", speaker, (("你好",),), ("ni3", "hao3")) for name in ids]
+
+
+def test_prompts_are_spoken_again_with_those_of_their_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(espeak.Engine, "prompts_per_process", 2)
+    recordings.write_recordings(str(tmp_path), make_prompts(*"abc"), ENGINE, num_workers=None)
+    paths = [tmp_path / "wav" / "f1" / f"{name}.wav" for name in "abc"]
+    before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in paths]
+    paths[1].unlink()
+    recordings.write_recordings(str(tmp_path), make_prompts(*"abc"), ENGINE, num_workers=1)
+    after = [(path.read_bytes(), path.stat().st_mtime_ns) for path in paths]
+    assert [new[0] == old[0] for new, old in zip(after, before)] == [True] * 3
+    assert [new[1] == old[1] for new, old in zip(after, before)] == [False, False, True]
+
+
+def test_says_how_much_there_is(tmp_path, capsys):
+    recordings.write_recordings(str(tmp_path), make_prompts("a"), ENGINE, num_workers=1)
+    assert capsys.readouterr().out == f"{tmp_path}: 1 recordings, 0.0 minutes\n"
+
+
+def test_a_process_that_dies_is_noticed(monkeypatch, tmp_path):
+    monkeypatch.setattr(recordings, "_speak", sys.exit)  # called with four arguments: ends with code 1
+    with pytest.raises(
+        errors.UserError, match="a speaker's process ended with exit code 1; see above, or pass"
+    ):
+        recordings.write_recordings(str(tmp_path), make_prompts("a"), ENGINE, num_workers=1)

@@ -1,0 +1,48 @@
+"""The directory of a synthesised corpus: refused if it is of something else."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tfrecord_builder import errors
+from tfrecord_builder.synthesis import espeak, prompts, synthesised_corpus, text_plan
+
+ENGINE = espeak.Engine(seed=1)
+
+
+def claim(directory, seed=1, pinyin=("ni3", "hao3")):
+    config = text_plan.SynthesisConfig(text_dir=("t",), tts="espeak", synthesis_seed=seed)
+    planned = [prompts.Prompt("u1", "train", "speaker", (("你好",),), pinyin)]
+    synthesised_corpus.claim(str(directory), config, planned, ENGINE)
+
+
+def test_refuses_a_corpus_of_other_settings_or_sentences(tmp_path):
+    for _ in range(2):
+        claim(tmp_path)
+    message = (
+        "the corpus there was built from different settings, sentences, pinyin or voices: .*synthesis.json"
+    )
+    for other in ({"seed": 2}, {"pinyin": ("ni3", "hao4")}):
+        with pytest.raises(errors.UserError, match=f'{message} is .*"synthesis_seed": 1.*, expected .*; rem'):
+            claim(tmp_path, **other)
+
+
+def test_refuses_settings_that_are_incomplete(tmp_path):
+    (tmp_path / "synthesis.json").write_text("{}")
+    with pytest.raises(errors.UserError, match="synthesis.json is {}, expected { "):
+        claim(tmp_path)
+
+
+def test_refuses_a_directory_of_something_else(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    message = "contains files but no synthesis.json, expected an empty or a new directory"
+    with pytest.raises(errors.UserError, match=message):
+        claim(tmp_path)
+    assert os.listdir(tmp_path) == ["letter.txt"]
+
+
+def test_asks_for_the_directory():
+    with pytest.raises(errors.UserError, match="--output_dir is missing; pass it"):
+        synthesised_corpus.OutputConfig()

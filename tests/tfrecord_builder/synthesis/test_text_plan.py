@@ -1,0 +1,123 @@
+"""Plans of corpora from text: sentences, pinyin, words, speakers of the splits, messages."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfrecord_builder import errors
+from tfrecord_builder.synthesis import espeak, text_plan
+
+ENGINE = espeak.Engine(seed=1)
+
+
+@pytest.fixture
+def text_dir(tmp_path):
+    """Fifty sentences of train, ten of dev."""
+    for split, count in (("train", 50), ("dev", 10)):
+        lines = "今天天气很好\tjin1 tian1 tian1 qi4 hen3 hao3\n" * count
+        (tmp_path / f"{split}.tsv").write_text(f"hanzi\tpinyin\n{lines}", encoding="utf-8")
+    return tmp_path
+
+
+def make_config(text_dir, **settings):
+    return text_plan.SynthesisConfig(text_dir=(str(text_dir),), tts="espeak", **settings)
+
+
+def make_plan(text_dir, **settings):
+    return text_plan.make_plan(make_config(text_dir, **settings), ENGINE)
+
+
+def write(text_dir, *lines):
+    (text_dir / "train.tsv").write_text("\n".join(["hanzi\tpinyin", *lines]), encoding="utf-8")
+
+
+def test_prompts_have_the_pinyin_of_the_text_and_words(text_dir):
+    planned, rejected = make_plan(text_dir)
+    assert (len(planned), rejected) == (60, [])
+    assert planned[0].utterance_id == f"{text_dir.name}-train-2"
+    assert planned[0].pinyin == ("jin1", "tian1", "tian1", "qi4", "hen3", "hao3")
+    assert planned[0].phrases == (("今天天气", "很", "好"),)
+    assert [prompt.split for prompt in planned].count("dev") == 10
+
+
+def test_pinyin_is_made_where_the_text_has_none(text_dir):
+    write(text_dir, "你好，重庆！\t", "买了23个\t")
+    (first, second, *_), _ = make_plan(text_dir)
+    assert (first.phrases, first.pinyin) == ((("你好",), ("重庆",)), ("ni3", "hao3", "chong2", "qing4"))
+    assert second.pinyin == ("mai3", "le5", "er4", "shi2", "san1", "ge4")
+    (first, *_), _ = make_plan(text_dir, tone_sandhi=True)
+    assert first.pinyin[0] == "ni2"
+
+
+def test_what_cannot_be_spoken_is_rejected(text_dir):
+    write(text_dir, "我用A卡\two3 yong4 A ka3", "好\thao3 ma5", "好" * 61 + "\t" + "hao3 " * 61, "好\thao3")
+    planned, rejected = make_plan(text_dir)
+    name = f"{text_dir.name}-train"
+    assert planned[0].utterance_id == f"{name}-5"
+    assert rejected == [
+        (f"{name}-2", "train", "not only hanzi with a toned syllable each", ""),
+        (f"{name}-3", "train", "not only hanzi with a toned syllable each", ""),
+        (f"{name}-4", "train", "more than 60 syllables", ""),
+    ]
+
+
+def test_text_that_cannot_be_spoken_is_refused(text_dir):
+    (text_dir / "dev.tsv").unlink()
+    write(text_dir, "hello\t")
+    with pytest.raises(errors.UserError, match="--text_dir: none of 1 sentences can be spoken, the first is"):
+        make_plan(text_dir)
+
+
+def test_samples_of_a_seed_are_the_same(text_dir):
+    first, second, other = (
+        [prompt.utterance_id for prompt in make_plan(text_dir, num_utterances=20, synthesis_seed=seed)[0]]
+        for seed in (1, 1, 2)
+    )
+    assert len(first) == 20 and first == second != other
+
+
+def test_a_speaker_is_kept_with_more_sentences(text_dir):
+    few, _ = make_plan(text_dir, num_utterances=30)
+    many, _ = make_plan(text_dir)
+    speakers = {prompt.utterance_id: prompt.speaker for prompt in many}
+    assert all(prompt.speaker == speakers[prompt.utterance_id] for prompt in few)
+
+
+@pytest.mark.parametrize(
+    "num_speakers, counts",
+    [(None, (24, 12, 12)), (8, (4, 2, 2)), (5, (3, 1, 1)), (3, (3, 3, 3))],
+)
+def test_dev_and_test_have_a_quarter_of_the_voices_for_themselves(tmp_path, num_speakers, counts):
+    config = make_config(tmp_path, num_speakers=num_speakers)
+    speakers = text_plan.assign_speakers(config, ENGINE, ("train", "dev", "test"))
+    names = {split: {speaker.name for speaker in own} for split, own in speakers.items()}
+    assert tuple(map(len, names.values())) == counts
+    assert len(set().union(*names.values())) == num_speakers or 48
+
+
+def test_one_split_has_all_voices(tmp_path):
+    (own,) = text_plan.assign_speakers(make_config(tmp_path), ENGINE, ("dev",)).values()
+    assert len(own) == 48
+
+
+def test_voices_are_those_that_are_named(tmp_path):
+    config = make_config(tmp_path, voices=("f1", "m3", "f1"))
+    (own,) = text_plan.assign_speakers(config, ENGINE, ("train",)).values()
+    assert {speaker.name for speaker in own} == {"f1", "m3"}
+
+
+def test_names_voices_that_do_not_exist(tmp_path):
+    config = make_config(tmp_path, voices=("f1", "zf_xiaobei"))
+    with pytest.raises(errors.UserError, match="--voices: zf_xiaobei, expected some of Alex, Alicia, "):
+        text_plan.assign_speakers(config, ENGINE, ("train",))
+
+
+def test_says_how_many_speakers_there_can_be(tmp_path):
+    config = make_config(tmp_path, num_speakers=50)
+    with pytest.raises(errors.UserError, match="--num_speakers: is 50, expected at most 48 with --tts=e"):
+        text_plan.assign_speakers(config, ENGINE, ("train", "dev"))
+
+
+def test_asks_for_the_synthesiser():
+    with pytest.raises(errors.UserError, match="--tts is missing; pass it .*one of: espeak, kokoro"):
+        text_plan.SynthesisConfig(text_dir=("t",))

@@ -1,0 +1,186 @@
+"""python -m tfrecord_builder.synthesise: same bytes, checked, refused, ended."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import soundfile
+
+from tfrecord_builder.corpora import registry
+from tfrecord_builder.runtime import lazy_tensorflow as tf
+
+
+@pytest.fixture(scope="module")
+def text_dir(tmp_path_factory):
+    """Sentences of seven, three and two syllables; the second of train has a letter."""
+    directory = tmp_path_factory.mktemp("synthesise") / "text"
+    directory.mkdir()
+    for split, count in (("train", 8), ("dev", 4)):
+        lines = [
+            "hanzi\tpinyin",
+            "今天，天气很好吗\tjin1 tian1 tian1 qi4 hen3 hao3 ma5",
+            "A\t",
+            *["你好\t"] * count,
+        ]
+        (directory / f"{split}.tsv").write_text("\n".join(lines), encoding="utf-8")
+    return directory
+
+
+def command(text_dir, output_dir, *flags):
+    program = [sys.executable, "-m", "tfrecord_builder.synthesise", "--tts=espeak"]
+    return [*program, f"--text_dir={text_dir}", f"--output_dir={output_dir}", *flags]
+
+
+def run(*arguments):
+    return subprocess.run(command(*arguments), capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def corpus(text_dir, tmp_path_factory):
+    output_dir = tmp_path_factory.mktemp("synthesise") / "corpus"
+    completed = run(text_dir, output_dir, "--num_speakers=4", "--num_workers=2")
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stderr == ""
+    assert completed.stdout.splitlines()[1:] == [
+        "train: 9 utterances, 3 speakers",
+        "dev: 5 utterances, 1 speakers",
+        f"rejected: 2, see {output_dir}/rejected.tsv",
+    ]
+    return output_dir
+
+
+def hashes(corpus):
+    files = sorted(path for path in pathlib.Path(corpus).rglob("*") if path.is_file())
+    return {str(path.relative_to(corpus)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_the_builder_reads_the_corpus(corpus):
+    utterances = list(registry.list_utterances("manifest", [str(corpus)]))
+    assert [utterance.utterance_id for utterance in utterances[:2]] == ["text-train-2", "text-train-4"]
+    assert utterances[0].text == "今天天气很好吗"
+    assert utterances[0].pinyin == "jin1 tian1 tian1 qi4 hen3 hao3 ma5"
+    assert utterances[1].pinyin == "ni3 hao3"
+    for utterance in utterances:
+        info = soundfile.info(utterance.audio)
+        assert (info.samplerate, info.channels, info.subtype) == (16000, 1, "PCM_16")
+        assert 0.1 < info.duration / len(utterance.text) < 0.7  # seconds a syllable
+    speakers = {split: {u.speaker for u in utterances if u.split == split} for split in ("train", "dev")}
+    assert not speakers["train"] & speakers["dev"]
+
+
+def test_lists_what_cannot_be_spoken(corpus):
+    assert (corpus / "rejected.tsv").read_text().splitlines() == [
+        "utterance_id\tsplit\treason\trecording",
+        "text-train-3\ttrain\tnot only hanzi with a toned syllable each\t",
+        "text-dev-3\tdev\tnot only hanzi with a toned syllable each\t",
+    ]
+
+
+def test_same_bytes_with_one_worker_and_after_an_interruption(text_dir, corpus, tmp_path):
+    flags = ("--num_speakers=4", "--num_workers=1")
+    assert run(text_dir, tmp_path / "again", *flags).returncode == 0
+    assert hashes(tmp_path / "again") == hashes(corpus)
+    sorted((tmp_path / "again" / "wav").rglob("*.wav"))[5].unlink()
+    (tmp_path / "again" / "manifest.tsv").unlink()
+    assert run(text_dir, tmp_path / "again", *flags).returncode == 0
+    assert hashes(tmp_path / "again") == hashes(corpus)
+
+
+def test_a_recogniser_rejects_recordings(text_dir, tmp_path):
+    """It hears ni3 hao3 in all of them."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        wav = tf.compat.v1.placeholder(tf.string, [None])
+        outputs = {"status": tf.fill(tf.shape(wav), "ok"), "pinyin": tf.fill(tf.shape(wav), "ni3 hao3")}
+        tf.compat.v1.saved_model.simple_save(session, str(tmp_path / "export"), {"wav_bytes": wav}, outputs)
+    completed = run(text_dir, tmp_path / "corpus", "--num_speakers=1", f"--check={tmp_path / 'export'}")
+    assert completed.returncode == 0 and completed.stderr == ""
+    utterances = list(registry.list_utterances("manifest", [str(tmp_path / "corpus")]))
+    assert len(utterances) == 12 and {utterance.text for utterance in utterances} == {"你好"}
+    assert completed.stdout.splitlines()[-1].startswith("rejected: 4, see ")
+    rows = (tmp_path / "corpus" / "rejected.tsv").read_text().splitlines()
+    assert rows[3].split("\t")[:3] == ["text-train-2", "train", "error rate is 0.86: ok ni3 hao3"]
+
+
+def test_refuses_a_corpus_of_other_settings(text_dir, corpus):
+    completed = run(text_dir, corpus, "--num_speakers=3")
+    assert completed.returncode == 1
+    assert completed.stderr.startswith(
+        "error: --output_dir: the corpus there was built from different settings"
+    )
+
+
+def test_a_recording_that_cannot_be_written_is_named(text_dir, corpus, tmp_path):
+    wav = shutil.copytree(corpus, tmp_path / "corpus") / "wav"
+    speakers = sorted(path.name for path in wav.iterdir())
+    for speaker in speakers:
+        shutil.rmtree(wav / speaker)
+        (wav / speaker).touch()
+    completed = run(text_dir, tmp_path / "corpus", "--num_speakers=4", "--num_workers=1")
+    assert completed.returncode == 1
+    first, second = completed.stderr.splitlines()
+    assert re.match(f"error: {wav}/({'|'.join(speakers)}): File exists; ", first)
+    assert second.startswith("error: synthesise: a speaker's process ended with exit code 1; see above")
+
+
+@pytest.fixture(scope="module")
+def long_text_dir(tmp_path_factory):
+    """What 48 voices speak for a minute."""
+    directory = tmp_path_factory.mktemp("long")
+    line = "今天天气很好我们去公园散步吧\t\n"
+    (directory / "train.tsv").write_text("hanzi\tpinyin\n" + 4000 * line, encoding="utf-8")
+    return directory
+
+
+def _to_the_group(number):
+    return lambda process: os.killpg(process.pid, number)  # as a terminal does on Ctrl-C, and the demo
+
+
+@pytest.mark.parametrize(
+    "end, exit_code",
+    [
+        (_to_the_group(signal.SIGINT), 130),
+        pytest.param(_to_the_group(signal.SIGTERM), 143, marks=pytest.mark.slow),
+        pytest.param(lambda process: process.terminate(), 143, marks=pytest.mark.slow),
+        pytest.param(lambda process: process.kill(), -signal.SIGKILL, marks=pytest.mark.slow),
+    ],
+    ids=["ctrl_c", "sigterm_to_all", "sigterm", "sigkill"],
+)
+def test_however_it_ends_no_process_and_no_half_of_a_file_is_left(long_text_dir, tmp_path, end, exit_code):
+    process = subprocess.Popen(
+        command(long_text_dir, tmp_path, "--num_workers=3"),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job ignores it
+    )
+    _wait_until(lambda: list(tmp_path.rglob("*.wav")))
+    end(process)
+    said = process.communicate(timeout=30)[1]
+    assert process.returncode == exit_code
+    assert said == ("interrupted\n" if exit_code == 130 else "")
+    _wait_until(lambda: not _is_group(process.pid))
+    assert list(tmp_path.rglob("*.incomplete")) == []
+
+
+def _is_group(process_group):
+    try:
+        os.killpg(process_group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _wait_until(is_true):
+    deadline = time.monotonic() + 60
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
