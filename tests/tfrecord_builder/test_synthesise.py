@@ -21,7 +21,7 @@ from tfrecord_builder.runtime import lazy_tensorflow as tf
 
 @pytest.fixture(scope="module")
 def text_dir(tmp_path_factory):
-    """Sentences of seven, three and two syllables; the second of train has a letter."""
+    """A sentence of seven syllables, one with a letter, and sentences of two syllables."""
     directory = tmp_path_factory.mktemp("synthesise") / "text"
     directory.mkdir()
     for split, count in (("train", 8), ("dev", 4)):

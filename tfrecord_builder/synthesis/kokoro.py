@@ -62,7 +62,7 @@ class Engine(prompts.Engine):
     def __post_init__(self):
         if importlib.util.find_spec("onnxruntime") is None:
             raise errors.UserError(
-                "synthesise: onnxruntime is not installed; run: pip install 'estimator-asr[kokoro]'"
+                "synthesise: onnxruntime is not installed; run: pip install 'onnxruntime>=1.17'"
             )
         if not os.path.isfile(self._path("kokoro.onnx")) or not self.list_voices():
             raise self._broken("kokoro.onnx or voices/*.bin is missing")

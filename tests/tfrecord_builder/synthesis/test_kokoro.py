@@ -134,7 +134,7 @@ def test_vocabulary_of_config_json(model_dir):
 
 def test_says_how_to_install_onnxruntime(model_dir, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(errors.UserError, match=r"not installed; run: pip install 'estimator-asr\[kokoro\]'"):
+    with pytest.raises(errors.UserError, match="not installed; run: pip install 'onnxruntime>=1.17'"):
         make_engine(model_dir)
 
 
