@@ -52,8 +52,8 @@ def _speak_in_processes(missing, output_dir, engine, num_workers):
     """Whatever is raised ends the running processes."""
     context = multiprocessing.get_context("forkserver")  # a fork of a server that has the imports is cheap
     context.set_forkserver_preload([__name__, type(engine).__module__])
-    spoken, running = context.Value("l", 0), {}
-    arguments = [(output_dir, batch, engine, spoken) for batch in reversed(missing)]
+    spoken, running = context.RawArray("l", len(missing)), {}  # each process counts its own
+    arguments = [(output_dir, batch, engine, spoken, i) for i, batch in enumerate(missing)][::-1]
     options = {"total": sum(map(len, missing)), "unit": "utt", "disable": not sys.stderr.isatty()}
     try:
         with tqdm.tqdm(desc="speaking", **options) as bar:
@@ -64,7 +64,7 @@ def _speak_in_processes(missing, output_dir, engine, num_workers):
                     running[process.sentinel] = process
                 for sentinel in multiprocessing.connection.wait(list(running), timeout=0.5):  # of the bar
                     _check(running.pop(sentinel))
-                bar.update(spoken.value - bar.n)
+                bar.update(sum(spoken) - bar.n)
     finally:
         for process in running.values():
             process.terminate()
@@ -84,15 +84,14 @@ def _check(process):
         )
 
 
-def _speak(output_dir, batch, engine, spoken):
+def _speak(output_dir, batch, engine, spoken, index):
     """Writes all recordings of a batch, so that a resumed run gives the same bytes; exits with its error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends this
     try:
         speak = engine.open()
         for prompt in batch:
             _write_wav(prompt.recording(output_dir), speak(prompt))
-            with spoken.get_lock():
-                spoken.value += 1
+            spoken[index] += 1
             if not multiprocessing.parent_process().is_alive():  # it was killed
                 return
     except (errors.UserError, OSError) as error:

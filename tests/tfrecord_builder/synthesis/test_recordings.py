@@ -29,13 +29,18 @@ def test_prompts_are_spoken_again_with_those_of_their_process(tmp_path, monkeypa
     assert [new[1] == old[1] for new, old in zip(after, before)] == [False, False, True]
 
 
+def test_an_id_of_a_directory_and_a_name_is_a_path(tmp_path):
+    recordings.write_recordings(str(tmp_path), make_prompts("news/text-train-2"), ENGINE, num_workers=1)
+    assert (tmp_path / "wav" / "f1" / "news" / "text-train-2.wav").is_file()
+
+
 def test_says_how_much_there_is(tmp_path, capsys):
     recordings.write_recordings(str(tmp_path), make_prompts("a"), ENGINE, num_workers=1)
     assert capsys.readouterr().out == f"{tmp_path}: 1 recordings, 0.0 minutes\n"
 
 
 def test_a_process_that_dies_is_noticed(monkeypatch, tmp_path):
-    monkeypatch.setattr(recordings, "_speak", sys.exit)  # called with four arguments: ends with code 1
+    monkeypatch.setattr(recordings, "_speak", sys.exit)  # called with five arguments: ends with code 1
     with pytest.raises(
         errors.UserError, match="a speaker's process ended with exit code 1; see above, or pass"
     ):
