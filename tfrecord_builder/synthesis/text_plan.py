@@ -37,12 +37,14 @@ class SynthesisConfig(config_flags.Checked):
         (), "names of voices separated by commas; all of Mandarin if empty"
     )
     num_speakers: Optional[int] = config_flags.setting(
-        None, "with --tts=kokoro, more than voices: the others are blends; one per voice if empty", minimum=1
+        None,
+        "speakers; beyond the voices, blends of two (kokoro); one per voice if empty",
+        minimum=1,
     )
     num_utterances: Optional[int] = config_flags.setting(
         None, "sentences to sample from the text; all if empty", minimum=1
     )
-    tone_sandhi: bool = config_flags.setting(False, "as of build, where the text has no pinyin")
+    tone_sandhi: bool = config_flags.setting(False, "as in build, where the text has no pinyin")
     synthesis_seed: int = config_flags.setting(1, "random seed of sentences and speakers", minimum=0)
 
 
