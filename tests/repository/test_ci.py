@@ -39,7 +39,7 @@ def test_runs_the_slow_tests_on_one_and_ends_with_the_sum(run, tmp_path):
     assert completed.returncode == 0
     assert (tmp_path / "words").read_text().splitlines() == [
         "test-all VENV=.venv-3.11 PYTHON=python3.11",
-        "test VENV=.venv-3.12 PYTHON=python3.12",
+        "test-long VENV=.venv-3.12 PYTHON=python3.12",
     ]
     assert completed.stdout.splitlines()[-3:] == [
         "CPython 3.11: 15 passed, 0 failed, 3 skipped",

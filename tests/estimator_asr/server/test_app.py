@@ -178,6 +178,7 @@ def test_a_client_that_goes_while_it_sends_is_no_error(server, caplog):
     assert caplog.messages == []
 
 
+@pytest.mark.long
 def test_a_full_queue_and_a_stalled_worker(server, stall):
     """429 with Retry-After, and /healthz fails within five seconds."""
     threads = [

@@ -132,6 +132,7 @@ def test_silence_has_an_empty_transcript(server):
     assert content["segments"][0]["no_speech_prob"] == 1.0
 
 
+@pytest.mark.long
 def test_a_long_recording_without_speech(server):
     response = post(server, encode(np.zeros(16000 * 40), "FLAC"), response_format="verbose_json")
     content = response.json()
