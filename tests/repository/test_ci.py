@@ -33,7 +33,7 @@ cat "$3"
     ids=["passed", "failed on the first", "failed on the second", "no such Python", "no tests"],
 )
 def test_runs_both_and_ends_with_the_sum(first, second, code, counts, tmp_path):
-    scripts.write(tmp_path / "bin" / "make", MAKE)
+    scripts.write(tmp_path, {"bin/make": MAKE})
     (tmp_path / "PYTHON=python3.11").write_text(f"{first}\n")
     (tmp_path / "PYTHON=python3.12").write_text(f"{second}\n")
     shutil.copytree(paths.ROOT / ".ci", tmp_path / ".ci")

@@ -49,8 +49,8 @@ def test_what_it_copies_passes_dockerignore_and_runs_alone(tmp_path):
     for name in copied:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, tmp_path / name)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     for program in ("tfrecord_builder.build", "benchmarks.gpu_check"):
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
         command = [sys.executable, "-m", program, "--help"]
         done = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True)
         assert done.returncode == 0 and "--" in done.stdout, done.stderr
@@ -66,7 +66,7 @@ def test_what_it_copies_passes_dockerignore_and_runs_alone(tmp_path):
 )
 def test_device_chooses_the_wheels_of_cuda(device, code, installed, said, tmp_path):
     """Runs the shell of the second RUN with a pip that only notes what it is asked to install."""
-    scripts.write(tmp_path / "pip", 'echo "$@" >> pip.log')
+    scripts.write(tmp_path, {"pip": 'echo "$@" >> pip.log'})
     (tmp_path / "pip.log").touch()
     environment = {**os.environ, "PATH": f"{tmp_path}:{BIN}:/usr/bin:/bin", "DEVICE": device}
     command = ["/bin/sh", "-c", instructions("RUN")[1]]
@@ -76,6 +76,5 @@ def test_device_chooses_the_wheels_of_cuda(device, code, installed, said, tmp_pa
 
 
 def test_the_beam_worker_of_the_docs_has_the_pinned_beam():
-    pins = (ROOT / "requirements-dev.txt").read_text()
-    (pin,) = re.findall(r"apache-beam==([\d.]+); python_version >=", pins)
+    (pin,) = re.findall("apache-beam==(.+); python_version >=", (ROOT / "requirements-dev.txt").read_text())
     assert f"beam_python3.12_sdk:{pin}" in SNIPPET and f"apache-beam[gcp]=={pin}" in SNIPPET

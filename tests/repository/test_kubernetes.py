@@ -18,8 +18,6 @@ DOCUMENTS = {document["kind"]: document for document in yaml.safe_load_all(MANIF
 SPEC = DOCUMENTS["JobSet"]["spec"]
 CLUSTER = DOCUMENTS["ConfigMap"]["data"]["cluster.json"]
 JOBS = {job["name"]: job["template"]["spec"] for job in SPEC["replicatedJobs"]}
-
-
 every_job = pytest.mark.parametrize("name", JOBS)
 
 
@@ -39,8 +37,7 @@ def task_of(name, index):
     command = [*container["command"], f"{export} && printenv TF_CONFIG"]
     variables = {"CLUSTER": CLUSTER, "TASK_TYPE": name, "JOB_COMPLETION_INDEX": str(index)}
     environment = {**variables, "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return cluster.parse(done.stdout)
+    return cluster.parse(subprocess.check_output(command, env=environment, text=True))
 
 
 def test_every_pod_gets_its_own_task_of_the_same_cluster():

@@ -13,9 +13,9 @@ PACKAGES = ("estimator_asr", "tfrecord_builder")
 def read_table() -> dict[str, set[str]]:
     """Returns the names by file."""
     section = (paths.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("\n## Private names\n")[1]
-    rows = re.findall(r"(?m)^\| (`.+`) \| `(.+)` \| \S.* \|$", section.split("\n## ")[0])
+    rows = re.compile(r"^\| (`.+`) \| `(.+)` \| \S.* \|$", re.MULTILINE)
     table = {}
-    for names, file in rows:
+    for names, file in rows.findall(section.split("\n## ")[0]):
         table.setdefault(file, set()).update(re.findall(r"`(.+?)`", names))
     return table
 

@@ -20,14 +20,13 @@ else:
 FILES = ("requirements.txt", "requirements-dev.txt")
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 PROJECT = tomllib.loads((paths.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-EXTRAS = list(itertools.chain(*PROJECT["optional-dependencies"].values()))
-BOUNDS = [line for line in [*PROJECT["dependencies"], *EXTRAS] if not line.startswith(PROJECT["name"])]
+LINES = itertools.chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
+BOUNDS = [line for line in LINES if not line.startswith(PROJECT["name"])]  # extras of its own
 
 
 def read(name):
-    """The lines of a file that are requirements."""
-    lines = [line.split("#")[0].strip() for line in (paths.ROOT / name).read_text().splitlines()]
-    return [line for line in lines if line and not line.startswith("-r ")]
+    """The requirements of a file, without comments."""
+    return re.findall(r"(?m)^(?!-r )[^#\n]+", (paths.ROOT / name).read_text(encoding="utf-8"))
 
 
 def choose(lines, python):
@@ -65,6 +64,5 @@ def test_the_makefile_the_package_and_the_pins_name_the_same_pythons():
     supported = specifiers.SpecifierSet(PROJECT["requires-python"])
     assert [f"3.{minor}" for minor in range(6, 20) if f"3.{minor}" in supported] == list(PYTHONS)
     assert re.findall(r"Python :: (3\.\d+)", str(PROJECT["classifiers"])) == list(PYTHONS)
-    makefile = (paths.ROOT / "Makefile").read_text()
-    (line,) = re.findall(r"(?m)^VERSIONS := .*echo (3.*)$", makefile)
+    (line,) = re.findall("(?m)^VERSIONS := .*echo (3.*)$", (paths.ROOT / "Makefile").read_text())
     assert re.findall(r"3\.\d+", line) == list(reversed(PYTHONS))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Mapping
 
 
-def write(path: pathlib.Path, script: str) -> None:
-    """Writes a script that can be run, and makes its directory."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-    path.chmod(0o755)
+def write(directory: pathlib.Path, scripts: Mapping[str, str]) -> None:
+    """Writes scripts that can be run (path in the directory -> text), with the directories of their paths."""
+    for name, text in scripts.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        path.chmod(0o755)
