@@ -13,11 +13,7 @@ import scripts
 # Quick and slow tests of one Python, as pytest -q ends them.
 PASSED = "12 passed, 2 skipped, 5 warnings in 3.21s\n.\n3 passed, 1 skipped in 61.00s (0:01:01)"
 FAILED = "2 failed, 10 passed, 1 error in 3.21s"
-MAKE = """
-echo "$@" >> words
-cat "$3"
-! grep -q "failed\\|No CPython" "$3"
-"""
+MAKE = r'echo "$@" >> words; cat "$3"; ! grep -q "failed\|No CPython" "$3"'
 
 
 # Passed, failed and skipped, of CPython 3.11, of 3.12 and of both.

@@ -32,12 +32,12 @@ def test_parses_and_holds_differences_only(parsed, file):
     assert result["words"] == []  # a line that is no flag would be left over
     _, needed = program_flags.OF_FLAG_FILES[pathlib.Path(file).name]
     names = {word[2:].partition("=")[0] for word in needed}
-    given = {name: value for name, value in result["given"].items() if name not in names}
-    assert given.get("model") == (None if file.endswith("build.flags") else repr(pathlib.Path(file).stem))
-    same = {name for name, value in given.items() if value == result["defaults"][name]}
-    assert len(given) > len(same) and same <= {"corpus", "model"}  # those say what the file is for
-    assert 0.0005 < float(given.get("learning_rate", 0.001)) < 0.004
-    assert "learning_rate_batch_size" not in given
+    values = {name: value for name, value in result["values"].items() if name not in names}
+    assert values.get("model") == (None if file.endswith("build.flags") else repr(pathlib.Path(file).stem))
+    same = {name for name, value in values.items() if value == result["defaults"][name]}
+    assert len(values) > len(same) and same <= {"corpus", "model"}  # those say what the file is for
+    assert 0.0005 < float(values.get("learning_rate", 0.001)) < 0.004  # no slip of the decimal point
+    assert "learning_rate_batch_size" not in values
 
 
 @pytest.mark.parametrize("file", FILES)

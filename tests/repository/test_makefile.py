@@ -14,7 +14,7 @@ import scripts
 
 BROKEN = "echo 'pyenv: python3.11: command not found' >&2; exit 127"
 NAMES = [f"python3.{minor}" for minor in range(9, 14)] + ["python3", "python"]
-UV = '[ "$1 $2 $3" = "venv --seed --python" ] && mkdir -p "$5/bin" && cp "of uv/$4" "$5/bin/python"'
+UV = '[ "$1 $2 $3" = "venv --seed --python" ] && mkdir "$5" "$5/bin" && cp "of uv/$4" "$5/bin/python"'
 INTEL_MAC = {"bin/uname": "echo Darwin x86_64"}
 FROM_TO = "CPython from 3.9 to 3.13"
 INSTALL = "install one with its venv module (or install uv), then call make again."
@@ -84,6 +84,7 @@ def test_says_in_one_sentence_what_is_missing(house, programs, words, sentence):
     [
         ({"bin/python3.9": suitable("3.9")}, [], "3.9"),  # the other names do not run
         ({**IN_PATH, "bin/python3": suitable("3.10")}, [], "3.12"),  # the newest
+        ({"bin/python": suitable("3.10")}, [], "3.10"),
         ({**IN_PATH, **INTEL_MAC}, [], "3.11"),  # the newest that has a TensorFlow there
         (IN_PYENV, [], "3.12"),  # that no shim reaches, in a HOME with a space
         ({**PYTHON_3_11, **IN_PYENV}, [], "3.12"),
@@ -110,21 +111,21 @@ REFUSED = "make did not make it: delete it, or name another directory with VENV=
 
 
 @pytest.mark.parametrize(
-    "python, marker, others, words, sentence",
+    "version, marker, others, words, sentence",
     [
-        (BROKEN, "made-by-make", {"bin/uv": UV}, [], HAS_NONE + REPLACED),
-        (BROKEN, "installed", {"bin/uv": UV}, [], HAS_NONE + REPLACED),
-        (BROKEN, "installed-dev", {"bin/python3.9": suitable("3.9")}, [], HAS_NONE + REPLACED),
-        (suitable("3.11"), "made-by-make", {"bin/uv": UV}, ["PYTHON=python3.12"], HAS_ANOTHER + REPLACED),
-        (BROKEN, "mine", {"bin/uv": UV}, [], HAS_NONE + REFUSED),
-        (suitable("3.11"), "mine", {"bin/uv": UV}, ["PYTHON=python3.12"], HAS_ANOTHER + REFUSED),
-        (BROKEN, "installed", {}, [], f"No {FROM_TO} was found: {INSTALL}"),
-        (suitable("3.10"), "mine", {}, [], ""),
+        ("", "made-by-make", {"bin/uv": UV}, [], HAS_NONE + REPLACED),
+        ("", "installed", {"bin/uv": UV}, [], HAS_NONE + REPLACED),
+        ("", "installed-dev", {"bin/python3.9": suitable("3.9")}, [], HAS_NONE + REPLACED),
+        ("3.11", "made-by-make", {"bin/uv": UV}, ["PYTHON=python3.12"], HAS_ANOTHER + REPLACED),
+        ("", "mine", {"bin/uv": UV}, [], HAS_NONE + REFUSED),
+        ("3.11", "mine", {"bin/uv": UV}, ["PYTHON=python3.12"], HAS_ANOTHER + REFUSED),
+        ("", "installed", {}, [], f"No {FROM_TO} was found: {INSTALL}"),
+        ("3.10", "mine", {}, [], ""),
     ],
 )
-def test_replaces_what_make_made_and_nothing_else(house, python, marker, others, words, sentence):
-    """A recent uv refuses a directory that is there, and an old one does not know --clear."""
-    scripts.write(house, {".venv/bin/python": python, **others})
+def test_replaces_what_make_made_and_nothing_else(house, version, marker, others, words, sentence):
+    """Python without a version does not run. A recent uv refuses a directory that is there."""
+    scripts.write(house, {".venv/bin/python": suitable(version) if version else BROKEN, **others})
     (house / ".venv" / marker).touch()
     (house / ".venv" / "old").touch()
     completed = make(house, *words)
@@ -138,21 +139,23 @@ def test_replaces_what_make_made_and_nothing_else(house, python, marker, others,
 @pytest.mark.parametrize("words", [[], ["PYTHON=python3.9"]])
 def test_a_second_call_installs_nothing_until_the_requirements_change(house, words):
     scripts.write(house, {"bin/python3.9": suitable("3.9")})
-    calls = []
-    for seconds in (0, 0, 5):
-        if seconds:
-            future = os.stat(house / ".venv" / "installed-dev").st_mtime + seconds
-            os.utime(house / "requirements.txt", (future, future))
+
+    def install():
         assert make(house, *words, target=".venv/installed-dev").returncode == 0
-        calls.append((house / "pip.log").read_text())
-    assert "-r requirements.txt" in calls[0] and "-r requirements-dev.txt" in calls[0]
-    assert calls[0] == calls[1] != calls[2]
+        return (house / "pip.log").read_text()
+
+    calls = install()
+    assert "-r requirements.txt" in calls and "-r requirements-dev.txt" in calls
+    assert install() == calls
+    future = os.stat(house / ".venv" / "installed-dev").st_mtime + 5
+    os.utime(house / "requirements.txt", (future, future))
+    assert install() != calls
 
 
 def test_an_installation_that_failed_is_tried_again_in_the_same_environment(house):
     scripts.write(house, {"bin/python3.9": suitable("3.9").replace("pip.log ;;", "pip.log; false ;;")})
     assert make(house).returncode != 0
-    assert not (house / ".venv" / "installed").exists()
+    assert {path.name for path in (house / ".venv").iterdir()} == {"bin", "made-by-make"}
     scripts.write(house, {".venv/bin/python": suitable("3.9"), "bin/python3.9": BROKEN})
     assert make(house).returncode == 0
     assert (house / ".venv" / "installed").exists()

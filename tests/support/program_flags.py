@@ -27,7 +27,8 @@ URLS = ("gs://bucket/a", "s3://bucket/a", "hdfs://host/a")
 _ASK = """
 import dataclasses, json, runpy, sys
 import tensorflow  # which defines flags of its own
-from absl import flags
+from absl import app, flags, logging
+others = set(flags.FLAGS)
 from tfrecord_builder.settings import config_flags, program
 
 configs = []
@@ -40,11 +41,10 @@ def define(main, *classes, takes_words=False):
 program.run = define
 
 def ask(module, commands, urls):
-    before = set(flags.FLAGS)
     runpy.run_module(module, run_name="__main__", alter_sys=True)
     fields = [field for config in configs for field in dataclasses.fields(config)]
     own = [field.name for field in fields if config_flags.is_flag(field)]
-    assert set(flags.FLAGS) == before | set(own), f"an import of {module} defines a flag"
+    assert set(flags.FLAGS) == others | set(own), f"an import of {module} defines a flag"
     switches = {name: flags.FLAGS[name].boolean for name in flags.FLAGS}
     answer = {"flags": {**switches, "flagfile": False}}  # absl lists --flagfile nowhere
     answer["parsed"] = {name: parse(own, module, command) for name, command in commands.items()}
@@ -64,9 +64,9 @@ def parse(own, module, command):
             config_flags.from_flags(config)
     except (flags.Error, ValueError) as error:
         return {"error": str(error)}
-    given = {name: repr(flags.FLAGS[name].value) for name in own if flags.FLAGS[name].present}
-    defaults = {name: repr(flags.FLAGS[name].default) for name in given}
-    return {"words": words, "given": given, "defaults": defaults}
+    values = {name: repr(flags.FLAGS[name].value) for name in own if flags.FLAGS[name].present}
+    defaults = {name: repr(flags.FLAGS[name].default) for name in values}
+    return {"words": words, "values": values, "defaults": defaults}
 
 commands, urls = json.load(sys.stdin)
 print(json.dumps({module: ask(module, of_module, urls) for module, of_module in commands.items()}))
@@ -81,7 +81,7 @@ def ask(commands: Mapping[str, Mapping[str, Iterable[str]]]) -> dict[str, dict]:
 
     Returns:
       module -> {"flags": flag -> whether it is a switch,
-                 "parsed": name -> {"error": ...} or {"words", "given", "defaults"},
+                 "parsed": name -> {"error": ...} or {"words", "values", "defaults"},
                  "remote": flag -> what is said to each of URLS, or None}.
     """
     asked = json.dumps([commands, URLS])
@@ -93,13 +93,13 @@ def ask(commands: Mapping[str, Mapping[str, Iterable[str]]]) -> dict[str, dict]:
 
 def programs() -> tuple[str, ...]:
     """The modules of the house that are command-line programs."""
-    found = []
+    modules = []
     for package in ("tfrecord_builder", "estimator_asr"):
         for path in (ROOT / package).rglob("*.py"):
             if "    program.run(" in path.read_text(encoding="utf-8"):
                 module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-                found.append(module.removesuffix(".__main__"))
-    return tuple(sorted(found))
+                modules.append(module.removesuffix(".__main__"))
+    return tuple(sorted(modules))
 
 
 def ask_all() -> dict[str, dict]:
