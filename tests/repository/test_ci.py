@@ -10,7 +10,7 @@ import paths
 import pytest
 import scripts
 
-# Quick and slow tests of one Python, as pytest -q ends them.
+# Two runs for one Python, as pytest -q ends them.
 PASSED = "12 passed, 2 skipped, 5 warnings in 3.21s\n.\n3 passed, 1 skipped in 61.00s (0:01:01)"
 FAILED = "2 failed, 10 passed, 1 error in 3.21s"
 MAKE = r'echo "$@" >> words; cat "$3"; ! grep -q "failed\|No CPython" "$3"'
