@@ -90,7 +90,9 @@ def find_unknown(
 def _parse(line: str, where: str) -> list[Hotword]:
     """Returns a hotword, once for each of its pronunciations."""
     text, *spoken = unicodedata.normalize("NFKC", line).split() or [""]
-    boost = float(spoken.pop()) if spoken and _NUMBER.fullmatch(spoken[-1]) else None
+    is_spelled = len(spoken) == len(text) and spoken[-1:] == [text[-1:]]  # the last syllable is a digit's
+    has_boost = spoken and _NUMBER.fullmatch(spoken[-1]) and not is_spelled
+    boost = float(spoken.pop()) if has_boost else None
     problem = _find_problem(text, spoken, boost)
     if problem:
         raise errors.UserError(f"{where}: {problem}, expected {_FORM}; fix it")

@@ -3,8 +3,9 @@
     神雕侠侣                              its pinyin is that of the hanzi, one by one
     神雕侠侣 shen2 diao1 xia2 lv3         one syllable for each character
     神雕侠侣 shen2 diao1 xia2 lv3 2.5     the boost is last, with or without pinyin
+    A4 a 4                                no boost: the syllable of the digit
 
-hotword_list writes the second and third form. The graph has the pinyin of each hanzi, for requests in the
+hotword_list writes all but the first form. The graph has the pinyin of each hanzi, for requests in the
 first one. Syllables of one hotword that the acoustic model lacks disable it.
 """
 
@@ -49,7 +50,9 @@ def parse(acoustic: model_directory.ModelDirectory, hotwords: tf.Tensor) -> Hotw
     words = tf.pad(words.to_tensor(), [[0, 0], [0, 1]])  # one column at least
     characters = tf.strings.unicode_split(words[:, 0], "UTF-8")
     last = tf.gather(words, tf.maximum(counts - 1, 0), batch_dims=1)
-    has_boost = tf.strings.regex_full_match(last, _NUMBER) & (counts > 1)
+    is_digit = tf.equal(last, tf.strings.regex_replace(words[:, 0], ".*(.)", r"\1"))
+    is_spelled = is_digit & tf.equal(counts - 1, tf.cast(characters.row_lengths(), tf.int32))
+    has_boost = tf.strings.regex_full_match(last, _NUMBER) & (counts > 1) & ~is_spelled
     boosts = tf.where(has_boost, tf.strings.to_number(tf.where(has_boost, last, "0")), DEFAULT_BOOST)
     num_syllables = tf.maximum(counts - 1 - tf.cast(has_boost, tf.int32), 0)
     syllables = tf.RaggedTensor.from_tensor(words[:, 1:], lengths=num_syllables)
