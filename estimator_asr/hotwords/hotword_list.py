@@ -25,6 +25,7 @@ from tfrecord_builder.tokens import syllables, vocabulary
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _WITHOUT_SANDHI = {"一": "yi1", "不": "bu4"}
 _FORM = "WORD, WORD pin1 yin1, or either with a boost: WORD 6"
+DEFAULT_BOOST = 4.0  # natural log; see docs/results.md
 FLAG_HELP = f"words to recognise, comma separated: {_FORM}"
 FILE_FLAG_HELP = "file of words to recognise, one per line as --hotwords has them"
 
@@ -38,8 +39,10 @@ class Hotword:
     boost: Optional[float] = None
 
     def __str__(self) -> str:
-        """Returns it as the SavedModel reads it."""
-        return " ".join([self.text, *self.syllables, *([] if self.boost is None else [f"{self.boost:f}"])])
+        """Returns it as the SavedModel reads it: earlier ones take a digit at the end for the boost."""
+        ends_in_digit = _NUMBER.fullmatch(" ".join(self.syllables[-1:]))
+        boost = DEFAULT_BOOST if ends_in_digit and self.boost is None else self.boost
+        return " ".join([self.text, *self.syllables, *([] if boost is None else [f"{boost:f}"])])
 
 
 def read_for(version_dir: str, token_type: str, flags) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.hotwords import in_graph
+from estimator_asr.hotwords import hotword_list, in_graph
 from estimator_asr.models.decoding import phrases
 from estimator_asr.tasks import sequences
 from tfrecord_builder.data import dataset_info
@@ -17,7 +17,7 @@ from tfrecord_builder.tokens import vocabulary
 
 TOKENS = vocabulary.Vocabulary(["<unk>", "a", "hao3", "le4", "ni3", "shan1", "yue4", "4"])
 TONELESS = vocabulary.Vocabulary(["<unk>", "hao", "ni", "A", "a", "gu"])
-DEFAULT = in_graph.DEFAULT_BOOST
+DEFAULT = hotword_list.DEFAULT_BOOST
 
 
 def make_model(path, tokens=TOKENS, token_type="syllable", decoding="beam"):
