@@ -120,7 +120,7 @@ def test_verbose_json(client, waveform, expected):
 
 def test_hotwords(client, waveform):
     found = client.audio.transcriptions.create(
-        model="asr", file=encode(waveform), extra_body={"hotwords": "泥郝 ni3 hao3 1000\n犇，好 9"}
+        model="asr", file=encode(waveform), extra_body={"hotwords": "泥郝 ni3 hao3 1000\n犇，好 9、A4"}
     )
     assert "泥郝" in found.text
 
