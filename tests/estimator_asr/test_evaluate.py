@@ -76,6 +76,7 @@ def test_a_split_of_speakers_that_train_has_is_named(tiny_export, tmp_path, capl
     ) in caplog.messages
 
 
+@pytest.mark.long
 def test_hotwords(tiny_export, tmp_path):
     for name, hotwords in (("plain", ()), ("hotwords", ("泥郝 ni3 hao3 1000",))):
         changes = {"saved_model": tiny_export.version_dir, "hotwords": hotwords}
@@ -92,6 +93,7 @@ def test_hotwords(tiny_export, tmp_path):
     assert parts[0] > 0 and sum(parts) == biased["character_error_rate"]["errors"]
 
 
+@pytest.mark.long
 def test_greedy_decoding_on_request(tiny_export, tmp_path):
     """Greedy hypotheses are those of the best class of each frame; some of them differ from beam search."""
     found = {}
@@ -115,6 +117,7 @@ def test_greedy_decoding_on_request(tiny_export, tmp_path):
             assert found["greedy"][name] == " ".join(tokens)
 
 
+@pytest.mark.long
 def test_acoustic_model_is_scored_in_tokens(tiny_export, tmp_path):
     config = make_config(tiny_export, tmp_path / "report", model_dir=tiny_export.acoustic_dir)
     metrics = evaluate.evaluate(config)
@@ -144,6 +147,7 @@ def test_acoustic_model_is_scored_in_tokens(tiny_export, tmp_path):
     assert "Token error rate" in (tmp_path / "report" / "report.html").read_text("utf-8")
 
 
+@pytest.mark.long
 def test_export_is_scored_in_tokens_and_characters(tiny_export, tmp_path):
     config = make_config(tiny_export, tmp_path, saved_model=tiny_export.export_dir, group_pattern="^S")
     metrics = evaluate.evaluate(config)
@@ -167,6 +171,7 @@ def test_export_is_scored_in_tokens_and_characters(tiny_export, tmp_path):
     assert_times_of_tokens(tmp_path, utterances.split_characters)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("exported", [False, True])
 def test_the_batches_are_those_that_the_model_was_trained_with(tiny_export, tmp_path, monkeypatch, exported):
     """By the defaults, each of the eight lengths has a bucket and a batch of its own."""
@@ -268,6 +273,7 @@ def test_unknown_never_matches_even_where_both_sides_lack_the_token(tiny_export,
     assert metrics["token_error_rate"]["errors"] == errors_in_unseen + errors_elsewhere
 
 
+@pytest.mark.long
 def test_export_without_language_model_is_scored_in_tokens(tiny_export, tmp_path):
     acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
     saved_model_writer.write(acoustic, None, str(tmp_path / "export"))
@@ -431,6 +437,7 @@ def test_unknown_speakers_are_told_by_the_program(tiny_export, tmp_path, monkeyp
     )
 
 
+@pytest.mark.long
 def test_two_decoders_are_compared(tiny_export, tmp_path):
     for decoding in ("beam", "greedy"):
         model = {"model_dir": tiny_export.acoustic_dir, "decoding": decoding}

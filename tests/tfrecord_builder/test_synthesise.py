@@ -85,6 +85,7 @@ def test_lists_what_cannot_be_spoken(corpus):
     ]
 
 
+@pytest.mark.long
 def test_same_bytes_with_one_worker_and_after_an_interruption(text_dir, corpus, tmp_path):
     flags = ("--num_speakers=4", "--num_workers=1")
     assert run(text_dir, tmp_path / "again", *flags).returncode == 0
@@ -95,6 +96,7 @@ def test_same_bytes_with_one_worker_and_after_an_interruption(text_dir, corpus, 
     assert hashes(tmp_path / "again") == hashes(corpus)
 
 
+@pytest.mark.long
 def test_a_recogniser_rejects_recordings(text_dir, tmp_path):
     """It hears ni3 hao3 in all of them."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -147,7 +149,7 @@ def _to_the_group(number):
 @pytest.mark.parametrize(
     "end, exit_code",
     [
-        (_to_the_group(signal.SIGINT), 130),
+        pytest.param(_to_the_group(signal.SIGINT), 130, marks=pytest.mark.long),
         pytest.param(_to_the_group(signal.SIGTERM), 143, marks=pytest.mark.slow),
         pytest.param(lambda process: process.terminate(), 143, marks=pytest.mark.slow),
         pytest.param(lambda process: process.kill(), -signal.SIGKILL, marks=pytest.mark.slow),
