@@ -15,8 +15,7 @@ from tfrecord_builder.settings import config_flags
 from tfrecord_builder.synthesis import espeak, kokoro, prompts
 from tfrecord_builder.tokens import syllables
 
-# Each makes an engine from the settings.
-TTS = {
+TTS = {  # each makes an engine from the settings
     "espeak": lambda config: espeak.Engine(config.synthesis_seed),
     "kokoro": lambda config: kokoro.Engine(config.synthesis_seed, config.model),
 }
