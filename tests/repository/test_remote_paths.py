@@ -17,6 +17,9 @@ LOCAL = {
     "estimator_asr.encode": {"weights"},
     "estimator_asr.evaluate": {"model_dir", "saved_model", "output_dir"},
     "estimator_asr.export": {*MODEL_DIRS, "export_dir", "report_dir"},
+    "estimator_asr.pseudo_label": {
+        *("saved_model", "second_saved_model", "audio_dir", "output_dir", "report_dir")
+    },
     "estimator_asr.replay": {"nan_dir"},
     "estimator_asr.serve": {"saved_model"},
     "estimator_asr.train": {"model_dir", "warm_start_from"},
