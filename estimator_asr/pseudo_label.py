@@ -54,7 +54,7 @@ def main(config: PseudoLabelConfig) -> int:
     tf.get_logger().setLevel("ERROR")
     audio_dir, versions = os.path.abspath(config.audio_dir), _load_versions(config)
     if not os.path.isdir(audio_dir):
-        raise errors.UserError(f"--audio_dir={audio_dir}: is no directory; give one of recordings")
+        raise errors.UserError(f"--audio_dir={audio_dir}: is not a directory; give one of recordings")
     settings = [audio_dir, *(version.info.sha256 for version in versions)]
     decoded = pseudo_labels.open_directory(config.output_dir, settings)
     limits = config.max_disagreement, _choose_confidence(config, versions[0])
@@ -96,11 +96,11 @@ def _choose_confidence(config: PseudoLabelConfig, teacher: recogniser.LoadedVers
     candidates = pseudo_labels.list_candidates(outputs, config.max_disagreement)
     for smallest, kept, wrong in candidates:
         print(f"confidence {smallest:g}: keeps {kept:.1%} of dev, {wrong:.2%} of its tokens are wrong")
-    with files.writing(os.path.join(config.output_dir, "confidence.png")) as temporary:
-        pseudo_labels.draw(candidates, config.max_error_rate, temporary)
     good = [smallest for smallest, _, wrong in candidates if wrong <= config.max_error_rate]
     if not good:
         raise errors.UserError("--max_error_rate: no confidence has so few errors on dev; raise it")
+    with files.writing(os.path.join(config.output_dir, "confidence.png")) as temporary:
+        pseudo_labels.draw(candidates, config.max_error_rate, temporary)
     return good[0]
 
 

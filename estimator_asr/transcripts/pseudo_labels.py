@@ -102,12 +102,13 @@ def list_candidates(outputs: Sequence[Mapping], max_disagreement: float) -> list
 
 
 def draw(candidates: Sequence[tuple[float, float, float]], max_error_rate: float, path: str) -> None:
-    """Draws a PNG: a point per candidate, and a line at the largest error rate."""
-    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
-    for smallest, kept_fraction, error_rate in candidates:
-        axes.plot(100 * kept_fraction, 100 * error_rate, "o", label=f"{smallest:g}")
-    axes.axhline(100 * max_error_rate, color="#999999", linewidth=1)
-    axes.set(xlabel="utterances kept, %", ylabel="tokens wrong in them, %")
-    figure.legend(title="smallest confidence", loc="outside right", fontsize=7)
+    """Draws a PNG of list_candidates, with a line at the largest error rate."""
+    confidences, *columns = zip(*candidates)
+    figure, axes = plt.subplots(2, 1, figsize=(6, 4.2), sharex=True, layout="constrained")
+    for axis, values, label in zip(axes, columns, ("utterances kept, %", "tokens wrong in them, %")):
+        axis.plot([f"{each:g}" for each in confidences], [100 * each for each in values], "o-")
+        axis.set(ylabel=label, ylim=(0, None))
+    axes[1].axhline(100 * max_error_rate, color="#999999", linewidth=1)
+    axes[1].set_xlabel("smallest confidence")
     figure.savefig(path, dpi=120, format="png", metadata={"Software": None})
     plt.close(figure)

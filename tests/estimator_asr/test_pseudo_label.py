@@ -151,7 +151,7 @@ def test_a_name_that_a_manifest_cannot_have(made, monkeypatch):
 
 def test_a_folder_that_does_not_exist(made):
     with pytest.raises(
-        errors.UserError, match="--audio_dir=/missing: is no directory; give one of recordings"
+        errors.UserError, match="--audio_dir=/missing: is not a directory; give one of recordings"
     ):
         run(made.flags, audio_dir="/missing")
     assert not made.out.exists()

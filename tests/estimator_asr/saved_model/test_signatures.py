@@ -270,6 +270,7 @@ def test_an_empty_batch_has_empty_outputs(tiny_export, name, hotwords):
     strings = {
         "transcript",
         "pinyin",
+        "greedy_pinyin",
         "status",
         "characters.character",
         "characters.pinyin",
