@@ -101,6 +101,7 @@ def _choose_confidence(config: PseudoLabelConfig, teacher: recogniser.LoadedVers
         raise errors.UserError("--max_error_rate: no confidence has so few errors on dev; raise it")
     with files.writing(os.path.join(config.output_dir, "confidence.png")) as temporary:
         pseudo_labels.draw(candidates, config.max_error_rate, temporary)
+    print(f"smallest confidence: {good[0]:g}")
     return good[0]
 
 
@@ -133,9 +134,8 @@ def _write(output_dir: str, rows: Sequence[Mapping]) -> None:
 
 
 def _to_utterance(row: Mapping) -> manifest.Utterance:
-    text = row["transcript"] if row["transcript"] != row["pinyin"] else ""  # without a language model
-    segment = row["start"], row["seconds"]
-    return manifest.Utterance(row["id"], row["audio"], "", text, row["pinyin"], "train", *segment)
+    labels = "", row["text"], row["pinyin"], "train"
+    return manifest.Utterance(row["id"], row["audio"], *labels, row["start"], row["seconds"])
 
 
 if __name__ == "__main__":

@@ -70,7 +70,9 @@ def list_rows(segments: Sequence[captions.Segment]) -> list[dict]:
         num_errors = max(edit_distance.count_edits(pinyin, other).errors for other in others)
         numbers = {"start": round(start, 3), "seconds": round(end - start, 3)}
         numbers["disagreement"] = num_errors / max(len(pinyin), 1)
-        rows.append({**numbers, **{name: outputs[name] for name in ("transcript", "pinyin", "confidence")}})
+        # Without a language model, the transcript is the pinyin.
+        texts = {"text": outputs["transcript"] if outputs["transcript"] != outputs["pinyin"] else ""}
+        rows.append({**numbers, **texts, **{name: outputs[name] for name in ("pinyin", "confidence")}})
     return rows
 
 
@@ -78,7 +80,7 @@ def find_problem(row: Mapping, max_disagreement: float, min_confidence: float) -
     """Returns why a row of `list_rows` cannot be trusted; empty if it can."""
     if not row["pinyin"]:
         return "nothing is recognised"
-    if vocabulary.UNKNOWN in row["pinyin"] + row["transcript"]:
+    if vocabulary.UNKNOWN in row["pinyin"] + row["text"]:
         return f"has {vocabulary.UNKNOWN}"
     if row["disagreement"] > max_disagreement:
         return "decodings disagree"
@@ -106,9 +108,10 @@ def draw(candidates: Sequence[tuple[float, float, float]], max_error_rate: float
     confidences, *columns = zip(*candidates)
     figure, axes = plt.subplots(2, 1, figsize=(6, 4.2), sharex=True, layout="constrained")
     for axis, values, label in zip(axes, columns, ("utterances kept, %", "tokens wrong in them, %")):
-        axis.plot([f"{each:g}" for each in confidences], [100 * each for each in values], "o-")
+        axis.plot([100 * each for each in values], "o-")
         axis.set(ylabel=label, ylim=(0, None))
     axes[1].axhline(100 * max_error_rate, color="#999999", linewidth=1)
+    axes[1].set_xticks(range(len(confidences)), [f"{each:g}" for each in confidences], rotation=60)
     axes[1].set_xlabel("smallest confidence")
     figure.savefig(path, dpi=120, format="png", metadata={"Software": None})
     plt.close(figure)

@@ -195,6 +195,7 @@ def test_dev_chooses_the_smallest_confidence(made, capsys):
     )
     run(made.flags, report_dir=report_dir, max_error_rate=0.05)
     lines = capsys.readouterr().out.splitlines()
+    assert "smallest confidence: 0.5" in lines
     assert lines[:2] == [
         "confidence 0: keeps 100.0% of dev, 50.00% of its tokens are wrong",
         "confidence 0.5: keeps 50.0% of dev, 0.00% of its tokens are wrong",

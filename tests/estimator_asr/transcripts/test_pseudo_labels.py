@@ -54,12 +54,13 @@ def test_disagreement_is_the_largest_error_rate_of_the_other_decodings(outputs, 
 
 def test_rows_have_times_texts_and_confidence():
     segments = [captions.Segment(0.0, 1.2344, make_outputs()), captions.Segment(61.5, 63.0, make_outputs())]
-    common = {"transcript": "你好", "pinyin": "ni3 hao3", "confidence": 0.9, "disagreement": 0.0}
+    common = {"text": "你好", "pinyin": "ni3 hao3", "confidence": 0.9, "disagreement": 0.0}
     assert pseudo_labels.list_rows(segments) == [
         {"start": 0.0, "seconds": 1.234, **common},
         {"start": 61.5, "seconds": 1.5, **common},
     ]
     assert pseudo_labels.find_problem(*pseudo_labels.list_rows([]), 0.0, 0.0) == "nothing is recognised"
+    assert make_row(transcript="ni3 hao3")["text"] == ""  # of a teacher without language model
 
 
 @pytest.mark.parametrize(

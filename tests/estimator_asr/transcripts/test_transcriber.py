@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+import sys
 
 import numpy as np
 import pytest
@@ -93,6 +95,17 @@ def test_progress_counts_seconds_of_all_recordings():
             progress.end_recording() if seconds is None else progress.show(seconds)
             shown.append(bar.n)
     assert shown == [1, 2, 2, 5]
+
+
+def test_a_bar_counts_whole_seconds_of_all_recordings(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for name, seconds in (("a", 1.4), ("b", 2.4)):  # rounded one by one, they would be 3
+        soundfile.write(tmp_path / f"{name}.wav", make_speech(seconds), 16000)
+    (tmp_path / "aa.wav").write_text("no audio")
+    inputs = recordings.find([str(tmp_path)])
+    list(transcriber.transcribe_all(Counter(), inputs, 16000, "work"))
+    last = capsys.readouterr().err.split("\r")[-1]
+    assert re.match(r"work: 100%\|.*\| 4/4 \[00:0\d<00:00, ", last), last
 
 
 def test_recordings_that_cannot_be_read_come_without_transcript_and_with_a_line(tmp_path, capsys):
