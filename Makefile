@@ -1,5 +1,6 @@
 # make demo   the whole road on a synthesised corpus: speech, TFRecords, two models, a SavedModel, transcripts
 # make test   lint and the tests that guard a change, in five minutes on two cores
+# make test-long  those, then the long ones: trainings, exports and whole programs of more than two seconds each
 # make test-all  those, then the slow ones: soaks, browser, clusters of processes, benchmarks
 # make lint   ruff, and who may import whom
 # make bench  builder, training, encode, transcription and decoding, each beside a peer: ratios and bars
@@ -29,15 +30,18 @@ TEST_WORKERS ?= 3
 
 PYTEST = $(VENV_PYTHON) -m pytest -q -n $(TEST_WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-all lint bench gpu-check soak environment
+.PHONY: demo test test-long test-all lint bench gpu-check soak environment
 
 demo: $(VENV)/installed
 	$(VENV_PYTHON) -m estimator_asr.demo --output_dir=demo
 
 test: lint
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not long"
 
-test-all: test
+test-long: test
+	$(PYTEST) -m "long and not slow"
+
+test-all: test-long
 	$(PYTEST) -m slow
 
 lint: $(VENV)/installed-dev

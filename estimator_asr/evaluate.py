@@ -125,6 +125,9 @@ def evaluate(config: EvaluateConfig) -> dict:
     report.create_output_dir(config.output_dir)  # before the model is opened
     subject = _open_subject(config, dict(zip(config.data_dir, infos)))
     source = splits.read_split(infos, config.data_dir, config.split, subject.spec)
+    if config.split != "train":
+        for sentence in splits.describe_seen_speakers(infos, config.split):
+            logging.warning("evaluate: %s", sentence)
     with contextlib.closing(subject.recogniser.session):
         with splits.explain_damage(config.data_dir, config.split):
             recognised = recognised_split.recognise(subject, source)

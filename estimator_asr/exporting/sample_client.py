@@ -5,6 +5,7 @@ python client.py [--url=http://127.0.0.1:8501/v1/models/asr] FILE.wav...
 
 import argparse
 import base64
+import http.client
 import json
 import sys
 import urllib.error
@@ -42,7 +43,7 @@ def main():
             print(path, outputs["status"], outputs["transcript"], outputs["pinyin"], sep="\t")
     except urllib.error.HTTPError as error:
         sys.exit(f"error: {arguments.url}: {error.code} {error.read().decode('utf-8', 'replace')}")
-    except OSError as error:
+    except (OSError, ValueError, http.client.InvalidURL) as error:
         sys.exit(f"error: {arguments.url}: cannot be reached ({error}); start the server, or give --url")
 
 

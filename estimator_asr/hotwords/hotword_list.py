@@ -25,6 +25,7 @@ from tfrecord_builder.tokens import syllables, vocabulary
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _WITHOUT_SANDHI = {"一": "yi1", "不": "bu4"}
 _FORM = "WORD, WORD pin1 yin1, or either with a boost: WORD 6"
+DEFAULT_BOOST = 4.0  # natural log; see docs/results.md
 FLAG_HELP = f"words to recognise, comma separated: {_FORM}"
 FILE_FLAG_HELP = "file of words to recognise, one per line as --hotwords has them"
 
@@ -38,8 +39,10 @@ class Hotword:
     boost: Optional[float] = None
 
     def __str__(self) -> str:
-        """Returns it as the SavedModel reads it."""
-        return " ".join([self.text, *self.syllables, *([] if self.boost is None else [f"{self.boost:f}"])])
+        """Returns it as the SavedModel reads it: earlier ones take a digit at the end for the boost."""
+        ends_in_digit = _NUMBER.fullmatch(" ".join(self.syllables[-1:]))
+        boost = DEFAULT_BOOST if ends_in_digit and self.boost is None else self.boost
+        return " ".join([self.text, *self.syllables, *([] if boost is None else [f"{boost:f}"])])
 
 
 def read_for(version_dir: str, token_type: str, flags) -> list[str]:
@@ -90,7 +93,9 @@ def find_unknown(
 def _parse(line: str, where: str) -> list[Hotword]:
     """Returns a hotword, once for each of its pronunciations."""
     text, *spoken = unicodedata.normalize("NFKC", line).split() or [""]
-    boost = float(spoken.pop()) if spoken and _NUMBER.fullmatch(spoken[-1]) else None
+    is_spelled = len(spoken) == len(text) and spoken[-1:] == [text[-1:]]  # the last syllable is a digit's
+    has_boost = spoken and _NUMBER.fullmatch(spoken[-1]) and not is_spelled
+    boost = float(spoken.pop()) if has_boost else None
     problem = _find_problem(text, spoken, boost)
     if problem:
         raise errors.UserError(f"{where}: {problem}, expected {_FORM}; fix it")

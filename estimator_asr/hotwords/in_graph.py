@@ -3,6 +3,7 @@
     神雕侠侣                              its pinyin is that of the hanzi, one by one
     神雕侠侣 shen2 diao1 xia2 lv3         one syllable for each character
     神雕侠侣 shen2 diao1 xia2 lv3 2.5     the boost is last, with or without pinyin
+    A4 a 4                                no boost: the syllable of the digit
 
 hotword_list writes the second and third form. The graph has the pinyin of each hanzi, for requests in the
 first one. Syllables of one hotword that the acoustic model lacks disable it.
@@ -16,11 +17,11 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from estimator_asr.experiment import model_directory
+from estimator_asr.hotwords import hotword_list
 from estimator_asr.models.decoding import phrases as phrases_lib
 from estimator_asr.tasks import sequences
 from tfrecord_builder.data import dataset_info
 
-DEFAULT_BOOST = 4.0  # natural log; see docs/results.md
 _HANZI = range(0x4E00, 0xA000)  # CJK unified ideographs
 _NUMBER = r"[0-9]+(\.[0-9]+)?|\.[0-9]+"
 _HIGHEST_LOG_PROB = -1e-6  # so that log odds are at most 14
@@ -49,8 +50,11 @@ def parse(acoustic: model_directory.ModelDirectory, hotwords: tf.Tensor) -> Hotw
     words = tf.pad(words.to_tensor(), [[0, 0], [0, 1]])  # one column at least
     characters = tf.strings.unicode_split(words[:, 0], "UTF-8")
     last = tf.gather(words, tf.maximum(counts - 1, 0), batch_dims=1)
-    has_boost = tf.strings.regex_full_match(last, _NUMBER) & (counts > 1)
-    boosts = tf.where(has_boost, tf.strings.to_number(tf.where(has_boost, last, "0")), DEFAULT_BOOST)
+    is_digit = tf.equal(last, tf.strings.regex_replace(words[:, 0], ".*(.)", r"\1"))
+    is_spelled = is_digit & tf.equal(counts - 1, tf.cast(characters.row_lengths(), tf.int32))
+    has_boost = tf.strings.regex_full_match(last, _NUMBER) & (counts > 1) & ~is_spelled
+    numbers = tf.strings.to_number(tf.where(has_boost, last, "0"))
+    boosts = tf.where(has_boost, numbers, hotword_list.DEFAULT_BOOST)
     num_syllables = tf.maximum(counts - 1 - tf.cast(has_boost, tf.int32), 0)
     syllables = tf.RaggedTensor.from_tensor(words[:, 1:], lengths=num_syllables)
     with tf.control_dependencies([_check(hotwords, characters, syllables)]):

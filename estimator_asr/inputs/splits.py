@@ -40,6 +40,18 @@ def list_shards(info: dataset_info.DatasetInfo, data_dir: str, split: str) -> tu
     return tuple(Shard(path, shard.num_bytes, shard.sha256) for path, shard in pairs)
 
 
+def describe_seen_speakers(infos: Sequence[dataset_info.DatasetInfo], split: str) -> Iterator[str]:
+    """Yields a sentence if all speakers of a split are also in the train split of the same directory."""
+    parts = [info.splits[split] for info in infos if split in info.splits]
+    num_speakers = sum(part.num_speakers for part in parts)
+    if num_speakers and all(part.num_speakers == part.shared_speakers.get("train") for part in parts):
+        yield (
+            f"{split}: all {num_speakers} speakers are also in train, so its error rates say nothing about "
+            "voices that the model has not heard; give it speakers of its own (build --dev_fraction=0.05 "
+            "moves whole speakers to dev)"
+        )
+
+
 def has_remote(shards: Sequence[Shard]) -> bool:
     """Returns whether some of the shards are in a store."""
     return any(files.is_remote(shard.path) for shard in shards)

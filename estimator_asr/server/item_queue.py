@@ -81,7 +81,8 @@ class ItemQueue:
         waiting = sum(item.seconds for item in self.items if batch and item.turn <= batch[-1].turn)
         excess = waiting + seconds - self._max_seconds
         if waiting and excess > 0 and not is_urgent:
-            problem = f"{waiting:.0f} s of audio wait, expected at most {self._max_seconds:g} s"
+            got = f"{waiting:.0f} s of audio wait and the request has {seconds:.0f} s"
+            problem = f"{got}, expected at most {self._max_seconds:g} s together"
             raise api_errors.overloaded(problem, min(excess, waiting) / self.rate)
         self.items[:] = sorted([*self.items, *batch], key=operator.attrgetter("turn"))
 

@@ -35,7 +35,7 @@ _MAX_FIELD_BYTES = 1 << 16
 # The parser warns of every malformed form; the client gets a sentence.
 for _name in ("python_multipart", "multipart"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
-_SEPARATORS = re.compile(r"[\n,，]")
+_SEPARATORS = re.compile(r"[\n,，、]")
 
 
 class Form(NamedTuple):

@@ -59,7 +59,7 @@ def parse(body: bytes | bytearray, definitions: Mapping) -> Call:
     read = _read_columns if is_columnar else _read_rows
     rows, words = read(request["inputs" if is_columnar else "instances"], definitions[signature].inputs)
     for i, row in enumerate(rows):
-        _check_lengths(f"instances[{i}]", row)
+        _check_lengths("inputs.{0}[{1}]" if is_columnar else "instances[{1}].{0}", i, row)
     hotwords = tuple(word.decode("utf-8", "replace") for word in words)
     service.check_hotwords(hotwords)
     return Call(signature, rows, hotwords, is_columnar, tuple(sorted(definitions[signature].outputs)))
@@ -138,12 +138,11 @@ def _name(where: str, value, inputs: Mapping) -> Mapping:
     return value
 
 
-def _check_lengths(where: str, row: Mapping) -> None:
+def _check_lengths(where: str, number: int, row: Mapping) -> None:
     for name, values in _LENGTHS.items():
         if name in row and not 0 <= row[name] <= len(row[values]):
-            raise api_errors.refuse(
-                f"{where}.{name}: is {row[name]}, expected 0 to {len(row[values])}; send how much there is"
-            )
+            problem = f"is {row[name]}, expected 0 to {len(row[values])}"
+            raise api_errors.refuse(f"{where.format(name, number)}: {problem}; send how much there is")
 
 
 def _read_value(where: str, value, info) -> bytes | np.ndarray:

@@ -76,7 +76,8 @@ class _Lane:
     async def decode(self, seconds: float, *arguments) -> Upload:
         if self.seconds and self.seconds + seconds > self._max_seconds:
             raise api_errors.overloaded(
-                f"{self.seconds:.0f} s of audio are being decoded, expected at most {self._max_seconds:g} s",
+                f"{self.seconds:.0f} s of audio are being decoded and the request has {seconds:.0f} s, "
+                f"expected at most {self._max_seconds:g} s together",
                 self.seconds / _RATE,  # one after the other, and none has room before it ends
             )
         self.seconds += seconds

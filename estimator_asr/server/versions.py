@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import io
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent import futures
@@ -27,6 +28,7 @@ HOTWORDS = "hotwords"  # input of the signatures that take them
 POLL_SECONDS = 2.0
 _LOG_SECONDS = 60
 _LINE_LENGTH = 300  # of what TensorFlow says
+_REFUSAL = re.compile(r"assertion failed: \[(.*; fix it)\]")  # a sentence of the graph
 _Files = frozenset[tuple[str, int, int]]
 _Row = Mapping[str, "bytes | np.ndarray"]
 
@@ -85,7 +87,9 @@ class ServedVersion:
         try:
             columns = self._recognisers[signature].run({**batch, HOTWORDS: np.array(hotwords, object)})
         except tf.errors.InvalidArgumentError as error:
-            raise errors.UserError(f"inputs: are refused by the model ({_describe(error)})") from error
+            sentence = _REFUSAL.search(str(error))
+            problem = sentence[1] if sentence else f"inputs: are refused by the model ({_describe(error)})"
+            raise errors.UserError(problem) from error
         return [dict(zip(columns, values)) for values in zip(*columns.values())]
 
     @contextlib.contextmanager

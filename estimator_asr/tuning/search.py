@@ -48,6 +48,7 @@ class Search:
     def __init__(self, bench: trials.Bench, measures: tuple[str, ...], has_ngram: bool, has_decoder: bool):
         self._bench, self._measures = bench, measures
         self._has_ngram, self._has_decoder = has_ngram, has_decoder
+        self._transcribed: dict[tuple[config_lib.DecodeConfig, bool], list[trials.Transcribed]] = {}
         num_weights = 2 + len(_RANKING_WEIGHTS)  # 0 is one of them, and the step
         count = has_ngram * (len(_NGRAM_WEIGHTS) * len(_TOKEN_BONUSES) + len(_FINER) + 3)
         count += (has_decoder + (bench.language is not None)) * num_weights + 3
@@ -101,9 +102,12 @@ class Search:
         return min(candidates, key=lambda each: trials.count_errors(self._run(each, with_language), measure))
 
     def _run(self, settings, with_language):
-        transcribed = self._bench.run(settings, with_language)
+        """Returns what a trial gives; the best one of a step begins the next."""
+        key = settings, with_language or not self._bench.language
+        if key not in self._transcribed:
+            self._transcribed[key] = self._bench.run(*key)
         self._progress.update()
-        return transcribed
+        return self._transcribed[key]
 
 
 def _ngram(weight, bonus):

@@ -19,6 +19,7 @@ def slack(repetitions):
     return 3 * math.sqrt(0.95 * 0.05 / repetitions)
 
 
+@pytest.mark.long
 def test_the_interval_covers_the_true_rate_and_a_bootstrap_over_utterances_does_not():
     covered, width = coverage.cover(coverage.ALL_BY_ALL, coverage.ALL_BY_ALL.clusterings(), 100, seed=0)
     assert abs(covered - 0.95) <= slack(100)
@@ -35,6 +36,7 @@ def test_coverage_of_a_thousand_evaluations():
     assert naive < 0.5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("design", coverage.DESIGNS[1:6], ids=lambda design: design.name)
 def test_no_other_design_is_covered_too_rarely(design):
     covered, _ = coverage.cover(design, design.clusterings(), 100, seed=0)

@@ -215,6 +215,7 @@ def check(*flags):
     return subprocess.run(command, cwd=paths.ROOT, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.long
 def test_children_that_hang_fail_the_check():
     done = check("--limit_seconds=0.01")
     assert done.returncode == 1, done.stderr

@@ -42,6 +42,7 @@ def test_too_little_audio(audio_dir):
     assert str(caught.value) == expected
 
 
+@pytest.mark.long
 def test_clients_and_the_bare_model(tiny_export, audio_dir):
     clips = serving_clips.read(audio_dir, 0.8)
     with local_server.serve(tiny_export.export_dir) as server:
@@ -74,6 +75,7 @@ def test_resident_set_of_this_process():
     assert serving_process.read_resident_mb(os.getpid()) - before == pytest.approx(len(ballast) / 1e6, abs=10)
 
 
+@pytest.mark.long
 def test_a_server_that_does_not_start(tmp_path):
     with pytest.raises(
         errors.UserError, match=r"the server has ended with exit code 1, expected it to start"

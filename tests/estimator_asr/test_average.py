@@ -38,6 +38,7 @@ def _change(value, step):
     return value + np.float32({10: 1, 20: -1, 30: 0}[step]) if is_float else value
 
 
+@pytest.mark.long
 def test_the_average_of_all_is_the_model_that_they_were_made_from(tiny_export, model):
     path, entries = average.average(average.AverageConfig(model.path))
     assert path == os.path.join(model.path, "averaged") and [entry.step for entry in entries] == [20, 10, 30]

@@ -66,6 +66,7 @@ def evaluate(directory, data, *model):
     return dict(line.split("\t")[::2] for line in lines)
 
 
+@pytest.mark.long
 def test_a_model_of_encoded_records_transcribes_audio(directory, model):
     config = json.loads((model / "config.json").read_text())
     assert config["acoustic"]["pretrained"] == config["frontend"]["encoder"]
@@ -154,6 +155,7 @@ def test_features_of_another_frontend_are_refused(directory, tmp_path):
         config(tmp_path, "data", warm_start_from=str(directory / "whisper"))
 
 
+@pytest.mark.long
 def test_a_damaged_encoder_beside_the_model_is_refused_at_export(model, tmp_path):
     shutil.copytree(model, tmp_path / "am")
     other = small_whisper.write(tmp_path / "other", small_whisper.make_tensors(1))

@@ -62,6 +62,21 @@ def test_a_saved_model_keeps_its_decoder(tiny_export, tmp_path):
     )
 
 
+def test_a_split_of_speakers_that_train_has_is_named(tiny_export, tmp_path, caplog):
+    data_dir = shutil.copytree(tiny_export.data_dir, tmp_path / "data")
+    info = dataset_info.DatasetInfo.load(str(data_dir))
+    split = dataclasses.replace(info.splits["test"], num_speakers=2, shared_speakers={"train": 2})
+    dataclasses.replace(info, splits={**info.splits, "test": split}).save(str(data_dir))
+    changes = {"data_dir": (str(data_dir),), "model_dir": tiny_export.acoustic_dir, "decoding": "greedy"}
+    evaluate.evaluate(make_config(tiny_export, tmp_path / "report", **changes))
+    assert (
+        "evaluate: test: all 2 speakers are also in train, so its error rates say nothing about voices that "
+        "the model has not heard; give it speakers of its own "
+        "(build --dev_fraction=0.05 moves whole speakers to dev)"
+    ) in caplog.messages
+
+
+@pytest.mark.long
 def test_hotwords(tiny_export, tmp_path):
     for name, hotwords in (("plain", ()), ("hotwords", ("泥郝 ni3 hao3 1000",))):
         changes = {"saved_model": tiny_export.version_dir, "hotwords": hotwords}
@@ -78,6 +93,7 @@ def test_hotwords(tiny_export, tmp_path):
     assert parts[0] > 0 and sum(parts) == biased["character_error_rate"]["errors"]
 
 
+@pytest.mark.long
 def test_greedy_decoding_on_request(tiny_export, tmp_path):
     """Greedy hypotheses are those of the best class of each frame; some of them differ from beam search."""
     found = {}
@@ -101,6 +117,7 @@ def test_greedy_decoding_on_request(tiny_export, tmp_path):
             assert found["greedy"][name] == " ".join(tokens)
 
 
+@pytest.mark.long
 def test_acoustic_model_is_scored_in_tokens(tiny_export, tmp_path):
     config = make_config(tiny_export, tmp_path / "report", model_dir=tiny_export.acoustic_dir)
     metrics = evaluate.evaluate(config)
@@ -130,6 +147,7 @@ def test_acoustic_model_is_scored_in_tokens(tiny_export, tmp_path):
     assert "Token error rate" in (tmp_path / "report" / "report.html").read_text("utf-8")
 
 
+@pytest.mark.long
 def test_export_is_scored_in_tokens_and_characters(tiny_export, tmp_path):
     config = make_config(tiny_export, tmp_path, saved_model=tiny_export.export_dir, group_pattern="^S")
     metrics = evaluate.evaluate(config)
@@ -153,6 +171,7 @@ def test_export_is_scored_in_tokens_and_characters(tiny_export, tmp_path):
     assert_times_of_tokens(tmp_path, utterances.split_characters)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("exported", [False, True])
 def test_the_batches_are_those_that_the_model_was_trained_with(tiny_export, tmp_path, monkeypatch, exported):
     """By the defaults, each of the eight lengths has a bucket and a batch of its own."""
@@ -254,6 +273,7 @@ def test_unknown_never_matches_even_where_both_sides_lack_the_token(tiny_export,
     assert metrics["token_error_rate"]["errors"] == errors_in_unseen + errors_elsewhere
 
 
+@pytest.mark.long
 def test_export_without_language_model_is_scored_in_tokens(tiny_export, tmp_path):
     acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
     saved_model_writer.write(acoustic, None, str(tmp_path / "export"))
@@ -417,6 +437,7 @@ def test_unknown_speakers_are_told_by_the_program(tiny_export, tmp_path, monkeyp
     )
 
 
+@pytest.mark.long
 def test_two_decoders_are_compared(tiny_export, tmp_path):
     for decoding in ("beam", "greedy"):
         model = {"model_dir": tiny_export.acoustic_dir, "decoding": decoding}

@@ -18,6 +18,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.tokens import vocabulary
 
 
+@pytest.mark.long
 def test_exports_both_models_and_warns_of_tokens_the_language_model_lacks(tiny_export, tmp_path, caplog):
     export_dir = str(tmp_path / "new" / "export")
     with caplog.at_level(logging.INFO, logger="absl"):
@@ -30,6 +31,7 @@ def test_exports_both_models_and_warns_of_tokens_the_language_model_lacks(tiny_e
     assert f"acoustic model: {os.path.join(tiny_export.acoustic_dir, 'model.ckpt-7')}" in caplog.text
 
 
+@pytest.mark.long
 def test_exports_the_acoustic_model_alone(tiny_export, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     path = export.export(export.ExportConfig(tiny_export.acoustic_dir, None, str(tmp_path)))
@@ -40,6 +42,7 @@ def test_exports_the_acoustic_model_alone(tiny_export, tmp_path, monkeypatch, ca
     assert result["transcript"] == result["pinyin"] != [""]
 
 
+@pytest.mark.long
 def test_greedy_decoding_on_request_in_both_models(tiny_export, tmp_path):
     models = (tiny_export.acoustic_dir, tiny_export.language_dir)
     transcripts = {}
@@ -65,6 +68,7 @@ def test_language_model_of_other_tokens_is_refused(tiny_export, tmp_path):
     assert not os.path.exists(tmp_path / "export")
 
 
+@pytest.mark.long
 def test_language_model_of_syllables_after_initials_and_finals(tiny_export, tmp_path, caplog):
     tokens = vocabulary.Vocabulary(["<unk>", "h", "ao3"])
     acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, token_type="initial_final")
@@ -98,6 +102,7 @@ def make_certified(tiny_export, tmp_path, **flags) -> export.ExportConfig:
     return export.ExportConfig(*models, str(tmp_path / "export"), **flags)
 
 
+@pytest.mark.long
 def test_certifies_utterances_of_the_data(tiny_export, tmp_path, caplog):
     with caplog.at_level(logging.INFO, logger="absl"):
         path = export.export(make_certified(tiny_export, tmp_path))
@@ -112,6 +117,7 @@ def test_certifies_utterances_of_the_data(tiny_export, tmp_path, caplog):
     assert {f"assets.extra/{name}" for name in names} <= set(export_info.load(path).files)
 
 
+@pytest.mark.long
 def test_a_graph_that_differs_from_the_models_is_not_published(tiny_export, tmp_path, monkeypatch):
     clear = signatures.item_checks.clear
 
@@ -145,6 +151,7 @@ def test_data_and_reports_that_do_not_fit_are_refused_first(tiny_export, tmp_pat
     assert not os.path.exists(tmp_path / "export")
 
 
+@pytest.mark.long
 def test_a_report_of_another_model_is_refused(tiny_export, tmp_path):
     rate = {"rate": 0.105, "errors": 145, "confidence_interval": None}
     report = {"data": "/c/DATA", "split": "test", "num_utterances": 9, "token_error_rate": rate}

@@ -32,6 +32,7 @@ def test_there_are_models_of_each_release():
     assert ARCHIVES == [f"tensorflow-{release.version}" for release in tensorflow_release.RELEASES]
 
 
+@pytest.mark.long
 def test_checkpoints_are_evaluated_alike(results):
     """One by one, and averaged."""
     found, expected = results

@@ -57,6 +57,7 @@ def run(capsys, nan_dir):
     return capsys.readouterr().out.splitlines()
 
 
+@pytest.mark.long
 def test_the_cause_is_named_from_the_files_alone(nan_dir, capsys):
     lines = run(capsys, nan_dir)
     assert lines[0] == "step 812: batch 17 of epoch seed 3, 3 utterances"
@@ -139,6 +140,7 @@ def run_batch(tmp_path, kind, changes=()):
     return replay.replay(model, make_checkpoint(model, changes), *make_batch())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
 def test_a_sound_batch_has_a_loss_and_nothing_is_found(tmp_path, kind):
     result = run_batch(tmp_path, kind)
@@ -154,6 +156,7 @@ def test_weights_with_nan_are_named(tmp_path):
     assert math.isnan(result.gradient_norm)  # the loss may be finite: a fused ReLU makes 0 of NaN
 
 
+@pytest.mark.long
 def test_a_planted_logarithm_of_zero_is_named_with_its_layer(tmp_path, monkeypatch):
     normalise = acoustic.normalise
 
@@ -167,6 +170,7 @@ def test_a_planted_logarithm_of_zero_is_named_with_its_layer(tmp_path, monkeypat
     assert [math.isfinite(loss) for loss in result.utterance_losses] == [True, True, False]
 
 
+@pytest.mark.long
 def test_a_checkpoint_of_another_model_is_refused(tmp_path):
     model = small_batches.make_model(str(tmp_path / "one"), "language")
     other = small_batches.make_model(str(tmp_path / "other"), "acoustic")
@@ -176,6 +180,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
         replay.replay(other, make_checkpoint(model), *make_batch())
 
 
+@pytest.mark.long
 def test_a_checkpoint_that_is_cut_short_is_refused_in_a_sentence(tmp_path):
     model = small_batches.make_model(str(tmp_path), "acoustic")
     checkpoint = make_checkpoint(model)

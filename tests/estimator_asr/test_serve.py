@@ -38,6 +38,7 @@ def content():
     return {"signature_name": "waveform", "instances": [{"waveform": noise, "num_samples": len(noise)}]}
 
 
+@pytest.mark.long
 def test_starts_recognises_and_finishes_what_is_open(tiny_export, content):
     program = served.Served(tiny_export.export_dir)
     try:
@@ -60,6 +61,7 @@ def test_starts_recognises_and_finishes_what_is_open(tiny_export, content):
         socket.create_connection(("127.0.0.1", program.port), timeout=1).close()
 
 
+@pytest.mark.long
 def test_interrupted_with_a_token(tiny_export, tmp_path):
     token_file = tmp_path / "token"
     token_file.write_text("secret\n")
@@ -73,6 +75,7 @@ def test_interrupted_with_a_token(tiny_export, tmp_path):
         program.process.kill()
 
 
+@pytest.mark.long
 def test_stops_although_a_thread_hangs(tiny_export):
     """A recording is decoded for ten minutes; the exit of Python alone would wait for its thread."""
     program = served.Served(tiny_export.export_dir, "--stop_seconds=1", program=("-c", HANGING))
@@ -91,6 +94,7 @@ def test_stops_although_a_thread_hangs(tiny_export):
         program.process.kill()
 
 
+@pytest.mark.long
 def test_killed_and_started_again(tiny_export):
     """The port is free at once, and the model is loaded from the same files."""
     program = served.Served(tiny_export.export_dir)
@@ -104,6 +108,7 @@ def test_killed_and_started_again(tiny_export):
         again.process.kill()
 
 
+@pytest.mark.long
 def test_lines_of_the_log_have_time_and_level(tiny_export):
     """One line of uvicorn, and one of ours: of a request for which there is no connection."""
     program = served.Served(tiny_export.export_dir, "--max_connections=1")
@@ -131,6 +136,7 @@ def run(*flags):
     return subprocess.run(command, capture_output=True, text=True, env=served.ENVIRONMENT, timeout=120)
 
 
+@pytest.mark.long
 def test_a_port_that_is_taken(tiny_export):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -139,6 +145,7 @@ def test_a_port_that_is_taken(tiny_export):
     assert (done.returncode, done.stderr) == (1, expected)
 
 
+@pytest.mark.long
 def test_help_teaches():
     done = run("--help")
     assert done.returncode == 0
@@ -146,6 +153,7 @@ def test_help_teaches():
         assert text in done.stdout
 
 
+@pytest.mark.long
 def test_a_missing_extra(tmp_path):
     (tmp_path / "uvicorn.py").write_text("raise ImportError('no', name='uvicorn')")
     command = [sys.executable, "-m", "estimator_asr.serve", "--saved_model=x"]
@@ -165,6 +173,7 @@ def test_token_files_without_a_token(tmp_path, content):
         serve.read_token(str(path))
 
 
+@pytest.mark.long
 def test_an_empty_token_file_flag_is_not_a_server_without_a_token(tiny_export):
     done = run(f"--saved_model={tiny_export.export_dir}", "--token_file=")
     assert done.returncode == 1
@@ -184,6 +193,7 @@ def test_a_host_that_is_no_name(host):
         running.bind(host, 0)
 
 
+@pytest.mark.long
 def test_other_hosts_are_refused_on_this_machine_alone(tiny_export):
     program = served.Served(tiny_export.export_dir)
     try:
@@ -201,6 +211,7 @@ def test_other_hosts_are_refused_on_this_machine_alone(tiny_export):
         program.process.kill()
 
 
+@pytest.mark.long
 def test_a_server_that_is_open_to_all_says_so(tiny_export):
     program = served.Served(tiny_export.export_dir, "--host=0.0.0.0")
     try:

@@ -64,6 +64,7 @@ def first(directory):
     return train(f"--data_dir={directory / 'data'}", f"--model_dir={directory / 'am'}", "--train_steps=4")
 
 
+@pytest.mark.long
 def test_a_run_says_what_it_does(directory, first):
     assert first.returncode == 0, first.stderr
     assert f"{directory / 'am'}: new model" in first.stderr
@@ -124,6 +125,7 @@ def last_step(path):
     return int(tf.train.load_variable(str(path), "global_step"))
 
 
+@pytest.mark.long
 def test_sigterm_saves_a_checkpoint(directory, stopped):
     exit_code, output, step = stopped
     assert exit_code == 143, output

@@ -48,6 +48,7 @@ def recordings(tiny_export, tmp_path_factory):
     return path
 
 
+@pytest.mark.long
 def test_prints_a_line_a_file_goes_on_past_bad_ones_and_exits_1(tiny_export, recordings):
     names = ["a.wav", "text.wav", "b.flac", "missing.wav", "empty.wav", "stereo 48.ogg"]
     completed = run(f"--saved_model={tiny_export.export_dir}", *(recordings / name for name in names))
@@ -76,6 +77,7 @@ def test_hotwords_of_flag_and_file(tiny_export, recordings, tmp_path):
     ]
 
 
+@pytest.mark.long
 def test_tokens_that_the_language_model_lacks_are_told_with_what_they_cost(tiny_export, recordings, tmp_path):
     tiny_models.make_language_model(str(tmp_path / "lm"))  # has all tokens
     warnings = []
@@ -206,6 +208,7 @@ def test_errors_and_warnings_are_lines_above_the_bar(tiny_export, recordings, tm
     ]
 
 
+@pytest.mark.long
 def test_standard_input(tiny_export, recordings):
     command = [
         sys.executable,

@@ -76,6 +76,7 @@ def evaluate_errors(tiny_export, model_dir, output_dir, **settings):
     return evaluate.evaluate(config)["token_error_rate"]["errors"]
 
 
+@pytest.mark.long
 def test_what_was_found_is_saved_and_evaluated(tiny_export, model_dir, ngram, tmp_path):
     """The counts of tune are those of evaluate, and its settings are the ones with the fewest errors."""
     before = evaluate_errors(tiny_export, model_dir, tmp_path / "before")
@@ -107,6 +108,7 @@ def test_tuning_again_without_the_ngram_model_removes_it(model_dir, ngram):
     assert (opened.ngram, opened.decode) == (None, config.DecodeConfig())
 
 
+@pytest.mark.long
 def test_the_program_prints_each_step(tiny_export, model_dir, ngram, capsys):
     tune.main(make_config(tiny_export, model_dir, language_model_dir=tiny_export.language_dir, ngram=ngram))
     lines = capsys.readouterr().out.splitlines()
@@ -120,6 +122,7 @@ def test_the_program_prints_each_step(tiny_export, model_dir, ngram, capsys):
     assert saved["decode"]["confidence_scale"] > 0
 
 
+@pytest.mark.long
 def test_the_calibration_error_is_that_of_halves_that_were_not_fitted_to(
     tiny_export, model_dir, ngram, capsys, monkeypatch
 ):
@@ -129,6 +132,7 @@ def test_the_calibration_error_is_that_of_halves_that_were_not_fitted_to(
     assert " -> 100.0 % (of each half of the utterances" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_only_some_utterances_of_a_large_split(tiny_export):
     """About half of the eight, the same each time."""
     trained = trained_model.open_trained_model(tiny_export.acoustic_dir)
@@ -200,6 +204,7 @@ ngram 1=4
 """
 
 
+@pytest.mark.long
 def test_a_language_model_alone(tiny_export, tmp_path, capsys):
     """This model writes 郝, whatever the sentence is, until the n-gram model corrects it; evaluate agrees."""
     model_dir = tiny_models.make_language_model(str(tmp_path / "lm"), seed=3).path
@@ -218,6 +223,7 @@ def test_a_language_model_alone(tiny_export, tmp_path, capsys):
         assert evaluate.evaluate(settings)["character_error_rate"]["errors"] == count
 
 
+@pytest.mark.long
 def test_what_is_not_tuned_stays(tiny_export, model_dir):
     save(model_dir, beam_width=7, candidates=5, skipped_blank=0.9, confidence_offset=3.0, language_weight=0.5)
     settings = tune.tune(make_config(tiny_export, model_dir)).steps[-1].settings

@@ -13,86 +13,76 @@ import yaml
 from estimator_asr.training.distributed import cluster
 
 MANIFEST = paths.ROOT / "examples" / "kubernetes" / "jobset.yaml"
+DOCKERFILE = (paths.ROOT / "Dockerfile").read_text(encoding="utf-8")
+DOCUMENTS = {document["kind"]: document for document in yaml.safe_load_all(MANIFEST.read_text("utf-8"))}
+SPEC = DOCUMENTS["JobSet"]["spec"]
+CLUSTER = DOCUMENTS["ConfigMap"]["data"]["cluster.json"]
+JOBS = {job["name"]: job["template"]["spec"] for job in SPEC["replicatedJobs"]}
+every_job = pytest.mark.parametrize("name", JOBS)
 
 
-@pytest.fixture(scope="module")
-def documents():
-    return {document["kind"]: document for document in yaml.safe_load_all(MANIFEST.read_text())}
+def pod_of(name):
+    """The specification of a job's pods, and of their one container."""
+    pod = JOBS[name]["template"]["spec"]
+    (container,) = pod["containers"]
+    return pod, container
 
 
-def list_jobs(documents):
-    return {job["name"]: job["template"]["spec"] for job in documents["JobSet"]["spec"]["replicatedJobs"]}
-
-
-def tf_config_of(documents, job, index):
+def task_of(name, index):
     """Runs the command of a pod up to the export, with the variables that Kubernetes would set."""
-    (container,) = list_jobs(documents)[job]["template"]["spec"]["containers"]
+    _, container = pod_of(name)
     assert [variable["name"] for variable in container["env"]] == ["CLUSTER", "TASK_TYPE"]
-    environment = {
-        "CLUSTER": documents["ConfigMap"]["data"]["cluster.json"],
-        "TASK_TYPE": job,
-        "JOB_COMPLETION_INDEX": str(index),
-    }
     export, program = container["args"][0].split(" && ")
     assert program.startswith("exec python -m estimator_asr.train ")
-    script = [*container["command"], f"{export} && printenv TF_CONFIG"]
-    environment["PATH"] = "/usr/bin:/bin"
-    return subprocess.run(script, env=environment, capture_output=True, text=True, check=True).stdout
+    command = [*container["command"], f"{export} && printenv TF_CONFIG"]
+    variables = {"CLUSTER": CLUSTER, "TASK_TYPE": name, "JOB_COMPLETION_INDEX": str(index)}
+    environment = {**variables, "PATH": "/usr/bin:/bin"}
+    return cluster.parse(subprocess.check_output(command, env=environment, text=True))
 
 
-def test_every_pod_gets_its_own_task_of_the_same_cluster(documents):
-    pods = [("worker", 0), ("worker", 1), ("evaluator", 0)]
-    tasks = [cluster.parse(tf_config_of(documents, *pod)) for pod in pods]
+def test_every_pod_gets_its_own_task_of_the_same_cluster():
+    tasks = [task_of("worker", 0), task_of("worker", 1), task_of("evaluator", 0)]
     assert [task.name for task in tasks] == ["chief", "worker-1", "evaluator"]
     assert {(task.workers, task.evaluator) for task in tasks} == {
         (("asr-worker-0-0.asr:2222", "asr-worker-0-1.asr:2222"), "asr-evaluator-0-0.asr:2222")
     }
 
 
-def test_the_addresses_are_those_that_jobset_gives_its_pods(documents):
-    name = documents["JobSet"]["metadata"]["name"]
-    listed = json.loads(documents["ConfigMap"]["data"]["cluster.json"])
-    for job, spec in list_jobs(documents).items():
-        assert spec["completions"] == spec["parallelism"] == len(listed[job])
-        assert spec["completionMode"] == "Indexed"  # which sets JOB_COMPLETION_INDEX and the host names
-        hosts = [f"{name}-{job}-0-{index}.{name}" for index in range(spec["completions"])]
-        assert [address.split(":")[0] for address in listed[job]] == hosts
-    ports = {port["containerPort"] for port in spec["template"]["spec"]["containers"][0]["ports"]}
-    assert {int(address.split(":")[1]) for addresses in listed.values() for address in addresses} == ports
-    assert documents["JobSet"]["spec"]["network"]["enableDNSHostnames"]
+@every_job
+def test_the_addresses_are_those_that_jobset_gives_its_pods(name):
+    job, jobset = JOBS[name], DOCUMENTS["JobSet"]["metadata"]["name"]
+    assert SPEC["network"]["enableDNSHostnames"]
+    assert job["completionMode"] == "Indexed"  # which sets JOB_COMPLETION_INDEX and the host names
+    assert job["completions"] == job["parallelism"]
+    (port,) = pod_of(name)[1]["ports"]
+    hosts = [f"{jobset}-{name}-0-{index}.{jobset}" for index in range(job["completions"])]
+    assert json.loads(CLUSTER)[name] == [f"{host}:{port['containerPort']}" for host in hosts]
 
 
-def test_a_failure_starts_all_again_but_a_refusal_does_not(documents):
-    policy = documents["JobSet"]["spec"]["failurePolicy"]
+@every_job
+def test_a_failure_starts_all_again_but_a_refusal_does_not(name):
+    policy, job, (pod, container) = SPEC["failurePolicy"], JOBS[name], pod_of(name)
     assert policy["maxRestarts"] > 0
     assert policy["rules"] == [{"action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}]
-    for spec in list_jobs(documents).values():
-        assert spec["backoffLimit"] == 0 and spec["template"]["spec"]["restartPolicy"] == "Never"
-        (rule,) = spec["podFailurePolicy"]["rules"]
-        assert rule["action"] == "FailJob" and rule["onExitCodes"]["values"] == [1]
-        (container,) = spec["template"]["spec"]["containers"]
-        assert rule["onExitCodes"]["containerName"] == container["name"]
+    assert (job["backoffLimit"], pod["restartPolicy"]) == (0, "Never")
+    exit_codes = {"containerName": container["name"], "operator": "In", "values": [1]}
+    assert job["podFailurePolicy"]["rules"] == [{"action": "FailJob", "onExitCodes": exit_codes}]
 
 
-def test_all_pods_share_the_volume_with_data_and_model(documents):
-    for spec in list_jobs(documents).values():
-        pod = spec["template"]["spec"]
-        (mount,) = pod["containers"][0]["volumeMounts"]
-        assert mount["name"] == pod["volumes"][0]["name"]
-        for flag in ("--data_dir", "--model_dir"):
-            assert f"{flag}={mount['mountPath']}/" in pod["containers"][0]["args"][0]
+@every_job
+def test_pods_share_the_volume_with_data_and_model_and_their_user_can_write_it(name):
+    pod, container = pod_of(name)
+    (mount,), (volume,) = container["volumeMounts"], pod["volumes"]
+    assert mount["name"] == volume["name"]
+    for flag in ("--data_dir", "--model_dir"):
+        assert f"{flag}={mount['mountPath']}/" in container["args"][0]
+    (user,) = map(int, re.findall(r"(?m)^USER (\d+)$", DOCKERFILE))
+    assert pod["securityContext"] == {"runAsNonRoot": True, "runAsUser": user, "fsGroup": user}
 
 
-def test_the_image_is_that_of_the_dockerfile(documents):
-    """Its user can write the volume, and its working directory has the flag file that the command names."""
-    dockerfile = (paths.ROOT / "Dockerfile").read_text(encoding="utf-8")
-    (user,) = re.findall(r"(?m)^USER (\d+)$", dockerfile)
-    assert "COPY flags flags\n" in dockerfile
-    built = "docker build --tag={} ."
-    for spec in list_jobs(documents).values():
-        pod = spec["template"]["spec"]
-        (container,) = pod["containers"]
-        assert pod["securityContext"] == {"runAsNonRoot": True, "runAsUser": int(user), "fsGroup": int(user)}
-        (flagfile,) = re.findall(r"--flagfile=(\S+)", container["args"][0])
-        assert flagfile.startswith("flags/") and (paths.ROOT / flagfile).is_file()
-        assert built.format(container["image"]) in MANIFEST.with_name("README.md").read_text()
+@every_job
+def test_the_image_is_that_of_the_dockerfile_and_has_the_flag_file(name):
+    _, container = pod_of(name)
+    assert f"docker build --tag={container['image']} ." in MANIFEST.with_name("README.md").read_text()
+    (file,) = re.findall(r"--flagfile=(flags/\S+)", container["args"][0])
+    assert (paths.ROOT / file).is_file() and "COPY flags flags\n" in DOCKERFILE

@@ -21,9 +21,14 @@ OF_FLAG_FILES = {
     "language.flags": ("estimator_asr.train", ["--data_dir=TEXT", "--model_dir=LM"]),
 }
 
+# Of the stores that files.py knows, and of one that it does not.
+URLS = ("gs://bucket/a", "s3://bucket/a", "hdfs://host/a")
+
 _ASK = """
-import json, runpy, sys
-from absl import flags
+import dataclasses, json, runpy, sys
+import tensorflow  # which defines flags of its own
+from absl import app, flags, logging
+others = set(flags.FLAGS)
 from tfrecord_builder.settings import config_flags, program
 
 configs = []
@@ -35,35 +40,36 @@ def define(main, *classes, takes_words=False):
 
 program.run = define
 
-def ask(module, commands):
-    before = set(flags.FLAGS)
+def ask(module, commands, urls):
     runpy.run_module(module, run_name="__main__", alter_sys=True)
-    own = sorted(set(flags.FLAGS) - before)
+    fields = [field for config in configs for field in dataclasses.fields(config)]
+    own = [field.name for field in fields if config_flags.is_flag(field)]
+    assert set(flags.FLAGS) == others | set(own), f"an import of {module} defines a flag"
     switches = {name: flags.FLAGS[name].boolean for name in flags.FLAGS}
-    answer = {"flags": {**switches, "flagfile": False}, "parsed": {}}  # absl lists --flagfile nowhere
-    for name, command in commands.items():
-        for flag in own:
-            flags.FLAGS[flag].unparse()
-        answer["parsed"][name] = parse(own, command)
+    answer = {"flags": {**switches, "flagfile": False}}  # absl lists --flagfile nowhere
+    answer["parsed"] = {name: parse(own, module, command) for name, command in commands.items()}
+    say = lambda word: parse(own, module, [word]).get("error")
+    answer["remote"] = {flag: [say(f"--{flag}={url}") for url in urls] for flag in own}
     for name in own:
         delattr(flags.FLAGS, name)
     return answer
 
-def parse(own, command):
+def parse(own, module, command):
+    for flag in own:
+        flags.FLAGS[flag].unparse()
+    sys.argv = [module, *command]
     try:
-        words = flags.FLAGS([module, *command])[1:]
+        words = flags.FLAGS(sys.argv)[1:]
         for config in configs:
             config_flags.from_flags(config)
     except (flags.Error, ValueError) as error:
         return {"error": str(error)}
-    given = {name: repr(flags.FLAGS[name].value) for name in own if flags.FLAGS[name].present}
-    return {"words": words, "given": given, "defaults": {name: repr(flags.FLAGS[name].default) for name in
-    given}}
+    values = {name: repr(flags.FLAGS[name].value) for name in own if flags.FLAGS[name].present}
+    defaults = {name: repr(flags.FLAGS[name].default) for name in values}
+    return {"words": words, "values": values, "defaults": defaults}
 
-answers = {}
-for module, commands in json.load(sys.stdin).items():
-    answers[module] = ask(module, commands)
-print(json.dumps(answers))
+commands, urls = json.load(sys.stdin)
+print(json.dumps({module: ask(module, of_module, urls) for module, of_module in commands.items()}))
 """
 
 
@@ -75,24 +81,25 @@ def ask(commands: Mapping[str, Mapping[str, Iterable[str]]]) -> dict[str, dict]:
 
     Returns:
       module -> {"flags": flag -> whether it is a switch,
-                 "parsed": name -> {"error": ...} or {"words", "given", "defaults"}}.
+                 "parsed": name -> {"error": ...} or {"words", "values", "defaults"},
+                 "remote": flag -> what is said to each of URLS, or None}.
     """
-    completed = subprocess.run(
-        [sys.executable, "-c", _ASK], input=json.dumps(commands), capture_output=True, text=True, cwd=ROOT
-    )
+    asked = json.dumps([commands, URLS])
+    command = [sys.executable, "-c", _ASK]
+    completed = subprocess.run(command, input=asked, capture_output=True, text=True, cwd=ROOT)
     assert completed.returncode == 0, completed.stderr
     return json.loads(completed.stdout.splitlines()[-1])
 
 
 def programs() -> tuple[str, ...]:
     """The modules of the house that are command-line programs."""
-    found = []
+    modules = []
     for package in ("tfrecord_builder", "estimator_asr"):
         for path in (ROOT / package).rglob("*.py"):
             if "    program.run(" in path.read_text(encoding="utf-8"):
                 module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-                found.append(module.removesuffix(".__main__"))
-    return tuple(sorted(found))
+                modules.append(module.removesuffix(".__main__"))
+    return tuple(sorted(modules))
 
 
 def ask_all() -> dict[str, dict]:
@@ -100,5 +107,8 @@ def ask_all() -> dict[str, dict]:
     commands = {module: {} for module in programs()}
     for path in sorted((ROOT / "flags").rglob("*.flags")):
         program, needed = OF_FLAG_FILES[path.name]
-        commands[program][str(path.relative_to(ROOT / "flags"))] = [*needed, f"--flagfile={path}"]
+        name, command = str(path.relative_to(ROOT / "flags")), [*needed, f"--flagfile={path}"]
+        commands[program][name] = command
+        if program == "estimator_asr.train":
+            commands[program][f"{name} --train_steps=100"] = ["--train_steps=100", *command]
     return ask(commands)

@@ -161,7 +161,7 @@ def _check_not_empty(path: str, num_samples: int, sample_rate: int) -> None:
     if not num_samples:
         raise AudioError(
             f"{path}: audio has 0 samples at {sample_rate} Hz, expected one or more; "
-            "remove the file from the corpus",
+            "record it again, or leave it out",
             EMPTY,
         )
 

@@ -62,7 +62,7 @@ class SplitInfo:
     Attributes:
         frame_lengths, token_lengths: length to the number of utterances that have it.
         num_sentences: number of distinct transcripts (where there are none, pronunciations).
-        shared_sentences: name of another split to the number of these sentences that it has too.
+        shared_sentences, shared_speakers: name of another split to the number of these that it has too.
     """
 
     num_utterances: int
@@ -77,6 +77,7 @@ class SplitInfo:
     shards: tuple[ShardInfo, ...]
     num_sentences: int = 0
     shared_sentences: dict[str, int] = dataclasses.field(default_factory=dict)
+    shared_speakers: dict[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def hours(self) -> float:

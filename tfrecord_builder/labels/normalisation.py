@@ -63,8 +63,8 @@ def _drop_punctuation(text: str) -> str:
 @functools.cache
 def _keep_or_space(character: str) -> str:
     category = unicodedata.category(character)
-    if category == "Cf":  # byte order mark, zero-width joiners
-        return ""
+    if category in ("Cf", "Me") or "VARIATION SELECTOR" in unicodedata.name(character, ""):
+        return ""  # byte order mark, zero-width joiners, and how the character before is drawn
     return " " if category[0] in "PSZC" else character
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Optional
 
 import numpy as np
@@ -156,11 +156,19 @@ def add_up(shards: Iterable[ShardStatistics]) -> dict[str, ShardStatistics]:
     return totals
 
 
+def count_shared_speakers(totals: Mapping[str, ShardStatistics], split: str) -> dict[str, int]:
+    """Returns for each other split with speakers how many of this split's speakers it has too."""
+    speakers = set(totals[split].speakers)
+    others = {name: each.speakers for name, each in totals.items() if name != split}
+    return {name: len(speakers.intersection(each)) for name, each in others.items() if speakers and each}
+
+
 def make_split_info(
     total: ShardStatistics,
     shards: Iterable[ShardStatistics],
     num_sentences: int,
     shared_sentences: dict[str, int],
+    shared_speakers: dict[str, int],
 ) -> dataset_info.SplitInfo:
     """Returns what dataset_info.json says about a split: the sum of its shards, and the shards."""
     return dataset_info.SplitInfo(
@@ -181,6 +189,7 @@ def make_split_info(
         ),
         num_sentences=num_sentences,
         shared_sentences=shared_sentences,
+        shared_speakers=shared_speakers,
     )
 
 

@@ -90,9 +90,7 @@ def list_findings(info: dataset_info.DatasetInfo, totals: Totals) -> Iterator[st
     for name in sorted(set(info.splits) - {"train"}):
         split = info.splits[name]
         yield from _overlap(name, "sentences", split.shared_sentences.get("train", 0), split.num_sentences)
-        if name in totals and "train" in totals:
-            speakers = set(totals[name].speakers) - {""}
-            yield from _overlap(name, "speakers", len(speakers & {*totals["train"].speakers}), len(speakers))
+        yield from _overlap(name, "speakers", split.shared_speakers.get("train", 0), split.num_speakers)
         yield from _unknown(name, "tokens", split.unknown_tokens, split.num_tokens)
         yield from _unknown(name, "characters", split.unknown_characters, split.num_characters)
     if "train" not in info.splits:

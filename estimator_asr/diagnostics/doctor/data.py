@@ -54,6 +54,8 @@ def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.F
         if name in info.splits:
             info.shard_paths(data_dir, name)  # refuses one of another size
             yield from judge_split(name, info.splits[name])
+            if name != "train":
+                yield from map(findings.warning, splits.describe_seen_speakers([info], name))
     if "train" not in info.splits:
         yield findings.problem(f"{data_dir}: there is no train split; build it with one")
     elif "dev" not in info.splits:

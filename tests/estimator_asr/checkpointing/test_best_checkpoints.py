@@ -54,6 +54,7 @@ def kept(model):
     return [checkpoints.step_of(prefix) for prefix in checkpoints.list_checkpoints(f"{model.path}/best")]
 
 
+@pytest.mark.long
 def test_the_lowest_error_rates_are_kept_over_restarts_whatever_the_saver_deletes(model):
     for step, rate in [(1, 0.5), (2, 0.7), (3, 0.4), (4, 0.6), (5, 0.45)]:
         keep(model, step, rate)  # each by a new exporter, as after a restart
@@ -101,6 +102,7 @@ def test_fewer_may_be_kept_than_before(model):
     assert steps(model) == [3] and kept(model) == [3]
 
 
+@pytest.mark.long
 def test_best_opens_as_a_model_directory(described, tmp_path):
     path = shutil.copytree(described, str(tmp_path / "am"))
     model = tiny_models.save_weights(model_directory.open_model_directory(path))

@@ -49,6 +49,7 @@ def hashes(corpus):
     return {str(path.relative_to(corpus)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
+@pytest.mark.long
 def test_recordings_are_speech_of_the_right_length(corpus):
     utterances = list(registry.list_utterances("manifest", [str(corpus)]))
     assert len(utterances) == 70
@@ -74,6 +75,7 @@ def test_text_has_a_syllable_for_each_hanzi(corpus):
     assert all(len(utterance.text) == len(utterance.pinyin.split()) for utterance in found)
 
 
+@pytest.mark.long
 def test_same_bytes_with_one_worker_and_after_an_interruption(corpus, tmp_path):
     """The interrupted run has lost a recording in the middle of a voice, and its tables."""
     assert run(tmp_path / "again", *SETTINGS, num_workers=1).returncode == 0
@@ -140,6 +142,7 @@ def test_asks_for_the_directory():
         synthesise.OutputConfig()
 
 
+@pytest.mark.long
 def test_a_recording_that_cannot_be_written_is_named_and_ends_the_other_voices(tmp_path):
     config = script.SynthesisConfig()  # 48 voices, which would speak for a minute
     synthesise.claim(str(tmp_path), config, script.make_plan(config))

@@ -141,6 +141,7 @@ def test_of_several_batches_of_a_step_the_first_is_kept(tmp_path, lines):
     assert training.read_positions == [[3, 0]]
 
 
+@pytest.mark.long
 def test_a_step_that_is_bad_on_one_replica_is_skipped_by_both_and_recorded(two_replicas):
     skipped, _ = two_replicas["recorded"]
     # Only steps 0 and 2 count, with gradients (1 + 2) / 2 and (5 + 6) / 2: moments 1.5, then 0.9 x 1.5 + 5.5.

@@ -30,6 +30,7 @@ def make_data(tmp_path, kind, **sections):
     return experiment.ExperimentConfig.for_data(info, **{**settings, **sections}), [info], [path]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
 def test_ten_utterances_are_learned_in_seconds_and_nothing_is_left_behind(tmp_path, kind, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -39,6 +40,7 @@ def test_ten_utterances_are_learned_in_seconds_and_nothing_is_left_behind(tmp_pa
     assert os.listdir(tmp_path) == ["data"]
 
 
+@pytest.mark.long
 def test_what_cannot_be_learned_is_explained(tmp_path, monkeypatch):
     """The same features with different labels."""
     same = small_records._make_features(["hao3"] * 3, small_records.FRONTEND.num_bins, seed=1)

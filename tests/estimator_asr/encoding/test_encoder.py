@@ -110,6 +110,7 @@ def test_verify_cannot_extract_outputs_again(encoded, capsys):
     assert "--sample: records hold outputs of an encoder, expected features" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_number_of_workers_changes_no_byte(weights, data, encoded, tmp_path):
     other = str(tmp_path / "out")
     encoder.encode(weights, data, other, (2, 3), num_workers=2, overwrite=False)

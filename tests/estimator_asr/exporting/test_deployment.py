@@ -134,3 +134,17 @@ def test_client_says_that_no_server_is_there(files):
     done = run_client(files, "--url=http://127.0.0.1:9/v1/models/asr", os.devnull)
     assert done.returncode == 1
     assert "cannot be reached" in done.stderr and done.stderr.endswith("start the server, or give --url\n")
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://a:1", "nonnumeric port: 'predict'"),
+        ("asr", "<urlopen error unknown url type: asr>"),
+        ("/", "unknown url type: '/:predict'"),
+    ],
+)
+def test_client_says_that_an_address_is_none(files, url, reason):
+    done = run_client(files, f"--url={url}", os.devnull)
+    error = f"error: {url}: cannot be reached ({reason}); start the server, or give --url\n"
+    assert (done.returncode, done.stderr) == (1, error)

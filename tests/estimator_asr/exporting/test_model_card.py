@@ -92,11 +92,13 @@ def test_reports_of_the_checkpoints(tiny_export, check, name, monkeypatch):
         check({"model": directory, "checkpoint": checkpoint})
 
 
+@pytest.mark.long
 def test_report_of_another_export_of_the_models(check, models, tmp_path):
     path = saved_model_writer.write(*models, str(tmp_path))
     check({"model": path})
 
 
+@pytest.mark.long
 def test_report_of_an_export_of_other_weights(check, models, tmp_path):
     acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), seed=5)
     path = saved_model_writer.write(

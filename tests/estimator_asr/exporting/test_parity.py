@@ -112,6 +112,7 @@ def models(tiny_export):
     ]
 
 
+@pytest.mark.long
 def test_an_export_agrees_with_its_models_in_all_batches(tiny_export, models, utterances):
     certificate = parity.certify(tiny_export.version_dir, *models, utterances)
     # Three batch sizes; two paddings of the features.
@@ -120,6 +121,7 @@ def test_an_export_agrees_with_its_models_in_all_batches(tiny_export, models, ut
     assert certificate.largest_difference < 1e-4
 
 
+@pytest.mark.long
 def test_an_export_of_another_model_is_refused(tiny_export, models, utterances, tmp_path):
     other = tiny_models.make_acoustic_model(str(tmp_path / "am"), seed=5)
     acoustic = trained_model.open_trained_model(other.path)

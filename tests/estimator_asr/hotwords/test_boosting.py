@@ -90,6 +90,7 @@ def test_a_thousand_long_phrases(score):
     np.testing.assert_allclose(added.sum(axis=0) + end, expected, rtol=1e-4)
 
 
+@pytest.mark.long
 def test_a_phrase_wins_in_the_search_as_a_whole_only():
     """Two frames, the tokens 0 and 1 with probabilities 0.6 and 0.4: 1 1 needs log(0.36 / 0.16) = 0.81."""
     probs = np.float32([[[0.6, 0.4, 1e-6], [1e-6, 1e-6, 1.0], [0.6, 0.4, 1e-6]]])

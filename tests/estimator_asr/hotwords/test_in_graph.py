@@ -9,15 +9,15 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.hotwords import in_graph
+from estimator_asr.hotwords import hotword_list, in_graph
 from estimator_asr.models.decoding import phrases
 from estimator_asr.tasks import sequences
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.tokens import vocabulary
 
-TOKENS = vocabulary.Vocabulary(["<unk>", "a", "hao3", "le4", "ni3", "shan1", "yue4"])
+TOKENS = vocabulary.Vocabulary(["<unk>", "a", "hao3", "le4", "ni3", "shan1", "yue4", "4"])
 TONELESS = vocabulary.Vocabulary(["<unk>", "hao", "ni", "A", "a", "gu"])
-DEFAULT = in_graph.DEFAULT_BOOST
+DEFAULT = hotword_list.DEFAULT_BOOST
 
 
 def make_model(path, tokens=TOKENS, token_type="syllable", decoding="beam"):
@@ -71,6 +71,11 @@ def test_words_get_the_pinyin_of_their_hanzi_and_the_default_boost(parse):
         ("乐山 7", ("乐山", [3, 5], 7.0)),
         ("  乐山\t.5 ", ("乐山", [3, 5], 0.5)),
         ("A好", ("A好", [1, 2], DEFAULT)),
+        ("A4 a 4", ("A4", [1, 7], DEFAULT)),  # the syllable of a digit, not a boost
+        ("A4 a 4 5", ("A4", [1, 7], 5.0)),
+        ("A4 5", ("A4", [1, 7], 5.0)),
+        ("4 4", ("4", [7], DEFAULT)),
+        ("44 4", ("44", [7, 7], 4.0)),
         ("乐天", ("乐天", [], DEFAULT)),  # the model has no tian1
         ("犇", ("犇", [], DEFAULT)),
         ("", ("", [], DEFAULT)),

@@ -109,6 +109,7 @@ def test_every_epoch_of_training_has_every_utterance_once_and_another_order(data
         assert first != second
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_batches_and_another_seed_others(data):
     steps = 2 * steps_per_epoch(data)
     assert_equal(
@@ -125,6 +126,7 @@ def test_epoch_e_of_seed_s_is_epoch_0_of_seed_s_plus_e(data):
     assert_equal(read_batches.read(data, 2 * steps, seed=3)[steps:], read_batches.read(data, steps, seed=4))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first_step", [1, 7, 20])
 def test_a_run_that_continues_sees_what_it_would_have_seen(data, first_step):
     straight = read_batches.read(data, first_step + 4, seed=2, settings=read_batches.MASKED)
@@ -140,6 +142,7 @@ def test_the_seed_of_a_batch_says_epoch_and_place(data):
     assert seeds == [[5, index] for index in range(steps)] + [[6, 0], [6, 1]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["acoustic", "language"])
 def test_replicas_take_turns_with_the_rows_of_one_batch(data, model):
     for number in (2, 3):

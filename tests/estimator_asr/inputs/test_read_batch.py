@@ -42,6 +42,7 @@ def test_a_batch_is_made_again_from_its_seed_to_the_bit(data, model):
         assert_same(labels, again[1])
 
 
+@pytest.mark.long
 def test_the_batch_of_a_replica_is_made_again(data):
     parts = read(data, 6, seed=2, settings=MASKED, num_replicas=2)
     for number, (features, _) in enumerate(parts):

@@ -176,6 +176,7 @@ print(cache.fetch(splits.Shard(sys.argv[1], int(sys.argv[2]), sys.argv[3])))
 """
 
 
+@pytest.mark.long
 def test_two_processes_download_a_shard_once(tmp_path, cache_directory):
     (tmp_path / "a").write_bytes(b"shard")
     sha256 = hashlib.sha256(b"shard").hexdigest()

@@ -120,6 +120,7 @@ def test_decoder_sees_earlier_labels_alone():
     assert np.abs(first[:, 2] - second[:, 2]).max() > 1e-4
 
 
+@pytest.mark.long
 def test_dropout_is_on_in_training_alone():
     logits = []
     for seed in (None, [1, 2], [1, 2], [1, 3]):

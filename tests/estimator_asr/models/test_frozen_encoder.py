@@ -55,6 +55,7 @@ def draw(*shape):
     return np.float32(np.random.default_rng(3).normal(size=shape))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layers, trainable_blocks", [((2, 3), 0), ((1,), 0), ((1, 2), 1)])
 def test_records_and_graph_give_the_same(whisper, layers, trainable_blocks):
     config = make_config(whisper[0], layers, trainable_blocks)

@@ -34,6 +34,7 @@ def test_two_replicas_train_the_acoustic_model_of_one():
     assert len(found) > 50 and max(found.values()) < 1e-5
 
 
+@pytest.mark.long
 def test_two_replicas_that_accumulate_two_batches_train_the_acoustic_model_of_one():
     """Batch norm's gradients cross the replicas, whose labels differ in number; the loss is scaled."""
     found = find_differences(kind="acoustic", num_batches=2, steps=4, precision="float16")

@@ -89,6 +89,7 @@ def write_items(made):
     pathlib.Path(made.data, "test-00000-of-00001.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
+@pytest.mark.long
 def test_each_utterance_has_a_picture_and_a_text_at_every_evaluation_and_its_sound_once(acoustic):
     write_items(acoustic)
     chosen = [f"test/{each.utterance_id}" for each in acoustic.exporter._utterances]
@@ -179,6 +180,7 @@ def test_a_recognition_is_of_the_checkpoint(acoustic):
     assert not np.allclose(recogniser.recognise(utterance).log_probs, found.log_probs)
 
 
+@pytest.mark.long
 def test_a_model_without_a_decoder_has_no_attention(tmp_path):
     made = tiny_models.make_acoustic_model(str(tmp_path / "model"))
     without = dataclasses.replace(tiny_models.ACOUSTIC, decoder_layers=0)

@@ -284,6 +284,7 @@ def test_converts_as_the_estimator_predicts(models, convert):
     assert own_score == pytest.approx(score[0], rel=1e-5)
 
 
+@pytest.mark.long
 def test_model_of_characters_writes_characters(tmp_path, fbanks):
     tokens = vocabulary.Vocabulary(["<unk>", "<space>", "e", "n", "o"])
     acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, token_type="character")
@@ -294,6 +295,7 @@ def test_model_of_characters_writes_characters(tmp_path, fbanks):
     assert len("".join(expected)) > 5
 
 
+@pytest.mark.long
 def test_initials_and_finals_become_syllables_before_the_language_model(tmp_path, models, convert, fbanks):
     tokens = vocabulary.Vocabulary(["<unk>", "h", "ao3", "n", "i3", "q", "i4", "z", "-i4"])
     acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, token_type="initial_final")

@@ -20,6 +20,7 @@ def loaded(tmp_path_factory):
     version.session.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wavs", [[b"junk"], [], [b"junk", b""]])
 def test_no_file_that_can_be_read(loaded, wavs):
     found = loaded.find("serving_default").run({"wav_bytes": np.array(wavs, object)})

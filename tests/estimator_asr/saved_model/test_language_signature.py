@@ -89,6 +89,7 @@ def test_no_items(model):
     assert found == {"transcript": [], "language_score": [], "status": []}
 
 
+@pytest.mark.long
 def test_the_ngram_model_is_in_the_graph_once(tiny_export, tmp_path):
     """And makes the language model write 好, where it alone writes 郝."""
     directory = str(tmp_path / "lm")

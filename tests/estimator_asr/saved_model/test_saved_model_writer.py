@@ -39,6 +39,7 @@ def run_bare(code, *arguments, cwd):
     return completed.stdout
 
 
+@pytest.mark.long
 def test_tensorflow_alone_loads_and_runs_a_moved_export(tiny_export, tmp_path):
     moved = shutil.copytree(tiny_export.version_dir, tmp_path / "elsewhere" / "1")
     waveforms = [row[-1] for row in tiny_export.utterances.values()][:3]
@@ -53,6 +54,7 @@ def test_tensorflow_alone_loads_and_runs_a_moved_export(tiny_export, tmp_path):
     assert answer["acoustic_score"] == pytest.approx(expected["acoustic_score"], rel=1e-4)
 
 
+@pytest.mark.long
 def test_the_program_of_the_docs_transcribes(tiny_export, tmp_path):
     page = (paths.ROOT / "docs" / "export.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
@@ -119,6 +121,7 @@ def test_versions_rise_and_older_ones_stay(tiny_export, tmp_path):
     assert export_info.load(path).language is None
 
 
+@pytest.mark.long
 def test_exports_at_the_same_time_become_versions_of_their_own(tiny_export, tmp_path, monkeypatch):
     """Two processes in one second, of which the second begins and ends while the first writes."""
     monkeypatch.setattr(saved_model_writer.time, "time", lambda: 1700000000.5)

@@ -30,6 +30,7 @@ def test_latest_checkpoint_where_no_best_is_kept(acoustic_dir):
     assert trained.checkpoint == os.path.join(acoustic_dir, "model.ckpt-7")
 
 
+@pytest.mark.long
 def test_best_weights_are_preferred(acoustic_dir, tmp_path):
     better = tiny_models.make_acoustic_model(str(tmp_path / "better"), seed=1)
     best = best_checkpoints.prefix(acoustic_dir, 5)

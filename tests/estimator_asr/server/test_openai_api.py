@@ -120,7 +120,7 @@ def test_verbose_json(client, waveform, expected):
 
 def test_hotwords(client, waveform):
     found = client.audio.transcriptions.create(
-        model="asr", file=encode(waveform), extra_body={"hotwords": "泥郝 ni3 hao3 1000\n犇，好 9"}
+        model="asr", file=encode(waveform), extra_body={"hotwords": "泥郝 ni3 hao3 1000\n犇，好 9、A4"}
     )
     assert "泥郝" in found.text
 
@@ -132,6 +132,7 @@ def test_silence_has_an_empty_transcript(server):
     assert content["segments"][0]["no_speech_prob"] == 1.0
 
 
+@pytest.mark.long
 def test_a_long_recording_without_speech(server):
     response = post(server, encode(np.zeros(16000 * 40), "FLAC"), response_format="verbose_json")
     content = response.json()

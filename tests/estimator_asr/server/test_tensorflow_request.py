@@ -105,6 +105,10 @@ def test_hotwords_are_for_all_rows():
             {"signature_name": "waveform", "inputs": {"waveform": [[0.0]], "num_samples": [1, 1]}},
             "inputs: there are 1 of waveform, 2 of num_samples, expected as many of each; send one per",
         ),
+        (
+            {"signature_name": "waveform", "inputs": {"waveform": [[0.0]] * 2, "num_samples": [1, 2]}},
+            "inputs.num_samples[1]: is 2, expected 0 to 1; send how much there is",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(content, error):
@@ -212,7 +216,7 @@ def test_a_number_of_frames_that_does_not_fit(length):
     inputs = {**DEFINITIONS["features"].inputs, "num_frames": WAVEFORM["num_samples"]}
     definitions = {"features": meta_graph_pb2.SignatureDef(inputs=inputs)}
     content = {"signature_name": "features", "inputs": {"fbank": [[[0, 0]] * 3], "num_frames": [length]}}
-    said = rf"instances\[0\].num_frames: is {length}, expected 0 to 3; send how much there is"
+    said = rf"inputs.num_frames\[0\]: is {length}, expected 0 to 3; send how much there is"
     with pytest.raises(api_errors.ApiError, match=said):
         tensorflow_request.parse(json.dumps(content).encode(), definitions)
 

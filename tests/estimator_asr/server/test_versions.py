@@ -44,6 +44,7 @@ def wait_for(predicate):
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_a_new_version_takes_over_without_an_error(export_dir, monkeypatch):
     monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
     noise = np.random.default_rng(1).normal(0, 0.1, 8000).round(4).tolist()
@@ -101,6 +102,7 @@ def test_a_version_that_does_not_load_is_logged_once(export_dir, monkeypatch, ca
         assert server.get("/healthz").json()["version"] == "1"
 
 
+@pytest.mark.long
 def test_an_export_directory_that_goes_away_changes_nothing(export_dir, monkeypatch):
     monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
     with local_server.serve(export_dir) as server:
@@ -141,6 +143,7 @@ def test_a_version_that_is_copied_slowly_is_served_when_it_is_whole(export_dir, 
     assert message.startswith(f"{export_dir / '2' / 'assets' / 'tokens.txt'}: cannot be read")
 
 
+@pytest.mark.long
 def test_files_that_still_change_are_not_loaded(export_dir, caplog):
     found = versions.Versions(str(export_dir), metrics.Metrics())
     add_version(export_dir, 2)
@@ -154,6 +157,7 @@ def test_files_that_still_change_are_not_loaded(export_dir, caplog):
     assert (found.current.number, list_failures(caplog)) == ("2", [])
 
 
+@pytest.mark.long
 def test_a_version_that_is_removed_gives_way_to_the_newest_that_loads(export_dir, caplog):
     for number in (2, 3, 4):
         add_version(export_dir, number)

@@ -119,6 +119,7 @@ def test_nan_at_padding_has_the_loss_and_gradient_of_zeros(tmp_path, padding):
         np.testing.assert_array_equal(got, wanted)
 
 
+@pytest.mark.long
 def test_a_row_that_fills_up_a_replica_has_no_loss(tmp_path):
     model = small_batches.make_model(str(tmp_path), "acoustic")
     records = small_records.make_records("train", 1, small_records.TOKENS, small_records.FRONTEND, True)
@@ -133,6 +134,7 @@ def test_a_row_that_fills_up_a_replica_has_no_loss(tmp_path):
     np.testing.assert_allclose(alone, filled, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_the_attention_decoder_ranks_the_hypotheses(tmp_path):
     """What it adds is its log probability of each hypothesis as labels, ends included."""
     model = tiny_models.make_acoustic_model(str(tmp_path / "am"))
@@ -176,6 +178,7 @@ def build_decoder_losses(tmp_path, softmax, training, index):
         return names, session.run((sums.parts, sums.total)), len(graph.get_operations())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("softmax", ["sampled", "nce"])
 def test_a_sampled_softmax_is_of_training_alone_and_has_the_same_variables(tmp_path, softmax):
     full, sampled = (build_decoder_losses(tmp_path, name, True, 0) for name in ("full", softmax))
@@ -190,6 +193,7 @@ def test_a_sampled_softmax_is_of_training_alone_and_has_the_same_variables(tmp_p
     assert evaluated[0][1:] == evaluated[1][1:]  # values and number of operations
 
 
+@pytest.mark.long
 def test_the_same_step_draws_the_same_tokens_and_another_step_others(tmp_path):
     first, again, other = (
         build_decoder_losses(tmp_path / str(number), "sampled", True, index)[1][0]["sampled-loss"]

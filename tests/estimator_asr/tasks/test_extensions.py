@@ -52,6 +52,7 @@ def run(path, model, info):
     return estimator.evaluate(read("dev", False))
 
 
+@pytest.mark.long
 def test_a_toy_encoder_that_subsamples_by_8_trains_on_the_data_as_it_is(tmp_path):
     model, info = make_model(tmp_path)
     assert run(tmp_path, model, info)["avg-loss"] > 0
@@ -74,6 +75,7 @@ def test_a_toy_decoder_recognises(tmp_path, monkeypatch):
     assert recognise(make_model(tmp_path)[0], "toy") == [[1]]
 
 
+@pytest.mark.long
 def test_a_toy_loss_is_minimised(tmp_path, monkeypatch):
     monkeypatch.setitem(registry.TASKS, "acoustic", lambda: toy_loss.TripleCtc)
     metrics = run(tmp_path, *make_model(tmp_path))

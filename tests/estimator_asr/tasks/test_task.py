@@ -68,6 +68,7 @@ def test_dropout_and_the_weights_of_losses_decide_no_variable(tmp_path):
     assert other == variables("usual") and len(other) > 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ngram_rows", [0, 31])
 def test_a_language_model_that_was_trained_can_be_served(tmp_path, ngram_rows):
     model = make_model(

@@ -18,6 +18,7 @@ NOT_IN_HALF = {"Range"}
 NOT_IN_BFLOAT16 = {"Range", "MulNoNan", "ResourceApplyAdam"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", CPU_ONLY)
 def test_few_ops_have_no_gpu_kernel(kind):
     nodes = gpu_kernels.build_nodes(kind)

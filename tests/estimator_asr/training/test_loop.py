@@ -23,6 +23,7 @@ def lines(monkeypatch):
     return logged
 
 
+@pytest.mark.long
 def test_epochs_end_training_and_a_finished_model_has_nothing_to_do(tmp_path, lines):
     model, infos, dirs = loop_models.make_model(tmp_path, train_epochs=1.5)
     loop.train(model, infos, dirs)
@@ -39,6 +40,7 @@ def test_epochs_end_training_and_a_finished_model_has_nothing_to_do(tmp_path, li
     assert lines[-1] == f"{model.path}: already at step 8 of 8, nothing to do"
 
 
+@pytest.mark.long
 def test_a_last_evaluation_that_was_interrupted_is_done_by_the_next_run(tmp_path, lines):
     model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
     loop.train(model, infos, dirs)
@@ -59,6 +61,7 @@ def test_a_damaged_record_ends_with_one_sentence(tmp_path):
         loop.train(model, infos, dirs)
 
 
+@pytest.mark.long
 def test_a_checkpoint_cut_short_falls_back_to_the_one_before(tmp_path, lines):
     model, infos, dirs = loop_models.make_model(
         tmp_path, [("train", 12)], train_steps=4, save_checkpoints_steps=2
@@ -73,6 +76,7 @@ def test_a_checkpoint_cut_short_falls_back_to_the_one_before(tmp_path, lines):
     assert loop_models.latest_step(model) == 4
 
 
+@pytest.mark.long
 def test_without_a_dev_split_nothing_is_evaluated(tmp_path, lines):
     model, infos, dirs = loop_models.make_model(tmp_path, splits=[("train", 6)], train_steps=3)
     loop.train(model, infos, dirs)

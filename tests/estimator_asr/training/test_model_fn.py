@@ -48,6 +48,7 @@ def start():
     return session
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
 def test_predict(tmp_path, kind):
     spec, _, _ = build(tmp_path, kind, estimator_api.ModeKeys.PREDICT)
@@ -63,6 +64,7 @@ def test_predict(tmp_path, kind):
         assert (row[:number] >= 0).all() and (row[number:] == -1).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
 def test_evaluate(tmp_path, kind):
     spec, _, _ = build(tmp_path, kind, estimator_api.ModeKeys.EVAL)
@@ -74,6 +76,7 @@ def test_evaluate(tmp_path, kind):
     assert all(math.isfinite(value) and value >= 0 for value in values.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
 def test_train(tmp_path, kind):
     spec, _, _ = build(tmp_path, kind, estimator_api.ModeKeys.TRAIN)
@@ -84,6 +87,7 @@ def test_train(tmp_path, kind):
     assert np.mean(losses[-3:]) < np.mean(losses[:3])  # the dev split has three batches
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind, first", [("acoustic", "Conv2D"), ("language", "MatMul")])
 def test_bfloat16_of_gpus_multiplies_in_the_encoder_alone(tmp_path, kind, first, monkeypatch):
     losses = []
@@ -108,6 +112,7 @@ def _is_half(op):
     return "gradients" not in op.name and op.outputs[0].dtype == tf.bfloat16
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
 def test_tensorboard_gets_exactly_these_tags(tmp_path, kind):
     build(tmp_path, kind, estimator_api.ModeKeys.TRAIN)
@@ -124,6 +129,7 @@ def test_only_float16_has_a_loss_scale(tmp_path, precision):
     assert ("loss_scale/scale" in names) == (precision == "float16")
 
 
+@pytest.mark.long
 def test_the_loss_per_label_is_the_weighted_sum_of_its_parts(tmp_path):
     spec, _, labels = build(tmp_path, "acoustic", estimator_api.ModeKeys.TRAIN)
     with start() as session:
@@ -150,6 +156,7 @@ def test_the_loss_per_label_is_the_weighted_sum_of_its_parts(tmp_path):
     assert shown["learning-rate"] == pytest.approx(0.001)
 
 
+@pytest.mark.long
 def test_without_a_decoder_ctc_is_the_whole_loss(tmp_path):
     settings = config.AcousticConfig(
         encoder_layers=1,
@@ -172,6 +179,7 @@ def test_another_mode_is_refused(tmp_path):
         build(tmp_path, "language", "dream")
 
 
+@pytest.mark.long
 def test_the_loss_of_two_replicas_in_the_event_file_is_that_of_one_with_the_whole_batch():
     done = programs.run(paths.script("losses_of_replicas.py"))
     assert done.returncode == 0, done.stderr[-3000:]

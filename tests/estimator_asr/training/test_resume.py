@@ -110,6 +110,7 @@ def test_a_sampled_softmax_draws_the_same_tokens_after_an_interruption(tmp_path)
     assert_equal(train(tmp_path, "parts", 7, **settings), straight)
 
 
+@pytest.mark.long
 def test_the_trial_of_the_worst_batch_takes_none_from_the_data(tmp_path):
     positions = []
     train(tmp_path, "model", 1, try_worst_batch=True, build_hooks=[record(positions)])
@@ -132,6 +133,7 @@ def record(positions):
     return RecordingHook
 
 
+@pytest.mark.long
 def test_a_run_with_other_batches_restarts_the_epoch(tmp_path):
     train(tmp_path, "model", 3)
     positions = []

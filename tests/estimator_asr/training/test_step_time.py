@@ -62,6 +62,7 @@ def test_the_model_runs_only_after_the_clock_was_read():
         assert given.op in arrived.control_inputs
 
 
+@pytest.mark.long
 def test_a_tensor_of_one_replica_alone_ends_training_with_the_stacks(tmp_path):
     run = programs.run(STUCK, str(tmp_path), "0.03", timeout=TIMEOUT_SECONDS)
     assert run.returncode == 75, run.stderr
@@ -71,6 +72,7 @@ def test_a_tensor_of_one_replica_alone_ends_training_with_the_stacks(tmp_path):
     assert said.endswith("the same command continues from the last checkpoint")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_ends_a_stuck_step(tmp_path, number, code):
     outputs = [str(tmp_path / name) for name in ("stdout", "stderr")]

@@ -46,6 +46,11 @@ def test_a_long_line_is_cut_after_a_comma():
     assert [len(text) for text in texts(split("好" * 8 + "，" + "好" * 14, evenly(23)))] == [9, 14]
 
 
+def test_a_line_is_cut_between_hanzi_and_letters_and_not_between_letters():
+    assert texts(split("好" * 10 + "KTV" + "好" * 9, evenly(22))) == ["好" * 10, "KTV" + "好" * 9]
+    assert texts(split("好" * 9 + "ABCD" + "好" * 9, evenly(22)))[0] in ("好" * 9, "好" * 9 + "ABCD")
+
+
 def test_no_line_is_longer_than_18_hanzi_and_7_seconds():
     lines = split("一二三四五六七八九十" * 20, evenly(200, step=0.55))
     assert all(len(line.text) <= 18 and line.end_ms - line.start_ms <= 7700 for line in lines)

@@ -17,6 +17,7 @@ def draw(scale, offset, count=200_000):
     return calibration.Judged(confidences, rng.uniform(size=count) < truth)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("scale", "offset"), [(1.0, 0.0), (0.5, -1.0), (2.0, 0.5)])
 def test_the_fit_finds_the_odds_that_were_drawn(scale, offset):
     judged = draw(scale, offset)

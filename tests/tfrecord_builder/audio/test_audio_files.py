@@ -259,7 +259,7 @@ def test_a_segment_without_an_end_is_not_read_past_the_limit(tmp_path):
 def test_one_channel(tmp_path):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, np.stack([np.full(16000, 0.25), np.full(16000, -0.5)], axis=1), 16000)
-    assert audio_files.read_audio(path, 16000, channel=1)[100] == -0.5
+    assert [audio_files.read_audio(path, 16000, channel=each)[100] for each in (0, 1)] == [0.25, -0.5]
     assert audio_files.read_audio(path, 16000)[100] == -0.125
     with pytest.raises(audio_files.AudioError, match="channel is 2, expected 0 to 1") as caught:
         audio_files.read_audio(path, 16000, channel=2)

@@ -551,6 +551,7 @@ def test_sentences_that_splits_share_are_counted(tmp_path):
     dev, train = info.splits["dev"], info.splits["train"]
     assert (dev.num_sentences, dev.shared_sentences) == (2, {"train": 2})
     assert (train.num_sentences, train.shared_sentences) == (5, {"dev": 2})
+    assert (dev.num_speakers, dev.shared_speakers) == (2, {"train": 2})
 
 
 def test_a_recording_that_changes_costs_its_shard_and_no_other(tmp_path, monkeypatch):

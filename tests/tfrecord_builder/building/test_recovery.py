@@ -31,6 +31,7 @@ def _contents(directory):
     return {name: (directory / name).read_bytes() for name in sorted(os.listdir(directory))}
 
 
+@pytest.mark.long
 def test_killed_at_random_moments_it_gives_the_same_bytes(builds, tmp_path):
     code, seconds = builds.run(str(tmp_path / "straight"))
     assert code == 0

@@ -17,6 +17,9 @@ from tfrecord_builder.labels import normalisation
         ("It's   OK,really", "its ok really"),
         ("零\t一\u200b二", "零一二"),
         ("①㈱ 5℃", "1株5 c"),
+        ("我❤️北京1️⃣号🏙️", "我北京1号"),  # with variation selectors and a keycap
+        ("葛\U000e0100城", "葛城"),
+        ("ที่นี่", "ที่นี่"),  # vowels and tones above letters
         ("，。 ", ""),
         ("二〇二四", "二〇二四"),
         ("𪻺 𪻺", "𪻺𪻺"),

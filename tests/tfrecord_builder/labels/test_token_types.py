@@ -57,6 +57,7 @@ def evaluate_as_advised(version, corpus_dir, info, directory):
     return evaluate.evaluate(evaluate.EvaluateConfig(data_dir=(str(directory / "advised"),), **given))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "token_type",
     [

@@ -67,13 +67,21 @@ def test_splits_add_up_and_speakers_count_once():
     ]
     found = shard_statistics.add_up(shards)
     assert set(found) == {"train", "dev"}
-    train = shard_statistics.make_split_info(found["train"], shards[:2], 5, {"dev": 1})
+    train = shard_statistics.make_split_info(found["train"], shards[:2], 5, {"dev": 1}, {"dev": 2})
     assert (train.num_utterances, train.num_speakers, train.seconds) == (3, 2, 1.75)
     assert list(train.frame_lengths.items()) == [(9, 1), (10, 2)]
-    assert (train.num_sentences, train.shared_sentences) == (5, {"dev": 1})
-    dev = shard_statistics.make_split_info(found["dev"], shards[2:], 4, {})
+    assert (train.num_sentences, train.shared_sentences, train.shared_speakers) == (5, {"dev": 1}, {"dev": 2})
+    dev = shard_statistics.make_split_info(found["dev"], shards[2:], 4, {}, {})
     assert dev.unknown_tokens == 3
     assert dev.shards == (dataset_info.ShardInfo("c", 4, 7, "d1"),)
+
+
+def test_speakers_of_several_splits():
+    speakers = {"train": ["x", "y"], "dev": ["y", "z"], "test": [""]}
+    shards = [_shard([], split=name, speakers=each) for name, each in speakers.items()]
+    totals = shard_statistics.add_up(shards)
+    counts = {name: shard_statistics.count_shared_speakers(totals, name) for name in totals}
+    assert counts == {"train": {"dev": 1}, "dev": {"train": 1}, "test": {}}
 
 
 def test_an_unknown_speaker_is_none():

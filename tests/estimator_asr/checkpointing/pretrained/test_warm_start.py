@@ -76,6 +76,7 @@ def run_program(name, argument):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.long
 def test_an_acoustic_model_gets_weights_of_another_vocabulary(tmp_path, am, lines):
     model = make_new(tmp_path, "acoustic", warm_start_from=am)
     prepare(model)
@@ -95,6 +96,7 @@ def test_an_acoustic_model_gets_weights_of_another_vocabulary(tmp_path, am, line
     assert lines[0] == f"warm start from {am}/model.ckpt-7"
 
 
+@pytest.mark.long
 def test_a_language_model_gets_tokens_characters_and_readings_of_another(tmp_path, lm, lines):
     model = make_new(tmp_path, "language", characters=CHARACTERS, warm_start_from=lm)
     prepare(model)
@@ -121,6 +123,7 @@ def started(tmp_path_factory, lm):
     return model
 
 
+@pytest.mark.long
 def test_the_state_of_the_optimizer_is_initialised(started):
     start = read(started.path)
     assert "language/ngrams/Adam" in start
@@ -158,6 +161,7 @@ def test_other_units_are_refused_and_nothing_is_written(tmp_path, lm):
     assert checkpoints.find_latest(model.path) is None
 
 
+@pytest.mark.long
 def test_update_counts_of_batch_norm_start_at_zero(tmp_path, am):
     model = make_new(tmp_path, "acoustic", warm_start_from=am)
     source = warm_start.open_source(model)
@@ -216,6 +220,7 @@ def open_source(tmp_path, path, kind="acoustic", **settings):
     return warm_start.open_source(new_models.make_new_model(str(tmp_path / "new"), kind, **settings))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", ["am", "am/model.ckpt-7", "am/model.ckpt-7.index"])
 def test_a_directory_and_a_checkpoint_in_it_have_weights_and_the_tokens_of_their_rows(
     tmp_path, sources, path

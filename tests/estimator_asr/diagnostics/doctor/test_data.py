@@ -82,6 +82,15 @@ def test_missing_splits(tmp_path, splits, level, said):
     assert finding.level == level and said in finding.text
 
 
+@pytest.mark.parametrize("num_shared, is_named", [(1, False), (2, True)])
+def test_a_dev_split_of_speakers_that_train_has_is_named(tmp_path, num_shared, is_named):
+    info = small_records.make_data(str(tmp_path / "data"))
+    split = dataclasses.replace(info.splits["dev"], num_speakers=2, shared_speakers={"train": num_shared})
+    dataclasses.replace(info, splits={**info.splits, "dev": split}).save(str(tmp_path / "data"))
+    texts = [finding.text for finding in data.check(str(tmp_path / "data"))]
+    assert any(text.startswith("dev: all 2 speakers are also in train, so ") for text in texts) == is_named
+
+
 def test_unknown_tokens_and_shared_sentences_are_warnings(tmp_path):
     split = small_records.make_data(str(tmp_path / "data")).splits["dev"]
     assert isinstance(split, dataset_info.SplitInfo)

@@ -48,6 +48,7 @@ def made(tmp_path_factory):
     return directory, report.write(split, str(directory / "out")), split
 
 
+@pytest.mark.long
 def test_as_many_utterances_as_aishell_have_a_small_report_in_time(tmp_path):
     split = made_reports.make(7176)
     start = time.process_time()

@@ -62,6 +62,7 @@ def assert_equal(weights, expected):
         np.testing.assert_allclose(weights[name], expected[name], atol=1e-5, err_msg=name)
 
 
+@pytest.mark.long
 def test_two_workers_and_an_evaluator_give_the_weights_of_one_process(data, tmp_path):
     weights, expected = finish(data, tmp_path / "model", tmp_path / "logs", 10)
     assert weights["global_step"] == 10

@@ -1,0 +1,15 @@
+"""Shell scripts that stand for make, pip, Python or uv in a test."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+
+
+def write(directory: pathlib.Path, scripts: Mapping[str, str]) -> None:
+    """Writes scripts that can be run (path in the directory -> text), with the directories of their paths."""
+    for name, text in scripts.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        path.chmod(0o755)
