@@ -25,6 +25,7 @@ lazy_tensorflow.load_or_exit()
 import tensorflow as tf
 
 from estimator_asr.saved_model import recogniser
+from estimator_asr.scoring import utterances
 from estimator_asr.scoring.reports import report
 from estimator_asr.transcripts import pseudo_labels, recordings, transcriber
 from tfrecord_builder import errors
@@ -88,12 +89,15 @@ def _choose_confidence(config: PseudoLabelConfig, teacher: recogniser.LoadedVers
     """Returns the smallest confidence, and prints and draws what each one would keep of dev."""
     if config.report_dir is None:
         return config.min_confidence
-    outputs = report.read_outputs(config.report_dir)
+    scored = report.read(config.report_dir)
     model = json.loads(files.read_text(os.path.join(config.report_dir, report.METRICS_FILE)))["model"]
     if os.path.realpath(model) != os.path.realpath(teacher.version_dir):
         problem = f"is of {model}, expected {teacher.version_dir}; evaluate that one"
         raise errors.UserError(f"--report_dir={config.report_dir}: {problem}")
-    candidates = pseudo_labels.list_candidates(outputs, config.max_disagreement)
+    lines = files.read_text(os.path.join(config.report_dir, report.OUTPUTS_FILE)).split("\n")
+    outputs = [json.loads(line) for line in lines if line]
+    edits = [each.edits for each in scored[utterances.TOKEN_ERROR_RATE]]
+    candidates = pseudo_labels.list_candidates(outputs, edits, config.max_disagreement)
     for smallest, kept, wrong in candidates:
         print(f"confidence {smallest:g}: keeps {kept:.1%} of dev, {wrong:.2%} of its tokens are wrong")
     good = [smallest for smallest, _, wrong in candidates if wrong <= config.max_error_rate]

@@ -14,7 +14,7 @@ matplotlib.use("Agg")  # no display
 
 import matplotlib.pyplot as plt
 
-from estimator_asr.scoring import edit_distance, utterances
+from estimator_asr.scoring import edit_distance
 from estimator_asr.transcripts import captions
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files
@@ -87,13 +87,15 @@ def find_problem(row: Mapping, max_disagreement: float, min_confidence: float) -
     return "confidence is too low" if row["confidence"] < min_confidence else ""
 
 
-def list_candidates(outputs: Sequence[Mapping], max_disagreement: float) -> list[tuple[float, float, float]]:
+def list_candidates(
+    outputs: Sequence[Mapping], edits: Sequence[edit_distance.Edits], max_disagreement: float
+) -> list[tuple[float, float, float]]:
     """Returns smallest confidences, each with the fraction of utterances that it keeps and its error rate.
 
-    `outputs` are those of report.read_outputs; a confidence that keeps none is left out.
+    `outputs` are of labelled utterances, `edits` those of their pinyin; a confidence that keeps none is left
+    out.
     """
     rows = list_rows([captions.Segment(0.0, 0.0, each) for each in outputs])
-    edits = [each["scored"][utterances.TOKEN_ERROR_RATE].edits for each in outputs]
     candidates = []
     for smallest in _CONFIDENCES:
         kept = [each for row, each in zip(rows, edits) if not find_problem(row, max_disagreement, smallest)]

@@ -58,29 +58,21 @@ def write(split: scored_split.ScoredSplit, output_dir: str) -> dict:
 
 
 def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
-    """Reads the utterances of a report back, by measure, ordered by their ids; raises as read_outputs."""
-    measures: dict[str, list[utterances.ScoredUtterance]] = {}
-    for row in read_outputs(path):
-        for measure, scored in row["scored"].items():
-            measures.setdefault(measure, []).append(scored)
-    return measures
-
-
-def read_outputs(path: str) -> list[dict]:
-    """Reads the outputs of each utterance of a report, and `scored`, its ScoredUtterance by measure.
+    """Reads the utterances of a report back, by measure, ordered by their ids.
 
     Raises errors.UserError if hypotheses.jsonl is missing, damaged or of an earlier version.
     """
+    measures: dict[str, list[utterances.ScoredUtterance]] = {}
     try:
         lines = files.read_text(os.path.join(path, OUTPUTS_FILE)).split("\n")
-        rows = [json.loads(line) for line in lines if line]
-        for row in rows:
-            about = row["utterance_id"], row["speaker"]
-            pairs = {measure: (*about, *texts) for measure, texts in row["scored"].items()}
-            row["scored"] = {measure: utterances.score(measure, *pair) for measure, pair in pairs.items()}
-        if not rows:
+        for row in map(json.loads, filter(None, lines)):
+            for measure, texts in row["scored"].items():
+                reference, hypothesis = texts
+                scored = utterances.score(measure, row["utterance_id"], row["speaker"], reference, hypothesis)
+                measures.setdefault(measure, []).append(scored)
+        if not measures:
             raise ValueError("it has no utterance")
-        return rows
+        return measures
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.UserError(
             f"{path}: {OUTPUTS_FILE} cannot be read ({type(error).__name__}: {error}), expected a report of "

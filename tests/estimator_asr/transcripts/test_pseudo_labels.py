@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from estimator_asr.scoring import utterances
+from estimator_asr.scoring import edit_distance
 from estimator_asr.transcripts import captions, pseudo_labels
 from tfrecord_builder import errors
 
@@ -81,20 +81,19 @@ def test_why_a_row_cannot_be_trusted(outputs, expected):
 
 def make_scored(reference, **outputs):
     made = make_outputs(**outputs)
-    scored = utterances.score(utterances.TOKEN_ERROR_RATE, "u", "s", reference, made["pinyin"])
-    return {**made, "scored": {utterances.TOKEN_ERROR_RATE: scored}}
+    return made, edit_distance.count_edits(reference.split(), made["pinyin"].split())
 
 
-LABELLED = [
+OUTPUTS, EDITS = zip(
     make_scored("ni3 hao3", confidence=0.995),
     make_scored("ni3 hao3", confidence=0.93),
     make_scored("ni3 hao2", confidence=0.65),
     make_scored("ni2 hao2", confidence=0.9999, greedy="ni2 hao2"),  # decodings disagree
-]
+)
 
 
 def test_what_each_confidence_keeps_of_labelled_utterances():
-    found = {smallest: rest for smallest, *rest in pseudo_labels.list_candidates(LABELLED, 0.0)}
+    found = {smallest: rest for smallest, *rest in pseudo_labels.list_candidates(OUTPUTS, EDITS, 0.0)}
     assert found[0.0] == found[0.6] == [0.75, pytest.approx(1 / 6)]
     assert found[0.7] == found[0.92] == [0.5, 0.0]
     assert found[0.94] == found[0.995] == [0.25, 0.0]
@@ -103,14 +102,14 @@ def test_what_each_confidence_keeps_of_labelled_utterances():
 
 
 def test_more_disagreement_keeps_more():
-    (smallest, kept, wrong), *_, last = pseudo_labels.list_candidates(LABELLED, 1.0)
+    (smallest, kept, wrong), *_, last = pseudo_labels.list_candidates(OUTPUTS, EDITS, 1.0)
     assert (smallest, kept, wrong) == (0.0, 1.0, 3 / 8)
     assert last == (0.999, 0.25, 1.0)
 
 
 def test_the_picture_is_a_png(tmp_path):
     path = tmp_path / "confidence.png"
-    pseudo_labels.draw(pseudo_labels.list_candidates(LABELLED, 0.0), 0.05, str(path))
+    pseudo_labels.draw(pseudo_labels.list_candidates(OUTPUTS, EDITS, 0.0), 0.05, str(path))
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
