@@ -42,13 +42,19 @@ class PseudoLabelConfig(config_flags.Checked):
     """Flags of pseudo_label."""
 
     saved_model: str = config_flags.setting("", "export of the teacher", required=True, local=True)
-    second_saved_model: Optional[str] = config_flags.setting(None, "export of a second one", local=True)
+    second_saved_model: Optional[str] = config_flags.setting(None, "export of a second teacher", local=True)
     audio_dir: str = config_flags.setting("", "folder of recordings", required=True, local=True)
     output_dir: str = config_flags.setting("", "directory of the corpus", required=True, local=True)
     max_disagreement: float = config_flags.setting(0.0, "largest error rate between decodings", minimum=0)
-    min_confidence: float = config_flags.setting(0.9, "smallest confidence, without --report_dir", minimum=0)
-    report_dir: Optional[str] = config_flags.setting(None, "report of evaluate on dev", local=True)
-    max_error_rate: float = config_flags.setting(0.05, "largest one of what --report_dir keeps", minimum=0)
+    min_confidence: float = config_flags.setting(
+        0.9, "smallest confidence, without --report_dir", minimum=0, maximum=1
+    )
+    report_dir: Optional[str] = config_flags.setting(
+        None, "report of evaluate on dev, which chooses the smallest confidence", local=True
+    )
+    max_error_rate: float = config_flags.setting(
+        0.05, "with --report_dir: largest error rate of what it keeps", minimum=0
+    )
 
 
 def main(config: PseudoLabelConfig) -> int:

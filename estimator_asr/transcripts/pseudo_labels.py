@@ -45,7 +45,10 @@ def open_directory(output_dir: str, settings: list[str]) -> dict[str, list[dict]
     path, lines = os.path.join(output_dir, _FILE), [settings]
     if files.list_names(output_dir):  # a kill may have cut the last line
         complete = files.read_text(path).split("\n")[:-1] if files.exists(path) else []
-        lines = [json.loads(line) for line in complete] or [[f"no {_FILE}"]]
+        try:
+            lines = [json.loads(line) for line in complete] or [[f"no {_FILE}"]]
+        except ValueError:
+            lines = [[f"a damaged {_FILE}"]]
     if lines[0] != settings:
         problem = f"has {' '.join(lines[0])}, expected {' '.join(settings)}"
         raise errors.UserError(f"{output_dir}: {problem}; give another --output_dir")

@@ -133,3 +133,6 @@ def test_a_directory_of_other_settings_or_files_is_refused(tmp_path):
         errors.UserError, match=r": has no decodings.jsonl, expected /audio 4f0c; give another"
     ):
         pseudo_labels.open_directory(str(tmp_path), ["/audio", "4f0c"])
+    (tmp_path / "out" / "decodings.jsonl").write_text("{\n")
+    with pytest.raises(errors.UserError, match="has a damaged decodings.jsonl, expected /audio 4f0c; give"):
+        pseudo_labels.open_directory(str(tmp_path / "out"), ["/audio", "4f0c"])
