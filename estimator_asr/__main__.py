@@ -6,7 +6,7 @@ from tfrecord_builder.settings import console
 
 PROGRAMS = (
     *("demo", "encode", "train", "train_ngram", "tune", "evaluate", "average"),
-    *("export", "transcribe", "serve", "doctor", "replay", "show_weights"),
+    *("export", "transcribe", "pseudo_label", "serve", "doctor", "replay", "show_weights"),
 )
 
 

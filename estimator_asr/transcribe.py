@@ -23,7 +23,6 @@ from tfrecord_builder.runtime import lazy_tensorflow
 lazy_tensorflow.load_or_exit()
 
 import tensorflow as tf
-import tqdm
 
 from estimator_asr.hotwords import hotword_list
 from estimator_asr.saved_model import export_info, recogniser
@@ -66,18 +65,14 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
     warning = loaded.info.describe_unread(version_dir)
     if warning:
         print(f"warning: {warning}", file=sys.stderr, flush=True)
+    is_between = config.output_dir == _STANDARD_OUTPUT and sys.stdout.isatty()  # a bar, between transcripts
+    transcripts = transcriber.transcribe_all(model, inputs, sample_rate, "transcribe", hidden=is_between)
     num_bad = 0
-    with _make_bar(inputs, config) as bar:
-        progress = Progress(bar)
-        for recording, path in zip(inputs, paths):
-            try:
-                transcript = transcriber.transcribe(model, recording, sample_rate, progress.show)
-                text = captions.render(transcript, config.format)
-                print(text, end="", flush=True) if path is None else recordings.save(path, text)
-            except errors.UserError as error:
-                num_bad += 1
-                bar.write(f"error: {error}", file=sys.stderr)  # above the bar
-            progress.end_recording()
+    for (_, transcript, problem), path in zip(transcripts, paths):
+        num_bad += bool(problem)
+        if transcript is not None:
+            text = captions.render(transcript, config.format)
+            print(text, end="", flush=True) if path is None else recordings.save(path, text)
     return 1 if num_bad else 0
 
 
@@ -87,28 +82,6 @@ def _plan_outputs(inputs: list[recordings.Recording], config: TranscribeConfig) 
         return recordings.plan_outputs(inputs, config.format, config.output_dir)
     recordings.check_standard_output(inputs, config.format)
     return [None] * len(inputs)
-
-
-def _make_bar(inputs: list[recordings.Recording], config: TranscribeConfig) -> tqdm.tqdm:
-    """A bar on standard error over seconds of audio, unless the transcripts are printed beside it."""
-    prints = config.output_dir == _STANDARD_OUTPUT
-    hidden = prints and sys.stdout.isatty() or not sys.stderr.isatty()
-    total = None if hidden else recordings.total_seconds(inputs)
-    return tqdm.tqdm(total=total and round(total), desc="transcribe", unit=" s", disable=hidden)
-
-
-class Progress:
-    """Shows whole seconds of audio on a bar: those of the recordings that have ended, and of the one now."""
-
-    def __init__(self, bar: tqdm.tqdm):
-        self._bar, self._ended, self._seconds = bar, 0.0, 0.0
-
-    def show(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._bar.update(round(self._ended + seconds) - self._bar.n)
-
-    def end_recording(self) -> None:
-        self._ended, self._seconds = self._ended + self._seconds, 0.0
 
 
 if __name__ == "__main__":

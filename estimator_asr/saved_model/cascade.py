@@ -15,7 +15,7 @@ import tensorflow as tf
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.experiment import model_directory
 from estimator_asr.hotwords import in_graph
-from estimator_asr.models.decoding import token_times
+from estimator_asr.models.decoding import decoders, token_times
 from estimator_asr.saved_model import characters, model_pairs
 from estimator_asr.tasks import registry, sequences, task
 from tfrecord_builder.data import dataset_info
@@ -40,9 +40,10 @@ def transcribe(
     Returns:
         The outputs of every signature.
 
-        [batch]: transcript (string), pinyin (string, tokens separated by spaces), acoustic_score (float32,
-        log probability of the tokens), language_score (float32, of the characters given the tokens, and what
-        an n-gram model of characters adds; 0 without a language model), confidence (float32, mean of those of
+        [batch]: transcript (string), pinyin (string, tokens separated by spaces), greedy_pinyin (string, the
+        tokens of the best path of CTC, without language and n-gram models), acoustic_score (float32, log
+        probability of the tokens), language_score (float32, of the characters given the tokens, and what an
+        n-gram model of characters adds; 0 without a language model), confidence (float32, mean of those of
         the characters; 0 without any).
 
         [batch, num_characters], "" and 0 beyond the last: characters.character and characters.pinyin
@@ -94,12 +95,19 @@ def write(
     return {
         "transcript": ranking.transcripts[:, 0],
         "pinyin": sequences.join(tokens, "syllable"),
+        "greedy_pinyin": _join_best_path(acoustic, recognition),
         "acoustic_score": tokens.scores,
         "language_score": written.scores,
         **characters.describe(written, spoken, times, acoustic.decode, acoustic.config.output_seconds),
         "n_best.transcript": ranking.transcripts,
         "n_best.score": ranking.scores,
     }
+
+
+def _join_best_path(acoustic: model_directory.ModelDirectory, recognition: task.Recognition) -> tf.Tensor:
+    ids, _ = decoders.best_path(recognition.log_probs, recognition.num_frames)
+    strings = sequences.spell(acoustic, dataset_info.TOKENS_FILE, ids)  # "" beyond the last
+    return tf.strings.strip(tf.strings.reduce_join(strings, axis=1, separator=" "))
 
 
 def _flatten(ids: tf.Tensor) -> tf.Tensor:

@@ -18,6 +18,7 @@ from estimator_asr.transcripts import caption_lines
 FORMATS = ("tsv", "json", "txt", "srt", "vtt")
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}  # of WebVTT
 _N_BEST = 10  # transcripts of a whole recording; a model has as many for each segment
+_PINYIN = ("pinyin", "greedy_pinyin")  # exports of earlier versions have only the first
 _SCORES = ("acoustic_score", "language_score")
 
 
@@ -87,7 +88,7 @@ def join(segments: Sequence[Segment]) -> dict:
     states = [result["status"] for result in results] or [statuses.OK]
     joined = {
         "transcript": join_texts([result["transcript"] for result in results]),
-        "pinyin": " ".join(result["pinyin"] for result in results if result["pinyin"]),
+        **{name: " ".join(result[name] for result in results if result.get(name)) for name in _PINYIN},
         "confidence": _round(sum(item["confidence"] for item in characters) / max(len(characters), 1)),
         "characters": characters,
         "n_best": _join_n_best([result["n_best"] for result in results]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Optional
 
 import numpy as np
 import tqdm
@@ -44,6 +45,40 @@ def transcribe(
     _warn_of_empty(recording.path, checked.peak, seconds, segments)
     show_seconds(seconds)
     return captions.Transcript(recording.path, segments, seconds > pauses.SEGMENT_SECONDS)
+
+
+def transcribe_all(
+    model, inputs: Sequence[recordings.Recording], sample_rate: int, name: str, hidden: bool = False
+) -> Iterator[tuple[recordings.Recording, Optional[captions.Transcript], str]]:
+    """Yields recordings, each with its transcript, or None and why; shows a bar of that name in a terminal.
+
+    What is wrong with a recording is also a line on standard error, above the bar.
+    """
+    hidden = hidden or not sys.stderr.isatty()
+    total = None if hidden else recordings.total_seconds(inputs)
+    with tqdm.tqdm(total=total and round(total), desc=name, unit=" s", disable=hidden) as bar:
+        progress = Progress(bar)
+        for recording in inputs:
+            try:
+                yield recording, transcribe(model, recording, sample_rate, progress.show), ""
+            except errors.UserError as error:
+                bar.write(f"error: {error}", file=sys.stderr)
+                yield recording, None, str(error)
+            progress.end_recording()
+
+
+class Progress:
+    """Shows whole seconds of audio on a bar: those of the recordings that have ended, and of the one now."""
+
+    def __init__(self, bar: tqdm.tqdm):
+        self._bar, self._ended, self._seconds = bar, 0.0, 0.0
+
+    def show(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._bar.update(round(self._ended + seconds) - self._bar.n)
+
+    def end_recording(self) -> None:
+        self._ended, self._seconds = self._ended + self._seconds, 0.0
 
 
 def _batches(pieces: Iterable[pauses.Piece], max_samples: int) -> Iterator[list[pauses.Piece]]:

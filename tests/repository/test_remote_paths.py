@@ -19,6 +19,7 @@ PATHS = {
     "estimator_asr.encode": ("weights", "data_dir output_dir"),
     "estimator_asr.evaluate": ("model_dir saved_model output_dir", "data_dir hotwords_file compare"),
     "estimator_asr.export": ("acoustic_model_dir language_model_dir export_dir report_dir", "data_dir"),
+    "estimator_asr.pseudo_label": ("saved_model second_saved_model audio_dir output_dir report_dir", ""),
     "estimator_asr.replay": ("nan_dir", ""),
     "estimator_asr.serve": ("saved_model", "token_file"),
     "estimator_asr.show_weights": ("", ""),

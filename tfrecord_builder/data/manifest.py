@@ -48,7 +48,9 @@ def write_manifest(path: str, utterances: Iterable[Utterance]) -> None:
     """Writes a manifest for --corpus=manifest; audio paths are written relative to it."""
     here = os.path.dirname(path)
     with open(path, "w", encoding="utf-8") as file:
-        file.write("id\taudio\tspeaker\ttext\tpinyin\tsplit\n")
+        file.write("id\taudio\tspeaker\ttext\tpinyin\tsplit\tstart\tduration\n")
         for u in utterances:
             audio = os.path.relpath(u.audio, here or ".")
-            file.write("\t".join((u.utterance_id, audio, u.speaker, u.text, u.pinyin, u.split)) + "\n")
+            segment = (f"{seconds:.3f}" if seconds else "" for seconds in (u.start_seconds, u.seconds))
+            row = (u.utterance_id, audio, u.speaker, u.text, u.pinyin, u.split, *segment)
+            file.write("\t".join(row) + "\n")

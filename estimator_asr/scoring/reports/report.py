@@ -75,8 +75,8 @@ def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
         return measures
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.UserError(
-            f"evaluate: --compare: {path}: {OUTPUTS_FILE} cannot be read ({type(error).__name__}: "
-            f"{error}), expected a report of this version of evaluate; evaluate again"
+            f"{path}: {OUTPUTS_FILE} cannot be read ({type(error).__name__}: {error}), expected a report of "
+            "this version of evaluate; evaluate again"
         ) from error
 
 

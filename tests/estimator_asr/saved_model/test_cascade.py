@@ -152,6 +152,14 @@ def test_the_transcript_is_the_best_of_the_n_best(whole, fbanks):
         assert scores == sorted(scores, reverse=True)
 
 
+def test_the_best_path_of_ctc_is_there_beside_the_search(models, whole, fbanks):
+    greedy = dataclasses.replace(models[0], decode=config.DecodeConfig(decoding="greedy"))
+    with running(models[:1], lambda: build_cascade(greedy, None)) as model:
+        expected = model.run(make_batch(fbanks))
+    assert expected["greedy_pinyin"] == expected["pinyin"]
+    assert whole.run(make_batch(fbanks))["greedy_pinyin"] == expected["pinyin"]
+
+
 @pytest.mark.parametrize("max_frames", [0, 9])
 def test_greedy_decoding_of_no_frames(models, max_frames):
     greedy = dataclasses.replace(models[0], decode=config.DecodeConfig(decoding="greedy"))
@@ -166,7 +174,7 @@ def test_greedy_decoding_of_no_frames(models, max_frames):
 def test_no_frames_give_empty_text_and_score_zero(whole, max_frames):
     fbank = np.zeros([2, max_frames, tiny_models.FRONTEND.num_bins], np.float32)
     result = whole.run({"fbank": fbank, "num_frames": np.int32([0, 0])})
-    assert result["transcript"] == result["pinyin"] == ["", ""]
+    assert result["transcript"] == result["pinyin"] == result["greedy_pinyin"] == ["", ""]
     assert result["acoustic_score"] == result["language_score"] == result["confidence"] == [0.0, 0.0]
     assert result["characters"] == [[], []]
     assert result["n_best"] == [[{"transcript": "", "score": 0.0}]] * 2

@@ -68,6 +68,7 @@ def test_run_gives_python_values_and_ignores_other_features(tiny_export):
         "status": [str],
         "transcript": [str],
         "pinyin": [str],
+        "greedy_pinyin": [str],
         "acoustic_score": [float],
         "language_score": [float],
         "confidence": [float],

@@ -193,7 +193,8 @@ def test_a_bad_item_costs_only_itself(tiny_export, waveforms, name, batch_size):
 def assert_cleared(found, index):
     got = {output: values[index] for output, values in found.items() if output != "status"}
     assert got == {
-        **{"transcript": "", "pinyin": "", "characters": [], "n_best": [{"transcript": "", "score": 0.0}]},
+        **{"transcript": "", "pinyin": "", "greedy_pinyin": ""},
+        **{"characters": [], "n_best": [{"transcript": "", "score": 0.0}]},
         **{"acoustic_score": 0.0, "language_score": 0.0, "confidence": 0.0},
     }
 
@@ -269,6 +270,7 @@ def test_an_empty_batch_has_empty_outputs(tiny_export, name, hotwords):
     strings = {
         "transcript",
         "pinyin",
+        "greedy_pinyin",
         "status",
         "characters.character",
         "characters.pinyin",

@@ -48,6 +48,7 @@ def test_json_of_a_long_recording_without_speech():
         "file": "a.wav",
         "transcript": "",
         "pinyin": "",
+        "greedy_pinyin": "",
         "confidence": 0.0,
         "characters": [],
         "n_best": [{"transcript": "", "score": 0.0}],

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import re
+import sys
+
 import numpy as np
 import pytest
 import soundfile
+import tqdm
 
 from estimator_asr.transcripts import pauses, recordings, transcriber
 from tfrecord_builder import errors
@@ -81,3 +86,35 @@ def test_nan_in_the_middle_of_a_long_recording_is_refused(tmp_path):
     waveform[16000 * 35] = np.nan
     with pytest.raises(errors.UserError, match="a.wav: has NaN or Inf samples; save it again"):
         transcribe(tmp_path / "a.wav", waveform)
+
+
+def test_progress_counts_seconds_of_all_recordings():
+    with tqdm.tqdm(total=5, file=io.StringIO()) as bar:
+        progress, shown = transcriber.Progress(bar), []
+        for seconds in (1.0, 2.4, None, 2.4):
+            progress.end_recording() if seconds is None else progress.show(seconds)
+            shown.append(bar.n)
+    assert shown == [1, 2, 2, 5]
+
+
+def test_a_bar_counts_whole_seconds_of_all_recordings(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for name, seconds in (("a", 1.4), ("b", 2.4)):  # rounded one by one, they would be 3
+        soundfile.write(tmp_path / f"{name}.wav", make_speech(seconds), 16000)
+    (tmp_path / "aa.wav").write_text("no audio")
+    inputs = recordings.find([str(tmp_path)])
+    list(transcriber.transcribe_all(Counter(), inputs, 16000, "work"))
+    last = capsys.readouterr().err.split("\r")[-1]
+    assert re.match(r"work: 100%\|.*\| 4/4 \[00:0\d<00:00, ", last), last
+
+
+def test_recordings_that_cannot_be_read_come_without_transcript_and_with_a_line(tmp_path, capsys):
+    soundfile.write(tmp_path / "b.wav", make_speech(2.0), 16000)
+    (tmp_path / "a.wav").write_text("no audio")
+    inputs = recordings.find([str(tmp_path)])
+    (bad, nothing, problem), (good, made, no_problem) = transcriber.transcribe_all(
+        Counter(), inputs, 16000, "x"
+    )
+    assert (bad.name, nothing, good.name, made.segments[0].end, no_problem) == ("a", None, "b", 2.0, "")
+    assert problem.startswith(f"{tmp_path}/a.wav: is not a readable WAV")
+    assert capsys.readouterr().err == f"error: {problem}\n"

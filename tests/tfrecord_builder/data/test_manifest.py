@@ -6,7 +6,11 @@ from tfrecord_builder.data import manifest
 
 def test_write_then_read_is_identity(tmp_path):
     audio = str(tmp_path / "audio" / "u1.wav")
-    utterances = [manifest.Utterance("u1", audio, "s", "你 好", "ni3 hao3", "test")]
+    utterances = [
+        manifest.Utterance("u1", audio, "s", "你 好", "ni3 hao3", "test"),
+        manifest.Utterance("u2", audio, "s", "", "hao3", "train", 1.5, 2.25),
+        manifest.Utterance("u3", audio, "s", "好", "", "train", 3.75),
+    ]
     path = str(tmp_path / "manifest.tsv")
     manifest.write_manifest(path, utterances)
     assert list(tables.list_manifest(str(tmp_path))) == utterances

@@ -112,9 +112,7 @@ def test_other_utterances_are_refused(tmp_path):
 )
 def test_what_is_no_report_is_refused(tmp_path, content):
     (tmp_path / "hypotheses.jsonl").write_text(content)
-    with pytest.raises(
-        errors.UserError, match=r"--compare: \S+: hypotheses.jsonl cannot be read \(.*evaluate again"
-    ):
+    with pytest.raises(errors.UserError, match=r"^\S+: hypotheses.jsonl cannot be read \(.*evaluate again"):
         comparison.compare(read([str(tmp_path), str(tmp_path)]))
 
 

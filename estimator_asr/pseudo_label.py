@@ -1,0 +1,152 @@
+"""Transcribes speech that has no transcripts, and writes a corpus of what can be trusted.
+
+    python -m estimator_asr.pseudo_label --saved_model=EXPORT --audio_dir=RECORDINGS --output_dir=CORPUS
+        [--second_saved_model=EXPORT2] [--report_dir=REPORT --max_error_rate=0.05]
+
+An utterance is kept where its pinyin agrees with the best path of the acoustic model alone, and with a second
+teacher if there is one, and its confidence is at least --min_confidence, or what a report on dev chooses.
+CORPUS gets manifest.tsv for `build --corpus=manifest`, rejected.tsv, and decodings.jsonl, with which a run
+continues. A file that cannot be read is named on standard error, the others continue, the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Optional
+
+from tfrecord_builder.runtime import lazy_tensorflow
+
+lazy_tensorflow.load_or_exit()
+
+import tensorflow as tf
+
+from estimator_asr.saved_model import recogniser
+from estimator_asr.scoring import utterances
+from estimator_asr.scoring.reports import report
+from estimator_asr.transcripts import pseudo_labels, recordings, transcriber
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info, manifest
+from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.storage import files
+
+_COLUMNS = ("id", "audio", "start", "seconds", "confidence", "disagreement", "problem")  # of rejected.tsv
+_NOT_IN_MANIFEST = re.compile("[\t\n\r\ud800-\udfff]")
+
+
+@dataclasses.dataclass(frozen=True)
+class PseudoLabelConfig(config_flags.Checked):
+    """Flags of pseudo_label."""
+
+    saved_model: str = config_flags.setting("", "export of the teacher", required=True, local=True)
+    second_saved_model: Optional[str] = config_flags.setting(None, "export of a second teacher", local=True)
+    audio_dir: str = config_flags.setting("", "folder of recordings", required=True, local=True)
+    output_dir: str = config_flags.setting("", "directory of the corpus", required=True, local=True)
+    max_disagreement: float = config_flags.setting(0.0, "largest error rate between decodings", minimum=0)
+    min_confidence: float = config_flags.setting(
+        0.9, "smallest confidence, without --report_dir", minimum=0, maximum=1
+    )
+    report_dir: Optional[str] = config_flags.setting(
+        None, "report of evaluate on dev, which chooses the smallest confidence", local=True
+    )
+    max_error_rate: float = config_flags.setting(
+        0.05, "with --report_dir: largest error rate of what it keeps", minimum=0
+    )
+
+
+def main(config: PseudoLabelConfig) -> int:
+    tf.get_logger().setLevel("ERROR")
+    audio_dir, versions = os.path.abspath(config.audio_dir), _load_versions(config)
+    if not os.path.isdir(audio_dir):
+        raise errors.UserError(f"--audio_dir={audio_dir}: is not a directory; give one of recordings")
+    settings = [audio_dir, *(version.info.sha256 for version in versions)]
+    decoded = pseudo_labels.open_directory(config.output_dir, settings)
+    limits = config.max_disagreement, _choose_confidence(config, versions[0])
+    inputs = recordings.find([audio_dir])
+    num_bad = _transcribe(inputs, versions, config.output_dir, decoded)
+    rows = [{**row, "audio": each.path} for each in inputs for row in decoded[each.path]]
+    for row in rows:
+        row["id"] = f"{os.path.relpath(row['audio'], audio_dir)}-{1000 * row['start']:08.0f}"
+        row["problem"] = row.get("problem") or pseudo_labels.find_problem(row, *limits)
+        if _NOT_IN_MANIFEST.search(row["audio"]):
+            row["problem"] = "path has a tab, a line break or bytes that are not UTF-8"
+    _write(config.output_dir, rows)
+    return 1 if num_bad else 0
+
+
+def _load_versions(config: PseudoLabelConfig) -> list[recogniser.LoadedVersion]:
+    """Loads the teachers; raises UserError unless all write syllables from audio of one sample rate."""
+    paths = filter(None, (config.saved_model, config.second_saved_model))
+    versions = [recogniser.load_version(recogniser.find_version(path)) for path in paths]
+    for version in versions:
+        has_greedy = pseudo_labels.GREEDY in version.find("waveform").outputs
+        got = version.info.token_type, version.info.frontend.sample_rate, has_greedy
+        want = "syllable", versions[0].info.frontend.sample_rate, True
+        if got != want:
+            problem = f"token type, sample rate and {pseudo_labels.GREEDY} are {got}, expected {want}"
+            raise errors.UserError(f"{version.version_dir}: {problem}; export another model, or again")
+    return versions
+
+
+def _choose_confidence(config: PseudoLabelConfig, teacher: recogniser.LoadedVersion) -> float:
+    """Returns the smallest confidence, and prints and draws what each one would keep of dev."""
+    if config.report_dir is None:
+        return config.min_confidence
+    scored = report.read(config.report_dir)
+    model = json.loads(files.read_text(os.path.join(config.report_dir, report.METRICS_FILE)))["model"]
+    if os.path.realpath(model) != os.path.realpath(teacher.version_dir):
+        problem = f"is of {model}, expected {teacher.version_dir}; evaluate that one"
+        raise errors.UserError(f"--report_dir={config.report_dir}: {problem}")
+    lines = files.read_text(os.path.join(config.report_dir, report.OUTPUTS_FILE)).split("\n")
+    outputs = [json.loads(line) for line in lines if line]
+    edits = [each.edits for each in scored[utterances.TOKEN_ERROR_RATE]]
+    candidates = pseudo_labels.list_candidates(outputs, edits, config.max_disagreement)
+    for smallest, kept, wrong in candidates:
+        print(f"confidence {smallest:g}: keeps {kept:.1%} of dev, {wrong:.2%} of its tokens are wrong")
+    good = [smallest for smallest, _, wrong in candidates if wrong <= config.max_error_rate]
+    if not good:
+        raise errors.UserError("--max_error_rate: no confidence has so few errors on dev; raise it")
+    with files.writing(os.path.join(config.output_dir, "confidence.png")) as temporary:
+        pseudo_labels.draw(candidates, config.max_error_rate, temporary)
+    print(f"smallest confidence: {good[0]:g}")
+    return good[0]
+
+
+def _transcribe(inputs, versions, output_dir, decoded) -> int:
+    """Adds the recordings that are not decoded yet; returns how many cannot be read."""
+    teachers = pseudo_labels.Teachers([version.find("waveform") for version in versions])
+    sample_rate, num_bad = versions[0].info.frontend.sample_rate, 0
+    pending = [each for each in inputs if each.path not in decoded]
+    for each, transcript, problem in transcriber.transcribe_all(
+        teachers, pending, sample_rate, "pseudo_label"
+    ):
+        decoded[each.path] = rows = pseudo_labels.list_rows(transcript.segments if transcript else ())
+        if transcript:
+            pseudo_labels.save(output_dir, each.path, rows)
+        else:
+            num_bad, rows[0]["problem"] = num_bad + 1, problem
+    return num_bad
+
+
+def _write(output_dir: str, rows: Sequence[Mapping]) -> None:
+    """Writes manifest.tsv and rejected.tsv, and prints how much is kept."""
+    kept, path = [row for row in rows if not row["problem"]], os.path.join(output_dir, manifest.MANIFEST_FILE)
+    with files.writing(path) as temporary:
+        manifest.write_manifest(temporary, map(_to_utterance, kept))
+    lines = [_COLUMNS, *([str(row[name]) for name in _COLUMNS] for row in rows if row["problem"])]
+    text = "".join("\t".join(re.sub(r"\s", " ", value) for value in line) + "\n" for line in lines)
+    recordings.save(os.path.join(output_dir, dataset_info.REJECTED_FILE), text)
+    hours = [sum(row["seconds"] for row in each) / 3600 for each in (kept, rows)]
+    print(f"kept {len(kept):,} of {len(rows):,} utterances, {hours[0]:.2f} of {hours[1]:.2f} hours: {path}")
+
+
+def _to_utterance(row: Mapping) -> manifest.Utterance:
+    labels = "", row["text"], row["pinyin"], "train"
+    return manifest.Utterance(row["id"], row["audio"], *labels, row["start"], row["seconds"])
+
+
+if __name__ == "__main__":
+    program.run(main, PseudoLabelConfig)

@@ -1,0 +1,122 @@
+"""Transcripts as labels: what teachers hear, saved as it comes, and what of it can be trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")  # no display
+
+import matplotlib.pyplot as plt
+
+from estimator_asr.scoring import edit_distance
+from estimator_asr.transcripts import captions
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
+from tfrecord_builder.tokens import vocabulary
+
+GREEDY, SECOND = "greedy_pinyin", "second_pinyin"
+_FILE = "decodings.jsonl"
+_CONFIDENCES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 0.99, 0.995, 0.999)
+
+
+class Teachers(NamedTuple):
+    """One or two models (recogniser.Recogniser) that hear the same audio."""
+
+    models: Sequence
+
+    def run(self, batch: Mapping[str, np.ndarray]) -> dict[str, list]:
+        """Returns the outputs of the first model, and the pinyin of the last as second_pinyin."""
+        outputs = [model.run(batch) for model in self.models]
+        return {**outputs[0], SECOND: outputs[-1]["pinyin"]}
+
+
+def open_directory(output_dir: str, settings: list[str]) -> dict[str, list[dict]]:
+    """Makes a directory, or continues in it; returns what was saved, by the path of the recording.
+
+    Raises errors.UserError if the directory has other files, or decodings of other settings.
+    """
+    files.make_directory(output_dir)
+    path, lines = os.path.join(output_dir, _FILE), [settings]
+    if files.list_names(output_dir):  # a kill may have cut the last line
+        complete = files.read_text(path).split("\n")[:-1] if files.exists(path) else []
+        try:
+            lines = [json.loads(line) for line in complete] or [[f"no {_FILE}"]]
+        except ValueError:
+            lines = [[f"a damaged {_FILE}"]]
+    if lines[0] != settings:
+        problem = f"has {' '.join(lines[0])}, expected {' '.join(settings)}"
+        raise errors.UserError(f"{output_dir}: {problem}; give another --output_dir")
+    files.write_text(path, "".join(f"{json.dumps(line)}\n" for line in lines))
+    return dict(lines[1:])
+
+
+def save(output_dir: str, path: str, rows: Sequence[Mapping]) -> None:
+    """Saves the rows of a recording, as list_rows returns them."""
+    with open(os.path.join(output_dir, _FILE), "a", encoding="utf-8") as file:
+        file.write(json.dumps([path, rows]) + "\n")
+
+
+def list_rows(segments: Sequence[captions.Segment]) -> list[dict]:
+    """Returns times in seconds, texts, confidence and disagreement of each segment; an empty row without any.
+
+    Disagreement is the largest token error rate of the other decodings, with `pinyin` as the reference.
+    """
+    rows = []
+    for start, end, outputs in segments or [captions.Segment(0.0, 0.0, captions.join([]))]:
+        pinyin, *others = (outputs[name].split() for name in ("pinyin", GREEDY, SECOND) if name in outputs)
+        num_errors = max(edit_distance.count_edits(pinyin, other).errors for other in others)
+        numbers = {"start": round(start, 3), "seconds": round(end - start, 3)}
+        numbers["disagreement"] = num_errors / max(len(pinyin), 1)
+        # Without a language model, the transcript is the pinyin.
+        texts = {"text": outputs["transcript"] if outputs["transcript"] != outputs["pinyin"] else ""}
+        rows.append({**numbers, **texts, **{name: outputs[name] for name in ("pinyin", "confidence")}})
+    return rows
+
+
+def find_problem(row: Mapping, max_disagreement: float, min_confidence: float) -> str:
+    """Returns why a row of `list_rows` cannot be trusted; empty if it can."""
+    if not row["pinyin"]:
+        return "nothing is recognised"
+    if vocabulary.UNKNOWN in row["pinyin"] + row["text"]:
+        return f"has {vocabulary.UNKNOWN}"
+    if row["disagreement"] > max_disagreement:
+        return "decodings disagree"
+    return "confidence is too low" if row["confidence"] < min_confidence else ""
+
+
+def list_candidates(
+    outputs: Sequence[Mapping], edits: Sequence[edit_distance.Edits], max_disagreement: float
+) -> list[tuple[float, float, float]]:
+    """Returns smallest confidences, each with the fraction of utterances that it keeps and its error rate.
+
+    `outputs` are of labelled utterances, `edits` those of their pinyin; a confidence that keeps none is left
+    out.
+    """
+    rows = list_rows([captions.Segment(0.0, 0.0, each) for each in outputs])
+    candidates = []
+    for smallest in _CONFIDENCES:
+        kept = [each for row, each in zip(rows, edits) if not find_problem(row, max_disagreement, smallest)]
+        length = sum(each.reference_length for each in kept)
+        if length:
+            candidates.append((smallest, len(kept) / len(rows), sum(each.errors for each in kept) / length))
+    return candidates
+
+
+def draw(candidates: Sequence[tuple[float, float, float]], max_error_rate: float, path: str) -> None:
+    """Draws a PNG of list_candidates, with a line at the largest error rate."""
+    confidences, *columns = zip(*candidates)
+    figure, axes = plt.subplots(2, 1, figsize=(6, 4.2), sharex=True, layout="constrained")
+    for axis, values, label in zip(axes, columns, ("utterances kept, %", "tokens wrong in them, %")):
+        axis.plot([100 * each for each in values], "o-")
+        axis.set(ylabel=label, ylim=(0, None))
+    axes[1].axhline(100 * max_error_rate, color="#999999", linewidth=1)
+    axes[1].set_xticks(range(len(confidences)), [f"{each:g}" for each in confidences], rotation=60)
+    axes[1].set_xlabel("smallest confidence")
+    figure.savefig(path, dpi=120, format="png", metadata={"Software": None})
+    plt.close(figure)

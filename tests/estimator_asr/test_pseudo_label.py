@@ -1,0 +1,219 @@
+"""python -m estimator_asr.pseudo_label: with a real export, and with made-up transcripts."""
+
+from __future__ import annotations
+
+import json
+import os
+import types
+
+import pytest
+import soundfile
+
+from estimator_asr import pseudo_label
+from estimator_asr.saved_model import recogniser
+from estimator_asr.scoring import utterances
+from estimator_asr.transcripts import captions, transcriber
+from tfrecord_builder import errors
+from tfrecord_builder.corpora import tables
+from tfrecord_builder.data import manifest
+
+OUTPUTS = {"transcript": "你好", "pinyin": "ni3 hao3", "greedy_pinyin": "ni3 hao3", "confidence": 0.95}
+HEARD = {
+    "a.wav": [(0.0, 2.5, OUTPUTS)],
+    "b.wav": [(0.0, 1.0, {**OUTPUTS, "greedy_pinyin": "ni3"})],
+    "c.wav": [(0.0, 1.0, {**OUTPUTS, "confidence": 0.5})],
+    "long.mp3": [(1.5, 4.0, OUTPUTS), (70.25, 72.0, {**OUTPUTS, "transcript": "泥好"})],
+    "quiet.wav": [],
+}
+
+
+def run(config_of, **flags):
+    return pseudo_label.main(pseudo_label.PseudoLabelConfig(**{**config_of, **flags}))
+
+
+def read_table(path):
+    return [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def make_version(path, token_type="syllable", sample_rate=16000, outputs=OUTPUTS):
+    info = types.SimpleNamespace(
+        sha256=f"hash of {path}",
+        token_type=token_type,
+        frontend=types.SimpleNamespace(sample_rate=sample_rate),
+    )
+    model = types.SimpleNamespace(outputs=outputs)
+    return types.SimpleNamespace(version_dir=path, info=info, find=lambda signature: model)
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """Flags for a folder whose recordings are heard as HEARD says, and the names of those transcribed."""
+    transcribed = []
+
+    def transcribe(model, recording, sample_rate, show):
+        name = os.path.basename(recording.path)
+        transcribed.append(name)
+        if name not in HEARD:
+            raise errors.UserError(f"{recording.path}: is broken")
+        return captions.Transcript(recording.path, [captions.Segment(*each) for each in HEARD[name]])
+
+    (tmp_path / "audio" / "sub").mkdir(parents=True)
+    for name in HEARD:
+        (tmp_path / "audio" / ("sub" if name == "long.mp3" else ".") / name).touch()
+    monkeypatch.setattr(transcriber, "transcribe", transcribe)
+    monkeypatch.setattr(recogniser, "find_version", lambda path: path)
+    monkeypatch.setattr(recogniser, "load_version", make_version)
+    flags = {"saved_model": "E/1", "audio_dir": str(tmp_path / "audio"), "output_dir": str(tmp_path / "out")}
+    return types.SimpleNamespace(flags=flags, transcribed=transcribed, out=tmp_path / "out", path=tmp_path)
+
+
+def test_a_real_teacher(tiny_export, tmp_path, monkeypatch, capsys):
+    """The untrained model is sure of nothing."""
+    waveform = tiny_export.utterances["u3"][-1]
+    (tmp_path / "audio").mkdir()
+    soundfile.write(tmp_path / "audio" / "u3.wav", waveform, 16000, subtype="PCM_16")
+    (tmp_path / "audio" / "text.wav").write_text("no audio")
+    directories = {"audio_dir": str(tmp_path / "audio"), "output_dir": str(tmp_path / "out")}
+    flags = {"saved_model": tiny_export.export_dir, **directories}
+    version = recogniser.load_version(tiny_export.version_dir)
+    monkeypatch.setattr(recogniser, "load_version", {tiny_export.version_dir: version}.get)  # saves a second
+    assert run(flags, max_disagreement=99.0, min_confidence=0.0) == 1
+    expected = version.find("waveform").run({"waveform": waveform[None], "num_samples": [len(waveform)]})
+    (utterance,) = tables.list_manifest(str(tmp_path / "out"))
+    assert (utterance.text, utterance.pinyin) == (expected["transcript"][0], expected["pinyin"][0])
+    assert utterance.audio == os.path.join(tmp_path, "out", "..", "audio", "u3.wav")
+    assert utterance.split == "train" and utterance.seconds == round(len(waveform) / 16000, 3)
+    header, (name, *_, problem) = read_table(tmp_path / "out" / "rejected.tsv")
+    assert name == "text.wav-00000000" and "text.wav: is not a readable WAV" in problem
+    assert f"error: {problem}" in capsys.readouterr().err
+
+
+def test_what_can_be_trusted_becomes_a_corpus(made, capsys):
+    assert run(made.flags) == 0
+    audio = os.path.join(made.out, "..", "audio", "")
+    assert list(tables.list_manifest(str(made.out))) == [
+        manifest.Utterance("a.wav-00000000", f"{audio}a.wav", "", "你好", "ni3 hao3", "train", 0.0, 2.5),
+        *(
+            manifest.Utterance(name, f"{audio}sub/long.mp3", "", text, "ni3 hao3", "train", start, seconds)
+            for name, text, start, seconds in (
+                ("sub/long.mp3-00001500", "你好", 1.5, 2.5),
+                ("sub/long.mp3-00070250", "泥好", 70.25, 1.75),
+            )
+        ),
+    ]
+    folder = made.flags["audio_dir"]
+    assert read_table(made.out / "rejected.tsv") == [
+        ["id", "audio", "start", "seconds", "confidence", "disagreement", "problem"],
+        ["b.wav-00000000", f"{folder}/b.wav", "0.0", "1.0", "0.95", "0.5", "decodings disagree"],
+        ["c.wav-00000000", f"{folder}/c.wav", "0.0", "1.0", "0.5", "0.0", "confidence is too low"],
+        ["quiet.wav-00000000", f"{folder}/quiet.wav", "0.0", "0.0", "0.0", "0.0", "nothing is recognised"],
+    ]
+    assert capsys.readouterr().out == f"kept 3 of 6 utterances, 0.00 of 0.00 hours: {made.out}/manifest.tsv\n"
+
+
+def test_without_a_language_model_there_is_no_text(made, monkeypatch):
+    monkeypatch.setitem(HEARD, "a.wav", [(0.0, 2.5, {**OUTPUTS, "transcript": "ni3 hao3"})])
+    run(made.flags)
+    first = next(tables.list_manifest(str(made.out)))
+    assert (first.text, first.pinyin) == ("", "ni3 hao3")
+
+
+def test_a_run_continues_and_other_limits_choose_again(made, monkeypatch):
+    (made.path / "audio" / "broken.wav").touch()
+    assert run(made.flags) == 1
+    first = (made.out / "manifest.tsv").read_text()
+    assert "broken.wav: is broken" in (made.out / "rejected.tsv").read_text()
+    made.transcribed.clear()
+    assert run(made.flags) == 1
+    assert made.transcribed == ["broken.wav"]
+    assert (made.out / "manifest.tsv").read_text() == first
+    run(made.flags, max_disagreement=0.5, min_confidence=0.5)
+    assert len(list(tables.list_manifest(str(made.out)))) == 5
+
+
+def test_a_directory_of_another_teacher_is_refused(made):
+    run(made.flags)
+    with pytest.raises(
+        errors.UserError, match="audio hash of E/1, expected .*audio hash of E/2; give another"
+    ):
+        run(made.flags, saved_model="E/2")
+
+
+def test_a_name_that_a_manifest_cannot_have(made, monkeypatch):
+    for name in ("a\tb.wav", os.fsdecode("好.wav".encode("gbk"))):
+        (made.path / "audio" / name).touch()
+        monkeypatch.setitem(HEARD, name, HEARD["a.wav"])
+    run(made.flags)
+    assert [row[-1] for row in read_table(made.out / "rejected.tsv")[1:]].count(
+        "path has a tab, a line break or bytes that are not UTF-8"
+    ) == 2
+    assert len(list(tables.list_manifest(str(made.out)))) == 3
+
+
+def test_a_folder_that_does_not_exist(made):
+    with pytest.raises(
+        errors.UserError, match="--audio_dir=/missing: is not a directory; give one of recordings"
+    ):
+        run(made.flags, audio_dir="/missing")
+    assert not made.out.exists()
+
+
+@pytest.mark.parametrize(
+    "second, got",
+    [
+        ({"token_type": "bpe"}, r"\('bpe', 16000, True\)"),
+        ({"sample_rate": 8000}, r"\('syllable', 8000, True\)"),
+        ({"outputs": {}}, r"\('syllable', 16000, False\)"),  # an export of an earlier version
+    ],
+)
+def test_a_teacher_that_does_not_fit(made, monkeypatch, second, got):
+    monkeypatch.setattr(
+        recogniser, "load_version", lambda path: make_version(path, **second if path == "2" else {})
+    )
+    message = f"2: token type, sample rate and greedy_pinyin are {got}, expected .* export"
+    with pytest.raises(errors.UserError, match=message):
+        run(made.flags, second_saved_model="2")
+
+
+def write_report(path, confidences_and_references, model="E/1"):
+    rows = [
+        {
+            **{"utterance_id": f"u{i}", "speaker": "s", **OUTPUTS, "confidence": confidence},
+            "scored": {utterances.TOKEN_ERROR_RATE: [reference, OUTPUTS["pinyin"]]},
+        }
+        for i, (confidence, reference) in enumerate(confidences_and_references)
+    ]
+    path.mkdir()
+    (path / "hypotheses.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (path / "metrics.json").write_text(json.dumps({"model": model}))
+    return str(path)
+
+
+def test_dev_chooses_the_smallest_confidence(made, capsys):
+    right, wrong = "ni3 hao3", "ni2 hao2"
+    report_dir = write_report(
+        made.path / "report", [(0.97, right), (0.95, right), (0.45, wrong), (0.3, wrong)]
+    )
+    run(made.flags, report_dir=report_dir, max_error_rate=0.05)
+    lines = capsys.readouterr().out.splitlines()
+    assert "smallest confidence: 0.5" in lines
+    assert lines[:2] == [
+        "confidence 0: keeps 100.0% of dev, 50.00% of its tokens are wrong",
+        "confidence 0.5: keeps 50.0% of dev, 0.00% of its tokens are wrong",
+    ]
+    assert (made.out / "confidence.png").exists()
+    assert len(list(tables.list_manifest(str(made.out)))) == 4  # c.wav has 0.5
+
+
+def test_no_confidence_is_good_enough(made):
+    report_dir = write_report(made.path / "report", [(0.97, "hao3")])
+    with pytest.raises(
+        errors.UserError, match="--max_error_rate: no confidence has so few errors on dev; raise"
+    ):
+        run(made.flags, report_dir=report_dir)
+
+
+def test_the_report_of_another_model_is_refused(made):
+    report_dir = write_report(made.path / "report", [(0.97, "hao3")], model="E/7")
+    with pytest.raises(errors.UserError, match=r"report: is of E/7, expected E/1; evaluate that one"):
+        run(made.flags, report_dir=report_dir)

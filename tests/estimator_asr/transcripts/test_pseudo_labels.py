@@ -1,0 +1,138 @@
+"""pseudo_labels: which rows can be trusted, what a confidence keeps, and the file of an interrupted run."""
+
+from __future__ import annotations
+
+import pytest
+
+from estimator_asr.scoring import edit_distance
+from estimator_asr.transcripts import captions, pseudo_labels
+from tfrecord_builder import errors
+
+
+def make_outputs(pinyin="ni3 hao3", transcript="你好", greedy=None, confidence=0.9, **others):
+    greedy = pinyin if greedy is None else greedy
+    texts = {"transcript": transcript, "pinyin": pinyin, "greedy_pinyin": greedy}
+    return {**texts, "confidence": confidence, "status": "ok", **others}
+
+
+def make_row(**outputs):
+    (row,) = pseudo_labels.list_rows([captions.Segment(0.0, 1.0, make_outputs(**outputs))])
+    return row
+
+
+class Model:
+    """Stands for a recogniser that always hears the same."""
+
+    def __init__(self, pinyin):
+        self.pinyin = pinyin
+
+    def run(self, batch):
+        return make_outputs(pinyin=[self.pinyin for _ in batch["num_samples"]])
+
+
+def test_two_teachers_hear_the_same_audio():
+    outputs = pseudo_labels.Teachers([Model("ni3"), Model("ni2")]).run({"num_samples": [1, 2]})
+    assert (outputs["pinyin"], outputs["second_pinyin"]) == (["ni3", "ni3"], ["ni2", "ni2"])
+    assert pseudo_labels.Teachers([Model("ni3")]).run({"num_samples": [1]})["second_pinyin"] == ["ni3"]
+
+
+@pytest.mark.parametrize(
+    "outputs, expected",
+    [
+        ({}, 0.0),
+        ({"greedy": "ni2 hao3"}, 0.5),  # the tone counts
+        ({"greedy": "hao3"}, 0.5),
+        ({"second_pinyin": "ni2 hao2 a5"}, 1.5),
+        ({"greedy": "", "second_pinyin": "ni3 hao3"}, 1.0),
+        ({"pinyin": "", "greedy": ""}, 0.0),
+        ({"pinyin": "", "greedy": "a1 a1"}, 2.0),
+    ],
+)
+def test_disagreement_is_the_largest_error_rate_of_the_other_decodings(outputs, expected):
+    assert make_row(**outputs)["disagreement"] == expected
+
+
+def test_rows_have_times_texts_and_confidence():
+    segments = [captions.Segment(0.0, 1.2344, make_outputs()), captions.Segment(61.5, 63.0, make_outputs())]
+    common = {"text": "你好", "pinyin": "ni3 hao3", "confidence": 0.9, "disagreement": 0.0}
+    assert pseudo_labels.list_rows(segments) == [
+        {"start": 0.0, "seconds": 1.234, **common},
+        {"start": 61.5, "seconds": 1.5, **common},
+    ]
+    assert pseudo_labels.find_problem(*pseudo_labels.list_rows([]), 0.0, 0.0) == "nothing is recognised"
+    assert make_row(transcript="ni3 hao3")["text"] == ""  # of a teacher without language model
+
+
+@pytest.mark.parametrize(
+    "outputs, expected",
+    [
+        ({}, ""),
+        ({"confidence": 0.79}, "confidence is too low"),
+        ({"confidence": 0.8, "greedy": "ni3 hao3 a5 a5"}, "decodings disagree"),
+        ({"greedy": "ni3 hao3 ma5"}, ""),
+        ({"transcript": "<unk>好"}, "has <unk>"),
+        ({"pinyin": "ni3 <unk>"}, "has <unk>"),
+        ({"pinyin": "", "transcript": ""}, "nothing is recognised"),
+    ],
+)
+def test_why_a_row_cannot_be_trusted(outputs, expected):
+    assert pseudo_labels.find_problem(make_row(**outputs), 0.5, 0.8) == expected
+
+
+def make_scored(reference, **outputs):
+    made = make_outputs(**outputs)
+    return made, edit_distance.count_edits(reference.split(), made["pinyin"].split())
+
+
+OUTPUTS, EDITS = zip(
+    make_scored("ni3 hao3", confidence=0.995),
+    make_scored("ni3 hao3", confidence=0.93),
+    make_scored("ni3 hao2", confidence=0.65),
+    make_scored("ni2 hao2", confidence=0.9999, greedy="ni2 hao2"),  # decodings disagree
+)
+
+
+def test_what_each_confidence_keeps_of_labelled_utterances():
+    found = {smallest: rest for smallest, *rest in pseudo_labels.list_candidates(OUTPUTS, EDITS, 0.0)}
+    assert found[0.0] == found[0.6] == [0.75, pytest.approx(1 / 6)]
+    assert found[0.7] == found[0.92] == [0.5, 0.0]
+    assert found[0.94] == found[0.995] == [0.25, 0.0]
+    assert 0.999 not in found  # keeps none
+    assert dict.fromkeys(sorted(found)) == dict.fromkeys(found)
+
+
+def test_more_disagreement_keeps_more():
+    (smallest, kept, wrong), *_, last = pseudo_labels.list_candidates(OUTPUTS, EDITS, 1.0)
+    assert (smallest, kept, wrong) == (0.0, 1.0, 3 / 8)
+    assert last == (0.999, 0.25, 1.0)
+
+
+def test_the_picture_is_a_png(tmp_path):
+    path = tmp_path / "confidence.png"
+    pseudo_labels.draw(pseudo_labels.list_candidates(OUTPUTS, EDITS, 0.0), 0.05, str(path))
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_directory_is_continued_after_a_kill_while_it_wrote(tmp_path):
+    out, rows = str(tmp_path / "out"), [make_row()]
+    assert pseudo_labels.open_directory(out, ["/audio", "4f0c"]) == {}
+    for name in ("a", "b"):
+        pseudo_labels.save(out, name, rows)
+    path = tmp_path / "out" / "decodings.jsonl"
+    path.write_bytes(path.read_bytes()[:-9])
+    assert pseudo_labels.open_directory(out, ["/audio", "4f0c"]) == {"a": rows}
+    pseudo_labels.save(out, "c", rows)
+    assert pseudo_labels.open_directory(out, ["/audio", "4f0c"]) == {"a": rows, "c": rows}
+
+
+def test_a_directory_of_other_settings_or_files_is_refused(tmp_path):
+    pseudo_labels.open_directory(str(tmp_path / "out"), ["/audio", "4f0c"])
+    with pytest.raises(errors.UserError, match=r"out: has /audio 4f0c, expected /audio 77aa; give another"):
+        pseudo_labels.open_directory(str(tmp_path / "out"), ["/audio", "77aa"])
+    with pytest.raises(
+        errors.UserError, match=r": has no decodings.jsonl, expected /audio 4f0c; give another"
+    ):
+        pseudo_labels.open_directory(str(tmp_path), ["/audio", "4f0c"])
+    (tmp_path / "out" / "decodings.jsonl").write_text("{\n")
+    with pytest.raises(errors.UserError, match="has a damaged decodings.jsonl, expected /audio 4f0c; give"):
+        pseudo_labels.open_directory(str(tmp_path / "out"), ["/audio", "4f0c"])
