@@ -10,7 +10,6 @@ import ctypes
 import dataclasses
 import functools
 import importlib.util
-import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -36,7 +35,7 @@ class Engine(prompts.Engine):
     """eSpeak NG as an engine; raises errors.UserError if its wheel is missing."""
 
     seed: int
-    prompts_per_process = sys.maxsize  # all: it keeps its state
+    prompts_per_process = 10**9  # all: it keeps its state
     default_prefix = ""
 
     def __post_init__(self):

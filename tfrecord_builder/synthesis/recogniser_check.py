@@ -21,9 +21,7 @@ from tfrecord_builder.synthesis import prompts
 class CheckConfig(config_flags.Checked):
     """The recogniser that checks recordings; without one none is rejected."""
 
-    check: str = config_flags.setting(
-        "", "export directory of a model of toned syllables, which recognises each recording", local=True
-    )
+    check: str = config_flags.setting("", "export directory of a model of toned syllables", local=True)
     max_error_rate: float = config_flags.setting(
         0.2, "toned syllable error rate above which --check rejects a recording", minimum=0
     )

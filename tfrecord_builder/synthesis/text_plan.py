@@ -19,7 +19,7 @@ TTS = {  # each makes an engine from the settings
     "espeak": lambda config: espeak.Engine(config.synthesis_seed),
     "kokoro": lambda config: kokoro.Engine(config.synthesis_seed, config.model),
 }
-_MAX_SYLLABLES = 60  # with at most 6 phonemes, a comma and a space each: Kokoro takes 510 symbols
+_MAX_HANZI = 60  # with at most 6 phonemes, a comma and a space each: Kokoro takes 510 symbols
 _HELD_OUT = 4  # a quarter of the voices is for dev alone, and another for test
 
 
@@ -54,28 +54,27 @@ def make_plan(
 
     Raises errors.UserError if the text cannot be read or spoken, or there are not enough voices.
     """
-    utterances = list(registry.list_utterances("text", config.text_dir))
-    count = min(config.num_utterances or len(utterances), len(utterances))
-    chosen = random.Random(config.synthesis_seed).sample(range(len(utterances)), count)
-    utterances = [utterances[i] for i in sorted(chosen)]
+    utterances = _sample_text(config)
     splits = sorted({utterance.split for utterance in utterances}, key=manifest.SPLITS.index)
     speakers = assign_speakers(config, engine, splits)
     labeller = labelling.Labeller(labelling.LabelConfig(numbers="read", tone_sandhi=config.tone_sandhi))
     planned, rejected = [], []
     for each in utterances:
         labels, name, choices = labeller(each), each.utterance_id, speakers[each.split]
-        if not labels.characters or not all(map(syllables.exists, labels.tokens)):
-            rejected.append((name, each.split, "not only hanzi with a toned syllable each", ""))
-        elif len(labels.tokens) > _MAX_SYLLABLES:
-            rejected.append((name, each.split, f"more than {_MAX_SYLLABLES} syllables", ""))
-        else:
+        if (
+            labels.characters
+            and len(labels.tokens) <= _MAX_HANZI
+            and all(map(syllables.exists, labels.tokens))
+        ):
             rng = prompts.random_state(config.synthesis_seed, f"speaker of {name}")
             speaker, phrases = choices[rng.randint(len(choices))], _segment(each.text, labels.transcript)
             planned.append(prompts.Prompt(name, each.split, speaker, phrases, labels.tokens))
+        else:
+            rejected.append((name, each.split, f"not 1 to {_MAX_HANZI} hanzi with a toned syllable each", ""))
     if not planned:
         raise errors.UserError(
-            f"--text_dir: none of {count} sentences can be spoken, the first is {rejected[0][2]}, "
-            "expected hanzi with a toned syllable each; fix the text."
+            f"--text_dir: none of {len(utterances)} sentences can be spoken, expected 1 to {_MAX_HANZI} hanzi "
+            "with a toned syllable each; fix the text."
         )
     return planned, rejected
 
@@ -109,6 +108,13 @@ def assign_speakers(
             f"--tts={config.tts} and these voices; give a smaller number or more --voices."
         )
     return {**dict.fromkeys(splits, others), **speakers}
+
+
+def _sample_text(config: SynthesisConfig) -> list[manifest.Utterance]:
+    utterances = list(registry.list_utterances("text", config.text_dir))
+    count = min(config.num_utterances or len(utterances), len(utterances))
+    chosen = random.Random(config.synthesis_seed).sample(range(len(utterances)), count)
+    return [utterances[i] for i in sorted(chosen)]
 
 
 def _segment(text: str, transcript: str) -> tuple[tuple[str, ...], ...]:

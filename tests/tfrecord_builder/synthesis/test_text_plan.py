@@ -55,16 +55,18 @@ def test_what_cannot_be_spoken_is_rejected(text_dir):
     name = f"{text_dir.name}-train"
     assert planned[0].utterance_id == f"{name}-5"
     assert rejected == [
-        (f"{name}-2", "train", "not only hanzi with a toned syllable each", ""),
-        (f"{name}-3", "train", "not only hanzi with a toned syllable each", ""),
-        (f"{name}-4", "train", "more than 60 syllables", ""),
+        (f"{name}-2", "train", "not 1 to 60 hanzi with a toned syllable each", ""),
+        (f"{name}-3", "train", "not 1 to 60 hanzi with a toned syllable each", ""),
+        (f"{name}-4", "train", "not 1 to 60 hanzi with a toned syllable each", ""),
     ]
 
 
 def test_text_that_cannot_be_spoken_is_refused(text_dir):
     (text_dir / "dev.tsv").unlink()
     write(text_dir, "hello\t")
-    with pytest.raises(errors.UserError, match="--text_dir: none of 1 sentences can be spoken, the first is"):
+    with pytest.raises(
+        errors.UserError, match="--text_dir: none of 1 sentences can be spoken, expected 1 to"
+    ):
         make_plan(text_dir)
 
 
