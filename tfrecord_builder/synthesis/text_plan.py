@@ -61,11 +61,8 @@ def make_plan(
     planned, rejected = [], []
     for each in utterances:
         labels, name, choices = labeller(each), each.utterance_id, speakers[each.split]
-        if (
-            labels.characters
-            and len(labels.tokens) <= _MAX_HANZI
-            and all(map(syllables.exists, labels.tokens))
-        ):
+        has_syllables = all(map(syllables.exists, labels.tokens))
+        if labels.characters and has_syllables and len(labels.tokens) <= _MAX_HANZI:
             rng = prompts.random_state(config.synthesis_seed, f"speaker of {name}")
             speaker, phrases = choices[rng.randint(len(choices))], _segment(each.text, labels.transcript)
             planned.append(prompts.Prompt(name, each.split, speaker, phrases, labels.tokens))
@@ -73,8 +70,8 @@ def make_plan(
             rejected.append((name, each.split, f"not 1 to {_MAX_HANZI} hanzi with a toned syllable each", ""))
     if not planned:
         raise errors.UserError(
-            f"--text_dir: none of {len(utterances)} sentences can be spoken, expected 1 to {_MAX_HANZI} hanzi "
-            "with a toned syllable each; fix the text."
+            f"--text_dir: none of {len(utterances)} sentences can be spoken, expected 1 to {_MAX_HANZI} "
+            "hanzi with a toned syllable each; fix the text."
         )
     return planned, rejected
 
