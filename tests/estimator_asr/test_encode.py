@@ -118,7 +118,17 @@ def test_the_encoder_of_a_model_is_that_of_the_data_or_of_the_warm_start(directo
             {"encoder": "conformer"},
             "--encoder is conformer, expected whisper, because the data hold",
         ),
-        ("data", {}, "--encoder=whisper has no weights, expected encoded data or --warm_start_from=WHISPER"),
+        ("data", {}, "--encoder=whisper has no weights, expected encoded data or --warm_start_from=WEIGHTS"),
+        (
+            "encoded",
+            {"encoder": "hubert"},
+            "--encoder is hubert, expected whisper, because the data hold its outputs; pass --encoder=wh",
+        ),
+        (
+            "data",
+            {"encoder": "hubert", "warm_start_from": "whisper"},
+            "--encoder is hubert, expected whisper, because --warm_start_from holds its weights; pass --enc",
+        ),
         (
             "encoded",
             {"trainable_blocks": 2},
@@ -150,7 +160,7 @@ def test_a_warm_start_without_weights_is_refused(directory, tmp_path):
 def test_features_of_another_frontend_are_refused(directory, tmp_path):
     flags = (f"--corpus_dir={directory}/corpus", "--num_workers=1", f"--output_dir={tmp_path}/data")
     run("tfrecord_builder.build", *flags)
-    said = "features are log_mel of 80 bins, expected whisper_log_mel of 80 for --encoder=whisper; build the"
+    said = "features are log_mel of 80 values, expected whisper_log_mel of 80 for whisper; build the data"
     with pytest.raises(errors.UserError, match=said):
         config(tmp_path, "data", warm_start_from=str(directory / "whisper"))
 

@@ -3,9 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Optional
 
+# Families by model_type of their config.json, and the frontend whose frames their encoders read.
+FAMILIES = {"whisper": "whisper_log_mel", "hubert": "waveform", "wav2vec2": "waveform"}
 # Its sizes and weights, beside data that hold its outputs and beside models that read them.
 FILES = ("encoder_config.json", "encoder.safetensors")
+
+
+@dataclasses.dataclass(frozen=True)
+class WaveformLayout:
+    """What differs between encoders of samples, by the names and defaults of Hugging Face's files.
+
+    Attributes:
+        conv_dim: channels of each convolution over samples.
+        conv_bias: whether these convolutions have biases.
+        feat_extract_norm: "group": the first of them is normalised over time; "layer": each of them over its
+            channels.
+        do_stable_layer_norm: whether blocks normalise before each module, or else after it.
+        num_conv_pos_embeddings, num_conv_pos_embedding_groups: width and groups of the convolution that
+            gives positions.
+        do_normalize: whether each waveform is shifted and scaled to mean 0 and variance 1.
+    """
+
+    conv_dim: tuple[int, ...] = (512,) * 7
+    conv_bias: bool = False
+    feat_extract_norm: str = "group"
+    do_stable_layer_norm: bool = False
+    num_conv_pos_embeddings: int = 128
+    num_conv_pos_embedding_groups: int = 16
+    do_normalize: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,10 +40,11 @@ class PretrainedEncoder:
     """Sizes of an encoder, and which one it is.
 
     Attributes:
-        family: "whisper".
-        num_mel_bins: features per input frame.
+        family: a key of FAMILIES.
+        num_mel_bins: features per frame of log-mel, which it reads or which is stored beside its outputs.
         units, inner_units, heads, layers: of its Transformer blocks.
         sha256: hex digest of its weights.
+        waveform: of an encoder that reads samples.
     """
 
     family: str
@@ -26,8 +54,25 @@ class PretrainedEncoder:
     heads: int
     layers: int
     sha256: str
+    waveform: Optional[WaveformLayout] = None
 
     subsampling = 2  # input frames for each output frame
+
+    @property
+    def frontend(self) -> str:
+        """Frontend whose frames it reads."""
+        return FAMILIES[self.family]
+
+    @property
+    def build_flags(self) -> str:
+        """Flags that build data for it."""
+        bins = "" if self.waveform else f" --num_mel_bins={self.num_mel_bins}"
+        return f"--frontend={self.frontend}{bins}"
+
+    @property
+    def is_pre_norm(self) -> bool:
+        """Whether its blocks normalise before each module."""
+        return self.waveform is None or self.waveform.do_stable_layer_norm
 
 
 def choose_layers(last: int) -> tuple[int, ...]:
@@ -47,5 +92,5 @@ class Applied:
 
     @property
     def num_bins(self) -> int:
-        """Values per output frame: the input frames that it stands for, then each of the layers."""
+        """Values per output frame: the log-mel frames that it stands for, then each of the layers."""
         return self.encoder.subsampling * self.encoder.num_mel_bins + len(self.layers) * self.encoder.units

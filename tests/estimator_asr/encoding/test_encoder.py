@@ -163,12 +163,12 @@ def test_the_encoder_is_saved_beside_its_outputs_and_encodes_the_same(data, enco
     [
         (
             frontend.FrontendConfig(),
-            "features are log_mel of 80 bins, expected whisper_log_mel of 80; build the data with "
-            "--frontend=whisper_log_mel --num_mel_bins=80",
+            "features are log_mel of 80 values, expected whisper_log_mel of 80 for whisper; build the data "
+            "with --frontend=whisper_log_mel --num_mel_bins=80",
         ),
         (
             frontend.FrontendConfig(frontend="whisper_log_mel", num_mel_bins=128),
-            "features are whisper_log_mel of 128 bins, expected whisper_log_mel of 80",
+            "features are whisper_log_mel of 128 values, expected whisper_log_mel of 80 for whisper",
         ),
     ],
 )
@@ -195,7 +195,7 @@ def test_data_of_an_earlier_version_that_are_longer_than_whisper_takes_are_refus
     splits.check_lengths(data_dir, with_length(longest), "train")
     said = (
         f"^{data_dir}: 3 utterances of split train are longer than 30 s, expected none with "
-        "--frontend=whisper_log_mel, because Whisper was trained on no more; build the data again$"
+        "--frontend=whisper_log_mel, whose encoders read no more; build the data again$"
     )
     changed = with_length(longest + 1)
     with pytest.raises(errors.UserError, match=said):

@@ -11,7 +11,7 @@ import numpy as np
 import small_whisper
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment, model_directory, training_config
 from estimator_asr.tasks import registry
@@ -60,7 +60,7 @@ def make_acoustic_model(
 def make_whisper_model(path: str):
     """Saves a model that reads a frozen encoder, whose files lie beside it."""
     published = small_whisper.write(f"{path}-whisper")
-    applied = pretrained_encoder.Applied(whisper_weights.read(published)[0], (1, 2))
+    applied = pretrained_encoder.Applied(encoder_weights.read(published)[0], (1, 2))
     config = _make_config("acoustic", TOKENS, encoder="whisper")
     config = dataclasses.replace(
         config,
@@ -68,7 +68,7 @@ def make_whisper_model(path: str):
         frontend=frontend.FrontendConfig(frontend="whisper_log_mel", encoder=applied),
     )
     model = _save_model(path, config, {dataset_info.TOKENS_FILE: TOKENS}, seed=3)
-    whisper_weights.save(path, published)
+    encoder_weights.save(path, published)
     return model
 
 

@@ -10,13 +10,13 @@ import pytest
 import safetensors.numpy
 import small_whisper
 
-from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.checkpointing.pretrained import encoder_weights
 from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
 
 
 def test_sizes_come_from_config_json(tmp_path):
-    encoder, tensors = whisper_weights.read(small_whisper.write(tmp_path))
+    encoder, tensors = encoder_weights.read(small_whisper.write(tmp_path))
     assert (encoder.family, encoder.num_mel_bins, encoder.units) == ("whisper", 80, 16)
     assert (encoder.inner_units, encoder.heads, encoder.layers) == (32, 2, 3)
     expected = small_whisper.make_tensors()
@@ -27,23 +27,23 @@ def test_sizes_come_from_config_json(tmp_path):
 
 @pytest.mark.parametrize("prefix", ["model.encoder.", "encoder."])
 def test_names_with_and_without_the_model(tmp_path, prefix):
-    _, tensors = whisper_weights.read(small_whisper.write(tmp_path, prefix=prefix))
+    _, tensors = encoder_weights.read(small_whisper.write(tmp_path, prefix=prefix))
     assert "layers.2.fc1.weight" in tensors and len(tensors) == len(small_whisper.make_tensors())
 
 
 def test_a_saved_encoder_is_the_same_one_without_its_decoder(tmp_path):
     source, target = small_whisper.write(tmp_path / "published"), tmp_path / "data"
     target.mkdir()
-    whisper_weights.save(str(target), source)
+    encoder_weights.save(str(target), source)
     assert sorted(os.listdir(target)) == sorted(pretrained_encoder.FILES)
-    assert whisper_weights.read(str(target))[0] == whisper_weights.read(source)[0]
+    assert encoder_weights.read(str(target))[0] == encoder_weights.read(source)[0]
     saved = safetensors.numpy.load_file(target / pretrained_encoder.FILES[1])
     assert set(saved) == {f"model.encoder.{name}" for name in small_whisper.make_tensors()}
 
 
 def test_other_weights_have_another_sha256(tmp_path):
-    one, _ = whisper_weights.read(small_whisper.write(tmp_path / "one"))
-    two, _ = whisper_weights.read(small_whisper.write(tmp_path / "two", small_whisper.make_tensors(1)))
+    one, _ = encoder_weights.read(small_whisper.write(tmp_path / "one"))
+    two, _ = encoder_weights.read(small_whisper.write(tmp_path / "two", small_whisper.make_tensors(1)))
     assert one.sha256 != two.sha256
 
 
@@ -57,8 +57,12 @@ def _break(directory, name, content):
     [
         ("model.safetensors", b"\x10\0\0\0\0\0\0\0{}", "model.safetensors: cannot be read"),
         ("config.json", b"{", "config.json: cannot be read"),
-        ("config.json", b"[]", "config.json: model_type is None, expected whisper"),
-        ("config.json", b'{"model_type": "wav2vec2"}', "model_type is wav2vec2, expected whisper"),
+        ("config.json", b"[]", "config.json: model_type is None, expected one of whisper"),
+        (
+            "config.json",
+            b'{"model_type": "wavlm"}',
+            "model_type is wavlm, expected one of whisper, hubert, wav2vec2; pass the directory of",
+        ),
         (
             "config.json",
             json.dumps({**small_whisper.CONFIG, "d_model": "16"}).encode(),
@@ -80,9 +84,9 @@ def test_damaged_files_are_refused(tmp_path, name, content, said):
     directory = small_whisper.write(tmp_path)
     _break(directory, name, content)
     with pytest.raises(errors.UserError, match=said):
-        whisper_weights.read(directory)
+        encoder_weights.read(directory)
 
 
 def test_a_directory_without_weights_is_refused(tmp_path):
     with pytest.raises(errors.UserError, match="model.safetensors is missing; pass the directory of a Whis"):
-        whisper_weights.read(str(tmp_path))
+        encoder_weights.read(str(tmp_path))
