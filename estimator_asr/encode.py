@@ -26,14 +26,12 @@ class EncodeConfig(config_flags.Checked):
 
     weights: str = config_flags.setting(
         "",
-        "directory with config.json and model.safetensors of a Whisper, HuBERT or wav2vec 2.0 model",
+        "directory with config.json and model.safetensors of a pretrained model",
         required=True,
         local=True,
     )
     data_dir: str = config_flags.setting(
-        "",
-        "one data directory, built with --frontend=whisper_log_mel or waveform; train takes several",
-        required=True,
+        "", "one data directory, built with the encoder's --frontend; train takes several", required=True
     )
     output_dir: str = config_flags.setting(
         "", "data directory to write; new or empty, unless --overwrite", required=True

@@ -60,7 +60,7 @@ def encode(
 
 
 def _check_data(data_dir, info, encoder):
-    advice = f"build the data with {encoder.build_flags}"
+    advice = f"build the data with --frontend={frontend.input_of(encoder).frontend}"
     if info.frontend is None:
         raise errors.UserError(f"{data_dir}: holds text, expected audio features; {advice}")
     if info.frontend.encoder:

@@ -26,9 +26,7 @@ ENCODERS = {
     "conformer": encoders.Encoder(encoders.conformer, subsampling=4),
     "transformer": encoders.Encoder(encoders.transformer, subsampling=4),
     "cnn": encoders.Encoder(encoders.cnn, subsampling=4),
-    **dict.fromkeys(
-        pretrained_encoder.FAMILIES, encoders.Encoder(_pretrained, subsampling=2, is_pretrained=True)
-    ),
+    **dict.fromkeys(pretrained_encoder.FAMILIES, encoders.Encoder(_pretrained, 2, is_pretrained=True)),
 }
 DYNAMIC_RANGE = 6 * np.log(10.0)  # 60 dB in natural logarithms of power; Whisper's audio.py keeps 80 dB
 VARIANCE_FLOOR = 1e-2

@@ -13,12 +13,16 @@ LAYER_NORM_EPSILON = 1e-5  # PyTorch's default
 
 
 def run(
-    encoder: pretrained_encoder.PretrainedEncoder, hidden: tf.Tensor, mask: tf.Tensor, numbers: Sequence[int]
+    encoder: pretrained_encoder.PretrainedEncoder,
+    hidden: tf.Tensor,
+    mask: tf.Tensor,
+    numbers: Sequence[int],
+    first: int = 1,
 ) -> list[tf.Tensor]:
-    """Runs the blocks as far as the highest of `numbers`, which count from 1.
+    """Runs the blocks from number `first` to the highest of `numbers`, which count from 1.
 
     Args:
-        hidden: float32 [batch, length, units], what the first block reads.
+        hidden: float32 [batch, length, units], what block `first` reads.
         mask: float32 [batch, length], 1 for real positions.
 
     Returns:
@@ -26,19 +30,11 @@ def run(
         last one includes the layer norm after it.
     """
     outputs = {}
-    for number in range(1, max(numbers) + 1):
-        hidden = _block(encoder, hidden, mask, number)
-        outputs[number] = _finish(encoder, hidden) if number == encoder.layers else hidden
+    for number in range(first, max(numbers) + 1):
+        hidden = outputs[number] = _block(encoder, hidden, mask, number)
+    if encoder.is_pre_norm and encoder.layers in outputs:
+        outputs[encoder.layers] = layers.layer_norm(hidden, "output_norm", LAYER_NORM_EPSILON)
     return [outputs[number] for number in numbers]
-
-
-def resume(
-    encoder: pretrained_encoder.PretrainedEncoder, hidden: tf.Tensor, mask: tf.Tensor, first: int
-) -> tf.Tensor:
-    """Runs the blocks from number `first` to the last; `hidden` is the output of the block before."""
-    for number in range(first, encoder.layers + 1):
-        hidden = _block(encoder, hidden, mask, number)
-    return _finish(encoder, hidden)
 
 
 def gelu(inputs: tf.Tensor) -> tf.Tensor:
@@ -63,7 +59,3 @@ def _attend(encoder, inputs, mask):
 def _feed_forward(encoder, inputs, mask):
     inner = layers.dense(inputs, encoder.inner_units, "inner", gelu)
     return layers.dense(inner, encoder.units, "outer")
-
-
-def _finish(encoder, hidden):
-    return layers.layer_norm(hidden, "output_norm", LAYER_NORM_EPSILON) if encoder.is_pre_norm else hidden

@@ -47,8 +47,8 @@ def embed(
 
 def log_mel(fbank: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns log_mel of the samples, float32 [batch, num_frames - 2, 80], and its frames, int32 [batch]."""
-    outside = frontend.WAVEFORM_LEAST_FRAMES - 1  # the last windows of 25 ms would reach beyond the samples
-    return frontend.log_mel_of_samples(_join_frames(fbank, num_frames)), tf.maximum(num_frames - outside, 0)
+    samples = _join_frames(fbank, num_frames)
+    return frontend.log_mel_of_samples(samples), tf.maximum(num_frames - 2, 0)  # windows of 25 ms that fit
 
 
 def _join_frames(fbank, num_frames):
@@ -74,25 +74,24 @@ def _convolve(layout, inputs, lengths, number):
     channels, epsilon = layout.conv_dim[number], pretrained_blocks.LAYER_NORM_EPSILON
     with tf.compat.v1.variable_scope(f"convolution_{number}"):
         kernel = layers.get_kernel("kernel", [KERNEL_SIZES[number], inputs.shape[-1], channels])
-        hidden = tf.nn.conv1d(tf.cast(inputs, kernel.dtype), kernel, STRIDES[number], "VALID")
+        hidden = tf.nn.conv1d(inputs, kernel, STRIDES[number], "VALID")
         if layout.conv_bias:
             hidden = tf.nn.bias_add(hidden, layers.get_bias("bias", [channels]))
         if layout.feat_extract_norm == "layer":
             hidden = layers.layer_norm(hidden, "norm", epsilon)
         elif number == 0:
-            with tf.compat.v1.variable_scope("norm"):
-                scale, shift = layers.get_scale("scale", [channels]), layers.get_bias("shift", [channels])
+            scale, shift = layers.get_scale("norm/scale", channels), layers.get_bias("norm/shift", channels)
             hidden = _standardise(hidden, lengths, epsilon) * scale + shift
         return pretrained_blocks.gelu(hidden)
 
 
 def _positions(encoder, hidden):
-    """Convolves groups of units over time; TensorFlow has no fast grouped convolution on CPUs."""
+    """Convolves groups of units over time, one by one: only with oneDNN TensorFlow fuses them on CPUs."""
     width, groups = encoder.waveform.num_conv_pos_embeddings, encoder.waveform.num_conv_pos_embedding_groups
     with tf.compat.v1.variable_scope("positions"):
         kernel = layers.get_kernel("kernel", [width, encoder.units // groups, encoder.units])
         bias = layers.get_bias("bias", [encoder.units])
-    padded = tf.pad(tf.cast(hidden, kernel.dtype), [[0, 0], [width // 2, (width - 1) // 2], [0, 0]])
+    padded = tf.pad(hidden, [[0, 0], [width // 2, (width - 1) // 2], [0, 0]])
     pairs = zip(tf.split(padded, groups, axis=-1), tf.split(kernel, groups, axis=-1))
     convolved = tf.concat([tf.nn.conv1d(*pair, 1, "VALID") for pair in pairs], axis=-1)
     return pretrained_blocks.gelu(tf.nn.bias_add(convolved, bias))

@@ -41,15 +41,7 @@ class Acoustic(task.Task):
             raise errors.UserError(f"train: --encoder is {chosen.encoder}, expected one of {expected}")
         entry = acoustic.ENCODERS[chosen.encoder]
         applied = stored or chosen.pretrained
-        if applied and applied.encoder.family != chosen.encoder:
-            family = applied.encoder.family
-            reason = "the data hold its outputs" if stored else "--warm_start_from holds its weights"
-            raise errors.UserError(
-                f"train: --encoder is {chosen.encoder}, expected {family}, because {reason}; pass "
-                f"--encoder={family}"
-            )
-        if not stored:
-            _check_waveform(chosen, config.frontend, config.input.spec_augment)
+        _check_features(chosen.encoder, applied, config.frontend)
         if not entry.is_pretrained:
             return dataclasses.replace(config, subsampling=entry.subsampling)
         _check_pretrained(chosen, applied, config.frontend)
@@ -165,13 +157,17 @@ class Acoustic(task.Task):
         return config.pretrained_rate * config.pretrained_rate_decay**below
 
 
-def _check_waveform(chosen, features, is_masked):
-    """Raises UserError if the features are samples, but are read or masked as frequencies."""
-    is_pretrained = acoustic.ENCODERS[chosen.encoder].is_pretrained
-    if features.frontend == "waveform" and (is_masked or not is_pretrained):
-        reader = "--spec_augment" if is_pretrained else f"--encoder={chosen.encoder}"
+def _check_features(name, applied, features):
+    """Raises UserError if the features are those of another encoder."""
+    if applied and applied.encoder.family != name:
+        family = applied.encoder.family
+        reason = "the data hold its outputs" if features.encoder else "--warm_start_from holds its weights"
         raise errors.UserError(
-            f"train: features are a waveform, expected frequencies for {reader}; encode the data first "
+            f"train: --encoder is {name}, expected {family}, because {reason}; pass --encoder={family}"
+        )
+    if features.frontend == "waveform" and not features.encoder:
+        raise errors.UserError(
+            "train: features are a waveform, expected outputs of an encoder; encode the data first "
             "(python -m estimator_asr.encode)"
         )
 

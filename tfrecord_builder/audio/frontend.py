@@ -110,7 +110,9 @@ class FrontendConfig(config_flags.Checked):
 
 def input_of(encoder: pretrained_encoder.PretrainedEncoder) -> FrontendConfig:
     """Returns the settings of the features that a pretrained encoder reads."""
-    return FrontendConfig(frontend=encoder.frontend, num_mel_bins=encoder.num_mel_bins)
+    return FrontendConfig(
+        frontend=pretrained_encoder.FAMILIES[encoder.family], num_mel_bins=encoder.num_mel_bins
+    )
 
 
 def check_input(where: str, config: FrontendConfig, encoder: pretrained_encoder.PretrainedEncoder) -> None:
@@ -119,7 +121,8 @@ def check_input(where: str, config: FrontendConfig, encoder: pretrained_encoder.
     if (config.frontend, config.num_mel_bins) != (want.frontend, want.num_mel_bins):
         raise errors.UserError(
             f"{where}: features are {config.frontend} of {config.num_bins} values, expected {want.frontend} "
-            f"of {want.num_bins} for {encoder.family}; build the data with {encoder.build_flags}"
+            f"of {want.num_bins} for {encoder.family}; build the data with --frontend={want.frontend} "
+            f"--num_mel_bins={want.num_mel_bins}"
         )
 
 

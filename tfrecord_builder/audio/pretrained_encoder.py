@@ -13,26 +13,15 @@ FILES = ("encoder_config.json", "encoder.safetensors")
 
 @dataclasses.dataclass(frozen=True)
 class WaveformLayout:
-    """What differs between encoders of samples, by the names and defaults of Hugging Face's files.
+    """What differs between encoders of samples, by the names and defaults of Hugging Face's files."""
 
-    Attributes:
-        conv_dim: channels of each convolution over samples.
-        conv_bias: whether these convolutions have biases.
-        feat_extract_norm: "group": the first of them is normalised over time; "layer": each of them over its
-            channels.
-        do_stable_layer_norm: whether blocks normalise before each module, or else after it.
-        num_conv_pos_embeddings, num_conv_pos_embedding_groups: width and groups of the convolution that
-            gives positions.
-        do_normalize: whether each waveform is shifted and scaled to mean 0 and variance 1.
-    """
-
-    conv_dim: tuple[int, ...] = (512,) * 7
+    conv_dim: tuple[int, ...] = (512,) * 7  # channels of each convolution over samples
     conv_bias: bool = False
-    feat_extract_norm: str = "group"
-    do_stable_layer_norm: bool = False
-    num_conv_pos_embeddings: int = 128
+    feat_extract_norm: str = "group"  # the first of them is normalised over time; layer: each over channels
+    do_stable_layer_norm: bool = False  # blocks normalise before each module, or else after it
+    num_conv_pos_embeddings: int = 128  # width of the convolution that gives positions
     num_conv_pos_embedding_groups: int = 16
-    do_normalize: bool = True
+    do_normalize: bool = True  # waveforms are shifted and scaled to mean 0 and variance 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,17 +46,6 @@ class PretrainedEncoder:
     waveform: Optional[WaveformLayout] = None
 
     subsampling = 2  # input frames for each output frame
-
-    @property
-    def frontend(self) -> str:
-        """Frontend whose frames it reads."""
-        return FAMILIES[self.family]
-
-    @property
-    def build_flags(self) -> str:
-        """Flags that build data for it."""
-        bins = "" if self.waveform else f" --num_mel_bins={self.num_mel_bins}"
-        return f"--frontend={self.frontend}{bins}"
 
     @property
     def is_pre_norm(self) -> bool:

@@ -2,65 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-_PARTS = ("query", "key", "value")
+_PROJECTIONS = {"q": "query", "k": "key", "v": "value", "out": "output"}
+_OTHERS = ("attention_norm", "inner", "outer", "feed_forward_norm")
 
 
 class Module(NamedTuple):
     """A published layer norm (rank 1), dense layer (2) or convolution (3), [outputs, inputs, width].
 
-    Attributes:
-        scope: of its variables.
-        shape: of its weight; that of its bias is shape[:1].
-        is_weight_normed: whether the weight is weight_v, scaled to norm weight_g at each place of its width
-            (Salimans and Kingma 2016).
+    A weight-normed weight is weight_v, scaled to norm weight_g at each place of its width.
     """
 
-    scope: str
-    shape: tuple[int, ...]
+    scope: str  # of its variables
+    shape: tuple[int, ...]  # of its weight; shape[:1] of its bias
     has_bias: bool = True
     is_weight_normed: bool = False
 
 
-def list_blocks(encoder, theirs: Mapping[str, str], prefix: str) -> dict[str, Module]:
-    """Returns the modules of Transformer blocks; `theirs` are their names by scope, after prefix + N."""
+def list_blocks(encoder, prefix: str, attention: str, others: Sequence[str]) -> dict[str, Module]:
+    """Returns the modules of Transformer blocks by published name, which begins with prefix and number.
+
+    `others` are the names of the layer norm of attention, both dense layers and their layer norm.
+    """
     units, inner = encoder.units, encoder.inner_units
-    shapes = {"inner": (inner, units), "outer": (units, inner)}
-    shapes.update({"attention_norm": (units,), "feed_forward_norm": (units,)})
-    modules = {}
-    for number in range(encoder.layers):
-        for scope, name in theirs.items():
-            shape, has_bias = shapes.get(scope, (units, units)), not scope.endswith("key")  # see attention.py
-            modules[f"{prefix}{number}.{name}"] = Module(f"block_{number + 1}/{scope}", shape, has_bias)
-    return modules
+    block = {
+        f"{attention}.{theirs}_proj": Module(f"self_attention/{ours}", (units, units), has_bias=ours != "key")
+        for theirs, ours in _PROJECTIONS.items()  # keys need no bias, see attention.py
+    }
+    shapes = ((units,), (inner, units), (units, inner), (units,))
+    block.update({name: Module(*module) for name, *module in zip(others, _OTHERS, shapes)})
+    return {
+        f"{prefix}{number}.{name}": module._replace(scope=f"block_{number + 1}/{module.scope}")
+        for number in range(encoder.layers)
+        for name, module in block.items()
+    }
 
 
-def list_shapes(modules: Mapping[str, Module]) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of the tensors by published name."""
-    weights = {f"{name}.weight": each.shape for name, each in modules.items() if not each.is_weight_normed}
-    for name, each in modules.items():
-        if each.is_weight_normed:
-            weights.update({f"{name}.weight_g": (1, 1, each.shape[2]), f"{name}.weight_v": each.shape})
-    return {**weights, **{f"{name}.bias": each.shape[:1] for name, each in modules.items() if each.has_bias}}
+def to_variables(modules: Mapping[str, Module], tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the values of the variables by name below the scope of the encoder, float32.
 
-
-def to_variables(
-    modules: Mapping[str, Module], tensors: Mapping[str, np.ndarray], num_blocks: int
-) -> dict[str, np.ndarray]:
-    """Returns the values of the variables by name below the scope of the encoder, float32."""
+    Raises ValueError for a tensor that is missing or has another shape.
+    """
     values = {}
     for name, module in modules.items():
         weight, bias = ("scale", "shift") if len(module.shape) == 1 else ("kernel", "bias")
         values[f"{module.scope}/{weight}"] = _read_weight(module, tensors, name).T
         if module.has_bias:
-            values[f"{module.scope}/{bias}"] = tensors[f"{name}.bias"]
-    for number in range(1, num_blocks + 1):
-        _join_projections(values, f"block_{number}/self_attention/")
-    return {name: np.asarray(value, np.float32) for name, value in values.items()}
+            values[f"{module.scope}/{bias}"] = _read(tensors, f"{name}.bias", module.shape[:1])
+    for scope in [name[: -len("key/kernel")] for name in values if name.endswith("/key/kernel")]:
+        for kind, parts in (("kernel", ("query", "key", "value")), ("bias", ("query", "value"))):
+            joined = np.concatenate([values.pop(f"{scope}{part}/{kind}") for part in parts], axis=-1)
+            values[f"{scope}query_key_value/{kind}"] = joined
+    return values
 
 
 def read_sizes(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, int]:
@@ -80,14 +77,14 @@ def read_sizes(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[st
 
 def _read_weight(module, tensors, name):
     if not module.is_weight_normed:
-        return tensors[f"{name}.weight"]
-    direction = np.asarray(tensors[f"{name}.weight_v"], np.float32)
-    norm = np.sqrt(np.sum(np.square(direction), axis=(0, 1), keepdims=True))
-    return tensors[f"{name}.weight_g"] * direction / norm
+        return _read(tensors, f"{name}.weight", module.shape)
+    direction = _read(tensors, f"{name}.weight_v", module.shape)
+    norm = np.linalg.norm(direction, axis=(0, 1), keepdims=True)
+    return _read(tensors, f"{name}.weight_g", norm.shape) * direction / norm
 
 
-def _join_projections(values, scope):
-    """Replaces the projections to queries, keys and values by one."""
-    for kind, parts in (("kernel", _PARTS), ("bias", ("query", "value"))):
-        joined = np.concatenate([values.pop(f"{scope}{part}/{kind}") for part in parts], axis=-1)
-        values[f"{scope}query_key_value/{kind}"] = joined
+def _read(tensors, name, shape):
+    got = list(tensors[name].shape) if name in tensors else "missing"
+    if got != list(shape):
+        raise ValueError(f"{name} is {got}, expected {list(shape)} by config.json")
+    return np.asarray(tensors[name], np.float32)

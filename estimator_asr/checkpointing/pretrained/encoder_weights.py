@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
 import numpy as np
@@ -49,13 +50,12 @@ def read(path: str) -> tuple[pretrained_encoder.PretrainedEncoder, dict[str, np.
     config, weights = paths
     settings = _read_settings(config)
     family, layout = settings["model_type"], LAYOUTS[settings["model_type"]]
-    try:
+    with _naming(config):
         fields = layout.describe(settings)
-    except ValueError as error:
-        raise errors.UserError(f"{config}: {error}; {_ADVICE}") from error
     tensors = _read_tensors(weights, layout)
     encoder = pretrained_encoder.PretrainedEncoder(family, sha256=_hash(tensors), **fields)
-    _check_shapes(weights, tensors, encoder)
+    with _naming(weights):
+        to_variables(encoder, tensors)
     return encoder, tensors
 
 
@@ -65,10 +65,8 @@ def save(path: str, source: str) -> None:
 
     encoder, tensors = read(source)
     config, weights = (os.path.join(path, name) for name in pretrained_encoder.FILES)
-    named = {
-        f"{LAYOUTS[encoder.family].PREFIX}{name}": np.ascontiguousarray(value)
-        for name, value in tensors.items()
-    }
+    prefix = LAYOUTS[encoder.family].PREFIX
+    named = {f"{prefix}{name}": np.ascontiguousarray(value) for name, value in tensors.items()}
     with files.writing(weights) as temporary, open(temporary, "wb") as file:
         file.write(safetensors_numpy.save(named))  # save_file would not tell why the disk refuses it
     files.write_text(config, json.dumps(_read_settings(find(source)[0]), indent=2))
@@ -98,9 +96,15 @@ def to_variables(
     encoder: pretrained_encoder.PretrainedEncoder, tensors: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Returns the values of the variables of estimator_asr/models by name below their scope, float32."""
-    return encoder_tensors.to_variables(
-        LAYOUTS[encoder.family].list_modules(encoder), tensors, encoder.layers
-    )
+    return encoder_tensors.to_variables(LAYOUTS[encoder.family].list_modules(encoder), tensors)
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, errors.UserError) as error:
+        raise errors.UserError(f"{path}: {error}; {_ADVICE}") from error
 
 
 def _read_settings(path: str) -> dict[str, Any]:
@@ -152,12 +156,3 @@ def _hash(tensors: Mapping[str, np.ndarray]) -> str:
         digest.update(f"{name} {tensors[name].dtype} {tensors[name].shape}\n".encode())
         digest.update(np.ascontiguousarray(tensors[name]).data)
     return digest.hexdigest()
-
-
-def _check_shapes(path, tensors, encoder):
-    for name, shape in encoder_tensors.list_shapes(LAYOUTS[encoder.family].list_modules(encoder)).items():
-        got = list(tensors[name].shape) if name in tensors else "missing"
-        if got != list(shape):
-            raise errors.UserError(
-                f"{path}: {name} is {got}, expected {list(shape)} by {PUBLISHED[0]}; {_ADVICE}"
-            )

@@ -9,12 +9,11 @@ from typing import Any
 
 from estimator_asr.checkpointing.pretrained import encoder_tensors
 from estimator_asr.models import pretrained_blocks, wav2vec2
-from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend, pretrained_encoder
 from tfrecord_builder.settings import config_json
 
 PREFIX = ""  # of the names that are saved
-# Start of the names that are read: a model with a head puts its family before them.
+# Start of the names that are read, which is left out: a model with a head puts its family before them.
 NAME = re.compile(r"((hubert|wav2vec2)\.)?(?=(feature_extractor|feature_projection|encoder)\.)")
 PREPROCESSOR = {"do_normalize": True}  # what is read of preprocessor_config.json, and defaults
 _SIZES = {
@@ -23,41 +22,27 @@ _SIZES = {
     "heads": "num_attention_heads",
     "layers": "num_hidden_layers",
 }
-# What models/wav2vec2.py computes, and all published models of Chinese have.
-_FIXED = {
+_BLOCK = ("layer_norm", "feed_forward.intermediate_dense", "feed_forward.output_dense", "final_layer_norm")
+_FIXED = {  # what models/wav2vec2.py computes
     "conv_kernel": list(wav2vec2.KERNEL_SIZES),
     "conv_stride": list(wav2vec2.STRIDES),
     "feat_extract_activation": "gelu",
     "hidden_act": "gelu",
     "layer_norm_eps": pretrained_blocks.LAYER_NORM_EPSILON,
     "feat_proj_layer_norm": True,
-    "conv_pos_batch_norm": False,
     "adapter_attn_dim": None,
-}
-_BLOCK = {
-    "self_attention/query": "attention.q_proj",
-    "self_attention/key": "attention.k_proj",
-    "self_attention/value": "attention.v_proj",
-    "self_attention/output": "attention.out_proj",
-    "attention_norm": "layer_norm",
-    "inner": "feed_forward.intermediate_dense",
-    "outer": "feed_forward.output_dense",
-    "feed_forward_norm": "final_layer_norm",
 }
 
 
 def describe(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns fields of PretrainedEncoder from the settings; raises ValueError for one that does not fit."""
+    """Returns fields of PretrainedEncoder; raises ValueError or UserError for a setting that does not fit."""
     for name, expected in _FIXED.items():
         if settings.get(name, expected) != expected:
             raise ValueError(f"{name} is {settings[name]}, expected {expected}")
     sizes = encoder_tensors.read_sizes(settings, _SIZES)
     fields = [field.name for field in dataclasses.fields(pretrained_encoder.WaveformLayout)]
     values = {name: settings[name] for name in fields if name in settings}
-    try:
-        layout = config_json.from_json_dict(pretrained_encoder.WaveformLayout, values)
-    except errors.UserError as error:
-        raise ValueError(str(error)) from error
+    layout = config_json.from_json_dict(pretrained_encoder.WaveformLayout, values)
     _check(layout, sizes["units"])
     return {**sizes, "num_mel_bins": frontend.FrontendConfig.num_mel_bins, "waveform": layout}
 
@@ -65,37 +50,29 @@ def describe(settings: Mapping[str, Any]) -> dict[str, Any]:
 def list_modules(encoder: pretrained_encoder.PretrainedEncoder) -> dict[str, encoder_tensors.Module]:
     """Returns the modules by published name."""
     units, layout, module = encoder.units, encoder.waveform, encoder_tensors.Module
-    width, group = layout.num_conv_pos_embeddings, units // layout.num_conv_pos_embedding_groups
+    modules, num_inputs = {}, 1
+    for number, (channels, width) in enumerate(zip(layout.conv_dim, wav2vec2.KERNEL_SIZES)):
+        name, scope = f"feature_extractor.conv_layers.{number}", f"convolution_{number}"
+        modules[f"{name}.conv"] = module(scope, (channels, num_inputs, width), layout.conv_bias)
+        if number == 0 or layout.feat_extract_norm == "layer":
+            modules[f"{name}.layer_norm"] = module(f"{scope}/norm", (channels,))
+        num_inputs = channels
+    shape = (units, units // layout.num_conv_pos_embedding_groups, layout.num_conv_pos_embeddings)
     return {
-        **_list_convolutions(layout),
-        "feature_projection.layer_norm": module("projection_norm", layout.conv_dim[-1:]),
-        "feature_projection.projection": module("projection", (units, layout.conv_dim[-1])),
-        "encoder.pos_conv_embed.conv": module("positions", (units, group, width), is_weight_normed=True),
+        **modules,
+        "feature_projection.layer_norm": module("projection_norm", (num_inputs,)),
+        "feature_projection.projection": module("projection", (units, num_inputs)),
+        "encoder.pos_conv_embed.conv": module("positions", shape, is_weight_normed=True),
         "encoder.layer_norm": module("output_norm" if encoder.is_pre_norm else "input_norm", (units,)),
-        **encoder_tensors.list_blocks(encoder, _BLOCK, "encoder.layers."),
+        **encoder_tensors.list_blocks(encoder, "encoder.layers.", "attention", _BLOCK),
     }
 
 
 def _check(layout, units):
     if layout.feat_extract_norm not in ("group", "layer"):
         raise ValueError(f"feat_extract_norm is {layout.feat_extract_norm}, expected group or layer")
-    count = len(wav2vec2.STRIDES)
-    if len(layout.conv_dim) != count or min(layout.conv_dim) < 1:
-        raise ValueError(f"conv_dim is {list(layout.conv_dim)}, expected {count} whole numbers")
+    if len(layout.conv_dim) != len(wav2vec2.STRIDES):
+        raise ValueError(f"conv_dim is {list(layout.conv_dim)}, expected {len(wav2vec2.STRIDES)} numbers")
     groups = layout.num_conv_pos_embedding_groups
     if groups < 1 or units % groups:
-        raise ValueError(
-            f"num_conv_pos_embedding_groups is {groups}, expected a divisor of hidden_size={units}"
-        )
-
-
-def _list_convolutions(layout):
-    modules, num_inputs = {}, 1
-    for number, (channels, width) in enumerate(zip(layout.conv_dim, wav2vec2.KERNEL_SIZES)):
-        name, scope = f"feature_extractor.conv_layers.{number}", f"convolution_{number}"
-        shape = (channels, num_inputs, width)
-        modules[f"{name}.conv"] = encoder_tensors.Module(scope, shape, layout.conv_bias)
-        if number == 0 or layout.feat_extract_norm == "layer":
-            modules[f"{name}.layer_norm"] = encoder_tensors.Module(f"{scope}/norm", (channels,))
-        num_inputs = channels
-    return modules
+        raise ValueError(f"num_conv_pos_embedding_groups is {groups}, expected a divisor of {units}")

@@ -19,29 +19,19 @@ _SIZES = {
     "heads": "encoder_attention_heads",
     "layers": "encoder_layers",
 }
-_BLOCK = {
-    "self_attention/query": "self_attn.q_proj",
-    "self_attention/key": "self_attn.k_proj",
-    "self_attention/value": "self_attn.v_proj",
-    "self_attention/output": "self_attn.out_proj",
-    "attention_norm": "self_attn_layer_norm",
-    "inner": "fc1",
-    "outer": "fc2",
-    "feed_forward_norm": "final_layer_norm",
-}
+_BLOCK = ("self_attn_layer_norm", "fc1", "fc2", "final_layer_norm")
 
 
 def describe(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns fields of PretrainedEncoder from the settings; raises ValueError for one that does not fit."""
+    """Returns fields of PretrainedEncoder; raises ValueError for a setting that does not fit."""
     return encoder_tensors.read_sizes(settings, _SIZES)
 
 
 def list_modules(encoder: pretrained_encoder.PretrainedEncoder) -> dict[str, encoder_tensors.Module]:
     """Returns the modules by published name."""
-    units, module = encoder.units, encoder_tensors.Module
     return {
-        "conv1": module("convolution_0", (units, encoder.num_mel_bins, 3)),
-        "conv2": module("convolution_1", (units, units, 3)),
-        "layer_norm": module("output_norm", (units,)),
-        **encoder_tensors.list_blocks(encoder, _BLOCK, "layers."),
+        "conv1": encoder_tensors.Module("convolution_0", (encoder.units, encoder.num_mel_bins, 3)),
+        "conv2": encoder_tensors.Module("convolution_1", (encoder.units, encoder.units, 3)),
+        "layer_norm": encoder_tensors.Module("output_norm", (encoder.units,)),
+        **encoder_tensors.list_blocks(encoder, "layers.", "self_attn", _BLOCK),
     }
