@@ -8,6 +8,7 @@ import os
 import zlib
 
 import numpy as np
+import small_hubert
 import small_whisper
 import tensorflow as tf
 
@@ -57,15 +58,15 @@ def make_acoustic_model(
     return _save_model(path, config, {dataset_info.TOKENS_FILE: tokens}, seed)
 
 
-def make_whisper_model(path: str):
+def make_pretrained_model(path: str, family: str):
     """Saves a model that reads a frozen encoder, whose files lie beside it."""
-    published = small_whisper.write(f"{path}-whisper")
+    published = {"whisper": small_whisper, "hubert": small_hubert}[family].write(f"{path}-{family}")
     applied = pretrained_encoder.Applied(encoder_weights.read(published)[0], (1, 2))
-    config = _make_config("acoustic", TOKENS, encoder="whisper")
+    config = _make_config("acoustic", TOKENS, encoder=family)
     config = dataclasses.replace(
         config,
         acoustic=dataclasses.replace(config.acoustic, pretrained=applied),
-        frontend=frontend.FrontendConfig(frontend="whisper_log_mel", encoder=applied),
+        frontend=dataclasses.replace(frontend.input_of(applied.encoder), encoder=applied),
     )
     model = _save_model(path, config, {dataset_info.TOKENS_FILE: TOKENS}, seed=3)
     encoder_weights.save(path, published)

@@ -1,4 +1,4 @@
-"""Whisper's published files: what is read, what is saved, what is refused."""
+"""Published files of pretrained encoders: what is read, what is saved, what is refused."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import numpy as np
 import pytest
 import safetensors.numpy
+import small_hubert
 import small_whisper
 
 from estimator_asr.checkpointing.pretrained import encoder_weights
@@ -90,3 +91,92 @@ def test_damaged_files_are_refused(tmp_path, name, content, said):
 def test_a_directory_without_weights_is_refused(tmp_path):
     with pytest.raises(errors.UserError, match="model.safetensors is missing; pass the directory of a Whis"):
         encoder_weights.read(str(tmp_path))
+
+
+def test_sizes_and_layout_of_hubert(tmp_path):
+    encoder, tensors = encoder_weights.read(small_hubert.write(tmp_path, **small_hubert.LARGE))
+    assert (encoder.family, encoder.num_mel_bins, encoder.units) == ("hubert", 80, 16)
+    assert (encoder.inner_units, encoder.heads, encoder.layers) == (32, 2, 3)
+    layout = pretrained_encoder.WaveformLayout((8, 8, 8, 8, 8, 8, 12), True, "layer", True, 8, 4, True)
+    assert encoder.waveform == layout and encoder.is_pre_norm
+    assert set(tensors) == set(small_hubert.make_tensors(**small_hubert.LARGE)) - {"masked_spec_embed"}
+
+
+def test_a_saved_hubert_remembers_its_preprocessor(tmp_path):
+    raw = {"do_normalize": False, "sampling_rate": 16000}
+    source, target = small_hubert.write(tmp_path / "published", preprocessor=raw), tmp_path / "data"
+    target.mkdir()
+    encoder_weights.save(str(target), source)
+    assert sorted(os.listdir(target)) == sorted(pretrained_encoder.FILES)
+    saved, _ = encoder_weights.read(str(target))
+    assert saved == encoder_weights.read(source)[0] and not saved.waveform.do_normalize
+
+
+@pytest.mark.parametrize("prefix", ["hubert.", "wav2vec2."])
+def test_names_of_a_model_with_a_head_and_of_other_versions_of_pytorch(tmp_path, prefix):
+    tensors = small_hubert.make_tensors()
+    plain, _ = encoder_weights.read(small_hubert.write(tmp_path / "plain", tensors))
+    conv = "encoder.pos_conv_embed.conv"
+    for number, name in enumerate(("weight_g", "weight_v")):
+        tensors[f"{conv}.parametrizations.weight.original{number}"] = tensors.pop(f"{conv}.{name}")
+    renamed, _ = encoder_weights.read(small_hubert.write(tmp_path / "renamed", tensors, prefix=prefix))
+    assert renamed == plain
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"conv_stride": [4, 2, 2, 2, 2, 2, 2]}, r"conv_stride is \[4, 2, 2, 2, 2, 2, 2\], expected \[5, 2,"),
+        ({"hidden_act": "relu"}, "hidden_act is relu, expected gelu; pass the directory"),
+        ({"hidden_size": None}, "hidden_size is None, expected a whole number"),
+        ({"num_attention_heads": 3}, "num_attention_heads is 3, expected a divisor of hidden_size=16"),
+        ({"conv_bias": "no"}, "WaveformLayout.conv_bias: is 'no', expected true or false"),
+        ({"feat_extract_norm": "batch"}, "feat_extract_norm is batch, expected group or layer"),
+        ({"conv_dim": [8, 8]}, r"conv_dim is \[8, 8\], expected 7 numbers"),
+        (
+            {"num_conv_pos_embedding_groups": 5},
+            "num_conv_pos_embedding_groups is 5, expected a divi",
+        ),
+    ],
+)
+def test_what_hubert_does_not_compute_is_refused(tmp_path, changes, said):
+    directory = small_hubert.write(tmp_path, small_hubert.make_tensors(), **changes)
+    with pytest.raises(errors.UserError, match=f"config.json: {said}"):
+        encoder_weights.read(directory)
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        (
+            small_hubert.LARGE,
+            r"conv_layers.0.conv.bias is missing, expected \[8\] by config.json",
+        ),
+        (
+            {"num_conv_pos_embeddings": 128},
+            r"conv.weight_v is \[16, 4, 8\], expected \[16, 4, 128\] by",
+        ),
+        (
+            {"num_hidden_layers": 4},
+            r"layers.3.attention.q_proj.weight is missing, expected \[16, 16\]",
+        ),
+    ],
+)
+def test_tensors_that_do_not_fit_are_refused(tmp_path, changes, said):
+    directory = small_hubert.write(tmp_path, small_hubert.make_tensors(), **changes)
+    with pytest.raises(errors.UserError, match=f"model.safetensors: .*{said}"):
+        encoder_weights.read(directory)
+
+
+def test_another_sample_rate_is_refused(tmp_path):
+    directory = small_hubert.write(tmp_path, preprocessor={"sampling_rate": 8000})
+    said = "preprocessor_config.json: sampling_rate is 8000, expected 16000; choose another model"
+    with pytest.raises(errors.UserError, match=said):
+        encoder_weights.read(directory)
+
+
+def test_hubert_without_a_preprocessor_is_refused(tmp_path):
+    directory = small_hubert.write(tmp_path)
+    os.remove(os.path.join(directory, "preprocessor_config.json"))
+    with pytest.raises(errors.UserError, match="preprocessor_config.json: cannot be read .*; pass the direc"):
+        encoder_weights.read(directory)
