@@ -12,6 +12,7 @@ import small_hubert
 import small_whisper
 
 from estimator_asr.checkpointing.pretrained import encoder_weights
+from estimator_asr.models import frozen_encoder
 from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
 
@@ -180,3 +181,7 @@ def test_hubert_without_a_preprocessor_is_refused(tmp_path):
     os.remove(os.path.join(directory, "preprocessor_config.json"))
     with pytest.raises(errors.UserError, match="preprocessor_config.json: cannot be read .*; pass the direc"):
         encoder_weights.read(directory)
+
+
+def test_every_family_has_a_frontend_a_model_and_a_layout():
+    assert set(pretrained_encoder.FAMILIES) == set(frozen_encoder.FAMILIES) == set(encoder_weights.LAYOUTS)
