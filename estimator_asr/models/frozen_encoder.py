@@ -96,6 +96,6 @@ def _add_trained_blocks(applied, vectors, mask):
     """Appends the output of the blocks after the last one that was applied."""
     encoder, last = applied.encoder, vectors[..., -applied.encoder.units :]
     with tf.compat.v1.variable_scope(LOWER_SCOPE):
-        numbers, first = (encoder.layers,), applied.layers[-1] + 1
-        (upper,) = pretrained_blocks.run(encoder, last, mask, numbers, first)
+        first = applied.layers[-1] + 1
+        (upper,) = pretrained_blocks.run(encoder, last, mask, [encoder.layers], first)
     return tf.concat([vectors, upper], axis=-1)

@@ -47,8 +47,8 @@ def embed(
 
 def log_mel(fbank: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns log_mel of the samples, float32 [batch, num_frames - 2, 80], and its frames, int32 [batch]."""
-    samples = _join_frames(fbank, num_frames)
-    return frontend.log_mel_of_samples(samples), tf.maximum(num_frames - 2, 0)  # windows of 25 ms that fit
+    features = frontend.extract(_join_frames(fbank, num_frames), frontend.FrontendConfig())
+    return features, tf.maximum(num_frames - 2, 0)  # windows of 25 ms that fit
 
 
 def _join_frames(fbank, num_frames):

@@ -27,10 +27,10 @@ ENERGY_FLOOR = float(np.finfo(np.float32).eps)  # feature-fbank.cc
 
 # Frontends of pretrained encoders, and their values of num_mel_bins; Whisper large-v3 has 128.
 PRETRAINED_MEL_BINS = {"whisper_log_mel": (80, 128), "waveform": (80,)}
-# Whisper has 1500 positions (Radford et al. 2022, section 2.2). HuBERT was trained on 16 seconds (Hsu et al.
-# 2021, section IV-C), and the memory of its attention grows with the square of the length.
+# Whisper has 1500 positions (Radford et al. 2022, section 2.2); HuBERT was trained on 16 seconds, and the
+# memory of its attention grows with the square of the length.
 PRETRAINED_SECONDS = 30
-WAVEFORM_LEAST_FRAMES = 3  # 480 samples: the first output is of 400, the next one of 320 more
+WAVEFORM_LEAST_FRAMES = 3  # 480 samples: the first output is of 400
 
 IntOrTensor = Union[int, "tf.Tensor"]
 
@@ -110,9 +110,8 @@ class FrontendConfig(config_flags.Checked):
 
 def input_of(encoder: pretrained_encoder.PretrainedEncoder) -> FrontendConfig:
     """Returns the settings of the features that a pretrained encoder reads."""
-    return FrontendConfig(
-        frontend=pretrained_encoder.FAMILIES[encoder.family], num_mel_bins=encoder.num_mel_bins
-    )
+    name = pretrained_encoder.FAMILIES[encoder.family]
+    return FrontendConfig(frontend=name, num_mel_bins=encoder.num_mel_bins)
 
 
 def check_input(where: str, config: FrontendConfig, encoder: pretrained_encoder.PretrainedEncoder) -> None:
@@ -164,13 +163,8 @@ def log_mel_of(features: np.ndarray, config: FrontendConfig) -> np.ndarray:
         return features[:, :num_stacked].reshape(-1, config.num_mel_bins)
     if config.frontend == "waveform":
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-            return session.run(log_mel_of_samples(tf.constant(features.reshape(-1), tf.float32)))
+            return session.run(extract(tf.constant(features.reshape(-1), tf.float32), FrontendConfig()))
     return features
-
-
-def log_mel_of_samples(waveform: tf.Tensor) -> tf.Tensor:
-    """Returns log_mel by its defaults, float32 [..., num_frames, 80], of [..., num_samples] at 16 kHz."""
-    return extract(waveform, FrontendConfig())
 
 
 def extract(

@@ -12,15 +12,11 @@ _OTHERS = ("attention_norm", "inner", "outer", "feed_forward_norm")
 
 
 class Module(NamedTuple):
-    """A published layer norm (rank 1), dense layer (2) or convolution (3), [outputs, inputs, width].
-
-    A weight-normed weight is weight_v, scaled to norm weight_g at each place of its width.
-    """
+    """A published layer norm (rank 1), dense layer (2) or convolution (3), [outputs, inputs, width]."""
 
     scope: str  # of its variables
     shape: tuple[int, ...]  # of its weight; shape[:1] of its bias
     has_bias: bool = True
-    is_weight_normed: bool = False
 
 
 def list_blocks(encoder, prefix: str, attention: str, others: Sequence[str]) -> dict[str, Module]:
@@ -50,7 +46,7 @@ def to_variables(modules: Mapping[str, Module], tensors: Mapping[str, np.ndarray
     values = {}
     for name, module in modules.items():
         weight, bias = ("scale", "shift") if len(module.shape) == 1 else ("kernel", "bias")
-        values[f"{module.scope}/{weight}"] = _read_weight(module, tensors, name).T
+        values[f"{module.scope}/{weight}"] = _read_weight(tensors, name, module.shape).T
         if module.has_bias:
             values[f"{module.scope}/{bias}"] = _read(tensors, f"{name}.bias", module.shape[:1])
     for scope in [name[: -len("key/kernel")] for name in values if name.endswith("/key/kernel")]:
@@ -75,10 +71,11 @@ def read_sizes(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[st
     return {ours: settings[name] for ours, name in names.items()}
 
 
-def _read_weight(module, tensors, name):
-    if not module.is_weight_normed:
-        return _read(tensors, f"{name}.weight", module.shape)
-    direction = _read(tensors, f"{name}.weight_v", module.shape)
+def _read_weight(tensors, name, shape):
+    """Returns a weight; by weight norm it is weight_v, scaled to norm weight_g at each place of its width."""
+    if f"{name}.weight_v" not in tensors:
+        return _read(tensors, f"{name}.weight", shape)
+    direction = _read(tensors, f"{name}.weight_v", shape)
     norm = np.linalg.norm(direction, axis=(0, 1), keepdims=True)
     return _read(tensors, f"{name}.weight_g", norm.shape) * direction / norm
 

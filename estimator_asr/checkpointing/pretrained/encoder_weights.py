@@ -118,11 +118,12 @@ def _read_settings(path: str) -> dict[str, Any]:
     if set(defaults) <= set(settings):  # also as saved
         return settings
     path = os.path.join(os.path.dirname(path), PREPROCESSOR_FILE)
-    beside, expected = _read_json(path), frontend.FrontendConfig.sample_rate
-    if beside.get("sampling_rate", expected) != expected:
-        got = beside["sampling_rate"]
+    expected = frontend.FrontendConfig.sample_rate
+    beside = {**defaults, "sampling_rate": expected, **_read_json(path)}
+    got = beside["sampling_rate"]
+    if got != expected:
         raise errors.UserError(f"{path}: sampling_rate is {got}, expected {expected}; choose another model")
-    return {**settings, **{name: beside.get(name, value) for name, value in defaults.items()}}
+    return {**settings, **{name: beside[name] for name in defaults}}
 
 
 def _read_json(path: str) -> dict[str, Any]:

@@ -195,9 +195,8 @@ def _open_encoder(model, path):
             f"--encoder={model.config.acoustic.encoder} and the data; pass --encoder={encoder.family}, or "
             "leave out --warm_start_from"
         )
-    scope = "acoustic/encoder/pretrained"
     values = encoder_weights.to_variables(encoder, tensors)
-    values = {f"{scope}/{name}": value for name, value in values.items()}
+    values = {f"acoustic/encoder/pretrained/{name}": value for name, value in values.items()}
     return transfer.WeightSource(path, values, {}, ())
 
 

@@ -62,7 +62,7 @@ def list_modules(encoder: pretrained_encoder.PretrainedEncoder) -> dict[str, enc
         **modules,
         "feature_projection.layer_norm": module("projection_norm", (num_inputs,)),
         "feature_projection.projection": module("projection", (units, num_inputs)),
-        "encoder.pos_conv_embed.conv": module("positions", shape, is_weight_normed=True),
+        "encoder.pos_conv_embed.conv": module("positions", shape),
         "encoder.layer_norm": module("output_norm" if encoder.is_pre_norm else "input_norm", (units,)),
         **encoder_tensors.list_blocks(encoder, "encoder.layers.", "attention", _BLOCK),
     }
