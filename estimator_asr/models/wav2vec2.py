@@ -19,14 +19,10 @@ _WAVEFORM_EPSILON = 1e-7  # feature_extraction_wav2vec2.py, zero_mean_unit_var_n
 def embed(
     encoder: pretrained_encoder.PretrainedEncoder, fbank: tf.Tensor, num_frames: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns what the first block reads, and its length.
+    """Returns what the first block reads, float32 [batch, num_outputs, units], and num_outputs, int32 [batch].
 
-    Args:
-        fbank: float32 [batch, num_frames, 160], of frontend waveform.
-        num_frames: int32 [batch]; frames at or beyond it are ignored.
-
-    Returns:
-        float32 [batch, max(1, (num_frames - 1) // 2), units]; and int32 [batch], see frontend.num_outputs.
+    `fbank` are samples, float32 [batch, num_frames, 160]; those at or beyond num_frames, int32 [batch], are
+    ignored.
     """
     hidden = _join_frames(fbank, num_frames)[:, :, None]
     lengths = num_frames * fbank.shape[-1]

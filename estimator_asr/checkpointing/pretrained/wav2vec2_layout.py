@@ -30,6 +30,7 @@ _FIXED = {  # what models/wav2vec2.py computes
     "hidden_act": "gelu",
     "layer_norm_eps": pretrained_blocks.LAYER_NORM_EPSILON,
     "feat_proj_layer_norm": True,
+    "conv_pos_batch_norm": False,
     "adapter_attn_dim": None,
 }
 

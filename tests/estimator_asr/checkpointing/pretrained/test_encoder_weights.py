@@ -129,6 +129,7 @@ def test_names_of_a_model_with_a_head_and_of_other_versions_of_pytorch(tmp_path,
     [
         ({"conv_stride": [4, 2, 2, 2, 2, 2, 2]}, r"conv_stride is \[4, 2, 2, 2, 2, 2, 2\], expected \[5, 2,"),
         ({"hidden_act": "relu"}, "hidden_act is relu, expected gelu; pass the directory"),
+        ({"conv_pos_batch_norm": True}, "conv_pos_batch_norm is True, expected False"),
         ({"hidden_size": None}, "hidden_size is None, expected a whole number"),
         ({"num_attention_heads": 3}, "num_attention_heads is 3, expected a divisor of hidden_size=16"),
         ({"conv_bias": "no"}, "WaveformLayout.conv_bias: is 'no', expected true or false"),
