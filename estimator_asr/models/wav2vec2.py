@@ -19,9 +19,9 @@ _WAVEFORM_EPSILON = 1e-7  # feature_extraction_wav2vec2.py, zero_mean_unit_var_n
 def embed(
     encoder: pretrained_encoder.PretrainedEncoder, fbank: tf.Tensor, num_frames: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns what the first block reads, float32 [batch, num_outputs, units], and num_outputs, int32 [batch].
+    """Returns what the first block reads, float32 [batch, num_outputs, units], and its length, int32 [batch].
 
-    `fbank` are samples, float32 [batch, num_frames, 160]; those at or beyond num_frames, int32 [batch], are
+    `fbank` are samples, float32 [batch, num_frames, 160]; frames at or beyond num_frames, int32 [batch], are
     ignored.
     """
     hidden = _join_frames(fbank, num_frames)[:, :, None]
