@@ -190,10 +190,10 @@ def _open_encoder(model, path):
     encoder, tensors = encoder_weights.read(path)
     pretrained = model.config.acoustic.pretrained
     if pretrained is None or pretrained.encoder != encoder:
+        want = f"{pretrained.encoder.family} of {pretrained.encoder.sha256[:12]}" if pretrained else "none"
         raise errors.UserError(
-            f"{path}: holds a {encoder.family} encoder, expected one for "
-            f"--encoder={model.config.acoustic.encoder} and the data; pass --encoder={encoder.family}, or "
-            "leave out --warm_start_from"
+            f"{path}: its encoder is {encoder.family} of sha256 {encoder.sha256[:12]}, expected {want}, as "
+            "model and data have; leave out --warm_start_from"
         )
     values = encoder_weights.to_variables(encoder, tensors)
     values = {f"acoustic/encoder/pretrained/{name}": value for name, value in values.items()}
