@@ -4,10 +4,10 @@
     python -m estimator_asr.encode --weights=WHISPER --data_dir=DATA --output_dir=ENCODED
     python -m estimator_asr.train --flagfile=flags/whisper/acoustic.flags --data_dir=ENCODED --model_dir=AM
 
-WHISPER is a directory with config.json and model.safetensors as published. A training step on ENCODED takes
-a third of the time of one with the encoder in the graph (docs/results.md). ENCODED holds a copy of the
-encoder, which train puts into AM and export into the SavedModel. An interrupted run continues where it
-stopped when it is run again with the same flags.
+WHISPER is a directory with config.json and model.safetensors as published, also of HuBERT or wav2vec 2.0
+(docs/pretrained.md). A training step on ENCODED takes a third of the time of one with the encoder in the
+graph (docs/results.md). ENCODED holds a copy of the encoder, which train puts into AM and export into the
+SavedModel. An interrupted run continues where it stopped when it is run again with the same flags.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ class EncodeConfig(config_flags.Checked):
     """What to encode."""
 
     weights: str = config_flags.setting(
-        "", "directory with config.json and model.safetensors of a Whisper model", required=True, local=True
+        "",
+        "directory with config.json and model.safetensors of a pretrained model",
+        required=True,
+        local=True,
     )
     data_dir: str = config_flags.setting(
-        "", "one data directory, built with --frontend=whisper_log_mel; train takes several", required=True
+        "", "one data directory, built with the encoder's --frontend; train takes several", required=True
     )
     output_dir: str = config_flags.setting(
         "", "data directory to write; new or empty, unless --overwrite", required=True

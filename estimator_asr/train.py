@@ -34,6 +34,7 @@ from estimator_asr.training import directory_lock, loop, plan, stopping
 from estimator_asr.training.distributed import cluster as cluster_lib
 from estimator_asr.training.distributed import strategies
 from tfrecord_builder import errors
+from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.settings import config_flags, program
 
@@ -130,7 +131,7 @@ def build_config(
             "--model=language; build with --token_type=syllable or toneless, and with transcripts"
         )
     config = experiment.ExperimentConfig.for_data(infos[0], **sections)
-    if spec.reads_audio and config.acoustic.encoder == "whisper":
+    if spec.reads_audio and config.acoustic.encoder in pretrained_encoder.FAMILIES:
         config = _find_pretrained(config, data_dirs[0])
     config = registry.complete(config)
     if spec.reads_audio and config.acoustic.softmax != config_lib.FULL:

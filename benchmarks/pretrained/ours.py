@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.train_step import ours as train_step_ours
 from benchmarks.train_step import work as train_step_work
-from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.encoding import shard_encoder
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory
@@ -21,7 +21,7 @@ _SCOPE = f"acoustic/encoder/{frozen_encoder.LOWER_SCOPE}"
 
 def read_applied(weights_dir: str) -> pretrained_encoder.Applied:
     """Returns the encoder of a directory and the blocks that are read of it by default."""
-    encoder, _ = whisper_weights.read(weights_dir)
+    encoder, _ = encoder_weights.read(weights_dir)
     return pretrained_encoder.Applied(encoder, pretrained_encoder.choose_layers(encoder.layers))
 
 
@@ -44,8 +44,8 @@ def open_step(
     """Returns the training step; with weights_dir, that of the encoder in its graph."""
     opened = train_step_ours.open_session(model, batch)
     if weights_dir:
-        _, tensors = whisper_weights.read(weights_dir)
-        values = whisper_weights.to_variables(tensors)
+        encoder, tensors = encoder_weights.read(weights_dir)
+        values = encoder_weights.to_variables(encoder, tensors)
         opened.load({f"{_SCOPE}/{name}": value for name, value in values.items()})
     return opened
 

@@ -18,13 +18,13 @@ from benchmarks.pretrained import random_whisper
 from benchmarks.train_step import peer as train_step_torch
 from benchmarks.train_step import peer_layers as torch_layers
 from benchmarks.train_step import work as train_step_work
-from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment
-from estimator_asr.models import frozen_encoder, whisper
+from estimator_asr.models import frozen_encoder, pretrained_blocks
 from tfrecord_builder.audio import pretrained_encoder
 
-_NORM = {"eps": whisper.LAYER_NORM_EPSILON}
+_NORM = {"eps": pretrained_blocks.LAYER_NORM_EPSILON}
 _TRANSLATED = ("layers", "embed_positions")
 _NAMES = {
     "attention_norm": "self_attn_layer_norm",
@@ -153,7 +153,7 @@ class FrozenEncoder:
 
 def read(weights_dir: str, applied: pretrained_encoder.Applied) -> Whisper:
     """Returns the encoder of a directory."""
-    _, tensors = whisper_weights.read(weights_dir)
+    _, tensors = encoder_weights.read(weights_dir)
     return Whisper(applied, tensors)
 
 

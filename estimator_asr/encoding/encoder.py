@@ -9,11 +9,11 @@ import shutil
 from collections.abc import Sequence
 from typing import Optional
 
-from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.encoding import shard_encoder
 from estimator_asr.inputs import splits
 from tfrecord_builder import errors
-from tfrecord_builder.audio import pretrained_encoder
+from tfrecord_builder.audio import frontend, pretrained_encoder
 from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.output import output_directory, resumable, staging, worker_pool
 from tfrecord_builder.runtime import cpu
@@ -43,14 +43,14 @@ def encode(
     cannot be used.
     """
     info = dataset_info.DatasetInfo.load(data_dir)
-    encoder = whisper_weights.read(weights_dir)[0]
+    encoder = encoder_weights.read(weights_dir)[0]
     _check_data(data_dir, info, encoder)
     applied = pretrained_encoder.Applied(encoder, _choose_layers(layers, encoder))
     shards = _list_shards(info, data_dir)
     with output_directory.reserve(output_dir, overwrite):
         fingerprint = resumable.hash_json([dataclasses.asdict(applied), *map(dataclasses.asdict, shards)])
         directory = staging.start(output_dir, fingerprint, overwrite)
-        whisper_weights.save(directory, weights_dir)
+        encoder_weights.save(directory, weights_dir)
         writer = shard_encoder.ShardEncoder(directory, data_dir, weights_dir, applied, info.fbank_dtype)
         written = worker_pool.write_shards(shards, writer, "encoding", num_workers or cpu.count_cores())
         _copy_files(data_dir, directory, shards)
@@ -60,17 +60,12 @@ def encode(
 
 
 def _check_data(data_dir, info, encoder):
-    advice = f"build the data with --frontend=whisper_log_mel --num_mel_bins={encoder.num_mel_bins}"
+    advice = f"build the data with --frontend={frontend.input_of(encoder).frontend}"
     if info.frontend is None:
         raise errors.UserError(f"{data_dir}: holds text, expected audio features; {advice}")
-    got = info.frontend
-    if got.encoder:
+    if info.frontend.encoder:
         raise errors.UserError(f"{data_dir}: is encoded already, expected audio features; {advice}")
-    if (got.frontend, got.num_mel_bins) != ("whisper_log_mel", encoder.num_mel_bins):
-        raise errors.UserError(
-            f"{data_dir}: features are {got.frontend} of {got.num_bins} bins, expected whisper_log_mel of "
-            f"{encoder.num_mel_bins}; {advice}"
-        )
+    frontend.check_input(data_dir, info.frontend, encoder)
 
 
 def _choose_layers(layers, encoder):
@@ -117,6 +112,6 @@ def _describe(info, applied, written):
         splits[name] = dataclasses.replace(
             split, frame_lengths=dict(sorted(lengths.items())), shards=tuple(shards)
         )
-    frontend = dataclasses.replace(info.frontend, encoder=applied)
+    features = dataclasses.replace(info.frontend, encoder=applied)
     no_moments = {"feature_mean": (), "feature_stddev": ()}
-    return dataclasses.replace(info, frontend=frontend, fbank_dtype="float16", splits=splits, **no_moments)
+    return dataclasses.replace(info, frontend=features, fbank_dtype="float16", splits=splits, **no_moments)

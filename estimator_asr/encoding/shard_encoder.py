@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.inputs import input_fn, shard_cache, splits
 from estimator_asr.models import frozen_encoder
 from tfrecord_builder import errors
-from tfrecord_builder.audio import pretrained_encoder
+from tfrecord_builder.audio import frontend, pretrained_encoder
 from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.output import resumable
 from tfrecord_builder.storage import files
@@ -76,13 +76,13 @@ class ShardEncoder(resumable.ShardWriter):
 
 @functools.lru_cache(maxsize=1)
 def open_encoder(weights_dir: str, applied: pretrained_encoder.Applied, fbank_dtype: str) -> Encode:
-    """Returns a function from serialised records to their outputs, float16 [num_subsampled, num_bins]."""
+    """Returns a function from serialised records to their outputs, float16 [num_outputs, num_bins]."""
     with tf.Graph().as_default() as graph:
         placeholder = tf.compat.v1.placeholder(tf.string, [None])
-        batch = schema.parse_batch(placeholder, applied.encoder.num_mel_bins, fbank_dtype)
+        batch = schema.parse_batch(placeholder, frontend.input_of(applied.encoder).num_bins, fbank_dtype)
         outputs = frozen_encoder.build(applied, batch["fbank"], batch["num_frames"])
         session = resumable.open_session(graph)
-        whisper_weights.load(session, weights_dir, applied.encoder)
+        encoder_weights.load(session, weights_dir, applied.encoder)
 
     def encode(records: Sequence[bytes]) -> list[np.ndarray]:
         vectors, num_vectors = session.run(outputs, {placeholder: list(records)})

@@ -25,7 +25,8 @@ class AcousticConfig(config_flags.Checked):
 
     encoder: str = setting(
         "conformer",
-        "architecture: conformer, transformer, cnn, or whisper (see estimator_asr.encode)",
+        "architecture: conformer, transformer, cnn, or a family of pretrained encoders (see "
+        "estimator_asr.encode): whisper, hubert, wav2vec2",
     )
     encoder_layers: int = setting(6, "blocks of encoder conformer or transformer", minimum=1)
     encoder_units: int = setting(256, "width of the encoder and decoder", positive=True)
@@ -61,9 +62,9 @@ class AcousticConfig(config_flags.Checked):
     )
 
     trainable_blocks: int = setting(
-        0, "encoder whisper: upper blocks of the pretrained encoder that are trained too", minimum=0
+        0, "on a pretrained encoder: its upper blocks that are trained too", minimum=0
     )
-    # Of encoder whisper: the pretrained one of the data or of --warm_start_from, and which blocks are read.
+    # The pretrained encoder of the data or of --warm_start_from, and which blocks are read.
     pretrained: Optional[pretrained_encoder.Applied] = None
     # Whether features above the bandwidth of a recording are filled, see models/acoustic.normalise; no flag.
     fill_bands: bool = True

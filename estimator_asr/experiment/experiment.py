@@ -17,7 +17,7 @@ from tfrecord_builder.storage import files
 
 CONFIG_FILE = "config.json"
 FORMAT_VERSION = 2
-DEFAULT_SUBSAMPLING = 4  # of the encoders but Whisper's
+DEFAULT_SUBSAMPLING = 4  # of the encoders that are not pretrained
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy as np
 import soundfile
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.experiment import model_directory
 from estimator_asr.exporting import sample
 from estimator_asr.models import frozen_encoder
@@ -179,6 +179,6 @@ def extract_features(
         fbank = frontend.extract(waveform, config)[None]
         if config.encoder:
             fbank, _ = frozen_encoder.build(config.encoder, fbank, tf.shape(fbank)[1:2])
-            whisper_weights.load(session, model.path, config.encoder.encoder)
+            encoder_weights.load(session, model.path, config.encoder.encoder)
         fbank = tf.cast(fbank[0], tf.float32)
         return [session.run(fbank, {waveform: each}) for each in waveforms]

@@ -149,7 +149,7 @@ def check_lengths(data_dir: str, info: dataset_info.DatasetInfo, split: str) -> 
     if num_long:
         raise errors.UserError(
             f"{data_dir}: {num_long} utterances of split {split} are longer than {longest} s, expected none "
-            "with --frontend=whisper_log_mel, because Whisper was trained on no more; build the data again"
+            f"with --frontend={info.frontend.frontend}, whose encoders read no more; build the data again"
         )
 
 

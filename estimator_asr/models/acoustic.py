@@ -13,9 +13,10 @@ import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import attention, encoders, layers, losses
+from tfrecord_builder.audio import pretrained_encoder
 
 
-def _whisper(*arguments):
+def _pretrained(*arguments):
     from estimator_asr.models import frozen_encoder  # loaded for it alone
 
     return frozen_encoder.conformer_on_top(*arguments)
@@ -25,7 +26,7 @@ ENCODERS = {
     "conformer": encoders.Encoder(encoders.conformer, subsampling=4),
     "transformer": encoders.Encoder(encoders.transformer, subsampling=4),
     "cnn": encoders.Encoder(encoders.cnn, subsampling=4),
-    "whisper": encoders.Encoder(_whisper, subsampling=2, is_pretrained=True),
+    **dict.fromkeys(pretrained_encoder.FAMILIES, encoders.Encoder(_pretrained, 2, is_pretrained=True)),
 }
 DYNAMIC_RANGE = 6 * np.log(10.0)  # 60 dB in natural logarithms of power; Whisper's audio.py keeps 80 dB
 VARIANCE_FLOOR = 1e-2

@@ -1,8 +1,8 @@
 """A pretrained encoder: frozen in feature extraction, or the lower part of an encoder that is trained.
 
-A family of encoders is a file like whisper.py (encode, and resume for its upper blocks) and an entry in
-FAMILIES. The outputs of the pretrained encoder come from the records (estimator_asr.encode), or it runs in
-the graph.
+A family of encoders is a file like whisper.py (embed: all before the Transformer blocks; log_mel: what is
+stored beside their outputs) and an entry in FAMILIES. The outputs of the pretrained encoder come from the
+records (estimator_asr.encode), or it runs in the graph.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.models import encoders, layers, normalisation, whisper
+from estimator_asr.models import encoders, layers, normalisation, pretrained_blocks, wav2vec2, whisper
 from tfrecord_builder.audio import frontend, pretrained_encoder
 
-FAMILIES = {"whisper": whisper}
+FAMILIES = {"whisper": whisper, "hubert": wav2vec2, "wav2vec2": wav2vec2}
 SCOPE = "frozen_encoder"  # of the variables, as part of feature extraction
 LOWER_SCOPE = "pretrained"  # as the lower part of an encoder
 SUBSAMPLING = 2  # of the encoder above: blocks are twice as fast at 40 ms as at 20 ms
@@ -28,22 +28,24 @@ def build(
 
     Args:
         applied: the encoder, and which blocks.
-        fbank: float32 [batch, num_frames, num_mel_bins].
+        fbank: float32 [batch, num_frames, num_bins], of the frontend of the encoder.
         num_frames: int32 [batch]; frames at or beyond it are ignored.
         scope: of the variables, within that of the caller.
 
     Returns:
-        float16 [batch, num_subsampled, applied.num_bins], the frames and then the outputs of each block, zero
-        at or beyond the second: int32 [batch].
+        float16 [batch, num_outputs, applied.num_bins], log-mel frames and then the outputs of each block,
+        zero at or beyond the second: int32 [batch].
     """
-    encoder = applied.encoder
+    encoder, family = applied.encoder, FAMILIES[applied.encoder.family]
     with tf.compat.v1.variable_scope(scope, custom_getter=_as_constant):
-        outputs, num_subsampled = FAMILIES[encoder.family].encode(encoder, fbank, num_frames, applied.layers)
-    mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
-    stacked = stack(layers.clear_padding(fbank, mask), encoder.subsampling)
+        hidden, num_outputs = family.embed(encoder, fbank, num_frames)
+        mask = layers.sequence_mask(num_outputs, tf.shape(hidden)[1])
+        outputs = pretrained_blocks.run(encoder, hidden, mask, applied.layers)
+    log_mel, num_log_mel = family.log_mel(fbank, num_frames)
+    is_frame = layers.sequence_mask(num_log_mel, tf.shape(log_mel)[1])
+    stacked = stack(layers.clear_padding(log_mel, is_frame), encoder.subsampling)
     joined = tf.cast(tf.concat([stacked, *outputs], axis=-1), tf.float16)
-    mask = layers.sequence_mask(num_subsampled, tf.shape(joined)[1])
-    return layers.clear_padding(joined, mask), num_subsampled
+    return layers.clear_padding(joined, mask), num_outputs
 
 
 def _as_constant(getter, *args, **kwargs):
@@ -94,5 +96,6 @@ def _add_trained_blocks(applied, vectors, mask):
     """Appends the output of the blocks after the last one that was applied."""
     encoder, last = applied.encoder, vectors[..., -applied.encoder.units :]
     with tf.compat.v1.variable_scope(LOWER_SCOPE):
-        upper = FAMILIES[encoder.family].resume(encoder, last, mask, applied.layers[-1] + 1)
+        first = applied.layers[-1] + 1
+        (upper,) = pretrained_blocks.run(encoder, last, mask, [encoder.layers], first)
     return tf.concat([vectors, upper], axis=-1)

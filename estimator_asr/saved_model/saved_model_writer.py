@@ -23,7 +23,7 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.saved_model import (
     cascade,
     export_info,
@@ -85,7 +85,7 @@ def _write_graph(acoustic, language, path) -> None:
             cascade.restore(session, trained.model, trained.checkpoint)
         encoder = acoustic.model.config.frontend.encoder
         if encoder:
-            whisper_weights.load(session, acoustic.model.path, encoder.encoder)
+            encoder_weights.load(session, acoustic.model.path, encoder.encoder)
         builder = tf.compat.v1.saved_model.Builder(path)
         builder.add_meta_graph_and_variables(
             session,

@@ -21,6 +21,7 @@ from estimator_asr.models import losses as losses_lib
 from estimator_asr.models.decoding import decoders, phrases, scorers
 from estimator_asr.tasks import metrics, task
 from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
 
 _PRETRAINED = "acoustic/encoder/pretrained"  # scope of models/frozen_encoder.py
 _EDGE = 2  # frames of the encoder
@@ -39,14 +40,10 @@ class Acoustic(task.Task):
             expected = ", ".join(acoustic.ENCODERS)
             raise errors.UserError(f"train: --encoder is {chosen.encoder}, expected one of {expected}")
         entry = acoustic.ENCODERS[chosen.encoder]
-        if not entry.is_pretrained:
-            if stored:
-                raise errors.UserError(
-                    f"train: --encoder is {chosen.encoder}, expected whisper, because the data hold its "
-                    "outputs; pass --encoder=whisper, or the data that were encoded"
-                )
-            return dataclasses.replace(config, subsampling=entry.subsampling)
         applied = stored or chosen.pretrained
+        _check_features(chosen.encoder, applied, config.frontend)
+        if not entry.is_pretrained:
+            return dataclasses.replace(config, subsampling=entry.subsampling)
         _check_pretrained(chosen, applied, config.frontend)
         chosen = dataclasses.replace(chosen, pretrained=applied)
         factor = 1 if stored else applied.encoder.subsampling
@@ -160,19 +157,29 @@ class Acoustic(task.Task):
         return config.pretrained_rate * config.pretrained_rate_decay**below
 
 
-def _check_pretrained(chosen, applied, frontend):
+def _check_features(name, applied, features):
+    """Raises UserError if the features are those of another encoder."""
+    if applied and applied.encoder.family != name:
+        family = applied.encoder.family
+        reason = "the data hold its outputs" if features.encoder else "--warm_start_from holds its weights"
+        raise errors.UserError(
+            f"train: --encoder is {name}, expected {family}, because {reason}; pass --encoder={family}"
+        )
+    if features.frontend == "waveform" and not features.encoder:
+        raise errors.UserError(
+            "train: features are a waveform, expected outputs of an encoder; encode the data first "
+            "(python -m estimator_asr.encode)"
+        )
+
+
+def _check_pretrained(chosen, applied, features):
     """Raises UserError if an encoder cannot read the features of the data or train its upper blocks."""
     if applied is None:
         raise errors.UserError(
             f"train: --encoder={chosen.encoder} has no weights, expected encoded data or "
-            "--warm_start_from=WHISPER; run python -m estimator_asr.encode first"
+            "--warm_start_from=WEIGHTS; run python -m estimator_asr.encode first"
         )
-    got, want = (frontend.frontend, frontend.num_mel_bins), ("whisper_log_mel", applied.encoder.num_mel_bins)
-    if got != want:
-        raise errors.UserError(
-            f"train: features are {got[0]} of {got[1]} bins, expected {want[0]} of {want[1]} for "
-            f"--encoder={chosen.encoder}; build the data with --frontend={want[0]} --num_mel_bins={want[1]}"
-        )
+    frontend.check_input("train", features, applied.encoder)
     last = applied.encoder.layers - chosen.trainable_blocks
     if chosen.trainable_blocks and applied.layers[-1] != last:
         raise errors.UserError(

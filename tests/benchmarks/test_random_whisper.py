@@ -5,7 +5,7 @@ import pytest
 import small_whisper
 
 from benchmarks.pretrained import random_whisper
-from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.checkpointing.pretrained import encoder_weights
 
 
 def test_sizes_of_base():
@@ -15,7 +15,7 @@ def test_sizes_of_base():
 
 def test_the_encoder_reads_what_is_written(tmp_path):
     sizes = random_whisper.make_sizes(layers=3, units=16)
-    encoder, tensors = whisper_weights.read(random_whisper.write(str(tmp_path / "whisper"), sizes))
+    encoder, tensors = encoder_weights.read(random_whisper.write(str(tmp_path / "whisper"), sizes))
     assert (encoder.layers, encoder.units, encoder.heads, encoder.num_mel_bins) == (3, 16, 1, 80)
     expected = small_whisper.make_tensors()
     assert sorted(tensors) == sorted(expected)

@@ -10,6 +10,7 @@ import numpy as np
 import programs
 import pytest
 import small_corpora
+import small_hubert
 import small_whisper
 
 from estimator_asr import train as train_program
@@ -118,7 +119,17 @@ def test_the_encoder_of_a_model_is_that_of_the_data_or_of_the_warm_start(directo
             {"encoder": "conformer"},
             "--encoder is conformer, expected whisper, because the data hold",
         ),
-        ("data", {}, "--encoder=whisper has no weights, expected encoded data or --warm_start_from=WHISPER"),
+        ("data", {}, "--encoder=whisper has no weights, expected encoded data or --warm_start_from=WEIGHTS"),
+        (
+            "encoded",
+            {"encoder": "hubert"},
+            "--encoder is hubert, expected whisper, because the data hold its outputs; pass --encoder=wh",
+        ),
+        (
+            "data",
+            {"encoder": "hubert", "warm_start_from": "whisper"},
+            "--encoder is hubert, expected whisper, because --warm_start_from holds its weights; pass --enc",
+        ),
         (
             "encoded",
             {"trainable_blocks": 2},
@@ -150,7 +161,7 @@ def test_a_warm_start_without_weights_is_refused(directory, tmp_path):
 def test_features_of_another_frontend_are_refused(directory, tmp_path):
     flags = (f"--corpus_dir={directory}/corpus", "--num_workers=1", f"--output_dir={tmp_path}/data")
     run("tfrecord_builder.build", *flags)
-    said = "features are log_mel of 80 bins, expected whisper_log_mel of 80 for --encoder=whisper; build the"
+    said = "features are log_mel of 80 values, expected whisper_log_mel of 80 for whisper; build the data"
     with pytest.raises(errors.UserError, match=said):
         config(tmp_path, "data", warm_start_from=str(directory / "whisper"))
 
@@ -172,6 +183,40 @@ def test_a_model_directory_says_how_data_are_encoded_for_it(directory, model, tm
     completed = programs.run("estimator_asr.evaluate", "--split=dev", *flags)
     assert completed.returncode == 1
     assert f"python -m estimator_asr.encode --weights={model} --layers=1,2" in completed.stderr
+
+
+def test_a_waveform_is_read_by_encode_alone(directory, tmp_path):
+    flags = (f"--corpus_dir={directory}/corpus", "--num_workers=1", f"--output_dir={tmp_path}/data")
+    run("tfrecord_builder.build", *flags, "--frontend=waveform")
+    for encoder in ("conformer", "hubert"):
+        with pytest.raises(
+            errors.UserError, match="train: features are a waveform, expected outputs of an enc"
+        ):
+            config(tmp_path, "data", encoder=encoder)
+
+
+@pytest.mark.slow
+def test_a_model_on_hubert_transcribes_audio(directory, tmp_path):
+    """As Whisper above, with samples as features, and an upper block that is trained too."""
+    corpus = f"--corpus_dir={directory}/corpus"
+    run(
+        "tfrecord_builder.build",
+        corpus,
+        "--num_workers=1",
+        "--frontend=waveform",
+        f"--output_dir={tmp_path}/data",
+    )
+    weights = f"--weights={small_hubert.write(tmp_path / 'hubert')}"
+    data = (f"--data_dir={tmp_path}/data", f"--output_dir={tmp_path}/encoded")
+    run("estimator_asr.encode", weights, *data, "--layers=1,2", "--num_workers=1")
+    for blocks in (0, 1):
+        model = f"--model_dir={tmp_path}/am{blocks}"
+        flags = (*TINY, "--encoder=hubert", f"--trainable_blocks={blocks}", f"--data_dir={tmp_path}/encoded")
+        run("estimator_asr.train", *flags, model)
+        transcribe(directory, tmp_path / f"am{blocks}")
+        of_model = evaluate(tmp_path, tmp_path / "encoded", model)
+        of_export = evaluate(tmp_path, tmp_path / "encoded", f"--saved_model={tmp_path}/am{blocks}-export")
+        assert of_model == of_export
 
 
 def test_stored_vectors_keep_their_log_mel_for_pictures():

@@ -3,6 +3,7 @@
 `log_mel` is Kaldi's fbank with its defaults (feature-window.cc, feature-fbank.cc, mel-computations.cc) and
 dither 0; `log_spectrogram` is log(|FFT| + 1) of a Hamming window: a frame depends only on the samples under
 its window, so padding after a waveform adds frames and changes none. `whisper_log_mel` is in its own file.
+`waveform` cuts the samples themselves into frames, for encoders that learned what to compute of them.
 """
 
 from __future__ import annotations
@@ -24,8 +25,12 @@ LOW_HZ = 20.0  # mel-computations.h, low_freq; the upper edge is the Nyquist fre
 POVEY_POWER = 0.85  # feature-window.cc, "povey"
 ENERGY_FLOOR = float(np.finfo(np.float32).eps)  # feature-fbank.cc
 
-WHISPER_MEL_BINS = (80, 128)  # large-v3 has 128
-WHISPER_SECONDS = 30  # 1500 positions (Radford et al. 2022, section 2.2)
+# Frontends of pretrained encoders, and their values of num_mel_bins; Whisper large-v3 has 128.
+PRETRAINED_MEL_BINS = {"whisper_log_mel": (80, 128), "waveform": (80,)}
+# Whisper has 1500 positions (Radford et al. 2022, section 2.2); HuBERT was trained on 16 seconds, and the
+# memory of its attention grows with the square of the length.
+PRETRAINED_SECONDS = 30
+WAVEFORM_LEAST_FRAMES = 3  # 480 samples: the first output is of 400
 
 IntOrTensor = Union[int, "tf.Tensor"]
 
@@ -36,8 +41,8 @@ class FrontendConfig(config_flags.Checked):
 
     frontend: str = config_flags.setting(
         "log_mel",
-        "acoustic features; whisper_log_mel is for Whisper's encoder",
-        choices=("log_mel", "log_spectrogram", "whisper_log_mel"),
+        "acoustic features; whisper_log_mel is for Whisper's encoder, waveform for HuBERT and wav2vec 2.0",
+        choices=("log_mel", "log_spectrogram", *PRETRAINED_MEL_BINS),
     )
     sample_rate: int = config_flags.setting(
         16000, "samples per second; audio of another rate is resampled", minimum=4000, maximum=96000
@@ -52,8 +57,8 @@ class FrontendConfig(config_flags.Checked):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.frontend == "whisper_log_mel":
-            self._check_whisper()
+        if self.frontend in PRETRAINED_MEL_BINS:
+            self._check_pretrained()
         if self.frontend == "log_spectrogram" and self.num_mel_bins != FrontendConfig.num_mel_bins:
             raise errors.UserError(
                 f"--frontend={self.frontend}, --num_mel_bins={self.num_mel_bins}: a spectrogram has no mel "
@@ -65,20 +70,20 @@ class FrontendConfig(config_flags.Checked):
                 f"--window_ms={self.window_ms:g}: some bins have no FFT frequency; use fewer"
             )
 
-    def _check_whisper(self):
-        """Raises UserError for settings that Whisper was not trained with."""
+    def _check_pretrained(self):
+        """Raises UserError for settings that no encoder was trained with."""
         usual = {name: (getattr(FrontendConfig, name),) for name in ("sample_rate", "window_ms", "hop_ms")}
-        for name, values in {**usual, "num_mel_bins": WHISPER_MEL_BINS}.items():
+        for name, values in {**usual, "num_mel_bins": PRETRAINED_MEL_BINS[self.frontend]}.items():
             if getattr(self, name) not in values:
                 raise errors.UserError(
                     f"--{name} is {getattr(self, name):g}, expected {' or '.join(f'{v:g}' for v in values)} "
-                    "for --frontend=whisper_log_mel; leave it out"
+                    f"for --frontend={self.frontend}; leave it out"
                 )
 
     @property
     def max_seconds(self) -> float:
-        """Longest utterance: that of Whisper's training, beyond which its positions mean nothing; or inf."""
-        return WHISPER_SECONDS if self.frontend == "whisper_log_mel" else math.inf
+        """Longest utterance: PRETRAINED_SECONDS, or inf."""
+        return PRETRAINED_SECONDS if self.frontend in PRETRAINED_MEL_BINS else math.inf
 
     @property
     def window_samples(self) -> int:
@@ -96,21 +101,54 @@ class FrontendConfig(config_flags.Checked):
 
     @property
     def num_bins(self) -> int:
-        """Features per frame: those of the encoder, num_mel_bins, or half the window for log_spectrogram."""
+        """Features per frame: of the encoder, mel bins, half the window for log_spectrogram, or samples."""
         if self.encoder:
             return self.encoder.num_bins
-        return self.window_samples // 2 if self.frontend == "log_spectrogram" else self.num_mel_bins
+        counts = {"log_spectrogram": self.window_samples // 2, "waveform": self.hop_samples}
+        return counts.get(self.frontend, self.num_mel_bins)
+
+
+def input_of(encoder: pretrained_encoder.PretrainedEncoder) -> FrontendConfig:
+    """Returns the settings of the features that a pretrained encoder reads."""
+    name = pretrained_encoder.FAMILIES[encoder.family]
+    return FrontendConfig(frontend=name, num_mel_bins=encoder.num_mel_bins)
+
+
+def check_input(where: str, config: FrontendConfig, encoder: pretrained_encoder.PretrainedEncoder) -> None:
+    """Raises errors.UserError, beginning with `where`, if a pretrained encoder cannot read the features."""
+    want = input_of(encoder)
+    if (config.frontend, config.num_mel_bins) != (want.frontend, want.num_mel_bins):
+        raise errors.UserError(
+            f"{where}: features are {config.frontend} of {config.num_bins} values, expected {want.frontend} "
+            f"of {want.num_bins} for {encoder.family}; build the data with --frontend={want.frontend} "
+            f"--num_mel_bins={want.num_mel_bins}"
+        )
 
 
 def num_frames(num_samples: IntOrTensor, config: FrontendConfig) -> IntOrTensor:
-    """Returns the number of frames of a waveform: windows that fit into it (Kaldi's snip_edges), for Whisper
-    hops; with an encoder that of its outputs.
+    """Returns the number of frames of a waveform: windows that fit into it (Kaldi's snip_edges), for
+    a pretrained encoder hops (none if it needs more), and with it those of its outputs.
     """
-    if config.frontend == "whisper_log_mel":
+    if config.frontend in PRETRAINED_MEL_BINS:
         count = num_samples // config.hop_samples
-        return num_subsampled_frames(count, config.encoder.encoder.subsampling) if config.encoder else count
+        if config.frontend == "waveform":
+            count = _none_below(count, WAVEFORM_LEAST_FRAMES)
+        return num_outputs(count, config.encoder.encoder) if config.encoder else count
     count = (num_samples - config.window_samples + config.hop_samples) // config.hop_samples
-    return max(count, 0) if isinstance(count, int) else tf.maximum(count, 0)
+    return _none_below(count, 1)
+
+
+def num_outputs(num_frames: IntOrTensor, encoder: pretrained_encoder.PretrainedEncoder) -> IntOrTensor:
+    """Returns the number of outputs of a pretrained encoder for frames of its frontend."""
+    if encoder.waveform:  # windows of 400 samples that fit, every 320; frames have 160
+        return _none_below((num_frames - 1) // 2, 1)
+    return num_subsampled_frames(num_frames, encoder.subsampling)
+
+
+def _none_below(count, least):
+    if isinstance(count, int):
+        return count if count >= least else 0
+    return tf.where(count < least, 0, count)
 
 
 def num_subsampled_frames(num_frames: IntOrTensor, factor: int) -> IntOrTensor:
@@ -119,11 +157,14 @@ def num_subsampled_frames(num_frames: IntOrTensor, factor: int) -> IntOrTensor:
 
 
 def log_mel_of(features: np.ndarray, config: FrontendConfig) -> np.ndarray:
-    """Returns the frames of a record, [num_frames, num_bins], without the encoder's outputs beside them."""
-    if not config.encoder:
-        return features
-    num_stacked = config.encoder.encoder.subsampling * config.num_mel_bins
-    return features[:, :num_stacked].reshape(-1, config.num_mel_bins)
+    """Returns the log-mel or spectrogram of a record, [num_frames, num_bins], without encoder outputs."""
+    if config.encoder:
+        num_stacked = config.encoder.encoder.subsampling * config.num_mel_bins
+        return features[:, :num_stacked].reshape(-1, config.num_mel_bins)
+    if config.frontend == "waveform":
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            return session.run(extract(tf.constant(features.reshape(-1), tf.float32), FrontendConfig()))
+    return features
 
 
 def extract(
@@ -145,6 +186,8 @@ def extract(
             from tfrecord_builder.audio import whisper_log_mel
 
             return whisper_log_mel.extract(waveform, num_samples, config.num_mel_bins)
+        if config.frontend == "waveform":
+            return tf.signal.frame(waveform, config.hop_samples, config.hop_samples)
         frames = tf.signal.frame(waveform * INT16_SCALE, config.window_samples, config.hop_samples)
         return {"log_mel": _log_mel, "log_spectrogram": _log_spectrogram}[config.frontend](frames, config)
 

@@ -128,7 +128,7 @@ def _add_features(
     if item.variant:
         waveform = effects.apply(waveform, sample_rate, item.variant)
     if len(waveform) > settings.frontend.max_seconds * sample_rate:
-        raise Rejected("longer than Whisper's 30 s")
+        raise Rejected(f"longer than {settings.frontend.max_seconds} s, the most that the encoder reads")
     if frontend.num_frames(len(waveform), settings.frontend) < vocabulary.min_ctc_frames(item.labels.tokens):
         raise Rejected("too short for its labels")  # even for an encoder that does not subsample
     fbank, is_finite = _build_extractor(settings.frontend, settings.fbank_dtype)(waveform)

@@ -32,9 +32,10 @@ def draw(record: schema.Record, config: frontend.FrontendConfig, path: str) -> l
         figure, axes = plt.subplots(figsize=size_inches, layout="constrained")
         features = frontend.log_mel_of(record.fbank, config)
         image = spectrogram.draw(axes, features, config.hop_samples / config.sample_rate)
+        label = "log mel" if config.frontend == "waveform" else config.frontend.replace("_", " ")
         axes.set_xlabel("seconds")
         axes.set_ylabel("frequency bin" if config.frontend == "log_spectrogram" else "mel bin")
-        figure.colorbar(image, ax=axes, label=config.frontend.replace("_", " "), pad=0.01)
+        figure.colorbar(image, ax=axes, label=label, pad=0.01)
         if fonts.can_draw(record.utterance_id):
             axes.set_title(record.utterance_id, loc="left", size=10, color="#555555")
         for number, line in enumerate(lines):

@@ -1,1 +1,1 @@
-"""Pretrained weights: warm start from another model directory, a checkpoint, or Whisper."""
+"""Pretrained weights: warm start from another model directory, a checkpoint, or a published encoder."""

@@ -1,8 +1,8 @@
 """Warm start: writes a checkpoint of step 0 with pretrained weights, which training then restores.
 
 The training graph is built once on the CPU and initialised, so that the checkpoint holds all variables that
-training restores. Weights of the source, a checkpoint of ours or Whisper, replace initial values; its
-optimizer state and step do not.
+training restores. Weights of the source, a checkpoint of ours or a pretrained encoder, replace initial ones;
+its optimizer state and step do not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr.checkpointing import checkpoints
-from estimator_asr.checkpointing.pretrained import transfer, whisper_weights
+from estimator_asr.checkpointing.pretrained import encoder_weights, transfer
 from estimator_asr.experiment import experiment, model_directory
 from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
@@ -109,7 +109,7 @@ def open_source(model: model_directory.ModelDirectory) -> transfer.WeightSource:
         errors.UserError: they are missing, damaged or non-finite, or belong to another kind of model.
     """
     path = model.config.train.warm_start_from
-    source = _open_whisper(model, path) if _is_whisper(path) else _open_checkpoint(model, path)
+    source = _open_encoder(model, path) if _is_encoder(path) else _open_checkpoint(model, path)
     bad = [name for name, value in source.values.items() if not np.all(np.isfinite(value))]
     if bad:
         raise errors.UserError(
@@ -120,7 +120,7 @@ def open_source(model: model_directory.ModelDirectory) -> transfer.WeightSource:
 
 
 def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretrained_encoder.Applied]:
-    """Returns the encoder of a Whisper or model directory, and the blocks that a model reads of it.
+    """Returns the encoder of a published or model directory, and the blocks that a model reads of it.
 
     None has no encoder; `num_trained` blocks at its end are trained too.
 
@@ -129,13 +129,13 @@ def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretraine
     """
     if path is None:
         return None
-    if not _is_whisper(path):
+    if not _is_encoder(path):
         if os.path.isdir(path) and not checkpoints.find_latest(path):
-            whisper_weights.read(path)  # says what it lacks
+            encoder_weights.read(path)  # says what it lacks
         find_checkpoint(path)
         root = find_root(path)
         return experiment.ExperimentConfig.load(root).acoustic.pretrained if root else None
-    encoder, _ = whisper_weights.read(path)
+    encoder, _ = encoder_weights.read(path)
     if num_trained >= encoder.layers:
         raise errors.UserError(
             f"train: --trainable_blocks is {num_trained}, expected at most {encoder.layers - 1}, because "
@@ -181,21 +181,22 @@ def find_root(path: str) -> Optional[str]:
     return None
 
 
-def _is_whisper(path):
+def _is_encoder(path):
     """A model directory has the weights of its frozen encoder beside its own."""
-    return whisper_weights.find(path) is not None and not checkpoints.find_latest(path)
+    return encoder_weights.find(path) is not None and not checkpoints.find_latest(path)
 
 
-def _open_whisper(model, path):
-    encoder, tensors = whisper_weights.read(path)
+def _open_encoder(model, path):
+    encoder, tensors = encoder_weights.read(path)
     pretrained = model.config.acoustic.pretrained
     if pretrained is None or pretrained.encoder != encoder:
+        want = f"{pretrained.encoder.family} of {pretrained.encoder.sha256[:12]}" if pretrained else "none"
         raise errors.UserError(
-            f"{path}: holds a Whisper encoder, expected one for --encoder={model.config.acoustic.encoder} "
-            "and the data; pass --encoder=whisper, or leave out --warm_start_from"
+            f"{path}: its encoder is {encoder.family} of sha256 {encoder.sha256[:12]}, expected {want}, as "
+            "model and data have; leave out --warm_start_from"
         )
-    scope = "acoustic/encoder/pretrained"
-    values = {f"{scope}/{name}": value for name, value in whisper_weights.to_variables(tensors).items()}
+    values = encoder_weights.to_variables(encoder, tensors)
+    values = {f"acoustic/encoder/pretrained/{name}": value for name, value in values.items()}
     return transfer.WeightSource(path, values, {}, ())
 
 

@@ -10,6 +10,7 @@ import shutil
 import numpy as np
 import pytest
 import small_corpora
+import small_hubert
 import small_whisper
 
 from estimator_asr.encoding import encoder, shard_encoder
@@ -24,6 +25,7 @@ from tfrecord_builder.runtime import lazy_tensorflow as tf
 from tfrecord_builder.storage import files
 
 WHISPER = frontend.FrontendConfig(frontend="whisper_log_mel")
+WAVEFORM = frontend.FrontendConfig(frontend="waveform")
 
 
 def build(directory, features=WHISPER):
@@ -75,6 +77,25 @@ def test_features_are_the_frames_and_the_outputs_of_the_reference(data, encoded)
         assert record["num_frames"] == 25 and fbank.shape == (50, 80)
         np.testing.assert_allclose(record["fbank"][:, :160], fbank.reshape(25, 160), atol=1e-3)
         np.testing.assert_allclose(record["fbank"][:, 160:], np.hstack(outputs[1:]), atol=1e-2)
+
+
+def test_hubert_reads_samples(tmp_path):
+    data = build(tmp_path, WAVEFORM)
+    hubert = small_hubert.write(tmp_path / "hubert")
+    path = str(tmp_path / "out")
+    described = encoder.encode(hubert, data, path, (1, 3), num_workers=1, overwrite=False)
+    assert described.frontend.frontend == "waveform" and described.frontend.encoder.encoder.family == "hubert"
+    assert described.splits["train"].frame_lengths == {(8000 - 400) // 320 + 1: 6}
+    before, after = read(data), read(path)
+    for name, record in after.items():
+        samples = before[name]["fbank"].reshape(-1)
+        outputs = small_hubert.encode(samples, small_hubert.make_tensors())
+        assert samples.shape == (8000,) and record["num_frames"] == 24
+        log_mel = frontend.log_mel_of(before[name]["fbank"], WAVEFORM)
+        np.testing.assert_allclose(record["fbank"][:, :160], log_mel.reshape(24, 160), atol=0.01)
+        expected = np.hstack([outputs[0], outputs[2]])
+        np.testing.assert_allclose(record["fbank"][:, 160:], expected, atol=4e-3)  # half precision, up to 4
+    assert verify.verify(data, 1, 1) and verify.verify(path, 0, 1)
 
 
 def test_all_else_is_that_of_the_data(data, encoded):
@@ -163,13 +184,14 @@ def test_the_encoder_is_saved_beside_its_outputs_and_encodes_the_same(data, enco
     [
         (
             frontend.FrontendConfig(),
-            "features are log_mel of 80 bins, expected whisper_log_mel of 80; build the data with "
-            "--frontend=whisper_log_mel --num_mel_bins=80",
+            "features are log_mel of 80 values, expected whisper_log_mel of 80 for whisper; build the data "
+            "with --frontend=whisper_log_mel --num_mel_bins=80",
         ),
         (
             frontend.FrontendConfig(frontend="whisper_log_mel", num_mel_bins=128),
-            "features are whisper_log_mel of 128 bins, expected whisper_log_mel of 80",
+            "features are whisper_log_mel of 128 values, expected whisper_log_mel of 80 for whisper",
         ),
+        (WAVEFORM, "features are waveform of 160 values, expected whisper_log_mel of 80 for whisper; build"),
     ],
 )
 def test_other_features_are_refused(weights, tmp_path, features, said):
@@ -195,7 +217,7 @@ def test_data_of_an_earlier_version_that_are_longer_than_whisper_takes_are_refus
     splits.check_lengths(data_dir, with_length(longest), "train")
     said = (
         f"^{data_dir}: 3 utterances of split train are longer than 30 s, expected none with "
-        "--frontend=whisper_log_mel, because Whisper was trained on no more; build the data again$"
+        "--frontend=whisper_log_mel, whose encoders read no more; build the data again$"
     )
     changed = with_length(longest + 1)
     with pytest.raises(errors.UserError, match=said):

@@ -27,7 +27,8 @@ CONFIG = config_lib.AcousticConfig(
         pretrained_encoder.PretrainedEncoder("whisper", NUM_BINS, 8, 16, heads=2, layers=3, sha256=""), (1, 2)
     ),
 )
-every_encoder = pytest.mark.parametrize("name", sorted(acoustic.ENCODERS))
+# All families of pretrained encoders have one encoder on top of them.
+every_encoder = pytest.mark.parametrize("name", sorted(set(acoustic.ENCODERS) - {"hubert", "wav2vec2"}))
 
 SEED = (1, 2)
 

@@ -9,7 +9,7 @@ import pytest
 import small_whisper
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import acoustic, frozen_encoder
 from tfrecord_builder.audio import pretrained_encoder
@@ -21,7 +21,7 @@ SMALL = config_lib.AcousticConfig(
 
 @pytest.fixture(scope="module")
 def whisper(tmp_path_factory):
-    return whisper_weights.read(small_whisper.write(tmp_path_factory.mktemp("whisper")))
+    return encoder_weights.read(small_whisper.write(tmp_path_factory.mktemp("whisper")))
 
 
 def make_config(encoder, layers, trainable_blocks=0):
@@ -32,7 +32,7 @@ def make_config(encoder, layers, trainable_blocks=0):
 def run(whisper, config, fbank, num_frames, from_records: bool):
     """Returns CTC logits and their number; the vectors are those of records, or computed in the graph."""
     encoder, tensors = whisper
-    values = whisper_weights.to_variables(tensors)
+    values = encoder_weights.to_variables(encoder, tensors)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.set_random_seed(1)
         fbank, num_frames = tf.constant(fbank), tf.constant(num_frames)

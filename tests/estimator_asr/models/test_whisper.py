@@ -7,7 +7,7 @@ import pytest
 import small_whisper
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.models import frozen_encoder, whisper
 from tfrecord_builder.audio import pretrained_encoder
 
@@ -19,12 +19,12 @@ def weights_dir(tmp_path_factory):
 
 def run(weights_dir, fbank, num_frames, layers=(1, 2, 3)):
     """Returns the vectors of frozen_encoder.build and their numbers."""
-    encoder, _ = whisper_weights.read(weights_dir)
+    encoder, _ = encoder_weights.read(weights_dir)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         applied = pretrained_encoder.Applied(encoder, layers)
         outputs = frozen_encoder.build(applied, tf.constant(fbank, tf.float32), tf.constant(num_frames))
         assert not tf.compat.v1.trainable_variables()
-        whisper_weights.load(session, weights_dir, encoder)
+        encoder_weights.load(session, weights_dir, encoder)
         return session.run(outputs)
 
 
@@ -69,7 +69,7 @@ def test_positions_are_those_of_the_published_weights():
 
 
 def test_only_the_blocks_that_are_needed_are_built(weights_dir):
-    encoder, _ = whisper_weights.read(weights_dir)
+    encoder, _ = encoder_weights.read(weights_dir)
     with tf.Graph().as_default():
         frozen_encoder.build(
             pretrained_encoder.Applied(encoder, (1,)), tf.zeros([1, 4, 80]), tf.constant([4])

@@ -10,10 +10,15 @@ import wav_files
 from estimator_asr.saved_model import recogniser, saved_model_writer, trained_model
 
 
+@pytest.fixture(scope="module", params=["whisper", "hubert"])
+def family(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory):
-    path = tmp_path_factory.mktemp("whisper")
-    tiny_models.make_whisper_model(str(path / "am"))
+def loaded(tmp_path_factory, family):
+    path = tmp_path_factory.mktemp(family)
+    tiny_models.make_pretrained_model(str(path / "am"), family)
     acoustic = trained_model.open_trained_model(str(path / "am"))
     version = recogniser.load_version(saved_model_writer.write(acoustic, None, str(path / "export")))
     yield version
@@ -53,6 +58,27 @@ def test_large_features_cost_only_themselves(loaded):
     assert found["pinyin"] == [expected["pinyin"][0], ""]
 
 
+def test_an_item_has_the_same_answer_in_a_padded_batch(loaded):
+    """Also with HuBERT's group norm, whose statistics are those of the item alone."""
+    model = loaded.find("waveform")
+    waveforms = [tiny_models.make_waveform(count, seed=count) for count in (9000, 16000, 23000)]
+    batch = np.zeros([3, 30000], np.float32)
+    for row, waveform in zip(batch, waveforms):
+        row[: len(waveform)] = waveform
+    together = model.run({"waveform": batch, "num_samples": np.array([9000, 16000, 23000])})
+    for number, waveform in enumerate(waveforms):
+        alone = model.run({"waveform": waveform[None], "num_samples": np.array([len(waveform)])})
+        assert alone["pinyin"] == [together["pinyin"][number]] != [""]
+        assert alone["acoustic_score"][0] == pytest.approx(together["acoustic_score"][number], rel=1e-3)
+
+
+def test_the_shortest_item(loaded, family):
+    least = {"whisper": 160, "hubert": 480}[family]
+    waveform = np.tile(tiny_models.make_waveform(least, seed=1), [2, 1])
+    batch = {"waveform": waveform, "num_samples": np.array([least - 1, least])}
+    assert loaded.find("waveform").run(batch)["status"] == ["empty", "ok"]
+
+
 def test_a_bad_item_costs_only_itself(loaded):
     model = loaded.find("serving_default")
     speech = wav_files.encode(tiny_models.make_waveform(16000, seed=1))
@@ -64,13 +90,14 @@ def test_a_bad_item_costs_only_itself(loaded):
     assert found["acoustic_score"][1] == expected["acoustic_score"][1]
 
 
-def test_what_is_longer_than_the_encoder_was_trained_on_is_too_long(loaded):
+def test_what_is_longer_than_the_encoder_was_trained_on_is_too_long(loaded, family):
     assert loaded.info.max_seconds == 30
+    longest = {"whisper": 1500, "hubert": 1499}[family]
     waveform = np.tile(tiny_models.make_waveform(30 * 16000 + 1, seed=1), [2, 1])
     given = {"waveform": waveform, "num_samples": np.array([30 * 16000, 30 * 16000 + 1])}
     assert loaded.find("waveform").run(given)["status"] == ["ok", "too_long"]
-    fbank = np.ones([2, 1501, 2 * 80 + 2 * 16], np.float32)
-    found = loaded.find("features").run({"fbank": fbank, "num_frames": np.array([1500, 1501])})
+    fbank = np.ones([2, longest + 1, 2 * 80 + 2 * 16], np.float32)
+    found = loaded.find("features").run({"fbank": fbank, "num_frames": np.array([longest, longest + 1])})
     assert found["status"] == ["ok", "too_long"]
     files = np.array(
         [wav_files.encode(row[:end]) for row, end in zip(waveform, given["num_samples"])], object

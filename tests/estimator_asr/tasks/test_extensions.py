@@ -83,7 +83,7 @@ def test_a_toy_loss_is_minimised(tmp_path, monkeypatch):
 
 
 def test_an_unknown_encoder_lists_the_choices(tmp_path):
-    choices = "conformer, transformer, cnn, whisper, toy"
+    choices = "conformer, transformer, cnn, whisper, hubert, wav2vec2, toy"
     with pytest.raises(errors.UserError, match=f"train: --encoder is lstm, expected one of {choices}"):
         make_model(tmp_path, encoder="lstm")
     assert not (tmp_path / "model").exists()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 import os
 
 import numpy as np
+import numpy_transformer as layers
 import safetensors.numpy
 
 CONFIG = {
@@ -68,14 +68,15 @@ def encode(fbank: np.ndarray, tensors: dict[str, np.ndarray]) -> list[np.ndarray
     tensors = {name: np.float64(value) for name, value in tensors.items()}
     hidden = np.float64(fbank)
     for name, stride in (("conv1", 1), ("conv2", 2)):
-        hidden = _gelu(_convolve(hidden, tensors[f"{name}.weight"], stride) + tensors[f"{name}.bias"])
+        padded = np.pad(hidden, [[1, 1], [0, 0]])
+        hidden = layers.convolve(padded, tensors[f"{name}.weight"], stride) + tensors[f"{name}.bias"]
+        hidden = layers.gelu(hidden)
     hidden = hidden + tensors["embed_positions.weight"][: len(hidden)]
     outputs = []
     for number in range(CONFIG["encoder_layers"]):
-        prefix = f"layers.{number}."
-        hidden = _block(hidden, functools.partial(_get, tensors, prefix))
+        hidden = _block(hidden, functools.partial(_get, tensors, f"layers.{number}."))
         outputs.append(hidden)
-    outputs[-1] = _normalise(hidden, tensors["layer_norm.weight"], tensors["layer_norm.bias"])
+    outputs[-1] = layers.normalise(hidden, *_get(tensors, "", "layer_norm"))
     return outputs
 
 
@@ -85,44 +86,13 @@ def sinusoids(length: int, units: int) -> np.ndarray:
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
-def _convolve(inputs, weight, stride):
-    padded = np.pad(inputs, [[1, 1], [0, 0]])
-    windows = [padded[start : start + 3] for start in range(0, len(inputs), stride)]
-    return np.einsum("twi,oiw->to", np.array(windows), weight)
-
-
 def _get(tensors, prefix, name):
-    return tensors.get(f"{prefix}{name}", 0.0)  # keys have no bias
+    return tensors[f"{prefix}{name}.weight"], tensors.get(f"{prefix}{name}.bias", 0.0)  # keys have no bias
 
 
-def _block(hidden, weights):
-    normalised = _normalise(
-        hidden, weights("self_attn_layer_norm.weight"), weights("self_attn_layer_norm.bias")
-    )
-    hidden = hidden + _attend(normalised, weights)
-    normalised = _normalise(hidden, weights("final_layer_norm.weight"), weights("final_layer_norm.bias"))
-    inner = _gelu(normalised @ weights("fc1.weight").T + weights("fc1.bias"))
-    return hidden + inner @ weights("fc2.weight").T + weights("fc2.bias")
-
-
-def _attend(inputs, weights):
-    def project(part):
-        return inputs @ weights(f"self_attn.{part}_proj.weight").T + weights(f"self_attn.{part}_proj.bias")
-
-    heads = [np.split(project(part), CONFIG["encoder_attention_heads"], axis=1) for part in "qkv"]
-    joined = []
-    for query, key, value in zip(*heads):
-        scores = query @ key.T / math.sqrt(key.shape[1])
-        scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-        joined.append(scores / scores.sum(axis=1, keepdims=True) @ value)
-    output = np.concatenate(joined, axis=1)
-    return output @ weights("self_attn.out_proj.weight").T + weights("self_attn.out_proj.bias")
-
-
-def _normalise(values, scale, shift):
-    centred = values - values.mean(axis=1, keepdims=True)
-    return centred / np.sqrt(np.square(centred).mean(axis=1, keepdims=True) + 1e-5) * scale + shift
-
-
-def _gelu(values):
-    return 0.5 * values * (1.0 + np.vectorize(math.erf)(values / math.sqrt(2.0)))
+def _block(hidden, get):
+    parts = [get(f"self_attn.{part}_proj") for part in ("q", "k", "v", "out")]
+    normalised = layers.normalise(hidden, *get("self_attn_layer_norm"))
+    hidden = hidden + layers.attend(normalised, CONFIG["encoder_attention_heads"], *parts)
+    normalised = layers.normalise(hidden, *get("final_layer_norm"))
+    return hidden + layers.dense(layers.gelu(layers.dense(normalised, *get("fc1"))), *get("fc2"))

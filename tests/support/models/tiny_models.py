@@ -8,10 +8,11 @@ import os
 import zlib
 
 import numpy as np
+import small_hubert
 import small_whisper
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment, model_directory, training_config
 from estimator_asr.tasks import registry
@@ -57,18 +58,18 @@ def make_acoustic_model(
     return _save_model(path, config, {dataset_info.TOKENS_FILE: tokens}, seed)
 
 
-def make_whisper_model(path: str):
+def make_pretrained_model(path: str, family: str):
     """Saves a model that reads a frozen encoder, whose files lie beside it."""
-    published = small_whisper.write(f"{path}-whisper")
-    applied = pretrained_encoder.Applied(whisper_weights.read(published)[0], (1, 2))
-    config = _make_config("acoustic", TOKENS, encoder="whisper")
+    published = {"whisper": small_whisper, "hubert": small_hubert}[family].write(f"{path}-{family}")
+    applied = pretrained_encoder.Applied(encoder_weights.read(published)[0], (1, 2))
+    config = _make_config("acoustic", TOKENS, encoder=family)
     config = dataclasses.replace(
         config,
         acoustic=dataclasses.replace(config.acoustic, pretrained=applied),
-        frontend=frontend.FrontendConfig(frontend="whisper_log_mel", encoder=applied),
+        frontend=dataclasses.replace(frontend.input_of(applied.encoder), encoder=applied),
     )
     model = _save_model(path, config, {dataset_info.TOKENS_FILE: TOKENS}, seed=3)
-    whisper_weights.save(path, published)
+    encoder_weights.save(path, published)
     return model
 
 

@@ -152,6 +152,37 @@ def test_num_frames_is_the_length_of_the_features(config, num_samples, expected)
     )
 
 
+@pytest.mark.parametrize("num_samples, expected", [(479, 0), (480, 3), (799, 4), (16000, 100)])
+def test_frames_of_a_waveform_are_its_samples(num_samples, expected):
+    """No frames where an encoder has no output."""
+    config = frontend.FrontendConfig(frontend="waveform")
+    assert (frontend.num_frames(num_samples, config), config.num_bins) == (expected, 160)
+    assert frontend.num_frames(tf.constant([num_samples]), config).numpy().tolist() == [expected]
+    waveform = speech_like(num_samples)
+    frames = frontend.extract(waveform, config).numpy()[:expected]
+    np.testing.assert_array_equal(frames.reshape(-1), waveform[: 160 * expected])
+
+
+def test_a_waveform_is_shown_as_log_mel():
+    config, waveform = frontend.FrontendConfig(frontend="waveform"), speech_like(1600)
+    picture = frontend.log_mel_of(waveform.reshape(10, 160), config)
+    np.testing.assert_allclose(picture, frontend.extract(waveform, CONFIG).numpy(), rtol=1e-5)
+    assert picture.shape == (8, 80)
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"num_mel_bins": 40}, "--num_mel_bins is 40, expected 80 for --frontend=waveform; leave it out"),
+        ({"sample_rate": 8000}, "--sample_rate is 8000, expected 16000 for --frontend=waveform; leave it"),
+        ({"hop_ms": 20.0}, "--hop_ms is 20, expected 10 for --frontend=waveform; leave it out"),
+    ],
+)
+def test_settings_that_no_encoder_of_samples_was_trained_with_are_refused(changes, said):
+    with pytest.raises(errors.UserError, match=f"^{said}"):
+        frontend.FrontendConfig(frontend="waveform", **changes)
+
+
 def test_num_frames_of_tensors():
     assert frontend.num_frames(tf.constant([10, 400, 16000]), CONFIG).numpy().tolist() == [0, 1, 98]
 

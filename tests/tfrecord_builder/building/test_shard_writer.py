@@ -124,8 +124,8 @@ def test_finite_samples_whose_features_are_not_are_rejected(tmp_path, tones):
     assert np.isfinite(found.feature_sum).all()
 
 
-@pytest.mark.parametrize("features, num_rejected", [("whisper_log_mel", 1), ("log_mel", 0)])
-def test_a_copy_that_became_longer_than_whisper_takes_is_rejected(tmp_path, features, num_rejected):
+@pytest.mark.parametrize("features, num_rejected", [("whisper_log_mel", 1), ("waveform", 1), ("log_mel", 0)])
+def test_a_copy_that_became_longer_than_an_encoder_reads_is_rejected(tmp_path, features, num_rejected):
     path = small_corpora.write_audio(tmp_path / "long.wav", small_corpora.tone(28.0))
     copies_of = [
         dataclasses.replace(_item(f"u{speed}", path), variant=copies.Variant(speed=speed))
@@ -133,7 +133,8 @@ def test_a_copy_that_became_longer_than_whisper_takes_is_rejected(tmp_path, feat
     ]
     settings = _settings(frontend=frontend.FrontendConfig(frontend=features))
     found = _write(tmp_path, copies_of, settings)
-    assert found.rejected == [["u0.9", "train", "longer than Whisper's 30 s", path]][:num_rejected]
+    reason = "longer than 30 s, the most that the encoder reads"
+    assert found.rejected == [["u0.9", "train", reason, path]][:num_rejected]
 
 
 def test_a_finished_shard_is_found_again_unless_settings_or_items_change(tmp_path, tones):

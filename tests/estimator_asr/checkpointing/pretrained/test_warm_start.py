@@ -9,12 +9,13 @@ import numpy as np
 import paths
 import programs
 import pytest
+import small_whisper
 import tensorflow as tf
 import tiny_models
 
 from estimator_asr import show_weights
 from estimator_asr.checkpointing import checkpoints
-from estimator_asr.checkpointing.pretrained import transfer, warm_start
+from estimator_asr.checkpointing.pretrained import encoder_weights, transfer, warm_start
 from estimator_asr.estimator import estimator_api
 from estimator_asr.tasks import registry
 from estimator_asr.training import model_fn
@@ -254,6 +255,26 @@ def test_another_kind_of_model_is_refused(tmp_path, sources):
     said = "lm: holds the language model, expected the acoustic model; choose"
     with pytest.raises(errors.UserError, match=said):
         open_source(tmp_path, sources / "lm")
+
+
+def test_a_pretrained_encoder_is_that_of_the_model(tmp_path):
+    model = tiny_models.make_pretrained_model(str(tmp_path / "am"), "whisper")
+    same = with_source(model, small_whisper.write(tmp_path / "same"))
+    values = warm_start.open_source(same).values
+    np.testing.assert_array_equal(
+        values["acoustic/encoder/pretrained/convolution_1/bias"],
+        np.float32(small_whisper.make_tensors()["conv2.bias"]),
+    )
+    other = small_whisper.write(tmp_path / "other", small_whisper.make_tensors(1))
+    with pytest.raises(errors.UserError) as refused:
+        warm_start.open_source(with_source(model, other))
+    digests = [
+        encoder_weights.read(path)[0].sha256[:12] for path in (other, same.config.train.warm_start_from)
+    ]
+    assert str(refused.value) == (
+        f"{other}: its encoder is whisper of sha256 {digests[0]}, expected whisper of {digests[1]}, as model "
+        "and data have; leave out --warm_start_from"
+    )
 
 
 def test_another_number_of_mel_bins_is_refused(tmp_path, sources):

@@ -1,0 +1,159 @@
+"""Weights of pretrained encoders as Hugging Face publishes them: config.json and model.safetensors."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_asr.checkpointing.pretrained import encoder_tensors, wav2vec2_layout, whisper_layout
+from estimator_asr.models import frozen_encoder
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend, pretrained_encoder
+from tfrecord_builder.storage import files
+
+PUBLISHED = ("config.json", "model.safetensors")
+PREPROCESSOR_FILE = "preprocessor_config.json"  # of families that read a waveform
+LAYOUTS = {"whisper": whisper_layout, "hubert": wav2vec2_layout, "wav2vec2": wav2vec2_layout}  # by model_type
+# Weight norm as PyTorch 2 stores it, and as before.
+_RENAMED = {"parametrizations.weight.original0": "weight_g", "parametrizations.weight.original1": "weight_v"}
+_ADVICE = (
+    "pass the directory of a Whisper, HuBERT or wav2vec 2.0 model as published, with config.json and one "
+    "model.safetensors (pytorch_model.bin and weights in parts are not read), or download it again"
+)
+
+
+def find(path: str) -> Optional[tuple[str, str]]:
+    """Returns the paths of both files in a directory, as published or as saved; None if it has no weights."""
+    for names in (pretrained_encoder.FILES, PUBLISHED):
+        config, weights = (os.path.join(path, name) for name in names)
+        if files.exists(weights):
+            return config, weights
+    return None
+
+
+def read(path: str) -> tuple[pretrained_encoder.PretrainedEncoder, dict[str, np.ndarray]]:
+    """Returns the encoder of a directory, and its tensors by their official names after the layout's NAME.
+
+    Raises:
+        errors.UserError: a file is missing or damaged, is of another family, or has tensors of other shapes.
+    """
+    paths = find(path)
+    if paths is None:
+        raise errors.UserError(f"{path}: {PUBLISHED[1]} is missing; {_ADVICE}")
+    config, weights = paths
+    settings = _read_settings(config)
+    family, layout = settings["model_type"], LAYOUTS[settings["model_type"]]
+    with _naming(config):
+        fields = layout.describe(settings)
+    tensors = _read_tensors(weights, layout)
+    encoder = pretrained_encoder.PretrainedEncoder(family, sha256=_hash(tensors), **fields)
+    with _naming(weights):
+        to_variables(encoder, tensors)
+    return encoder, tensors
+
+
+def save(path: str, source: str) -> None:
+    """Copies the encoder of the directory `source`, without a decoder, into the directory `path`."""
+    from safetensors import numpy as safetensors_numpy
+
+    encoder, tensors = read(source)
+    config, weights = (os.path.join(path, name) for name in pretrained_encoder.FILES)
+    prefix = LAYOUTS[encoder.family].PREFIX
+    named = {f"{prefix}{name}": np.ascontiguousarray(value) for name, value in tensors.items()}
+    with files.writing(weights) as temporary, open(temporary, "wb") as file:
+        file.write(safetensors_numpy.save(named))  # save_file would not tell why the disk refuses it
+    files.write_text(config, json.dumps(_read_settings(find(source)[0]), indent=2))
+
+
+def load(session: tf.compat.v1.Session, path: str, encoder: pretrained_encoder.PretrainedEncoder) -> None:
+    """Loads the weights of a directory into the variables of frozen_encoder.build.
+
+    Raises:
+        errors.UserError: as read, or they are not those of the encoder.
+    """
+    stored, tensors = read(path)
+    if stored != encoder:
+        raise errors.UserError(
+            f"{path}: encoder has weights of sha256 {stored.sha256[:12]}, expected {encoder.sha256[:12]}, of "
+            "which data and model were made; restore the file"
+        )
+    values = to_variables(encoder, tensors)
+    with session.graph.as_default():
+        scope = f"{frozen_encoder.SCOPE}/"
+        for variable in tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, scope):
+            value = tf.compat.v1.placeholder(tf.float32, variable.shape)
+            session.run(variable.assign(value), {value: values[variable.op.name[len(scope) :]]})
+
+
+def to_variables(
+    encoder: pretrained_encoder.PretrainedEncoder, tensors: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Returns the values of the variables of estimator_asr/models by name below their scope, float32."""
+    return encoder_tensors.to_variables(LAYOUTS[encoder.family].list_modules(encoder), tensors)
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, errors.UserError) as error:
+        raise errors.UserError(f"{path}: {error}; {_ADVICE}") from error
+
+
+def _read_settings(path: str) -> dict[str, Any]:
+    """Returns config.json, and what else is read of preprocessor_config.json beside it."""
+    settings = _read_json(path)
+    family = settings.get("model_type")
+    if family not in LAYOUTS:
+        expected = ", ".join(LAYOUTS)
+        raise errors.UserError(f"{path}: model_type is {family}, expected one of {expected}; {_ADVICE}")
+    defaults = LAYOUTS[family].PREPROCESSOR
+    if set(defaults) <= set(settings):  # also as saved
+        return settings
+    path = os.path.join(os.path.dirname(path), PREPROCESSOR_FILE)
+    expected = frontend.FrontendConfig.sample_rate
+    beside = {**defaults, "sampling_rate": expected, **_read_json(path)}
+    got = beside["sampling_rate"]
+    if got != expected:
+        raise errors.UserError(f"{path}: sampling_rate is {got}, expected {expected}; choose another model")
+    return {**settings, **{name: beside[name] for name in defaults}}
+
+
+def _read_json(path: str) -> dict[str, Any]:
+    try:
+        values = json.loads(files.read_text(path))
+    except (OSError, ValueError) as error:
+        raise errors.UserError(f"{path}: cannot be read ({error}); {_ADVICE}") from error
+    return values if isinstance(values, dict) else {}
+
+
+def _read_tensors(path: str, layout) -> dict[str, np.ndarray]:
+    import safetensors
+
+    try:
+        with safetensors.safe_open(path, framework="np") as file:
+            names = {_rename(name, layout): name for name in file.keys() if layout.NAME.match(name)}
+            return {name: file.get_tensor(names[name]) for name in sorted(names)}
+    except (OSError, TypeError, safetensors.SafetensorError) as error:
+        raise errors.UserError(f"{path}: cannot be read ({error}); {_ADVICE}") from error
+
+
+def _rename(name, layout):
+    for old, new in _RENAMED.items():
+        name = name.replace(old, new)
+    return name[layout.NAME.match(name).end() :]
+
+
+def _hash(tensors: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(f"{name} {tensors[name].dtype} {tensors[name].shape}\n".encode())
+        digest.update(np.ascontiguousarray(tensors[name]).data)
+    return digest.hexdigest()

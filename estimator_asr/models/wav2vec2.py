@@ -1,0 +1,93 @@
+"""HuBERT (Hsu et al. 2021) and wav2vec 2.0 (Baevski et al. 2020; modeling_wav2vec2.py of Hugging Face).
+
+Seven convolutions turn 16 kHz samples into 50 vectors per second; a projection and a wide grouped
+convolution, which gives positions, come before the Transformer blocks. Statistics over time are those of each
+utterance alone, and padding is masked: an utterance has the same outputs in any batch.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from estimator_asr.models import layers, pretrained_blocks
+from tfrecord_builder.audio import frontend, pretrained_encoder
+
+KERNEL_SIZES, STRIDES = (10, 3, 3, 3, 3, 2, 2), (5, 2, 2, 2, 2, 2, 2)  # together windows of 400, every 320
+_WAVEFORM_EPSILON = 1e-7  # feature_extraction_wav2vec2.py, zero_mean_unit_var_norm
+
+
+def embed(
+    encoder: pretrained_encoder.PretrainedEncoder, fbank: tf.Tensor, num_frames: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns what the first block reads, float32 [batch, num_outputs, units], and its length, int32 [batch].
+
+    `fbank` are samples, float32 [batch, num_frames, 160]; frames at or beyond num_frames, int32 [batch], are
+    ignored.
+    """
+    hidden = _join_frames(fbank, num_frames)[:, :, None]
+    lengths = num_frames * fbank.shape[-1]
+    if encoder.waveform.do_normalize:
+        hidden = _standardise(hidden, lengths, _WAVEFORM_EPSILON)
+    for number, (kernel_size, stride) in enumerate(zip(KERNEL_SIZES, STRIDES)):
+        lengths = (lengths - kernel_size) // stride + 1
+        hidden = _convolve(encoder.waveform, hidden, lengths, number)
+    hidden = layers.layer_norm(hidden, "projection_norm", pretrained_blocks.LAYER_NORM_EPSILON)
+    hidden = layers.dense(hidden, encoder.units, "projection")
+    num_outputs = frontend.num_outputs(num_frames, encoder)
+    hidden = layers.clear_padding(hidden, layers.sequence_mask(num_outputs, tf.shape(hidden)[1]))
+    hidden += _positions(encoder, hidden)
+    if not encoder.is_pre_norm:
+        hidden = layers.layer_norm(hidden, "input_norm", pretrained_blocks.LAYER_NORM_EPSILON)
+    return hidden, num_outputs
+
+
+def log_mel(fbank: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns log_mel of the samples, float32 [batch, num_frames - 2, 80], and its frames, int32 [batch]."""
+    features = frontend.extract(_join_frames(fbank, num_frames), frontend.FrontendConfig())
+    return features, tf.maximum(num_frames - 2, 0)  # windows of 25 ms that fit
+
+
+def _join_frames(fbank, num_frames):
+    """Returns samples, float32 [batch, num_samples], enough for one output; zero at or beyond num_frames."""
+    length = tf.shape(fbank)[1]
+    cleared = layers.clear_padding(fbank, layers.sequence_mask(num_frames, length))
+    missing = tf.maximum(frontend.WAVEFORM_LEAST_FRAMES - length, 0)
+    padded = tf.pad(cleared, [[0, 0], [0, missing], [0, 0]])
+    return tf.reshape(padded, [tf.shape(fbank)[0], (length + missing) * fbank.shape[-1]])
+
+
+def _standardise(inputs, lengths, epsilon):
+    """Shifts and scales [batch, length, channels] to mean 0 and variance 1 over time; zero beyond lengths."""
+    mask = layers.sequence_mask(lengths, tf.shape(inputs)[1])
+    count = tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)[:, None, None]
+    mean = tf.reduce_sum(layers.clear_padding(inputs, mask), axis=1, keepdims=True) / count
+    centred = layers.clear_padding(inputs - mean, mask)
+    variance = tf.reduce_sum(tf.square(centred), axis=1, keepdims=True) / count
+    return centred * tf.math.rsqrt(variance + epsilon)
+
+
+def _convolve(layout, inputs, lengths, number):
+    channels, epsilon = layout.conv_dim[number], pretrained_blocks.LAYER_NORM_EPSILON
+    with tf.compat.v1.variable_scope(f"convolution_{number}"):
+        kernel = layers.get_kernel("kernel", [KERNEL_SIZES[number], inputs.shape[-1], channels])
+        hidden = tf.nn.conv1d(inputs, kernel, STRIDES[number], "VALID")
+        if layout.conv_bias:
+            hidden = tf.nn.bias_add(hidden, layers.get_bias("bias", [channels]))
+        if layout.feat_extract_norm == "layer":
+            hidden = layers.layer_norm(hidden, "norm", epsilon)
+        elif number == 0:
+            scale, shift = layers.get_scale("norm/scale", channels), layers.get_bias("norm/shift", channels)
+            hidden = _standardise(hidden, lengths, epsilon) * scale + shift
+        return pretrained_blocks.gelu(hidden)
+
+
+def _positions(encoder, hidden):
+    """Convolves groups of units over time, one by one: only with oneDNN TensorFlow fuses them on CPUs."""
+    width, groups = encoder.waveform.num_conv_pos_embeddings, encoder.waveform.num_conv_pos_embedding_groups
+    with tf.compat.v1.variable_scope("positions"):
+        kernel = layers.get_kernel("kernel", [width, encoder.units // groups, encoder.units])
+        bias = layers.get_bias("bias", [encoder.units])
+    padded = tf.pad(hidden, [[0, 0], [width // 2, (width - 1) // 2], [0, 0]])
+    pairs = zip(tf.split(padded, groups, axis=-1), tf.split(kernel, groups, axis=-1))
+    convolved = tf.concat([tf.nn.conv1d(*pair, 1, "VALID") for pair in pairs], axis=-1)
+    return pretrained_blocks.gelu(tf.nn.bias_add(convolved, bias))

@@ -1,0 +1,38 @@
+"""Layers of the encoder references in NumPy: float64 [length, units], weights in PyTorch's order."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+def attend(inputs, num_heads, query, key, value, output):
+    """Self-attention; each of the last four is (weight, bias)."""
+    heads = [np.split(dense(inputs, *part), num_heads, axis=1) for part in (query, key, value)]
+    joined = []
+    for queries, keys, values in zip(*heads):
+        scores = queries @ keys.T / math.sqrt(keys.shape[1])
+        scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+        joined.append(scores / scores.sum(axis=1, keepdims=True) @ values)
+    return dense(np.concatenate(joined, axis=1), *output)
+
+
+def dense(inputs, weight, bias):
+    return inputs @ weight.T + bias
+
+
+def convolve(inputs, weight, stride):
+    """Without padding; weight [outputs, inputs, width]."""
+    width = weight.shape[2]
+    windows = [inputs[start : start + width] for start in range(0, len(inputs) - width + 1, stride)]
+    return np.einsum("twi,oiw->to", np.array(windows), weight)
+
+
+def normalise(values, scale, shift, axis=1):
+    centred = values - values.mean(axis=axis, keepdims=True)
+    return centred / np.sqrt(np.square(centred).mean(axis=axis, keepdims=True) + 1e-5) * scale + shift
+
+
+def gelu(values):
+    return 0.5 * values * (1.0 + np.vectorize(math.erf)(values / math.sqrt(2.0)))
