@@ -63,6 +63,7 @@ def test_the_best_are_averaged_and_an_older_average_is_replaced(model):
     assert [name for name in os.listdir(model.path) if "averaged" in name] == ["averaged"]
 
 
+@pytest.mark.long
 def test_the_program_lists_the_checkpoints_and_evaluate_reads_the_result(tiny_export, model, tmp_path):
     completed = programs.run("estimator_asr.average", f"--model_dir={model.path}")
     assert completed.returncode == 0, completed.stderr

@@ -131,6 +131,7 @@ def test_a_graph_that_differs_from_the_models_is_not_published(tiny_export, tmp_
     assert os.listdir(tmp_path / "export") == []
 
 
+@pytest.mark.long
 def test_reports_and_licence_are_in_the_card(tiny_export, tmp_path):
     rate = {"rate": 0.105, "errors": 145, "confidence_interval": None}
     report = {"data": "/c/DATA", "split": "test", "num_utterances": 9, "token_error_rate": rate}

@@ -14,6 +14,8 @@ import tensorflow as tf
 
 from tfrecord_builder.runtime import tensorflow_release
 
+pytestmark = pytest.mark.long
+
 DATA = paths.ROOT / "tests" / "data"
 ARCHIVES = sorted(path.name.removesuffix(".tar.xz") for path in DATA.glob("*.tar.xz"))
 OWN = f"tensorflow-{tensorflow_release.find(tf.__version__).version}"
@@ -32,7 +34,6 @@ def test_there_are_models_of_each_release():
     assert ARCHIVES == [f"tensorflow-{release.version}" for release in tensorflow_release.RELEASES]
 
 
-@pytest.mark.long
 def test_checkpoints_are_evaluated_alike(results):
     """One by one, and averaged."""
     found, expected = results

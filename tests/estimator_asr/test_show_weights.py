@@ -35,6 +35,7 @@ def test_each_weight_has_its_shape_and_norms(file):
     ]
 
 
+@pytest.mark.long
 def test_what_cannot_be_read_is_named_and_the_rest_shown(file):
     done = programs.run("estimator_asr.show_weights", "no.h5", file)
     assert done.returncode == 1 and "dense/kernel  [2, 2]" in done.stdout

@@ -53,6 +53,7 @@ def test_only_the_chief_writes_in_the_model_directory(tmp_path):
     }
 
 
+@pytest.mark.long
 def test_a_loss_that_is_nan_ends_with_one_sentence(tmp_path):
     wild = training_config.OptimizerConfig(learning_rate=1e38, warmup_epochs=0, clip_norm=0)
     model, infos, dirs = loop_models.make_model(tmp_path, optimizer=wild, train_steps=50)

@@ -79,6 +79,7 @@ def test_features_are_the_frames_and_the_outputs_of_the_reference(data, encoded)
         np.testing.assert_allclose(record["fbank"][:, 160:], np.hstack(outputs[1:]), atol=1e-2)
 
 
+@pytest.mark.long
 def test_hubert_reads_samples(tmp_path):
     data = build(tmp_path, WAVEFORM)
     hubert = small_hubert.write(tmp_path / "hubert")
@@ -142,6 +143,7 @@ def test_number_of_workers_changes_no_byte(weights, data, encoded, tmp_path):
             assert one.read() == two.read(), name
 
 
+@pytest.mark.long
 def test_batches_change_no_output_by_more_than_rounding(weights, data, encoded, tmp_path, monkeypatch):
     monkeypatch.setattr(shard_encoder, "_BATCH_FRAMES", 1)
     monkeypatch.setattr(shard_encoder, "_WINDOW_FRAMES", 100)  # two records

@@ -34,6 +34,7 @@ def assert_same(left, right):
         np.testing.assert_array_equal(value, right[key])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["acoustic", "language"])
 def test_a_batch_is_made_again_from_its_seed_to_the_bit(data, model):
     for features, labels in read(data, 9, seed=2, model=model, settings=MASKED)[::4]:

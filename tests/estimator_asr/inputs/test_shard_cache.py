@@ -223,6 +223,7 @@ def test_the_order_is_that_of_local_shards(tmp_path, seed):
     assert sum(map(len, here)) == 130 and there == here
 
 
+@pytest.mark.long
 def test_the_smallest_cache_holds_its_bound_and_changes_no_order(tmp_path, cache_directory, downloads):
     here, there = make_source(tmp_path, num_shards=70, count=210)
     num_bytes = shard_cache._MIN_SHARDS * max(shard.num_bytes for shard in there.shards)

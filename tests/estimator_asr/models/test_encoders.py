@@ -72,6 +72,7 @@ def make_utterances(*lengths):
     return [rng.normal(size=[length, NUM_BINS]) for length in lengths]
 
 
+@pytest.mark.long
 @every_encoder
 def test_outputs_are_a_quarter_of_the_frames_rounded_up(name):
     model = get_model(name)
@@ -94,6 +95,7 @@ def test_padding_changes_nothing(name, num_padding):
         assert np.all(row[num_subsampled:] == 0)
 
 
+@pytest.mark.long
 @every_encoder
 def test_padding_changes_nothing_in_training_either(name):
     utterances = make_utterances(21, 30, 5)
@@ -148,6 +150,7 @@ def train_in(name, kind):
         return session.run([outputs, *gradients])
 
 
+@pytest.mark.long
 @every_encoder
 @pytest.mark.parametrize(("kind", "tolerance"), [(tf.float16, 0.02), (tf.bfloat16, 0.2)])
 def test_half_floats_with_an_empty_row_give_nearly_what_float32_gives(name, kind, tolerance):

@@ -67,6 +67,7 @@ def test_records_and_graph_give_the_same(whisper, layers, trainable_blocks):
     np.testing.assert_allclose(stored, computed, atol=1e-4)
 
 
+@pytest.mark.long
 def test_padding_changes_nothing(whisper):
     config = make_config(whisper[0], (2,), 1)
     short, batch = draw(1, 9, 80), np.full([2, 30, 80], np.nan, np.float32)

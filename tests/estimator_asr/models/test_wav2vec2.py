@@ -91,6 +91,7 @@ def test_an_utterance_has_the_same_outputs_in_a_padded_batch(layout):
         np.testing.assert_allclose(together[:, number, : counts[number]], alone[:, 0], atol=1e-5)
 
 
+@pytest.mark.long
 def test_samples_are_normalised_only_if_the_preprocessor_does(tmp_path):
     fbank = draw(12, seed=4)
     raw = small_hubert.write(

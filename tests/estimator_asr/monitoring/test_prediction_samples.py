@@ -125,13 +125,16 @@ def test_the_language_model_has_only_text(tmp_path):
 
 
 def test_each_evaluation_uses_its_own_checkpoint(acoustic, monkeypatch):
-    taken = []
-    monkeypatch.setattr(
-        prediction_samples.SampleRecogniser, "restore", lambda self, checkpoint: taken.append(checkpoint)
-    )
+    restored, restore = [], prediction_samples.SampleRecogniser.restore
+
+    def restore_it(recogniser, checkpoint):
+        restored.append(checkpoint)
+        restore(recogniser, acoustic.checkpoint)
+
+    monkeypatch.setattr(prediction_samples.SampleRecogniser, "restore", restore_it)
     for checkpoint in ("model.ckpt-1", "model.ckpt-2"):
         export(acoustic.exporter, acoustic.path / "each", checkpoint, 1)
-    assert taken == ["model.ckpt-1", "model.ckpt-2"]
+    assert restored == ["model.ckpt-1", "model.ckpt-2"]
 
 
 def test_slow_samples_are_logged(acoustic, monkeypatch):
@@ -155,6 +158,7 @@ def test_a_missing_font_is_logged_once(acoustic, monkeypatch):
     ]
 
 
+@pytest.mark.long
 def test_a_recognition_is_of_the_checkpoint(acoustic):
     recogniser = prediction_samples.SampleRecogniser(acoustic.model)
     recogniser.restore(acoustic.checkpoint)

@@ -152,6 +152,7 @@ def run_in_terminal():
     return screen, process.wait(60)
 
 
+@pytest.mark.long
 def test_in_a_terminal_log_lines_bars_and_errors_leave_each_other_intact():
     screen, exit_code = run_in_terminal()
     shown = [line.rstrip() for line in screen.lines if line.strip()]

@@ -107,6 +107,7 @@ def test_batch_and_padding_change_nothing(whole, fbanks):
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("encoder", ["transformer", "cnn"])
 def test_other_encoders_ignore_batch_and_padding_too(tmp_path, fbanks, encoder):
     acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), encoder=encoder)

@@ -9,6 +9,8 @@ import wav_files
 
 from estimator_asr.saved_model import recogniser, saved_model_writer, trained_model
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module", params=["whisper", "hubert"])
 def family(request):
@@ -25,7 +27,6 @@ def loaded(tmp_path_factory, family):
     version.session.close()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("wavs", [[b"junk"], [], [b"junk", b""]])
 def test_no_file_that_can_be_read(loaded, wavs):
     found = loaded.find("serving_default").run({"wav_bytes": np.array(wavs, object)})

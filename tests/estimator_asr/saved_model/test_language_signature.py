@@ -105,6 +105,7 @@ def test_the_ngram_model_is_in_the_graph_once(tiny_export, tmp_path):
     assert sum(np.array_equal(value, ngram.keys) for value in values if value.dtype == np.int64) == 1
 
 
+@pytest.mark.long
 def test_an_export_without_a_language_model_has_no_such_signature(tiny_export, tmp_path):
     acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
     path = saved_model_writer.write(acoustic, None, str(tmp_path))

@@ -38,6 +38,7 @@ def make_batches(waveforms):
     }
 
 
+@pytest.mark.long
 def test_all_signatures_give_the_same_text(tiny_export, waveforms):
     batches = make_batches(waveforms)
     results = [recogniser.load(tiny_export.version_dir, name).run(batch) for name, batch in batches.items()]
@@ -50,6 +51,7 @@ def test_all_signatures_give_the_same_text(tiny_export, waveforms):
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["serving_default", "waveform", "features"])
 def test_hotwords_win_and_are_written_with_their_characters(tiny_export, waveforms, name):
     """The language model knows no 泥; the boost is larger than any log probability."""
@@ -66,6 +68,7 @@ def test_hotwords_win_and_are_written_with_their_characters(tiny_export, wavefor
         assert best[0]["score"] > 900 * best[0]["transcript"].count("泥郝")
 
 
+@pytest.mark.long
 def test_hotwords_without_a_match_change_nothing(tiny_export, waveforms):
     batch = make_batches(waveforms)["waveform"]
     plain = recogniser.load(tiny_export.version_dir, "waveform").run(batch)

@@ -53,6 +53,7 @@ def test_no_checkpoint(acoustic_dir):
         trained_model.open_trained_model(acoustic_dir)
 
 
+@pytest.mark.long
 def test_checkpoint_of_another_vocabulary_size(acoustic_dir, tmp_path):
     larger = vocabulary.Vocabulary([*tiny_models.TOKENS.tokens, "yi1"])
     other = tiny_models.make_acoustic_model(str(tmp_path / "other"), larger)
@@ -69,6 +70,7 @@ def test_a_language_recogniser_reads_token_ids(tiny_export):
     assert result["transcript"] == ["气字", "", "字"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("has_language", [True, False])
 def test_a_cascade_is_that_of_estimators_and_numpy(tiny_export, has_language):
     paths = tiny_export.acoustic_dir, tiny_export.language_dir

@@ -60,6 +60,7 @@ def evaluate_as_training(info, model, data_dir, favour):
         return float(session.run(value))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "favour", "measure"),
     [

@@ -111,6 +111,7 @@ def test_an_export_directory_that_goes_away_changes_nothing(export_dir, monkeypa
         assert server.get("/healthz").json()["version"] == "1"
 
 
+@pytest.mark.long
 def test_a_disk_that_fails_does_not_end_the_watch(export_dir, monkeypatch, caplog):
     monkeypatch.setattr(versions, "POLL_SECONDS", 0.05)
     with local_server.serve(export_dir) as server:
@@ -175,6 +176,7 @@ def test_a_version_that_is_removed_gives_way_to_the_newest_that_loads(export_dir
     assert (found.current.number, len(list_failures(caplog))) == ("2", 1)
 
 
+@pytest.mark.long
 def test_one_version_is_not_replaced(export_dir, monkeypatch):
     monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
     with local_server.serve(export_dir / "1") as server:

@@ -87,6 +87,7 @@ def assert_equal(left, right):
         np.testing.assert_array_equal(value, right[name], name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind, accumulation", [("language", 3), pytest.param("acoustic", 1, marks=pytest.mark.slow)]
 )

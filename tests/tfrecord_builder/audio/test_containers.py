@@ -128,6 +128,7 @@ def test_a_segment_of_a_long_file(write):
         audio_files.read_audio(path, 16000, max_seconds=3.0)
 
 
+@pytest.mark.long
 def test_decoding_ends_after_the_limit(write):
     """A bomb: ten minutes of silence in few bytes."""
     content = telephone_files.encode("m4a", 600.0, level=0.0)

@@ -91,6 +91,7 @@ def _refuse_to_list(corpus_dir):
     raise AssertionError(corpus_dir)
 
 
+@pytest.mark.long
 def test_workers_list_the_corpora_and_the_launcher_reads_none(tmp_path, monkeypatch):
     corpora = _make_two_corpora(tmp_path / "in")
     expected = _build(tmp_path / "local", corpora, num_workers=1, dev_fraction=0.2)
@@ -157,6 +158,7 @@ def test_a_list_that_is_damaged_is_refused(tmp_path, monkeypatch):
         _build(tmp_path / "out", _make_two_corpora(tmp_path / "in"), runner="DirectRunner")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("beam_flags", [(), PROCESSES])
 def test_a_warning_of_a_reader_is_told_once(tmp_path, caplog, beam_flags):
     corpus_trees.make_lhotse_corpus(tmp_path / "in")

@@ -527,6 +527,7 @@ def test_copies_in_noise_are_the_same_in_every_build(tmp_path):
     assert names[0] == "u00" and names[1].startswith("u00~copy1~noise-cafe-at")
 
 
+@pytest.mark.long
 def test_copies_through_codecs_are_the_same_for_any_number_of_workers(tmp_path):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 6, 1)
     config = augmentation_config.AugmentationConfig(augmented_copies=3, codecs=tuple(codecs.CHANNELS))

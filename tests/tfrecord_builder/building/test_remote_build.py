@@ -104,6 +104,7 @@ def test_a_build_in_a_store_has_the_bytes_of_one_on_a_disk(corpora, store, tmp_p
             assert stored_bytes == content, name
 
 
+@pytest.mark.long
 def test_workers_of_beam_list_a_corpus_of_a_store_into_a_store(corpora, store, written):
     expected = _build(corpora[1], f"{BUCKET}/ordinary")
     assert _build(corpora[1], f"{BUCKET}/beam", runner="DirectRunner") == expected
@@ -120,6 +121,7 @@ def test_a_store_that_fails_a_worker_of_beam_is_told_as_without_it(tmp_path):
     assert str(told.value) == errors.describe_refusal(failed.value)
 
 
+@pytest.mark.long
 def test_an_interrupted_build_continues_with_the_same_settings_alone(corpora, store, written, monkeypatch):
     _, there = corpora
     original = shard_writer.RecordWriter.make

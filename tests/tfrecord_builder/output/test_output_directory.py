@@ -57,6 +57,7 @@ def _count(function, done):
     return counted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize("again", ["two", "three"])
 def test_killed_at_any_step_it_goes_on_and_leaves_nothing_else(tmp_path, overwrite, again):

@@ -257,6 +257,7 @@ def test_another_kind_of_model_is_refused(tmp_path, sources):
         open_source(tmp_path, sources / "lm")
 
 
+@pytest.mark.long
 def test_a_pretrained_encoder_is_that_of_the_model(tmp_path):
     model = tiny_models.make_pretrained_model(str(tmp_path / "am"), "whisper")
     same = with_source(model, small_whisper.write(tmp_path / "same"))

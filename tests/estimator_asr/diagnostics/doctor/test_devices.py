@@ -192,6 +192,7 @@ def test_libraries_that_are_not_there_have_no_version(monkeypatch):
     assert devices.read_driver() is None and devices.read_cudnn("9") == ""
 
 
+@pytest.mark.long
 def test_tensorflow_tells_which_libraries_it_cannot_open():
     missing = devices.list_missing_libraries()
     is_complete = bool(tf.config.list_physical_devices("GPU"))
