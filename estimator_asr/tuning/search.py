@@ -102,7 +102,7 @@ class Search:
         return min(candidates, key=lambda each: self._count_errors(each, with_language)[measure])
 
     def _count_errors(self, settings, with_language):
-        """Returns the errors of a trial by measure; the best trial of a step is also the first of the next."""
+        """Returns the errors of a trial by measure; the best one of a step is the first of the next."""
         key = settings, with_language or not self._bench.language
         if key not in self._errors:
             transcribed = self._bench.run(*key)

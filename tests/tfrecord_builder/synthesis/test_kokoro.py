@@ -168,7 +168,9 @@ def test_names_a_model_with_other_inputs(model_dir, monkeypatch):
     monkeypatch.setattr(FakeSession, "run", refuse)
     engine = make_engine(model_dir)
     (speaker,) = engine.make_speakers(["zm_yunxi"], 1)
-    with pytest.raises(errors.UserError, match="kokoro.onnx cannot be run .*Input Name:style.*, expected a dir"):
+    with pytest.raises(
+        errors.UserError, match="kokoro.onnx cannot be run .*Input Name:style.*, expected a dir"
+    ):
         engine.open()(make_prompt(speaker))
 
 

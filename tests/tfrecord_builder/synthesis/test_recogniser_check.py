@@ -76,7 +76,9 @@ def test_refuses_a_damaged_model(export_dir):
 def test_refuses_a_model_of_other_tokens(export_dir):
     """All of its pinyin would be wrong."""
     export(export_dir / "11", token_type="toneless")
-    with pytest.raises(errors.UserError, match=r"11 cannot be used \(ValueError: token type is toneless\), exp"):
+    with pytest.raises(
+        errors.UserError, match=r"11 cannot be used \(ValueError: token type is toneless\), exp"
+    ):
         recogniser_check.load(str(export_dir))
 
 
