@@ -1,4 +1,4 @@
-"""Transcripts as labels: what teachers hear, saved as it comes, and what of it can be trusted."""
+"""Pseudo-labels: decodings of one or two teachers, a file that resumes them, and which can be trusted."""
 
 from __future__ import annotations
 
