@@ -56,6 +56,14 @@ class PseudoLabelConfig(config_flags.Checked):
         0.05, "with --report_dir: largest error rate of what it keeps", minimum=0
     )
 
+    def __post_init__(self):
+        super().__post_init__()
+        name = "max_error_rate" if self.report_dir is None else "min_confidence"
+        if getattr(self, name) != getattr(PseudoLabelConfig, name):
+            state = "missing" if self.report_dir is None else "given"
+            problem = f"has no effect, because --report_dir is {state}"
+            raise errors.UserError(f"--{name}={getattr(self, name):g}: {problem}; change one of them")
+
 
 def main(config: PseudoLabelConfig) -> int:
     tf.get_logger().setLevel("ERROR")

@@ -150,6 +150,21 @@ def test_a_name_that_a_manifest_cannot_have(made, monkeypatch):
     assert len(list(tables.list_manifest(str(made.out)))) == 3
 
 
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        ({"max_error_rate": 0.1}, "--max_error_rate=0.1: has no effect, because --report_dir is missing; ch"),
+        (
+            {"min_confidence": 0.8, "report_dir": "REPORT"},
+            "--min_confidence=0.8: has no effect, because --report_dir is given; change one of them",
+        ),
+    ],
+)
+def test_a_limit_that_would_be_ignored_is_refused(made, flags, said):
+    with pytest.raises(errors.UserError, match=said):
+        run(made.flags, **flags)
+
+
 def test_a_folder_that_does_not_exist(made):
     with pytest.raises(
         errors.UserError, match="--audio_dir=/missing: is not a directory; give one of recordings"
