@@ -56,12 +56,21 @@ class PseudoLabelConfig(config_flags.Checked):
         0.05, "with --report_dir: largest error rate of what it keeps", minimum=0
     )
 
+    def __post_init__(self):
+        super().__post_init__()
+        name = "max_error_rate" if self.report_dir is None else "min_confidence"
+        if getattr(self, name) != getattr(PseudoLabelConfig, name):
+            state = "missing" if self.report_dir is None else "given"
+            problem = f"has no effect, because --report_dir is {state}"
+            raise errors.UserError(f"--{name}={getattr(self, name):g}: {problem}; change one of them")
+
 
 def main(config: PseudoLabelConfig) -> int:
     tf.get_logger().setLevel("ERROR")
-    audio_dir, versions = os.path.abspath(config.audio_dir), _load_versions(config)
+    audio_dir = os.path.abspath(config.audio_dir)
     if not os.path.isdir(audio_dir):
         raise errors.UserError(f"--audio_dir={audio_dir}: is not a directory; give one of recordings")
+    versions = _load_versions(config)
     settings = [audio_dir, *(version.info.sha256 for version in versions)]
     decoded = pseudo_labels.open_directory(config.output_dir, settings)
     limits = config.max_disagreement, _choose_confidence(config, versions[0])
@@ -82,12 +91,14 @@ def _load_versions(config: PseudoLabelConfig) -> list[recogniser.LoadedVersion]:
     paths = filter(None, (config.saved_model, config.second_saved_model))
     versions = [recogniser.load_version(recogniser.find_version(path)) for path in paths]
     for version in versions:
-        has_greedy = pseudo_labels.GREEDY in version.find("waveform").outputs
-        got = version.info.token_type, version.info.frontend.sample_rate, has_greedy
-        want = "syllable", versions[0].info.frontend.sample_rate, True
+        got = version.info.token_type, version.info.frontend.sample_rate
+        want = "syllable", versions[0].info.frontend.sample_rate
         if got != want:
-            problem = f"token type, sample rate and {pseudo_labels.GREEDY} are {got}, expected {want}"
-            raise errors.UserError(f"{version.version_dir}: {problem}; export another model, or again")
+            problem = "token type is {}, sample rate {} Hz, expected {} and {} Hz".format(*got, *want)
+            raise errors.UserError(f"{version.version_dir}: {problem}; export another model")
+        if pseudo_labels.GREEDY not in version.find("waveform").outputs:
+            problem = f"output {pseudo_labels.GREEDY} is missing, expected an export of this version"
+            raise errors.UserError(f"{version.version_dir}: {problem}; export the model again")
     return versions
 
 
@@ -95,24 +106,43 @@ def _choose_confidence(config: PseudoLabelConfig, teacher: recogniser.LoadedVers
     """Returns the smallest confidence, and prints and draws what each one would keep of dev."""
     if config.report_dir is None:
         return config.min_confidence
-    scored = report.read(config.report_dir)
-    model = json.loads(files.read_text(os.path.join(config.report_dir, report.METRICS_FILE)))["model"]
-    if os.path.realpath(model) != os.path.realpath(teacher.version_dir):
-        problem = f"is of {model}, expected {teacher.version_dir}; evaluate that one"
-        raise errors.UserError(f"--report_dir={config.report_dir}: {problem}")
-    lines = files.read_text(os.path.join(config.report_dir, report.OUTPUTS_FILE)).split("\n")
-    outputs = [json.loads(line) for line in lines if line]
-    edits = [each.edits for each in scored[utterances.TOKEN_ERROR_RATE]]
+    outputs, edits = _read_report(config.report_dir, teacher.version_dir)
     candidates = pseudo_labels.list_candidates(outputs, edits, config.max_disagreement)
     for smallest, kept, wrong in candidates:
         print(f"confidence {smallest:g}: keeps {kept:.1%} of dev, {wrong:.2%} of its tokens are wrong")
     good = [smallest for smallest, _, wrong in candidates if wrong <= config.max_error_rate]
     if not good:
-        raise errors.UserError("--max_error_rate: no confidence has so few errors on dev; raise it")
+        got = f"is {min(wrong for *_, wrong in candidates):.2%}" if candidates else "is not defined"
+        raise errors.UserError(
+            f"--report_dir={config.report_dir}: the lowest error rate of what a confidence keeps {got}, "
+            f"expected at most {config.max_error_rate:.2%}; raise --max_error_rate, or improve the teacher"
+        )
     with files.writing(os.path.join(config.output_dir, "confidence.png")) as temporary:
         pseudo_labels.draw(candidates, config.max_error_rate, temporary)
     print(f"smallest confidence: {good[0]:g}")
     return good[0]
+
+
+def _read_report(report_dir: str, version_dir: str) -> tuple[list[dict], list]:
+    """Returns the outputs and the token edits of each utterance in a report of evaluate on a version."""
+    measures, where = report.read(report_dir), f"--report_dir={report_dir}"
+    try:
+        model = json.loads(files.read_text(os.path.join(report_dir, report.METRICS_FILE)))["model"]
+        same = os.path.realpath(model) == os.path.realpath(version_dir)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        problem = f"{report.METRICS_FILE} cannot be read ({type(error).__name__}: {error})"
+        raise errors.UserError(
+            f"{where}: {problem}, expected a report of evaluate; evaluate again"
+        ) from error
+    if not same:
+        raise errors.UserError(f"{where}: is of {model}, expected {version_dir}; evaluate that one")
+    lines = files.read_text(os.path.join(report_dir, report.OUTPUTS_FILE)).split("\n")
+    outputs = [json.loads(line) for line in lines if line]
+    edits = [each.edits for each in measures.get(utterances.TOKEN_ERROR_RATE, ())]
+    if len(edits) != len(outputs) or not all(each.keys() >= pseudo_labels.OUTPUTS for each in outputs):
+        wanted = f"the token error rate, {', '.join(sorted(pseudo_labels.OUTPUTS))} of each utterance"
+        raise errors.UserError(f"{where}: is incomplete, expected {wanted}; evaluate data with pinyin again")
+    return outputs, edits
 
 
 def _transcribe(inputs, versions, output_dir, decoded) -> int:

@@ -11,7 +11,7 @@ the sound.
 The labels are dictionary readings, as in most Mandarin corpora: 一 is yi1, 不 is bu4 and a third tone stays,
 whatever follows. (pinyin.Reader, which labels any transcript, keeps third tones too, but some of
 pypinyin's phrases contain the sandhi of 一 and 不: 一个 is yi2 ge4, 不要 bu2 yao4.) What is spoken has tone
-sandhi, see espeak.spell_phrase.
+sandhi, see Engine.pronounce of tfrecord_builder/synthesis/espeak.py.
 """
 
 from __future__ import annotations

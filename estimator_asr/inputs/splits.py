@@ -47,8 +47,8 @@ def describe_seen_speakers(infos: Sequence[dataset_info.DatasetInfo], split: str
     if num_speakers and all(part.num_speakers == part.shared_speakers.get("train") for part in parts):
         yield (
             f"{split}: all {num_speakers} speakers are also in train, so its error rates say nothing about "
-            "voices that the model has not heard; give it speakers of its own (build --dev_fraction=0.05 "
-            "moves whole speakers to dev)"
+            "voices that the model has not heard; give it speakers of its own (of a corpus without a dev "
+            "split, build --dev_fraction=0.05 moves whole speakers to dev)"
         )
 
 

@@ -1,4 +1,4 @@
-"""Transcripts as labels: what teachers hear, saved as it comes, and what of it can be trusted."""
+"""Pseudo-labels: decodings of one or two teachers, a file that resumes them, and which can be trusted."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import vocabulary
 
 GREEDY, SECOND = "greedy_pinyin", "second_pinyin"
+OUTPUTS = {"transcript", "pinyin", GREEDY, "confidence"}  # of an export, which are read here
 _FILE = "decodings.jsonl"
 _CONFIDENCES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 0.99, 0.995, 0.999)
 
@@ -42,18 +43,19 @@ def open_directory(output_dir: str, settings: list[str]) -> dict[str, list[dict]
     Raises errors.UserError if the directory has other files, or decodings of other settings.
     """
     files.make_directory(output_dir)
-    path, lines = os.path.join(output_dir, _FILE), [settings]
+    path, saved, rows = os.path.join(output_dir, _FILE), settings, {}
     if files.list_names(output_dir):  # a kill may have cut the last line
-        complete = files.read_text(path).split("\n")[:-1] if files.exists(path) else []
         try:
-            lines = [json.loads(line) for line in complete] or [[f"no {_FILE}"]]
-        except ValueError:
-            lines = [[f"a damaged {_FILE}"]]
-    if lines[0] != settings:
-        problem = f"has {' '.join(lines[0])}, expected {' '.join(settings)}"
+            complete = files.read_text(path).split("\n")[:-1] if files.exists(path) else []
+            saved, *lines = [json.loads(line) for line in complete] or [[f"no {_FILE}"]]
+            rows, got = dict(lines), " ".join(saved)
+        except (ValueError, TypeError):
+            saved, got = [], f"a damaged {_FILE}"
+    if saved != settings:
+        problem = f"has {got}, expected {' '.join(settings)}"
         raise errors.UserError(f"{output_dir}: {problem}; give another --output_dir")
-    files.write_text(path, "".join(f"{json.dumps(line)}\n" for line in lines))
-    return dict(lines[1:])
+    files.write_text(path, "".join(f"{json.dumps(line)}\n" for line in (saved, *rows.items())))
+    return rows
 
 
 def save(output_dir: str, path: str, rows: Sequence[Mapping]) -> None:

@@ -48,7 +48,7 @@ class Search:
     def __init__(self, bench: trials.Bench, measures: tuple[str, ...], has_ngram: bool, has_decoder: bool):
         self._bench, self._measures = bench, measures
         self._has_ngram, self._has_decoder = has_ngram, has_decoder
-        self._transcribed: dict[tuple[config_lib.DecodeConfig, bool], list[trials.Transcribed]] = {}
+        self._errors: dict[tuple[config_lib.DecodeConfig, bool], dict[str, int]] = {}  # of each trial
         num_weights = 2 + len(_RANKING_WEIGHTS)  # 0 is one of them, and the step
         count = has_ngram * (len(_NGRAM_WEIGHTS) * len(_TOKEN_BONUSES) + len(_FINER) + 3)
         count += (has_decoder + (bench.language is not None)) * num_weights + 3
@@ -68,7 +68,8 @@ class Search:
         if self._bench.language:
             best = self._choose_weight(best, "language_weight", _CHARACTERS)
             steps.append(self._step("choice by the language model", best))
-        transcribed = self._run(best, with_language=True)
+        transcribed = self._bench.run(best, with_language=True)  # not kept of each trial, for memory
+        self._progress.update()
         num_labels = {each: trials.count_labels(transcribed, each) for each in self._measures}
         has_language = self._bench.language is not None
         halves = [calibration.judge(transcribed[i::2], has_language) for i in (0, 1)]
@@ -80,8 +81,7 @@ class Search:
         return Result(steps, num_labels, judged, calibration.fit_crosswise(halves))
 
     def _step(self, name, settings):
-        transcribed = self._run(settings, with_language=True)
-        return Step(name, settings, {each: trials.count_errors(transcribed, each) for each in self._measures})
+        return Step(name, settings, self._count_errors(settings, with_language=True))
 
     def _choose_ngram(self, start):
         """Chooses on a coarse grid, then among its neighbours on a finer one."""
@@ -99,15 +99,16 @@ class Search:
         """Returns the settings with the fewest errors; the first of several."""
         with_language = measure == _CHARACTERS
         candidates = [dataclasses.replace(start, **change) for change in changes]
-        return min(candidates, key=lambda each: trials.count_errors(self._run(each, with_language), measure))
+        return min(candidates, key=lambda each: self._count_errors(each, with_language)[measure])
 
-    def _run(self, settings, with_language):
-        """Returns what a trial gives; the best one of a step begins the next."""
+    def _count_errors(self, settings, with_language):
+        """Returns the errors of a trial by measure; the best one of a step is the first of the next."""
         key = settings, with_language or not self._bench.language
-        if key not in self._transcribed:
-            self._transcribed[key] = self._bench.run(*key)
+        if key not in self._errors:
+            transcribed = self._bench.run(*key)
+            self._errors[key] = {each: trials.count_errors(transcribed, each) for each in self._measures}
         self._progress.update()
-        return self._transcribed[key]
+        return self._errors[key]
 
 
 def _ngram(weight, bonus):

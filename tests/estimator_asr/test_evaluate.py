@@ -72,7 +72,7 @@ def test_a_split_of_speakers_that_train_has_is_named(tiny_export, tmp_path, capl
     assert (
         "evaluate: test: all 2 speakers are also in train, so its error rates say nothing about voices that "
         "the model has not heard; give it speakers of its own "
-        "(build --dev_fraction=0.05 moves whole speakers to dev)"
+        "(of a corpus without a dev split, build --dev_fraction=0.05 moves whole speakers to dev)"
     ) in caplog.messages
 
 

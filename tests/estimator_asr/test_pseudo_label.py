@@ -150,6 +150,21 @@ def test_a_name_that_a_manifest_cannot_have(made, monkeypatch):
     assert len(list(tables.list_manifest(str(made.out)))) == 3
 
 
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        ({"max_error_rate": 0.1}, "--max_error_rate=0.1: has no effect, because --report_dir is missing; ch"),
+        (
+            {"min_confidence": 0.8, "report_dir": "REPORT"},
+            "--min_confidence=0.8: has no effect, because --report_dir is given; change one of them",
+        ),
+    ],
+)
+def test_a_limit_that_would_be_ignored_is_refused(made, flags, said):
+    with pytest.raises(errors.UserError, match=said):
+        run(made.flags, **flags)
+
+
 def test_a_folder_that_does_not_exist(made):
     with pytest.raises(
         errors.UserError, match="--audio_dir=/missing: is not a directory; give one of recordings"
@@ -161,17 +176,22 @@ def test_a_folder_that_does_not_exist(made):
 @pytest.mark.parametrize(
     "second, got",
     [
-        ({"token_type": "bpe"}, r"\('bpe', 16000, True\)"),
-        ({"sample_rate": 8000}, r"\('syllable', 8000, True\)"),
-        ({"outputs": {}}, r"\('syllable', 16000, False\)"),  # an export of an earlier version
+        (
+            {"token_type": "bpe"},
+            "token type is bpe, sample rate 16000 Hz, expected syllable and 16000 Hz; exp",
+        ),
+        (
+            {"sample_rate": 8000},
+            "token type is syllable, sample rate 8000 Hz, expected syllable and 16000 Hz",
+        ),
+        ({"outputs": {}}, "output greedy_pinyin is missing, expected an export of this version; export the"),
     ],
 )
 def test_a_teacher_that_does_not_fit(made, monkeypatch, second, got):
     monkeypatch.setattr(
         recogniser, "load_version", lambda path: make_version(path, **second if path == "2" else {})
     )
-    message = f"2: token type, sample rate and greedy_pinyin are {got}, expected .* export"
-    with pytest.raises(errors.UserError, match=message):
+    with pytest.raises(errors.UserError, match=f"2: {got}"):
         run(made.flags, second_saved_model="2")
 
 
@@ -208,7 +228,7 @@ def test_dev_chooses_the_smallest_confidence(made, capsys):
 def test_no_confidence_is_good_enough(made):
     report_dir = write_report(made.path / "report", [(0.97, "hao3")])
     with pytest.raises(
-        errors.UserError, match="--max_error_rate: no confidence has so few errors on dev; raise"
+        errors.UserError, match="keeps is 100.00%, expected at most 5.00%; raise --max_error_rate, or"
     ):
         run(made.flags, report_dir=report_dir)
 
@@ -216,4 +236,39 @@ def test_no_confidence_is_good_enough(made):
 def test_the_report_of_another_model_is_refused(made):
     report_dir = write_report(made.path / "report", [(0.97, "hao3")], model="E/7")
     with pytest.raises(errors.UserError, match=r"report: is of E/7, expected E/1; evaluate that one"):
+        run(made.flags, report_dir=report_dir)
+
+
+@pytest.mark.parametrize(
+    "name, content, problem",
+    [
+        (
+            "metrics.json",
+            None,
+            "metrics.json cannot be read .*, expected a report of evaluate; evaluate again",
+        ),
+        (
+            "metrics.json",
+            "[]",
+            "metrics.json cannot be read .*, expected a report of evaluate; evaluate again",
+        ),
+        ("metrics.json", '{"model": null}', "metrics.json cannot be read .TypeError.*; evaluate again"),
+        (
+            "hypotheses.jsonl",  # of an export of an earlier version
+            '{"utterance_id": "u", "speaker": "s", "pinyin": "", "scored": {"token_error_rate": ["", ""]}}',
+            "is incomplete, expected the token error rate, confidence, greedy_pinyin, pinyin, transcript of",
+        ),
+        (
+            "hypotheses.jsonl",
+            '{"utterance_id": "u", "speaker": "s", "scored": {"character_error_rate": ["a", "a"]}}',
+            "is incomplete, expected the token error rate, .*; evaluate data with pinyin again",
+        ),
+    ],
+)
+def test_a_report_that_lacks_something(made, name, content, problem):
+    report_dir = write_report(made.path / "report", [(0.97, "ni3 hao3")])
+    (made.path / "report" / name).unlink()
+    if content:
+        (made.path / "report" / name).write_text(content)
+    with pytest.raises(errors.UserError, match=f"--report_dir={report_dir}: {problem}"):
         run(made.flags, report_dir=report_dir)

@@ -183,9 +183,16 @@ def test_the_grid_keeps_the_first_of_equal_settings():
         untuned = config.DecodeConfig
 
         def run(self, settings, with_language):
+            tried.append(settings)
             return []
 
+    tried = []
     found = search.Search(Bench(), (utterances.TOKEN_ERROR_RATE,), True, False).run()
+    *trials, last = tried
+    assert (
+        len(set(trials)) == len(trials) == 4
+    )  # none twice: greedy, the start, two weights of the n-gram model
+    assert last == found.steps[-1].settings  # again, for its confidences
     assert found.steps[-1].settings.ngram_weight == 0.0
     assert found.steps[-1].errors == {utterances.TOKEN_ERROR_RATE: 0}
 

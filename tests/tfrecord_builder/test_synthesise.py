@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -103,6 +104,8 @@ def test_a_recogniser_rejects_recordings(text_dir, tmp_path):
         wav = tf.compat.v1.placeholder(tf.string, [None])
         outputs = {"status": tf.fill(tf.shape(wav), "ok"), "pinyin": tf.fill(tf.shape(wav), "ni3 hao3")}
         tf.compat.v1.saved_model.simple_save(session, str(tmp_path / "export"), {"wav_bytes": wav}, outputs)
+    (tmp_path / "export" / "assets.extra").mkdir()
+    (tmp_path / "export" / "assets.extra" / "export.json").write_text(json.dumps({"token_type": "syllable"}))
     completed = run(text_dir, tmp_path / "corpus", "--num_speakers=1", f"--check={tmp_path / 'export'}")
     assert completed.returncode == 0 and completed.stderr == ""
     utterances = list(registry.list_utterances("manifest", [str(tmp_path / "corpus")]))

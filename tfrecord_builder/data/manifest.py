@@ -45,12 +45,16 @@ class Utterance:
 
 
 def write_manifest(path: str, utterances: Iterable[Utterance]) -> None:
-    """Writes a manifest for --corpus=manifest; audio paths are written relative to it."""
-    here = os.path.dirname(path)
+    """Writes a manifest for --corpus=manifest; audio paths are written relative to it.
+
+    They begin at its real directory: `..` after a symbolic link is the parent of where the link leads.
+    """
+    here = os.path.realpath(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
         file.write("id\taudio\tspeaker\ttext\tpinyin\tsplit\tstart\tduration\n")
         for u in utterances:
-            audio = os.path.relpath(u.audio, here or ".")
+            folder, name = os.path.split(u.audio)
+            audio = os.path.relpath(os.path.join(os.path.realpath(folder), name), here)
             segment = (f"{seconds:.3f}" if seconds else "" for seconds in (u.start_seconds, u.seconds))
             row = (u.utterance_id, audio, u.speaker, u.text, u.pinyin, u.split, *segment)
             file.write("\t".join(row) + "\n")

@@ -112,7 +112,10 @@ class Engine(prompts.Engine):
             "style": self._read_styles(prompt.speaker)[len(ids) - 1, np.newaxis],
             "speed": np.array([prompt.speaker.speed + shift], np.float32),
         }
-        speech = session.run(None, feeds)[0].reshape(-1)
+        try:
+            speech = session.run(None, feeds)[0].reshape(-1)
+        except Exception as error:  # its errors have no common base
+            raise self._broken(f"kokoro.onnx cannot be run ({error})") from error
         return soxr.resample(speech, _SAMPLE_RATE, prompts.SAMPLE_RATE)
 
     def _read_styles(self, speaker: Speaker) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Prompts: what is said by whom, and the engines that say it."""
+"""Prompts, the utterances to synthesise, and the base class of speech synthesisers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Prompt:
 
     utterance_id: str
     split: str
-    speaker: Any  # of an engine; has a name, and its repr is all that the engine knows of it
+    speaker: Any  # of Engine.make_speakers; has a name, and its repr has all of its settings
     phrases: tuple[tuple[str, ...], ...]  # the hanzi in words; there is a pause between two phrases
     pinyin: tuple[str, ...]  # the label, one toned syllable per hanzi
 
@@ -32,10 +32,10 @@ class Prompt:
 class Engine:
     """Base of a speech synthesiser, which goes to other processes. Subclasses have:
 
-    prompts_per_process: how many of a speaker, in a fresh process, give the same bytes every time.
+    prompts_per_process: how many prompts of a speaker a process synthesises; for the same bytes, all again.
     default_prefix: of the names of voices without a foreign accent.
     list_voices(): the names of all voices.
-    make_speakers(voices, count): so many speakers that have these voices, or as many as there can be.
+    make_speakers(voices, count): speakers made of these voices, fewer than count if there are no more.
     pronounce(words, syllables): the input of the engine for each syllable of a phrase.
     open(): a function from a prompt to float32 [num_samples] at SAMPLE_RATE.
     """

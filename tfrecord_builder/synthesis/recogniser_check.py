@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -14,7 +15,10 @@ from rapidfuzz.distance import Levenshtein
 from tfrecord_builder import errors
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 from tfrecord_builder.settings import config_flags
+from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import prompts
+
+_EXPORT_INFO = os.path.join("assets.extra", "export.json")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,16 +47,23 @@ def load(export_dir: str) -> Callable:
     directory = os.path.dirname(max(paths, key=lambda path: (len(path), path)))  # the newest version
     session = tf.compat.v1.Session(graph=tf.Graph())
     try:
+        _check_token_type(directory)
         with session.graph.as_default():
             graph = tf.compat.v1.saved_model.load(session, ["serve"], directory)
         signature = dict(graph.signature_def)["serving_default"]  # the map itself would make up what it lacks
         outputs = [dict(signature.outputs)[name].name for name in ("status", "pinyin")]
         return session.make_callable(outputs, [dict(signature.inputs)["wav_bytes"].name])
-    except (OSError, ValueError, LookupError, RuntimeError, tf.errors.OpError) as error:
+    except (OSError, ValueError, LookupError, TypeError, RuntimeError, tf.errors.OpError) as error:
         raise errors.UserError(
             f"--check: {directory} cannot be used ({type(error).__name__}: {error}), expected an export of "
-            "an acoustic model; export it again."
+            "an acoustic model of toned syllables; export one again."
         ) from error
+
+
+def _check_token_type(version_dir):
+    token_type = json.loads(files.read_text(os.path.join(version_dir, _EXPORT_INFO)))["token_type"]
+    if token_type != "syllable":
+        raise ValueError(f"token type is {token_type}")
 
 
 def find_misread(

@@ -44,8 +44,18 @@ def write_recordings(
         batch for batch in batches if not all(os.path.exists(each.recording(output_dir)) for each in batch)
     ]
     _speak_in_processes(missing, output_dir, engine, num_workers or cpu.count_cores())
-    seconds = sum(soundfile.info(prompt.recording(output_dir)).duration for prompt in planned)
+    seconds = sum(_read_seconds(prompt.recording(output_dir)) for prompt in planned)
     print(f"{output_dir}: {len(planned)} recordings, {seconds / 60:.1f} minutes")
+
+
+def _read_seconds(path):
+    try:
+        return soundfile.info(path).duration
+    except soundfile.LibsndfileError as error:
+        raise errors.UserError(
+            f"{path}: is not a WAV file ({error.error_string}), expected a recording; remove it and run the "
+            "same command again, which makes what is missing"
+        ) from error
 
 
 def _speak_in_processes(missing, output_dir, engine, num_workers):

@@ -45,7 +45,7 @@ def claim(
                 "new directory; choose another one."
             )
         files.write_text(path, expected)
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8", errors="replace") as file:
         existing = file.read()
     if existing != expected:
         raise errors.UserError(

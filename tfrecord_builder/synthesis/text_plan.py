@@ -12,6 +12,7 @@ from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling, normalisation, tone_sandhi
 from tfrecord_builder.settings import config_flags
+from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import espeak, kokoro, prompts
 from tfrecord_builder.tokens import syllables
 
@@ -93,10 +94,10 @@ def assign_speakers(
         )
     num_speakers = config.num_speakers or len(voices)
     voices = random.Random(config.synthesis_seed).sample(voices, min(num_speakers, len(voices)))
-    share, speakers = len(voices) // _HELD_OUT, {}
-    for split in splits[1:] if share else ():
-        speakers[split] = engine.make_speakers(voices[:share], num_speakers // _HELD_OUT)
-        voices = voices[share:]
+    quarter, speakers = len(voices) // _HELD_OUT, {}
+    for split in splits[1:] if quarter else ():
+        speakers[split] = engine.make_speakers(voices[:quarter], num_speakers // _HELD_OUT)
+        voices = voices[quarter:]
     num_held_out = sum(map(len, speakers.values()))
     others = engine.make_speakers(voices, num_speakers - num_held_out)
     if num_held_out + len(others) < num_speakers:
@@ -108,6 +109,9 @@ def assign_speakers(
 
 
 def _sample_text(config: SynthesisConfig) -> list[manifest.Utterance]:
+    for path in config.text_dir:
+        if not files.is_directory(path):
+            raise errors.UserError(f"--text_dir: {path} is not a directory, expected one of text; fix it")
     utterances = list(registry.list_utterances("text", config.text_dir))
     count = min(config.num_utterances or len(utterances), len(utterances))
     chosen = random.Random(config.synthesis_seed).sample(range(len(utterances)), count)

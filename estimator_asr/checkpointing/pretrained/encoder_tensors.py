@@ -59,12 +59,12 @@ def to_variables(modules: Mapping[str, Module], tensors: Mapping[str, np.ndarray
 def read_sizes(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, int]:
     """Returns sizes of config.json, whose names there are the values of `names`, under the keys of these.
 
-    Raises ValueError for a value that is no positive whole number, or heads that do not divide the units.
+    Raises ValueError for a value that is not a positive whole number, or heads that do not divide the units.
     """
     for name in names.values():
         value = settings.get(name)
         if type(value) is not int or value < 1:
-            raise ValueError(f"{name} is {value}, expected a whole number")
+            raise ValueError(f"{name} is {value}, expected a positive whole number")
     heads, units = settings[names["heads"]], settings[names["units"]]
     if units % heads:
         raise ValueError(f"{names['heads']} is {heads}, expected a divisor of {names['units']}={units}")

@@ -111,7 +111,7 @@ def _read_settings(path: str) -> dict[str, Any]:
     """Returns config.json, and what else is read of preprocessor_config.json beside it."""
     settings = _read_json(path)
     family = settings.get("model_type")
-    if family not in LAYOUTS:
+    if family not in list(LAYOUTS):  # it may be unhashable
         expected = ", ".join(LAYOUTS)
         raise errors.UserError(f"{path}: model_type is {family}, expected one of {expected}; {_ADVICE}")
     defaults = LAYOUTS[family].PREPROCESSOR

@@ -133,6 +133,9 @@ def test_a_directory_of_other_settings_or_files_is_refused(tmp_path):
         errors.UserError, match=r": has no decodings.jsonl, expected /audio 4f0c; give another"
     ):
         pseudo_labels.open_directory(str(tmp_path), ["/audio", "4f0c"])
-    (tmp_path / "out" / "decodings.jsonl").write_text("{\n")
-    with pytest.raises(errors.UserError, match="has a damaged decodings.jsonl, expected /audio 4f0c; give"):
-        pseudo_labels.open_directory(str(tmp_path / "out"), ["/audio", "4f0c"])
+    for content in (b"{\n", b"\xff\xfe\n", b'["/audio", "4f0c"]\n1\n', b"1\n"):
+        (tmp_path / "out" / "decodings.jsonl").write_bytes(content)
+        with pytest.raises(
+            errors.UserError, match="has a damaged decodings.jsonl, expected /audio 4f0c; give"
+        ):
+            pseudo_labels.open_directory(str(tmp_path / "out"), ["/audio", "4f0c"])

@@ -15,3 +15,16 @@ def test_write_then_read_is_identity(tmp_path):
     manifest.write_manifest(path, utterances)
     assert list(tables.list_manifest(str(tmp_path))) == utterances
     assert "\taudio" + os.sep + "u1.wav\t" in open(path, encoding="utf-8").read()
+
+
+def test_a_directory_behind_a_symbolic_link(tmp_path):
+    (tmp_path / "disk" / "corpus").mkdir(parents=True)
+    (tmp_path / "corpus").symlink_to(tmp_path / "disk" / "corpus")
+    (tmp_path / "audio").mkdir()
+    (tmp_path / "audio" / "u1.wav").touch()
+    inside, outside = str(tmp_path / "corpus" / "wav" / "u2.wav"), str(tmp_path / "audio" / "u1.wav")
+    utterances = [manifest.Utterance(path[-6:-4], path, "s", "好", "", "train") for path in (outside, inside)]
+    manifest.write_manifest(str(tmp_path / "corpus" / "manifest.tsv"), utterances)
+    first, second = tables.list_manifest(str(tmp_path / "corpus"))
+    assert os.path.samefile(first.audio, outside)
+    assert second.audio == inside  # moves with the corpus

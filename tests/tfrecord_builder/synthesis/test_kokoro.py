@@ -161,6 +161,19 @@ def test_names_a_damaged_model(model_dir):
         make_engine(model_dir).open()
 
 
+def test_names_a_model_with_other_inputs(model_dir, monkeypatch):
+    def refuse(self, outputs, feeds):
+        raise RuntimeError("[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Invalid Feed Input Name:style")
+
+    monkeypatch.setattr(FakeSession, "run", refuse)
+    engine = make_engine(model_dir)
+    (speaker,) = engine.make_speakers(["zm_yunxi"], 1)
+    with pytest.raises(
+        errors.UserError, match="kokoro.onnx cannot be run .*Input Name:style.*, expected a dir"
+    ):
+        engine.open()(make_prompt(speaker))
+
+
 def test_names_a_damaged_voice(model_dir):
     engine = make_engine(model_dir)
     (model_dir / "voices" / "zm_yunxi.bin").write_bytes(bytes(400))

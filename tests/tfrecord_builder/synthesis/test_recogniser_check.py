@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 import pytest
@@ -13,13 +14,15 @@ from tfrecord_builder.synthesis import prompts, recogniser_check, voices
 PINYIN = ("jin1", "tian1", "tian1", "qi4", "hao3")
 
 
-def export(directory, outputs=("status", "pinyin")):
+def export(directory, outputs=("status", "pinyin"), token_type="syllable"):
     """Saves a model whose transcript is the WAV file itself: "ok: ni3 hao3"."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         wav = tf.compat.v1.placeholder(tf.string, [None])
         parts = tf.compat.v1.string_split(wav, ":", skip_empty=False).values
         tensors = {name: parts[i::2] for i, name in enumerate(outputs)}
         tf.compat.v1.saved_model.simple_save(session, str(directory), {"wav_bytes": wav}, tensors)
+    (directory / "assets.extra").mkdir()
+    (directory / "assets.extra" / "export.json").write_text(json.dumps({"token_type": token_type}))
 
 
 @pytest.fixture
@@ -67,6 +70,15 @@ def test_refuses_a_directory_without_a_model(tmp_path):
 def test_refuses_a_damaged_model(export_dir):
     (export_dir / "10" / "saved_model.pb").write_bytes(b"damaged")
     with pytest.raises(errors.UserError, match=f"--check: {export_dir}/10 cannot be used .*; export"):
+        recogniser_check.load(str(export_dir))
+
+
+def test_refuses_a_model_of_other_tokens(export_dir):
+    """All of its pinyin would be wrong."""
+    export(export_dir / "11", token_type="toneless")
+    with pytest.raises(
+        errors.UserError, match=r"11 cannot be used \(ValueError: token type is toneless\), exp"
+    ):
         recogniser_check.load(str(export_dir))
 
 

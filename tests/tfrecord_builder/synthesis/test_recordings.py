@@ -45,3 +45,11 @@ def test_a_process_that_dies_is_noticed(monkeypatch, tmp_path):
         errors.UserError, match="a speaker's process ended with exit code 1; see above, or pass"
     ):
         recordings.write_recordings(str(tmp_path), make_prompts("a"), ENGINE, num_workers=1)
+
+
+def test_a_damaged_recording_is_named(tmp_path):
+    path = tmp_path / "wav" / "f1" / "a.wav"
+    path.parent.mkdir(parents=True)
+    path.touch()  # as a power failure may leave it
+    with pytest.raises(errors.UserError, match=f"{path}: is not a WAV file .*; remove it and run the same"):
+        recordings.write_recordings(str(tmp_path), make_prompts("a"), ENGINE, num_workers=1)

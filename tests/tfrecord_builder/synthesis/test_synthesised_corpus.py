@@ -30,9 +30,10 @@ def test_refuses_a_corpus_of_other_settings_or_sentences(tmp_path):
 
 
 def test_refuses_settings_that_are_incomplete(tmp_path):
-    (tmp_path / "synthesis.json").write_text("{}")
-    with pytest.raises(errors.UserError, match="synthesis.json is {}, expected { "):
-        claim(tmp_path)
+    for content, shown in ((b"{}", "{}"), (b"\xff", "\ufffd")):
+        (tmp_path / "synthesis.json").write_bytes(content)
+        with pytest.raises(errors.UserError, match=f"synthesis.json is {shown}, expected {{ "):
+            claim(tmp_path)
 
 
 def test_refuses_a_directory_of_something_else(tmp_path):

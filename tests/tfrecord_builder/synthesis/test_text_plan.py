@@ -61,6 +61,11 @@ def test_what_cannot_be_spoken_is_rejected(text_dir):
     ]
 
 
+def test_a_directory_of_text_that_does_not_exist(tmp_path):
+    with pytest.raises(errors.UserError, match=f"--text_dir: {tmp_path}/none is not a directory, expected"):
+        make_plan(tmp_path / "none")
+
+
 def test_text_that_cannot_be_spoken_is_refused(text_dir):
     (text_dir / "dev.tsv").unlink()
     write(text_dir, "hello\t")

@@ -60,6 +60,7 @@ def _break(directory, name, content):
         ("model.safetensors", b"\x10\0\0\0\0\0\0\0{}", "model.safetensors: cannot be read"),
         ("config.json", b"{", "config.json: cannot be read"),
         ("config.json", b"[]", "config.json: model_type is None, expected one of whisper"),
+        ("config.json", b'{"model_type": ["hubert"]}', "model_type is .*hubert.*, expected one of whisper"),
         (
             "config.json",
             b'{"model_type": "wavlm"}',
@@ -68,7 +69,7 @@ def _break(directory, name, content):
         (
             "config.json",
             json.dumps({**small_whisper.CONFIG, "d_model": "16"}).encode(),
-            "config.json: d_model is 16, expected a whole number",
+            "config.json: d_model is 16, expected a positive whole number",
         ),
         (
             "config.json",
@@ -130,7 +131,7 @@ def test_names_of_a_model_with_a_head_and_of_other_versions_of_pytorch(tmp_path,
         ({"conv_stride": [4, 2, 2, 2, 2, 2, 2]}, r"conv_stride is \[4, 2, 2, 2, 2, 2, 2\], expected \[5, 2,"),
         ({"hidden_act": "relu"}, "hidden_act is relu, expected gelu; pass the directory"),
         ({"conv_pos_batch_norm": True}, "conv_pos_batch_norm is True, expected False"),
-        ({"hidden_size": None}, "hidden_size is None, expected a whole number"),
+        ({"hidden_size": None}, "hidden_size is None, expected a positive whole number"),
         ({"num_attention_heads": 3}, "num_attention_heads is 3, expected a divisor of hidden_size=16"),
         ({"conv_bias": "no"}, "WaveformLayout.conv_bias: is 'no', expected true or false"),
         ({"feat_extract_norm": "batch"}, "feat_extract_norm is batch, expected group or layer"),
