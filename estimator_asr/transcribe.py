@@ -23,6 +23,7 @@ from tfrecord_builder.runtime import lazy_tensorflow
 lazy_tensorflow.load_or_exit()
 
 import tensorflow as tf
+import tqdm
 
 from estimator_asr.hotwords import hotword_list
 from estimator_asr.saved_model import export_info, recogniser
@@ -69,10 +70,14 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
     transcripts = transcriber.transcribe_all(model, inputs, sample_rate, "transcribe", hidden=is_between)
     num_bad = 0
     for (_, transcript, problem), path in zip(transcripts, paths):
+        try:
+            if transcript is not None:
+                text = captions.render(transcript, config.format)
+                print(text, end="", flush=True) if path is None else recordings.save(path, text)
+        except errors.UserError as error:
+            problem = str(error)
+            tqdm.tqdm.write(f"error: {problem}", file=sys.stderr)
         num_bad += bool(problem)
-        if transcript is not None:
-            text = captions.render(transcript, config.format)
-            print(text, end="", flush=True) if path is None else recordings.save(path, text)
     return 1 if num_bad else 0
 
 

@@ -38,30 +38,35 @@ class Teachers(NamedTuple):
 
 
 def open_directory(output_dir: str, settings: list[str]) -> dict[str, list[dict]]:
-    """Makes a directory, or continues in it; returns what was saved, by the path of the recording.
+    """Makes a directory, or continues in it; returns the rows saved for each unchanged recording, by path.
 
     Raises errors.UserError if the directory has other files, or decodings of other settings.
     """
     files.make_directory(output_dir)
-    path, saved, rows = os.path.join(output_dir, _FILE), settings, {}
+    file, saved, lines = os.path.join(output_dir, _FILE), settings, []
     if files.list_names(output_dir):  # a kill may have cut the last line
         try:
-            complete = files.read_text(path).split("\n")[:-1] if files.exists(path) else []
+            complete = files.read_text(file).split("\n")[:-1] if files.exists(file) else []
             saved, *lines = [json.loads(line) for line in complete] or [[f"no {_FILE}"]]
-            rows, got = dict(lines), " ".join(saved)
+            lines = [(path, status, rows) for path, status, rows in lines if _signature(path) == status]
+            got = " ".join(saved)
         except (ValueError, TypeError):
             saved, got = [], f"a damaged {_FILE}"
     if saved != settings:
         problem = f"has {got}, expected {' '.join(settings)}"
         raise errors.UserError(f"{output_dir}: {problem}; give another --output_dir")
-    files.write_text(path, "".join(f"{json.dumps(line)}\n" for line in (saved, *rows.items())))
-    return rows
+    files.write_text(file, "".join(f"{json.dumps(line)}\n" for line in (saved, *lines)))
+    return {path: rows for path, _, rows in lines}
 
 
 def save(output_dir: str, path: str, rows: Sequence[Mapping]) -> None:
     """Saves the rows of a recording, as list_rows returns them."""
     with open(os.path.join(output_dir, _FILE), "a", encoding="utf-8") as file:
-        file.write(json.dumps([path, rows]) + "\n")
+        file.write(json.dumps([path, _signature(path), rows]) + "\n")
+
+
+def _signature(path: str) -> list[int]:
+    return list(files.size_and_time(path)) if files.exists(path) else []
 
 
 def list_rows(segments: Sequence[captions.Segment]) -> list[dict]:

@@ -186,6 +186,24 @@ def test_folder_to_one_file_per_recording(tiny_export, recordings, tmp_path):
     assert (tmp_path / "out" / "a.vtt").read_text(encoding="utf-8").startswith("WEBVTT\n\n00:00:00.")
 
 
+def test_an_output_that_cannot_be_written_costs_only_itself(
+    tiny_export, recordings, tmp_path, capsys, monkeypatch
+):
+    save = transcribe.recordings.save
+
+    def fill_the_place(path, text):
+        os.makedirs(path) if path.endswith("a.txt") else None
+        save(path, text)
+
+    monkeypatch.setattr(transcribe.recordings, "save", fill_the_place)
+    config = transcribe.TranscribeConfig(
+        saved_model=tiny_export.export_dir, output_dir=str(tmp_path / "out"), format="txt"
+    )
+    assert transcribe.main(config, [str(recordings / "a.wav"), str(recordings / "b.flac")]) == 1
+    assert "a.txt: is no regular file, expected one or a new name" in capsys.readouterr().err
+    assert (tmp_path / "out" / "b.txt").is_file()
+
+
 def test_an_empty_output_directory_is_refused():
     with pytest.raises(
         errors.UserError, match="--output_dir is missing; pass it .directory for one file per"

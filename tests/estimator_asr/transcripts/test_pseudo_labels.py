@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 
 from estimator_asr.scoring import edit_distance
@@ -115,14 +117,19 @@ def test_the_picture_is_a_png(tmp_path):
 
 def test_a_directory_is_continued_after_a_kill_while_it_wrote(tmp_path):
     out, rows = str(tmp_path / "out"), [make_row()]
+    a, b, c = (str(tmp_path / name) for name in "abc")
+    for recording in (a, b, c):
+        pathlib.Path(recording).write_bytes(b"RIFF")
     assert pseudo_labels.open_directory(out, ["/audio", "4f0c"]) == {}
-    for name in ("a", "b"):
-        pseudo_labels.save(out, name, rows)
+    for recording in (a, b):
+        pseudo_labels.save(out, recording, rows)
     path = tmp_path / "out" / "decodings.jsonl"
     path.write_bytes(path.read_bytes()[:-9])
-    assert pseudo_labels.open_directory(out, ["/audio", "4f0c"]) == {"a": rows}
-    pseudo_labels.save(out, "c", rows)
-    assert pseudo_labels.open_directory(out, ["/audio", "4f0c"]) == {"a": rows, "c": rows}
+    assert pseudo_labels.open_directory(out, ["/audio", "4f0c"]) == {a: rows}
+    pseudo_labels.save(out, c, rows)
+    assert pseudo_labels.open_directory(out, ["/audio", "4f0c"]) == {a: rows, c: rows}
+    pathlib.Path(a).write_bytes(b"RIFF again")  # another recording
+    assert pseudo_labels.open_directory(out, ["/audio", "4f0c"]) == {c: rows}
 
 
 def test_a_directory_of_other_settings_or_files_is_refused(tmp_path):
