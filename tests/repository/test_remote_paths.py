@@ -1,7 +1,5 @@
 """Paths in object stores: each flag of a path takes them, or refuses them before anything is made."""
 
-from __future__ import annotations
-
 import re
 
 import program_flags
