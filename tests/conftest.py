@@ -29,7 +29,7 @@ _cache = tempfile.TemporaryDirectory()
 os.environ["XDG_CACHE_HOME"] = _cache.name
 
 # Begun first: at the end, one alone would leave the other cores idle.
-LONG = (
+_FIRST = (
     "test_main",
     "test_workers",
     "test_resume",
@@ -41,7 +41,7 @@ LONG = (
 
 
 def pytest_collection_modifyitems(items):
-    order = {stem: index for index, stem in enumerate(LONG)}
+    order = {stem: index for index, stem in enumerate(_FIRST)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
 
 

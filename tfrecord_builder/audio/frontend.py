@@ -132,20 +132,20 @@ def num_frames(num_samples: IntOrTensor, config: FrontendConfig) -> IntOrTensor:
     if config.frontend in PRETRAINED_MEL_BINS:
         count = num_samples // config.hop_samples
         if config.frontend == "waveform":
-            count = _none_below(count, WAVEFORM_LEAST_FRAMES)
+            count = _zero_below(count, WAVEFORM_LEAST_FRAMES)
         return num_outputs(count, config.encoder.encoder) if config.encoder else count
     count = (num_samples - config.window_samples + config.hop_samples) // config.hop_samples
-    return _none_below(count, 1)
+    return _zero_below(count, 1)
 
 
 def num_outputs(num_frames: IntOrTensor, encoder: pretrained_encoder.PretrainedEncoder) -> IntOrTensor:
     """Returns the number of outputs of a pretrained encoder for frames of its frontend."""
     if encoder.waveform:  # windows of 400 samples that fit, every 320; frames have 160
-        return _none_below((num_frames - 1) // 2, 1)
+        return _zero_below((num_frames - 1) // 2, 1)
     return num_subsampled_frames(num_frames, encoder.subsampling)
 
 
-def _none_below(count, least):
+def _zero_below(count, least):
     if isinstance(count, int):
         return count if count >= least else 0
     return tf.where(count < least, 0, count)
