@@ -189,12 +189,29 @@ def test_the_grid_keeps_the_first_of_equal_settings():
     tried = []
     found = search.Search(Bench(), (utterances.TOKEN_ERROR_RATE,), True, False).run()
     *trials, last = tried
-    assert (
-        len(set(trials)) == len(trials) == 4
-    )  # none twice: greedy, the start, two weights of the n-gram model
+    # None twice: greedy, the start, two weights of the n-gram model.
+    assert len(set(trials)) == len(trials) == 4
     assert last == found.steps[-1].settings  # again, for its confidences
     assert found.steps[-1].settings.ngram_weight == 0.0
     assert found.steps[-1].errors == {utterances.TOKEN_ERROR_RATE: 0}
+
+
+def test_the_language_model_does_not_run_while_tokens_are_chosen():
+    class Bench:
+        language = "a model"
+        untuned = config.DecodeConfig
+
+        def run(self, settings, with_language):
+            tried.append((settings.ngram_weight, settings.language_weight, with_language))
+            return []
+
+    tried = []
+    search.Search(Bench(), (utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE), True, False).run()
+    assert tried == [
+        *((0.0, 0.0, True), (0.0, 0.0, True)),  # greedy, and beam search
+        *((0.0, 0.0, False), (0.4, 0.0, False), (1.0, 0.0, False)),
+        *((0.0, 0.3, True), (0.0, 0.0, True)),  # the weight of the language model; again, for confidences
+    ]
 
 
 # The commoner character of hao3.
