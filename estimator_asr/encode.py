@@ -38,7 +38,7 @@ class EncodeConfig(config_flags.Checked):
     )
     layers: tuple[int, ...] = config_flags.setting(
         (),
-        "blocks whose outputs are stored, counted from 1; if empty those at a third, two thirds and the end",
+        "blocks whose outputs are stored, counted from 1; if empty those at two thirds and at the end",
         minimum=1,
     )
     num_workers: Optional[int] = config_flags.setting(None, "processes; one per core if empty", minimum=1)

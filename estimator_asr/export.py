@@ -48,6 +48,9 @@ class ExportConfig(config_flags.Checked):
     decoding: Optional[str] = config_flags.setting(
         None, "beam (search) or greedy, in both models; default: what each directory has"
     )
+    whisper_decoder: bool = config_flags.setting(
+        True, "with Whisper's decoder, if tune has kept it; it takes size and time (docs/pretrained.md)"
+    )
 
     data_dir: tuple[str, ...] = config_flags.setting(
         (),
@@ -110,7 +113,10 @@ def _open(config: ExportConfig, want: task_spec.TaskSpec, progress: tqdm.tqdm) -
     trained = trained_model.open_trained_model(getattr(config, f"{want.name}_model_dir"), config.decoding)
     trained.check_spec(want)
     progress.update()
-    return trained
+    if config.whisper_decoder:
+        return trained
+    decode = dataclasses.replace(trained.model.decode, whisper_weight=0.0)  # language_weight counts again
+    return trained._replace(model=dataclasses.replace(trained.model, decode=decode, whisper=None))
 
 
 def _read_utterances(

@@ -7,7 +7,8 @@
 For an acoustic model: the weight of the n-gram model of tokens (of python -m estimator_asr.train_ngram, or
 any ARPA file) and the bonus of each token, then the weights with which the attention decoder, if the model
 has one, and the language model choose among the hypotheses; confidences are fitted to how often they are
-right.
+right. With --whisper_decoder=WHISPER, of an acoustic model on Whisper's encoder, the decoder of this Whisper
+proposes transcripts too, and its score counts (docs/pretrained.md).
 For a language model alone: the weight of the n-gram model of characters (train_ngram --unit=character).
 `evaluate` and `export` use what was found (decoding.json and ngram-HASH.npz); tuning again replaces it.
 tuning.png shows the error rate after each step, and whether the confidences can be believed.
@@ -16,6 +17,7 @@ tuning.png shows the error rate after each step, and whether the confidences can
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import types
 from typing import Optional
@@ -27,6 +29,7 @@ lazy_tensorflow.load_or_exit()
 import tensorflow as tf
 from absl import logging
 
+from estimator_asr.checkpointing.pretrained import decoder_weights
 from estimator_asr.experiment import decoding_files, model_directory, task_spec
 from estimator_asr.inputs import splits
 from estimator_asr.ngrams import arpa, back_off
@@ -40,7 +43,10 @@ from tfrecord_builder.storage import files
 
 _PICTURE = "tuning.png"
 _TOKENS, _CHARACTERS = utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE
-_WEIGHTS = ("ngram_weight", "token_bonus", "attention_weight", "language_weight")
+_WEIGHTS = (
+    *("ngram_weight", "token_bonus", "attention_weight", "language_weight"),
+    *("whisper_weight", "whisper_language_weight"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +63,12 @@ class TuneConfig(config_flags.Checked):
     )
     ngram: Optional[str] = config_flags.setting(
         None, "ARPA file, also .gz: tokens for an acoustic model, characters for a language model"
+    )
+    whisper_decoder: Optional[str] = config_flags.setting(
+        None,
+        "directory of the Whisper on whose encoder the acoustic model stands, with tokenizer.json: its "
+        "decoder proposes transcripts and ranks them; needs a language model",
+        local=True,
     )
     data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated", required=True)
     split: str = config_flags.setting("dev", "split to tune on; not the one to report")
@@ -76,6 +88,11 @@ class TuneConfig(config_flags.Checked):
                 "tune: --ngram is not given, expected an ARPA file of characters for a language model alone; "
                 "make one with python -m estimator_asr.train_ngram --unit=character"
             )
+        if self.whisper_decoder and not (self.acoustic_model_dir and self.language_model_dir):
+            raise errors.UserError(
+                "tune: --whisper_decoder is given without both models, expected --acoustic_model_dir and "
+                "--language_model_dir, whose characters it writes; give both"
+            )
 
 
 def tune(config: TuneConfig) -> search.Result:
@@ -90,7 +107,12 @@ def tune(config: TuneConfig) -> search.Result:
         else:
             result = search.search_language(tuned, source, config.max_utterances)
     settings = result.steps[-1].settings
-    decoding_files.save(tuned.model.path, settings, tuned.model.ngram if settings.ngram_weight else None)
+    decoding = decoding_files.Decoding(
+        settings,
+        tuned.model.ngram if settings.ngram_weight else None,
+        result.whisper if settings.whisper_weight else None,
+    )
+    decoding_files.save(tuned.model.path, decoding)
     with files.writing(os.path.join(tuned.model.path, _PICTURE)) as temporary:
         picture.draw(result, temporary)
     return result
@@ -110,12 +132,21 @@ def _tune_acoustic(config, acoustic, source) -> search.Result:
     language = config.language_model_dir and _open(config.language_model_dir, task_spec.LANGUAGE)
     if language:
         model_pairs.check(acoustic.model, language.model, "tune")
+    whisper = _open_whisper(config, acoustic, language, source) if config.whisper_decoder else None
     posteriors = trials.compute_posteriors(acoustic, source, config.max_utterances)
     bench, model, measures = trials.Bench(acoustic, language or None, posteriors), acoustic.model, [_TOKENS]
     if language or model.config.token_type in ("character", "bpe"):
         measures.append(_CHARACTERS)
     has_decoder = model.config.acoustic.decoder_layers > 0
-    return search.Search(bench, tuple(measures), model.ngram is not None, has_decoder).run()
+    result = search.Search(bench, tuple(measures), model.ngram is not None, has_decoder).run(whisper)
+    return result._replace(whisper=whisper and whisper.acoustic.model.whisper)
+
+
+def _open_whisper(config, acoustic, language, source) -> trials.WhisperBench:
+    decoder = decoder_weights.compile_decoder(config.whisper_decoder, acoustic.model, language.model)
+    acoustic = acoustic._replace(model=dataclasses.replace(acoustic.model, whisper=decoder))
+    read = functools.partial(trials.read_batches, source, acoustic.model.config.input, config.max_utterances)
+    return trials.WhisperBench(acoustic, language, read)
 
 
 def _open(path: str, want: task_spec.TaskSpec) -> trained_model.TrainedModel:

@@ -64,6 +64,10 @@ class AcousticConfig(config_flags.Checked):
     trainable_blocks: int = setting(
         0, "on a pretrained encoder: its upper blocks that are trained too", minimum=0
     )
+    log_mel: bool = setting(
+        True,
+        "on a pretrained encoder: also read the log-mel frames of the data; they carry the speaker's voice",
+    )
     # The pretrained encoder of the data or of --warm_start_from, and which blocks are read.
     pretrained: Optional[pretrained_encoder.Applied] = None
     # Whether features above the bandwidth of a recording are filled, see models/acoustic.normalise; no flag.
@@ -98,8 +102,8 @@ class DecodeConfig(config_flags.Checked):
     """How the tokens of an utterance are found, by one decoder of models/decoding.
 
     A hypothesis is ranked by the logarithm of its probability, plus token_bonus for each token, plus
-    ngram_weight, attention_weight and language_weight times the log probabilities that the n-gram model, the
-    attention decoder and the language model give.
+    ngram_weight, attention_weight, language_weight and whisper_weight times the log probabilities that the
+    n-gram model, the attention decoder, the language model and Whisper's decoder give.
     """
 
     decoding: str = setting("beam", "search for the best tokens or characters: beam or greedy")
@@ -116,6 +120,10 @@ class DecodeConfig(config_flags.Checked):
     token_bonus: float = setting(0.0, "added for each token")
     attention_weight: float = setting(0.0, "weight of the attention decoder in ranking hypotheses", minimum=0)
     language_weight: float = setting(0.0, "weight of the language model in ranking hypotheses", minimum=0)
+    whisper_weight: float = setting(
+        0.0, "weight of Whisper's decoder in ranking transcripts; above 0 it proposes some too", minimum=0
+    )
+    whisper_language_weight: float = setting(0.0, "language_weight beside Whisper's decoder", minimum=0)
     # confidence = sigmoid(confidence_scale x logit(probability) + confidence_offset), Platt (1999).
     confidence_scale: float = setting(1.0, "confidence: factor of the log odds", positive=True)
     confidence_offset: float = setting(0.0, "confidence: added to the log odds")

@@ -1,7 +1,7 @@
-"""decoding.json and ngram-HASH.npz of a model directory: what tune found, with the n-gram model it is for.
+"""decoding.json of a model directory: what tune found. Beside it lie the models that it is for.
 
-A new n-gram model has another name, and decoding.json, which names it, is replaced at once: whenever a run is
-killed, both belong together.
+ngram-HASH.npz is an n-gram model, whisper-HASH.npz Whisper's decoder. A new one has another name, and
+decoding.json, which names it, is replaced at once: whenever a run is killed, they belong together.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import types
 import zipfile
 import zlib
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import numpy as np
 
@@ -26,67 +26,119 @@ from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
 DECODING_FILE = "decoding.json"
-_NGRAM_FILES = "ngram-*.npz"
 # Of ngrams.back_off.BackOffArrays.
 FIELDS = (
     *("order", "keys", "log_probs", "next_states", "unigram_log_probs", "unigram_states"),
     *("back_off_weights", "back_off_states", "end_log_probs", "start_state"),
 )
+# Of models.whisper_decoder.DecoderArrays, and which models they are of; weights come after them.
+WHISPER_FIELDS = (
+    *("heads", "layers", "token_texts", "characters", "readings", "spellings"),
+    *("merged_pairs", "merged_ranks", "merged_symbols"),
+    *("tokens_sha256", "encoder_sha256", "characters_sha256", "readings_sha256"),
+)
+_FILES = "{}-*.npz"
+_NAMES = ("ngram", "whisper")
+_WEIGHTS = "weights/"  # of the variables of the decoder
 _TUNE_AGAIN = "restore it from a copy, or remove decoding.json and run python -m estimator_asr.tune again"
 
 
 @dataclasses.dataclass(frozen=True)
 class SavedDecoding:
-    """Content of decoding.json."""
+    """Content of decoding.json: how a model decodes, and the digests of the files beside it."""
 
     decode: config_lib.DecodeConfig
     ngram_sha256: str  # of its file; empty without an n-gram model
+    whisper_sha256: str = ""
+
+    def paths(self, directory: str) -> dict[str, str]:
+        """Returns the paths of the files in a directory by name."""
+        digests = {name: getattr(self, f"{name}_sha256") for name in _NAMES}
+        return {name: _path(directory, name, digest) for name, digest in digests.items() if digest}
 
 
-def save(path: str, decode: config_lib.DecodeConfig, ngram: Optional[types.SimpleNamespace]) -> None:
-    """Writes how the model of a directory decodes, and its n-gram model with the attributes FIELDS."""
-    sha256 = ""
-    if ngram is not None:
-        content = io.BytesIO()
-        np.savez_compressed(content, **vars(ngram))
-        sha256 = hashlib.sha256(content.getvalue()).hexdigest()
-        with files.writing(_ngram_path(path, sha256)) as temporary, open(temporary, "wb") as file:
-            file.write(content.getvalue())
-    text = json.dumps(config_json.to_json_dict(SavedDecoding(decode, sha256)), indent=2) + "\n"
+class Decoding(NamedTuple):
+    """How a model decodes: n-gram model and decoder have the attributes that save takes; or None."""
+
+    decode: config_lib.DecodeConfig
+    ngram: Optional[types.SimpleNamespace] = None
+    whisper: Optional[types.SimpleNamespace] = None
+
+
+def save(path: str, decoding: Decoding) -> None:
+    """Writes how the model of a directory decodes.
+
+    An n-gram model has the attributes FIELDS, a decoder those of models.whisper_decoder.DecoderArrays.
+    """
+    digests = {"ngram_sha256": ""}
+    for name in _NAMES:
+        model = getattr(decoding, name)
+        if model is not None:
+            content = io.BytesIO()
+            write = np.savez_compressed if name == "ngram" else np.savez  # random numbers do not compress
+            write(content, **_flatten(model))
+            digest = digests[f"{name}_sha256"] = hashlib.sha256(content.getvalue()).hexdigest()
+            with files.writing(_path(path, name, digest)) as temporary, open(temporary, "wb") as file:
+                file.write(content.getvalue())
+    saved = SavedDecoding(decoding.decode, **digests)
+    text = json.dumps(config_json.to_json_dict(saved), indent=2) + "\n"
     files.write_text(os.path.join(path, DECODING_FILE), text)
-    _remove_others(path, sha256)
+    _remove_others(path, saved)
 
 
-def load(path: str, num_tokens: int) -> tuple[config_lib.DecodeConfig, Optional[types.SimpleNamespace]]:
-    """Returns what `save` wrote into a directory; the defaults, and None, where nothing was saved.
+def load(path: str, num_tokens: int) -> Decoding:
+    """Returns what `save` wrote into a directory; the defaults where nothing was saved.
 
     Raises errors.UserError if a file is missing or damaged, or the n-gram model has another number of tokens.
     """
-    saved = _read(path)
-    if not saved.ngram_sha256:
-        return saved.decode, None
-    file = _ngram_path(path, saved.ngram_sha256)
-    try:
-        with open(file, "rb") as opened, np.load(opened) as arrays:
-            ngram = types.SimpleNamespace(**{name: arrays[name] for name in FIELDS})
-    except (OSError, EOFError, ValueError, TypeError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise errors.UserError(f"{file}: cannot be read ({error}); {_TUNE_AGAIN}") from error
-    got = len(ngram.unigram_log_probs)
+    saved, models = _read(path), {}
+    for name, file in saved.paths(path).items():
+        try:
+            with open(file, "rb") as opened, np.load(opened) as arrays:
+                models[name] = _READERS[name](arrays)
+        except (OSError, EOFError, ValueError, TypeError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+            raise errors.UserError(f"{file}: cannot be read ({error}); {_TUNE_AGAIN}") from error
+    got = len(models["ngram"].unigram_log_probs) if "ngram" in models else num_tokens
     if got != num_tokens:
+        file = saved.paths(path)["ngram"]
         raise errors.UserError(f"{file}: has {got} tokens, expected {num_tokens}; {_TUNE_AGAIN}")
-    return saved.decode, ngram
+    if saved.decode.whisper_weight and "whisper" not in models:
+        raise errors.UserError(
+            f"{os.path.join(path, DECODING_FILE)}: whisper_weight is {saved.decode.whisper_weight:g} without "
+            f"whisper_sha256, expected 0; {_TUNE_AGAIN}"
+        )
+    return Decoding(saved.decode, **models)
+
+
+def _flatten(model: types.SimpleNamespace) -> dict[str, np.ndarray]:
+    values = dict(vars(model))
+    weights = values.pop("weights", {})
+    return values | {f"{_WEIGHTS}{name}": value for name, value in weights.items()}
+
+
+def _read_ngram(arrays) -> types.SimpleNamespace:
+    return types.SimpleNamespace(**{name: arrays[name] for name in FIELDS})
+
+
+def _read_whisper(arrays) -> types.SimpleNamespace:
+    names = [name for name in arrays.files if name.startswith(_WEIGHTS)]
+    weights = {name[len(_WEIGHTS) :]: arrays[name] for name in names}
+    return types.SimpleNamespace(weights=weights, **{name: arrays[name] for name in WHISPER_FIELDS})
+
+
+_READERS = {"ngram": _read_ngram, "whisper": _read_whisper}
 
 
 def copy(source: str, target: str) -> None:
     """Copies the files from one directory to another, as they are on disk, in place of its own."""
     saved = _read(source)
-    if saved.ngram_sha256:
-        _copy_file(_ngram_path(source, saved.ngram_sha256), _ngram_path(target, saved.ngram_sha256))
+    for name, file in saved.paths(source).items():
+        _copy_file(file, saved.paths(target)[name])
     if os.path.exists(os.path.join(source, DECODING_FILE)):
         _copy_file(os.path.join(source, DECODING_FILE), os.path.join(target, DECODING_FILE))
     else:
         _remove(os.path.join(target, DECODING_FILE))
-    _remove_others(target, saved.ngram_sha256)
+    _remove_others(target, saved)
 
 
 def _read(path: str) -> SavedDecoding:
@@ -99,8 +151,8 @@ def _read(path: str) -> SavedDecoding:
         raise errors.UserError(f"{file}: cannot be read ({error}); {_TUNE_AGAIN}") from error
 
 
-def _ngram_path(path: str, sha256: str) -> str:
-    return os.path.join(path, _NGRAM_FILES.replace("*", sha256[:12]))
+def _path(directory: str, name: str, sha256: str) -> str:
+    return os.path.join(directory, _FILES.format(name).replace("*", sha256[:12]))
 
 
 def _copy_file(source: str, target: str) -> None:
@@ -108,10 +160,12 @@ def _copy_file(source: str, target: str) -> None:
         output.write(file.read())
 
 
-def _remove_others(path: str, sha256: str) -> None:
-    for file in glob.glob(os.path.join(glob.escape(path), _NGRAM_FILES)):
-        if not sha256 or file != _ngram_path(path, sha256):
-            _remove(file)
+def _remove_others(path: str, saved: SavedDecoding) -> None:
+    kept = saved.paths(path).values()
+    for name in _NAMES:
+        for file in glob.glob(os.path.join(glob.escape(path), _FILES.format(name))):
+            if file not in kept:
+                _remove(file)
 
 
 def _remove(file: str) -> None:

@@ -33,6 +33,7 @@ class ModelDirectory:
     readings: Optional[readings_lib.Readings]
     decode: config_lib.DecodeConfig = config_lib.DecodeConfig()
     ngram: Any = None  # of the output vocabulary, with the fields of ngrams.back_off.BackOffArrays; or None
+    whisper: Any = None  # a decoder, with the fields of models.whisper_decoder.DecoderArrays; or None
 
     @property
     def output_vocabulary(self) -> vocabulary.Vocabulary:
@@ -64,8 +65,23 @@ def open_model_directory(path: str) -> ModelDirectory:
     model = _open(path, experiment.ExperimentConfig.load(path), experiment.CONFIG_FILE)
     from estimator_asr.experiment import decoding_files  # a new training has none
 
-    decode, ngram = decoding_files.load(path, model.output_vocabulary.size)
-    return dataclasses.replace(model, decode=decode, ngram=ngram)
+    decoding = decoding_files.load(path, model.output_vocabulary.size)
+    if decoding.whisper is not None:
+        encoder = model.config.frontend.encoder
+        want = {"tokens": model.config.tokens_sha256, "encoder": encoder.encoder.sha256 if encoder else ""}
+        check_whisper(f"{path}: Whisper's decoder", decoding.whisper, want, path)
+    return dataclasses.replace(model, **decoding._asdict())
+
+
+def check_whisper(where: str, whisper: Any, expected: Mapping[str, str], path: str) -> None:
+    """Raises UserError if a decoder was not made for what has the expected digests, by name, in `path`."""
+    for name, want in expected.items():
+        got = str(getattr(whisper, f"{name}_sha256"))
+        if got != want:
+            raise errors.UserError(
+                f"{where}: sha256 of its {name} is {got[:12]}, expected {want[:12]} as of {path}; run python "
+                "-m estimator_asr.tune --whisper_decoder again"
+            )
 
 
 def create_or_check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:

@@ -74,6 +74,8 @@ def conformer_on_top(
     """
     vectors, num_frames = _read_or_encode(config.pretrained, fbank, num_frames)
     mask = layers.sequence_mask(num_frames, tf.shape(vectors)[1])
+    if not config.log_mel:
+        vectors = vectors[..., -len(config.pretrained.layers) * config.pretrained.encoder.units :]
     if config.trainable_blocks:
         vectors = _add_trained_blocks(config.pretrained, vectors, mask)
     vectors = normalisation.batch_norm(vectors, mask, seed is not None, "input_norm")

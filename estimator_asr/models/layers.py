@@ -155,6 +155,13 @@ def feed_forward(
         return dense(dropout(inner, dropout_rate, seed), inputs.shape[-1], "outer")
 
 
+def at_least_one_column(batch: tf.Tensor) -> tf.Tensor:
+    """Pads axis 1 of [batch, length, ...] from length 0 to 1 with zeros: no layer gets an empty axis."""
+    missing = tf.maximum(0, 1 - tf.shape(batch)[1])
+    paddings = [[0, 0], [0, missing]] + [[0, 0]] * (batch.shape.rank - 2)
+    return tf.pad(batch, paddings, constant_values=tf.zeros([], batch.dtype))
+
+
 def depthwise_conv(inputs: tf.Tensor, kernel_size: int) -> tf.Tensor:
     """Convolves each unit over time with its own filter. No bias: batch norm follows.
 

@@ -13,10 +13,12 @@ from typing import NamedTuple, Optional
 import tensorflow as tf
 
 from estimator_asr.checkpointing import checkpoints
+from estimator_asr.checkpointing.pretrained import decoder_weights
 from estimator_asr.experiment import model_directory
 from estimator_asr.hotwords import in_graph
+from estimator_asr.models import layers
 from estimator_asr.models.decoding import decoders, token_times
-from estimator_asr.saved_model import characters, model_pairs
+from estimator_asr.saved_model import characters, model_pairs, proposals
 from estimator_asr.tasks import registry, sequences, task
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.tokens import vocabulary
@@ -53,11 +55,22 @@ def transcribe(
         [batch, num_best], best first: n_best.transcript (string), n_best.score (float32; the
         lowest number where there are fewer transcripts).
     """
-    features, parsed = {"fbank": fbank, "num_frames": num_frames}, None
-    if hotwords is not None:
-        parsed = in_graph.parse(acoustic, hotwords)
-        features |= {"hotword_ids": parsed.phrases.token_ids, "hotword_boosts": parsed.phrases.boosts}
-    return write(acoustic, language, _recognise(acoustic, features), parsed)
+    found = proposals.find_hypotheses(acoustic, language, fbank, num_frames, hotwords)
+    return write(acoustic, language, *found)
+
+
+class Candidates(NamedTuple):
+    """What is chosen from: the hypotheses are rows, batch x num_best."""
+
+    ids: tf.Tensor  # int32 [rows, max_tokens]
+    tokens: sequences.Sequences
+    spoken: sequences.Sequences  # tokens, or the syllables that initials and finals make
+    places: Optional[tf.Tensor]  # of tokens in syllables; None if they are the same
+    written: sequences.Sequences
+    texts: tf.Tensor  # string [batch, num_best]
+    scores: tf.Tensor  # float32 [batch, num_best], of the search; -inf: there is none
+    language_scores: tf.Tensor  # float32 [batch, num_best]
+    whisper_scores: tf.Tensor  # float32 [batch, num_best]; 0 without the decoder
 
 
 def write(
@@ -65,33 +78,20 @@ def write(
     language: Optional[model_directory.ModelDirectory],
     recognition: task.Recognition,
     hotwords: Optional[in_graph.Hotwords] = None,
+    proposed: Optional[proposals.Proposed] = None,
 ) -> dict[str, tf.Tensor]:
-    """Returns the outputs of `transcribe` for the hypotheses of the acoustic model."""
-    scores = recognition.n_best.scores  # [batch, num_best]
-    ids = _flatten(recognition.n_best.ids)  # the hypotheses are rows, [batch x num_best, max_tokens]
-    tokens = sequences.Sequences(
-        sequences.spell(acoustic, dataset_info.TOKENS_FILE, ids),
-        tf.reshape(recognition.n_best.num_tokens, [-1]),
-        tf.reshape(recognition.n_best.acoustic_scores, [-1]),
-        tf.ones(tf.shape(ids)),
-    )
-    spoken, places = tokens, None
-    if language and acoustic.config.token_type == "initial_final":
-        spoken, places = sequences.join_initials(tokens)
-    if language:
-        written = convert(language, spoken.strings, spoken.num_strings)
-    else:
-        written = spoken._replace(scores=tf.zeros_like(spoken.scores))
-    if language and hotwords:
-        written = in_graph.write(hotwords, written, ids)
-    texts = sequences.join(written, "character" if language else acoustic.config.token_type)
-    rescored = scores + acoustic.decode.language_weight * tf.reshape(written.scores, tf.shape(scores))
-    ranking = rank(rescored, tf.reshape(texts, tf.shape(scores)))
-    tokens, spoken, written = (each.take(ranking.rows) for each in (tokens, spoken, written))
-    chosen = tf.gather(ids, ranking.rows), tokens.num_strings
-    times = token_times.align(recognition.log_probs, recognition.num_frames, *chosen)
-    if places is not None:
-        times = characters.merge(times, tokens.num_strings, tf.gather(places, ranking.rows))
+    """Returns the outputs of `transcribe` for the hypotheses of the acoustic model, and what is proposed."""
+    listed = list_candidates(acoustic, language, recognition, hotwords, proposed)
+    decode = acoustic.decode
+    language_weight = decode.whisper_language_weight if proposed else decode.language_weight
+    rescored = listed.scores + language_weight * listed.language_scores
+    ranking = rank(rescored + decode.whisper_weight * listed.whisper_scores, listed.texts)
+    chosen = (each.take(ranking.rows) for each in (listed.tokens, listed.spoken, listed.written))
+    tokens, spoken, written = chosen
+    aligned = tf.gather(listed.ids, ranking.rows), tokens.num_strings
+    times = token_times.align(recognition.log_probs, recognition.num_frames, *aligned)
+    if listed.places is not None:
+        times = characters.merge(times, tokens.num_strings, tf.gather(listed.places, ranking.rows))
     return {
         "transcript": ranking.transcripts[:, 0],
         "pinyin": sequences.join(tokens, "syllable"),
@@ -102,6 +102,43 @@ def write(
         "n_best.transcript": ranking.transcripts,
         "n_best.score": ranking.scores,
     }
+
+
+def list_candidates(
+    acoustic: model_directory.ModelDirectory,
+    language: Optional[model_directory.ModelDirectory],
+    recognition: task.Recognition,
+    hotwords: Optional[in_graph.Hotwords] = None,
+    proposed: Optional[proposals.Proposed] = None,
+) -> Candidates:
+    """Writes every hypothesis; arguments as those of `write`."""
+    n_best = proposed.n_best if proposed else recognition.n_best
+    shape, ids = tf.shape(n_best.scores), _flatten(n_best.ids)
+    tokens = sequences.Sequences(
+        sequences.spell(acoustic, dataset_info.TOKENS_FILE, ids),
+        tf.reshape(n_best.num_tokens, [-1]),
+        tf.reshape(n_best.acoustic_scores, [-1]),
+        tf.ones(tf.shape(ids)),
+    )
+    spoken, places = tokens, None
+    if language and acoustic.config.token_type == "initial_final":
+        spoken, places = sequences.join_initials(tokens)
+    if language:
+        given = proposed and _flatten(proposed.characters)
+        written = convert(language, spoken.strings, spoken.num_strings, given)
+    else:
+        written = spoken._replace(scores=tf.zeros_like(spoken.scores))
+    heard = written
+    if language and hotwords:
+        written = in_graph.write(hotwords, written, ids)
+    texts = sequences.join(written, "character" if language else acoustic.config.token_type)
+    texts, scores = tf.reshape(texts, shape), n_best.scores
+    whisper_scores = tf.zeros(shape)
+    if proposed:
+        scores = proposals.drop_repeated(scores, texts, tf.shape(recognition.n_best.scores)[1])
+        whisper_scores = proposals.score(proposed, acoustic.whisper, heard.strings)  # boosts are for hotwords
+    language_scores = tf.reshape(written.scores, shape)
+    return Candidates(ids, tokens, spoken, places, written, texts, scores, language_scores, whisper_scores)
 
 
 def _join_best_path(acoustic: model_directory.ModelDirectory, recognition: task.Recognition) -> tf.Tensor:
@@ -155,16 +192,19 @@ def recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Tens
 
 
 def convert(
-    model: model_directory.ModelDirectory, tokens: tf.Tensor, num_tokens: tf.Tensor
+    model: model_directory.ModelDirectory,
+    tokens: tf.Tensor,
+    num_tokens: tf.Tensor,
+    given: Optional[tf.Tensor] = None,
 ) -> sequences.Sequences:
     """Returns the characters that the language model writes for tokens, one for one.
 
     Tokens are string [rows, max_tokens]; those at or beyond num_tokens (int32 [rows]) are ignored. What the
     model lacks and is no syllable, a letter for instance, is written as it is, in small letters if they are
-    toneless.
+    toneless. Where characters are `given` (as tokens; "": not) these are written, and scored.
     """
     ids = sequences.find_ids(model, dataset_info.TOKENS_FILE, tokens)
-    written = _convert_ids(model, {"token_ids": ids, "num_tokens": num_tokens})
+    written = _convert_ids(model, {"token_ids": ids, "num_tokens": num_tokens}, given)
     is_foreign = tf.equal(ids, vocabulary.Vocabulary.unknown_id)
     is_foreign &= ~tf.strings.regex_full_match(tokens, model_pairs.SYLLABLES[model.config.token_type])
     if model.config.token_type == "toneless":  # whose letters are capitals
@@ -181,23 +221,27 @@ def restore(session: tf.compat.v1.Session, model: model_directory.ModelDirectory
     checkpoints.check_variables(checkpoint, model, variables)
     if variables:  # decoding alone has none
         tf.compat.v1.train.Saver(variables).restore(session, checkpoint)
-
-
-def _recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]) -> task.Recognition:
-    key, _ = model.config.spec.features
-    return registry.of(model).recognise({**features, key: at_least_one_column(features[key])})
+    if model.whisper is not None:
+        decoder_weights.load(session, model.whisper)
 
 
 def _convert_ids(
-    model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]
+    model: model_directory.ModelDirectory, features: dict[str, tf.Tensor], given: Optional[tf.Tensor] = None
 ) -> sequences.Sequences:
-    recognition = _recognise(model, features)
-    strings = sequences.spell(model, dataset_info.CHARACTERS_FILE, recognition.ids)
-    return sequences.Sequences(strings, recognition.num_ids, recognition.scores, recognition.character_probs)
-
-
-def at_least_one_column(batch: tf.Tensor) -> tf.Tensor:
-    """Pads axis 1 of [batch, length, ...] from length 0 to 1 with zeros: no layer gets an empty axis."""
-    missing = tf.maximum(0, 1 - tf.shape(batch)[1])
-    paddings = [[0, 0], [0, missing]] + [[0, 0]] * (batch.shape.rank - 2)
-    return tf.pad(batch, paddings, constant_values=tf.zeros([], batch.dtype))
+    features = {**features, "token_ids": layers.at_least_one_column(features["token_ids"])}
+    writer = registry.of(model)
+    outputs = writer.build(features)
+    best = writer.decode(outputs, features)
+    strings = sequences.spell(model, dataset_info.CHARACTERS_FILE, best.ids)
+    if given is None:
+        return sequences.Sequences(strings, best.num_ids, best.scores, best.character_probs)
+    given = layers.at_least_one_column(given)
+    is_given = tf.not_equal(given, "")
+    ids = tf.where(is_given, sequences.find_ids(model, dataset_info.CHARACTERS_FILE, given), best.ids)
+    scores, probs = writer.score(outputs, features, ids)
+    return sequences.Sequences(
+        tf.where(is_given, given, strings),
+        best.num_ids,
+        tf.where(tf.reduce_any(is_given, axis=1), scores, best.scores),
+        tf.where(is_given, probs, best.character_probs),
+    )

@@ -44,6 +44,10 @@ def check(
             f"--acoustic_model_dir={acoustic.path} ({errors.list_examples(spoken)} against "
             f"{errors.list_examples(language.tokens.tokens[1:])}); train both on the same token type"
         )
+    if acoustic.whisper is not None:
+        want = {name: getattr(language.config, f"{name}_sha256") for name in ("characters", "readings")}
+        where = f"{program}: Whisper's decoder of {acoustic.path}"
+        model_directory.check_whisper(where, acoustic.whisper, want, language.path)
     unread = find_unread(acoustic, language)
     if unread.tokens:
         logging.warning("%s", unread.describe(language.path, acoustic.path))

@@ -97,10 +97,7 @@ def load_version(version_dir: str) -> LoadedVersion:
     """
     info = export_info.load(version_dir)
     info.check_files(version_dir)
-    # Grappler rewrites the graph for seconds before the first batch, and makes none faster.
-    config = tf.compat.v1.ConfigProto()
-    config.graph_options.rewrite_options.disable_meta_optimizer = True
-    session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
+    session = open_session(tf.Graph())
     try:
         with _as_user_errors(version_dir), session.graph.as_default():
             meta_graph = tf.compat.v1.saved_model.load(session, [tf.saved_model.SERVING], version_dir)
@@ -109,6 +106,13 @@ def load_version(version_dir: str) -> LoadedVersion:
         raise
     definitions = dict(meta_graph.signature_def)  # the map itself would make up what it lacks
     return LoadedVersion(version_dir, info, session, definitions)
+
+
+def open_session(graph: tf.Graph) -> tf.compat.v1.Session:
+    """Opens a session without Grappler, which rewrites a cascade for seconds and makes no batch faster."""
+    config = tf.compat.v1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return tf.compat.v1.Session(graph=graph, config=config)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ import tensorflow as tf
 
 from estimator_asr.experiment import decoding_files, model_directory
 from estimator_asr.hotwords import in_graph
-from estimator_asr.models import frozen_encoder
+from estimator_asr.models import frozen_encoder, layers
 from estimator_asr.saved_model import cascade, item_checks, statuses, wav
 from estimator_asr.tasks import sequences
 from tfrecord_builder.audio import frontend
@@ -152,7 +152,7 @@ def _extract_features(
     fbank = frontend.extract(waveforms.values, config, waveforms.lengths)
     if config.encoder is None:
         return fbank, num_frames
-    rows = [_at_least_one_row(each) for each in (cascade.at_least_one_column(fbank), num_frames)]
+    rows = [_at_least_one_row(each) for each in (layers.at_least_one_column(fbank), num_frames)]
     vectors, num_vectors = frozen_encoder.build(config.encoder, *rows)
     num_items = tf.size(num_frames)
     return tf.cast(vectors[:num_items], tf.float32), num_vectors[:num_items]

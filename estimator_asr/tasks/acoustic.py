@@ -113,17 +113,10 @@ class Acoustic(task.Task):
         Features may have hotword_ids and hotword_boosts, the fields of phrases.Phrases.
         """
         config, logits, num_frames = self.model.decode, outputs.ctc_logits, outputs.num_frames
-        n_best = decoders.DECODERS[config.decoding](config, logits, num_frames, self._scorers(features))
+        chosen = self._list_scorers(features)
+        n_best = decoders.DECODERS[config.decoding](config, logits, num_frames, chosen)
         if config.attention_weight:
-            log_probs = acoustic.score(
-                self.model.config.acoustic,
-                outputs.encoding,
-                n_best.ids,
-                n_best.num_tokens,
-                self.model.tokens.num_classes,
-                self.token_parts(),
-            )
-            n_best = n_best.reranked(config.attention_weight * log_probs)
+            n_best = n_best.reranked(self._attend_to(outputs.encoding, n_best.ids, n_best.num_tokens))
         heads = outputs.attention
         return task.Recognition(
             *n_best.best(),
@@ -133,9 +126,32 @@ class Acoustic(task.Task):
             num_frames=num_frames,
             n_best=n_best,
             encoding=outputs.encoding,
+            scorers=chosen,
         )
 
-    def _scorers(self, features) -> list[scorers.Scorer]:
+    def score_beside_ctc(
+        self, recognition: task.Recognition, ids: tf.Tensor, num_tokens: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns what `decode` adds to the scores of CTC, float32 [batch, num_sequences].
+
+        `ids` are int32 [batch, num_sequences, max_tokens], their numbers int32 [batch, num_sequences].
+        """
+        shape = tf.shape(num_tokens)
+        rows = tf.reshape(ids, [-1, tf.shape(ids)[2]]), tf.reshape(num_tokens, [-1])
+        total = tf.zeros(shape)
+        for scorer in recognition.scorers:
+            total += tf.reshape(scorers.score_sequences(scorer, *rows), shape)
+        if self.model.decode.attention_weight:
+            total += self._attend_to(recognition.encoding, ids, num_tokens)
+        return total
+
+    def _attend_to(self, encoding, ids, num_tokens):
+        """Returns the weighted log probabilities that the attention decoder gives to sequences."""
+        config, num_classes = self.model.config.acoustic, self.model.tokens.num_classes
+        log_probs = acoustic.score(config, encoding, ids, num_tokens, num_classes, self.token_parts())
+        return self.model.decode.attention_weight * log_probs
+
+    def _list_scorers(self, features: task.Tensors) -> list[scorers.Scorer]:
         """Returns what the search adds to the scores of CTC."""
         config, chosen = self.model.decode, []
         if config.token_bonus:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 import tensorflow as tf
 
 from estimator_asr.experiment import task_spec
 from estimator_asr.models import candidates, language, losses
 from estimator_asr.models.decoding import character_search, scorers
 from estimator_asr.tasks import metrics, task
+
+_NO_CANDIDATE = -10.0  # log probability
 
 
 class Language(task.Task):
@@ -56,14 +60,37 @@ class Language(task.Task):
 
     def decode(self, outputs, features) -> task.Recognition:
         """Takes the best of each position, or of all sentences by the n-gram model that was tuned."""
-        config, num_tokens = self.model.decode, features["num_tokens"]
-        if config.decoding == "beam" and config.ngram_weight and self.model.ngram is not None:
-            scorer = scorers.NgramScorer(self.model.ngram, config.ngram_weight)
-            best = character_search.search(config, outputs, num_tokens, scorer)
+        num_tokens, scorer = features["num_tokens"], self._ngram_scorer()
+        if scorer:
+            best = character_search.search(self.model.decode, outputs, num_tokens, scorer)
             return task.Recognition(best.characters, num_tokens, best.scores, character_probs=best.probs)
         best = candidates.best(outputs)
         scores, probs = tf.reduce_sum(best.log_probs, axis=1), tf.exp(best.log_probs)
         return task.Recognition(best.characters, num_tokens, scores, character_probs=probs)
+
+    def score(
+        self, outputs: candidates.Candidates, features: task.Tensors, ids: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns what `decode` would, of given characters (int32 [batch, length]).
+
+        Returns:
+            Scores, float32 [batch], and the probability of each character, float32 [batch, length]; one that
+            is no candidate of its token has the logarithm _NO_CANDIDATE.
+        """
+        num_tokens, scorer = features["num_tokens"], self._ngram_scorer()
+        losses, weights = candidates.cross_entropy(outputs, ids)
+        is_real = tf.sequence_mask(num_tokens, tf.shape(ids)[1])
+        log_probs = tf.where(is_real & tf.equal(weights, 0), _NO_CANDIDATE, -losses)
+        scores = tf.reduce_sum(log_probs, axis=1)
+        if scorer:
+            scores += scorers.score_sequences(scorer, ids, num_tokens)
+        return scores, tf.exp(log_probs)
+
+    def _ngram_scorer(self) -> Optional[scorers.NgramScorer]:
+        config = self.model.decode
+        if config.decoding != "beam" or not config.ngram_weight or self.model.ngram is None:
+            return None
+        return scorers.NgramScorer(self.model.ngram, config.ngram_weight)
 
 
 def pair_characters(num_tokens: tf.Tensor, length: tf.Tensor, labels: dict) -> tuple[tf.Tensor, tf.Tensor]:

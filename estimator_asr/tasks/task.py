@@ -6,6 +6,7 @@ model_fn, evaluation, cascade and TensorBoard's prediction samples work with any
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 import numpy as np
@@ -18,7 +19,7 @@ from tfrecord_builder.tokens import syllables
 
 if TYPE_CHECKING:  # train loads them with the model
     from estimator_asr.models import encoders
-    from estimator_asr.models.decoding import hypotheses
+    from estimator_asr.models.decoding import hypotheses, scorers
 
 Tensors = dict[str, tf.Tensor]
 
@@ -51,6 +52,7 @@ class Recognition(NamedTuple):
     n_best: Optional[hypotheses.Hypotheses] = None  # of CTC; its first one is `ids`
     character_probs: Optional[tf.Tensor] = None  # float32 [batch, max_ids]
     encoding: Optional[encoders.Encoding] = None  # of the acoustic model
+    scorers: Sequence[scorers.Scorer] = ()  # of the search
 
 
 class Task(abc.ABC):

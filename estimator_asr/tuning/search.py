@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
-from collections.abc import Iterable
+import types
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Optional
 
 import tqdm
@@ -21,6 +23,7 @@ _NGRAM_WEIGHTS = (0.25, 0.5, 0.75, 1.0, 1.25)
 _TOKEN_BONUSES = (0.0, 2.0, 4.0, 6.0)
 _FINER = ((-0.12, 0.0), (0.12, 0.0), (0.0, -1.0), (0.0, 1.0))  # steps of both from the best
 _RANKING_WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # of the attention decoder and of the language model
+_WHISPER_WEIGHTS = (0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
 _CHARACTER_NGRAM_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 _TOKENS, _CHARACTERS = utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE
 
@@ -40,6 +43,7 @@ class Result(NamedTuple):
     num_labels: dict[str, int]  # of the references, by measure
     judged: Optional[calibration.Judged]  # confidences before they were fitted; None for a language model
     fitted: Optional[calibration.Judged]  # those of each half of the utterances, fitted on the other
+    whisper: Optional[types.SimpleNamespace] = None  # the decoder that was tried, of decoder_weights
 
 
 class Search:
@@ -54,7 +58,7 @@ class Search:
         count += (has_decoder + (bench.language is not None)) * num_weights + 3
         self._progress = tqdm.tqdm(total=count, desc="tune", unit=" trials", disable=None)
 
-    def run(self) -> Result:
+    def run(self, whisper: Optional[trials.WhisperBench] = None) -> Result:
         """Returns what each step gives, and fits the confidences of the last one."""
         best = self._bench.untuned()
         steps = [self._step("greedy", dataclasses.replace(best, decoding="greedy"))]
@@ -68,7 +72,11 @@ class Search:
         if self._bench.language:
             best = self._choose_weight(best, "language_weight", _CHARACTERS)
             steps.append(self._step("choice by the language model", best))
-        transcribed = self._bench.run(best, with_language=True)  # not kept of each trial, for memory
+        if whisper:
+            steps.append(self._choose_whisper(best, steps[-1].errors, whisper.list_choices(best)))
+            best = steps[-1].settings
+        # Not kept of each trial, for memory.
+        transcribed = whisper.run(best) if best.whisper_weight else self._bench.run(best, with_language=True)
         self._progress.update()
         num_labels = {each: trials.count_labels(transcribed, each) for each in self._measures}
         has_language = self._bench.language is not None
@@ -94,6 +102,21 @@ class Search:
 
     def _choose_weight(self, start, name: str, measure: str):
         return self._choose(start, [{name: weight} for weight in (0.0, *_RANKING_WEIGHTS)], measure)
+
+    def _choose_whisper(self, start, before: dict[str, int], choices: Sequence[trials.Choice]) -> Step:
+        """Chooses the weights of language model and decoder together; those of `start` if none is better."""
+        edits, steps = functools.lru_cache(maxsize=None)(trials.count_edits), [(start, before)]
+        for language, whisper in itertools.product((0.0, *_RANKING_WEIGHTS), _WHISPER_WEIGHTS):
+            chosen = [(each, each.choose(language, whisper)) for each in choices]
+            errors = {
+                measure: sum(
+                    edits(measure, each.references[measure], each.texts[measure][i]) for each, i in chosen
+                )
+                for measure in self._measures
+            }
+            weights = {"whisper_language_weight": language, "whisper_weight": whisper}
+            steps.append((dataclasses.replace(start, **weights), errors))
+        return Step("choice by Whisper's decoder", *min(steps, key=lambda step: step[1][_CHARACTERS]))
 
     def _choose(self, start, changes: Iterable[dict], measure: str) -> config_lib.DecodeConfig:
         """Returns the settings with the fewest errors; the first of several."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import Optional
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -15,10 +15,12 @@ from estimator_asr.inputs import input_fn, splits
 from estimator_asr.models import acoustic as acoustic_lib
 from estimator_asr.models import encoders
 from estimator_asr.recognition import recognised_split
-from estimator_asr.saved_model import cascade, recogniser, trained_model
+from estimator_asr.saved_model import cascade, proposals, recogniser, trained_model
 from estimator_asr.scoring import utterances
-from estimator_asr.tasks import registry
+from estimator_asr.tasks import registry, sequences
 from tfrecord_builder import errors
+
+_TOKENS, _CHARACTERS = utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE
 
 Batch = dict[str, np.ndarray]  # by name; the first axis is the batch
 
@@ -79,7 +81,7 @@ class Transcribed:
 
     def edits(self, measure: str) -> utterances.ScoredUtterance:
         """Returns the utterance scored in tokens or characters, a key of utterances.MEASURES."""
-        if measure == utterances.TOKEN_ERROR_RATE:
+        if measure == _TOKENS:
             return utterances.score(measure, "", "", self.pronunciation, self.outputs["pinyin"])
         return utterances.score(measure, "", "", self.transcript, self.outputs["transcript"])
 
@@ -107,12 +109,7 @@ class Bench:
         language = self.language if with_language else None
         with contextlib.closing(tf.compat.v1.Session(graph=tf.Graph())) as session:
             built = self._build(session, dataclasses.replace(self.acoustic.model, decode=config), language)
-            recognised = recognised_split.run(built, self.batches)
-            texts = ("pronunciation", "transcript")
-            return [
-                Transcribed(*(record[name].decode("utf-8") for name in texts), outputs)
-                for record, outputs in recognised
-            ]
+            return _transcribe(built, self.batches)
 
     def _build(self, session, acoustic, language):
         with session.graph.as_default():
@@ -134,6 +131,11 @@ class Bench:
         return recogniser.Recogniser(session, inputs, written)
 
 
+def count_edits(measure: str, reference: str, hypothesis: str) -> int:
+    """Returns the edits of one text."""
+    return utterances.score(measure, "", "", reference, hypothesis).edits.errors
+
+
 def count_errors(transcribed: Sequence[Transcribed], measure: str) -> int:
     """Returns the sum of the edits."""
     return sum(each.edits(measure).edits.errors for each in transcribed)
@@ -142,3 +144,72 @@ def count_errors(transcribed: Sequence[Transcribed], measure: str) -> int:
 def count_labels(transcribed: Sequence[Transcribed], measure: str) -> int:
     """Returns the sum of the reference lengths."""
     return sum(each.edits(measure).edits.reference_length for each in transcribed)
+
+
+class Choice(NamedTuple):
+    """An utterance: its references, and the candidates of cascade.list_candidates."""
+
+    references: dict[str, str]  # by measure, a key of utterances.MEASURES
+    texts: dict[str, list[str]]  # of each candidate, by measure
+    scores: np.ndarray  # float32 [num_candidates]
+    language_scores: np.ndarray
+    whisper_scores: np.ndarray
+
+    def choose(self, language_weight: float, whisper_weight: float) -> int:
+        """Returns the best candidate, as cascade.rank does."""
+        scores = self.scores + language_weight * self.language_scores + whisper_weight * self.whisper_scores
+        scores = np.where(np.isnan(scores), -np.inf, scores)
+        texts = np.array(self.texts[_CHARACTERS])
+        totals = {text: np.logaddexp.reduce(scores[texts == text]) for text in set(texts)}
+        return int(np.where(texts == max(totals, key=totals.get), scores, -np.inf).argmax())
+
+
+@dataclasses.dataclass(frozen=True)
+class WhisperBench:
+    """Recognises utterances with Whisper's decoder."""
+
+    acoustic: trained_model.TrainedModel
+    language: trained_model.TrainedModel
+    read: Callable[[], Iterable[Batch]]  # the records
+
+    def list_choices(self, config: config_lib.DecodeConfig) -> list[Choice]:
+        """Returns what is chosen from, whatever the weights of language model and decoder."""
+        acoustic, language = self._with(dataclasses.replace(config, whisper_weight=1.0)).model, self.language
+        with tf.Graph().as_default() as graph, contextlib.closing(recogniser.open_session(graph)) as session:
+            features = registry.of(acoustic).placeholders()
+            found = proposals.find_hypotheses(acoustic, language.model, **features)
+            listed = cascade.list_candidates(acoustic, language.model, *found)
+            spoken = tf.reshape(sequences.join(listed.spoken, "syllable"), tf.shape(listed.texts))
+            outputs = (listed.texts, spoken, listed.scores, listed.language_scores, listed.whisper_scores)
+            initialize_tables = tf.compat.v1.tables_initializer()
+            cascade.restore(session, acoustic, self.acoustic.checkpoint)
+            cascade.restore(session, language.model, language.checkpoint)
+            session.run(initialize_tables)
+            recognise = recogniser.Recogniser(session, features, dict(enumerate(outputs)))
+            return [each for batch in self.read() for each in _list_choices(batch, recognise.fetch(batch))]
+
+    def run(self, config: config_lib.DecodeConfig) -> list[Transcribed]:
+        """Transcribes with the settings."""
+        built = trained_model.build_recogniser(self._with(config), self.language)
+        with contextlib.closing(built.session):
+            return _transcribe(built, self.read())
+
+    def _with(self, config):
+        return self.acoustic._replace(model=dataclasses.replace(self.acoustic.model, decode=config))
+
+
+def _list_choices(batch: Batch, outputs: dict[int, np.ndarray]) -> Iterator[Choice]:
+    references = zip(batch["transcript"], batch["pronunciation"])
+    for (transcript, pronunciation), (written, spoken, *scores) in zip(references, zip(*outputs.values())):
+        wanted = {_CHARACTERS: transcript.decode("utf-8"), _TOKENS: pronunciation.decode("utf-8")}
+        texts = {_CHARACTERS: written, _TOKENS: spoken}
+        decoded = {measure: [text.decode("utf-8") for text in each] for measure, each in texts.items()}
+        yield Choice(wanted, decoded, *scores)
+
+
+def _transcribe(built: recogniser.Recogniser, batches: Iterable[Batch]) -> list[Transcribed]:
+    texts = ("pronunciation", "transcript")
+    return [
+        Transcribed(*(record[name].decode("utf-8") for name in texts), outputs)
+        for record, outputs in recognised_split.run(built, batches)
+    ]

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import tiny_models
 
-from estimator_asr import evaluate, tune
+from estimator_asr import evaluate, export, tune
+from estimator_asr.checkpointing.pretrained import decoder_weights
 from estimator_asr.experiment import config, decoding_files, model_directory, task_spec
+from estimator_asr.exporting import parity
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.ngrams import back_off
-from estimator_asr.saved_model import trained_model
+from estimator_asr.saved_model import export_info, trained_model
 from estimator_asr.scoring import utterances
 from estimator_asr.tuning import calibration, search, trials
 from tfrecord_builder import errors
@@ -51,6 +53,7 @@ def small_grid(monkeypatch):
     monkeypatch.setattr(search, "_TOKEN_BONUSES", (1.0,))
     monkeypatch.setattr(search, "_FINER", ((0.0, 0.5),))
     monkeypatch.setattr(search, "_RANKING_WEIGHTS", (0.3,))
+    monkeypatch.setattr(search, "_WHISPER_WEIGHTS", (1.0, 3.0))
 
 
 @pytest.fixture
@@ -97,7 +100,7 @@ def save(model_dir, arpa=None, **settings):
     """Saves a decoding as tune does; returns the directory opened again."""
     model = model_directory.open_model_directory(str(model_dir))
     ngram = arpa and tune.read_ngram(arpa, model)
-    decoding_files.save(str(model_dir), config.DecodeConfig(**settings), ngram)
+    decoding_files.save(str(model_dir), decoding_files.Decoding(config.DecodeConfig(**settings), ngram))
     return model_directory.open_model_directory(str(model_dir))
 
 
@@ -352,3 +355,136 @@ def test_a_killed_run_leaves_the_former_pair(model_dir, ngram, tmp_path, monkeyp
 
 def test_the_files_have_the_arrays_of_decoding():
     assert decoding_files.FIELDS == back_off.BackOffArrays._fields
+
+
+@pytest.fixture(scope="module")
+def made_models(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whisper")
+    acoustic = tiny_models.make_pretrained_model(str(path / "am"), "whisper", layers=(1, 3))
+    tiny_models.make_language_model(str(path / "lm"))
+
+    def extract(waveform):
+        return parity.extract_features(acoustic, [waveform])[0]
+
+    tiny_models.make_data(str(path / "data"), extract=extract, features=acoustic.config.frontend)
+    return path
+
+
+@pytest.fixture
+def whisper_models(made_models, tmp_path):
+    """Model directories on a small Whisper, as published in am-whisper, and data of its features."""
+    return shutil.copytree(made_models, tmp_path / "whisper")
+
+
+def tune_whisper(path):
+    settings = {"language_model_dir": f"{path}/lm", "whisper_decoder": f"{path}/am-whisper", "split": "test"}
+    return tune.tune(tune.TuneConfig(f"{path}/am", data_dir=(f"{path}/data",), **settings))
+
+
+@pytest.mark.long
+def test_what_whisper_chooses_is_what_an_export_writes(whisper_models, monkeypatch):
+    """The errors of the last step are those of the export, with the decoder that tune has kept."""
+    path = whisper_models
+    found = tune_whisper(path)
+    step = found.steps[-1]
+    assert step.name == "choice by Whisper's decoder"
+    assert (
+        step.errors[utterances.CHARACTER_ERROR_RATE] < found.steps[-2].errors[utterances.CHARACTER_ERROR_RATE]
+    )
+    saved = model_directory.open_model_directory(f"{path}/am")
+    assert saved.decode == step.settings and saved.decode.whisper_weight > 0
+    np.testing.assert_array_equal(saved.whisper.readings, found.whisper.readings)
+    exported = export.export(
+        export.ExportConfig(
+            f"{path}/am", f"{path}/lm", f"{path}/export", data_dir=(f"{path}/data",), split="test"
+        )
+    )
+    metrics = evaluate.evaluate(
+        evaluate.EvaluateConfig(None, exported, (f"{path}/data",), "test", f"{path}/report")
+    )
+    assert {name: metrics[name]["errors"] for name in step.errors} == step.errors
+    assert [file.name[:8] for file in (path / "am").glob("*.npz")] == ["whisper-"]
+    plain = export.export(
+        export.ExportConfig(f"{path}/am", f"{path}/lm", f"{path}/plain", whisper_decoder=False)
+    )
+    infos = [export_info.load(each) for each in (exported, plain)]
+    assert [float(each.acoustic.decode["whisper_weight"]) > 0 for each in infos] == [True, False]
+    sizes = [
+        sum(each.num_bytes for name, each in info.files.items() if "variables" in name) for info in infos
+    ]
+    num_values = sum(each.size for each in saved.whisper.weights.values())
+    assert sizes[0] - sizes[1] == pytest.approx(4 * num_values, rel=0.1)
+
+
+@pytest.mark.long
+def test_a_decoder_that_does_not_help_is_not_kept(whisper_models, monkeypatch):
+    monkeypatch.setattr(trials, "count_edits", lambda *texts: 99)
+    found = tune_whisper(whisper_models)
+    assert found.steps[-1].settings.whisper_weight == 0
+    assert found.steps[-1].errors == found.steps[-2].errors
+    assert not list((whisper_models / "am").glob("*.npz"))
+
+
+@pytest.mark.parametrize("missing", ["acoustic_model_dir", "language_model_dir"])
+def test_whispers_decoder_needs_both_models(missing):
+    settings = {"acoustic_model_dir": "AM", "language_model_dir": "LM", "ngram": "n.arpa", "data_dir": ("D",)}
+    with pytest.raises(
+        errors.UserError, match="--whisper_decoder is given without both models, expected --ac"
+    ):
+        tune.TuneConfig(**{**settings, missing: None}, whisper_decoder="WHISPER")
+
+
+def keep_whisper(path, **changes):
+    """Saves the decoder as tune does, with some of its fields changed."""
+    acoustic, language = (model_directory.open_model_directory(f"{path}/{name}") for name in ("am", "lm"))
+    whisper = decoder_weights.compile_decoder(f"{path}/am-whisper", acoustic, language)
+    vars(whisper).update(changes)
+    decoding = decoding_files.Decoding(config.DecodeConfig(whisper_weight=1.0), whisper=whisper)
+    decoding_files.save(f"{path}/am", decoding)
+    return next((path / "am").glob("whisper-*.npz"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["tokens", "encoder"])
+def test_a_decoder_of_another_acoustic_model_is_refused(whisper_models, name):
+    keep_whisper(whisper_models, **{f"{name}_sha256": "0123456789abcdef"})
+    with pytest.raises(errors.UserError) as refused:
+        model_directory.open_model_directory(f"{whisper_models}/am")
+    assert f"am: Whisper's decoder: sha256 of its {name} is 0123456789ab, expected" in str(refused.value)
+    assert str(refused.value).endswith("; run python -m estimator_asr.tune --whisper_decoder again")
+
+
+@pytest.mark.long
+def test_a_decoder_for_another_language_model_is_refused(whisper_models, tmp_path):
+    keep_whisper(whisper_models, readings_sha256="0123456789abcdef")
+    with pytest.raises(
+        errors.UserError, match="export: Whisper's decoder of .*am: sha256 of its readings is 01"
+    ):
+        export.export(
+            export.ExportConfig(f"{whisper_models}/am", f"{whisper_models}/lm", str(tmp_path / "x"))
+        )
+
+
+@pytest.mark.long
+def test_damaged_decoders_are_named_and_copies_are_whole(whisper_models, tmp_path):
+    file, again = keep_whisper(whisper_models), "; restore it from a copy, or remove decoding.json"
+    shutil.copytree(whisper_models / "am", tmp_path / "copy", ignore=shutil.ignore_patterns("whisper-*"))
+    decoding_files.copy(str(whisper_models / "am"), str(tmp_path / "copy"))
+    assert model_directory.open_model_directory(str(tmp_path / "copy")).whisper.heads == 2
+    for content in (b"", file.read_bytes()[:5000]):
+        file.write_bytes(content)
+        with pytest.raises(errors.UserError) as refused:
+            model_directory.open_model_directory(str(whisper_models / "am"))
+        assert str(refused.value).startswith(f"{file}: cannot be read (") and again in str(refused.value)
+    np.savez(file, heads=2)
+    with pytest.raises(errors.UserError, match="cannot be read"):
+        model_directory.open_model_directory(str(whisper_models / "am"))
+
+
+def test_a_weight_without_a_decoder_is_refused(model_dir):
+    with pytest.raises(errors.UserError) as refused:
+        save(model_dir, whisper_weight=0.5)
+    message = (
+        "decoding.json: whisper_weight is 0.5 without whisper_sha256, expected 0; restore it from a copy"
+    )
+    assert message in str(refused.value)

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 _PROJECTIONS = {"q": "query", "k": "key", "v": "value", "out": "output"}
+# Projections that are one product here, by the scope of attention (attention.py).
+_FUSED = {"self_attention": ("query", "key", "value"), "cross_attention": ("key", "value")}
 _OTHERS = ("attention_norm", "inner", "outer", "feed_forward_norm")
 
 
@@ -25,16 +27,21 @@ def list_blocks(encoder, prefix: str, attention: str, others: Sequence[str]) -> 
     `others` are the names of the layer norm of attention, both dense layers and their layer norm.
     """
     units, inner = encoder.units, encoder.inner_units
-    block = {
-        f"{attention}.{theirs}_proj": Module(f"self_attention/{ours}", (units, units), has_bias=ours != "key")
-        for theirs, ours in _PROJECTIONS.items()  # keys need no bias, see attention.py
-    }
+    block = list_projections(attention, "self_attention", units)
     shapes = ((units,), (inner, units), (units, inner), (units,))
     block.update({name: Module(*module) for name, *module in zip(others, _OTHERS, shapes)})
     return {
         f"{prefix}{number}.{name}": module._replace(scope=f"block_{number + 1}/{module.scope}")
         for number in range(encoder.layers)
         for name, module in block.items()
+    }
+
+
+def list_projections(attention: str, scope: str, units: int) -> dict[str, Module]:
+    """Returns the modules of an attention by published name, which begins with that of the attention."""
+    return {
+        f"{attention}.{theirs}_proj": Module(f"{scope}/{ours}", (units, units), has_bias=ours != "key")
+        for theirs, ours in _PROJECTIONS.items()  # keys need no bias, see attention.py
     }
 
 
@@ -48,11 +55,14 @@ def to_variables(modules: Mapping[str, Module], tensors: Mapping[str, np.ndarray
         weight, bias = ("scale", "shift") if len(module.shape) == 1 else ("kernel", "bias")
         values[f"{module.scope}/{weight}"] = _read_weight(tensors, name, module.shape).T
         if module.has_bias:
-            values[f"{module.scope}/{bias}"] = _read(tensors, f"{name}.bias", module.shape[:1])
+            values[f"{module.scope}/{bias}"] = read(tensors, f"{name}.bias", module.shape[:1])
     for scope in [name[: -len("key/kernel")] for name in values if name.endswith("/key/kernel")]:
-        for kind, parts in (("kernel", ("query", "key", "value")), ("bias", ("query", "value"))):
-            joined = np.concatenate([values.pop(f"{scope}{part}/{kind}") for part in parts], axis=-1)
-            values[f"{scope}query_key_value/{kind}"] = joined
+        parts = _FUSED[scope.split("/")[-2]]
+        for kind in ("kernel", "bias"):
+            found = [
+                values.pop(name) for name in (f"{scope}{part}/{kind}" for part in parts) if name in values
+            ]
+            values[f"{scope}{'_'.join(parts)}/{kind}"] = np.concatenate(found, axis=-1)
     return values
 
 
@@ -74,13 +84,14 @@ def read_sizes(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[st
 def _read_weight(tensors, name, shape):
     """Returns a weight; by weight norm it is weight_v, scaled to norm weight_g at each place of its width."""
     if f"{name}.weight_v" not in tensors:
-        return _read(tensors, f"{name}.weight", shape)
-    direction = _read(tensors, f"{name}.weight_v", shape)
+        return read(tensors, f"{name}.weight", shape)
+    direction = read(tensors, f"{name}.weight_v", shape)
     norm = np.linalg.norm(direction, axis=(0, 1), keepdims=True)
-    return _read(tensors, f"{name}.weight_g", norm.shape) * direction / norm
+    return read(tensors, f"{name}.weight_g", norm.shape) * direction / norm
 
 
-def _read(tensors, name, shape):
+def read(tensors: Mapping[str, np.ndarray], name: str, shape: Sequence[int]) -> np.ndarray:
+    """Returns a tensor as float32; raises ValueError if it is missing or has another shape."""
     got = list(tensors[name].shape) if name in tensors else "missing"
     if got != list(shape):
         raise ValueError(f"{name} is {got}, expected {list(shape)} by config.json")

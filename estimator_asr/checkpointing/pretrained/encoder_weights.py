@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
@@ -52,7 +53,7 @@ def read(path: str) -> tuple[pretrained_encoder.PretrainedEncoder, dict[str, np.
     family, layout = settings["model_type"], LAYOUTS[settings["model_type"]]
     with _naming(config):
         fields = layout.describe(settings)
-    tensors = _read_tensors(weights, layout)
+    tensors = _read_tensors(weights, layout.NAME)
     encoder = pretrained_encoder.PretrainedEncoder(family, sha256=_hash(tensors), **fields)
     with _naming(weights):
         to_variables(encoder, tensors)
@@ -84,12 +85,37 @@ def load(session: tf.compat.v1.Session, path: str, encoder: pretrained_encoder.P
             f"{path}: encoder has weights of sha256 {stored.sha256[:12]}, expected {encoder.sha256[:12]}, of "
             "which data and model were made; restore the file"
         )
-    values = to_variables(encoder, tensors)
+    assign(session, frozen_encoder.SCOPE, to_variables(encoder, tensors))
+
+
+def assign(session: tf.compat.v1.Session, scope: str, values: Mapping[str, np.ndarray]) -> None:
+    """Loads values into the variables of a scope, by name below it."""
     with session.graph.as_default():
-        scope = f"{frozen_encoder.SCOPE}/"
-        for variable in tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, scope):
-            value = tf.compat.v1.placeholder(tf.float32, variable.shape)
-            session.run(variable.assign(value), {value: values[variable.op.name[len(scope) :]]})
+        variables = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, f"{scope}/")
+        fed = [tf.compat.v1.placeholder(tf.float32, variable.shape) for variable in variables]
+        assigned = tf.group(*(variable.assign(value) for variable, value in zip(variables, fed)))
+        found = (values[variable.op.name[len(scope) + 1 :]] for variable in variables)
+        session.run(assigned, dict(zip(fed, found)))  # at once: a session copies its graph for each fetch
+
+
+def read_decoder(path: str) -> tuple[whisper_layout.Decoder, dict[str, np.ndarray]]:
+    """Returns the sizes and variables (float32) of the decoder of a published Whisper.
+
+    The variables are those of models/whisper_decoder.py, but for the embeddings, which are of all tokens.
+
+    Raises:
+        errors.UserError: as read.
+    """
+    config, weights = (os.path.join(path, name) for name in PUBLISHED)
+    with _naming(config):
+        decoder = whisper_layout.describe_decoder(_read_settings(config))
+    tensors = _read_tensors(weights, whisper_layout.DECODER_NAME)
+    tables = {"embeddings": "embed_tokens.weight", "positions": "embed_positions.weight"}
+    with _naming(weights):
+        values = encoder_tensors.to_variables(whisper_layout.list_decoder_modules(decoder), tensors)
+        for (ours, theirs), rows in zip(tables.items(), (decoder.num_tokens, decoder.num_positions)):
+            values[ours] = encoder_tensors.read(tensors, theirs, (rows, decoder.units))
+    return decoder, values
 
 
 def to_variables(
@@ -134,21 +160,22 @@ def _read_json(path: str) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def _read_tensors(path: str, layout) -> dict[str, np.ndarray]:
+def _read_tensors(path: str, pattern: re.Pattern) -> dict[str, np.ndarray]:
+    """Returns the tensors whose names begin with a pattern, by the rest of their names."""
     import safetensors
 
     try:
         with safetensors.safe_open(path, framework="np") as file:
-            names = {_rename(name, layout): name for name in file.keys() if layout.NAME.match(name)}
+            names = {_rename(name, pattern): name for name in file.keys() if pattern.match(name)}
             return {name: file.get_tensor(names[name]) for name in sorted(names)}
     except (OSError, TypeError, safetensors.SafetensorError) as error:
         raise errors.UserError(f"{path}: cannot be read ({error}); {_ADVICE}") from error
 
 
-def _rename(name, layout):
+def _rename(name, pattern):
     for old, new in _RENAMED.items():
         name = name.replace(old, new)
-    return name[layout.NAME.match(name).end() :]
+    return name[pattern.match(name).end() :]
 
 
 def _hash(tensors: Mapping[str, np.ndarray]) -> str:

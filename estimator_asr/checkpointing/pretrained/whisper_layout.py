@@ -1,16 +1,17 @@
-"""Whisper's encoder as its authors and Hugging Face publish it: sizes in config.json, names of tensors."""
+"""Whisper as its authors and Hugging Face publish it: sizes in config.json, names of tensors."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from estimator_asr.checkpointing.pretrained import encoder_tensors
 from tfrecord_builder.audio import pretrained_encoder
 
 PREFIX = "model.encoder."  # of the names that are saved
 NAME = re.compile(r"(model\.)?encoder\.")  # start of the names that are read, which is left out
+DECODER_NAME = re.compile(r"(model\.)?decoder\.")
 PREPROCESSOR: dict[str, Any] = {}  # what is read of preprocessor_config.json, and defaults
 _SIZES = {
     "num_mel_bins": "num_mel_bins",
@@ -19,7 +20,26 @@ _SIZES = {
     "heads": "encoder_attention_heads",
     "layers": "encoder_layers",
 }
+_DECODER_SIZES = {
+    "units": "d_model",
+    "inner_units": "decoder_ffn_dim",
+    "heads": "decoder_attention_heads",
+    "layers": "decoder_layers",
+    "num_tokens": "vocab_size",
+    "num_positions": "max_target_positions",
+}
 _BLOCK = ("self_attn_layer_norm", "fc1", "fc2", "final_layer_norm")
+
+
+class Decoder(NamedTuple):
+    """Sizes of a decoder."""
+
+    units: int
+    inner_units: int
+    heads: int
+    layers: int
+    num_tokens: int
+    num_positions: int
 
 
 def describe(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,3 +55,21 @@ def list_modules(encoder: pretrained_encoder.PretrainedEncoder) -> dict[str, enc
         "layer_norm": encoder_tensors.Module("output_norm", (encoder.units,)),
         **encoder_tensors.list_blocks(encoder, "layers.", "self_attn", _BLOCK),
     }
+
+
+def describe_decoder(settings: Mapping[str, Any]) -> Decoder:
+    """Returns the sizes; raises ValueError for a setting that does not fit."""
+    return Decoder(**encoder_tensors.read_sizes(settings, _DECODER_SIZES))
+
+
+def list_decoder_modules(decoder: Decoder) -> dict[str, encoder_tensors.Module]:
+    """Returns the modules by published name; `embed_tokens` and `embed_positions` are no modules."""
+    modules = {
+        "layer_norm": encoder_tensors.Module("output_norm", (decoder.units,)),
+        **encoder_tensors.list_blocks(decoder, "layers.", "self_attn", _BLOCK),
+    }
+    for number in range(decoder.layers):
+        theirs, ours = f"layers.{number}.encoder_attn", f"block_{number + 1}"
+        modules |= encoder_tensors.list_projections(theirs, f"{ours}/cross_attention", decoder.units)
+        modules[f"{theirs}_layer_norm"] = encoder_tensors.Module(f"{ours}/memory_norm", (decoder.units,))
+    return modules

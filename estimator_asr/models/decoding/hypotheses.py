@@ -25,6 +25,21 @@ class Hypotheses(NamedTuple):
         ids, num_tokens, acoustic_scores = (tf.gather(each, order, batch_dims=1) for each in others)
         return Hypotheses(ids, num_tokens, scores, acoustic_scores)
 
+    def joined(self, others: Hypotheses) -> Hypotheses:
+        """Returns the hypotheses, then others of the same utterances."""
+        ids = join(self.ids, others.ids, -1)
+        return Hypotheses(ids, *(tf.concat(each, axis=1) for each in zip(self[1:], others[1:])))
+
     def best(self) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns ids, int32 [batch, max_tokens], and num_tokens, int32 [batch], of the first."""
         return self.ids[:, 0], self.num_tokens[:, 0]
+
+
+def join(first: tf.Tensor, second: tf.Tensor, padding) -> tf.Tensor:
+    """Joins [batch, num_best, length] on axis 1, whose lengths may differ."""
+    length = tf.maximum(tf.shape(first)[2], tf.shape(second)[2])
+    padded = (
+        tf.pad(each, [[0, 0], [0, 0], [0, length - tf.shape(each)[2]]], constant_values=padding)
+        for each in (first, second)
+    )
+    return tf.concat(list(padded), axis=1)

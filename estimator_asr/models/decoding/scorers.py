@@ -106,3 +106,22 @@ class NgramScorer:
         places = tf.searchsorted(self._keys, tf.reshape(wanted, [-1]))
         places = tf.reshape(tf.minimum(places, self._last_key), tf.shape(wanted))
         return places + self._num_tokens, tf.equal(tf.gather(self._keys, places), wanted)
+
+
+def score_sequences(scorer: Scorer, ids: tf.Tensor, num_ids: tf.Tensor) -> tf.Tensor:
+    """Returns what a scorer adds for whole sequences and their ends, float32 [rows].
+
+    `ids` are int32 [rows, length], of which num_ids (int32 [rows]) count.
+    """
+    rows, length = tf.unstack(tf.shape(ids))
+    ids = tf.maximum(ids, 0)
+
+    def step(i, states, total):
+        scores, following = scorer.extend(states, ids[:, i : i + 1])
+        is_real = (i < num_ids)[:, None]
+        states = tf.where(is_real, following[:, :, 0], states)
+        return i + 1, states, total + tf.where(is_real, scores[:, :, 0], 0.0)
+
+    start = 0, scorer.start(rows)[:, None], tf.zeros([rows, 1])
+    _, states, total = tf.while_loop(lambda i, *_: i < length, step, start)
+    return tf.squeeze(total + scorer.finish(states), 1)

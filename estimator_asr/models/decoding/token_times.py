@@ -23,7 +23,7 @@ def align(log_probs: tf.Tensor, num_frames: tf.Tensor, ids: tf.Tensor, num_token
     log_probs are float32 [batch, num_frames, num_classes] with the blank last, ids int32 [batch, max_tokens],
     the numbers int32 [batch]. There must be as many frames as losses.has_alignment asks for.
     """
-    states = _list_states(ids, num_tokens, log_probs.shape[-1] - 1)  # [batch, num_states]
+    states = _list_states(ids, num_tokens, tf.shape(log_probs)[-1] - 1)  # [batch, num_states]
     emissions = tf.gather(log_probs, states, axis=2, batch_dims=1)  # [batch, num_frames, num_states]
     is_frame = tf.sequence_mask(num_frames, tf.shape(log_probs)[1])[..., None]
     path = _trace(*_search(tf.where(is_frame, emissions, 0.0), states, num_frames), 2 * num_tokens)

@@ -47,7 +47,8 @@ def run(whisper, config, fbank, num_frames, from_records: bool):
                     variable.load(values[variable.op.name[len(scope) + 1 :]], session)
             if variable.op.name.startswith("acoustic") and "pretrained" not in variable.op.name:
                 seed = sum(variable.op.name.encode())
-                variable.load(0.3 + np.random.default_rng(seed).normal(size=variable.shape), session)
+                values = 0.3 + np.random.default_rng(seed).normal(size=variable.shape)
+                variable.load(np.abs(values) if "variance" in variable.op.name else values, session)
         return session.run([outputs.ctc_logits, outputs.num_frames])
 
 
@@ -64,6 +65,7 @@ def test_records_and_graph_give_the_same(whisper, layers, trainable_blocks):
         run(whisper, config, fbank, [21, 12], from_records) for from_records in (True, False)
     )
     assert stored_frames.tolist() == computed_frames.tolist() == [6, 3]  # ceil(ceil(n / 2) / 2)
+    assert np.isfinite(stored).all()
     np.testing.assert_allclose(stored, computed, atol=1e-4)
 
 
@@ -91,3 +93,13 @@ def test_only_the_upper_blocks_are_trained(whisper, trainable_blocks, trained):
         names = [variable.op.name.split("/") for variable in tf.compat.v1.trainable_variables()]
     assert {name[3] for name in names if name[2] == "pretrained"} == trained
     assert {name[2] for name in names if name[1] == "encoder"} >= {"input_norm", "project", "block_0"}
+
+
+@pytest.mark.parametrize("log_mel, differs", [(True, True), (False, False)])
+def test_log_mel_frames_are_read_only_on_request(whisper, log_mel, differs):
+    config = dataclasses.replace(make_config(whisper[0], (2, 3)), log_mel=log_mel)
+    records = draw(1, 12, 2 * 80 + 2 * 16)
+    others = np.concatenate([-records[..., :160], records[..., 160:]], axis=2)
+    one, other = (run(whisper, config, each, [12], from_records=False)[0] for each in (records, others))
+    assert np.isfinite(one).all()
+    assert np.any(one != other) == differs

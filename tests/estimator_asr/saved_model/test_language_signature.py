@@ -96,7 +96,7 @@ def test_the_ngram_model_is_in_the_graph_once(tiny_export, tmp_path):
     opened = tiny_models.make_language_model(directory, seed=3)
     (tmp_path / "small.arpa").write_text(ARPA, "utf-8")
     ngram = tune.read_ngram(str(tmp_path / "small.arpa"), opened)
-    decoding_files.save(directory, config.DecodeConfig(ngram_weight=9.0), ngram)
+    decoding_files.save(directory, decoding_files.Decoding(config.DecodeConfig(ngram_weight=9.0), ngram))
     models = [trained_model.open_trained_model(path) for path in (tiny_export.acoustic_dir, directory)]
     found = recogniser.load(saved_model_writer.write(*models, str(tmp_path / "export")), "language")
     assert found.run({"pinyin": ["hao3 hao3"]})["transcript"] == ["好好"]

@@ -135,7 +135,7 @@ def test_an_unknown_decoder_lists_the_choices(acoustic_dir):
 
 
 def test_an_unknown_decoder_of_the_directory_is_named(acoustic_dir):
-    decoding_files.save(acoustic_dir, config.DecodeConfig(decoding="beem"), None)
+    decoding_files.save(acoustic_dir, decoding_files.Decoding(config.DecodeConfig(decoding="beem")))
     with pytest.raises(errors.UserError) as refused:
         trained_model.open_trained_model(acoustic_dir)
     assert str(refused.value) == (

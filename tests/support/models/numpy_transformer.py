@@ -1,4 +1,4 @@
-"""Layers of the encoder references in NumPy: float64 [length, units], weights in PyTorch's order."""
+"""Layers of the references in NumPy: float64 [length, units], weights in PyTorch's order."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import math
 import numpy as np
 
 
-def attend(inputs, num_heads, query, key, value, output):
-    """Self-attention; each of the last four is (weight, bias)."""
-    heads = [np.split(dense(inputs, *part), num_heads, axis=1) for part in (query, key, value)]
+def attend(inputs, num_heads, query, key, value, output, memory=None, causal=False):
+    """Attention to memory, or to the (earlier) inputs; query to output are (weight, bias)."""
+    read = inputs if memory is None else memory
+    projected = dense(inputs, *query), dense(read, *key), dense(read, *value)
+    heads = [np.split(each, num_heads, axis=1) for each in projected]
     joined = []
     for queries, keys, values in zip(*heads):
         scores = queries @ keys.T / math.sqrt(keys.shape[1])
+        if causal:
+            scores = np.where(np.tri(*scores.shape, dtype=bool), scores, -np.inf)
         scores = np.exp(scores - scores.max(axis=1, keepdims=True))
         joined.append(scores / scores.sum(axis=1, keepdims=True) @ values)
     return dense(np.concatenate(joined, axis=1), *output)

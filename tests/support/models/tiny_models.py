@@ -58,10 +58,11 @@ def make_acoustic_model(
     return _save_model(path, config, {dataset_info.TOKENS_FILE: tokens}, seed)
 
 
-def make_pretrained_model(path: str, family: str):
-    """Saves a model that reads a frozen encoder, whose files lie beside it."""
-    published = {"whisper": small_whisper, "hubert": small_hubert}[family].write(f"{path}-{family}")
-    applied = pretrained_encoder.Applied(encoder_weights.read(published)[0], (1, 2))
+def make_pretrained_model(path: str, family: str, layers: tuple[int, ...] = (1, 2)):
+    """Saves a model that reads a frozen encoder, whose files lie beside it; as published in PATH-FAMILY."""
+    write = {"whisper": small_whisper.write_whole, "hubert": small_hubert.write}[family]
+    published = write(f"{path}-{family}")
+    applied = pretrained_encoder.Applied(encoder_weights.read(published)[0], layers)
     config = _make_config("acoustic", TOKENS, encoder=family)
     config = dataclasses.replace(
         config,
@@ -85,8 +86,14 @@ def make_language_model(
     return _save_model(path, config, files, seed)
 
 
-def make_data(path: str, with_audio: bool = True, tokens: vocabulary.Vocabulary = TOKENS) -> dict[str, tuple]:
-    """Write a data directory with the splits train and test.
+def make_data(
+    path: str,
+    with_audio: bool = True,
+    tokens: vocabulary.Vocabulary = TOKENS,
+    extract=extract,
+    features: frontend.FrontendConfig = FRONTEND,
+) -> dict[str, tuple]:
+    """Write a data directory with the splits train and test, of features that `extract` makes of a waveform.
 
     Returns:
       utterance_id -> (speaker, transcript, pronunciation, waveform) of both splits alike.
@@ -102,9 +109,10 @@ def make_data(path: str, with_audio: bool = True, tokens: vocabulary.Vocabulary 
         (dataset_info.READINGS_FILE, READINGS),
     ):
         content.save(os.path.join(path, file))
-    records = [_make_record(key, tokens, *value, with_audio) for key, value in utterances.items()]
+    extract = extract if with_audio else lambda waveform: None
+    records = [_make_record(key, tokens, *value, extract) for key, value in utterances.items()]
     splits = {name: _write_split(path, name, records) for name in ("train", "test")}
-    _make_info(tokens, splits, with_audio).save(path)
+    _make_info(tokens, splits, features if with_audio else None).save(path)
     return utterances
 
 
@@ -170,7 +178,7 @@ def save_weights(model: model_directory.ModelDirectory, seed: int = 3) -> model_
     return model
 
 
-def _make_record(utterance_id, tokens, speaker, transcript, pronunciation, waveform, with_audio):
+def _make_record(utterance_id, tokens, speaker, transcript, pronunciation, waveform, extract):
     return schema.Record(
         utterance_id,
         speaker,
@@ -178,7 +186,7 @@ def _make_record(utterance_id, tokens, speaker, transcript, pronunciation, wavef
         pronunciation,
         tokens.encode(pronunciation.split()),
         CHARACTERS.encode(transcript),
-        extract(waveform) if with_audio else None,
+        extract(waveform),
         1000 * len(waveform) // FRONTEND.sample_rate,
     )
 
@@ -204,16 +212,17 @@ def _write_split(path, split, records) -> dataset_info.SplitInfo:
     )
 
 
-def _make_info(tokens, splits, with_audio) -> dataset_info.DatasetInfo:
+def _make_info(tokens, splits, features) -> dataset_info.DatasetInfo:
+    num_bins = features.num_bins if features else 0
     return dataset_info.DatasetInfo(
-        frontend=FRONTEND if with_audio else None,
+        frontend=features,
         fbank_dtype="float32",
         token_type="syllable",
         tokens_sha256=tokens.sha256,
         characters_sha256=CHARACTERS.sha256,
         readings_sha256=READINGS.sha256,
-        feature_mean=(8.0,) * FRONTEND.num_bins if with_audio else (),
-        feature_stddev=(2.0,) * FRONTEND.num_bins if with_audio else (),
+        feature_mean=(8.0,) * num_bins,
+        feature_stddev=(2.0,) * num_bins,
         splits=splits,
         num_rejected=0,
     )

@@ -80,6 +80,15 @@ def test_arrays_can_be_tensors_and_the_loop_a_while_loop(session, arrays):
     np.testing.assert_allclose(got, 0.5 * LOG_10 * np.array([[-0.45], [-3.125]]), rtol=1e-6)
 
 
+def test_whole_sequences_of_several_lengths(session, tmp_path):
+    model, tokens = arpa.read(small_ngrams.write(tmp_path)), ["<unk>", "a", "b"]
+    scorer = scorers.NgramScorer(back_off.compile_model(model, tokens, "small.arpa"), 0.5)
+    ids, counts = tf.constant([[1, 2], [2, 1], [1, -1], [-1, -1]]), tf.constant([2, 2, 1, 0])
+    got = session.run(scorers.score_sequences(scorer, ids, counts))
+    expected = [_score(model, tokens, row) for row in ([1, 2], [2, 1], [1], [])]
+    np.testing.assert_allclose(got, 0.5 * np.array(expected), rtol=1e-5)
+
+
 def test_a_model_of_unigrams_needs_no_lookup(session, tmp_path):
     text = "\\data\\\nngram 1=3\n\n\\1-grams:\n-99 <s>\n-1 </s>\n-0.5 a\n\n\\end\\\n"
     model = arpa.read(small_ngrams.write(tmp_path, text))

@@ -1,0 +1,227 @@
+"""Whisper's decoder (Radford et al. 2022, section 2.2; modeling_whisper.py of Hugging Face).
+
+Transformer blocks that normalise before each module, learned positions, and embeddings that also classify
+(Press and Wolf, 2017). It scores transcripts and proposes its own. Its classes are the tokens that can spell
+the characters of a language model, and the end of the text: it writes no punctuation, digits or traditional
+characters, and the other tokens take no probability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_asr.models import attention, layers, pretrained_blocks
+
+SCOPE = "whisper_decoder"
+_EPSILON = pretrained_blocks.LAYER_NORM_EPSILON
+_IMPOSSIBLE = -1e9
+
+
+class DecoderArrays(NamedTuple):
+    """A decoder with the vocabulary that is left of it.
+
+    Characters and merged tokens are symbols: symbol i is character i, and the others follow.
+    """
+
+    heads: int
+    layers: int
+    weights: Mapping[str, np.ndarray]  # by name of the variable below SCOPE
+    token_texts: np.ndarray  # bytes [num_tokens], UTF-8 or a part of a character; the end is one class more
+    characters: np.ndarray  # str [num_characters], letters as capitals
+    readings: np.ndarray  # int32 [num_characters, max_readings], tokens of the acoustic model, -1 as padding
+    spellings: np.ndarray  # int32 [num_symbols, max_pieces], tokens of each symbol, -1 as padding
+    merged_pairs: np.ndarray  # int64 [num_merges], left x num_symbols + right, ascending
+    merged_ranks: np.ndarray  # int32 [num_merges]; the lowest is merged first
+    merged_symbols: np.ndarray  # int32 [num_merges], what a pair becomes
+
+
+class Memory(NamedTuple):
+    """What the decoder attends to."""
+
+    blocks: list[
+        tuple[tf.Tensor, tf.Tensor]
+    ]  # keys and values, float32 [batch, heads, length, units / heads]
+    mask: tf.Tensor  # float32 [batch, length]
+
+
+class TokenSequences(NamedTuple):
+    """Token sequences of each utterance."""
+
+    ids: tf.Tensor  # int32 [batch, width, max_tokens], -1 at and beyond num_tokens
+    num_tokens: tf.Tensor  # int32 [batch, width]
+
+
+def attend_to(decoder: DecoderArrays, outputs: tf.Tensor, num_outputs: tf.Tensor) -> Memory:
+    """Returns the memory of outputs of the encoder, float32 [batch, length, units], and int32 [batch]."""
+    for name in decoder.weights:  # before any loop, which could not create them
+        _get(decoder, name)
+    mask, blocks = layers.sequence_mask(num_outputs, tf.shape(outputs)[1]), []
+    outputs = layers.clear_padding(outputs, mask)
+    for number in range(1, int(decoder.layers) + 1):
+        with _scope(), tf.compat.v1.variable_scope(f"block_{number}/cross_attention"):
+            parts = ("key", "value")
+            blocks.append(tuple(attention.project(outputs, parts, _units(decoder), int(decoder.heads))))
+    return Memory(blocks, mask)
+
+
+def score(decoder: DecoderArrays, memory: Memory, ids: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
+    """Returns the log probabilities of token sequences with their ends, float32 [batch, num_sequences].
+
+    `ids` are int32 [batch, num_sequences, max_tokens], of which num_tokens count, int32 [batch,
+    num_sequences].
+    """
+    # One sequence of each utterance at a time: attention of all to 30 seconds would take gigabytes.
+    by_place = tf.transpose(ids, [1, 0, 2]), tf.transpose(num_tokens)
+    scores = tf.map_fn(
+        lambda each: _score(decoder, memory, *each),
+        by_place,
+        parallel_iterations=1,
+        fn_output_signature=tf.float32,
+    )
+    return tf.transpose(scores)
+
+
+def _score(decoder, memory, ids, num_tokens):
+    """Scores int32 [batch, max_tokens]; returns float32 [batch]."""
+    batch, length = tf.unstack(tf.shape(ids))
+    end_id = len(decoder.token_texts)
+    previous = tf.where(tf.sequence_mask(num_tokens, length), ids, end_id)
+    hidden = tf.concat([_embed_prompt(decoder, batch), _embed(decoder, previous)], axis=1)
+    logits, _ = _run(decoder, memory, hidden, None, first=_prompt_length(decoder) - 1)
+    targets = tf.pad(previous, [[0, 0], [0, 1]], constant_values=end_id)
+    weights = tf.sequence_mask(num_tokens + 1, length + 1, tf.float32)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
+    return -tf.reduce_sum(losses * weights, axis=1)
+
+
+class _Beam(NamedTuple):
+    """The best sequences of each utterance, best first."""
+
+    ids: tf.Tensor  # int32 [batch, width, length]
+    scores: tf.Tensor  # float32 [batch, width]
+    cache: tf.Tensor  # float32 [2 x layers, batch x width, heads, positions, units / heads]
+
+
+def propose(decoder: DecoderArrays, memory: Memory, limits: tf.Tensor, width: int) -> TokenSequences:
+    """Returns the sequences that beam search finds, at most `limits` tokens long (int32 [batch], above 0)."""
+    end_id, batch = len(decoder.token_texts), tf.shape(memory.mask)[0]
+    logits, cache = _run(decoder, memory, _embed_prompt(decoder, batch), None)
+    scores, ids = tf.math.top_k(tf.nn.log_softmax(logits[:, -1]), width)
+    beam = _Beam(ids[..., None], scores, tf.repeat(cache, width, axis=1))
+    shapes = _Beam(
+        tf.TensorShape([None, width, None]),
+        tf.TensorShape([None, width]),
+        tf.TensorShape([cache.shape[0], None, *cache.shape[2:3], None, cache.shape[4]]),
+    )
+
+    def is_any_open(i, beam):
+        is_open = tf.not_equal(beam.ids[..., -1], end_id) & (i < limits)[:, None]
+        return tf.reduce_any(is_open)
+
+    def step(i, beam):
+        return i + 1, _extend(decoder, memory, beam, i >= limits)
+
+    start = tf.constant(1), beam
+    _, beam = tf.while_loop(is_any_open, step, start, shape_invariants=(tf.TensorShape([]), shapes))
+    num_tokens = tf.reduce_sum(tf.cast(tf.not_equal(beam.ids, end_id), tf.int32), axis=2)
+    num_tokens = tf.minimum(num_tokens, limits[:, None])
+    is_token = tf.sequence_mask(num_tokens, tf.shape(beam.ids)[2])
+    return TokenSequences(tf.where(is_token, beam.ids, -1), num_tokens)
+
+
+def _extend(decoder, memory, beam: _Beam, is_over) -> _Beam:
+    """Adds a token to each sequence; one that has ended, or is over (bool [batch]), only ends again."""
+    batch, width, length = tf.unstack(tf.shape(beam.ids))
+    end_id, last = len(decoder.token_texts), beam.ids[..., -1]
+    hidden = _embed(decoder, tf.reshape(last, [-1, 1]), _prompt_length(decoder) + length - 1)
+    logits, cache = _run(decoder, memory, hidden, beam.cache)
+    log_probs = tf.reshape(tf.nn.log_softmax(logits[:, 0]), [batch, width, end_id + 1])
+    ends_only = _IMPOSSIBLE * (1.0 - tf.one_hot(end_id, end_id + 1))
+    has_ended = tf.equal(last, end_id) | is_over[:, None]
+    log_probs = tf.where(has_ended[..., None], ends_only, log_probs)
+    totals = tf.reshape(beam.scores[..., None] + log_probs, [batch, -1])
+    scores, places = tf.math.top_k(totals, beam.ids.shape[1])
+    origins, ids = places // (end_id + 1), places % (end_id + 1)
+    rows = tf.reshape(origins + width * tf.range(batch)[:, None], [-1])
+    kept = tf.gather(beam.ids, origins, batch_dims=1)
+    return _Beam(tf.concat([kept, ids[..., None]], axis=2), scores, tf.gather(cache, rows, axis=1))
+
+
+def _scope():
+    return tf.compat.v1.variable_scope(SCOPE, reuse=tf.compat.v1.AUTO_REUSE, custom_getter=_as_constant)
+
+
+def _as_constant(getter, *args, **kwargs):
+    return getter(*args, **{**kwargs, "trainable": False})
+
+
+def _get(decoder, name):
+    with _scope():
+        return tf.compat.v1.get_variable(name, decoder.weights[name].shape)
+
+
+def _units(decoder) -> int:
+    return decoder.weights["prompt"].shape[1]
+
+
+def _prompt_length(decoder) -> int:
+    return len(decoder.weights["prompt"])
+
+
+def _embed_prompt(decoder, rows) -> tf.Tensor:
+    prompt = _get(decoder, "prompt") + _get(decoder, "positions")[: _prompt_length(decoder)]
+    return tf.tile(prompt[None], [rows, 1, 1])
+
+
+def _embed(decoder, ids, position=None) -> tf.Tensor:
+    """Returns float32 [rows, length, units] of ids, int32 [rows, length], from a position on."""
+    first = _prompt_length(decoder) if position is None else position
+    table = _get(decoder, "positions")
+    places = tf.minimum(first + tf.range(tf.shape(ids)[1]), table.shape[0] - 1)  # nobody says so much
+    return tf.gather(_get(decoder, "embeddings"), ids) + tf.gather(table, places)
+
+
+def _run(decoder, memory: Memory, hidden, cache, first=0) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns logits, float32 [rows, length - first, num_classes], and the cache with the new positions.
+
+    `hidden` is float32 [rows, length, units], rows a multiple of the batch; `cache` holds what came before.
+    """
+    parts = []
+    for number, (keys, values) in enumerate(memory.blocks, 1):
+        past = None if cache is None else cache[2 * number - 2 : 2 * number]
+        with _scope(), tf.compat.v1.variable_scope(f"block_{number}"):
+            hidden, new = _block(decoder, hidden, (keys, values, memory.mask), past)
+        parts += new
+    with _scope():
+        hidden = layers.layer_norm(hidden[:, first:], "output_norm", _EPSILON)
+    return layers.linear(hidden, tf.transpose(_get(decoder, "embeddings")), None), tf.stack(parts)
+
+
+def _block(decoder, hidden, memory, past):
+    units, heads, shape = _units(decoder), int(decoder.heads), tf.shape(hidden)
+    normed = layers.layer_norm(hidden, "attention_norm", _EPSILON)
+    with tf.compat.v1.variable_scope("self_attention"):
+        queries, *new = attention.project(normed, ("query", "key", "value"), units, heads)
+        keys, values = new = (
+            new if past is None else [tf.concat(each, 2) for each in zip(tf.unstack(past, 2), new)]
+        )
+        length, total = tf.shape(queries)[2], tf.shape(keys)[2]
+        mask = tf.linalg.band_part(tf.ones([1, length, total]), -1, total - length)
+        attended, _ = attention.attend(queries, keys, values, mask)
+        hidden += layers.dense(attended, units, "output")
+    normed = layers.layer_norm(hidden, "memory_norm", _EPSILON)
+    keys, values, mask = memory
+    with tf.compat.v1.variable_scope("cross_attention"):
+        grouped = tf.reshape(normed, [tf.shape(mask)[0], -1, units])  # all sequences of an utterance in a row
+        (queries,) = attention.project(grouped, ("query",), units, heads)
+        attended, _ = attention.attend(queries, keys, values, mask)
+        hidden += tf.reshape(layers.dense(attended, units, "output"), shape)
+    normed = layers.layer_norm(hidden, "feed_forward_norm", _EPSILON)
+    inner = layers.dense(
+        normed, decoder.weights["block_1/inner/bias"].shape[0], "inner", pretrained_blocks.gelu
+    )
+    return hidden + layers.dense(inner, units, "outer"), new

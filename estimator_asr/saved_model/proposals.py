@@ -1,0 +1,120 @@
+"""The hypotheses of the search, and transcripts that Whisper's decoder proposes and scores beside them.
+
+A proposal is cut to the prefix that is most probable under CTC, and read as CTC hears it, so that it is a
+hypothesis as those of the search, whose characters are given.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+import tensorflow as tf
+
+from estimator_asr.experiment import model_directory
+from estimator_asr.hotwords import in_graph
+from estimator_asr.models import layers, whisper_decoder
+from estimator_asr.models.decoding import byte_pairs, hypotheses, pronunciations
+from estimator_asr.tasks import registry, task
+
+NUM_PROPOSALS = 5  # Whisper's own beam (Radford et al. 2022, section 4.5)
+_UNSPELLED = -10.0  # log probability of a character that the decoder cannot spell
+
+
+class Proposed(NamedTuple):
+    """The hypotheses of the search, and after them the proposals."""
+
+    memory: whisper_decoder.Memory
+    n_best: hypotheses.Hypotheses
+    characters: tf.Tensor  # string [batch, num_best, max_tokens] of proposals; "" elsewhere
+
+
+class Found(NamedTuple):
+    """What transcripts are made of."""
+
+    recognition: task.Recognition  # of the acoustic model
+    hotwords: Optional[in_graph.Hotwords] = None
+    proposed: Optional[Proposed] = None
+
+
+def find_hypotheses(
+    acoustic: model_directory.ModelDirectory,
+    language: Optional[model_directory.ModelDirectory],
+    fbank: tf.Tensor,
+    num_frames: tf.Tensor,
+    hotwords: Optional[tf.Tensor] = None,
+) -> Found:
+    """Searches, and with whisper_weight and a language model lets Whisper propose; see cascade.transcribe."""
+    fbank = layers.at_least_one_column(fbank)
+    features, parsed, proposed = {"fbank": fbank, "num_frames": num_frames}, None, None
+    if hotwords is not None:
+        parsed = in_graph.parse(acoustic, hotwords)
+        features |= {"hotword_ids": parsed.phrases.token_ids, "hotword_boosts": parsed.phrases.boosts}
+    recognition = registry.of(acoustic).recognise(features)
+    if language and acoustic.decode.whisper_weight and acoustic.decode.decoding == "beam":
+        proposed = _propose(acoustic, recognition, fbank, num_frames)
+    return Found(recognition, parsed, proposed)
+
+
+def _propose(acoustic, recognition, fbank, num_frames) -> Proposed:
+    decoder, n_best = acoustic.whisper, recognition.n_best
+    units = acoustic.config.frontend.encoder.encoder.units  # of the last block, which is the last feature
+    memory = whisper_decoder.attend_to(decoder, fbank[..., -units:], num_frames)
+    # Whisper goes on after the end of the speech; rare characters have two or three tokens.
+    limits = 4 + 2 * tf.reduce_max(n_best.num_tokens, axis=1)
+    proposed = whisper_decoder.propose(decoder, memory, limits, NUM_PROPOSALS)
+    strings, ids, counts = _spell(decoder, proposed.ids)
+    readings = tf.gather(decoder.readings, tf.maximum(ids, 0))
+    kept = pronunciations.find_best_prefixes(recognition.log_probs, recognition.num_frames, readings, counts)
+    added = registry.of(acoustic).score_beside_ctc(recognition, kept.ids, kept.num_characters)
+    proposals = hypotheses.Hypotheses(kept.ids, kept.num_characters, kept.scores + added, kept.scores)
+    is_kept = tf.sequence_mask(kept.num_characters, tf.shape(ids)[2])
+    written = tf.where(is_kept, tf.strings.lower(strings, "utf-8"), "")
+    characters = hypotheses.join(tf.fill(tf.shape(n_best.ids), ""), written, "")
+    return Proposed(memory, n_best.joined(proposals), characters)
+
+
+def _spell(decoder, token_ids):
+    """Returns the characters of token sequences, up to the first that is incomplete.
+
+    Returns:
+        string and int32 [batch, width, max_characters], and how many count, int32 [batch, width].
+    """
+    texts = tf.constant([b"", *decoder.token_texts.tolist()])
+    joined = tf.strings.reduce_join(tf.gather(texts, token_ids + 1), axis=-1)
+    strings = tf.strings.unicode_split(tf.reshape(joined, [-1]), "UTF-8").to_tensor("")
+    strings = tf.reshape(strings, tf.concat([tf.shape(joined), [-1]], axis=0))
+    strings = tf.pad(strings, [[0, 0], [0, 0], [0, 1]])  # one column at least
+    ids = _find(decoder, strings)
+    return strings, ids, tf.reduce_sum(tf.math.cumprod(tf.cast(ids >= 0, tf.int32), axis=2), axis=2)
+
+
+def _find(decoder, strings):
+    """Returns the numbers of characters, int32 as strings; -1 for others."""
+    keys = tf.constant(decoder.characters.tolist()), tf.range(len(decoder.characters))
+    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*keys), -1)
+    return table.lookup(tf.strings.upper(strings, "utf-8"))
+
+
+def score(proposed: Proposed, decoder: whisper_decoder.DecoderArrays, characters: tf.Tensor) -> tf.Tensor:
+    """Returns the log probabilities that the decoder gives to texts, float32 [batch, num_best].
+
+    `characters` are string [batch x num_best, max_characters], "" where there is none.
+    """
+    ids = _find(decoder, characters)
+    tokens, counts = byte_pairs.encode(decoder, ids)
+    shape = tf.shape(proposed.n_best.scores)
+    tokens = tf.reshape(tokens, tf.concat([shape, [-1]], axis=0))
+    scores = whisper_decoder.score(decoder, proposed.memory, tokens, tf.reshape(counts, shape))
+    is_unspelled = tf.not_equal(characters, "") & (ids < 0)
+    num_unspelled = tf.reduce_sum(tf.cast(is_unspelled, tf.float32), axis=1)
+    return scores + _UNSPELLED * tf.reshape(num_unspelled, shape)
+
+
+def drop_repeated(scores: tf.Tensor, texts: tf.Tensor, num_searched: tf.Tensor) -> tf.Tensor:
+    """Returns scores, float32 [batch, num_best], -inf for a proposal whose text stands before it.
+
+    `texts` are string [batch, num_best], proposals from num_searched on.
+    """
+    place = tf.range(tf.shape(texts)[1])
+    is_same = tf.equal(texts[:, :, None], texts[:, None]) & (place < place[:, None])
+    return tf.where(tf.reduce_any(is_same, axis=2) & (place >= num_searched), -float("inf"), scores)
