@@ -4,9 +4,9 @@
     python -m benchmarks.pretrained
     python -m benchmarks.pretrained --num_frames=1000 --batch_size=4 --rounds=40
 
-The model is that of flags/whisper/acoustic.flags, but reads log-mel too; the encoder has the size of
-whisper-base and random weights, which it writes and reads as published; speed does not depend on their
-values. In turns it times
+The model is that of flags/whisper/acoustic.flags, but without dropout, whose draws PyTorch does not share,
+and with log-mel; the encoder has the size of whisper-base and random weights, which it writes and reads as
+published; speed does not depend on their values. In turns it times
 
     stored    the training step on outputs of the frozen encoder, by two threads
     in graph  the training step with the frozen encoder in the graph, by two threads
