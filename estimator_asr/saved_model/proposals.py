@@ -59,7 +59,7 @@ def _propose(acoustic, recognition, fbank, num_frames) -> Proposed:
     decoder, n_best = acoustic.whisper, recognition.n_best
     units = acoustic.config.frontend.encoder.encoder.units  # of the last block, which is the last feature
     memory = whisper_decoder.attend_to(decoder, fbank[..., -units:], num_frames)
-    # Whisper goes on after the end of the speech; rare characters have two or three tokens.
+    # Whisper writes on after the end of the speech; rare characters have two or three tokens.
     limits = 4 + 2 * tf.reduce_max(n_best.num_tokens, axis=1)
     proposed = whisper_decoder.propose(decoder, memory, limits, NUM_PROPOSALS)
     strings, ids, counts = _spell(decoder, proposed.ids)

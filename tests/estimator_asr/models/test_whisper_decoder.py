@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -92,12 +93,8 @@ def test_a_proposal_depends_on_its_own_recording_alone(decoder):
     )
     assert np.all(together.num_tokens <= [[3], [9]])
     for i, (length, limit) in enumerate(((6, 3), (31, 9))):
-        alone = run(
-            decoder,
-            memory[i : i + 1, :length],
-            [length],
-            lambda each: whisper_decoder.propose(decoder, each, np.int32([limit]), 3),  # noqa: B023
-        )
+        build = functools.partial(whisper_decoder.propose, decoder, limits=np.int32([limit]), width=3)
+        alone = run(decoder, memory[i : i + 1, :length], [length], build)
         assert alone.num_tokens[0].tolist() == together.num_tokens[i].tolist()
         longest = alone.ids.shape[2]
         np.testing.assert_array_equal(alone.ids[0], together.ids[i, :, :longest])

@@ -200,3 +200,22 @@ def test_the_same_step_draws_the_same_tokens_and_another_step_others(tmp_path):
         for number, index in enumerate((4, 4, 5))
     )
     assert first == again and first[0] != pytest.approx(other[0], rel=1e-4)
+
+
+def test_what_is_added_to_ctc_is_what_the_search_added(tmp_path):
+    """Token bonus and attention decoder, for sequences that the search has not found too."""
+    model = tiny_models.make_acoustic_model(str(tmp_path / "am"))
+    decode = config.DecodeConfig(token_bonus=1.5, attention_weight=0.5)
+    writer = acoustic_task.Acoustic(dataclasses.replace(model, decode=decode))
+    fbank = np.random.default_rng(0).normal(size=[2, 40, 20]).astype(np.float32)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        features = {"fbank": tf.constant(fbank), "num_frames": tf.constant([40, 21])}
+        found = writer.recognise(features)
+        added = writer.score_beside_ctc(found, found.n_best.ids, found.n_best.num_tokens)
+        checkpoint = str(tmp_path / "am" / f"model.ckpt-{tiny_models.GLOBAL_STEP}")
+        tf.compat.v1.train.Saver().restore(session, checkpoint)
+        n_best, added = session.run([found.n_best, added])
+    is_found = n_best.scores > -1e30
+    assert is_found.sum() > 4
+    expected = n_best.scores - n_best.acoustic_scores
+    np.testing.assert_allclose(added[is_found], expected[is_found], rtol=1e-3, atol=1e-3)

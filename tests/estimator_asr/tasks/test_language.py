@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import small_records
 import tensorflow as tf
+import tiny_models
 
 from estimator_asr.experiment import config, experiment, model_directory, training_config
 from estimator_asr.tasks import language
@@ -47,3 +48,25 @@ def test_the_error_rate_counts_all_and_the_loss_what_has_one_character_a_token(t
         assert session.run(forward.ratios["character-error-rate"]) == (4, 3)
         assert session.run([forward.losses.total, forward.losses.num_labels]) == [0, 0]
         assert session.run(forward.ratios["used-label-fraction"]) == (0, 3)
+
+
+def test_given_characters_are_scored_as_those_that_are_found(tmp_path):
+    """hao3 may be 好 or 郝, ni3 is 你 alone; 字 is no candidate of it."""
+    model = tiny_models.make_language_model(str(tmp_path / "lm"))
+    tokens, characters = (each.encode for each in (model.tokens, model.characters))
+    token_ids = np.int32([tokens(["ni3", "hao3"])] * 3)
+    given = np.int32([characters("你好"), characters("你郝"), characters("字好")])
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        writer, features = (
+            language.Language(model),
+            {"token_ids": token_ids, "num_tokens": np.int32([2, 2, 2])},
+        )
+        features = {name: tf.constant(value) for name, value in features.items()}
+        outputs = writer.build(features)
+        scored, best = writer.score(outputs, features, tf.constant(given)), writer.decode(outputs, features)
+        session.run(tf.compat.v1.global_variables_initializer())
+        (scores, probs), found = session.run([scored, best.scores])
+    np.testing.assert_allclose(np.exp(scores[0]) + np.exp(scores[1]), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(max(scores[:2]), found[0], rtol=1e-5)
+    np.testing.assert_allclose(scores[2], scores[0] - 10.0, rtol=1e-5)
+    np.testing.assert_allclose(probs[2], [np.exp(-10.0), probs[0, 1]], rtol=1e-5)
