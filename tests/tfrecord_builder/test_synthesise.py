@@ -81,8 +81,8 @@ def test_the_builder_reads_the_corpus(corpus):
 def test_lists_what_cannot_be_spoken(corpus):
     assert (corpus / "rejected.tsv").read_text().splitlines() == [
         "utterance_id\tsplit\treason\trecording",
-        "text-train-3\ttrain\tnot 1 to 60 hanzi with a toned syllable each\t",
-        "text-dev-3\tdev\tnot 1 to 60 hanzi with a toned syllable each\t",
+        "text-train-3\ttrain\tnot 1 to 60 hanzi with a toned syllable each, or Latin letters for kokoro\t",
+        "text-dev-3\tdev\tnot 1 to 60 hanzi with a toned syllable each, or Latin letters for kokoro\t",
     ]
 
 

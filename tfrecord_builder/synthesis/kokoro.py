@@ -38,7 +38,14 @@ _FINALS = (  # the tone is in place of 0
     "v=y0 van=ɥɛ0n ve=ɥe0 vn=y0n m=m0 n=n0 ng=ŋ0"
 )
 _TONES = "1=→ 2=↗ 3=↓ 4=↘ 5="
-_TABLES = [dict(pair.split("=") for pair in table.split()) for table in (_INITIALS, _FINALS, _TONES)]
+# The names of Latin letters as misaki's en.py has them, w but short; no token has more than 6 phonemes.
+_LETTERS = (
+    "a=ˈA b=bˈi c=sˈi d=dˈi e=ˈi f=ˈɛf g=ʤˈi h=ˈAʧ i=ˈI j=ʤˈA k=kˈA l=ˈɛl m=ˈɛm "
+    "n=ˈɛn o=ˈO p=pˈi q=kjˈu r=ˈɑɹ s=ˈɛs t=tˈi u=jˈu v=vˈi w=dˈʌbju x=ˈɛks y=wˈI z=zˈi"
+)
+_TABLES = [
+    dict(pair.split("=") for pair in table.split()) for table in (_INITIALS, _FINALS, _TONES, _LETTERS)
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,8 +95,11 @@ class Engine(prompts.Engine):
         name = "+".join(voice if percent == 100 else f"{voice}{percent}" for voice, percent in weights)
         return Speaker(name, weights, prompts.random_state(self.seed, name).uniform(*_SPEEDS))
 
-    def pronounce(self, words: Sequence[str], syllables: list[str]) -> list[str]:
-        return list(map(to_phonemes, syllables))
+    def speaks(self, token: str) -> bool:
+        return token in _TABLES[-1] or super().speaks(token)
+
+    def pronounce(self, words: Sequence[str], tokens: list[str]) -> list[str]:
+        return list(map(to_phonemes, tokens))
 
     def open(self) -> Callable[[prompts.Prompt], np.ndarray]:
         import onnxruntime
@@ -148,10 +158,12 @@ class Engine(prompts.Engine):
         )
 
 
-def to_phonemes(syllable: str) -> str:
-    """Returns the phonemes of a toned syllable: zhong1 is ꭧʊ→ŋ, huar1 xwa→ɻ."""
-    initials, finals, tones = _TABLES
-    initial, final, tone = syllables.split_syllable(syllable)
+def to_phonemes(token: str) -> str:
+    """Returns the phonemes of a toned syllable or a Latin letter: zhong1 is ꭧʊ→ŋ, huar1 xwa→ɻ, x ˈɛks."""
+    initials, finals, tones, letters = _TABLES
+    if token in letters:
+        return letters[token]
+    initial, final, tone = syllables.split_syllable(token)
     if (initial, final) == ("", "o"):  # an interjection
         return f"ɔ{tones[tone]}"
     spelled = finals[final] if final in finals else f"{finals[final[:-1]]}ɻ"  # er-hua

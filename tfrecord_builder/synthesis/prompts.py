@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from tfrecord_builder.tokens import syllables
+
 SAMPLE_RATE = 16000
 
 
@@ -21,8 +23,8 @@ class Prompt:
     utterance_id: str
     split: str
     speaker: Any  # of Engine.make_speakers; has a name, and its repr has all of its settings
-    phrases: tuple[tuple[str, ...], ...]  # the hanzi in words; there is a pause between two phrases
-    pinyin: tuple[str, ...]  # the label, one toned syllable per hanzi
+    phrases: tuple[tuple[str, ...], ...]  # the characters in words; there is a pause between two phrases
+    pinyin: tuple[str, ...]  # the label: a toned syllable for each hanzi, and Latin letters
 
     def recording(self, output_dir: str) -> str:
         """Returns the path of its WAV file in the directory of the corpus."""
@@ -36,17 +38,21 @@ class Engine:
     default_prefix: of the names of voices without a foreign accent.
     list_voices(): the names of all voices.
     make_speakers(voices, count): speakers made of these voices, fewer than count if there are no more.
-    pronounce(words, syllables): the input of the engine for each syllable of a phrase.
+    pronounce(words, tokens): the input of the engine for each token of a phrase.
     open(): a function from a prompt to float32 [num_samples] at SAMPLE_RATE.
     """
 
+    def speaks(self, token: str) -> bool:
+        """Returns whether this can be part of a prompt's pinyin."""
+        return syllables.exists(token)
+
     def spell(self, prompt: Prompt) -> list[str]:
         """Returns the input of the engine for each word, with a comma at each pause."""
-        syllables, spelled = iter(prompt.pinyin), []
+        tokens, spelled = iter(prompt.pinyin), []
         for words in prompt.phrases:
             if spelled:
                 spelled[-1] += ","
-            sounds = iter(self.pronounce(words, list(itertools.islice(syllables, len("".join(words))))))
+            sounds = iter(self.pronounce(words, list(itertools.islice(tokens, len("".join(words))))))
             spelled += ["".join(itertools.islice(sounds, len(word))) for word in words]
         return spelled
 

@@ -14,13 +14,13 @@ from tfrecord_builder.labels import labelling, normalisation, tone_sandhi
 from tfrecord_builder.settings import config_flags
 from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import espeak, kokoro, prompts
-from tfrecord_builder.tokens import syllables
 
 TTS = {  # each makes an engine from the settings
     "espeak": lambda config: espeak.Engine(config.synthesis_seed),
     "kokoro": lambda config: kokoro.Engine(config.synthesis_seed, config.model),
 }
-_MAX_HANZI = 60  # with at most 6 phonemes, a comma and a space each: Kokoro takes 510 symbols
+_MAX_TOKENS = 60  # with at most 6 phonemes, a comma and a space each: Kokoro takes 510 symbols
+_SPOKEN = f"1 to {_MAX_TOKENS} hanzi with a toned syllable each, or Latin letters for kokoro"
 _HELD_OUT = 4  # a quarter of the voices is for dev alone, and another for test
 
 
@@ -62,17 +62,17 @@ def make_plan(
     planned, rejected = [], []
     for each in utterances:
         labels, name, choices = labeller(each), each.utterance_id, speakers[each.split]
-        has_syllables = all(map(syllables.exists, labels.tokens))
-        if labels.characters and has_syllables and len(labels.tokens) <= _MAX_HANZI:
+        is_spoken = all(map(engine.speaks, labels.tokens))
+        if labels.characters and is_spoken and len(labels.tokens) <= _MAX_TOKENS:
             rng = prompts.random_state(config.synthesis_seed, f"speaker of {name}")
             speaker, phrases = choices[rng.randint(len(choices))], _segment(each.text, labels.transcript)
             planned.append(prompts.Prompt(name, each.split, speaker, phrases, labels.tokens))
         else:
-            rejected.append((name, each.split, f"not 1 to {_MAX_HANZI} hanzi with a toned syllable each", ""))
+            rejected.append((name, each.split, f"not {_SPOKEN}", ""))
     if not planned:
         raise errors.UserError(
-            f"--text_dir: none of {len(utterances)} sentences can be spoken, expected 1 to {_MAX_HANZI} "
-            "hanzi with a toned syllable each; fix the text."
+            f"--text_dir: none of {len(utterances)} sentences can be spoken, expected {_SPOKEN}; fix "
+            "the text."
         )
     return planned, rejected
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from tfrecord_builder import errors
-from tfrecord_builder.synthesis import kokoro, prompts
+from tfrecord_builder.synthesis import kokoro, prompts, text_plan
 
 # Those of Kokoro-82M's config.json that Mandarin needs.
-SYMBOLS = " ,abefhijklmnopstuwxyɔɕəɚɛɤɥɨŋɻʂʊʦʨʰꭧ→↗↓↘"
+SYMBOLS = " ,AIObdefghijklmnopstuvwxyzaɑɔɕəɚɛɤɥɨŋɹɻʂʊʌʤʦʧʨʰꭧˈ→↗↓↘"
 VOICES = ("af_heart", "zf_xiaobei", "zm_yunxi")
 TONE = np.sin(2 * np.pi * 440 * np.arange(12000) / 24000).astype(np.float32)  # half a second
 
@@ -86,6 +86,8 @@ def make_prompt(speaker):
         ("bo1", "pwo→"),
         ("o2", "ɔ↗"),
         ("huar1", "xwa→ɻ"),
+        ("h", "ˈAʧ"),
+        ("w", "dˈʌbju"),
     ],
 )
 def test_phonemes_are_those_of_misaki(syllable, phonemes):
@@ -105,6 +107,23 @@ def test_speaks_the_pinyin_in_the_style_of_so_many_phonemes(model_dir, runs):
     assert feeds["threads"] == (1, 1)
     assert samples.shape == (8000,)
     assert np.argmax(np.abs(np.fft.rfft(samples))) == 220  # 440 Hz at 16 kHz, in bins of 2 Hz
+
+
+def test_spells_latin_letters(model_dir, tmp_path):
+    text_dir = tmp_path / "text"
+    text_dir.mkdir()
+    (text_dir / "train.tsv").write_text("hanzi\tpinyin\n买GPS卡\t\n买ü卡\t\n", encoding="utf-8")
+    config = text_plan.SynthesisConfig(text_dir=(str(text_dir),), tts="kokoro", num_speakers=1)
+    engine = make_engine(model_dir)
+    (prompt,), ((rejected, *_),) = text_plan.make_plan(config, engine)
+    assert prompt.pinyin == ("mai3", "g", "p", "s", "ka3")
+    assert " ".join(engine.spell(prompt)) == "mai↓ ʤˈipˈiˈɛs kʰa↓"
+    assert rejected == "text-train-3"
+
+
+def test_the_longest_prompt_fits_the_styles(model_dir):
+    longest = max(map(len, map(kokoro.to_phonemes, [*"abcdefghijklmnopqrstuvwxyz", "zhuangr4", "shuangr4"])))
+    assert text_plan._MAX_TOKENS * (longest + len(", ")) <= kokoro._STYLES[0]
 
 
 def test_speakers_are_voices_then_blends_of_two(model_dir, runs):

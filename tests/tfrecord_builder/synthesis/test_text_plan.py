@@ -55,9 +55,24 @@ def test_what_cannot_be_spoken_is_rejected(text_dir):
     name = f"{text_dir.name}-train"
     assert planned[0].utterance_id == f"{name}-5"
     assert rejected == [
-        (f"{name}-2", "train", "not 1 to 60 hanzi with a toned syllable each", ""),
-        (f"{name}-3", "train", "not 1 to 60 hanzi with a toned syllable each", ""),
-        (f"{name}-4", "train", "not 1 to 60 hanzi with a toned syllable each", ""),
+        (
+            f"{name}-2",
+            "train",
+            "not 1 to 60 hanzi with a toned syllable each, or Latin letters for kokoro",
+            "",
+        ),
+        (
+            f"{name}-3",
+            "train",
+            "not 1 to 60 hanzi with a toned syllable each, or Latin letters for kokoro",
+            "",
+        ),
+        (
+            f"{name}-4",
+            "train",
+            "not 1 to 60 hanzi with a toned syllable each, or Latin letters for kokoro",
+            "",
+        ),
     ]
 
 
