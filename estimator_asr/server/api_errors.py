@@ -11,6 +11,7 @@ from starlette import responses
 CLOSE = {"connection": "close"}  # the rest of the body is not read
 _OPENAI_PATHS = ("/v1/audio/", "/v1/models")
 _TENSORFLOW_PATHS = ("/v1/models/",)
+OVERLOADED = 429
 _CLIENT_GONE = 499  # nginx's status for it
 
 
@@ -37,7 +38,7 @@ def client_gone() -> ApiError:
 def overloaded(what: str, seconds: float) -> ApiError:
     """Returns the error of a request that is welcome again after some seconds, at least one."""
     wait = str(max(1, math.ceil(seconds)))
-    return ApiError(429, f"server: {what}; send the request again in {wait} s", {"retry-after": wait})
+    return ApiError(OVERLOADED, f"server: {what}; send the request again in {wait} s", {"retry-after": wait})
 
 
 def respond(path: str, error: ApiError) -> responses.JSONResponse:
@@ -50,6 +51,6 @@ def respond(path: str, error: ApiError) -> responses.JSONResponse:
 
 
 def _type(error: ApiError) -> str:
-    if error.status == 429:
+    if error.status == OVERLOADED:
         return "rate_limit_error"
     return "invalid_request_error" if error.status < 500 else "server_error"

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from estimator_asr.server import (
     api_errors,
     item_queue,
+    live_api,
     metrics,
     middleware,
     openai_api,
@@ -48,6 +49,7 @@ def build(
     routes = [
         *tensorflow_api.TensorFlowApi(parts).list_routes(),
         *openai_api.OpenAIApi(parts).list_routes(),
+        *live_api.LiveApi(parts).list_routes(),
         routing.Route("/healthz", Health(parts).show_health, methods=["GET"]),
         routing.Route("/metrics", show_metrics, methods=["GET"]),
         *map(_make_page_route, sorted(os.listdir(_PAGE_DIR))),  # so that no path of a request is opened

@@ -46,6 +46,22 @@ class Item:
         self.arrival = self.turn = time.monotonic()
 
 
+def make_item(version: versions.ServedVersion, waveform: np.ndarray, hotwords: tuple[str, ...]) -> Item:
+    """Returns the item of audio, float32 [num_samples] at the version's rate.
+
+    Raises:
+        api_errors.ApiError: there are hotwords, and the model takes none.
+    """
+    signature = f"waveform_{versions.HOTWORDS}" if hotwords else "waveform"
+    if signature not in version.definitions:
+        raise api_errors.refuse(
+            "hotwords: the model takes none, expected a model of syllables that searches with a beam; "
+            "leave them out"
+        )
+    row = {"waveform": waveform, "num_samples": np.int32(len(waveform))}
+    return Item(Group(version, signature, hotwords), row, len(waveform) / version.sample_rate)
+
+
 class ItemQueue:
     """Items that wait.
 

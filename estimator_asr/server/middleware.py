@@ -8,6 +8,7 @@ requests whose responses it cannot read: browsers say so in Sec-Fetch-Site, olde
 from __future__ import annotations
 
 import asyncio
+import base64
 import hmac
 import re
 import time
@@ -23,6 +24,9 @@ from estimator_asr.server import api_errors, metrics
 
 _UNKNOWN_ROUTE = "other"
 _WITHOUT_TOKEN = ("/healthz", "/")
+_WEBSOCKET, _SWITCHED = "WEBSOCKET", 101  # its method for checks and the log, its status
+_ANSWERS = ("http.response.start", "websocket.http.response.start", "websocket.accept")
+_BEARER = "bearer."
 _PAGE = "/page/"  # asks for the token
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)  # of a client; it is written to the log
 # The page shows its own files alone, and no other page shows it.
@@ -48,13 +52,13 @@ class Observed:
         self._num_open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             return await self._app(scope, receive, send)
         began, statuses, request_id = time.monotonic(), [], _find_id(scope)
 
         async def send_and_note(message):
-            if message["type"] == "http.response.start":
-                statuses.append(message["status"])
+            if message["type"] in _ANSWERS:
+                statuses.append(message.get("status", _SWITCHED))
                 _add_headers(message, request_id)
             await send(message)
 
@@ -64,7 +68,7 @@ class Observed:
         if bug or status >= 500:
             path = scope["raw_path"].decode("ascii", "backslashreplace")  # without line breaks
             message = "%s %s: status is %d, request id is %s"
-            logging.error(message, scope["method"], path, status, request_id, exc_info=bug)
+            logging.error(message, _find_method(scope), path, status, request_id, exc_info=bug)
 
     async def _run(self, scope: Scope, receive: Receive, send: Send, statuses: list) -> Optional[Exception]:
         """Returns the exception that is a bug."""
@@ -113,12 +117,12 @@ def check(token: Optional[str], hosts: Optional[tuple[str, ...]], scope: Scope) 
             f"host: is {host[:80]!r}, expected one of {', '.join(hosts)}; open that address, "
             "or start the server with --token_file"
         )
-    if scope["method"] not in ("GET", "HEAD") and not _is_own_page(headers):
+    if _find_method(scope) not in ("GET", "HEAD") and not _is_own_page(headers):
         origin = headers.get("origin", "unknown")[:80]
         expected = "expected this server's own page or no browser; open this server's page"
         raise api_errors.ApiError(403, f"origin: is {origin!r}, {expected}")
     is_open = scope["path"] in _WITHOUT_TOKEN or scope["path"].startswith(_PAGE)
-    if token is not None and not is_open and not _has_token(headers, token):
+    if token is not None and not is_open and not _has_token(scope, headers, token):
         message = "authorization: bearer token is missing or wrong; send the token of --token_file"
         raise api_errors.ApiError(401, message, {"www-authenticate": "Bearer"})
 
@@ -135,9 +139,17 @@ def _is_own_page(headers: datastructures.Headers) -> bool:
     return "origin" not in headers or headers["origin"].partition("://")[2] == headers.get("host", "")
 
 
-def _has_token(headers: datastructures.Headers, token: str) -> bool:
+def _has_token(scope: Scope, headers: datastructures.Headers, token: str) -> bool:
+    """Browsers send no header with a WebSocket: there it is a subprotocol too, in base64url."""
     kind, _, word = headers.get("authorization", "").partition(" ")
-    return kind.lower() == "bearer" and hmac.compare_digest(word.strip().encode(), token.encode())
+    encoded = base64.urlsafe_b64encode(token.encode()).decode().rstrip("=")
+    expected = [(word.strip() if kind.lower() == "bearer" else "", token)]
+    expected += [(each, f"{_BEARER}{encoded}") for each in scope.get("subprotocols", ())]
+    return any(hmac.compare_digest(got.encode(), want.encode()) for got, want in expected)
+
+
+def _find_method(scope: Scope) -> str:
+    return scope.get("method", _WEBSOCKET)
 
 
 def _find_id(scope: Scope) -> str:

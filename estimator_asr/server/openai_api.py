@@ -5,15 +5,25 @@ https://platform.openai.com/docs/api-reference/audio
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+import json
 import zlib
 from collections.abc import Sequence
 
-import numpy as np
 from starlette import requests, responses, routing
 
 from estimator_asr.saved_model import statuses
-from estimator_asr.server import api_errors, item_queue, openai_request, service, tensorflow_api, versions
+from estimator_asr.server import (
+    api_errors,
+    item_queue,
+    openai_request,
+    service,
+    tensorflow_api,
+    versions,
+)
 from estimator_asr.transcripts import captions, pauses
+from tfrecord_builder import errors
 
 _CAPTIONS = {"text": captions.to_text, "srt": captions.to_srt, "vtt": captions.to_vtt}
 _NOTHING = {**captions.join([]), "status": statuses.SILENT, "n_best": []}
@@ -39,55 +49,95 @@ class OpenAIApi:
         async with self._parts.bodies.read(request) as body:
             form = await openai_request.parse(body, request.headers)
             body.clear()  # the form has a copy of the file
-            with self._parts.versions.current.used() as version:
+            version = self._parts.versions.current
+            with version.used():
                 decoding = self._parts.decoder.decode(form.content, version.sample_rate)
                 upload = await service.while_connected(request, decoding)
-                batch = [_make_item(version, piece, form.hotwords) for piece in upload.pieces]
+                batch = [
+                    item_queue.make_item(version, each.waveform, form.hotwords) for each in upload.pieces
+                ]
+                if form.is_streamed:
+                    return await _stream(self._parts, version, batch)
                 results = await self._parts.recognise(request, batch)
-        segments = []
-        for piece, result in zip(upload.pieces, results):
-            places = piece.start, piece.start + len(piece.waveform)
-            segments.append(captions.Segment(*(place / version.sample_rate for place in places), result))
-        # Characters or subwords may be of any language, pinyin is of one.
-        is_chinese = bool(version.info.language) or version.info.token_type not in ("character", "bpe")
-        return _respond(form, segments, upload.seconds, is_chinese)
+        segments = list(map(_make_segment, itertools.repeat(version), upload.pieces, results))
+        return _respond(form, version, segments, upload.seconds)
 
 
-def _make_item(
-    version: versions.ServedVersion, piece: pauses.Piece, hotwords: tuple[str, ...]
-) -> item_queue.Item:
-    signature = f"waveform_{versions.HOTWORDS}" if hotwords else "waveform"
-    if signature not in version.definitions:
-        raise api_errors.refuse(
-            "hotwords: the model takes none, expected a model of syllables that searches with a beam; "
-            "leave them out"
-        )
-    num_samples = len(piece.waveform)
-    row = {"waveform": piece.waveform, "num_samples": np.int32(num_samples)}
-    group = item_queue.Group(version, signature, hotwords)
-    return item_queue.Item(group, row, num_samples / version.sample_rate)
+def _make_segment(version: versions.ServedVersion, piece: pauses.Piece, result: dict) -> captions.Segment:
+    places = piece.start, piece.start + len(piece.waveform)
+    return captions.Segment(*(place / version.sample_rate for place in places), result)
+
+
+async def _stream(
+    parts: service.Service, version: versions.ServedVersion, batch: Sequence[item_queue.Item]
+) -> responses.Response:
+    """Returns a response of server-sent events: the text of each segment as it is recognised, then all of it.
+
+    https://platform.openai.com/docs/api-reference/audio/transcript-text-delta-event
+    """
+
+    async def recognise():
+        with version.used():
+            await parts.batcher.recognise(batch)
+
+    async def list_events():
+        text = ""
+        try:
+            for item in batch:
+                await asyncio.wait([recognition, item.result], return_when=asyncio.FIRST_COMPLETED)
+                if recognition.done():
+                    recognition.result()  # raises what refuses another item
+                result = item.result.result()
+                parts.metrics.utterances.labels(result["status"]).inc()
+                longer = captions.join_texts([text, result["transcript"]])
+                yield {"type": "transcript.text.delta", "delta": longer[len(text) :]}
+                text = longer
+            yield {"type": "transcript.text.done", "text": text}
+        except (api_errors.ApiError, errors.UserError) as error:
+            yield {"error": {"message": str(error)}}
+        finally:
+            recognition.cancel()
+
+    recognition = asyncio.ensure_future(recognise())
+    await asyncio.sleep(0)  # it is in the queue now, or refused
+    if recognition.done():
+        recognition.result()
+    events = (f"data: {json.dumps(each, ensure_ascii=False)}\n\n" async for each in list_events())
+    return responses.StreamingResponse(events, media_type="text/event-stream")
 
 
 def _respond(
-    form: openai_request.Form, segments: Sequence[captions.Segment], seconds: float, is_chinese: bool
+    form: openai_request.Form,
+    version: versions.ServedVersion,
+    segments: Sequence[captions.Segment],
+    seconds: float,
 ) -> responses.Response:
     """Returns the response for a recording of so many seconds; no segments: it has no speech."""
     if form.response_format in _CAPTIONS:
         media_type = "text/vtt" if form.response_format == "vtt" else "text/plain"
         return responses.Response(_CAPTIONS[form.response_format](segments), media_type=media_type)
-    joined = captions.join(segments) if segments else _NOTHING
-    content = {"text": joined["transcript"]}
-    if form.response_format == "verbose_json":
-        language = "zh" if is_chinese else "und"  # ISO 639: undetermined
-        head = {"task": "transcribe", "language": language, "duration": round(seconds, 3)}
-        content = {**head, **_describe(form.granularities, segments, joined)}
+    content = describe(version, form.granularities, segments, seconds)
+    if form.response_format == "json":
+        content = {"text": content["text"]}
     return responses.JSONResponse(content)
 
 
-def _describe(granularities: Sequence[str], segments: Sequence[captions.Segment], joined: dict) -> dict:
-    """verbose_json, with the outputs of this project beside OpenAI's: status, pinyin and so on."""
+def describe(
+    version: versions.ServedVersion,
+    granularities: Sequence[str],
+    segments: Sequence[captions.Segment],
+    seconds: float,
+) -> dict:
+    """Returns verbose_json, with the outputs of this project beside OpenAI's: status, pinyin and so on."""
+    # Characters or subwords may be of any language, pinyin is of one.
+    is_chinese = bool(version.info.language) or version.info.token_type not in ("character", "bpe")
+    language = "zh" if is_chinese else "und"  # ISO 639: undetermined
+    joined = captions.join(segments) if segments else _NOTHING
     names = ("status", "pinyin", "confidence", "characters", "n_best")
-    content = {"text": joined["transcript"], **{name: joined[name] for name in names}}
+    content = {
+        **{"task": "transcribe", "language": language, "duration": round(seconds, 3)},
+        **{"text": joined["transcript"], **{name: joined[name] for name in names}},
+    }
     if "word" in granularities:
         content["words"] = [
             {"word": each["character"], "start": each["start"], "end": each["end"]}

@@ -23,7 +23,7 @@ _FIELDS = {
     "response_format": ("json|text|srt|vtt|verbose_json", "one of json, text, srt, vtt, verbose_json"),
     "timestamp_granularities": ("word|segment", "one of word, segment"),
     "temperature": (r"0|0?\.\d+|0\.|1(\.0*)?|\d(\.\d+)?[eE]-0*[1-9]\d*", "a number from 0 to 1"),
-    "stream": ("[Ff]alse", "false"),
+    "stream": ("[Ff]alse|[Tt]rue", "true or false"),
     "chunking_strategy": ("auto", "auto"),
     "include": ("", "no value"),
     "known_speaker_names": ("", "no value"),
@@ -45,6 +45,7 @@ class Form(NamedTuple):
     response_format: str
     granularities: tuple[str, ...]
     hotwords: tuple[str, ...]
+    is_streamed: bool
 
 
 async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
@@ -95,12 +96,14 @@ async def _read(form: datastructures.FormData) -> Form:
                 raise api_errors.refuse(message, base)
             fields[base].append(value)
     formats = fields["response_format"] or ["json"]
-    hotwords = _read_hotwords(fields["hotwords"] + fields["keywords"])
-    return Form(await file.read(), formats[-1], tuple(fields["timestamp_granularities"]), hotwords)
+    hotwords = read_hotwords(fields["hotwords"] + fields["keywords"])
+    granularities = tuple(fields["timestamp_granularities"])
+    is_streamed = fields["stream"][-1:] in (["true"], ["True"])
+    return Form(await file.read(), formats[-1], granularities, hotwords, is_streamed)
 
 
-def _read_hotwords(texts: list[str]) -> tuple[str, ...]:
-    """Hotwords are separated by commas or lines."""
+def read_hotwords(texts: list[str]) -> tuple[str, ...]:
+    """Returns hotwords, separated by commas or lines, in the form of the graph's input; errors as `parse`."""
     total, most = sum(map(len, texts)), 2 * service.MAX_HOTWORD_CHARACTERS
     if total > most:
         problem = f"they have {total} characters with their separators, expected at most {most}"

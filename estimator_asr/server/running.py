@@ -11,10 +11,12 @@ from typing import Optional
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.websockets import websockets_sansio_impl
 
 from tfrecord_builder import errors
 
 _BACKLOG = 1024
+_MAX_MESSAGE_BYTES = 1 << 20  # above the limit of live_api.py, which answers with a sentence
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -51,7 +53,9 @@ class Server(uvicorn.Server):
         config = uvicorn.Config(
             app,
             http="h11",
-            ws="none",
+            ws=websockets_sansio_impl.WebSocketsSansIOProtocol,
+            ws_max_size=_MAX_MESSAGE_BYTES,
+            ws_per_message_deflate=False,  # a small message may become a large one
             lifespan="on",
             log_config=None,
             log_level="warning",

@@ -64,18 +64,27 @@ def needs_space(before: str, after: str) -> bool:
     return not any(_is_wide(character) or character.isspace() for character in (before, after))
 
 
-def _align(transcript: str, characters: Sequence[dict]) -> Optional[list[_Unit]]:
-    """Finds the characters in the transcript, in order; None if one is missing."""
-    units, place = [], 0
+def locate(transcript: str, characters: Sequence[dict]) -> Optional[list[str]]:
+    """Returns the part of a transcript of each character, with the spaces before it; None if one is missing.
+
+    Together they are the transcript; a token that is a space has no part.
+    """
+    parts, place = [], 0
     for item in characters:
         text = item["character"].replace(vocabulary.SPACE, "").strip(vocabulary.WORD_START)
         start = transcript.find(text, place)
         if start < 0 or transcript[place:start].strip():
             return None
-        if text:
-            units.append(_Unit(transcript[place : start + len(text)], item["start"], item["end"]))
-            place = start + len(text)
-    return None if transcript[place:].strip() else units
+        parts.append(transcript[place : start + len(text)] if text else "")
+        place += len(parts[-1])
+    return None if transcript[place:].strip() else parts
+
+
+def _align(transcript: str, characters: Sequence[dict]) -> Optional[list[_Unit]]:
+    parts = locate(transcript, characters)
+    if parts is None:
+        return None
+    return [_Unit(part, item["start"], item["end"]) for part, item in zip(parts, characters) if part]
 
 
 def _spread(transcript: str, start: float, end: float) -> list[_Unit]:

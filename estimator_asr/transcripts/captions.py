@@ -84,7 +84,7 @@ def join(segments: Sequence[Segment]) -> dict:
     if len(segments) == 1 and segments[0].start == 0:
         return segments[0].result
     results = [segment.result for segment in segments]
-    characters = [item for segment in segments for item in _shift_characters(segment)]
+    characters = [item for segment in segments for item in shift_characters(segment)]
     states = [result["status"] for result in results] or [statuses.OK]
     joined = {
         "transcript": join_texts([result["transcript"] for result in results]),
@@ -139,7 +139,7 @@ def _round(score: float) -> float:
     return float(str(np.float32(score)))
 
 
-def _shift_characters(segment: Segment) -> list[dict]:
+def shift_characters(segment: Segment) -> list[dict]:
     return [
         {**item, **{name: round(segment.start + item[name], 3) for name in ("start", "end")}}
         for item in segment.result["characters"]
@@ -149,7 +149,7 @@ def _shift_characters(segment: Segment) -> list[dict]:
 def _captions(segments: Sequence[Segment], point: str, escapes: Mapping[str, str]) -> Iterator[str]:
     """Yields times, text and an empty line of each caption; `point` is before the milliseconds."""
     spans = (
-        (segment.start, segment.end, segment.result["transcript"], _shift_characters(segment))
+        (segment.start, segment.end, segment.result["transcript"], shift_characters(segment))
         for segment in segments
     )
     for line in caption_lines.split(spans):

@@ -59,7 +59,7 @@ def cut(
         if num_samples:
             yield Piece(0, np.concatenate(head))
         return
-    cutter = _Cutter(sample_rate, (make_detector or load_detector)())
+    cutter = Cutter(sample_rate, (make_detector or load_detector)())
     for chunk in _rechunk(itertools.chain(head, blocks), cutter.size):
         yield from cutter.add(chunk)
     yield from cutter.finish()
@@ -93,14 +93,17 @@ def _rechunk(blocks: Iterable[np.ndarray], size: int) -> Iterator[np.ndarray]:
         yield rest
 
 
-class _Cutter:
+class Cutter:
     """Collects chunks until a segment ends.
 
     Before the first speech only the context is kept, so that memory is that of a segment at most.
+
+    Attributes:
+        size: samples of a chunk.
     """
 
     def __init__(self, sample_rate: int, detect: Detector):
-        self.size = round(_CHUNK_SECONDS * sample_rate)  # samples of a chunk
+        self.size = round(_CHUNK_SECONDS * sample_rate)
         self._detect = detect
         self._limit = int(SEGMENT_SECONDS / _CHUNK_SECONDS)
         self._chunks: list[np.ndarray] = []
@@ -110,6 +113,7 @@ class _Cutter:
         self._continues = False  # whether the chunks begin in speech that was cut
 
     def add(self, samples: np.ndarray) -> Iterator[Piece]:
+        """Adds a chunk, float32 [size]; only the last one may be shorter. Yields the segment that it ends."""
         was_speech = self._is_speech[-1:] == [True]
         is_speech = self._detect(self._resize(samples)) >= (_OFF if was_speech else _ON)
         self._chunks.append(samples)
@@ -121,14 +125,30 @@ class _Cutter:
             yield from self._emit(self._find_best_cut())
 
     def finish(self) -> Iterator[Piece]:
+        """Yields the segment that the end of the audio ends."""
         yield from self._emit(len(self._chunks))
+
+    def peek(self) -> Optional[Piece]:
+        """Returns the segment that has not ended yet, None where nobody speaks."""
+        bounds = self._find_speech(len(self._chunks))
+        return self._make_piece(*bounds) if bounds else None
+
+    def _find_speech(self, place: int) -> Optional[tuple[int, int]]:
+        """Returns the bounds of the speech before `place` with its context, in chunks."""
+        spoken = np.flatnonzero(self._is_speech[:place])
+        if len(spoken) < (1 if self._continues else _SHORTEST_SPEECH):
+            return None
+        return max(0, spoken[0] - _CONTEXT), min(place, spoken[-1] + 1 + _CONTEXT)
+
+    def _make_piece(self, start: int, end: int) -> Piece:
+        return Piece(int(self._first + start) * self.size, np.concatenate(self._chunks[start:end]))
 
     def _emit(self, place: int) -> Iterator[Piece]:
         """Yields the speech before `place` with its context, and keeps what may be context of the next."""
-        spoken = np.flatnonzero(self._is_speech[:place])
-        if len(spoken) >= (1 if self._continues else _SHORTEST_SPEECH):
-            start, end = max(0, spoken[0] - _CONTEXT), min(place, spoken[-1] + 1 + _CONTEXT)
-            yield Piece(int(self._first + start) * self.size, np.concatenate(self._chunks[start:end]))
+        bounds = self._find_speech(place)
+        if bounds:
+            yield self._make_piece(*bounds)
+            end = bounds[1]
             place = max(end, place - _CONTEXT) if place == len(self._chunks) else place
         elif place == len(self._chunks):
             place = max(0, place - _CONTEXT)

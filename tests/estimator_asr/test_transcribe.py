@@ -278,3 +278,26 @@ def test_an_hour_takes_the_memory_of_ten_minutes(tiny_export, tmp_path):
                 file.write(waveform)
         peaks.append(measure_peak_mb(tiny_export.export_dir, path))
     assert peaks[1] < peaks[0] + 30, peaks
+
+
+@pytest.mark.long
+def test_live_prints_what_comes_through_a_pipe(tiny_export):
+    """Two seconds of silence are no speech; what is heard in speech is a matter of the model."""
+    command = [sys.executable, "-m", "estimator_asr.transcribe", f"--saved_model={tiny_export.export_dir}"]
+    completed = subprocess.run(
+        [*command, "--live", "-"], input=bytes(64000), capture_output=True, cwd=paths.ROOT, timeout=120
+    )
+    assert (completed.returncode, completed.stdout) == (0, b""), completed.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    "settings, words, sentence",
+    [
+        ({"format": "json"}, [], "--format=json: has no effect with --live, which prints text"),
+        ({"output_dir": "x"}, [], "--output_dir=x: has no effect with --live"),
+        ({}, ["a.wav"], "--live: FILE is a.wav, expected none for the microphone, or -; fix it"),
+    ],
+)
+def test_live_takes_the_microphone_or_a_pipe(settings, words, sentence):
+    with pytest.raises(errors.UserError, match=re.escape(sentence)):
+        transcribe.main(transcribe.TranscribeConfig(saved_model="none", live=True, **settings), words)

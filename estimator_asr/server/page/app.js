@@ -3,6 +3,7 @@
 import { askVersion, Refused, transcribe } from "./api.js";
 import { decode, encodeWav, isContainer, record } from "./audio.js";
 import { copy } from "./clipboard.js";
+import { LiveText, Stream } from "./live.js";
 import { Player } from "./player.js";
 import { showResult } from "./result.js";
 import { STRINGS } from "./strings.js";
@@ -12,6 +13,7 @@ const player = new Player();
 let language = navigator.language.startsWith("zh") ? "zh" : "en";
 let words = STRINGS[language];
 let stopRecording = null;
+let stream = null; // of what is being recorded
 let version = null;
 let newest = 0; // number of the latest request: late answers to former ones are not shown
 let shown = null; // what redraw() shows again in the other language
@@ -59,15 +61,19 @@ function explain(error) {
 }
 
 // Recognises a Blob; `samples` are for the pictures, null if the browser cannot decode it.
-async function recognise(blob, name, samples) {
+function recognise(blob, name, samples) {
+  return show(() => transcribe(blob, name, find("hotwords").value.trim(), find("token").value), samples);
+}
+
+// Shows what ask() finds in the samples, unless something else is asked for meanwhile.
+async function show(ask, samples, begin = performance.now()) {
   shown = null;
   newest += 1;
   const number = newest;
   find("result").hidden = true;
   say(words.working);
-  const begin = performance.now();
   try {
-    const result = await transcribe(blob, name, find("hotwords").value.trim(), find("token").value);
+    const result = await ask();
     if (number !== newest) return;
     shown = { result, samples, seconds: (performance.now() - begin) / 1000 };
     player.load(samples);
@@ -90,6 +96,33 @@ function recogniseSamples(samples) {
   return recognise(new Blob([encodeWav(samples)], { type: "audio/wav" }), "recording.wav", samples);
 }
 
+// Returns what gets the blocks of a recording; its stream begins with the first one.
+function makeListener() {
+  const live = new LiveText();
+  stream = { live, end: () => null };
+  return (block, rate) => {
+    find("level").value = Math.sqrt(block.reduce((peak, x) => Math.max(peak, Math.abs(x)), 0));
+    if (live.begin === null) {
+      live.begin = performance.now() - (1000 * block.length) / rate;
+      const options = [find("hotwords").value.trim(), find("token").value];
+      const opened = new Stream(rate, ...options, (update) => live.update(update));
+      Object.assign(stream, { end: () => opened.end(), send: (each) => opened.send(each) });
+    }
+    stream.send(block);
+  };
+}
+
+// Shows the transcript of the stream; without one, the recording is sent as a whole.
+async function finishRecording(stop) {
+  const { live, end } = stream;
+  const samples = await stop();
+  const begun = performance.now();
+  const result = await end();
+  live.close();
+  if (result) await show(() => result, samples, begun);
+  else await recogniseSamples(samples);
+}
+
 async function toggleRecording() {
   const stop = stopRecording;
   find("record").disabled = true; // until the microphone is open, or the answer is there
@@ -97,11 +130,11 @@ async function toggleRecording() {
     if (stop) {
       stopRecording = null;
       showRecording();
-      await recogniseSamples(await stop());
+      await finishRecording(stop);
     } else if (!navigator.mediaDevices) {
       say(words.noMicrophone, true);
     } else {
-      stopRecording = await record((peak) => { find("level").value = Math.sqrt(peak); });
+      stopRecording = await record(makeListener());
       showRecording();
       say(words.listening);
     }

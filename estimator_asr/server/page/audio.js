@@ -60,8 +60,8 @@ export function encodeWav(samples) {
   return new Uint8Array(view.buffer);
 }
 
-// Records until stop(), which returns Float32Array at SAMPLE_RATE; onLevel gets the peak of every block.
-export async function record(onLevel) {
+// Records until stop(), which returns Float32Array at SAMPLE_RATE; onBlock gets each block and its sample rate.
+export async function record(onBlock) {
   const stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
   const context = new AudioContext();
   const end = () => {
@@ -79,7 +79,7 @@ export async function record(onLevel) {
   let isWhole = null; // resolves when the last block has come
   node.port.onmessage = ({ data }) => {
     blocks.push(data.block);
-    onLevel(data.block.reduce((peak, x) => Math.max(peak, Math.abs(x)), 0));
+    onBlock(data.block, context.sampleRate);
     if (data.isLast) isWhole();
   };
   context.createMediaStreamSource(stream).connect(node);

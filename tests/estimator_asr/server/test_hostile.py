@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import contextlib
+import json
 import os
 import random
 import re
@@ -22,6 +23,8 @@ import numpy as np
 import pytest
 import requests
 import served
+from websockets import exceptions
+from websockets.sync import client as websocket_client
 
 from benchmarks.serving import process as serving_process
 
@@ -118,6 +121,36 @@ def test_no_request_harms_the_server(program):
     assert set(honest.found) == {honest.expected}
     assert peak - before < MAX_GROWTH_MB
     assert found["valid"].keys() <= {"200", "429"}
+
+
+def stream(port: int, rng: random.Random) -> str:
+    """Behaves as no honest client of /v1/stream; returns the type of the last message, "" without one."""
+    query = rng.choice(["", "?sample_rate=48000&encoding=f32le", "?sample_rate=-1", "?encoding=s16le&x=%00"])
+    messages = [
+        rng.randbytes(rng.choice([0, 1, 3200, 32000, 262144, 300000])) for _ in range(rng.randint(0, 8))
+    ]
+    messages += rng.choice([[], ["{"], ['{"end": true}'], ['{"end": true}', b"\0\0"], ["[" * 5000]])
+    last = ""
+    with contextlib.suppress(exceptions.WebSocketException, OSError, TimeoutError):
+        with websocket_client.connect(f"ws://127.0.0.1:{port}/v1/stream{query}", close_timeout=1) as socket:
+            for each in messages:
+                socket.send(each)
+            if rng.random() < 0.4:
+                socket.socket.close()  # without a word
+            while True:
+                last = json.loads(socket.recv(timeout=rng.choice([0, 0.5, 20])))["type"]
+    return last
+
+
+def test_no_stream_harms_the_server(program):
+    before = serving_process.read_resident_mb(program.process.pid)
+    with Honest(program.url) as honest, concurrent.futures.ThreadPoolExecutor(16) as pool:
+        rngs = [random.Random(seed) for seed in range(max(50, NUM_REQUESTS // 10))]
+        found = collections.Counter(pool.map(lambda rng: stream(program.port, rng), rngs))
+    print(f"last messages: {dict(found)}; {len(honest.found)} honest requests")
+    assert found["final"] and found["error"]
+    assert set(honest.found) == {honest.expected}
+    assert serving_process.read_resident_mb(program.process.pid) - before < MAX_GROWTH_MB
 
 
 COSTLY = hostile_requests.make_costly()

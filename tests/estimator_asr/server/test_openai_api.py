@@ -195,7 +195,7 @@ def test_the_client_raises_the_sentence(client):
             {"timestamp_granularities[]": "line"},
             "timestamp_granularities[]: is 'line', expected one of word, segment",
         ),
-        ({"stream": "true"}, "stream: is 'true', expected false; send that, or leave it out"),
+        ({"stream": "maybe"}, "stream: is 'maybe', expected true or false; send that, or leave it out"),
         ({"response_format": "diarized_json"}, "response_format: is 'diarized_json', expected one of json, "),
         ({"temperature": "1.1"}, "temperature: is '1.1', expected a number from 0 to 1; send that, or"),
         ({"temperature": "-0.1"}, "temperature: is '-0.1', expected a number from 0 to 1"),
@@ -225,8 +225,8 @@ def test_fields_that_are_wrong(server, waveform, fields, error):
 
 
 def test_the_client_raises_which_field_is_wrong(client, waveform):
-    with pytest.raises(openai.BadRequestError, match="stream: is 'true', expected false") as caught:
-        client.audio.transcriptions.create(model="asr", file=encode(waveform), stream=True)
+    with pytest.raises(openai.BadRequestError, match="stream: is 'maybe', expected true or false") as caught:
+        client.audio.transcriptions.create(model="asr", file=encode(waveform), extra_body={"stream": "maybe"})
     assert caught.value.param == "stream"
 
 

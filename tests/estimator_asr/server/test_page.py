@@ -11,6 +11,7 @@ import pytest
 import soundfile
 
 from estimator_asr.saved_model import recogniser
+from estimator_asr.transcripts import pauses
 
 pytestmark = [
     pytest.mark.slow,
@@ -32,6 +33,13 @@ def recording(tiny_export, tmp_path_factory) -> str:
     path = tmp_path_factory.mktemp("page") / "u5.wav"
     soundfile.write(path, tiny_export.utterances["u5"][-1], 16000, "FLOAT")
     return str(path)
+
+
+@pytest.fixture
+def waveform_of_speech(tiny_export, tmp_path) -> str:
+    waveforms = [row[-1] for row in tiny_export.utterances.values()]
+    soundfile.write(tmp_path / "long.wav", np.concatenate(waveforms * 3), 16000, "FLOAT")
+    return str(tmp_path / "long.wav")
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +223,44 @@ def test_the_microphone(server, recording):
         page.run("document.getElementById('record').click()")
         page.wait(lambda: "s of audio in" in find(page, "status"))
         assert find(page, "transcript") and not find(page, "timeline", "hidden")
+
+
+def test_words_come_while_one_speaks(server, waveform_of_speech, monkeypatch):
+    """In a lighter colour until they settle, with the seconds since they were said; the result is theirs."""
+    loud = lambda samples: float(np.max(np.abs(samples)) > 0.02)  # noqa: E731
+    monkeypatch.setattr(pauses, "load_detector", lambda: loud)
+    words = (
+        "[...document.querySelectorAll('#live-text ruby')]"
+        ".map((each) => [each.className, ...each.childNodes].map((part) => part.textContent || part))"
+    )
+    with browser.Browser(browser.find(), 1000, 900, microphone=waveform_of_speech) as page:
+        open_page(page, server)
+        page.run("document.getElementById('record').click()")
+        page.wait(lambda: page.run("document.querySelectorAll('#live-text .stable').length") > 2)
+        seen = page.run(words)
+        kinds, characters_seen, ages = map(list, zip(*seen))
+        assert kinds == sorted(kinds, reverse=True), "what is settled comes first"
+        assert ages == sorted(ages, key=float, reverse=True) and 0 <= float(ages[-1]) < 10
+        settled = characters_seen[: kinds.count("stable")]
+        page.run("document.getElementById('record').click()")
+        page.wait(lambda: "s of audio in" in find(page, "status"))
+        shown = page.run(
+            "[...document.querySelectorAll('#transcript ruby')].map((each) => each.firstChild.data)"
+        )
+        assert shown[: len(settled)] == settled and find(page, "live", "hidden")
+
+
+def test_without_streams_the_recording_is_sent_as_a_whole(server, recording):
+    with browser.Browser(browser.find(), 1000, 900, microphone=recording) as page:
+        open_page(page, server)
+        page.run(
+            "window.WebSocket = function () { this.readyState = 3; setTimeout(() => this.onclose(), 100); }"
+        )
+        page.run("document.getElementById('record').click()")
+        page.wait(lambda: page.run("new Promise((done) => setTimeout(() => done(true), 1500))"))
+        page.run("document.getElementById('record').click()")
+        page.wait(lambda: "s of audio in" in find(page, "status"))
+        assert find(page, "transcript")
 
 
 def test_without_a_microphone_it_says_why(page):

@@ -132,7 +132,7 @@ def test_other_sample_rates(rate):
 
 
 def test_only_a_segment_is_kept_in_memory():
-    cutter = pauses._Cutter(RATE, lambda samples: detect(samples))
+    cutter = pauses.Cutter(RATE, lambda samples: detect(samples))
     longest = 0
     for chunk in make_audio(40.0, 60.0)[: 512 * 3000].reshape(-1, 512):
         list(cutter.add(chunk))

@@ -1,0 +1,186 @@
+"""Times live transcripts: clients that speak to the server in real time, sixteen at once.
+
+    python -m benchmarks.live --saved_model=EXPORT --audio_dir=WAVS [--seconds=60] [--picture=settling.png]
+
+The WAV files of a directory are joined to clips of about five seconds. The server is a process of its own;
+each client sends a clip to /v1/stream in blocks of a tenth of a second when they would be spoken, ends the
+stream, waits for the final transcript, and begins the next clip. Clients begin one after the other. A
+character is late by the time from its end, as CTC has it, to the message in which it is settled; a final
+transcript by that from the end of the speech. The final transcript is compared with that of the same clip as
+an upload. The picture is of the first clip: each character from the first result that has it to the one that
+settles it. A bar that is missed is named FAIL, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import io
+import json
+import time
+from collections.abc import Sequence
+from typing import NamedTuple, Optional
+
+import numpy as np
+import requests
+import soundfile
+from rapidfuzz.distance import Levenshtein
+from websockets.asyncio import client as websocket_client
+
+from benchmarks import bars, machine
+from benchmarks.serving import clips as serving_clips
+from benchmarks.serving import process
+from tfrecord_builder.settings import config_flags, program
+
+_BLOCK_SECONDS = 0.1
+_MEDIAN_SECONDS, _FINAL_SECONDS, _AGREEMENT = 1.5, 0.7, 0.99
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkConfig(config_flags.Checked):
+    """The model, the speech, and how long it is measured."""
+
+    saved_model: str = config_flags.setting("", "export directory, or one version in it", required=True)
+    audio_dir: str = config_flags.setting("", "directory of WAV files of one sample rate", required=True)
+    clip_seconds: float = config_flags.setting(5.0, "least length of a clip", positive=True)
+    num_clients: int = config_flags.setting(16, "clients at once", minimum=1)
+    seconds: float = config_flags.setting(60.0, "that all clients begin clips", positive=True)
+    picture: Optional[str] = config_flags.setting(None, "PNG file of how the first clip settles")
+
+
+class Spoken(NamedTuple):
+    """One clip: its messages, each with the seconds since its first sample, and when its speech ended."""
+
+    messages: list[tuple[float, dict]]
+    seconds: float
+
+    @property
+    def final(self) -> dict:
+        return self.messages[-1][1]
+
+    def list_delays(self) -> list[float]:
+        """Returns the seconds from the end of each character to its message."""
+        return [
+            at - each["end"]
+            for at, message in self.messages[:-1]
+            for each in message["characters"][: message["num_stable"] - message["first"]]
+        ]
+
+    def count_changes(self) -> int:
+        """Returns how often text that was settled is not in the next message."""
+        texts = ["", *(message["stable"] for _, message in self.messages[:-1]), self.final["text"]]
+        return sum(not new.startswith(old) for old, new in zip(texts, texts[1:]))
+
+
+async def speak(url: str, content: bytes) -> Spoken:
+    """Sends a WAV file in real time."""
+    samples, sample_rate = soundfile.read(io.BytesIO(content), dtype="<i2")
+    size, messages = round(_BLOCK_SECONDS * sample_rate), []
+    async with websocket_client.connect(f"{url}?sample_rate={sample_rate}") as socket:
+        began = time.monotonic()
+
+        async def receive():
+            async for text in socket:
+                messages.append((time.monotonic() - began, json.loads(text)))
+
+        receiving = asyncio.ensure_future(receive())
+        for end in range(size, len(samples) + size, size):
+            await asyncio.sleep(max(0, began + min(end, len(samples)) / sample_rate - time.monotonic()))
+            await socket.send(samples[end - size : end].tobytes())
+        await socket.send(json.dumps({"end": True}))
+        await receiving
+    return Spoken(messages, len(samples) / sample_rate)
+
+
+async def speak_all(
+    url: str, clips: Sequence[serving_clips.Clip], num_clients: int, seconds: float
+) -> list[tuple[int, Spoken]]:
+    """Lets some clients speak clips one after the other for some seconds; returns each with its number."""
+    found, ends = [], time.monotonic() + seconds
+
+    async def work(client: int) -> None:
+        await asyncio.sleep(client * clips[0].seconds / num_clients)
+        number = client
+        while time.monotonic() < ends:
+            index = number % len(clips)
+            found.append((index, await speak(url, clips[index].content)))
+            number += num_clients
+
+    await asyncio.gather(*map(work, range(num_clients)))
+    return found
+
+
+def read_texts(url: str, clips: Sequence[serving_clips.Clip]) -> list[str]:
+    """Returns the transcripts of the clips as uploads."""
+    responses = (requests.post(url, files={"file": each.content}, timeout=60) for each in clips)
+    return [response.json()["text"] for response in responses]
+
+
+def main(config: BenchmarkConfig) -> int:
+    """Prints the measurements and the bars; returns 1 if one is missed."""
+    machine.check_cores()
+    clips = serving_clips.read(config.audio_dir, config.clip_seconds)
+    with process.Server(config.saved_model) as server:
+        print(f"{len(clips)} clips of {np.mean([clip.seconds for clip in clips]):.1f} s; {server.line}")
+        host = "{}:{}/v1".format(*server.address)
+        texts = read_texts(f"http://{host}/audio/transcriptions", clips)
+        url = f"ws://{host}/stream"
+        found = asyncio.run(speak_all(url, clips, config.num_clients, config.seconds))
+    if config.picture:
+        draw(min(found, key=lambda each: each[0])[1], config.picture)
+    return show(found, texts)
+
+
+def show(found: Sequence[tuple[int, Spoken]], texts: Sequence[str]) -> int:
+    """Prints the times of characters and of final transcripts, and the bars."""
+    delays = [delay for _, spoken in found for delay in spoken.list_delays()]
+    finals = [spoken.messages[-1][0] - spoken.seconds for _, spoken in found]
+    for name, values in {"characters": delays, "final transcripts": finals}.items():
+        shares = "  ".join(f"{each} % {np.percentile(values, each):.2f} s" for each in (50, 90, 99))
+        print(f"{len(values)} {name}, late by: {shares}")
+    edits = sum(Levenshtein.distance(spoken.final["text"], texts[index]) for index, spoken in found)
+    num_characters = sum(len(texts[index]) for index, _ in found)
+    return bars.show(
+        [
+            bars.Bar("median of characters, s", float(np.median(delays)), maximum=_MEDIAN_SECONDS),
+            bars.Bar(
+                "99 % of final transcripts, s", float(np.percentile(finals, 99)), maximum=_FINAL_SECONDS
+            ),
+            bars.Bar(
+                "settled text that changed", sum(spoken.count_changes() for _, spoken in found), maximum=0
+            ),
+            bars.Bar("agreement with uploads", 1 - edits / max(num_characters, 1), minimum=_AGREEMENT),
+        ]
+    )
+
+
+def draw(spoken: Spoken, path: str) -> None:
+    """Draws when each character of the final transcript was heard first, and when it settled."""
+    import matplotlib
+    from matplotlib import figure
+
+    from tfrecord_builder.runtime import fonts
+
+    with matplotlib.rc_context(fonts.rc_params()):
+        _draw(figure, spoken, path)
+
+
+def _draw(figure, spoken: Spoken, path: str) -> None:
+    axes = figure.Figure(figsize=(9, 4.5), layout="constrained").add_subplot()
+    for row, each in enumerate(spoken.final["characters"]):
+        settled = next(at for at, message in spoken.messages if message.get("num_stable", 10**9) > row)
+        shown = [
+            at for at, message in spoken.messages[:-1] if row < message["first"] + len(message["characters"])
+        ]
+        axes.plot([min(shown, default=settled), settled], [row, row], color="0.75", linewidth=6)
+        axes.plot(each["end"], row, "k|", markersize=10)
+        axes.text(settled + 0.05, row, each["character"], va="center")
+    axes.set(xlabel="seconds", yticks=[], xlim=(0, spoken.messages[-1][0] + 0.5))
+    axes.invert_yaxis()
+    axes.axvline(spoken.seconds, color="tab:red", linewidth=1)
+    axes.set_title("| said, grey: shown, character: settled; red: end of the speech")
+    axes.figure.savefig(path, dpi=100)
+
+
+if __name__ == "__main__":
+    program.run(main, BenchmarkConfig)

@@ -1,0 +1,210 @@
+"""/v1/stream: a WebSocket that takes audio while it is spoken and sends its transcript as it settles.
+
+A client sends samples, mono, in binary messages, and text messages of JSON: {"hotwords": "..."} before them
+and {"end": true} after them. It gets {"type": "partial", "stable", "partial", ...} and, after the end,
+{"type": "final", ...}, or {"type": "error", "error": {"message"}} at any time; docs/serve.md has all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import soxr
+from starlette import routing, websockets
+
+from estimator_asr.saved_model import statuses
+from estimator_asr.server import api_errors, item_queue, openai_api, openai_request, service, versions
+from estimator_asr.transcripts import live
+from tfrecord_builder import errors
+
+SUBPROTOCOL = "asr"
+MAX_MESSAGE_BYTES = 1 << 18
+_ENCODINGS = {"s16le": ("<i2", 1 / 32768), "f32le": ("<f4", 1.0)}  # of samples: dtype, scale
+_RATES = range(8000, 192001)  # Hz
+_SLICE_SECONDS = 0.5  # of audio, after which other clients have their turn
+_MAX_WAITING = 2  # segments that have ended; further messages stay unread
+_SEND_SECONDS = 10.0
+_RETRY_SECONDS = 1.0  # while the queue is full
+_POLICY_VIOLATION = 1008
+
+
+class LiveApi:
+    """The route /v1/stream."""
+
+    def __init__(self, parts: service.Service):
+        self._parts = parts
+
+    def list_routes(self) -> list[routing.BaseRoute]:
+        return [routing.WebSocketRoute("/v1/stream", self.stream)]
+
+    async def stream(self, socket: websockets.WebSocket) -> None:
+        await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
+        try:
+            audio = _Audio(socket.query_params)
+            with self._parts.versions.current.used() as version:
+                await _Stream(self._parts, socket, version, audio).run()
+            await socket.close()
+        except (api_errors.ApiError, errors.UserError) as error:
+            with contextlib.suppress(websockets.WebSocketDisconnect, RuntimeError):  # it has gone meanwhile
+                await _send(socket, {"type": "error", "error": {"message": str(error)}})
+                await socket.close(_POLICY_VIOLATION)
+        except (websockets.WebSocketDisconnect, asyncio.TimeoutError):
+            pass  # the client has gone, or reads nothing
+
+
+class _Audio:
+    """The form of the samples, by the query of the URL."""
+
+    def __init__(self, query):
+        encoding, rate = query.get("encoding", "s16le"), query.get("sample_rate", "16000")
+        if encoding not in _ENCODINGS:
+            expected = " or ".join(_ENCODINGS)
+            raise api_errors.refuse(f"encoding: is {encoding[:80]!r}, expected {expected}; send one of these")
+        if not (rate.isascii() and rate.isdecimal() and len(rate) < 7 and int(rate) in _RATES):
+            got = f"sample_rate: is {rate[:80]!r}"
+            raise api_errors.refuse(f"{got}, expected {_RATES[0]} to {_RATES[-1]} Hz; send that of the audio")
+        (self._dtype, self._scale), self.rate = _ENCODINGS[encoding], int(rate)
+
+    def read(self, content: bytes) -> np.ndarray:
+        """Returns the samples of a message, float32 [num_samples]."""
+        width = np.dtype(self._dtype).itemsize
+        if len(content) > MAX_MESSAGE_BYTES or len(content) % width:
+            expected = f"at most {MAX_MESSAGE_BYTES}, a multiple of {width}"
+            raise api_errors.refuse(
+                f"message: has {len(content)} bytes, expected {expected}; send whole samples"
+            )
+        samples = np.frombuffer(content, self._dtype).astype(np.float32) * np.float32(self._scale)
+        if not np.isfinite(samples).all() or np.max(np.abs(samples), initial=0) > statuses.LOUDEST_PEAK:
+            raise api_errors.refuse(f"message: {statuses.SENTENCES[statuses.NOT_FINITE]}")
+        return samples
+
+    def make_resampler(self, sample_rate: int) -> Callable[..., np.ndarray]:
+        """Returns resample(samples, last=False), for one stream."""
+        if self.rate == sample_rate:
+            return lambda samples, last=False: samples
+        return soxr.ResampleStream(self.rate, sample_rate, 1, dtype="float32").resample_chunk
+
+
+class _Command(NamedTuple):
+    hotwords: tuple[str, ...]
+    is_end: bool
+
+
+class _Stream:
+    """One connection: reads audio and recognises it at the same time."""
+
+    def __init__(
+        self,
+        parts: service.Service,
+        socket: websockets.WebSocket,
+        version: versions.ServedVersion,
+        audio: _Audio,
+    ):
+        self._parts, self._socket, self._version, self._audio = parts, socket, version, audio
+        self._resample = audio.make_resampler(version.sample_rate)
+        self._live = live.LiveTranscript(version.sample_rate)
+        self._hotwords: tuple[str, ...] = ()
+        self._has_news, self._is_over = asyncio.Event(), False
+
+    async def run(self) -> None:
+        """Raises WebSocketDisconnect or TimeoutError if the client goes away, and what it is to be told."""
+        tasks = [asyncio.ensure_future(each) for each in (self._read(), self._recognise())]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        seconds = self._live.num_samples / self._version.sample_rate
+        final = openai_api.describe(self._version, ("word",), self._live.segments, seconds)
+        await _send(self._socket, {"type": "final", **final})
+
+    async def _read(self) -> None:
+        while not self._is_over:
+            message = await self._receive()
+            if message.get("bytes") is not None:
+                await self._add(self._audio.read(message["bytes"]))
+            else:
+                command = _parse(message["text"])
+                self._hotwords, self._is_over = command.hotwords or self._hotwords, command.is_end
+        if self._audio.rate != self._version.sample_rate:
+            self._live.add(self._resample(np.empty(0, np.float32), last=True))
+        self._live.end()
+        self._has_news.set()
+
+    async def _receive(self) -> dict:
+        seconds = self._parts.limits.body_seconds
+        try:
+            message = await asyncio.wait_for(self._socket.receive(), seconds)
+        except asyncio.TimeoutError:
+            problem = f"stream: nothing was sent for {seconds:g} s, expected audio"
+            raise api_errors.ApiError(408, f"{problem}; send silence too, or end the stream") from None
+        if message["type"] == "websocket.disconnect":
+            raise websockets.WebSocketDisconnect(message.get("code", 1006))
+        return message
+
+    async def _add(self, samples: np.ndarray) -> None:
+        size = int(_SLICE_SECONDS * self._audio.rate)
+        for place in range(0, len(samples), size):
+            self._live.add(self._resample(samples[place : place + size]))
+            self._has_news.set()
+            await asyncio.sleep(0)
+        most = self._parts.limits.max_audio_seconds
+        if self._live.num_samples > most * self._version.sample_rate:
+            raise api_errors.refuse(
+                f"stream: audio is longer than {most:g} s; end the stream, begin another one"
+            )
+        while self._live.num_ended > _MAX_WAITING:
+            await asyncio.sleep(_RETRY_SECONDS / 10)
+
+    async def _recognise(self) -> None:
+        while True:
+            window = self._live.take()
+            if window is not None:
+                update = self._live.update(window, await self._run(window))
+                await _send(
+                    self._socket,
+                    {"type": "partial", "text": update.stable + update.partial, **update._asdict()},
+                )
+            elif self._is_over:
+                return
+            else:
+                self._has_news.clear()
+                await self._has_news.wait()
+
+    async def _run(self, window: live.Window) -> dict:
+        while True:
+            item = item_queue.make_item(self._version, window.waveform, self._hotwords)
+            try:
+                (result,) = await self._parts.batcher.recognise([item])
+            except api_errors.ApiError as error:
+                if error.status != api_errors.OVERLOADED:
+                    raise
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                if window.has_ended:
+                    self._parts.metrics.utterances.labels(result["status"]).inc()
+                return result
+
+
+def _parse(text: str) -> _Command:
+    try:
+        content = json.loads(text)
+        if not isinstance(content, dict) or content.keys() - {"hotwords", "end"}:
+            raise ValueError
+        words, is_end = content.get("hotwords", ""), content.get("end", False)
+        if not isinstance(words, str) or not isinstance(is_end, bool):
+            raise ValueError
+    except (ValueError, RecursionError):
+        expected = 'expected {"hotwords": "..."} or {"end": true}'
+        raise api_errors.refuse(f"message: is {text[:80]!r}, {expected}; send that") from None
+    return _Command(openai_request.read_hotwords([words]), is_end)
+
+
+async def _send(socket: websockets.WebSocket, content: dict) -> None:
+    text = json.dumps(content, ensure_ascii=False)
+    await asyncio.wait_for(socket.send_text(text), _SEND_SECONDS)

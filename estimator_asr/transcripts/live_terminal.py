@@ -1,0 +1,173 @@
+"""Live transcripts in a terminal: audio from the microphone or standard input, text as it settles."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import sys
+import threading
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO, NamedTuple, Optional
+
+import numpy as np
+import soxr
+
+from estimator_asr.transcripts import captions, live
+from tfrecord_builder import errors
+
+_PCM_RATE = 16000
+_BLOCK_SECONDS = 0.1
+_MAX_BLOCKS = 600  # that wait for a model slower than the speech: a minute
+_MAX_ENDED = 2  # segments that wait; more blocks stay in the queue
+_NORMAL, _DIM, _CLEAR = "\033[0m", "\033[2m", "\r\033[K"
+_WIDE = ("W", "F")
+
+
+def open_microphone(sample_rate: int) -> Iterator[np.ndarray]:
+    """Yields what the default microphone hears, float32 [num_samples] each, until the process ends.
+
+    Raises:
+        errors.UserError: sounddevice or PortAudio is not installed, or there is no microphone.
+    """
+    try:
+        import sounddevice
+    except (ImportError, OSError) as error:  # PortAudio is a library of the system
+        raise errors.UserError(
+            f"sounddevice: cannot be imported ({error}), expected it for the microphone; run "
+            "pip install 'estimator-asr[live]' and, on Linux, apt-get install libportaudio2"
+        ) from error
+    blocks: queue.Queue[np.ndarray] = queue.Queue()
+    options = {"samplerate": sample_rate, "channels": 1, "dtype": "float32"}
+    size = round(_BLOCK_SECONDS * sample_rate)
+    try:
+        stream = sounddevice.InputStream(
+            blocksize=size, callback=lambda block, *_: blocks.put(block[:, 0].copy()), **options
+        )
+    except sounddevice.PortAudioError as error:
+        raise errors.UserError(
+            f"microphone: cannot be opened ({error}); connect one, or pipe 16-bit samples into --live -"
+        ) from error
+    with stream:
+        while True:
+            yield blocks.get()
+
+
+def read_pcm(file: BinaryIO, sample_rate: int) -> Iterator[np.ndarray]:
+    """Yields 16-bit little-endian samples, mono at 16 kHz, as float32 [num_samples] at another rate."""
+    resampler, rest = soxr.ResampleStream(_PCM_RATE, sample_rate, 1, dtype="float32"), b""
+    while True:
+        content = file.read1(2 * round(_BLOCK_SECONDS * _PCM_RATE))
+        rest += content
+        whole = rest[: len(rest) // 2 * 2]
+        rest = rest[len(whole) :]
+        samples = np.frombuffer(whole, "<i2").astype(np.float32) / 32768
+        yield resampler.resample_chunk(samples, last=not content)
+        if not content:
+            return
+
+
+def transcribe(model, blocks: Iterable[np.ndarray], sample_rate: int) -> None:
+    """Prints the transcript of audio while it comes: settled text, then the rest of it dimmed.
+
+    In a terminal one line changes until its segment ends; elsewhere a line is a segment that has ended.
+    Ctrl-C ends the audio.
+
+    Args:
+        model: recogniser.Recogniser of the signature "waveform".
+        blocks: float32 [num_samples] each, at the sample rate in Hz.
+    """
+    transcript, source, line = live.LiveTranscript(sample_rate), _Source(blocks), _Line()
+    try:
+        _listen(model, transcript, source, line)
+    except KeyboardInterrupt:
+        pass
+    transcript.end()
+    for window in iter(transcript.take, None):
+        _show(model, transcript, window, line)
+
+
+def _listen(model, transcript: live.LiveTranscript, source: _Source, line: _Line) -> None:
+    while True:
+        while transcript.num_ended <= _MAX_ENDED:
+            samples = source.get(wait=False)
+            if samples is None:
+                break
+            transcript.add(samples)
+        window = transcript.take()
+        if window is not None:
+            _show(model, transcript, window, line)
+            continue
+        samples = source.get(wait=True)
+        if samples is None:
+            return
+        transcript.add(samples)
+
+
+def _show(model, transcript: live.LiveTranscript, window: live.Window, line: _Line) -> None:
+    num_samples = len(window.waveform)
+    batch = {"waveform": window.waveform[None], "num_samples": np.array([num_samples], np.int32)}
+    update = transcript.update(window, {name: value for name, (value,) in model.run(batch).items()})
+    line.show(update, transcript.segments[-1] if window.has_ended else None)
+
+
+class _Failure(NamedTuple):
+    error: Exception
+
+
+class _Source:
+    """Blocks that a thread reads; what it raises is raised by `get`."""
+
+    def __init__(self, blocks: Iterable[np.ndarray]):
+        self._queue: queue.Queue = queue.Queue(_MAX_BLOCKS)
+        self._blocks, self._is_over = blocks, False
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def get(self, wait: bool) -> Optional[np.ndarray]:
+        """Returns a block; None at the end, and if there is none yet and it does not wait."""
+        try:
+            block = None if self._is_over else self._queue.get(wait)
+        except queue.Empty:
+            return None
+        if isinstance(block, _Failure):
+            raise block.error
+        self._is_over = block is None
+        return block
+
+    def _read(self) -> None:
+        try:
+            for block in self._blocks:
+                self._queue.put(block)
+            self._queue.put(None)
+        except Exception as error:
+            self._queue.put(_Failure(error))
+
+
+class _Line:
+    """The line of the segment that is being spoken."""
+
+    def __init__(self):
+        self._begin = 0  # of its text in that of the whole transcript
+
+    def show(self, update: live.Update, ended: Optional[captions.Segment]) -> None:
+        stable = update.stable[self._begin :].lstrip()
+        if sys.stdout.isatty():
+            width = shutil.get_terminal_size().columns - 1
+            shown = _find_tail(stable + update.partial, width)
+            cut = max(0, len(stable) - (len(stable + update.partial) - len(shown)))
+            print(f"{_CLEAR}{shown[:cut]}{_DIM}{shown[cut:]}{_NORMAL}", end="", flush=True)
+        if ended is not None:
+            self._begin = len(update.stable)
+            if stable:
+                print(f"{_CLEAR}{stable}" if sys.stdout.isatty() else stable, flush=True)
+
+
+def _find_tail(text: str, width: int) -> str:
+    """Returns the end of a text that fits into so many columns."""
+    place = len(text)
+    while place:
+        width -= 2 if unicodedata.east_asian_width(text[place - 1]) in _WIDE else 1
+        if width < 0:
+            break
+        place -= 1
+    return text[place:]

@@ -1,0 +1,308 @@
+"""/v1/stream by the client of websockets, and streamed transcriptions by OpenAI's, with a tiny export."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import io
+import json
+import time
+
+import local_server
+import numpy as np
+import openai
+import pytest
+import soundfile
+import soxr
+from websockets import exceptions
+from websockets.sync import client as websocket_client
+
+from estimator_asr.server import api_errors, live_api
+from estimator_asr.transcripts import pauses
+
+RATE = 16000
+
+
+@pytest.fixture(autouse=True)
+def detector(monkeypatch):
+    """The utterances of the tests are no speech: what is loud is."""
+    monkeypatch.setattr(
+        pauses, "load_detector", lambda: lambda samples: float(np.max(np.abs(samples)) > 0.02)
+    )
+
+
+@pytest.fixture(scope="module")
+def server(tiny_export):
+    with local_server.serve(tiny_export.export_dir, max_audio_seconds=100.0, body_seconds=3.0) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def waveform(tiny_export):
+    return tiny_export.utterances["u1"][-1]
+
+
+def connect(server, query="", **arguments):
+    return websocket_client.connect(f"ws://127.0.0.1:{server.port}/v1/stream{query}", **arguments)
+
+
+def to_pcm(waveform) -> bytes:
+    return np.round(np.clip(waveform, -1, 1) * 32767).astype("<i2").tobytes()
+
+
+def send(socket, content: bytes, size=3200) -> None:
+    for place in range(0, len(content), size):
+        socket.send(content[place : place + size])
+    socket.send(json.dumps({"end": True}))
+
+
+def read(socket) -> list[dict]:
+    """Returns all messages until the server closes the connection."""
+    messages = []
+    with contextlib.suppress(exceptions.ConnectionClosed):
+        while True:
+            messages.append(json.loads(socket.recv(timeout=60)))
+    return messages
+
+
+def upload(server, waveform, **fields) -> dict:
+    file = io.BytesIO()
+    soundfile.write(file, waveform, RATE, format="WAV", subtype="PCM_16")
+    data = {"response_format": "verbose_json", "timestamp_granularities[]": "word", **fields}
+    return server.post("/v1/audio/transcriptions", files={"file": file.getvalue()}, data=data).json()
+
+
+def test_the_final_transcript_is_that_of_an_upload(server, waveform):
+    with connect(server) as socket:
+        send(socket, to_pcm(waveform))
+        *_, final = read(socket)
+    assert final.pop("type") == "final"
+    expected = upload(server, np.round(waveform * 32767) / 32768)
+    assert final["text"] and final == expected
+
+
+def test_what_is_stable_is_never_taken_back(server, waveform):
+    speech = np.concatenate([waveform, np.zeros(RATE * 3 // 2, np.float32), waveform])
+    with connect(server) as socket:
+        send(socket, to_pcm(speech), 16000)
+        *partial, final = read(socket)
+    assert len(partial) >= 2
+    stable, characters = "", []
+    for each in partial:
+        assert each["type"] == "partial" and each["text"] == each["stable"] + each["partial"]
+        assert each["stable"].startswith(stable) and each["first"] <= len(characters)
+        assert each["num_stable"] == len(each["stable"])
+        stable, characters = each["stable"], characters[: each["first"]] + each["characters"]
+    assert final["text"] == stable != "" and final["characters"] == characters
+
+
+def test_samples_as_floats(server, waveform):
+    with connect(server, "?encoding=f32le") as socket:
+        send(socket, (np.round(waveform * 32767) / 32768).astype("<f4").tobytes())
+        *_, final = read(socket)
+    del final["type"]
+    assert final == upload(server, waveform)
+
+
+def test_another_rate(server, waveform):
+    content = soxr.resample(waveform, RATE, 48000).astype("<f4").tobytes()
+    with connect(server, "?sample_rate=48000&encoding=f32le") as socket:
+        send(socket, content, 48000)
+        *_, final = read(socket)
+    assert final["text"] and final["duration"] == pytest.approx(len(waveform) / RATE, abs=0.001)
+
+
+def test_resampling_in_blocks_is_resampling(waveform):
+    audio = live_api._Audio({"sample_rate": "44100"})
+    source = soxr.resample(waveform, RATE, 44100)
+    resample = audio.make_resampler(RATE)
+    blocks = [resample(source[place : place + 4410]) for place in range(0, len(source), 4410)]
+    blocks.append(resample(np.empty(0, np.float32), last=True))
+    np.testing.assert_allclose(np.concatenate(blocks), soxr.resample(source, 44100, RATE), atol=1e-5)
+
+
+def test_hotwords(server, tiny_export, waveform):
+    word = upload(server, waveform)["text"][:2]
+    with connect(server) as socket:
+        socket.send(json.dumps({"hotwords": f"{word}\n{word[::-1]}"}))
+        send(socket, to_pcm(waveform))
+        *_, final = read(socket)
+    del final["type"]
+    assert final == upload(server, np.round(waveform * 32767) / 32768, hotwords=f"{word},{word[::-1]}")
+
+
+def test_silence_and_nothing_at_all(server):
+    for content in (bytes(2 * RATE), b""):
+        with connect(server) as socket:
+            send(socket, content)
+            *_, final = read(socket)
+        assert (final["text"], final["status"], final["characters"]) == ("", "silent", [])
+
+
+@pytest.mark.parametrize(
+    "query, message, sentence",
+    [
+        ("?encoding=mp3", None, "encoding: is 'mp3', expected s16le or f32le; send one of these"),
+        ("?sample_rate=4", None, "sample_rate: is '4', expected 8000 to 192000 Hz; send that of the audio"),
+        ("?sample_rate=²", None, "sample_rate: is '²', expected 8000 to 192000 Hz; send that of the audio"),
+        ("", b"\0", "message: has 1 bytes, expected at most 262144, a multiple of 2; send whole samples"),
+        ("", bytes(300000), "message: has 300000 bytes, expected at most 262144, a multiple of 2; send"),
+        ("?encoding=f32le", np.float32("nan").tobytes(), "message: has NaN or Inf samples"),
+        ("?encoding=f32le", np.float32(1e13).tobytes(), "message: has NaN or Inf"),
+        ("", "{", "message: is '{', expected "),
+        ("", "[" * 10000, "expected "),
+        ("", '{"end": 1}', "message: is '{\"end\": 1}', expected "),
+        ("", '{"stop": true}', "expected "),
+        ("", '{"hotwords": "' + "字" * 500 + '"}', "hotwords: one has 500 characters"),
+    ],
+    ids=range(12),
+)
+def test_bad_input_has_a_sentence(server, query, message, sentence):
+    with connect(server, query) as socket:
+        if message is not None:
+            socket.send(message)
+        (answer,) = read(socket)
+    assert answer["type"] == "error" and sentence in answer["error"]["message"]
+    assert socket.close_code == 1008
+
+
+def test_a_message_that_is_far_too_large_ends_the_stream(server):
+    with connect(server) as socket:
+        with pytest.raises(exceptions.ConnectionClosedError):
+            socket.send(bytes(2 << 20))
+            socket.recv(timeout=10)
+
+
+def test_a_client_that_sends_nothing(server):
+    with connect(server) as socket:
+        (answer,) = read(socket)
+    assert "nothing was sent for 3 s, expected audio" in answer["error"]["message"]
+
+
+def test_audio_that_is_too_long(server, waveform):
+    with connect(server) as socket:
+        with pytest.raises(exceptions.ConnectionClosed):
+            for _ in range(2000):
+                socket.send(to_pcm(np.resize(waveform, RATE)))
+        *_, answer = read(socket)
+    assert answer["error"]["message"].startswith("stream: audio is longer than 100 s; end the stream")
+
+
+def test_a_client_that_goes_away_leaves_nothing(server, waveform):
+    batcher, version = server.parts.batcher, server.parts.versions.current
+    for _ in range(3):
+        with connect(server) as socket:
+            socket.send(to_pcm(np.resize(waveform, RATE)))
+            socket.socket.close()  # without a word
+    deadline = time.monotonic() + 30
+    while version._num_users or batcher._queue.items:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_full_queue_only_delays(server, waveform, monkeypatch):
+    recognise, refused = server.parts.batcher.recognise, []
+
+    async def refuse_first(batch, is_urgent=False):
+        if not refused:
+            refused.append(batch)
+            raise api_errors.overloaded("is busy", 1)
+        return await recognise(batch, is_urgent)
+
+    monkeypatch.setattr(live_api, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(server.parts.batcher, "recognise", refuse_first)
+    with connect(server) as socket:
+        send(socket, to_pcm(waveform))
+        *_, final = read(socket)
+    assert refused and final["text"]
+
+
+def test_a_token_as_a_header_or_a_subprotocol(tiny_export):
+    encoded = base64.urlsafe_b64encode(b"secret?").decode().rstrip("=")
+    with local_server.serve(tiny_export.export_dir, token="secret?") as server:
+        for arguments in (
+            {"additional_headers": {"Authorization": "Bearer secret?"}},
+            {"subprotocols": ["asr", f"bearer.{encoded}"]},
+        ):
+            with connect(server, **arguments) as socket:
+                send(socket, b"")
+                assert read(socket)[-1]["type"] == "final"
+                assert socket.subprotocol == arguments.get("subprotocols", [None])[0]
+        for arguments in ({}, {"subprotocols": ["asr", "bearer.c2Vjcm"]}):
+            with pytest.raises(exceptions.InvalidStatus) as refused:
+                connect(server, **arguments)
+            assert refused.value.response.status_code == 401
+
+
+def test_a_page_of_another_site_is_refused(server):
+    with pytest.raises(exceptions.InvalidStatus) as refused:
+        connect(server, origin="http://evil.example")
+    assert refused.value.response.status_code == 403
+    assert b"expected this server's own page" in refused.value.response.body
+    with connect(server, origin=f"http://127.0.0.1:{server.port}") as socket:
+        send(socket, b"")
+        assert read(socket)[-1]["type"] == "final"
+
+
+def test_streams_are_counted(server, waveform):
+    with connect(server) as socket:
+        send(socket, to_pcm(waveform))
+        read(socket)
+    assert 'asr_requests_total{route="stream",status="101"}' in server.get("/metrics").text
+
+
+def test_a_server_that_stops_ends_its_streams(tiny_export):
+    with contextlib.ExitStack() as stack:
+        with local_server.serve(tiny_export.export_dir, stop_seconds=1) as server:
+            socket = stack.enter_context(connect(server))
+        with pytest.raises(exceptions.ConnectionClosed):
+            socket.recv(timeout=10)
+
+
+class TestServerSentEvents:
+    @pytest.fixture(scope="class")
+    def client(self, server):
+        return openai.OpenAI(api_key="none", base_url=server.url("/v1"), max_retries=0)
+
+    def stream(self, client, waveform):
+        file = io.BytesIO()
+        soundfile.write(file, waveform, RATE, format="WAV", subtype="PCM_16")
+        return list(
+            client.audio.transcriptions.create(model="asr", file=("a.wav", file.getvalue()), stream=True)
+        )
+
+    def test_the_client_of_openai_iterates_over_segments(self, client, server, waveform):
+        pause = np.zeros(RATE * 2, np.float32)
+        speech = np.concatenate([np.resize(waveform, 9 * RATE), pause, np.resize(waveform, 8 * RATE)])
+        *deltas, done = self.stream(client, speech)
+        assert [each.type for each in deltas] == ["transcript.text.delta"] * 2
+        assert done.type == "transcript.text.done"
+        assert done.text == "".join(each.delta for each in deltas) == upload(server, speech)["text"]
+
+    def test_silence(self, client):
+        *_, done = self.stream(client, np.zeros(20 * RATE))
+        assert (done.type, done.text) == ("transcript.text.done", "")
+
+    def test_what_is_refused_is_refused_at_once(self, server):
+        response = server.post(
+            "/v1/audio/transcriptions", files={"file": b"no audio"}, data={"stream": "true"}
+        )
+        assert response.status_code == 400
+
+    def test_a_full_queue_is_refused_at_once(self, client, server, waveform, monkeypatch):
+        async def refuse(batch, is_urgent=False):
+            raise api_errors.overloaded("is busy", 1)
+
+        monkeypatch.setattr(server.parts.batcher, "recognise", refuse)
+        with pytest.raises(openai.RateLimitError, match="is busy"):
+            self.stream(client, waveform)
+
+    def test_a_model_that_fails_meanwhile(self, client, server, waveform, monkeypatch):
+        async def fail(batch, is_urgent=False):
+            await asyncio.sleep(0.05)
+            raise api_errors.refuse("inputs: are refused by the model")
+
+        monkeypatch.setattr(server.parts.batcher, "recognise", fail)
+        with pytest.raises(openai.APIError, match="inputs: are refused by the model"):
+            self.stream(client, waveform)

@@ -1,0 +1,175 @@
+"""live: what settles and when, with a detector that hears what is loud and results that are written here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from estimator_asr.saved_model import statuses
+from estimator_asr.transcripts import live
+
+RATE = 16000
+
+
+def speech(seconds, level=0.5):
+    return np.full(round(RATE * seconds), level, np.float32)
+
+
+def make_live(*audio):
+    transcript = live.LiveTranscript(RATE, lambda: lambda samples: float(np.max(np.abs(samples)) > 0.1))
+    for part in audio:
+        transcript.add(part)
+    return transcript
+
+
+def make_result(text, times, confidence=0.5):
+    """One character every so often; a space belongs to the character after it."""
+    names = [character for character in text if character != " "]
+    items = [
+        {"character": name, "pinyin": f"{name}1", "start": time, "end": time + 0.04, "confidence": confidence}
+        for name, time in zip(names, times)
+    ]
+    return {
+        "transcript": text,
+        "pinyin": " ".join(item["pinyin"] for item in items),
+        "confidence": confidence,
+        "characters": items,
+        "n_best": [{"transcript": text, "score": -1.0}],
+        "status": statuses.OK,
+        "acoustic_score": -1.0,
+        "language_score": 0.0,
+    }
+
+
+def hear(transcript, text, *times):
+    """Takes what there is to recognise, and gives it this result; times are seconds in the recording."""
+    window = transcript.take()
+    start = window.start / RATE
+    return transcript.update(window, make_result(text, [time - start for time in times]))
+
+
+def test_what_two_results_agree_on_is_settled():
+    transcript = make_live(speech(1.0))
+    update = hear(transcript, "你号", 0.2, 0.5)
+    assert (update.stable, update.partial, update.first) == ("", "你号", 0)
+    transcript.add(speech(0.5))
+    update = hear(transcript, "你好吗", 0.2, 0.5, 1.3)
+    assert (update.stable, update.partial, update.first) == ("你", "好吗", 0)
+    transcript.add(speech(0.5))
+    update = hear(transcript, "你好吗", 0.2, 0.5, 1.3)
+    assert (update.stable, update.partial, update.first) == ("你好吗", "", 1)
+    assert [each["character"] for each in update.characters] == ["好", "吗"]
+    assert [each["start"] for each in update.characters] == [0.5, 1.3]
+
+
+def test_a_character_settles_only_with_audio_after_it():
+    transcript = make_live(speech(1.0))
+    hear(transcript, "好", 0.9)
+    transcript.add(speech(0.15))
+    assert transcript.take() is None, "that is no step"
+    transcript.add(speech(0.2))
+    assert hear(transcript, "好", 1.1).stable == ""
+    transcript.add(speech(0.35))
+    assert hear(transcript, "好", 1.1).stable == "好"
+
+
+def test_what_is_settled_never_changes():
+    transcript = make_live(speech(1.0))
+    hear(transcript, "你好", 0.2, 0.5)
+    transcript.add(speech(0.5))
+    assert hear(transcript, "你好", 0.2, 0.5).stable == "你好"
+    transcript.add(speech(0.5))
+    update = hear(transcript, "您好吗", 0.2, 0.5, 1.6)
+    assert (update.stable, update.partial, update.first) == ("你好", "吗", 2)
+    transcript.end()
+    update = hear(transcript, "您好吗", 0.2, 0.5, 1.6)
+    assert (update.stable, update.partial) == ("你好吗", "")
+    (segment,) = transcript.segments
+    assert segment.result["transcript"] == "你好吗" and segment.result["pinyin"] == "你1 好1 吗1"
+    assert [item["start"] for item in segment.result["characters"]] == [0.2, 0.5, 1.6]
+
+
+@pytest.mark.parametrize(
+    "heard, times, partial",
+    [
+        ("好吗", (0.4, 1.2), "吗"),
+        ("你你好吗", (0.2, 0.3, 0.4, 1.2), "吗"),
+        ("你好好吗", (0.2, 0.4, 0.8, 1.2), "好吗"),
+        ("你好", (0.2, 0.4), ""),
+        ("", (), ""),
+    ],
+)
+def test_new_characters_follow_those_that_are_settled(heard, times, partial):
+    """Whatever a later result makes of the settled ones: one lost, doubled, or nothing at all."""
+    transcript = make_live(speech(1.0))
+    for _ in range(2):
+        hear(transcript, "你好", 0.2, 0.4)
+        transcript.add(speech(0.5))
+    update = hear(transcript, heard, *times)
+    assert (update.stable, update.partial) == ("你好", partial)
+
+
+def test_a_pause_ends_a_segment_and_settles_it():
+    transcript = make_live(speech(1.0), speech(1.5, 0.0), speech(1.0))
+    assert transcript.num_ended == 1
+    assert hear(transcript, "你好", 0.2, 0.5).stable == "你好"
+    update = hear(transcript, "再见", 2.7, 3.0)
+    assert (update.stable, update.partial, update.first) == ("你好", "再见", 2)
+    transcript.end()
+    assert hear(transcript, "再见", 2.7, 3.0).stable == "你好再见"
+    assert transcript.take() is None
+    assert [segment.result["transcript"] for segment in transcript.segments] == ["你好", "再见"]
+    assert [round(each, 1) for segment in transcript.segments for each in segment[:2]] == [0.0, 1.3, 2.2, 3.5]
+
+
+def test_audio_without_such_a_pause_is_recognised_as_a_whole():
+    audio = np.concatenate([speech(0.5, 0.0), speech(2.0), speech(0.7, 0.0)])
+    transcript = make_live(audio[:20000], audio[20000:])
+    transcript.end()
+    window = transcript.take()
+    assert (window.start, window.has_ended) == (0, True)
+    np.testing.assert_array_equal(window.waveform, audio)
+
+
+def test_speech_of_which_a_part_is_settled_may_be_cut_before_it():
+    """After 15 s it is cut in its longest pause, at 7 s; the next segment goes on after what is settled."""
+    transcript = make_live(speech(6.5), speech(0.96, 0.0), speech(3.0))
+    for _ in range(2):
+        hear(transcript, "一二三", 1.0, 6.0, 8.0)
+        transcript.add(speech(0.5))
+    transcript.add(speech(5.0))
+    assert transcript.num_ended == 1
+    update = hear(transcript, "一二", 1.0, 6.0)
+    assert (update.stable, update.partial) == ("一二三", "")
+    assert transcript.segments[0].result["transcript"] == "一二"
+    transcript.end()
+    update = hear(transcript, "三四", 8.0, 12.0)
+    assert update.stable == "一二三四"
+    assert transcript.segments[1].result["transcript"] == "三四"
+
+
+def test_words_have_their_spaces():
+    transcript = make_live(speech(1.0))
+    for _ in range(2):
+        update = hear(transcript, "a b c", 0.2, 0.4, 1.2)
+        transcript.add(speech(0.35))
+    assert (update.stable, update.partial) == ("a b", " c")
+    transcript.add(speech(1.5, 0.0))
+    assert hear(transcript, "a b c", 0.2, 0.4, 1.2).stable == "a b c"
+    transcript.add(speech(1.0))
+    update = hear(transcript, "d", 3.6)
+    assert (update.stable, update.partial) == ("a b c", " d")
+
+
+def test_nobody_speaks():
+    transcript = make_live(speech(20.0, 0.0))
+    assert transcript.take() is None
+    transcript.end()
+    assert transcript.take() is None and transcript.segments == []
+
+
+def test_a_pause_is_not_recognised_again():
+    transcript = make_live(speech(1.0), speech(0.4, 0.0))
+    assert len(transcript.take().waveform) / RATE == pytest.approx(1.3, abs=0.05)
+    transcript.add(speech(0.4, 0.0))
+    assert transcript.take() is None

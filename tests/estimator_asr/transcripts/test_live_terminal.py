@@ -1,0 +1,155 @@
+"""live_terminal: pipes, a microphone that is none, and what is printed, with a model that is written here."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import sys
+import time
+import types
+
+import numpy as np
+import pytest
+
+from estimator_asr.saved_model import statuses
+from estimator_asr.transcripts import live_terminal, pauses
+from tfrecord_builder import errors
+
+RATE = 16000
+
+
+class Model:
+    """Hears a character every second."""
+
+    def __init__(self, text="一二三四五六七八九十"):
+        self._text = text
+
+    def run(self, batch):
+        count = round(batch["waveform"].shape[1] / RATE)
+        text = self._text[:count]
+        items = [
+            {"character": each, "pinyin": "x1", "start": i + 0.1, "end": i + 0.2, "confidence": 1.0}
+            for i, each in enumerate(text)
+        ]
+        values = {"transcript": text, "pinyin": "", "confidence": 1.0, "characters": items, "n_best": []}
+        values |= {"status": statuses.OK, "acoustic_score": 0.0, "language_score": 0.0}
+        return {name: [value] for name, value in values.items()}
+
+
+@pytest.fixture(autouse=True)
+def detector(monkeypatch):
+    monkeypatch.setattr(pauses, "load_detector", lambda: lambda samples: float(np.max(np.abs(samples)) > 0.1))
+
+
+def make_blocks(*seconds):
+    """Speech and pauses by turns."""
+    for index, length in enumerate(seconds):
+        for _ in range(round(length * 10)):
+            yield np.full(RATE // 10, 0.0 if index % 2 else 0.5, np.float32)
+
+
+def test_a_line_is_a_segment_that_has_ended(capsys):
+    live_terminal.transcribe(Model(), make_blocks(3, 2, 2), RATE)
+    assert capsys.readouterr().out.split("\n") == ["一二三", "一二", ""]
+
+
+def test_a_terminal_shows_what_may_change_dimmed(monkeypatch):
+    def speak():
+        for block in make_blocks(4, 2):
+            time.sleep(0.02)
+            yield block
+
+    reader, writer = pty.openpty()
+    with os.fdopen(writer, "w") as terminal, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", terminal)
+        live_terminal.transcribe(Model(), speak(), RATE)
+    said = os.read(reader, 100000).decode()
+    os.close(reader)
+    shown = [re.sub("\033\\[2m(.*)\033\\[0m", r"(\1)", each) for each in said.split("\r\033[K")]
+    assert shown[-1] == "一二三四\r\n"
+    texts = [each.replace("(", "").replace(")", "") for each in shown[1:-1]]
+    assert texts == sorted(texts, key=len) and any(re.fullmatch(r"一+.*\(.+\)", each) for each in shown)
+
+
+def test_what_does_not_fit_into_the_line_is_its_beginning():
+    assert live_terminal._find_tail("你好abc", 5) == "好abc"
+    assert live_terminal._find_tail("你好abc", 4) == "abc"
+    assert live_terminal._find_tail("你好", 80) == "你好"
+    assert live_terminal._find_tail("你好", 1) == ""
+
+
+def test_ctrl_c_ends_the_audio(capsys):
+    class Source(live_terminal._Source):
+        def get(self, wait):
+            block = next(self._own, None)
+            if block is None:
+                raise KeyboardInterrupt
+            return block
+
+    Source._own = make_blocks(2)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(live_terminal, "_Source", Source)
+        live_terminal.transcribe(Model(), iter(()), RATE)
+    assert capsys.readouterr().out == "一二\n"
+
+
+@pytest.mark.parametrize("rate", [16000, 8000])
+def test_samples_of_a_pipe(rate):
+    tone = np.round(20000 * np.sin(np.arange(16000) * 2 * np.pi * 200 / 16000)).astype("<i2")
+    content = tone.tobytes() + b"\1"  # half a sample
+    found = np.concatenate(list(live_terminal.read_pcm(io.BufferedReader(io.BytesIO(content)), rate)))
+    assert len(found) == rate and found.dtype == np.float32
+    expected = 20000 / 32768 * np.sin(np.arange(rate) * 2 * np.pi * 200 / rate)
+    np.testing.assert_allclose(found[200:-200], expected[200:-200], atol=1e-3)
+
+
+def test_what_a_source_raises_reaches_the_caller():
+    def broken():
+        yield np.zeros(1600, np.float32)
+        raise errors.UserError("microphone: is gone")
+
+    with pytest.raises(errors.UserError, match="microphone: is gone"):
+        live_terminal.transcribe(Model(), broken(), RATE)
+
+
+class TestMicrophone:
+    def test_blocks_of_the_first_channel(self, monkeypatch):
+        class InputStream:
+            def __init__(self, blocksize, callback, **options):
+                assert options == {"samplerate": 16000, "channels": 1, "dtype": "float32"}
+                self._blocksize, self._callback = blocksize, callback
+
+            def __enter__(self):
+                for value in (1, 2):
+                    self._callback(
+                        np.full((self._blocksize, 1), value, np.float32), self._blocksize, None, None
+                    )
+
+            def __exit__(self, *_):
+                pass
+
+        fake = types.SimpleNamespace(InputStream=InputStream, PortAudioError=OSError)
+        monkeypatch.setitem(sys.modules, "sounddevice", fake)
+        blocks = live_terminal.open_microphone(16000)
+        first, second = next(blocks), next(blocks)
+        assert first.shape == (1600,) and (first[0], second[0]) == (1, 2)
+
+    def test_without_one(self, monkeypatch):
+        def refuse(**_):
+            raise OSError("Error querying device -1")
+
+        fake = types.SimpleNamespace(InputStream=refuse, PortAudioError=OSError)
+        monkeypatch.setitem(sys.modules, "sounddevice", fake)
+        with pytest.raises(
+            errors.UserError, match="microphone: cannot be opened .*querying device -1.*; connect"
+        ):
+            next(live_terminal.open_microphone(16000))
+
+    def test_without_sounddevice(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "sounddevice", None)
+        with pytest.raises(
+            errors.UserError, match=r"sounddevice: cannot be imported .*pip install 'estimator-asr\[live\]'"
+        ):
+            next(live_terminal.open_microphone(16000))
