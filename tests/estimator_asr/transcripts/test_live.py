@@ -132,7 +132,7 @@ def test_audio_without_such_a_pause_is_recognised_as_a_whole():
 
 
 def test_speech_of_which_a_part_is_settled_may_be_cut_before_it():
-    """After 15 s it is cut in its longest pause, at 7 s; the next segment goes on after what is settled."""
+    """After 15 s it is cut in its longest pause, at 7 s; the next segment continues after what is settled."""
     transcript = make_live(speech(6.5), speech(0.96, 0.0), speech(3.0))
     for _ in range(2):
         hear(transcript, "一二三", 1.0, 6.0, 8.0)
