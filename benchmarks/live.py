@@ -30,6 +30,7 @@ from websockets.asyncio import client as websocket_client
 from benchmarks import bars, machine
 from benchmarks.serving import clips as serving_clips
 from benchmarks.serving import process
+from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags, program
 
 _BLOCK_SECONDS = 0.1
@@ -56,7 +57,11 @@ class Spoken(NamedTuple):
 
     @property
     def final(self) -> dict:
-        return self.messages[-1][1]
+        """Raises errors.UserError if the stream has failed."""
+        last = self.messages[-1][1]
+        if last["type"] != "final":
+            raise errors.UserError(f"/v1/stream: {last['error']['message']}")
+        return last
 
     def list_delays(self) -> list[float]:
         """Returns the seconds from the end of each character to its message."""

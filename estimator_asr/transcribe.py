@@ -98,7 +98,6 @@ def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
         blocks = live_terminal.read_pcm(sys.stdin.buffer, sample_rate)
     else:
         blocks = live_terminal.open_microphone(sample_rate)
-        print("listening; Ctrl-C ends", file=sys.stderr, flush=True)
     live_terminal.transcribe(model, blocks, sample_rate)
     return 0
 

@@ -44,6 +44,7 @@ class AcousticOutputs(NamedTuple):
     scorer: Optional[losses.Scorer] = None  # of the decoder
     # Of the decoder's last block, float32 [batch, heads, max_tokens + 1, num_subsampled].
     attention: Optional[tf.Tensor] = None
+    local_logits: Optional[tf.Tensor] = None  # as ctc_logits, of the frames below the encoder's blocks
 
 
 def build(
@@ -78,13 +79,19 @@ def build(
             hidden = layers.dropout(encoding.outputs, config.acoustic_dropout, seed)
             vectors = class_vectors(num_classes, hidden.shape[-1], token_parts)
             ctc_logits = classify(get_scorer(hidden, vectors))
+        local_logits = None
+        if token_ids is not None and config.local_ctc_weight:
+            with tf.compat.v1.variable_scope("local_ctc"):
+                local_logits = layers.dense(layers.layer_norm(encoding.below), num_classes, "classes")
         decoder_logits = scorer = weights = None
         if token_ids is not None and config.decoder_layers:
             with tf.compat.v1.variable_scope("decoder"):
                 previous = shift_right(token_ids, num_tokens, num_classes - 1)
                 scorer, weights = decode(config, previous, encoding, num_classes, token_parts, seed)
                 decoder_logits = classify(scorer)
-    return AcousticOutputs(ctc_logits, encoding.num_frames, decoder_logits, encoding, scorer, weights)
+    return AcousticOutputs(
+        ctc_logits, encoding.num_frames, decoder_logits, encoding, scorer, weights, local_logits
+    )
 
 
 def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False) -> tf.Tensor:
@@ -225,7 +232,7 @@ def score(
     shape = tf.shape(token_ids)
     rows = [shape[0] * shape[1], shape[2]]
     ids, counts = tf.reshape(token_ids, rows), tf.reshape(num_tokens, [-1])
-    encoding = encoders.Encoding(*(tf.repeat(each, shape[1], axis=0) for each in encoding))
+    encoding = encoders.Encoding(*(tf.repeat(each, shape[1], axis=0) for each in encoding[:3]))
     with tf.compat.v1.variable_scope("acoustic/decoder", reuse=tf.compat.v1.AUTO_REUSE):
         previous = shift_right(ids, counts, num_classes - 1)
         logits = classify(decode(config, previous, encoding, num_classes, token_parts, None)[0])

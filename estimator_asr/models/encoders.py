@@ -25,6 +25,7 @@ class Encoding(NamedTuple):
     outputs: tf.Tensor  # float32 [batch, num_subsampled, units], zero at padded positions
     num_frames: tf.Tensor  # int32 [batch], subsampled
     mask: tf.Tensor  # float32 [batch, num_subsampled]
+    below: Optional[tf.Tensor] = None  # float32 [batch, num_subsampled, units], what the blocks get
 
 
 class Encoder(NamedTuple):
@@ -68,13 +69,13 @@ def run_blocks(
     seed: Optional[tf.Tensor],
 ) -> Encoding:
     """Runs config.encoder_layers blocks (as conformer_block) and a layer norm on subsampled frames."""
-    mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
+    mask, below = layers.sequence_mask(num_frames, tf.shape(hidden)[1]), hidden
     hidden = layers.dropout(hidden, config.acoustic_dropout, seed)
     for i in range(config.encoder_layers):
         with tf.compat.v1.variable_scope(f"block_{i}"):
             hidden = block(config, hidden, mask, seed)
     outputs = layers.clear_padding(layers.layer_norm(hidden, "output_norm"), mask)
-    return Encoding(outputs, num_frames, mask)
+    return Encoding(outputs, num_frames, mask, below)
 
 
 def _subsample(config, fbank, num_frames, seed) -> tuple[tf.Tensor, tf.Tensor]:

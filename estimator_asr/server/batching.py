@@ -55,6 +55,11 @@ class Batcher:
         """Whether there are batches, none of which has taken much longer than it should."""
         return bool(self._tasks) and time.monotonic() < min(self._tasks.values())
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether more waits than the next batch takes."""
+        return len(self._queue.items) >= self._max_batch_size
+
     async def recognise(self, batch: Sequence[item_queue.Item], is_urgent: bool = False) -> list[dict]:
         """Returns the outputs of each item, whose version the caller uses; see versions.ServedVersion.run.
 

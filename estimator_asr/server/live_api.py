@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -27,10 +28,9 @@ MAX_MESSAGE_BYTES = 1 << 18
 _ENCODINGS = {"s16le": ("<i2", 1 / 32768), "f32le": ("<f4", 1.0)}  # of samples: dtype, scale
 _RATES = range(8000, 192001)  # Hz
 _SLICE_SECONDS = 0.5  # of audio, after which other clients have their turn
-_MAX_WAITING = 2  # segments that have ended; further messages stay unread
 _SEND_SECONDS = 10.0
 _RETRY_SECONDS = 1.0  # while the queue is full
-_POLICY_VIOLATION = 1008
+_NORMAL, _POLICY_VIOLATION, _INTERNAL_ERROR = 1000, 1008, 1011
 
 
 class LiveApi:
@@ -48,13 +48,22 @@ class LiveApi:
             audio = _Audio(socket.query_params)
             with self._parts.versions.current.used() as version:
                 await _Stream(self._parts, socket, version, audio).run()
-            await socket.close()
+            await _close(socket, _NORMAL)
         except (api_errors.ApiError, errors.UserError) as error:
-            with contextlib.suppress(websockets.WebSocketDisconnect, RuntimeError):  # it has gone meanwhile
-                await _send(socket, {"type": "error", "error": {"message": str(error)}})
-                await socket.close(_POLICY_VIOLATION)
+            await _close(socket, _POLICY_VIOLATION, str(error))
         except (websockets.WebSocketDisconnect, asyncio.TimeoutError):
             pass  # the client has gone, or reads nothing
+        except Exception:
+            await _close(socket, _INTERNAL_ERROR, api_errors.FAILED)
+            raise
+
+
+async def _close(socket: websockets.WebSocket, code: int, sentence: str = "") -> None:
+    """Sends what is wrong, if anything is, and closes the connection, if the client still reads."""
+    with contextlib.suppress(websockets.WebSocketDisconnect, asyncio.TimeoutError, RuntimeError, OSError):
+        if sentence:
+            await _send(socket, {"type": "error", "error": {"message": sentence}})
+        await asyncio.wait_for(socket.close(code), _SEND_SECONDS)
 
 
 class _Audio:
@@ -107,9 +116,10 @@ class _Stream:
     ):
         self._parts, self._socket, self._version, self._audio = parts, socket, version, audio
         self._resample = audio.make_resampler(version.sample_rate)
-        self._live = live.LiveTranscript(version.sample_rate)
+        self._live, self._changes = live.LiveTranscript(version.sample_rate), asyncio.Lock()
         self._hotwords: tuple[str, ...] = ()
-        self._has_news, self._is_over = asyncio.Event(), False
+        self._has_news, self._has_room, self._is_over = asyncio.Event(), asyncio.Event(), False
+        self._waited = 0.0  # for the client, in seconds
 
     async def run(self) -> None:
         """Raises WebSocketDisconnect or TimeoutError if the client goes away, and what it is to be told."""
@@ -119,9 +129,14 @@ class _Stream:
         finally:
             for task in tasks:
                 task.cancel()
-        seconds = self._live.num_samples / self._version.sample_rate
-        final = openai_api.describe(self._version, ("word",), self._live.segments, seconds)
-        await _send(self._socket, {"type": "final", **final})
+            self._is_over = True  # a cancellation may be lost in wait_for
+            await asyncio.wait(tasks, timeout=_SEND_SECONDS)  # nothing uses the version any more
+        final = openai_api.describe(self._version, ("word",), self._live.segments, self._seconds)
+        await _send(self._socket, {"type": "final", **final, "text": self._live.stable})
+
+    @property
+    def _seconds(self) -> float:
+        return self._live.num_samples / self._version.sample_rate
 
     async def _read(self) -> None:
         while not self._is_over:
@@ -130,19 +145,29 @@ class _Stream:
                 await self._add(self._audio.read(message["bytes"]))
             else:
                 command = _parse(message["text"])
+                if command.hotwords and self._live.num_samples:
+                    raise api_errors.refuse(
+                        "hotwords: come after audio, expected them first; send them first"
+                    )
                 self._hotwords, self._is_over = command.hotwords or self._hotwords, command.is_end
-        if self._audio.rate != self._version.sample_rate:
+        async with self._changes:
             self._live.add(self._resample(np.empty(0, np.float32), last=True))
-        self._live.end()
+            self._live.end()
         self._has_news.set()
 
     async def _receive(self) -> dict:
-        seconds = self._parts.limits.body_seconds
+        """Waits in all as long as the audio lasts, and some seconds: a client sends as fast as it hears."""
+        patience, began = self._parts.limits.body_seconds, time.monotonic()
         try:
-            message = await asyncio.wait_for(self._socket.receive(), seconds)
+            left = patience + self._seconds - self._waited
+            message = await asyncio.wait_for(self._socket.receive(), left)
         except asyncio.TimeoutError:
-            problem = f"stream: nothing was sent for {seconds:g} s, expected audio"
-            raise api_errors.ApiError(408, f"{problem}; send silence too, or end the stream") from None
+            got = f"{self._seconds:.0f} s of audio in {self._waited + time.monotonic() - began:.0f} s"
+            problem = (
+                f"stream: {got}, expected at most {patience:g} s without; send silence too, or end the stream"
+            )
+            raise api_errors.ApiError(408, problem) from None
+        self._waited += time.monotonic() - began
         if message["type"] == "websocket.disconnect":
             raise websockets.WebSocketDisconnect(message.get("code", 1006))
         return message
@@ -150,27 +175,33 @@ class _Stream:
     async def _add(self, samples: np.ndarray) -> None:
         size = int(_SLICE_SECONDS * self._audio.rate)
         for place in range(0, len(samples), size):
-            self._live.add(self._resample(samples[place : place + size]))
+            async with self._changes:  # voice activity detection takes its time
+                await asyncio.to_thread(self._add_slice, samples[place : place + size])
             self._has_news.set()
-            await asyncio.sleep(0)
         most = self._parts.limits.max_audio_seconds
-        if self._live.num_samples > most * self._version.sample_rate:
-            raise api_errors.refuse(
-                f"stream: audio is longer than {most:g} s; end the stream, begin another one"
-            )
-        while self._live.num_ended > _MAX_WAITING:
-            await asyncio.sleep(_RETRY_SECONDS / 10)
+        if self._seconds > most:
+            raise api_errors.refuse(f"stream: audio is longer than {most:g} s; end it, begin another stream")
+        while self._live.is_full:
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    def _add_slice(self, samples: np.ndarray) -> None:
+        self._live.add(self._resample(samples))
 
     async def _recognise(self) -> None:
         while True:
-            window = self._live.take()
+            async with self._changes:
+                # What may change can wait for what others have asked for.
+                is_due = self._is_over or self._live.has_ended or not self._parts.batcher.is_crowded
+                window = self._live.take() if is_due else None
             if window is not None:
-                update = self._live.update(window, await self._run(window))
-                await _send(
-                    self._socket,
-                    {"type": "partial", "text": update.stable + update.partial, **update._asdict()},
-                )
-            elif self._is_over:
+                result = await self._run(window)
+                async with self._changes:
+                    update = self._live.update(window, result)
+                self._has_room.set()
+                text = update.stable + update.partial
+                await _send(self._socket, {"type": "partial", "text": text, **update._asdict()})
+            elif self._is_over and self._live.is_over:
                 return
             else:
                 self._has_news.clear()
@@ -180,7 +211,8 @@ class _Stream:
         while True:
             item = item_queue.make_item(self._version, window.waveform, self._hotwords)
             try:
-                (result,) = await self._parts.batcher.recognise([item])
+                with self._parts.bodies.counted():
+                    (result,) = await self._parts.batcher.recognise([item])
             except api_errors.ApiError as error:
                 if error.status != api_errors.OVERLOADED:
                     raise
@@ -193,12 +225,13 @@ class _Stream:
 
 def _parse(text: str) -> _Command:
     try:
-        content = json.loads(text)
+        content = json.loads(text if len(text) <= MAX_MESSAGE_BYTES else "")
         if not isinstance(content, dict) or content.keys() - {"hotwords", "end"}:
             raise ValueError
         words, is_end = content.get("hotwords", ""), content.get("end", False)
         if not isinstance(words, str) or not isinstance(is_end, bool):
             raise ValueError
+        words.encode()  # JSON may have halves of characters
     except (ValueError, RecursionError):
         expected = 'expected {"hotwords": "..."} or {"end": true}'
         raise api_errors.refuse(f"message: is {text[:80]!r}, {expected}; send that") from None

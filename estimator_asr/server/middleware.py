@@ -26,6 +26,7 @@ _UNKNOWN_ROUTE = "other"
 _WITHOUT_TOKEN = ("/healthz", "/")
 _WEBSOCKET, _SWITCHED = "WEBSOCKET", 101  # its method for checks and the log, its status
 _ANSWERS = ("http.response.start", "websocket.http.response.start", "websocket.accept")
+_DENIED = "websocket.close"  # before it is accepted: of a path that is none
 _BEARER = "bearer."
 _PAGE = "/page/"  # asks for the token
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)  # of a client; it is written to the log
@@ -60,6 +61,8 @@ class Observed:
             if message["type"] in _ANSWERS:
                 statuses.append(message.get("status", _SWITCHED))
                 _add_headers(message, request_id)
+            elif message["type"] == _DENIED and not statuses:
+                statuses.append(403)
             await send(message)
 
         bug = await self._run(scope, receive, send_and_note, statuses)

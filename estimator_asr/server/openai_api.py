@@ -26,6 +26,7 @@ from estimator_asr.transcripts import captions, pauses
 from tfrecord_builder import errors
 
 _CAPTIONS = {"text": captions.to_text, "srt": captions.to_srt, "vtt": captions.to_vtt}
+_UNBUFFERED = {"cache-control": "no-cache", "x-accel-buffering": "no"}  # the latter is for nginx
 _NOTHING = {**captions.join([]), "status": statuses.SILENT, "n_best": []}
 
 
@@ -77,7 +78,7 @@ async def _stream(
     """
 
     async def recognise():
-        with version.used():
+        with version.used(), parts.bodies.counted():
             await parts.batcher.recognise(batch)
 
     async def list_events():
@@ -95,6 +96,9 @@ async def _stream(
             yield {"type": "transcript.text.done", "text": text}
         except (api_errors.ApiError, errors.UserError) as error:
             yield {"error": {"message": str(error)}}
+        except Exception:
+            yield {"error": {"message": api_errors.FAILED}}
+            raise
         finally:
             recognition.cancel()
 
@@ -103,7 +107,7 @@ async def _stream(
     if recognition.done():
         recognition.result()
     events = (f"data: {json.dumps(each, ensure_ascii=False)}\n\n" async for each in list_events())
-    return responses.StreamingResponse(events, media_type="text/event-stream")
+    return responses.StreamingResponse(events, headers=_UNBUFFERED, media_type="text/event-stream")
 
 
 def _respond(

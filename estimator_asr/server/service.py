@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from typing import TypeVar
 
 from starlette import requests
@@ -124,6 +124,15 @@ class BodyReader:
         self._max_bytes, self._max_seconds = max_bytes, max_seconds
         self._num_held = 0
         self.num_open = 0
+
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[None]:
+        """Counts what is recognised in the block, and has no body that is held, among those that are."""
+        self.num_open += 1
+        try:
+            yield
+        finally:
+            self.num_open -= 1
 
     @contextlib.asynccontextmanager
     async def read(self, request: requests.Request) -> AsyncIterator[bytearray]:

@@ -42,6 +42,9 @@ class Acoustic(task.Task):
         entry = acoustic.ENCODERS[chosen.encoder]
         applied = stored or chosen.pretrained
         _check_features(chosen.encoder, applied, config.frontend)
+        if chosen.local_ctc_weight and chosen.encoder == "cnn":
+            problem = "has no blocks, expected another encoder, or 0"
+            raise errors.UserError(f"train: --local_ctc_weight: encoder cnn {problem}; change one of them")
         if not entry.is_pretrained:
             return dataclasses.replace(config, subsampling=entry.subsampling)
         _check_pretrained(chosen, applied, config.frontend)
@@ -62,15 +65,19 @@ class Acoustic(task.Task):
         )
 
     def losses(self, outputs, features, labels, training, ctc_kernel) -> metrics.Losses:
-        ctc = ctc_part(outputs, labels, ctc_kernel)
+        config, ctc = self.model.config.acoustic, ctc_part(outputs, labels, ctc_kernel)
+        parts = {"ctc-loss": ctc}
+        if outputs.local_logits is not None:
+            local = ctc_part(outputs._replace(ctc_logits=outputs.local_logits), labels, ctc_kernel)
+            parts["local-ctc-loss"], share = local, config.local_ctc_weight if training else 0.0
+            ctc = ctc._replace(numerator=(1.0 - share) * ctc.numerator + share * local.numerator)
         if outputs.decoder_logits is None:
-            return metrics.Losses(ctc.numerator, {"ctc-loss": ctc}, ctc.denominator)
-        config = self.model.config.acoustic
+            return metrics.Losses(ctc.numerator, parts, ctc.denominator)
         targets, weights = _decoder_positions(outputs, labels)
         smoothing = config.label_smoothing if training else 0.0
         loss = losses_lib.cross_entropy(outputs.decoder_logits, targets, weights, smoothing)
         decoder = metrics.Ratio(tf.reduce_sum(loss), tf.reduce_sum(weights))
-        parts = {"ctc-loss": ctc, "decoder-loss": decoder}
+        parts["decoder-loss"] = decoder
         if training and config.softmax != config_lib.FULL:
             # The other one runs only where it is shown.
             sample = self._draw(features["seed"])

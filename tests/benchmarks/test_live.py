@@ -13,6 +13,7 @@ import soundfile
 from benchmarks import live
 from benchmarks.serving import clips as serving_clips
 from estimator_asr.transcripts import pauses
+from tfrecord_builder import errors
 
 
 def make_message(stable, partial, first, ends):
@@ -49,6 +50,12 @@ def test_changes_of_settled_text_are_counted(spoken, stable, text, changes):
         (2.5, {**spoken.final, "text": text}),
     ]
     assert live.Spoken(messages, 2.2).count_changes() == changes
+
+
+def test_a_stream_that_failed(spoken):
+    failed = live.Spoken([(1.0, {"type": "error", "error": {"message": "stream: is full"}})], 2.2)
+    with pytest.raises(errors.UserError, match="/v1/stream: stream: is full"):
+        failed.count_changes()
 
 
 def test_bars_of_what_was_found(spoken, capsys):

@@ -3,7 +3,7 @@
 import { askVersion, Refused, transcribe } from "./api.js";
 import { decode, encodeWav, isContainer, record } from "./audio.js";
 import { copy } from "./clipboard.js";
-import { LiveText, Stream } from "./live.js";
+import { Live } from "./live.js";
 import { Player } from "./player.js";
 import { showResult } from "./result.js";
 import { STRINGS } from "./strings.js";
@@ -13,7 +13,7 @@ const player = new Player();
 let language = navigator.language.startsWith("zh") ? "zh" : "en";
 let words = STRINGS[language];
 let stopRecording = null;
-let stream = null; // of what is being recorded
+let live = null; // the stream of what is being recorded
 let version = null;
 let newest = 0; // number of the latest request: late answers to former ones are not shown
 let shown = null; // what redraw() shows again in the other language
@@ -96,29 +96,26 @@ function recogniseSamples(samples) {
   return recognise(new Blob([encodeWav(samples)], { type: "audio/wav" }), "recording.wav", samples);
 }
 
-// Returns what gets the blocks of a recording; its stream begins with the first one.
-function makeListener() {
-  const live = new LiveText();
-  stream = { live, end: () => null };
-  return (block, rate) => {
-    find("level").value = Math.sqrt(block.reduce((peak, x) => Math.max(peak, Math.abs(x)), 0));
-    if (live.begin === null) {
-      live.begin = performance.now() - (1000 * block.length) / rate;
-      const options = [find("hotwords").value.trim(), find("token").value];
-      const opened = new Stream(rate, ...options, (update) => live.update(update));
-      Object.assign(stream, { end: () => opened.end(), send: (each) => opened.send(each) });
-    }
-    stream.send(block);
-  };
+// Gets the blocks of a recording; its stream begins with the first one.
+function hear(block, rate) {
+  find("level").value = Math.sqrt(block.reduce((peak, x) => Math.max(peak, Math.abs(x)), 0));
+  const settings = [find("hotwords").value.trim(), find("token").value];
+  live ??= new Live(rate, block.length / rate, ...settings, (problem) => say(words.streamFailed(problem), true));
+  live.send(block);
 }
 
 // Shows the transcript of the stream; without one, the recording is sent as a whole.
 async function finishRecording(stop) {
-  const { live, end } = stream;
-  const samples = await stop();
-  const begun = performance.now();
-  const result = await end();
-  live.close();
+  let samples, begun, result = null;
+  try {
+    samples = await stop();
+    say(words.working);
+    begun = performance.now();
+    if (live) result = await live.end();
+  } finally {
+    if (live) live.close();
+    live = null;
+  }
   if (result) await show(() => result, samples, begun);
   else await recogniseSamples(samples);
 }
@@ -134,7 +131,7 @@ async function toggleRecording() {
     } else if (!navigator.mediaDevices) {
       say(words.noMicrophone, true);
     } else {
-      stopRecording = await record(makeListener());
+      stopRecording = await record(hear);
       showRecording();
       say(words.listening);
     }

@@ -79,8 +79,8 @@ export async function record(onBlock) {
   let isWhole = null; // resolves when the last block has come
   node.port.onmessage = ({ data }) => {
     blocks.push(data.block);
-    onBlock(data.block, context.sampleRate);
     if (data.isLast) isWhole();
+    onBlock(data.block, context.sampleRate);
   };
   context.createMediaStreamSource(stream).connect(node);
   return async function stop() {

@@ -2,6 +2,7 @@
 
 const AGE_SECONDS = 10; // words that were said earlier have no age any more
 const TICK_MS = 100;
+const END_MS = 30000; // for the final transcript
 const find = (id) => document.getElementById(id);
 
 function encodeToken(token) {
@@ -9,9 +10,11 @@ function encodeToken(token) {
   return btoa(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-// One stream: send() blocks of Float32Array at `rate`, then await end(); null if the server takes no streams.
-export class Stream {
-  constructor(rate, hotwords, token, onUpdate) {
+// One recording: send() its blocks of Float32Array, then await end(), which is null if there is no stream (any more).
+export class Live {
+  // The first block began `seconds` ago; onError gets the sentence of a stream that fails.
+  constructor(rate, seconds, hotwords, token, onError) {
+    this.text = new LiveText(performance.now() - 1000 * seconds);
     const url = new URL(`v1/stream?sample_rate=${rate}&encoding=f32le`, location.href);
     url.protocol = url.protocol.replace("http", "ws");
     this.socket = new WebSocket(url, token ? ["asr", `bearer.${encodeToken(token)}`] : ["asr"]);
@@ -21,8 +24,9 @@ export class Stream {
       this.socket.onclose = () => resolve(null);
       this.socket.onmessage = ({ data }) => {
         const message = JSON.parse(data);
-        if (message.type === "partial") onUpdate(message);
-        else resolve(message.type === "final" ? message : null);
+        if (message.type === "partial") this.text.update(message);
+        else if (message.type === "final") resolve(message);
+        else onError(message.error.message);
       };
     });
   }
@@ -34,15 +38,20 @@ export class Stream {
 
   end() {
     this.send(JSON.stringify({ end: true }));
-    return this.final;
+    return Promise.race([this.final, new Promise((resolve) => setTimeout(resolve, END_MS, null))]);
+  }
+
+  close() {
+    this.text.close();
+    this.socket.close();
   }
 }
 
 // The words of a stream, those that may still change in a lighter colour, with the seconds since each was said.
-export class LiveText {
-  constructor() {
+class LiveText {
+  constructor(begin) {
     this.characters = [];
-    this.begin = null; // when the audio began, of performance.now()
+    this.begin = begin; // when the audio began, as performance.now() has it
     find("live").hidden = false;
     find("live-text").replaceChildren();
     this.timer = setInterval(() => this.showAges(), TICK_MS);
@@ -65,9 +74,9 @@ export class LiveText {
     const now = (performance.now() - this.begin) / 1000;
     const words = find("live-text").children;
     for (let i = words.length - 1; i >= 0; i--) {
-      const age = now - this.characters[i].end;
-      words[i].lastChild.textContent = age < AGE_SECONDS ? Math.max(0, age).toFixed(1) : "";
-      if (age >= AGE_SECONDS + 1) break;
+      const age = now - this.characters[i].end, label = words[i].lastChild;
+      if (age >= AGE_SECONDS && !label.textContent) break;
+      label.textContent = age < AGE_SECONDS ? Math.max(0, age).toFixed(1) : "";
     }
   }
 

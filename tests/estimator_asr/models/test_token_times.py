@@ -29,10 +29,11 @@ CONFIG = config_lib.AcousticConfig(
     subsampling_channels=8,
     acoustic_dropout=0.0,
     decoder_layers=0,
+    local_ctc_weight=0.3,
 )
 STEPS, BATCH_SIZE, PEAK_RATE = 600, 16, 0.003
 FRAME_SECONDS, CENTRE_SECONDS = 0.04, 0.0125  # of the encoder's frames, and of their first window
-TOLERANCE_SECONDS = 0.2  # some random seeds shift tokens by so much
+TOLERANCE_SECONDS = 0.06
 
 
 class Recording(NamedTuple):
@@ -104,11 +105,15 @@ def train(examples, held_out):
 
 
 def _build_step(fbank, num_frames, token_ids, rate):
-    outputs = acoustic.build(
-        CONFIG, fbank, num_frames, num_classes=NUM_SYLLABLES + 1, seed=tf.constant([1, 2], tf.int64)
+    labels = token_ids, tf.fill(tf.shape(num_frames), 2)
+    options = {"num_classes": NUM_SYLLABLES + 1, "seed": tf.constant([1, 2], tf.int64)}
+    options.update(zip(("token_ids", "num_tokens"), labels))
+    outputs = acoustic.build(CONFIG, fbank, num_frames, **options)
+    whole, local = (
+        losses.ctc_loss(logits, outputs.num_frames, *labels, "classic")
+        for logits in (outputs.ctc_logits, outputs.local_logits)
     )
-    num_tokens = tf.fill(tf.shape(num_frames), 2)
-    loss = losses.ctc_loss(outputs.ctc_logits, outputs.num_frames, token_ids, num_tokens, "classic")
+    loss = (1 - CONFIG.local_ctc_weight) * whole + CONFIG.local_ctc_weight * local
     averages = [average.assign_add(change) for average, change in normalisation.pending_updates()]
     optimizer = tf.compat.v1.train.AdamOptimizer(rate, 0.9, 0.98)
     gradients, variables = zip(*optimizer.compute_gradients(tf.reduce_mean(loss)))
@@ -130,7 +135,7 @@ def is_inside(seconds, span):
 
 @pytest.mark.slow
 def test_tokens_are_emitted_near_their_syllables(data):
-    """Not so where convolutions see the ends of recordings. Of 60 ms, docs/results.md has figures."""
+    """Not so where convolutions see the ends of recordings, and with this seed without the local loss."""
     examples, held_out, recordings = data
     log_probs, num_frames = train(examples, held_out)
     inside = []

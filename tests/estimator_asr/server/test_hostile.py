@@ -137,6 +137,8 @@ def stream(port: int, rng: random.Random) -> str:
                 socket.send(each)
             if rng.random() < 0.4:
                 socket.socket.close()  # without a word
+            elif rng.random() < 0.2:
+                time.sleep(3)  # and reads nothing
             while True:
                 last = json.loads(socket.recv(timeout=rng.choice([0, 0.5, 20])))["type"]
     return last

@@ -7,7 +7,9 @@ import base64
 import contextlib
 import io
 import json
+import sys
 import time
+import tracemalloc
 
 import local_server
 import numpy as np
@@ -22,6 +24,9 @@ from estimator_asr.server import api_errors, live_api
 from estimator_asr.transcripts import pauses
 
 RATE = 16000
+pytestmark = pytest.mark.skipif(
+    sys.version_info < (3, 10), reason="its last uvicorn has no WebSockets for this"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -132,6 +137,14 @@ def test_hotwords(server, tiny_export, waveform):
     assert final == upload(server, np.round(waveform * 32767) / 32768, hotwords=f"{word},{word[::-1]}")
 
 
+def test_hotwords_come_before_audio(server, waveform):
+    with connect(server) as socket:
+        socket.send(to_pcm(waveform))
+        socket.send(json.dumps({"hotwords": "你好"}))
+        *_, answer = read(socket)
+    assert answer["error"]["message"] == "hotwords: come after audio, expected them first; send them first"
+
+
 def test_silence_and_nothing_at_all(server):
     for content in (bytes(2 * RATE), b""):
         with connect(server) as socket:
@@ -155,8 +168,10 @@ def test_silence_and_nothing_at_all(server):
         ("", '{"end": 1}', "message: is '{\"end\": 1}', expected "),
         ("", '{"stop": true}', "expected "),
         ("", '{"hotwords": "' + "字" * 500 + '"}', "hotwords: one has 500 characters"),
+        ("", '{"hotwords": "\\ud800"}', "expected "),
+        ("", '{"hotwords": "' + "," * 300000 + '"}', "expected "),
     ],
-    ids=range(12),
+    ids=range(14),
 )
 def test_bad_input_has_a_sentence(server, query, message, sentence):
     with connect(server, query) as socket:
@@ -177,7 +192,74 @@ def test_a_message_that_is_far_too_large_ends_the_stream(server):
 def test_a_client_that_sends_nothing(server):
     with connect(server) as socket:
         (answer,) = read(socket)
-    assert "nothing was sent for 3 s, expected audio" in answer["error"]["message"]
+    assert "stream: 0 s of audio in 3 s, expected at most 3 s without" in answer["error"]["message"]
+
+
+def test_messages_without_audio_do_not_keep_a_stream_alive(server):
+    began, is_open = time.monotonic(), True
+    with connect(server) as socket:
+        while is_open and time.monotonic() < began + 20:
+            with contextlib.suppress(TimeoutError):
+                is_open = json.loads(socket.recv(timeout=0.2))["type"] != "error"
+            if is_open:
+                socket.send(b"")
+    assert not is_open and time.monotonic() - began > 2.5
+
+
+def test_many_small_messages_take_no_memory(waveform):
+    """Each of them is a sample of a stream that is resampled: nothing is kept of what gives none."""
+    resample = live_api._Audio({"sample_rate": "192000"}).make_resampler(RATE)
+    transcript = live_api.live.LiveTranscript(RATE)
+    tracemalloc.start()
+    for _ in range(100_000):
+        transcript.add(resample(np.zeros(1, np.float32)))
+    assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    tracemalloc.stop()
+
+
+def test_a_client_that_reads_nothing_is_left_alone(server, waveform, monkeypatch):
+    monkeypatch.setattr(live_api, "_SEND_SECONDS", 0.5)
+    version = server.parts.versions.current
+
+    async def stall(socket, content):
+        await asyncio.wait_for(asyncio.sleep(60), live_api._SEND_SECONDS)
+
+    monkeypatch.setattr(live_api, "_send", stall)
+    with connect(server) as socket:
+        send(socket, to_pcm(waveform))
+        assert read(socket) == []
+    deadline = time.monotonic() + 20
+    while version._num_users:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_failure_of_the_model_is_a_sentence(server, waveform, monkeypatch):
+    async def fail(batch, is_urgent=False):
+        raise RuntimeError("bug")
+
+    monkeypatch.setattr(server.parts.batcher, "recognise", fail)
+    with connect(server) as socket:
+        send(socket, to_pcm(waveform))
+        *_, answer = read(socket)
+    assert answer["error"]["message"] == "server: has failed; its log has the details"
+    assert socket.close_code == 1011
+
+
+def test_interim_results_wait_while_others_do(server, waveform, monkeypatch):
+    crowded = property(lambda self: True)
+    monkeypatch.setattr(type(server.parts.batcher), "is_crowded", crowded)
+    with connect(server) as socket:
+        send(socket, to_pcm(np.resize(waveform, 5 * RATE)))
+        assert [each["type"] for each in read(socket)] == ["partial", "final"]
+
+
+def test_a_path_that_is_none_is_counted_as_refused(server):
+    with pytest.raises(exceptions.InvalidStatus) as refused:
+        with websocket_client.connect(f"ws://127.0.0.1:{server.port}/v1/none"):
+            pass
+    assert refused.value.response.status_code == 403
+    assert 'asr_requests_total{route="other",status="403"}' in server.get("/metrics").text
 
 
 def test_audio_that_is_too_long(server, waveform):
@@ -186,7 +268,9 @@ def test_audio_that_is_too_long(server, waveform):
             for _ in range(2000):
                 socket.send(to_pcm(np.resize(waveform, RATE)))
         *_, answer = read(socket)
-    assert answer["error"]["message"].startswith("stream: audio is longer than 100 s; end the stream")
+    assert answer["error"]["message"].startswith(
+        "stream: audio is longer than 100 s; end it, begin another stream"
+    )
 
 
 def test_a_client_that_goes_away_leaves_nothing(server, waveform):

@@ -254,13 +254,35 @@ def test_without_streams_the_recording_is_sent_as_a_whole(server, recording):
     with browser.Browser(browser.find(), 1000, 900, microphone=recording) as page:
         open_page(page, server)
         page.run(
-            "window.WebSocket = function () { this.readyState = 3; setTimeout(() => this.onclose(), 100); }"
+            "window.WebSocket = function () { this.readyState = 3; this.close = () => {};"
+            "setTimeout(() => this.onclose(), 100); }"
         )
         page.run("document.getElementById('record').click()")
         page.wait(lambda: page.run("new Promise((done) => setTimeout(() => done(true), 1500))"))
         page.run("document.getElementById('record').click()")
         page.wait(lambda: "s of audio in" in find(page, "status"))
         assert find(page, "transcript")
+
+
+def test_a_refused_microphone_shows_no_live_text(page):
+    page.run(
+        "navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException('', 'NotAllowedError'))"
+    )
+    page.run("document.getElementById('record').click()")
+    page.wait(lambda: "microphone was refused" in find(page, "status"))
+    assert find(page, "live", "hidden")
+
+
+def test_a_stream_that_fails_is_explained(server, recording):
+    """The recording continues, and is sent as a whole."""
+    with browser.Browser(browser.find(), 1000, 900, microphone=recording) as page:
+        open_page(page, server)
+        page.run("{const words = document.getElementById('hotwords'); words.value = '字'.repeat(500);}")
+        page.run("document.getElementById('record').click()")
+        page.wait(lambda: "expected at most 400; send fewer. The recording continues" in find(page, "status"))
+        page.run("document.getElementById('hotwords').value = ''")
+        page.run("document.getElementById('record').click()")
+        page.wait(lambda: "s of audio in" in find(page, "status"))
 
 
 def test_without_a_microphone_it_says_why(page):

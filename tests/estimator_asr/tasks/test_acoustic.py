@@ -86,6 +86,22 @@ def test_each_loss_is_divided_by_what_it_sums():
     assert shown == pytest.approx(dict.fromkeys(("avg-loss", "ctc-loss", "decoder-loss"), log4), rel=1e-6)
 
 
+def test_the_local_loss_has_its_share_in_training_alone():
+    with tf.Graph().as_default():
+        sure, even = tf.one_hot([[0]], 4) * 100.0, tf.zeros([1, 1, 4])
+        outputs = acoustic.AcousticOutputs(sure, tf.constant([1]), None, local_logits=even)
+        labels = {"token_ids": tf.constant([[0]]), "num_tokens": tf.constant([1])}
+        chosen = config.AcousticConfig(local_ctc_weight=0.25)
+        model = types.SimpleNamespace(config=types.SimpleNamespace(acoustic=chosen))
+        task = acoustic_task.Acoustic(model)
+        trained, evaluated = run(
+            [task.losses(outputs, {}, labels, each, "classic") for each in (True, False)]
+        )
+    assert trained.total == pytest.approx(0.25 * np.log(4)) and evaluated.total == pytest.approx(0)
+    for each in (trained, evaluated):
+        assert each.parts["local-ctc-loss"] == pytest.approx((np.log(4), 1)) and each.num_labels == 1
+
+
 def test_where_ctc_can_align_nothing_the_loss_is_the_decoder_s_and_zero_without_its_weight():
     for ctc_weight, average in ((0.25, np.log(4)), (1.0, 0.0)):
         parts, _, shown = run_losses(ctc_weight, [1], [[0, 1]], [2])

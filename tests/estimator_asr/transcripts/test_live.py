@@ -111,7 +111,7 @@ def test_new_characters_follow_those_that_are_settled(heard, times, partial):
 
 def test_a_pause_ends_a_segment_and_settles_it():
     transcript = make_live(speech(1.0), speech(1.5, 0.0), speech(1.0))
-    assert transcript.num_ended == 1
+    assert transcript.has_ended and not transcript.is_full
     assert hear(transcript, "你好", 0.2, 0.5).stable == "你好"
     update = hear(transcript, "再见", 2.7, 3.0)
     assert (update.stable, update.partial, update.first) == ("你好", "再见", 2)
@@ -138,7 +138,7 @@ def test_speech_of_which_a_part_is_settled_may_be_cut_before_it():
         hear(transcript, "一二三", 1.0, 6.0, 8.0)
         transcript.add(speech(0.5))
     transcript.add(speech(5.0))
-    assert transcript.num_ended == 1
+    assert transcript.has_ended
     update = hear(transcript, "一二", 1.0, 6.0)
     assert (update.stable, update.partial) == ("一二三", "")
     assert transcript.segments[0].result["transcript"] == "一二"
@@ -146,6 +146,53 @@ def test_speech_of_which_a_part_is_settled_may_be_cut_before_it():
     update = hear(transcript, "三四", 8.0, 12.0)
     assert update.stable == "一二三四"
     assert transcript.segments[1].result["transcript"] == "三四"
+
+
+def test_settled_characters_whose_times_cross_stay_in_order():
+    """The second one is before the place of the cut and the first one after it, by different results."""
+    transcript = make_live(speech(6.5), speech(0.96, 0.0), speech(3.0))
+    for place in (7.2, 7.2, 6.4, 6.4):
+        hear(transcript, *(("一甲", 1.0, place) if place > 7 else ("一甲乙", 1.0, place, 6.7)))
+        transcript.add(speech(0.5))
+    stable = transcript.stable
+    assert stable == "一甲乙"
+    transcript.add(speech(4.0))
+    assert hear(transcript, "一", 1.0).stable == stable
+    transcript.end()
+    assert hear(transcript, "甲乙丙", 7.2, 7.3, 9.0).stable == "一甲乙丙"
+    assert "".join(segment.result["transcript"] for segment in transcript.segments) == "一甲乙丙"
+
+
+def test_a_lost_character_is_found_by_the_time_of_the_window():
+    """However late in the recording: what follows it is not taken for it."""
+    transcript = make_live(speech(2.0), speech(28.0, 0.0), speech(1.0))
+    hear(transcript, "", *())
+    for _ in range(2):
+        hear(transcript, "你", 30.2)
+        transcript.add(speech(0.5))
+    update = hear(transcript, "好吗", 30.9, 31.4)
+    assert (update.stable, update.partial) == ("你", "好吗")
+
+
+def test_what_settled_and_is_not_heard_again_stays():
+    """The cut is before it, and nothing but silence follows."""
+    transcript = make_live(speech(6.5), speech(0.96, 0.0), speech(0.6))
+    for _ in range(2):
+        hear(transcript, "一二", 1.0, 7.2)
+        transcript.add(speech(0.32))
+    transcript._ended.append(live.Window(0, speech(7.0), has_ended=True))
+    assert hear(transcript, "一", 1.0).stable == "一二"
+    transcript._cutter = type(transcript._cutter)(RATE, lambda samples: 0.0)
+    transcript._head = None
+    transcript.end()
+    assert transcript.take() is None
+    assert [segment.result["transcript"] for segment in transcript.segments] == ["一二"]
+
+
+def test_nothing_is_kept_of_empty_audio():
+    transcript = make_live(*[np.empty(0, np.float32)] * 3)
+    transcript.end()
+    assert transcript.take() is None and transcript._head == []
 
 
 def test_words_have_their_spaces():

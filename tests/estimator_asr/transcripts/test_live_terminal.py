@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pty
 import re
+import signal
 import sys
 import time
 import types
@@ -80,26 +80,32 @@ def test_what_does_not_fit_into_the_line_is_its_beginning():
     assert live_terminal._find_tail("你好", 1) == ""
 
 
-def test_ctrl_c_ends_the_audio(capsys):
-    class Source(live_terminal._Source):
-        def get(self, wait):
-            block = next(self._own, None)
-            if block is None:
-                raise KeyboardInterrupt
-            return block
+def test_ctrl_c_ends_the_audio_after_what_was_heard(capsys):
+    """Also while the model runs, and whatever is pressed then; what the source has given is not lost."""
 
-    Source._own = make_blocks(2)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(live_terminal, "_Source", Source)
-        live_terminal.transcribe(Model(), iter(()), RATE)
-    assert capsys.readouterr().out == "一二\n"
+    class Interrupted(Model):
+        def run(self, batch):
+            os.kill(os.getpid(), signal.SIGINT)
+            return super().run(batch)
+
+    def speak():
+        yield from make_blocks(3)
+        time.sleep(60)
+
+    began = time.monotonic()
+    live_terminal.transcribe(Interrupted(), speak(), RATE)
+    assert capsys.readouterr().out == "一二三\n" and time.monotonic() - began < 30
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize("rate", [16000, 8000])
 def test_samples_of_a_pipe(rate):
     tone = np.round(20000 * np.sin(np.arange(16000) * 2 * np.pi * 200 / 16000)).astype("<i2")
-    content = tone.tobytes() + b"\1"  # half a sample
-    found = np.concatenate(list(live_terminal.read_pcm(io.BufferedReader(io.BytesIO(content)), rate)))
+    reader, writer = os.pipe()
+    os.write(writer, tone.tobytes() + b"\1")  # half a sample
+    os.close(writer)
+    with open(reader, "rb") as file:
+        found = np.concatenate(list(live_terminal.read_pcm(file, rate)))
     assert len(found) == rate and found.dtype == np.float32
     expected = 20000 / 32768 * np.sin(np.arange(rate) * 2 * np.pi * 200 / rate)
     np.testing.assert_allclose(found[200:-200], expected[200:-200], atol=1e-3)
@@ -135,6 +141,25 @@ class TestMicrophone:
         blocks = live_terminal.open_microphone(16000)
         first, second = next(blocks), next(blocks)
         assert first.shape == (1600,) and (first[0], second[0]) == (1, 2)
+
+    def test_what_does_not_fit_is_lost_with_a_warning(self, monkeypatch, capsys):
+        class InputStream:
+            def __init__(self, callback, **_):
+                self._callback = callback
+
+            def __enter__(self):
+                for value in range(5):
+                    self._callback(np.full((10, 1), value, np.float32), 10, None, None)
+
+            def __exit__(self, *_):
+                pass
+
+        monkeypatch.setattr(live_terminal, "_MAX_BLOCKS", 3)
+        fake = types.SimpleNamespace(InputStream=InputStream, PortAudioError=OSError)
+        monkeypatch.setitem(sys.modules, "sounddevice", fake)
+        blocks = live_terminal.open_microphone(16000)
+        assert [next(blocks)[0] for _ in range(3)] == [0, 1, 2]
+        assert "warning: the model is slower than the speech, audio is lost" in capsys.readouterr().err
 
     def test_without_one(self, monkeypatch):
         def refuse(**_):
