@@ -49,10 +49,12 @@ class AcousticConfig(config_flags.Checked):
         maximum=1,
         training_only=True,
     )
-    local_ctc_weight: float = _fraction(
+    local_ctc_weight: float = setting(
         0.0,
         "share of a second CTC loss, on the frames below the encoder's blocks: these hear no more than their "
         "own time, so that tokens are emitted within their syllables; 0.3 does it",
+        minimum=0,
+        maximum=0.9,
     )
     label_smoothing: float = _fraction(0.1, "fraction of the decoder's target that is spread over all tokens")
     softmax: str = setting(

@@ -25,7 +25,8 @@ class Encoding(NamedTuple):
     outputs: tf.Tensor  # float32 [batch, num_subsampled, units], zero at padded positions
     num_frames: tf.Tensor  # int32 [batch], subsampled
     mask: tf.Tensor  # float32 [batch, num_subsampled]
-    below: Optional[tf.Tensor] = None  # float32 [batch, num_subsampled, units], what the blocks get
+    # As outputs, of the frames that attention has not mixed; None if the encoder does not tell.
+    below: Optional[tf.Tensor] = None
 
 
 class Encoder(NamedTuple):
@@ -69,7 +70,8 @@ def run_blocks(
     seed: Optional[tf.Tensor],
 ) -> Encoding:
     """Runs config.encoder_layers blocks (as conformer_block) and a layer norm on subsampled frames."""
-    mask, below = layers.sequence_mask(num_frames, tf.shape(hidden)[1]), hidden
+    mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
+    below = layers.clear_padding(hidden, mask)
     hidden = layers.dropout(hidden, config.acoustic_dropout, seed)
     for i in range(config.encoder_layers):
         with tf.compat.v1.variable_scope(f"block_{i}"):
@@ -175,8 +177,8 @@ def cnn(
         num_frames = frontend.num_subsampled_frames(num_frames, factor=time_stride)
         mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
     flat = layers.dropout(_join_bins(hidden), config.acoustic_dropout, seed)
-    outputs = layers.dense(flat, config.encoder_units, "project", tf.nn.relu)
-    return Encoding(layers.clear_padding(outputs, mask), num_frames, mask)
+    outputs = layers.clear_padding(layers.dense(flat, config.encoder_units, "project", tf.nn.relu), mask)
+    return Encoding(outputs, num_frames, mask, outputs)
 
 
 def _convolve(inputs, mask, channels, seed, name):

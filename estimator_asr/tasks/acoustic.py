@@ -42,9 +42,6 @@ class Acoustic(task.Task):
         entry = acoustic.ENCODERS[chosen.encoder]
         applied = stored or chosen.pretrained
         _check_features(chosen.encoder, applied, config.frontend)
-        if chosen.local_ctc_weight and chosen.encoder == "cnn":
-            problem = "has no blocks, expected another encoder, or 0"
-            raise errors.UserError(f"train: --local_ctc_weight: encoder cnn {problem}; change one of them")
         if not entry.is_pretrained:
             return dataclasses.replace(config, subsampling=entry.subsampling)
         _check_pretrained(chosen, applied, config.frontend)

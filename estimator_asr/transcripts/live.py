@@ -151,7 +151,7 @@ class LiveTranscript:
         return Update(self.stable, whole[len(self.stable) :], first, self._num_stable, items)
 
     def _keep_rest(self) -> None:
-        """Gives the last segment what was settled, but is said before its end, and not heard after it."""
+        """What settled after the end of the last segment, and no later one has, becomes a part of it."""
         if self._settled and self.segments:
             last = self.segments[-1]
             heard = _list_spoken(last.result, last.start)

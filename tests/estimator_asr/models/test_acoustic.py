@@ -15,7 +15,12 @@ from tfrecord_builder import errors
 
 NUM_BINS, NUM_CLASSES = 8, 6
 CONFIG = config_lib.AcousticConfig(
-    encoder_layers=1, encoder_units=8, encoder_inner_units=16, attention_heads=2, subsampling_channels=4
+    local_ctc_weight=0.3,
+    encoder_layers=1,
+    encoder_units=8,
+    encoder_inner_units=16,
+    attention_heads=2,
+    subsampling_channels=4,
 )
 PARTS = np.float32([[0, 0, 0], [1, 0, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0]])
 
@@ -59,15 +64,16 @@ def test_shapes_of_both_heads():
     assert outputs.ctc_logits.shape == (2, 6, NUM_CLASSES)
     assert outputs.num_frames.tolist() == [6, 3]
     assert outputs.decoder_logits.shape == (2, 4, NUM_CLASSES)
+    assert outputs.local_logits.shape == (2, 6, NUM_CLASSES)
 
 
 def test_no_decoder_without_labels_or_layers():
     assert Model(config=dataclasses.replace(CONFIG, decoder_layers=0)).outputs.decoder_logits is None
     with tf.Graph().as_default():
         outputs = acoustic.build(CONFIG, tf.zeros([1, 9, 8]), tf.constant([9]), num_classes=6)
-        assert outputs.decoder_logits is None
+        assert outputs.decoder_logits is None and outputs.local_logits is None
         names = {variable.op.name for variable in tf.compat.v1.global_variables()}
-    assert names and not any("decoder" in name for name in names)
+    assert names and not any("decoder" in name or "local" in name for name in names)
 
 
 def test_all_variables_live_under_acoustic_and_inference_needs_no_others():
