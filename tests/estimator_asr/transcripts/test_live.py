@@ -22,7 +22,7 @@ def make_live(*audio):
     return transcript
 
 
-def make_result(text, times, confidence=0.5):
+def make_result(text, times, confidence=0.95):
     """One character every so often; a space belongs to the character after it."""
     names = [character for character in text if character != " "]
     items = [
@@ -41,11 +41,16 @@ def make_result(text, times, confidence=0.5):
     }
 
 
-def hear(transcript, text, *times):
+def hear(transcript, text, *times, confidence=0.95):
     """Takes what there is to recognise, and gives it this result; times are seconds in the recording."""
     window = transcript.take()
     start = window.start / RATE
-    return transcript.update(window, make_result(text, [time - start for time in times]))
+    return transcript.update(window, make_result(text, [time - start for time in times], confidence))
+
+
+@pytest.fixture(autouse=True)
+def hold(monkeypatch):
+    monkeypatch.setattr(live, "HOLD_SECONDS", 0.3)
 
 
 def test_what_two_results_agree_on_is_settled():
@@ -71,6 +76,15 @@ def test_a_character_settles_only_with_audio_after_it():
     assert hear(transcript, "好", 1.1).stable == ""
     transcript.add(speech(0.35))
     assert hear(transcript, "好", 1.1).stable == "好"
+
+
+def test_a_character_that_the_model_is_unsure_of_settles_at_the_end():
+    transcript = make_live(speech(1.0))
+    for _ in range(3):
+        assert hear(transcript, "你好", 0.2, 0.5, confidence=0.89).stable == ""
+        transcript.add(speech(0.5))
+    transcript.end()
+    assert hear(transcript, "你好", 0.2, 0.5, confidence=0.89).stable == "你好"
 
 
 def test_what_is_settled_never_changes():
