@@ -137,7 +137,7 @@ class Batcher:
         self._has_new.set()
 
     async def _recognise(self, batch: Sequence[item_queue.Item]) -> None:
-        version, signature, hotwords = batch[0].group
+        version, signature, hotwords, _ = batch[0].group
         rows, started = [item.row for item in batch], time.monotonic()
         loop = asyncio.get_running_loop()
         try:

@@ -17,6 +17,7 @@ from estimator_asr.server import api_errors, versions
 _SHORTEST_SECONDS = 0.1  # what an item costs at least
 # The memory of attention: the square of the length for each item, with its padding.
 _MAX_SQUARE_SECONDS = statuses.MAX_SECONDS**2
+_INTERIM_SECONDS = 0.5  # that interim results wait at least for others, if there are some
 _FIRST_RATE = 10.0  # seconds of audio per second, before any is measured
 
 
@@ -26,6 +27,7 @@ class Group(NamedTuple):
     version: versions.ServedVersion
     signature: str
     hotwords: tuple[str, ...] = ()
+    is_interim: bool = False  # of speech that has not ended: it waits for what has
 
 
 @dataclasses.dataclass(eq=False)
@@ -46,7 +48,12 @@ class Item:
         self.arrival = self.turn = time.monotonic()
 
 
-def make_item(version: versions.ServedVersion, waveform: np.ndarray, hotwords: tuple[str, ...]) -> Item:
+def make_item(
+    version: versions.ServedVersion,
+    waveform: np.ndarray,
+    hotwords: tuple[str, ...],
+    is_interim: bool = False,
+) -> Item:
     """Returns the item of audio, float32 [num_samples] at the version's rate.
 
     Raises:
@@ -59,7 +66,8 @@ def make_item(version: versions.ServedVersion, waveform: np.ndarray, hotwords: t
             "leave them out"
         )
     row = {"waveform": waveform, "num_samples": np.int32(len(waveform))}
-    return Item(Group(version, signature, hotwords), row, len(waveform) / version.sample_rate)
+    group = Group(version, signature, hotwords, is_interim)
+    return Item(group, row, len(waveform) / version.sample_rate)
 
 
 class ItemQueue:
@@ -93,6 +101,7 @@ class ItemQueue:
         for item in batch:
             item.is_urgent = is_urgent
             item.turn = float("-inf") if is_urgent else item.arrival + seconds / self.rate
+            item.turn += _INTERIM_SECONDS * item.group.is_interim
             seconds += item.seconds
         waiting = sum(item.seconds for item in self.items if batch and item.turn <= batch[-1].turn)
         excess = waiting + seconds - self._max_seconds

@@ -209,7 +209,8 @@ class _Stream:
 
     async def _run(self, window: live.Window) -> dict:
         while True:
-            item = item_queue.make_item(self._version, window.waveform, self._hotwords)
+            is_interim = not window.has_ended
+            item = item_queue.make_item(self._version, window.waveform, self._hotwords, is_interim)
             try:
                 with self._parts.bodies.counted():
                     (result,) = await self._parts.batcher.recognise([item])

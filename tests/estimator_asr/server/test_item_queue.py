@@ -9,8 +9,9 @@ import pytest
 from estimator_asr.server import api_errors, item_queue
 
 
-def make_items(*lengths, group="a"):
-    return [item_queue.Item(group, {}, seconds) for seconds in lengths]
+def make_items(*lengths, group="a", is_interim=False):
+    own = item_queue.Group(None, group, (), is_interim)
+    return [item_queue.Item(own, {}, seconds) for seconds in lengths]
 
 
 def make_queue(max_seconds, rate):
@@ -88,3 +89,15 @@ def test_items_whose_client_has_gone_are_dropped():
         return [item.seconds for item in queue.take(5)]
 
     assert run(scenario) == [2]
+
+
+def test_interim_results_wait_for_what_has_ended():
+    """They are not in its batches, and have their turn half a second after they came."""
+
+    def scenario():
+        queue = make_queue(100.0, 1.0)
+        queue.add(make_items(3, is_interim=True), False)
+        queue.add(make_items(3), False)
+        return [[item.group.is_interim for item in queue.take(8)] for _ in range(2)]
+
+    assert run(scenario) == [[False], [True]]

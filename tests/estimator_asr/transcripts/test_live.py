@@ -51,6 +51,7 @@ def hear(transcript, text, *times, confidence=0.95):
 @pytest.fixture(autouse=True)
 def hold(monkeypatch):
     monkeypatch.setattr(live, "HOLD_SECONDS", 0.3)
+    monkeypatch.setattr(live, "STEP_SECONDS", 0.3)
 
 
 def test_what_two_results_agree_on_is_settled():
