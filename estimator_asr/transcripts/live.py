@@ -19,7 +19,7 @@ from rapidfuzz.distance import Levenshtein
 from estimator_asr.transcripts import caption_lines, captions, pauses
 
 STEP_SECONDS = 0.5  # of new audio, before a segment is recognised again
-# Of the final text, 0.6 % then differ from a whole recording's, 5.5 % with 0.3 s alone (docs/results.md).
+# Of the final text 0.6 % then differ from a whole recording's, without confidence 4 % (docs/results.md).
 HOLD_SECONDS, MIN_CONFIDENCE = 0.8, 0.9
 _MAX_ENDED = 2  # segments that wait, beyond which no audio should be added
 
