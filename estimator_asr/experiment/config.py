@@ -51,8 +51,8 @@ class AcousticConfig(config_flags.Checked):
     )
     local_ctc_weight: float = setting(
         0.0,
-        "share of a second CTC loss, on the frames below the encoder's blocks: these hear no more than their "
-        "own time, so that tokens are emitted within their syllables; 0.3 does it",
+        "encoders conformer and transformer: share of a second CTC loss, on the frames below the blocks, which "
+        "hear their own time alone: then tokens are emitted within their syllables; 0.3 does it",
         minimum=0,
         maximum=0.9,
     )

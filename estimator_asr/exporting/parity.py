@@ -47,6 +47,7 @@ class Certificate:
     num_ties: int = 0  # another text, whose score is equal within the tolerance
     largest_difference: float = 0.0  # of scores and times
     tolerance: float = TOLERANCE
+    rank_tolerance: float = TOLERANCE  # of the scores that rank transcripts
     batch_sizes: tuple[int, ...] = BATCH_SIZES
     paddings: tuple[int, ...] = PADDINGS
     num_best: Optional[int] = None  # whose scores are compared; a proposal of Whisper's may be any of equals
@@ -77,18 +78,19 @@ class Certificate:
                     f"{_ADVICE}"
                 )
         pairs = [(expected[name], got[name]) for name in _SCORES]
-        # By rank: texts of equal scores may change places, and the worst one may be another.
-        scores = ([each["score"] for each in side["n_best"][: self.num_best]] for side in (expected, got))
-        pairs += itertools.zip_longest(*scores, fillvalue=np.nan)
         for one, other in zip(expected["characters"], got["characters"]):
             pairs += [(one[name], other[name]) for name in _OF_CHARACTERS]
-        difference = max(_difference(*pair) for pair in pairs)
-        if difference > self.tolerance:
-            raise errors.UserError(
-                f"{where}: scores or times differ by {difference:.1e} of their size, expected at most "
-                f"{self.tolerance:g}; {_ADVICE}"
-            )
-        self.largest_difference = max(self.largest_difference, difference)
+        # By rank: texts of equal scores may change places, and the worst one may be another.
+        scores = ([each["score"] for each in side["n_best"][: self.num_best]] for side in (expected, got))
+        ranks = list(itertools.zip_longest(*scores, fillvalue=np.nan))
+        for compared, tolerance in ((pairs, self.tolerance), (ranks, self.rank_tolerance)):
+            difference = max(_difference(*pair) for pair in compared)
+            if difference > tolerance:
+                raise errors.UserError(
+                    f"{where}: scores or times differ by {difference:.1e} of their size, expected at most "
+                    f"{tolerance:g}; {_ADVICE}"
+                )
+            self.largest_difference = max(self.largest_difference, difference)
 
     def _is_tie(self, expected: Mapping, got: Mapping) -> bool:
         """Returns whether another text than the best was chosen, whose score is as good."""
@@ -96,7 +98,7 @@ class Certificate:
             return False
         scores = {each["transcript"]: each["score"] for each in expected["n_best"]}
         score, best = scores.get(got["transcript"], -np.inf), scores[expected["transcript"]]
-        return _difference(best, score) <= self.tolerance
+        return _difference(best, score) <= self.rank_tolerance
 
 
 def _difference(expected: float, got: float) -> float:
@@ -125,7 +127,7 @@ def certify(
     weight = acoustic.model.decode.whisper_weight
     num_best = 1 if weight else None
     # The score of Whisper's decoder is rounded as others, and then multiplied.
-    options = {"num_best": num_best, "tolerance": TOLERANCE * (1 + weight)}
+    options = {"num_best": num_best, "rank_tolerance": TOLERANCE * (1 + weight)}
     certificate = Certificate(len(utterances), len(spoken), **options)
     version = recogniser.load_version(version_dir)
     with contextlib.closing(version.session):

@@ -12,7 +12,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import numpy as np
 import soxr
@@ -118,7 +118,8 @@ class _Stream:
         self._resample = audio.make_resampler(version.sample_rate)
         self._live, self._changes = live.LiveTranscript(version.sample_rate), asyncio.Lock()
         self._hotwords: tuple[str, ...] = ()
-        self._has_news, self._has_room, self._is_over = asyncio.Event(), asyncio.Event(), False
+        self._has_news, self._has_room = asyncio.Event(), asyncio.Event()
+        self._is_over = self._is_closed = False  # the audio; the connection
         self._waited = 0.0  # for the client, in seconds
 
     async def run(self) -> None:
@@ -129,7 +130,8 @@ class _Stream:
         finally:
             for task in tasks:
                 task.cancel()
-            self._is_over = True  # a cancellation may be lost in wait_for
+            self._is_closed = True  # a cancellation may be lost in wait_for
+            self._has_news.set(), self._has_room.set()
             await asyncio.wait(tasks, timeout=_SEND_SECONDS)  # nothing uses the version any more
         final = openai_api.describe(self._version, ("word",), self._live.segments, self._seconds)
         await _send(self._socket, {"type": "final", **final, "text": self._live.stable})
@@ -139,7 +141,7 @@ class _Stream:
         return self._live.num_samples / self._version.sample_rate
 
     async def _read(self) -> None:
-        while not self._is_over:
+        while not self._is_over and not self._is_closed:
             message = await self._receive()
             if message.get("bytes") is not None:
                 await self._add(self._audio.read(message["bytes"]))
@@ -189,13 +191,15 @@ class _Stream:
         self._live.add(self._resample(samples))
 
     async def _recognise(self) -> None:
-        while True:
+        while not self._is_closed:
             async with self._changes:
                 # What may change can wait for what others have asked for.
                 is_due = self._is_over or self._live.has_ended or not self._parts.batcher.is_crowded
                 window = self._live.take() if is_due else None
             if window is not None:
                 result = await self._run(window)
+                if result is None:
+                    continue
                 async with self._changes:
                     update = self._live.update(window, result)
                 self._has_room.set()
@@ -203,11 +207,14 @@ class _Stream:
                 await _send(self._socket, {"type": "partial", "text": text, **update._asdict()})
             elif self._is_over and self._live.is_over:
                 return
+            elif not is_due:
+                await asyncio.sleep(_RETRY_SECONDS / 2)
             else:
                 self._has_news.clear()
                 await self._has_news.wait()
 
-    async def _run(self, window: live.Window) -> dict:
+    async def _run(self, window: live.Window) -> Optional[dict]:
+        """Returns the result; None if the queue is full and the window may grow meanwhile."""
         while True:
             is_interim = not window.has_ended
             item = item_queue.make_item(self._version, window.waveform, self._hotwords, is_interim)
@@ -218,6 +225,8 @@ class _Stream:
                 if error.status != api_errors.OVERLOADED:
                     raise
                 await asyncio.sleep(_RETRY_SECONDS)
+                if is_interim:
+                    return None
             else:
                 if window.has_ended:
                     self._parts.metrics.utterances.labels(result["status"]).inc()

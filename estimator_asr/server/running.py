@@ -19,7 +19,7 @@ if sys.version_info >= (3, 10):
     from uvicorn.protocols.websockets import websockets_sansio_impl
 
     _WEBSOCKETS = websockets_sansio_impl.WebSocketsSansIOProtocol
-else:  # the last uvicorn for CPython 3.9 neither splits subprotocols nor limits what is not read
+else:  # the last uvicorn for it neither splits subprotocols nor limits what is not read
     _WEBSOCKETS = "none"
 _BACKLOG = 1024
 _MAX_MESSAGE_BYTES = 1 << 20  # above the limit of live_api.py, which answers with a sentence

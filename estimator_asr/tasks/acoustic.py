@@ -42,6 +42,11 @@ class Acoustic(task.Task):
         entry = acoustic.ENCODERS[chosen.encoder]
         applied = stored or chosen.pretrained
         _check_features(chosen.encoder, applied, config.frontend)
+        if chosen.local_ctc_weight and (entry.is_pretrained or chosen.encoder == "cnn"):
+            raise errors.UserError(
+                f"train: --local_ctc_weight is {chosen.local_ctc_weight:g} with --encoder={chosen.encoder}, "
+                "expected 0: there are no frames below blocks that hear their own time alone; leave it out"
+            )
         if not entry.is_pretrained:
             return dataclasses.replace(config, subsampling=entry.subsampling)
         _check_pretrained(chosen, applied, config.frontend)

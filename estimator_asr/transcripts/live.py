@@ -16,6 +16,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
+from estimator_asr.saved_model import statuses
 from estimator_asr.transcripts import caption_lines, captions, pauses
 
 STEP_SECONDS = 0.5  # of new audio, before a segment is recognised again
@@ -219,6 +220,7 @@ def _correct(result: dict, heard: Sequence[_Spoken], kept: Sequence[_Spoken], st
         **result,
         "transcript": "".join(each.text for each in kept),
         "pinyin": " ".join(item["pinyin"] for item in characters),
+        "status": statuses.OK if characters else result["status"],
         "confidence": sum(item["confidence"] for item in characters) / len(characters) if characters else 0.0,
         "characters": characters,
     }

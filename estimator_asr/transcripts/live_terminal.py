@@ -91,7 +91,13 @@ def transcribe(model, blocks: Iterable[np.ndarray], sample_rate: int) -> None:
         blocks: float32 [num_samples] each, at the sample rate in Hz.
     """
     transcript, source, line = live.LiveTranscript(sample_rate), _Source(blocks), _Line()
-    handler = signal.signal(signal.SIGINT, lambda *_: source.end())
+    handler = signal.getsignal(signal.SIGINT)
+
+    def interrupt(*_):
+        signal.signal(signal.SIGINT, handler)  # a second Ctrl-C ends the program
+        source.end()
+
+    signal.signal(signal.SIGINT, interrupt)
     try:
         _listen(model, transcript, source, line)
         transcript.end()
@@ -159,6 +165,8 @@ class _Source:
     def _read(self) -> None:
         try:
             for block in self._blocks:
+                if self._has_ended:
+                    return
                 self._queue.put(block)
             self._queue.put(None)
         except Exception as error:

@@ -49,7 +49,8 @@ class Engine:
     def spell(self, prompt: Prompt) -> list[str]:
         """Returns the input of the engine for each word, with a comma at each pause."""
         tokens, spelled = iter(prompt.pinyin), []
-        for words in prompt.phrases:
+        for phrase in prompt.phrases:
+            words = [word for word in phrase if word.strip()]  # a space between Latin words is no sound
             if spelled:
                 spelled[-1] += ","
             sounds = iter(self.pronounce(words, list(itertools.islice(tokens, len("".join(words))))))

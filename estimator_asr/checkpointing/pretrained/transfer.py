@@ -74,11 +74,13 @@ def list_names(model: model_directory.ModelDirectory) -> dict[str, Names]:
 def class_names(tokens: tuple[str, ...]) -> dict[str, Names]:
     """Returns the names of the rows that belong to classes, BLANK last, by variable of an acoustic model."""
     classes = (*tokens, BLANK)
-    return {
+    local = {"kernel": Names(1, classes), "bias": Names(0, classes)}
+    heads = {
         f"acoustic/{head}/{name}": Names(axis, classes)
         for head in ("ctc", "decoder")
         for name, axis in (("class_vectors", 0), ("bias", 1))
     }
+    return {**heads, **{f"acoustic/local_ctc/classes/{name}": each for name, each in local.items()}}
 
 
 def copy_rows(

@@ -42,6 +42,15 @@ def test_equal_outputs(certificate):
     assert certificate.num_ties == 0
 
 
+def test_scores_that_rank_transcripts_have_a_tolerance_of_their_own():
+    """They are multiples of what Whisper's decoder gives; times and confidences are not."""
+    certificate = parity.Certificate(1, 1, rank_tolerance=4e-4)
+    n_best = [{"transcript": "你好", "score": -2.5008}, {"transcript": "你号", "score": -4.0}]
+    certificate.compare("here", EXPECTED, change(n_best=n_best))
+    with pytest.raises(errors.UserError, match="expected at most 0.0001"):
+        certificate.compare("here", EXPECTED, change(n_best=n_best, confidence=0.9003))
+
+
 def test_other_text_is_refused(certificate):
     with pytest.raises(errors.UserError) as refused:
         certificate.compare("export: u1 in features, batch of 3", EXPECTED, change(transcript="你号"))

@@ -90,6 +90,20 @@ def test_a_short_request_comes_between_the_items_of_a_long_one():
     assert 3 <= order.index("short") <= 20
 
 
+def test_a_crowd_is_what_has_its_turn_now():
+    """The items of a long request are none, however many."""
+
+    async def scenario(batcher, version):
+        batcher._queue.add([make_item(version, "a", 10.0) for _ in range(9)], False)
+        found = [batcher.is_crowded]
+        for _ in range(3):
+            batcher._queue.add([make_item(version, "b")], False)
+            found.append(batcher.is_crowded)
+        return found
+
+    assert serve(scenario) == [False, False, False, True]
+
+
 def test_a_full_batch_does_not_wait():
     async def scenario(batcher, version):
         await batcher.recognise([make_item(version, x) for x in "abcd"])

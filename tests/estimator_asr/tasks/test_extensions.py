@@ -82,6 +82,12 @@ def test_a_toy_loss_is_minimised(tmp_path, monkeypatch):
     assert metrics["avg-loss"] == pytest.approx(3 * metrics["ctc-loss"], rel=1e-5)
 
 
+@pytest.mark.parametrize("encoder", ["cnn", "whisper"])
+def test_a_local_loss_needs_frames_that_attention_has_not_mixed(tmp_path, encoder):
+    with pytest.raises(errors.UserError, match=f"--local_ctc_weight is 0.3 with --encoder={encoder}, expec"):
+        make_model(tmp_path, encoder=encoder, local_ctc_weight=0.3)
+
+
 def test_an_unknown_encoder_lists_the_choices(tmp_path):
     choices = "conformer, transformer, cnn, whisper, hubert, wav2vec2, toy"
     with pytest.raises(errors.UserError, match=f"train: --encoder is lstm, expected one of {choices}"):

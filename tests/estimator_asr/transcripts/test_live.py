@@ -88,6 +88,27 @@ def test_a_character_that_the_model_is_unsure_of_settles_at_the_end():
     assert hear(transcript, "你好", 0.2, 0.5, confidence=0.89).stable == "你好"
 
 
+def test_what_follows_an_unsure_character_waits_too():
+    transcript = make_live(speech(1.0))
+    for _ in range(3):
+        window = transcript.take()
+        result = make_result("你好", [0.2, 0.5])
+        result["characters"][0]["confidence"] = 0.5
+        assert transcript.update(window, result).stable == ""
+        transcript.add(speech(0.5))
+
+
+def test_a_segment_with_settled_text_is_not_silent():
+    transcript = make_live(speech(1.0))
+    for _ in range(2):
+        hear(transcript, "你好", 0.2, 0.5)
+        transcript.add(speech(0.5))
+    transcript.end()
+    transcript.update(transcript.take(), {**make_result("", []), "status": statuses.SILENT})
+    (segment,) = transcript.segments
+    assert (segment.result["transcript"], segment.result["status"]) == ("你好", statuses.OK)
+
+
 def test_what_is_settled_never_changes():
     transcript = make_live(speech(1.0))
     hear(transcript, "你好", 0.2, 0.5)

@@ -81,11 +81,12 @@ def test_what_does_not_fit_into_the_line_is_its_beginning():
 
 
 def test_ctrl_c_ends_the_audio_after_what_was_heard(capsys):
-    """Also while the model runs, and whatever is pressed then; what the source has given is not lost."""
+    """Also while the model runs; what the source has given is not lost."""
 
     class Interrupted(Model):
         def run(self, batch):
-            os.kill(os.getpid(), signal.SIGINT)
+            if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+                os.kill(os.getpid(), signal.SIGINT)
             return super().run(batch)
 
     def speak():
@@ -96,6 +97,23 @@ def test_ctrl_c_ends_the_audio_after_what_was_heard(capsys):
     live_terminal.transcribe(Interrupted(), speak(), RATE)
     assert capsys.readouterr().out == "一二三\n" and time.monotonic() - began < 30
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_ends_a_source_that_never_does(capsys):
+    class Interrupted(Model):
+        def run(self, batch):
+            time.sleep(0.05)
+            if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().run(batch)
+
+    def speak():
+        while True:
+            yield from make_blocks(3, 2)
+
+    began = time.monotonic()
+    live_terminal.transcribe(Interrupted(), speak(), RATE)
+    assert time.monotonic() - began < 30 and capsys.readouterr().out.startswith("一二三\n")
 
 
 @pytest.mark.parametrize("rate", [16000, 8000])

@@ -121,6 +121,13 @@ def test_spells_latin_letters(model_dir, tmp_path):
     assert rejected == "text-train-3"
 
 
+def test_spaces_between_latin_words_are_no_sounds(model_dir):
+    """A pause is where the text has it."""
+    tokens = (*"okgo", "ni3", "hao3")
+    prompt = prompts.Prompt("u", "train", None, (("ok", " ", "go"), ("你好",)), tokens)
+    assert make_engine(model_dir).spell(prompt) == ["ˈOkˈA", "ʤˈiˈO,", "ni↓xau↓"]
+
+
 def test_the_longest_prompt_fits_the_styles(model_dir):
     longest = max(map(len, map(kokoro.to_phonemes, [*"abcdefghijklmnopqrstuvwxyz", "zhuangr4", "shuangr4"])))
     assert text_plan._MAX_TOKENS * (longest + len(", ")) <= kokoro._STYLES[0]

@@ -58,6 +58,24 @@ def test_rows_and_columns_are_copied_by_token(model):
     assert report.rows[VECTORS] == transfer.Count(copied=5, new=1, dropped=2)
 
 
+def test_columns_of_the_local_classifier_are_copied_by_token(model):
+    name = "acoustic/local_ctc/classes"
+    initial = {
+        f"{name}/kernel": np.full([2, 6], -1.0),
+        f"{name}/bias": np.full([6], -1.0),
+        VECTORS: np.zeros([6, 2]),
+    }
+    old = np.arange(7.0)
+    source = make_source(
+        acoustic__local_ctc__classes__kernel=np.stack([old, old + 10]),
+        acoustic__local_ctc__classes__bias=old,
+        acoustic__ctc__class_vectors=np.zeros([7, 2]),
+    )
+    values, _ = transfer.combine(model, initial, source)
+    assert values[f"{name}/kernel"].tolist() == [[0, -1, 1, 3, 4, 6], [10, -1, 11, 13, 14, 16]]
+    assert values[f"{name}/bias"].tolist() == [0, -1, 1, 3, 4, 6]
+
+
 def test_rows_of_another_width_do_not_fit(model):
     source = make_source(acoustic__ctc__class_vectors=np.ones([7, 3]))
     values, report = transfer.combine(model, {VECTORS: np.zeros([6, 2])}, source)
@@ -155,9 +173,9 @@ def test_without_common_names_nothing_is_copied():
 
 def test_the_blank_is_the_last_class():
     names = transfer.class_names(("<unk>", "a"))
-    assert set(names) == {
-        f"acoustic/{head}/{part}" for head in ("ctc", "decoder") for part in ("bias", "class_vectors")
-    }
+    local = {f"acoustic/local_ctc/classes/{part}" for part in ("kernel", "bias")}
+    heads = {f"acoustic/{head}/{part}" for head in ("ctc", "decoder") for part in ("bias", "class_vectors")}
+    assert set(names) == heads | local
     assert names["acoustic/ctc/bias"].axis == 1 and names["acoustic/ctc/class_vectors"].axis == 0
     assert names["acoustic/decoder/bias"].names == ("<unk>", "a", transfer.BLANK)
 
