@@ -51,7 +51,7 @@ class AcousticConfig(config_flags.Checked):
     )
     local_ctc_weight: float = setting(
         0.0,
-        "encoders conformer and transformer: share of a second CTC loss, on the frames below the blocks, which "
+        "encoders conformer and transformer: share of another CTC loss, on the frames below the blocks, that "
         "hear their own time alone: then tokens are emitted within their syllables; 0.3 does it",
         minimum=0,
         maximum=0.9,
