@@ -57,9 +57,9 @@ class Batcher:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether more has its turn than the next batch takes."""
-        now = time.monotonic()
-        return sum(item.turn <= now for item in self._queue.items) >= self._max_batch_size
+        """Whether more has its turn before a new interim result than the next batch takes."""
+        turn = time.monotonic() + item_queue.INTERIM_SECONDS
+        return sum(item.turn <= turn for item in self._queue.items) >= self._max_batch_size
 
     async def recognise(self, batch: Sequence[item_queue.Item], is_urgent: bool = False) -> list[dict]:
         """Returns the outputs of each item, whose version the caller uses; see versions.ServedVersion.run.

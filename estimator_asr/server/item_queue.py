@@ -17,7 +17,7 @@ from estimator_asr.server import api_errors, versions
 _SHORTEST_SECONDS = 0.1  # what an item costs at least
 # The memory of attention: the square of the length for each item, with its padding.
 _MAX_SQUARE_SECONDS = statuses.MAX_SECONDS**2
-_INTERIM_SECONDS = 0.5  # that interim results wait at least for others, if there are some
+INTERIM_SECONDS = 0.5  # that interim results wait at least for others, if there are some
 _FIRST_RATE = 10.0  # seconds of audio per second, before any is measured
 
 
@@ -101,7 +101,7 @@ class ItemQueue:
         for item in batch:
             item.is_urgent = is_urgent
             item.turn = float("-inf") if is_urgent else item.arrival + seconds / self.rate
-            item.turn += _INTERIM_SECONDS * item.group.is_interim
+            item.turn += INTERIM_SECONDS * item.group.is_interim
             seconds += item.seconds
         waiting = sum(item.seconds for item in self.items if batch and item.turn <= batch[-1].turn)
         excess = waiting + seconds - self._max_seconds
