@@ -150,7 +150,11 @@ def test_no_stream_harms_the_server(program):
         rngs = [random.Random(seed) for seed in range(max(50, NUM_REQUESTS // 10))]
         found = collections.Counter(pool.map(lambda rng: stream(program.port, rng), rngs))
     print(f"last messages: {dict(found)}; {len(honest.found)} honest requests")
-    assert found["final"] and found["error"]
+    assert found["error"]
+    with websocket_client.connect(f"ws://127.0.0.1:{program.port}/v1/stream") as socket:
+        socket.send(bytes(32000))
+        socket.send('{"end": true}')
+        assert [json.loads(each)["type"] for each in socket][-1] == "final"
     assert set(honest.found) == {honest.expected}
     assert serving_process.read_resident_mb(program.process.pid) - before < MAX_GROWTH_MB
 
