@@ -20,7 +20,7 @@ from estimator_asr.saved_model import statuses
 from estimator_asr.transcripts import caption_lines, captions, pauses
 
 STEP_SECONDS = 0.5  # of new audio, before a segment is recognised again
-# Of the final text 0.6 % then differ from a whole recording's, without confidence 4 % (docs/results.md).
+# Of the final text 0.6 % then differ from a whole recording's, without confidence 3.7 % (docs/results.md).
 HOLD_SECONDS, MIN_CONFIDENCE = 0.8, 0.9
 _MAX_ENDED = 2  # segments that wait, beyond which no audio should be added
 
