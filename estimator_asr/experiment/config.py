@@ -40,6 +40,13 @@ class AcousticConfig(config_flags.Checked):
     subsampling_channels: int = setting(
         32, "encoders conformer and transformer: channels of the subsampling convolutions", positive=True
     )
+    chunk_frames: int = setting(
+        0,
+        "encoders conformer and transformer: frames of the features that a streaming model waits for (32: "
+        "320 ms); training draws from 16 to 64 and the whole recording; 0: the model does not stream",
+        minimum=0,
+        maximum=64,
+    )
     acoustic_dropout: float = _fraction(0.1, "fraction of values zeroed in encoder and decoder in training")
     decoder_layers: int = setting(1, "blocks of the attention decoder; 0: no decoder, CTC alone", minimum=0)
     ctc_weight: float = setting(

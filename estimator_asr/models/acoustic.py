@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.models import attention, encoders, layers, losses
+from estimator_asr.models import attention, encoders, layers, losses, running_norm, streaming
 from tfrecord_builder.audio import pretrained_encoder
 
 
@@ -23,8 +23,8 @@ def _pretrained(*arguments):
 
 
 ENCODERS = {
-    "conformer": encoders.Encoder(encoders.conformer, subsampling=4),
-    "transformer": encoders.Encoder(encoders.transformer, subsampling=4),
+    "conformer": encoders.Encoder(encoders.conformer, subsampling=4, can_stream=True),
+    "transformer": encoders.Encoder(encoders.transformer, subsampling=4, can_stream=True),
     "cnn": encoders.Encoder(encoders.cnn, subsampling=4),
     **dict.fromkeys(pretrained_encoder.FAMILIES, encoders.Encoder(_pretrained, 2, is_pretrained=True)),
 }
@@ -57,6 +57,7 @@ def build(
     token_ids: Optional[tf.Tensor] = None,
     num_tokens: Optional[tf.Tensor] = None,
     seed: Optional[tf.Tensor] = None,
+    stream: Optional[streaming.Stream] = None,
 ) -> AcousticOutputs:
     """Builds the model.
 
@@ -69,12 +70,19 @@ def build(
         num_tokens: int32 [batch]; ids at or beyond it are ignored.
         seed: int64 [2], random seed of the batch in training; None: no dropout, and moving averages instead
             of the batch's own statistics.
+        stream: how the recordings are heard, if not whole; with config.chunk_frames alone. In training it is
+            drawn.
     """
+    entry = ENCODERS[config.encoder]
     with tf.compat.v1.variable_scope("acoustic"):
-        if not ENCODERS[config.encoder].is_pretrained:
+        if config.chunk_frames:
+            stream = streaming.draw(seed, entry.subsampling) if seed is not None else stream
+            fbank = running_norm.normalise(fbank, num_frames, seed is not None, entry.subsampling, stream)
+        elif not entry.is_pretrained:
             fbank = normalise(fbank, num_frames, config.fill_bands)
         with tf.compat.v1.variable_scope("encoder"):
-            encoding = ENCODERS[config.encoder].build(config, fbank, num_frames, seed)
+            streams = (stream,) if entry.can_stream else ()
+            encoding = entry.build(config, fbank, num_frames, seed, *streams)
         with tf.compat.v1.variable_scope("ctc"):
             hidden = layers.dropout(encoding.outputs, config.acoustic_dropout, seed)
             vectors = class_vectors(num_classes, hidden.shape[-1], token_parts)

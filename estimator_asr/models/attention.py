@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Optional
 
 import numpy as np
 import tensorflow as tf
@@ -10,15 +12,25 @@ import tensorflow as tf
 from estimator_asr.models import layers
 
 
-def self_attention(inputs: tf.Tensor, mask: tf.Tensor, num_heads: int, rotary: bool = False) -> tf.Tensor:
+def self_attention(
+    inputs: tf.Tensor,
+    mask: tf.Tensor,
+    num_heads: int,
+    rotary: bool = False,
+    *,
+    extend: Optional[Callable] = None,
+    first: Optional[tf.Tensor] = None,
+) -> tf.Tensor:
     """Multi-head attention to the positions that the mask allows (Vaswani et al., 2017, section 3.2).
 
     Args:
         inputs: float32 [batch, length, units].
-        mask: float32 [batch, length] (real positions), or [batch or 1, length, length] (which positions
+        mask: float32 [batch, length] (real positions), or [batch or 1, length, num_keys] (which positions
             each may attend to).
         num_heads: number of heads; divides units.
         rotary: whether scores depend on the distance of two positions (see rotate).
+        extend: returns more keys and values than those of the inputs, as `attend` takes them; None: does not.
+        first: int32 [batch], positions of the first inputs; None: 0.
 
     Returns:
         float32 [batch, length, units]; a position that may attend to none gets the mean of all values.
@@ -29,7 +41,9 @@ def self_attention(inputs: tf.Tensor, mask: tf.Tensor, num_heads: int, rotary: b
             inputs = layers.clear_padding(inputs, mask)
         queries, keys, values = project(inputs, ("query", "key", "value"), units, num_heads)
         if rotary:
-            queries, keys = rotate(queries), rotate(keys)
+            queries, keys = rotate(queries, first), rotate(keys, first)
+        if extend is not None:
+            keys, values = extend(keys, values)
         attended, _ = attend(queries, keys, values, mask)
         return layers.dense(attended, units, "output")
 
@@ -95,14 +109,18 @@ def split_heads(inputs: tf.Tensor, count: int, num_heads: int) -> list[tf.Tensor
     return tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), count)
 
 
-def rotate(inputs: tf.Tensor) -> tf.Tensor:
-    """Rotary positions of [..., length, units] (Su et al., 2021, section 3.2.2; halves are paired).
+def rotate(inputs: tf.Tensor, first: Optional[tf.Tensor] = None) -> tf.Tensor:
+    """Rotary positions of [batch, heads, length, units] (Su et al., 2021, section 3.2.2; halves are paired).
 
     Unit i and unit i + units / 2 are turned by the angle position x 10000^(-2i / units), so a product of two
-    rotated vectors depends on the distance of their positions, not on where they are.
+    rotated vectors depends on the distance of their positions, not on where they are. Those of each row
+    begin at `first`, int32 [batch], or at 0.
     """
     length, half = tf.shape(inputs)[-2], inputs.shape[-1] // 2
-    angles = tf.range(length, dtype=tf.float32)[:, None] * _wave_rates(2 * half)  # [length, units / 2]
+    places = tf.range(length, dtype=tf.float32)
+    if first is not None:
+        places += tf.cast(first, tf.float32)[:, None, None]
+    angles = places[..., None] * _wave_rates(2 * half)  # [length or batch, 1, length, units / 2]
     cosines, sines = (tf.cast(waves, inputs.dtype) for waves in (tf.cos(angles), tf.sin(angles)))
     left, right, rest = tf.split(inputs, [half, half, inputs.shape[-1] - 2 * half], axis=-1)
     return tf.concat([left * cosines - right * sines, left * sines + right * cosines, rest], axis=-1)

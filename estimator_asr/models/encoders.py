@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.models import attention, layers, normalisation
+from estimator_asr.models import attention, layers, normalisation, streaming
 from tfrecord_builder.audio import frontend
 
 VGG_CHANNELS = (32, 64, 128)
@@ -35,6 +35,7 @@ class Encoder(NamedTuple):
     Attributes:
         build: function of AcousticConfig, fbank float32 [batch, num_frames, num_bins], num_frames int32
             [batch] (frames at or beyond it are ignored) and seed (see acoustic.build); returns an Encoding.
+            If it can stream, also of a streaming.Stream or None.
         subsampling: input frames for each output frame; num_subsampled is ceil(num_frames / subsampling).
         is_pretrained: reads outputs of config.pretrained, or runs it on its own features; acoustic.build
             normalises the features of the others.
@@ -43,23 +44,34 @@ class Encoder(NamedTuple):
     build: Callable[..., Encoding]
     subsampling: int
     is_pretrained: bool = False
+    can_stream: bool = False
 
 
 def conformer(
-    config: config_lib.AcousticConfig, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]
+    config: config_lib.AcousticConfig,
+    fbank: tf.Tensor,
+    num_frames: tf.Tensor,
+    seed: Optional[tf.Tensor],
+    stream: Optional[streaming.Stream] = None,
 ) -> Encoding:
     """Conformer (Gulati et al., 2020) with one layer norm at the end; its convolutions encode positions."""
-    return run_blocks(config, conformer_block, *_subsample(config, fbank, num_frames, seed), seed)
+    hidden, num_frames = _subsample(config, fbank, num_frames, seed, stream)
+    return run_blocks(config, conformer_block, hidden, num_frames, seed, stream)
 
 
 def transformer(
-    config: config_lib.AcousticConfig, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]
+    config: config_lib.AcousticConfig,
+    fbank: tf.Tensor,
+    num_frames: tf.Tensor,
+    seed: Optional[tf.Tensor],
+    stream: Optional[streaming.Stream] = None,
 ) -> Encoding:
     """Transformer encoder, layer norm before each module (Vaswani et al., 2017; Xiong et al., 2020).
 
     Its attention has rotary positions (Su et al., 2021): absolute ones would show where a recording starts.
     """
-    return run_blocks(config, _transformer_block, *_subsample(config, fbank, num_frames, seed), seed)
+    hidden, num_frames = _subsample(config, fbank, num_frames, seed, stream)
+    return run_blocks(config, _transformer_block, hidden, num_frames, seed, stream)
 
 
 def run_blocks(
@@ -68,19 +80,22 @@ def run_blocks(
     hidden: tf.Tensor,
     num_frames: tf.Tensor,
     seed: Optional[tf.Tensor],
+    stream: Optional[streaming.Stream] = None,
 ) -> Encoding:
     """Runs config.encoder_layers blocks (as conformer_block) and a layer norm on subsampled frames."""
     mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
+    span = streaming.Span(num_frames, mask, bool(config.chunk_frames), stream)
+    heard = span.attention_mask()
     below = layers.clear_padding(hidden, mask)
     hidden = layers.dropout(hidden, config.acoustic_dropout, seed)
     for i in range(config.encoder_layers):
         with tf.compat.v1.variable_scope(f"block_{i}"):
-            hidden = block(config, hidden, mask, seed)
+            hidden = block(config, hidden, span, heard, seed)
     outputs = layers.clear_padding(layers.layer_norm(hidden, "output_norm"), mask)
     return Encoding(outputs, num_frames, mask, below)
 
 
-def _subsample(config, fbank, num_frames, seed) -> tuple[tf.Tensor, tf.Tensor]:
+def _subsample(config, fbank, num_frames, seed, stream) -> tuple[tf.Tensor, tf.Tensor]:
     """Halves time and frequency twice by 3 x 3 convolutions, then joins bins and channels into one vector.
 
     Returns:
@@ -88,7 +103,8 @@ def _subsample(config, fbank, num_frames, seed) -> tuple[tf.Tensor, tf.Tensor]:
     """
     hidden, mask = fbank[..., None], layers.sequence_mask(num_frames, tf.shape(fbank)[1])
     for i in range(2):
-        hidden = halve(hidden, mask, config.subsampling_channels, f"halve_{i}")
+        span = streaming.Span(num_frames, mask, stream=stream)
+        hidden = halve(hidden, span, config.subsampling_channels, f"halve_{i}")
         num_frames = frontend.num_subsampled_frames(num_frames, factor=2)
         mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
         hidden = tf.nn.relu(normalisation.batch_norm(hidden, mask, seed is not None, f"batch_norm_{i}"))
@@ -99,36 +115,44 @@ def _join_bins(hidden):
     return tf.reshape(hidden, [tf.shape(hidden)[0], -1, hidden.shape[2] * hidden.shape[3]])
 
 
-def halve(inputs: tf.Tensor, mask: tf.Tensor, channels: int, name: str) -> tf.Tensor:
+def halve(inputs: tf.Tensor, span: streaming.Span, channels: int, name: str) -> tf.Tensor:
     """3 x 3 convolution with stride 2: output i depends on inputs 2i - 1 to 2i + 1. No bias: batch norm
     follows. Beyond the ends are copies of the first and last frame, which hide where a recording starts.
 
-    Inputs are float32 [batch, length, num_bins, channels] with a mask [batch, length], the result is float32
-    [batch, ceil(length / 2), ceil(num_bins / 2), channels].
+    Inputs are float32 [batch, length, num_bins, channels], the result is float32 [batch, ceil(length / 2),
+    ceil(num_bins / 2), channels].
     """
     with tf.compat.v1.variable_scope(name):
         kernel = layers.get_kernel("kernel", [3, 3, inputs.shape[-1], channels])
+        extended = span.extend(inputs, 1, 1)
     # As an argument of the convolution, this padding would select gradient kernels half as fast.
-    padded = tf.pad(layers.replicate_edges(inputs, mask, 1), [[0, 0], [0, 0], [1, 1], [0, 0]])
+    padded = tf.pad(extended, [[0, 0], [0, 0], [1, 1], [0, 0]])
     return tf.nn.conv2d(tf.cast(padded, kernel.dtype), kernel, strides=2, padding="VALID")
 
 
 def conformer_block(
-    config: config_lib.AcousticConfig, inputs: tf.Tensor, mask: tf.Tensor, seed: Optional[tf.Tensor]
+    config: config_lib.AcousticConfig,
+    inputs: tf.Tensor,
+    span: streaming.Span,
+    heard: tf.Tensor,
+    seed: Optional[tf.Tensor],
 ) -> tf.Tensor:
-    """Half a feed forward, attention, convolution, half a feed forward (Gulati et al., 2020, section 2.4)."""
+    """Half a feed forward, attention, convolution, half a feed forward (Gulati et al., 2020, section 2.4).
+
+    `heard` is the attention_mask of the span of float32 [batch, length, units].
+    """
 
     def residual(hidden, module, weight=1.0):
         return hidden + weight * layers.dropout(module, config.acoustic_dropout, seed)
 
     hidden = residual(inputs, _feed_forward(config, inputs, seed, "feed_forward_in"), 0.5)
-    hidden = residual(hidden, _attention(config, hidden, mask))
-    hidden = residual(hidden, _convolution_module(config, hidden, mask, seed))
+    hidden = residual(hidden, _attention(config, hidden, span, heard))
+    hidden = residual(hidden, _convolution_module(config, hidden, span, seed))
     return residual(hidden, _feed_forward(config, hidden, seed, "feed_forward_out"), 0.5)
 
 
-def _transformer_block(config, inputs, mask, seed):
-    attended = _attention(config, inputs, mask, rotary=True)
+def _transformer_block(config, inputs, span, heard, seed):
+    attended = _attention(config, inputs, span, heard, rotary=True)
     hidden = inputs + layers.dropout(attended, config.acoustic_dropout, seed)
     module = _feed_forward(config, hidden, seed, "feed_forward")
     return hidden + layers.dropout(module, config.acoustic_dropout, seed)
@@ -140,12 +164,14 @@ def _feed_forward(config, inputs, seed, name):
         return layers.feed_forward(normed, config.encoder_inner_units, config.acoustic_dropout, seed)
 
 
-def _attention(config, inputs, mask, rotary=False):
+def _attention(config, inputs, span, heard, rotary=False):
+    first = span.stream.before if span.stream else None
     with tf.compat.v1.variable_scope("attention"):
-        return attention.self_attention(layers.layer_norm(inputs), mask, config.attention_heads, rotary)
+        normed, heads = layers.layer_norm(inputs), config.attention_heads
+        return attention.self_attention(normed, heard, heads, rotary, extend=span.extend_heads, first=first)
 
 
-def _convolution_module(config, inputs, mask, seed):
+def _convolution_module(config, inputs, span, seed):
     """Gated linear unit, depthwise convolution, batch norm, swish, projection (Gulati et al., 2020, 2.2).
 
     With layer norm instead of batch norm the encoder collapsed to a constant.
@@ -154,8 +180,9 @@ def _convolution_module(config, inputs, mask, seed):
         gate = layers.dense(layers.layer_norm(inputs), 2 * config.encoder_units, "gate")
         values, gates = tf.split(gate, 2, axis=-1)
         gated, width = values * tf.sigmoid(gates), config.conv_kernel_size
-        hidden = layers.depthwise_conv(layers.replicate_edges(gated, mask, width // 2), width)
-        hidden = normalisation.batch_norm(hidden, mask, seed is not None)
+        after = 0 if span.is_causal else width // 2
+        hidden = layers.depthwise_conv(span.extend(gated, width - 1 - after, after), width)
+        hidden = normalisation.batch_norm(hidden, span.mask, seed is not None)
         return layers.dense(tf.nn.silu(hidden), config.encoder_units, "project")
 
 

@@ -90,15 +90,15 @@ def _is_real(inputs, mask):
     return tf.reshape(mask > 0, tf.concat([tf.shape(mask), [1] * (inputs.shape.rank - 2)], axis=0))
 
 
-def replicate_edges(inputs: tf.Tensor, mask: tf.Tensor, width: int) -> tf.Tensor:
+def replicate_edges(inputs: tf.Tensor, mask: tf.Tensor, before: int, after: int) -> tf.Tensor:
     """Extends each sequence by copies of its first and its last real position, for a convolution.
 
     With zeros instead, a convolution sees where a recording starts and ends. CTC then emits the tokens of
     short recordings there, far from their syllables (docs/results.md).
 
     Returns:
-        Of inputs [batch, length, ...] a tensor [batch, length + 2 x width, ...]: `width` times the first
-        position, the real ones, and the last one up to the end; zeros without real positions.
+        Of inputs [batch, length, ...] a tensor [batch, before + length + after, ...]: `before` times the
+        first position, the real ones, and the last one up to the end; zeros without real positions.
     """
     ones = [1] * (inputs.shape.rank - 2)
     is_real = _is_real(inputs, mask)
@@ -106,8 +106,9 @@ def replicate_edges(inputs: tf.Tensor, mask: tf.Tensor, width: int) -> tf.Tensor
     zero = tf.zeros([], inputs.dtype)
     last = tf.reduce_sum(tf.where(is_last, inputs, zero), axis=1, keepdims=True)
     filled = tf.where(is_real, inputs, last)
-    before, after = (tf.tile(edge, [1, width, *ones]) for edge in (filled[:, :1], last))
-    return tf.concat([before, filled, after], axis=1)
+    edges = (filled[:, :1], before), (last, after)
+    left, right = (tf.tile(edge, [1, count, *ones]) for edge, count in edges)
+    return tf.concat([left, filled, right], axis=1)
 
 
 def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Tensor:
@@ -165,7 +166,7 @@ def at_least_one_column(batch: tf.Tensor) -> tf.Tensor:
 def depthwise_conv(inputs: tf.Tensor, kernel_size: int) -> tf.Tensor:
     """Convolves each unit over time with its own filter. No bias: batch norm follows.
 
-    Its inputs have kernel_size // 2 more frames on each side, from replicate_edges.
+    Its inputs have kernel_size - 1 more frames, from replicate_edges.
     """
     with tf.compat.v1.variable_scope("depthwise_conv"):
         # Glorot's variance is that of a full convolution: far too small for a filter over one unit.

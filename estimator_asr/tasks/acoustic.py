@@ -16,7 +16,7 @@ import tensorflow as tf
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment, task_spec
 from estimator_asr.hotwords import boosting
-from estimator_asr.models import acoustic
+from estimator_asr.models import acoustic, streaming
 from estimator_asr.models import losses as losses_lib
 from estimator_asr.models.decoding import decoders, phrases, scorers
 from estimator_asr.tasks import metrics, task
@@ -47,6 +47,7 @@ class Acoustic(task.Task):
                 f"train: --local_ctc_weight is {chosen.local_ctc_weight:g} with --encoder={chosen.encoder}, "
                 "expected 0: there are no frames below blocks that hear their own time alone; leave it out"
             )
+        _check_chunks(chosen, entry)
         if not entry.is_pretrained:
             return dataclasses.replace(config, subsampling=entry.subsampling)
         _check_pretrained(chosen, applied, config.frontend)
@@ -54,7 +55,7 @@ class Acoustic(task.Task):
         factor = 1 if stored else applied.encoder.subsampling
         return dataclasses.replace(config, acoustic=chosen, subsampling=factor * entry.subsampling)
 
-    def build(self, features, labels=None, seed=None) -> acoustic.AcousticOutputs:
+    def build(self, features, labels=None, seed=None, stream=None) -> acoustic.AcousticOutputs:
         return acoustic.build(
             self.model.config.acoustic,
             features["fbank"],
@@ -64,6 +65,7 @@ class Acoustic(task.Task):
             token_ids=labels and labels["token_ids"],
             num_tokens=labels and labels["num_tokens"],
             seed=seed,
+            stream=stream,
         )
 
     def losses(self, outputs, features, labels, training, ctc_kernel) -> metrics.Losses:
@@ -194,6 +196,24 @@ def _check_features(name, applied, features):
         raise errors.UserError(
             "train: features are a waveform, expected outputs of an encoder; encode the data first "
             "(python -m estimator_asr.encode)"
+        )
+
+
+def _check_chunks(chosen, entry):
+    """Raises UserError if the encoder cannot stream, or not in such chunks."""
+    frames = chosen.chunk_frames
+    if frames and not entry.can_stream:
+        names = [name for name, each in acoustic.ENCODERS.items() if each.can_stream]
+        raise errors.UserError(
+            f"train: --encoder is {chosen.encoder} with --chunk_frames={frames}, expected one of "
+            f"{', '.join(names)}: it hears whole recordings; leave --chunk_frames out, and serve it with "
+            "interim results (docs/live.md)"
+        )
+    if frames % entry.subsampling or 0 < frames < streaming.CHUNK_FRAMES[0]:
+        shortest, longest = streaming.CHUNK_FRAMES
+        raise errors.UserError(
+            f"train: --chunk_frames is {frames}, expected 0 or a multiple of {entry.subsampling} from "
+            f"{shortest} to {longest}; 32 is a good start"
         )
 
 

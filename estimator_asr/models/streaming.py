@@ -1,0 +1,146 @@
+"""What lets an encoder hear a recording piece by piece and give what it gives for the whole.
+
+Convolutions hear no later frames. Attention hears those of the same chunk and LEFT_FRAMES before it (Zhang et
+al. 2020, "Unified streaming and non-streaming two-pass end-to-end model", section 3.2): chunks are drawn in
+training, so one set of weights runs in any of them. A layer takes what it needs of earlier frames from a
+State, and puts back what the next call needs; the graph's inputs and outputs are thereby found while it is
+built.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_asr.models import layers
+
+CHUNK_FRAMES = (16, 64)  # shortest and longest chunk in training, in frames of the features: 160 to 640 ms
+LEFT_FRAMES = 64  # frames of the encoder before a chunk that attention hears: 2.56 seconds
+_WHOLE_FRACTION = 0.5  # of the batches in training that are heard without chunks
+
+
+class State:
+    """Named tensors that one call hands to the next, float32 [batch, ...] unless noted.
+
+    Attributes:
+        inputs, outputs: placeholders, and their values after the call.
+        starts: values of a new recording, without the axis of the batch.
+    """
+
+    def __init__(self):
+        self.inputs: dict[str, tf.Tensor] = {}
+        self.outputs: dict[str, tf.Tensor] = {}
+        self.starts: dict[str, np.ndarray] = {}
+
+    def take(self, name: str, start: np.ndarray) -> tf.Tensor:
+        """Returns what the call before has put, [batch, *start.shape]; in the first call `start`."""
+        name = self._full_name(name)
+        self.starts[name] = np.asarray(start)
+        shape = [None, *self.starts[name].shape]
+        self.inputs[name] = tf.compat.v1.placeholder(self.starts[name].dtype, shape, name)
+        return self.inputs[name]
+
+    def put(self, name: str, value: tf.Tensor) -> None:
+        """Keeps a value for the next call, under the name by which it was taken in the same scope."""
+        name = self._full_name(name)
+        self.outputs[name] = tf.ensure_shape(value, self.inputs[name].shape)
+
+    @staticmethod
+    def _full_name(name):
+        scope = tf.compat.v1.get_variable_scope().name
+        return "_".join(filter(None, ("state", *scope.split("/")[1:], name)))
+
+
+class Stream(NamedTuple):
+    """How a batch is heard: in chunks of `chunk` frames of the encoder, int32 [].
+
+    Without a state these are whole recordings. With one they are what follows `before` frames, int32
+    [batch], a multiple of `chunk`; and their number is a multiple of it too, unless the recording ends.
+    """
+
+    chunk: tf.Tensor
+    before: Optional[tf.Tensor] = None
+    state: Optional[State] = None
+
+
+def draw(seed: tf.Tensor, subsampling: int) -> Stream:
+    """Returns how a batch of whole recordings is heard in training; seed is that of the batch."""
+    shortest, longest = (frames // subsampling for frames in CHUNK_FRAMES)
+    is_whole, share = tf.unstack(layers.uniform([2], seed))
+    drawn = shortest + tf.cast(share * (longest - shortest + 1), tf.int32)
+    return Stream(tf.where(is_whole < _WHOLE_FRACTION, tf.int32.max // 2, drawn))
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """The frames of a batch at one place of an encoder.
+
+    num_frames: int32 [batch]; mask: float32 [batch, length]; is_causal: whether convolutions hear no later
+    frames; stream: None: whole recordings, and attention hears all of them.
+    """
+
+    num_frames: tf.Tensor
+    mask: tf.Tensor
+    is_causal: bool = False
+    stream: Optional[Stream] = None
+
+    def extend(self, inputs: tf.Tensor, before: int, after: int) -> tf.Tensor:
+        """Extends float32 [batch, length, ...] for a convolution: by the frames before, or copied edges."""
+        padded = layers.replicate_edges(inputs, self.mask, before, after)
+        if not (self.stream and self.stream.state and before):
+            return padded
+        cached = self.stream.state.take("frames", np.zeros([before, *inputs.shape[2:]], np.float32))
+        is_first = tf.reshape(tf.equal(self.stream.before, 0), [-1] + [1] * (inputs.shape.rank - 1))
+        first = tf.where(is_first, padded[:, :before], cached)
+        padded = tf.concat([first, padded[:, before:]], axis=1)
+        self.stream.state.put("frames", take_rows(padded, self.num_frames, before))
+        return padded
+
+    def extend_heads(self, keys: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Puts those of LEFT_FRAMES before keys and values, float32 [batch, heads, length, units / heads]."""
+        if not (self.stream and self.stream.state):
+            return keys, values
+        heads, units = keys.shape[1], keys.shape[3]
+        start = np.zeros([2, heads, LEFT_FRAMES, units], np.float32)
+        both = tf.concat([self.stream.state.take("heads", start), tf.stack([keys, values], 1)], axis=3)
+        places = self.num_frames[:, None] + tf.range(LEFT_FRAMES)
+        self.stream.state.put("heads", tf.gather(both, places, axis=3, batch_dims=1))
+        return both[:, 0], both[:, 1]
+
+    def attention_mask(self) -> tf.Tensor:
+        """Returns which frames each frame attends to: a mask as attention.self_attention takes them."""
+        if self.stream is None:
+            return self.mask
+        length, before = tf.shape(self.mask)[1], self.stream.before
+        first = 0 if before is None else -LEFT_FRAMES
+        heard = tf.range(first, length)
+        start = (tf.range(length) // self.stream.chunk * self.stream.chunk)[:, None]
+        is_near = (heard >= start - LEFT_FRAMES) & (heard < start + self.stream.chunk)  # [length, heard]
+        is_real = heard < self.num_frames[:, None]
+        if before is not None:
+            is_real &= heard >= -before[:, None]
+        return tf.cast(is_near & is_real[:, None], tf.float32)
+
+
+def take_rows(values: tf.Tensor, starts: tf.Tensor, width: int) -> tf.Tensor:
+    """Returns `width` values of [batch, length, ...] from starts, int32 [batch], on; zeros beyond the end."""
+    paddings = [[0, 0], [0, width]] + [[0, 0]] * (values.shape.rank - 2)
+    return tf.gather(tf.pad(values, paddings), starts[:, None] + tf.range(width), batch_dims=1)
+
+
+def append(
+    first: tf.Tensor, num_first: tf.Tensor, second: tf.Tensor, num_second: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Joins two batches of sequences, [batch, length, ...] of which the first num (int32 [batch]) count.
+
+    Returns:
+        [batch, sum of both lengths, ...], anything at or beyond the second, int32 [batch].
+    """
+    places = tf.range(tf.shape(first)[1] + tf.shape(second)[1])
+    beyond = places - num_first[:, None]
+    places = tf.where(beyond < 0, places, tf.minimum(beyond, tf.shape(second)[1]) + tf.shape(first)[1])
+    padded = tf.pad(tf.concat([first, second], 1), [[0, 0], [0, 1]] + [[0, 0]] * (first.shape.rank - 2))
+    return tf.gather(padded, places, batch_dims=1), num_first + num_second
