@@ -3,10 +3,13 @@
     python -m estimator_asr.evaluate --model_dir=AM --data_dir=DATA --split=test --output_dir=REPORT
     python -m estimator_asr.evaluate --model_dir=LM --data_dir=TEXT --split=test --output_dir=REPORT
     python -m estimator_asr.evaluate --saved_model=EXPORT --data_dir=DATA --split=test --output_dir=REPORT
+    python -m estimator_asr.evaluate --model_dir=AM --data_dir=DATA --streaming --output_dir=REPORT
     python -m estimator_asr.evaluate --compare=REPORT_A,REPORT_B --output_dir=COMPARISON
 
 An acoustic model is scored in tokens, a language model (given the reference tokens) in characters, an export
 in both. Hypotheses are compared as text with the references of the records, each utterance once.
+With --streaming a model hears each recording chunk by chunk, and the report tells how long after a syllable
+its token appears.
 --compare reads reports of the same utterances and tells whether their difference is chance.
 """
 
@@ -57,6 +60,14 @@ class EvaluateConfig(config_flags.Checked):
     decoding: Optional[str] = config_flags.setting(
         None, "with --model_dir: search for the tokens, beam or greedy; default: that of the model directory"
     )
+    streaming: bool = config_flags.setting(
+        False,
+        "recognise chunk by chunk, as a stream hears it, and measure the delay of each token; for a model "
+        "that was trained with --chunk_frames",
+    )
+    chunk_frames: Optional[int] = config_flags.setting(
+        None, "with --streaming and --model_dir: frames of a chunk; default: that of the training"
+    )
     hotwords: tuple[str, ...] = config_flags.setting((), f"with --saved_model: {hotword_list.FLAG_HELP}")
     hotwords_file: Optional[str] = config_flags.setting(
         None, f"with --saved_model: {hotword_list.FILE_FLAG_HELP}"
@@ -89,9 +100,16 @@ class EvaluateConfig(config_flags.Checked):
                 f"evaluate: --decoding={self.decoding} is given with --saved_model, expected --model_dir; "
                 "export the model again with that --decoding"
             )
-        if (self.hotwords or self.hotwords_file) and self.saved_model is None:
+        if (self.hotwords or self.hotwords_file) and (self.saved_model is None or self.streaming):
+            got = "--streaming" if self.streaming else "--model_dir"
             raise errors.UserError(
-                "evaluate: hotwords are given with --model_dir, expected --saved_model; export the model"
+                f"evaluate: hotwords are given with {got}, expected --saved_model without --streaming; "
+                "export the model, and leave --streaming out"
+            )
+        if self.chunk_frames is not None and not (self.streaming and self.model_dir):
+            raise errors.UserError(
+                f"evaluate: --chunk_frames={self.chunk_frames} is given without --streaming and --model_dir, "
+                "expected both; an export has its own, see export --chunk_frames"
             )
         try:
             re.compile(self.group_pattern or "")
@@ -151,11 +169,12 @@ def evaluate(config: EvaluateConfig) -> dict:
 
 def _open_subject(config: EvaluateConfig, data: recognised_split.Data) -> recognised_split.Subject:
     if config.model_dir is not None:
-        return recognised_split.open_model(config.model_dir, config.decoding, data)
+        chunks = (config.chunk_frames or 0) if config.streaming else None
+        return recognised_split.open_model(config.model_dir, config.decoding, data, chunks)
     version_dir = recogniser.find_version(config.saved_model)
     token_type = export_info.load(version_dir).token_type
     hotwords = hotword_list.read_for(version_dir, token_type, config)
-    return recognised_split.open_version(version_dir, hotwords, data)
+    return recognised_split.open_version(version_dir, hotwords, data, config.streaming)
 
 
 def _find_recordings(source: splits.Split, outputs: Sequence[Mapping]) -> dict[str, recordings.Recording]:
@@ -172,6 +191,8 @@ def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:
         for measure in (name for name in _PRINTED if name in rates):
             label = " ".join(filter(None, (group, formats.format_name(measure))))
             print(f"{label}: {formats.format_rate(rates[measure])}, {rates[measure]['errors']} errors")
+    if "emission_delay" in metrics:
+        print(formats.describe_delay(metrics["emission_delay"]))
     if metrics.get("num_utterances_of_unknown_speakers"):
         print(formats.describe_speakers(metrics))
     print(f"report: {os.path.join(config.output_dir, report.REPORT_FILE)}")

@@ -12,6 +12,8 @@ from tfrecord_builder.settings import config_flags
 
 setting = config_flags.setting
 FULL = "full"  # of AcousticConfig.softmax
+CHUNK_FRAMES = (16, 64)  # shortest and longest chunk of a streaming model, in frames: 160 to 640 ms
+CHUNK_STEP = 4  # frames of each output of the encoders that stream
 
 
 def _fraction(default: float, help: str) -> float:
@@ -43,9 +45,8 @@ class AcousticConfig(config_flags.Checked):
     chunk_frames: int = setting(
         0,
         "encoders conformer and transformer: frames of the features that a streaming model waits for (32: "
-        "320 ms); training draws from 16 to 64 and the whole recording; 0: the model does not stream",
+        "320 ms), 16 to 64; training draws its chunks from these; 0: the model does not stream",
         minimum=0,
-        maximum=64,
     )
     acoustic_dropout: float = _fraction(0.1, "fraction of values zeroed in encoder and decoder in training")
     decoder_layers: int = setting(1, "blocks of the attention decoder; 0: no decoder, CTC alone", minimum=0)
@@ -97,6 +98,12 @@ class AcousticConfig(config_flags.Checked):
         if self.conv_kernel_size % 2 == 0:
             raise errors.UserError(
                 f"train: --conv_kernel_size is {self.conv_kernel_size}, expected an odd number."
+            )
+        shortest, longest = CHUNK_FRAMES
+        if self.chunk_frames and self.chunk_frames not in range(shortest, longest + 1, CHUNK_STEP):
+            raise errors.UserError(
+                f"--chunk_frames is {self.chunk_frames}, expected a multiple of {CHUNK_STEP} from {shortest} "
+                f"to {longest}, or 0 for a model that does not stream; 32 is a good start"
             )
         if self.softmax != FULL and not self.decoder_layers:
             raise errors.UserError(

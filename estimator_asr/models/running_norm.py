@@ -62,7 +62,7 @@ def _accumulate(values, mask, state, name) -> tf.Tensor:
     """Returns the sum of each frame and all before it, float32 [batch, length, units]."""
     sums = tf.cumsum(layers.clear_padding(values, mask), axis=1)
     if state:
-        before = state.take(name, np.zeros([1, values.shape[2]], np.float32))
+        before = state.take(name, tf.zeros([1, values.shape[2]]))
         sums = tf.concat([before, sums + before], axis=1)
         state.put(name, sums[:, -1:])
         sums = sums[:, 1:]

@@ -12,18 +12,17 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple, Optional
 
-import numpy as np
 import tensorflow as tf
 
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import layers
 
-CHUNK_FRAMES = (16, 64)  # shortest and longest chunk in training, in frames of the features: 160 to 640 ms
 LEFT_FRAMES = 64  # frames of the encoder before a chunk that attention hears: 2.56 seconds
 _WHOLE_FRACTION = 0.5  # of the batches in training that are heard without chunks
 
 
 class State:
-    """Named tensors that one call hands to the next, float32 [batch, ...] unless noted.
+    """Named tensors [batch, ...] that one call hands to the next.
 
     Attributes:
         inputs, outputs: placeholders, and their values after the call.
@@ -33,14 +32,13 @@ class State:
     def __init__(self):
         self.inputs: dict[str, tf.Tensor] = {}
         self.outputs: dict[str, tf.Tensor] = {}
-        self.starts: dict[str, np.ndarray] = {}
+        self.starts: dict[str, tf.Tensor] = {}
 
-    def take(self, name: str, start: np.ndarray) -> tf.Tensor:
+    def take(self, name: str, start: tf.Tensor) -> tf.Tensor:
         """Returns what the call before has put, [batch, *start.shape]; in the first call `start`."""
-        name = self._full_name(name)
-        self.starts[name] = np.asarray(start)
-        shape = [None, *self.starts[name].shape]
-        self.inputs[name] = tf.compat.v1.placeholder(self.starts[name].dtype, shape, name)
+        name, start = self._full_name(name), tf.convert_to_tensor(start)
+        self.starts[name] = start
+        self.inputs[name] = tf.compat.v1.placeholder(start.dtype, [None, *start.shape], name)
         return self.inputs[name]
 
     def put(self, name: str, value: tf.Tensor) -> None:
@@ -68,7 +66,7 @@ class Stream(NamedTuple):
 
 def draw(seed: tf.Tensor, subsampling: int) -> Stream:
     """Returns how a batch of whole recordings is heard in training; seed is that of the batch."""
-    shortest, longest = (frames // subsampling for frames in CHUNK_FRAMES)
+    shortest, longest = (frames // subsampling for frames in config_lib.CHUNK_FRAMES)
     is_whole, share = tf.unstack(layers.uniform([2], seed))
     drawn = shortest + tf.cast(share * (longest - shortest + 1), tf.int32)
     return Stream(tf.where(is_whole < _WHOLE_FRACTION, tf.int32.max // 2, drawn))
@@ -92,7 +90,7 @@ class Span:
         padded = layers.replicate_edges(inputs, self.mask, before, after)
         if not (self.stream and self.stream.state and before):
             return padded
-        cached = self.stream.state.take("frames", np.zeros([before, *inputs.shape[2:]], np.float32))
+        cached = self.stream.state.take("frames", tf.zeros([before, *inputs.shape[2:]]))
         is_first = tf.reshape(tf.equal(self.stream.before, 0), [-1] + [1] * (inputs.shape.rank - 1))
         first = tf.where(is_first, padded[:, :before], cached)
         padded = tf.concat([first, padded[:, before:]], axis=1)
@@ -104,7 +102,7 @@ class Span:
         if not (self.stream and self.stream.state):
             return keys, values
         heads, units = keys.shape[1], keys.shape[3]
-        start = np.zeros([2, heads, LEFT_FRAMES, units], np.float32)
+        start = tf.zeros([2, heads, LEFT_FRAMES, units])
         both = tf.concat([self.stream.state.take("heads", start), tf.stack([keys, values], 1)], axis=3)
         places = self.num_frames[:, None] + tf.range(LEFT_FRAMES)
         self.stream.state.put("heads", tf.gather(both, places, axis=3, batch_dims=1))

@@ -12,8 +12,10 @@ import tqdm
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory, task_spec
 from estimator_asr.inputs import input_fn, splits
-from estimator_asr.saved_model import export_info, recogniser, trained_model
+from estimator_asr.recognition import chunkwise
+from estimator_asr.saved_model import export_info, recogniser, stream_client, trained_model
 from estimator_asr.scoring import attribution, utterances
+from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.settings import config_json
 from tfrecord_builder.tokens import vocabulary
@@ -29,7 +31,7 @@ Data = Mapping[str, dataset_info.DatasetInfo]  # by directory
 class Subject(NamedTuple):
     """What is evaluated."""
 
-    recogniser: recogniser.Recogniser  # the model
+    recogniser: recogniser.Recogniser | chunkwise.ChunkwiseRecogniser  # the model
     spec: task_spec.TaskSpec  # what it reads
     input: config_lib.InputConfig  # how records become batches
     measures: Mapping[str, tuple[str, str]]  # measure to reference and hypothesis
@@ -61,30 +63,44 @@ def open_split(
     return data, splits.read_split(list(data.values()), data_dirs, split, model.config.spec)
 
 
-def open_model(path: str, decoding: Optional[str], data: Data) -> Subject:
+def open_model(path: str, decoding: Optional[str], data: Data, chunk_frames: Optional[int] = None) -> Subject:
     """Opens the best checkpoint of a model directory.
 
+    Args:
+        chunk_frames: of the chunks in which it hears each recording, 0: those of its training; None: it
+            hears it whole.
+
     Raises:
-        errors.UserError: there is none, or the data are of another vocabulary or frontend.
+        errors.UserError: there is none, the data have another vocabulary or frontend, or it does not stream.
     """
     trained = trained_model.open_trained_model(path, decoding)
+    if chunk_frames is not None:
+        trained = trained.with_chunks(chunk_frames)
     model, spec = trained.model, trained.model.config.spec
     _check_data(model, data)
+    if chunk_frames is None:
+        subject, facts = trained_model.build_recogniser(trained), {}
+    else:
+        facts = {"chunk_frames": model.config.acoustic.chunk_frames}
+        streams = trained_model.build_streams(trained)
+        subject = chunkwise.ChunkwiseRecogniser(*streams, *facts.values(), model.config.frontend)
     return Subject(
-        trained_model.build_recogniser(trained),
+        subject,
         spec,
         model.config.input,
         _measures(not spec.writes_characters, model.output_token_type),
-        {"model": path, "checkpoint": trained.checkpoint, "global_step": trained.global_step},
+        {"model": path, "checkpoint": trained.checkpoint, "global_step": trained.global_step, **facts},
         _vocabularies(model.config.token_type, model.tokens, model.characters),
     )
 
 
-def open_version(version_dir: str, hotwords: Sequence[str], data: Data) -> Subject:
-    """Loads a version of an export.
+def open_version(
+    version_dir: str, hotwords: Sequence[str], data: Data, is_streaming: bool = False
+) -> Subject:
+    """Loads a version of an export, which is to hear recordings chunk by chunk if it is_streaming.
 
     Raises:
-        errors.UserError: it is damaged, or the data are of another vocabulary or frontend.
+        errors.UserError: it is damaged, the data have another vocabulary or frontend, or it does not stream.
     """
     exported, assets = export_info.load(version_dir), os.path.join(version_dir, "assets")
     for data_dir, info in data.items():
@@ -93,16 +109,26 @@ def open_version(version_dir: str, hotwords: Sequence[str], data: Data) -> Subje
             "frontend": (info.frontend, exported.frontend),
         }
         model_directory.refuse_difference(data_dir, version_dir, pairs, assets, exported)
+    if is_streaming and not exported.chunk_frames:
+        raise errors.UserError(
+            f"{version_dir}: the model does not stream, expected one that was trained with --chunk_frames; "
+            "leave --streaming out, or train and export one"
+        )
     loaded = recogniser.load_version(version_dir)
+    subject, facts = loaded.find("features", hotwords), {"hotwords": len(hotwords)} if hotwords else {}
+    if is_streaming:
+        facts = {"chunk_frames": exported.chunk_frames}
+        streams = stream_client.StreamClient(loaded.find("stream_start"), loaded.find("stream_features"))
+        subject = chunkwise.ChunkwiseRecogniser(subject, streams, *facts.values(), exported.frontend)
     has_language = exported.language is not None
     files = [dataset_info.TOKENS_FILE, *([dataset_info.CHARACTERS_FILE] if has_language else [])]
     vocabularies = [vocabulary.Vocabulary.load(os.path.join(assets, name)) for name in files]
     return Subject(
-        loaded.find("features", hotwords),
+        subject,
         task_spec.ACOUSTIC,
         config_json.from_json_dict(config_lib.InputConfig, exported.input),
         _measures(True, "character" if has_language else exported.token_type),
-        {"model": version_dir, **({"hotwords": len(hotwords)} if hotwords else {})},
+        {"model": version_dir, **facts},
         _vocabularies(exported.token_type, *vocabularies),
         loaded.find("language") if has_language else None,
         hotwords,
@@ -131,7 +157,7 @@ def _vocabularies(token_type: str, tokens, characters=None) -> attribution.Vocab
 
 
 def run(
-    model: recogniser.Recogniser, batches: Iterable[Mapping[str, np.ndarray]]
+    model: recogniser.Recogniser | chunkwise.ChunkwiseRecogniser, batches: Iterable[Mapping[str, np.ndarray]]
 ) -> Iterator[tuple[dict, dict]]:
     """Recognises batches.
 

@@ -72,6 +72,10 @@ class Candidates(NamedTuple):
     language_scores: tf.Tensor  # float32 [batch, num_best]
     whisper_scores: tf.Tensor  # float32 [batch, num_best]; 0 without the decoder
 
+    def take(self, rows: tf.Tensor) -> tuple[sequences.Sequences, sequences.Sequences, sequences.Sequences]:
+        """Returns tokens, spoken and written of some rows, int32 [chosen]."""
+        return tuple(each.take(rows) for each in (self.tokens, self.spoken, self.written))
+
 
 def write(
     acoustic: model_directory.ModelDirectory,
@@ -86,19 +90,37 @@ def write(
     language_weight = decode.whisper_language_weight if proposed else decode.language_weight
     rescored = listed.scores + language_weight * listed.language_scores
     ranking = rank(rescored + decode.whisper_weight * listed.whisper_scores, listed.texts)
-    chosen = (each.take(ranking.rows) for each in (listed.tokens, listed.spoken, listed.written))
-    tokens, spoken, written = chosen
+    tokens, spoken, written = listed.take(ranking.rows)
     aligned = tf.gather(listed.ids, ranking.rows), tokens.num_strings
     times = token_times.align(recognition.log_probs, recognition.num_frames, *aligned)
     if listed.places is not None:
         times = characters.merge(times, tokens.num_strings, tf.gather(listed.places, ranking.rows))
     return {
+        **_describe(ranking, tokens, written),
+        "greedy_pinyin": _join_best_path(acoustic, recognition),
+        **characters.describe(written, spoken, times, acoustic.decode, acoustic.config.output_seconds),
+    }
+
+
+def write_best(
+    acoustic: model_directory.ModelDirectory,
+    language: Optional[model_directory.ModelDirectory],
+    recognition: task.Recognition,
+) -> dict[str, tf.Tensor]:
+    """Returns the outputs of `transcribe` that need no more than the hypotheses of the acoustic model."""
+    listed = list_candidates(acoustic, language, recognition)
+    rescored = listed.scores + acoustic.decode.language_weight * listed.language_scores
+    ranking = rank(rescored, listed.texts)
+    tokens, _, written = listed.take(ranking.rows)
+    return _describe(ranking, tokens, written)
+
+
+def _describe(ranking, tokens, written):
+    return {
         "transcript": ranking.transcripts[:, 0],
         "pinyin": sequences.join(tokens, "syllable"),
-        "greedy_pinyin": _join_best_path(acoustic, recognition),
         "acoustic_score": tokens.scores,
         "language_score": written.scores,
-        **characters.describe(written, spoken, times, acoustic.decode, acoustic.config.output_seconds),
         "n_best.transcript": ranking.transcripts,
         "n_best.score": ranking.scores,
     }

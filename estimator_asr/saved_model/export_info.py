@@ -76,6 +76,7 @@ class ExportInfo:
     language: Optional[ModelInfo]  # None for an export that writes tokens
     unread: UnreadTokens = UnreadTokens()
     max_seconds: int = statuses.MAX_SECONDS  # longest audio of an item
+    chunk_frames: int = 0  # of the features, for which a stream waits; 0: the model does not stream
     input: dict[str, int] = dataclasses.field(default_factory=dict)
     files: dict[str, FileInfo] = dataclasses.field(default_factory=dict)
     sha256: str = ""  # hex digest of all other fields

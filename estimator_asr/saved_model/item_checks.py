@@ -50,6 +50,21 @@ def check_features(
     return _select(fbank, num_frames, problems)
 
 
+def check_pieces(pieces: dict[str, tf.Tensor], largest: float, is_too_long: tf.Tensor) -> Items:
+    """Checks pieces of streams, any of which may be empty.
+
+    Args:
+        pieces: values, float32 [batch, max_length, ...], and lengths, int32 [batch], by their names.
+        largest: magnitude that is still accepted.
+        is_too_long: bool [batch], whether a stream gets too long by its piece.
+    """
+    (values_name, values), (name, lengths) = pieces.items()
+    lengths = _refuse_wrong_lengths(name, lengths, values_name, values)
+    peaks, is_finite = _find_peaks(values, lengths)
+    problems = {statuses.TOO_LONG: is_too_long, statuses.NOT_FINITE: ~is_finite | (peaks > largest)}
+    return _select(values, lengths, problems)
+
+
 def first_problem(*columns: tf.Tensor) -> tf.Tensor:
     """Returns the first status, string [batch], that is not ok of each item."""
     *earlier, status = columns

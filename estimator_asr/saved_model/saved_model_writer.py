@@ -30,6 +30,7 @@ from estimator_asr.saved_model import (
     model_pairs,
     signatures,
     statuses,
+    streams,
     trained_model,
 )
 from tfrecord_builder.data import dataset_info
@@ -108,6 +109,7 @@ def _describe(acoustic, language) -> export_info.ExportInfo:
         frontend=config.frontend,
         token_type=config.token_type,
         max_seconds=statuses.find_max_seconds(config.frontend),
+        chunk_frames=config.acoustic.chunk_frames * streams.can_stream(acoustic.model),
         input={"batch_frames": config.input.batch_frames, "num_buckets": config.input.num_buckets},
         acoustic=_describe_model(acoustic),
         language=language and _describe_model(language),

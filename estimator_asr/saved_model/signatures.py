@@ -9,6 +9,7 @@
                       outputs
 
     language          pinyin string [batch]; only with a language model
+    stream*           pieces of audio, see streams.py; only of a model that streams
 
 A signature does not run what is above its inputs. Each of the first three has a twin (waveform_hotwords) with
 one more, hotwords string [num_hotwords], which are for all utterances of a batch. Core TensorFlow ops only,
@@ -26,7 +27,7 @@ import tensorflow as tf
 from estimator_asr.experiment import decoding_files, model_directory
 from estimator_asr.hotwords import in_graph
 from estimator_asr.models import frozen_encoder, layers
-from estimator_asr.saved_model import cascade, item_checks, statuses, wav
+from estimator_asr.saved_model import cascade, item_checks, statuses, streams, wav
 from estimator_asr.tasks import sequences
 from tfrecord_builder.audio import frontend
 
@@ -72,6 +73,8 @@ def build(
     if language:
         strings = tf.compat.v1.placeholder(tf.string, [None], "pinyin")
         signatures["language"] = Signature({"pinyin": strings}, write_pinyin(language, strings))
+    if streams.can_stream(acoustic):
+        signatures |= {name: Signature(*pair) for name, pair in streams.build(acoustic, language).items()}
     sequences.forget_tables()
     return signatures
 

@@ -14,6 +14,8 @@ TOO_LONG = "too_long"
 # Longest item of an export. Attention over n frames takes n x n numbers per head: three minutes need about a
 # gigabyte.
 MAX_SECONDS = 180
+# Longest stream: its state has room for what is said in that time, for each hypothesis.
+STREAM_SECONDS = 60
 MAX_CHUNKS = 128  # of a WAV file before its samples; so that none keeps the server busy
 LOUDEST_PEAK = 1e12  # full scale is 1; the energy of a much higher one does not fit into float32
 LARGEST_FEATURE = 1e14  # logarithms are below 100; the squares of much higher ones do not fit into float32

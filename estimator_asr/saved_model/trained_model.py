@@ -10,7 +10,7 @@ import tensorflow as tf
 from estimator_asr.checkpointing import best_checkpoints, checkpoints
 from estimator_asr.experiment import model_directory, task_spec
 from estimator_asr.models.decoding import decoders
-from estimator_asr.saved_model import cascade, recogniser
+from estimator_asr.saved_model import cascade, recogniser, stream_client, streams
 from estimator_asr.tasks import registry
 from tfrecord_builder import errors
 from tfrecord_builder.storage import locks
@@ -31,6 +31,25 @@ class TrainedModel(NamedTuple):
                 f"{self.model.path}: contains the {got.name} model, expected the {want.name} model; "
                 f"give another --{want.name}_model_dir"
             )
+
+    def with_chunks(self, chunk_frames: Optional[int]) -> TrainedModel:
+        """Returns a model that streams, in chunks of other frames if they are given.
+
+        Raises:
+            errors.UserError: it does not stream, or not in such chunks.
+        """
+        config, decode = self.model.config, self.model.decode
+        if not streams.can_stream(self.model):
+            got = f"--chunk_frames={config.acoustic.chunk_frames}, --decoding={decode.decoding}"
+            raise errors.UserError(
+                f"{self.model.path}: model has {got}, expected --chunk_frames of 16 to 64 and the beam "
+                "search to stream; train another model directory with --chunk_frames=32"
+            )
+        chosen = dataclasses.replace(
+            config.acoustic, chunk_frames=chunk_frames or config.acoustic.chunk_frames
+        )
+        config = dataclasses.replace(config, acoustic=chosen)
+        return self._replace(model=dataclasses.replace(self.model, config=config))
 
     @property
     def global_step(self) -> int:
@@ -92,8 +111,24 @@ def build_recogniser(trained: TrainedModel, language: Optional[TrainedModel] = N
             outputs = cascade.recognise(trained.model, features)
         else:
             outputs = cascade.transcribe(trained.model, language.model, **features)
-        initialize_tables = tf.compat.v1.tables_initializer()  # marks ops, so before the session runs any
-        for each in filter(None, (trained, language)):
-            cascade.restore(session, each.model, each.checkpoint)
-        session.run(initialize_tables)
+        _restore(session, filter(None, (trained, language)))
     return recogniser.Recogniser(session, features, outputs)
+
+
+def build_streams(trained: TrainedModel) -> tuple[recogniser.Recogniser, stream_client.StreamClient]:
+    """Builds what recognises whole utterances and what hears them in chunks, in one session."""
+    session = tf.compat.v1.Session(graph=tf.Graph())
+    with session.graph.as_default():
+        features = registry.of(trained.model).placeholders()
+        whole = recogniser.Recogniser(session, features, cascade.recognise(trained.model, features))
+        built = streams.build(trained.model, None)
+        _restore(session, [trained])
+    pairs = (built[name] for name in (streams.START, streams.FEATURES))
+    return whole, stream_client.StreamClient(*(recogniser.Recogniser(session, *pair) for pair in pairs))
+
+
+def _restore(session, models):
+    initialize_tables = tf.compat.v1.tables_initializer()  # marks ops, so before the session runs any
+    for each in models:
+        cascade.restore(session, each.model, each.checkpoint)
+    session.run(initialize_tables)

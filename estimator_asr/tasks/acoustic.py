@@ -16,9 +16,9 @@ import tensorflow as tf
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment, task_spec
 from estimator_asr.hotwords import boosting
-from estimator_asr.models import acoustic, streaming
+from estimator_asr.models import acoustic
 from estimator_asr.models import losses as losses_lib
-from estimator_asr.models.decoding import decoders, phrases, scorers
+from estimator_asr.models.decoding import decoders, phrases, scorers, streaming_search
 from estimator_asr.tasks import metrics, task
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
@@ -47,7 +47,7 @@ class Acoustic(task.Task):
                 f"train: --local_ctc_weight is {chosen.local_ctc_weight:g} with --encoder={chosen.encoder}, "
                 "expected 0: there are no frames below blocks that hear their own time alone; leave it out"
             )
-        _check_chunks(chosen, entry)
+        _check_chunks(chosen, entry, config.frontend)
         if not entry.is_pretrained:
             return dataclasses.replace(config, subsampling=entry.subsampling)
         _check_pretrained(chosen, applied, config.frontend)
@@ -140,6 +140,15 @@ class Acoustic(task.Task):
             scorers=chosen,
         )
 
+    def decode_stream(self, outputs, features, is_last, state, max_tokens) -> task.Recognition:
+        """Searches on from the state; arguments as those of streaming_search.search.
+
+        The attention decoder, which needs whole recordings, has no part in it.
+        """
+        args = self.model.decode, outputs.ctc_logits, outputs.num_frames, is_last, state, max_tokens
+        n_best = streaming_search.search(*args, self._list_scorers(features))
+        return task.Recognition(*n_best.best(), scores=n_best.acoustic_scores[:, 0], n_best=n_best)
+
     def score_beside_ctc(
         self, recognition: task.Recognition, ids: tf.Tensor, num_tokens: tf.Tensor
     ) -> tf.Tensor:
@@ -199,21 +208,19 @@ def _check_features(name, applied, features):
         )
 
 
-def _check_chunks(chosen, entry):
-    """Raises UserError if the encoder cannot stream, or not in such chunks."""
-    frames = chosen.chunk_frames
-    if frames and not entry.can_stream:
+def _check_chunks(chosen, entry, features):
+    """Raises UserError if a model is to stream whose encoder cannot, or whose frames are apart."""
+    if chosen.chunk_frames and not entry.can_stream:
         names = [name for name, each in acoustic.ENCODERS.items() if each.can_stream]
         raise errors.UserError(
-            f"train: --encoder is {chosen.encoder} with --chunk_frames={frames}, expected one of "
-            f"{', '.join(names)}: it hears whole recordings; leave --chunk_frames out, and serve it with "
-            "interim results (docs/live.md)"
+            f"train: --encoder is {chosen.encoder} with --chunk_frames={chosen.chunk_frames}, expected "
+            f"{' or '.join(names)}: it hears whole recordings; leave --chunk_frames out: serve gives interim "
+            "results of any model"
         )
-    if frames % entry.subsampling or 0 < frames < streaming.CHUNK_FRAMES[0]:
-        shortest, longest = streaming.CHUNK_FRAMES
+    if chosen.chunk_frames and features.window_samples < features.hop_samples:
         raise errors.UserError(
-            f"train: --chunk_frames is {frames}, expected 0 or a multiple of {entry.subsampling} from "
-            f"{shortest} to {longest}; 32 is a good start"
+            f"train: features have --window_ms={features.window_ms:g} and --hop_ms={features.hop_ms:g} with "
+            f"--chunk_frames={chosen.chunk_frames}, expected a window as long as the hop; build the data so"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
@@ -26,13 +26,21 @@ class Frames(NamedTuple):
     probs: tf.Tensor  # float32 [num_searched, batch, num_classes]; anything where a frame is not real
     stacked: Frame
     skipped_score: tf.Tensor  # float32 [batch], log probability of the blanks of the skipped frames
+    ends_skipped: tf.Tensor  # bool [batch], whether the last frame was skipped
 
 
-def select(logits: tf.Tensor, num_frames: tf.Tensor, skipped_blank: float, num_candidates: int) -> Frames:
+def select(
+    logits: tf.Tensor,
+    num_frames: tf.Tensor,
+    skipped_blank: float,
+    num_candidates: int,
+    follows_skipped: Optional[tf.Tensor] = None,
+) -> Frames:
     """Returns the frames to search, of logits as in decoders.py.
 
     Those whose blank, the last class, is more probable than `skipped_blank` are skipped (1: none is). Each
-    has the `num_candidates` tokens that may extend a prefix.
+    has the `num_candidates` tokens that may extend a prefix. `follows_skipped` is the ends_skipped of the
+    frames before these; None: there are none.
     """
     probs = tf.nn.softmax(tf.cast(logits, tf.float32))  # [batch, num_frames, num_classes]
     blank, is_frame = probs[..., -1], tf.sequence_mask(num_frames, tf.shape(logits)[1])
@@ -44,7 +52,10 @@ def select(logits: tf.Tensor, num_frames: tf.Tensor, skipped_blank: float, num_c
     token_probs, token_ids = tf.math.top_k(probs[..., :-1], num_candidates)
     is_real = is_searched[..., None]
     positions = tf.transpose(positions)
-    before = tf.pad(positions[:-1], [[1, 0], [0, 0]], constant_values=-1)
+    last = tf.fill(tf.shape(num_frames), -1)  # position of the last frame that was searched before
+    if follows_skipped is not None:
+        last -= tf.cast(follows_skipped, tf.int32)
+    before = tf.concat([last[None], positions[:-1]], axis=0)
     follow_token = 1.0 - tf.cast(is_searched & (positions > before + 1), tf.float32)
     stacked = Frame(
         tf.where(is_real, token_probs, 0.0),
@@ -54,7 +65,11 @@ def select(logits: tf.Tensor, num_frames: tf.Tensor, skipped_blank: float, num_c
         tf.cast(is_real, tf.float32),
     )
     skipped_score = tf.reduce_sum(tf.where(is_skipped, tf.math.log(blank), 0.0), axis=1)
-    return Frames(probs, stacked, skipped_score)
+    is_last = tf.equal(tf.range(tf.shape(logits)[1]), num_frames[:, None] - 1)
+    ends_skipped = tf.reduce_any(is_skipped & is_last, axis=1)
+    if follows_skipped is not None:
+        ends_skipped |= follows_skipped & tf.equal(num_frames, 0)
+    return Frames(probs, stacked, skipped_score, ends_skipped)
 
 
 def _list_true(mask):

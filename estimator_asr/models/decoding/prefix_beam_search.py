@@ -21,7 +21,7 @@ from estimator_asr.models.decoding import scorers as scorers_lib
 _HASH_FACTOR = 6364136223846793005  # of a 64-bit linear congruential generator (Knuth's MMIX)
 _EMPTY_HASH = 1  # of the empty prefix
 _NO_HASH = -1  # of its parent
-_NO_NODE = -1
+_NO_NODE = -1  # of what grew from the first prefix of the beam; -1 - i: from the i-th
 
 
 class Beam(NamedTuple):
@@ -54,33 +54,52 @@ def prefix_beam_search(
     scorers: Sequence[scorers_lib.Scorer] = (),
 ) -> hypotheses.Hypotheses:
     """Returns the most probable token sequences, beam_width of each utterance; see decoders.py."""
+    beam = first_beam(config.beam_width, tf.shape(logits)[0], logits.shape[-1] - 1, scorers)
     frames = frames_lib.select(logits, num_frames, config.skipped_blank, config.candidates)
-    length, batch_size, _ = tf.unstack(tf.shape(frames.probs))
-    beam = _first_beam(config.beam_width, batch_size, logits.shape[-1] - 1, scorers)
-    links = tf.TensorArray(tf.int64, length, element_shape=[None, config.beam_width, 2])
+    beam, scale, links = search(frames, beam, scorers)
+    ranked = rank(beam, scale, scorers)
+    nodes = tf.gather(beam.keys[..., 3], ranked.places, batch_dims=1)
+    nodes = tf.where(tf.math.is_inf(ranked.scores), tf.constant(_NO_NODE, tf.int64), nodes)
+    ids, num_tokens, _ = trace(nodes, links)
+    return hypotheses.Hypotheses(ids, num_tokens, ranked.scores, ranked.acoustic_scores)
+
+
+def search(
+    frames: frames_lib.Frames, beam: Beam, scorers: Sequence[scorers_lib.Scorer]
+) -> tuple[Beam, tf.Tensor, tf.Tensor]:
+    """Extends a beam by frames.
+
+    Returns:
+        The beam, the logarithm of what its probabilities were divided by (float32 [batch]), and the links of
+        `trace`.
+    """
+    length, batch_size, num_classes = tf.unstack(tf.shape(frames.probs))
+    links = tf.TensorArray(tf.int64, length, element_shape=[None, beam.keys.shape[1], 2])
     probs = tf.reshape(frames.probs, [-1])
-    rows = logits.shape[-1] * tf.range(tf.cast(length * batch_size, tf.int64))
+    rows = tf.cast(num_classes, tf.int64) * tf.range(tf.cast(length * batch_size, tf.int64))
     rows = tf.reshape(rows, [length, batch_size, 1])  # where the classes of a frame begin in `probs`
 
-    def search(i, beam, scale, links):
+    def step(i, beam, scale, links):
         frame = frames_lib.Frame(*(tf.gather(each, i) for each in frames.stacked))
         last_probs = tf.gather(probs, tf.gather(rows, i) + beam.keys[..., 2])
-        last_probs = tf.math.multiply_no_nan(last_probs, frame.is_real)
+        last_probs = tf.where(frame.is_real > 0, last_probs, 1.0)
         candidates = _extend(frame, last_probs, beam, scorers)
         beam, norm, link = _select(frame, beam, candidates, i)
         return i + 1, beam, scale + norm, links.write(i, link)
 
     start = (0, beam, tf.zeros([batch_size, 1]), links)
-    _, beam, scale, links = tf.while_loop(lambda i, *_: i < length, search, start)
-    return _rank(config, beam, scale + frames.skipped_score[:, None], links.stack(), scorers)
+    _, beam, scale, links = tf.while_loop(lambda i, *_: i < length, step, start)
+    return beam, scale[:, 0] + frames.skipped_score, links.stack()
 
 
-def _first_beam(width, batch_size, blank_id, scorers) -> Beam:
+def first_beam(
+    width: int, batch_size: tf.Tensor, blank_id: int, scorers: Sequence[scorers_lib.Scorer]
+) -> Beam:
     """Returns a beam of the empty prefix, and width - 1 that are impossible."""
     shape = [batch_size, width]
     is_empty = tf.broadcast_to(tf.equal(tf.range(width), 0), shape)
     empty = tf.constant([_EMPTY_HASH, _NO_HASH, blank_id, _NO_NODE], tf.int64)
-    others = tf.constant([[_impossible_hash(i), _NO_HASH, 0, _NO_NODE] for i in range(width)], tf.int64)
+    others = tf.constant([[_impossible_hash(i), _NO_HASH, 0, _NO_NODE - i] for i in range(width)], tf.int64)
     return Beam(
         tf.cast(is_empty, tf.float32),
         tf.zeros(shape),
@@ -110,8 +129,9 @@ def _extend(frame: frames_lib.Frame, last_probs, beam: Beam, scorers) -> Candida
     differ = tf.cast(tf.not_equal(last_ids[:, :, None], last_ids[:, None]), tf.float32)
     from_parent = blank_probs[:, :, None] + token_probs[:, :, None] * differ
     from_parent *= tf.cast(is_parent, tf.float32)
-    stay = (token_probs + tf.reduce_sum(from_parent, axis=1)) * last_probs
-    ended = (blank_probs + token_probs) * frame.blank_probs
+    # What is not a frame changes nothing: another call may follow.
+    stay = (token_probs + tf.reduce_sum(from_parent, axis=1) * frame.is_real) * last_probs
+    ended = (blank_probs + token_probs * frame.is_real) * frame.blank_probs
     extended *= 1.0 - tf.cast(is_in_beam, tf.float32)
     bonuses, states = _score(scorers, beam, frame.token_ids)
     return Candidates(ended, _join(stay, extended), _join(stay + ended, extended), bonuses, states)
@@ -175,23 +195,41 @@ def _follow(keys, tokens, is_new, is_impossible, i) -> tf.Tensor:
     )
 
 
-def _rank(config, beam: Beam, scale, links, scorers) -> hypotheses.Hypotheses:
-    """Returns the prefixes of the last frame with what scorers add at the end, best first."""
-    acoustic = tf.math.log(beam.blank_probs + beam.token_probs) + scale
-    endings = [scorer.finish(states) for scorer, states in zip(scorers, beam.states)]
-    totals = acoustic + tf.add_n([beam.bonuses, *endings])
-    scores, places = tf.math.top_k(totals, config.beam_width)
-    nodes = tf.gather(beam.keys[..., 3], places, batch_dims=1)
-    nodes = tf.where(tf.math.is_inf(scores), tf.constant(_NO_NODE, tf.int64), nodes)
-    ids, num_tokens = _trace(tf.cast(nodes, tf.int32), tf.cast(links, tf.int32))
-    return hypotheses.Hypotheses(ids, num_tokens, scores, tf.gather(acoustic, places, batch_dims=1))
+class Ranking(NamedTuple):
+    """The prefixes of a beam, best first."""
+
+    places: tf.Tensor  # int32 [batch, width], in the beam
+    scores: tf.Tensor  # float32 [batch, width], as of Hypotheses
+    acoustic_scores: tf.Tensor  # float32 [batch, width]
 
 
-def _trace(nodes, links):
-    """Follows nodes [batch, num_best] back to the empty prefix, -1; returns their tokens and numbers of them.
+def rank(
+    beam: Beam,
+    scale: tf.Tensor,
+    scorers: Sequence[scorers_lib.Scorer],
+    is_ended: Optional[tf.Tensor] = None,
+) -> Ranking:
+    """Ranks the prefixes, with what scorers add at the end where it is_ended (bool [batch]; None: all)."""
+    acoustic = tf.math.log(beam.blank_probs + beam.token_probs) + scale[:, None]
+    added = tf.add_n(
+        [tf.zeros_like(acoustic), *(each.finish(states) for each, states in zip(scorers, beam.states))]
+    )
+    if is_ended is not None:
+        added = tf.where(is_ended[:, None], added, 0.0)
+    scores, places = tf.math.top_k(acoustic + (beam.bonuses + added), beam.keys.shape[1])
+    return Ranking(places, scores, tf.gather(acoustic, places, batch_dims=1))
+
+
+def trace(nodes: tf.Tensor, links: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Follows nodes, int64 [batch, num_best], back to the beam that the search began with.
 
     A node is frame x width + place; links [num_searched, batch, width, 2] have the node before and the token.
+
+    Returns:
+        The tokens, int32 [batch, num_best, max_tokens], -1 beyond the last; their numbers, and the places of
+        what they follow in that beam, int32 [batch, num_best].
     """
+    nodes, links = tf.cast(nodes, tf.int32), tf.cast(links, tf.int32)
     shape = tf.shape(links)
     table = tf.reshape(tf.transpose(links, [1, 0, 2, 3]), [shape[1], shape[0] * shape[2], 2])
     tokens = tf.TensorArray(tf.int32, 0, dynamic_size=True, element_shape=nodes.shape)
@@ -205,13 +243,13 @@ def _trace(nodes, links):
     def is_left(i, nodes, _):  # an empty TensorArray cannot be stacked
         return tf.equal(i, 0) | tf.reduce_any(nodes >= 0)
 
-    _, _, tokens = tf.while_loop(is_left, step, (0, nodes, tokens))
+    _, roots, tokens = tf.while_loop(is_left, step, (0, nodes, tokens))
     backwards = tf.transpose(tokens.stack(), [1, 2, 0])  # [batch, num_best, max_tokens], last token first
     num_tokens = tf.reduce_sum(tf.cast(backwards >= 0, tf.int32), axis=-1)
     shape = tf.shape(backwards)
     rows = tf.reshape(backwards, [shape[0] * shape[1], shape[2]])
     rows = tf.reverse_sequence(rows, tf.reshape(num_tokens, [-1]), seq_axis=1)
-    return tf.reshape(rows, shape), num_tokens
+    return tf.reshape(rows, shape), num_tokens, _NO_NODE - roots
 
 
 def _join(alone, extended):

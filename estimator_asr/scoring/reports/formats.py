@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Optional
 
-from estimator_asr.scoring import attribution, error_rate
+from estimator_asr.scoring import attribution, delays, error_rate
 from estimator_asr.scoring.reports import scored_split
 
 _NEXT = {
@@ -56,6 +56,17 @@ def describe_speakers(values: Mapping) -> str:
     return (
         f"speaker unknown: {unknown} of {values['num_utterances']} utterances, each counted as a speaker of "
         "its own; if a few speakers spoke them all, the intervals are too narrow"
+    )
+
+
+def describe_delay(delay: Mapping) -> str:
+    """Returns emission_delay of metrics.json in words."""
+    if not delay["tokens"]:
+        return "emission delay: no token is in the transcripts of both the chunks and the whole"
+    seconds = ", ".join(f"{delay[f'p{name}']:.2f} s ({name} %)" for name in delays.PERCENTILES)
+    return (
+        f"emission delay: {seconds} from the end of a syllable until its token stands for good, of "
+        f"{delay['tokens']:,} tokens, without the time of computing"
     )
 
 

@@ -43,6 +43,7 @@ def render(split: scored_split.ScoredSplit, values: Mapping) -> str:
         facts=split.facts,
         command=split.command,
         metrics=values,
+        delay=formats.describe_delay(values["emission_delay"]) if "emission_delay" in values else "",
         advice=list(formats.list_advice(values, is_silent)),
         sections=[_section(split, name) for name in split.measures],
         parts={formats.format_name(name): values[name] for name in _PARTS if name in values},

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
-from estimator_asr.scoring import attribution, biasing, breakdown, edit_distance, utterances
+from estimator_asr.scoring import attribution, biasing, breakdown, delays, edit_distance, utterances
 from tfrecord_builder.data import recordings
 
 # Floors: the error rate that would remain if one part of the recogniser made no error.
@@ -76,6 +76,10 @@ def measure(split: ScoredSplit) -> dict:
         values["num_utterances_of_unknown_speakers"] = len(split.scored) - len(speakers)
     for name, scored in (*split.measures.items(), *breakdown.by_part(split.measures)):
         values[name] = dataclasses.asdict(breakdown.overall(scored, split.are_speakers_people))
+    if split.outputs and delays.OUTPUT in split.outputs[0]:
+        values["emission_delay"] = delays.summarise(
+            [x for each in split.outputs for x in each[delays.OUTPUT]]
+        )
     if split.hotwords:
         rates = biasing.measure(split.hotwords, split.measure, split.scored, split.are_speakers_people)
         values.update({name: dataclasses.asdict(rate) for name, rate in rates.items()})

@@ -1,0 +1,48 @@
+"""Recognises recordings as a stream hears them, chunk by chunk, and measures when each token appears."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_asr.saved_model import recogniser, stream_client
+from estimator_asr.scoring import delays
+from tfrecord_builder.audio import frontend
+
+
+@dataclasses.dataclass(frozen=True)
+class ChunkwiseRecogniser:
+    """In the place of a Recogniser: outputs are those of the last chunk, and seconds of each token's delay.
+
+    The ends of syllables, from which delays count, are those that the model finds when it hears the whole.
+    """
+
+    whole: recogniser.Recogniser
+    streams: stream_client.StreamClient
+    chunk_frames: int
+    config: frontend.FrontendConfig
+
+    @property
+    def session(self) -> tf.compat.v1.Session:
+        return self.whole.session
+
+    def run(self, batch: Mapping[str, np.ndarray]) -> dict[str, list]:
+        """See recogniser.Recogniser.run."""
+        num_frames, partials = batch["num_frames"], []
+        state = self.streams.start(len(num_frames))
+        for piece in stream_client.cut(batch, ("fbank", "num_frames"), self.chunk_frames):
+            outputs, state = self.streams.feed(state, piece)
+            partials.append([text.split() for text in outputs["pinyin"]])
+        whole = self.whole.run(batch)["characters"]
+        times = [self._heard_seconds(num_frames, index) for index in range(len(partials))]
+        columns = zip(zip(*partials), zip(*times), whole)
+        return {**outputs, delays.OUTPUT: [[round(x, 3) for x in delays.measure(*each)] for each in columns]}
+
+    def _heard_seconds(self, num_frames: np.ndarray, index: int) -> np.ndarray:
+        """Returns the audio that a client has sent when a chunk is whole, float64 [batch], in seconds."""
+        heard = np.minimum(num_frames, (index + 1) * self.chunk_frames)
+        samples = (heard - 1) * self.config.hop_samples + self.config.window_samples
+        return samples / self.config.sample_rate

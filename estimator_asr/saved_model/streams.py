@@ -1,0 +1,107 @@
+"""The signatures of a model that streams: it hears recordings piece by piece, and clients keep the state.
+
+    stream_start       num_streams int32 []          state_* of as many new streams
+    stream             waveform float32 [batch, num_samples], num_samples int32 [batch], is_last bool [batch]
+                       and state_*                   outputs of the recording so far, and state_*
+    stream_features    the same with fbank float32 [batch, num_frames, num_bins] and num_frames int32 [batch]
+
+A piece has any length, also none. Each row is a stream of its own: a client may hold the rows of thousands
+and batch any of them, as states have fixed shapes. Audio waits in the state until a chunk is whole or the
+stream ends. A piece whose status is not ok counts as one of no length.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import tensorflow as tf
+
+from estimator_asr.experiment import model_directory
+from estimator_asr.models import layers, streaming
+from estimator_asr.saved_model import cascade, item_checks, statuses
+from estimator_asr.tasks import registry
+from tfrecord_builder.audio import frontend
+
+START, STREAM, FEATURES = "stream_start", "stream", "stream_features"
+MAX_TOKENS = 10 * statuses.STREAM_SECONDS  # nobody speaks faster
+
+
+def can_stream(acoustic: model_directory.ModelDirectory) -> bool:
+    """Returns whether a model has the signatures: it was trained for them, and searches with a beam."""
+    return bool(acoustic.config.acoustic.chunk_frames) and acoustic.decode.decoding == "beam"
+
+
+def build(
+    acoustic: model_directory.ModelDirectory, language: Optional[model_directory.ModelDirectory]
+) -> dict[str, tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]]:
+    """Builds the signatures, which share the variables of the models with the rest of the graph.
+
+    Returns:
+        Inputs and outputs by name, of each signature. Outputs are transcript, pinyin, acoustic_score,
+        language_score, n_best.transcript and n_best.score, as those of cascade.transcribe, and status: ok,
+        not_finite, or too_long beyond STREAM_SECONDS. What n-gram models add at the end of a sentence counts
+        where is_last; what the attention decoder would add does not.
+    """
+    audio, state, config = streaming.State(), streaming.State(), acoustic.config.frontend
+    default, placeholder = tf.compat.v1.placeholder_with_default, tf.compat.v1.placeholder
+    is_last = placeholder(tf.bool, [None], "is_last")
+    samples = {
+        "waveform": placeholder(tf.float32, [None, None], "piece"),
+        "num_samples": placeholder(tf.int32, [None], "num_piece_samples"),
+    }
+    pieces = item_checks.check_pieces(samples, statuses.LOUDEST_PEAK, tf.zeros_like(is_last))
+    fbank, num_frames = _extract(pieces, config, audio)
+    features = {
+        "fbank": default(fbank, [None, None, config.num_bins], "piece_fbank"),
+        "num_frames": default(num_frames, [None], "num_piece_frames"),
+    }
+    with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
+        outputs, status = _transcribe(acoustic, language, features, is_last, state)
+    outputs |= state.outputs
+    whole = {**outputs, **audio.outputs, "status": item_checks.first_problem(pieces.status, status)}
+    return {
+        START: _build_start({**audio.starts, **state.starts}),
+        STREAM: ({**samples, "is_last": is_last, **audio.inputs, **state.inputs}, whole),
+        FEATURES: ({**features, "is_last": is_last, **state.inputs}, {**outputs, "status": status}),
+    }
+
+
+def _build_start(starts):
+    count = tf.compat.v1.placeholder(tf.int32, [], "num_streams")
+    rows = {name: tf.repeat(value[None], count, axis=0) for name, value in starts.items()}
+    return {"num_streams": count}, rows
+
+
+def _extract(
+    pieces: item_checks.Items, config: frontend.FrontendConfig, state: streaming.State
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the features of all frames that are whole, and their numbers; the rest waits in the state."""
+    waiting = state.take("samples", tf.zeros([config.window_samples - 1]))
+    num_waiting = state.take("num_samples", 0)
+    joined, total = streaming.append(waiting, num_waiting, pieces.values, pieces.lengths)
+    num_frames = frontend.num_frames(total, config)
+    num_read = num_frames * config.hop_samples
+    state.put("samples", streaming.take_rows(joined, num_read, config.window_samples - 1))
+    state.put("num_samples", total - num_read)
+    return frontend.extract(joined, config), num_frames
+
+
+def _transcribe(acoustic, language, features, is_last, state):
+    """Returns the outputs for the chunks that are whole, and the status."""
+    config, chunk = acoustic.config, acoustic.config.acoustic.chunk_frames
+    waiting = state.take("frames", tf.zeros([chunk - 1, config.frontend.num_bins]))
+    num_waiting, before = state.take("num_frames", 0), state.take("num_outputs", 0)
+    most = frontend.num_frames(statuses.STREAM_SECONDS * config.frontend.sample_rate, config.frontend)
+    is_too_long = before * config.subsampling + num_waiting + features["num_frames"] > most
+    pieces = item_checks.check_pieces(features, statuses.LARGEST_FEATURE, is_too_long)
+    joined, total = streaming.append(waiting, num_waiting, pieces.values, pieces.lengths)
+    num_frames = tf.where(is_last, total, total // chunk * chunk)
+    state.put("frames", streaming.take_rows(joined, num_frames, chunk - 1))
+    state.put("num_frames", total - num_frames)
+    state.put("num_outputs", before + frontend.num_subsampled_frames(num_frames, config.subsampling))
+    fbank = layers.at_least_one_column(joined[:, : tf.reduce_max(num_frames)])
+    heard, stream = registry.of(acoustic), streaming.Stream(chunk // config.subsampling, before, state)
+    features = {"fbank": fbank, "num_frames": num_frames}
+    outputs = heard.build(features, stream=stream)
+    recognition = heard.decode_stream(outputs, features, is_last, state, MAX_TOKENS)
+    return cascade.write_best(acoustic, language, recognition), pieces.status
