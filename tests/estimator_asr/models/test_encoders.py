@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.models import acoustic, encoders, layers, normalisation
+from estimator_asr.models import acoustic, encoders, layers, normalisation, streaming
 from tfrecord_builder.audio import pretrained_encoder
 
 NUM_BINS = 8
@@ -191,8 +191,9 @@ def run_halve(num_frames):
     """The outputs for 1, 10, 100, ..., of which `num_frames` are real, with a kernel of ones."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         inputs = tf.constant([1.0, 10, 100, 1000, 10000], shape=[1, 5, 1, 1])
-        mask = layers.sequence_mask(tf.constant([num_frames]), 5)
-        outputs = encoders.halve(inputs, mask, 1, "halve")
+        lengths = tf.constant([num_frames])
+        span = streaming.Span(lengths, layers.sequence_mask(lengths, 5))
+        outputs = encoders.halve(inputs, span, 1, "halve")
         session.run(tf.compat.v1.global_variables_initializer())
         kernel = tf.compat.v1.trainable_variables("halve/kernel")[0]
         session.run(kernel.assign(tf.ones(kernel.shape)))

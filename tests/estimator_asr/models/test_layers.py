@@ -79,16 +79,18 @@ def test_dropout_outside_training_does_nothing():
 def test_replicate_edges(session):
     inputs = tf.constant([[[1.0], [2.0], [np.nan]], [[3.0], [4.0], [5.0]], [[np.nan], [np.inf], [6.0]]])
     mask = tf.constant([[1.0, 1, 0], [1, 1, 1], [0, 0, 0]])
-    values = session.run(layers.replicate_edges(inputs, mask, 2))
+    values = session.run(layers.replicate_edges(inputs, mask, 2, 2))
     expected = [[1, 1, 1, 2, 2, 2, 2], [3, 3, 3, 4, 5, 5, 5], [0] * 7]
     np.testing.assert_array_equal(values[..., 0], expected)
+    causal = session.run(layers.replicate_edges(inputs, mask, 2, 0))
+    np.testing.assert_array_equal(causal[..., 0], [[1, 1, 1, 2, 2], [3, 3, 3, 4, 5], [0] * 5])
 
 
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float32])
 def test_the_gradient_of_replicated_edges_counts_the_copies_and_skips_padding(session, dtype):
     inputs = tf.constant(np.full([1, 4, 1, 2], np.nan), dtype)
     inputs = tf.concat([tf.ones([1, 3, 1, 2], dtype), inputs[:, 3:]], axis=1)
-    extended = layers.replicate_edges(inputs, tf.constant([[1.0, 1, 1, 0]]), 2)
+    extended = layers.replicate_edges(inputs, tf.constant([[1.0, 1, 1, 0]]), 2, 2)
     assert extended.dtype == dtype
     (gradient,) = tf.gradients(extended, inputs)
     # The last position stands at its own place, at the padding's, and in two copies after that.
@@ -114,7 +116,7 @@ def test_depthwise_conv_slides_one_filter_per_unit(session):
 
 
 def test_depthwise_conv_of_replicated_edges_of_a_constant_is_constant(session):
-    extended = layers.replicate_edges(tf.ones([1, 4, 2]), tf.ones([1, 4]), 1)
+    extended = layers.replicate_edges(tf.ones([1, 4, 2]), tf.ones([1, 4]), 1, 1)
     outputs = layers.depthwise_conv(extended, 3)
     graph_variables.initialise(session)
     graph_variables.assign(

@@ -53,8 +53,11 @@ def make_acoustic_model(
     token_type: str = "syllable",
     encoder: str = "conformer",
     seed: int = 3,
+    chunk_frames: int = 0,
 ):
     config = _make_config("acoustic", tokens, token_type, encoder)
+    chosen = dataclasses.replace(config.acoustic, chunk_frames=chunk_frames)
+    config = dataclasses.replace(config, acoustic=chosen)
     return _save_model(path, config, {dataset_info.TOKENS_FILE: tokens}, seed)
 
 

@@ -1,0 +1,136 @@
+"""Times chunks of streams beside sherpa-onnx, and beside the whole utterance by the same weights.
+
+    python -m pip install -r benchmarks/requirements.txt
+    python -m benchmarks.streaming
+
+First on one core: a stream of ours, one of sherpa-onnx with a Conformer of the same size, and the recording
+as a whole, in turns; then 64 streams of ours at once on two cores. Ours computes log-mel, encoder, beam
+search and texts; sherpa-onnx log-mel, encoder and the greedy path. Weights are random, the recording noise:
+the beam search has more to do than for speech.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+from tfrecord_builder.runtime import lazy_tensorflow
+
+with contextlib.suppress(ImportError):
+    import torch._dynamo  # noqa: F401  (PyTorch's Triton crashes if TensorFlow 2.21 was loaded before it)
+lazy_tensorflow.load_or_exit()
+
+import numpy as np
+import tensorflow as tf
+from absl import logging as absl_logging
+
+from benchmarks import bars, machine
+from benchmarks.streaming import ours as streaming_ours
+from tfrecord_builder.settings import config_flags, program
+
+_NUM_STREAMS = 64
+_MAX_CHUNK_MS = 16.0
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkConfig(config_flags.Checked):
+    """The recording, and how often it is heard."""
+
+    seconds: float = config_flags.setting(5.0, "seconds of noise", positive=True)
+    num_cores: int = config_flags.setting(0, "cores to use; 0 for one, and then two", minimum=0, maximum=2)
+    rounds: int = config_flags.setting(10, "times that the recording is heard", minimum=1)
+
+
+def main(config: BenchmarkConfig) -> int:
+    """Prints the times and bars; returns 1 if a bar is missed or nothing can be measured."""
+    machine.check("sherpa_onnx", "sherpa-onnx")
+    machine.check("onnx", "ONNX")
+    if not config.num_cores:
+        flags = config_flags.to_command_line(config)
+        return max(_run_with(flags, num_cores) for num_cores in (1, 2))
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: config.num_cores])
+    tf.compat.v1.disable_eager_execution()
+    tf.get_logger().setLevel(logging.ERROR)
+    absl_logging.set_verbosity(absl_logging.ERROR)
+    return bars.show((time_one if config.num_cores == 1 else time_many)(config))
+
+
+def _run_with(flags: list[str], num_cores: int) -> int:
+    command = [sys.executable, "-m", "benchmarks.streaming", *flags, f"--num_cores={num_cores}"]
+    return subprocess.run(command, check=False).returncode
+
+
+def _make(config):
+    """Returns the model, float32 [num_samples] of noise, and the samples of a chunk."""
+    model = streaming_ours.make_model()
+    rate, settings = model.config.frontend.sample_rate, model.config
+    waveform = np.random.default_rng(0).normal(0, 0.1, round(config.seconds * rate)).astype(np.float32)
+    return model, waveform, settings.acoustic.chunk_frames * settings.frontend.hop_samples
+
+
+def time_one(config: BenchmarkConfig) -> list[bars.Bar]:
+    """Times one stream of each side and the whole recording; prints milliseconds."""
+    from benchmarks.streaming import peer as streaming_peer
+
+    model, waveform, size = _make(config)
+    ours = streaming_ours.Streams(model, waveform, 1, threads=1)
+    with tempfile.TemporaryDirectory() as path:
+        settings = model.config.acoustic, model.config.frontend, model.tokens.size
+        peer = streaming_peer.Recogniser(*settings, path)
+    taken: dict[str, list[float]] = {"ours": [], "sherpa-onnx": [], "the whole, at its end": []}
+    for number in range(config.rounds + 1):  # the first one allocates
+        parts = time_chunks(ours, waveform, size), time_chunks(peer, waveform, size), [_time(ours.hear_whole)]
+        for values, part in zip(taken.values(), parts):
+            values += part if number else []
+    milliseconds = 1000 * size / model.config.frontend.sample_rate
+    print(f"{config.seconds:g} s of audio, chunks of {milliseconds:g} ms, one core")
+    for name, values in taken.items():
+        show(name, values)
+    chunk, other, whole = (float(np.median(values)) for values in taken.values())
+    num_chunks = waveform.size / size
+    return [
+        bars.Bar("milliseconds for each chunk", 1000 * chunk, maximum=_MAX_CHUNK_MS),
+        bars.Bar("times the seconds of sherpa-onnx", chunk / other),
+        bars.Bar("all chunks, times the seconds of the whole", chunk * num_chunks / whole),
+    ]
+
+
+def time_many(config: BenchmarkConfig) -> list[bars.Bar]:
+    """Times a chunk of 64 streams at once; prints milliseconds."""
+    model, waveform, size = _make(config)
+    ours = streaming_ours.Streams(model, waveform, _NUM_STREAMS, threads=2)
+    taken = [value for _ in range(config.rounds + 1) for value in time_chunks(ours, waveform, size)]
+    taken = taken[len(taken) // (config.rounds + 1) :]
+    print(f"{_NUM_STREAMS} streams at once, two cores")
+    show("ours", taken)
+    share = float(np.percentile(taken, 99)) / (size / model.config.frontend.sample_rate)
+    return [bars.Bar(f"of the time in which {_NUM_STREAMS} streams speak a chunk, 99 %", share, maximum=1.0)]
+
+
+def time_chunks(side, waveform: np.ndarray, size: int) -> list[float]:
+    """Returns the seconds of each whole chunk of a new stream of a side (`restart`, `hear`)."""
+    side.restart()
+    starts = range(0, waveform.size - size + 1, size)
+    return [_time(lambda start=start: side.hear(waveform[start : start + size])) for start in starts]
+
+
+def show(name: str, seconds: list[float]) -> None:
+    """Prints median and 99th percentile."""
+    median, most = (1000 * float(np.percentile(seconds, share)) for share in (50, 99))
+    print(f"{name:24}{median:8.1f} ms median{most:8.1f} ms 99 %")
+
+
+def _time(run) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    program.run(main, BenchmarkConfig)

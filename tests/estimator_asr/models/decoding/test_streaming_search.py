@@ -1,0 +1,120 @@
+"""The search that goes on where the call before has ended."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.models import streaming
+from estimator_asr.models.decoding import prefix_beam_search, scorers, streaming_search
+
+NUM_CLASSES = 7
+CONFIG = config_lib.DecodeConfig(beam_width=5, candidates=4, skipped_blank=0.8)
+
+
+class RememberLast:
+    """A scorer whose state is the last token: 0.5 for a token above it, and -1 at the end after token 0."""
+
+    def start(self, batch_size):
+        return tf.fill([batch_size], 3)
+
+    def extend(self, states, token_ids):
+        shape = [*tf.unstack(tf.shape(states)), tf.shape(token_ids)[1]]
+        after = tf.broadcast_to(token_ids[:, None], shape)
+        return tf.where(after > states[:, :, None], 0.5, 0.0), after
+
+    def finish(self, states):
+        return tf.where(tf.equal(states, 0), -1.0, 0.0)
+
+
+class Search:
+    def __init__(self, chosen=(), max_tokens=40):
+        with tf.Graph().as_default():
+            self.logits = tf.compat.v1.placeholder(tf.float32, [None, None, NUM_CLASSES])
+            self.num_frames = tf.compat.v1.placeholder(tf.int32, [None])
+            self.is_last = tf.compat.v1.placeholder(tf.bool, [None])
+            self.whole = prefix_beam_search.prefix_beam_search(CONFIG, self.logits, self.num_frames, chosen)
+            self.state = streaming.State()
+            self.piece = streaming_search.search(
+                CONFIG, self.logits, self.num_frames, self.is_last, self.state, max_tokens, chosen
+            )
+            self.session = tf.compat.v1.Session()
+
+    def run(self, logits, num_frames):
+        return self.session.run(self.whole, {self.logits: logits, self.num_frames: num_frames})
+
+    def run_pieces(self, logits, num_frames, draw):
+        starts = self.session.run(self.state.starts)
+        state = {name: np.stack([start] * len(logits)) for name, start in starts.items()}
+        heard = np.zeros(len(logits), int)
+        while True:
+            counts = np.minimum([draw() for _ in logits], num_frames - heard)
+            piece = np.full([len(logits), max(counts.max(), 1), NUM_CLASSES], 3.0)
+            for row, source, start, count in zip(piece, logits, heard, counts):
+                row[:count] = source[start : start + count]
+            heard += counts
+            feeds = {self.logits: piece, self.num_frames: counts, self.is_last: heard == num_frames}
+            feeds.update({self.state.inputs[name]: value for name, value in state.items()})
+            found, state = self.session.run([self.piece, self.state.outputs], feeds)
+            if np.all(heard == num_frames):
+                return found
+
+
+def list_hypotheses(found, row):
+    """Returns the possible hypotheses of an utterance: their tokens, and their scores."""
+    is_possible = np.isfinite(found.scores[row])
+    ids = [ids[:length].tolist() for ids, length in zip(found.ids[row], found.num_tokens[row])]
+    return [each for each, is_kept in zip(ids, is_possible) if is_kept], found.scores[row][is_possible]
+
+
+def make_logits(rng, num_frames):
+    """Peaks at tokens and, for every second frame or so, at a blank that is skipped."""
+    logits = 2.5 * rng.normal(size=[3, num_frames, NUM_CLASSES])
+    logits[..., -1] += 2.0 * (rng.random([3, num_frames]) > 0.4) + 1.0
+    return logits
+
+
+@pytest.mark.parametrize("chosen", [(), (scorers.TokenBonus(0.7), RememberLast())])
+def test_any_pieces_give_what_the_whole_gives(chosen):
+    search, rng = Search(chosen), np.random.default_rng(1)
+    for _ in range(30):
+        logits, num_frames = make_logits(rng, 40), np.array([40, *rng.integers(0, 40, 2)])
+        whole = search.run(logits, num_frames)
+        pieces = search.run_pieces(logits, num_frames, lambda: rng.integers(0, 9))
+        for row in range(3):
+            (ids, scores), (got, got_scores) = (list_hypotheses(each, row) for each in (whole, pieces))
+            assert got == ids
+            np.testing.assert_allclose(got_scores, scores, atol=1e-4)
+
+
+def test_a_token_goes_on_over_the_border_of_two_pieces_and_a_skipped_blank_ends_it():
+    search = Search()
+    logits = np.full([2, 4, NUM_CLASSES], -9.0)
+    logits[0, :, 2] = logits[1, [0, 1, 3], 2] = 9.0
+    logits[1, 2, -1] = 9.0
+    for size in (1, 2, 3):
+        found = search.run_pieces(logits, np.array([4, 4]), lambda size=size: size)
+        assert [list_hypotheses(found, row)[0][0] for row in range(2)] == [[2], [2, 2]]
+
+
+def test_what_scorers_add_at_the_end_waits_for_the_end():
+    search = Search([RememberLast()])
+    logits = np.full([1, 2, NUM_CLASSES], -9.0)
+    logits[0, 0, 0] = logits[0, 1, -1] = 9.0
+    feeds = {search.logits: logits, search.num_frames: [2]}
+    starts = search.session.run(search.state.starts)
+    feeds.update({search.state.inputs[name]: start[None] for name, start in starts.items()})
+    scores = [
+        search.session.run(search.piece, {**feeds, search.is_last: [each]}).scores[0, 0] for each in (0, 1)
+    ]
+    assert scores[0] - scores[1] == pytest.approx(1.0)
+
+
+def test_tokens_beyond_the_room_of_the_state_are_lost():
+    search = Search(max_tokens=2)
+    logits = np.full([1, 8, NUM_CLASSES], -9.0)
+    logits[0, range(8), [0, 6, 1, 6, 2, 6, 3, 6]] = 9.0
+    found = search.run_pieces(logits, np.array([8]), lambda: 3)
+    assert list_hypotheses(found, 0)[0][0] == [0, 1]

@@ -1,0 +1,166 @@
+"""Encoders that hear a recording piece by piece: the same as of the whole, and nothing of later chunks."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.models import acoustic, streaming
+
+NUM_BINS = 8
+CHUNK = 16  # frames of the features
+every_encoder = pytest.mark.parametrize("name", ["conformer", "transformer"])
+
+
+class Model:
+    """A model in its own graph that hears whole recordings, these in chunks, and pieces of them."""
+
+    def __init__(self, name):
+        config = config_lib.AcousticConfig(
+            encoder=name,
+            encoder_layers=2,
+            encoder_units=8,
+            encoder_inner_units=16,
+            attention_heads=2,
+            subsampling_channels=4,
+            conv_kernel_size=5,
+            decoder_layers=0,
+            chunk_frames=CHUNK,
+        )
+        with tf.Graph().as_default():
+            tf.compat.v1.set_random_seed(1)
+            self.fbank = tf.compat.v1.placeholder(tf.float32, [None, None, NUM_BINS])
+            self.num_frames = tf.compat.v1.placeholder(tf.int32, [None])
+            self.before = tf.compat.v1.placeholder(tf.int32, [None])
+            self.state, chunk = streaming.State(), tf.constant(CHUNK // 4)
+            with tf.compat.v1.variable_scope("", reuse=tf.compat.v1.AUTO_REUSE):
+                self.whole = self._build(config, None)
+                self.chunked = self._build(config, streaming.Stream(chunk))
+                self.piece = self._build(config, streaming.Stream(chunk, self.before, self.state))
+            self.session = tf.compat.v1.Session()
+            self.session.run(tf.compat.v1.global_variables_initializer())
+            # Batch norm with other averages than 0 and 1.
+            for variable in tf.compat.v1.global_variables():
+                least = {"moving_mean": -0.5, "moving_variance": 0.5}.get(variable.op.name.split("/")[-1])
+                if least is not None:
+                    draw = tf.random.stateless_uniform(variable.shape, [1, 2], least, 0.8)
+                    self.session.run(variable.assign(draw))
+
+    def _build(self, config, stream):
+        return acoustic.build(config, self.fbank, self.num_frames, num_classes=5, stream=stream).ctc_logits
+
+    def hear(self, logits, fbank, num_frames):
+        return self.session.run(logits, {self.fbank: fbank, self.num_frames: num_frames})
+
+    def hear_pieces(self, fbank, num_frames, draw_chunks):
+        """Returns the logits of each recording; draw_chunks() is a number of chunks of a piece."""
+        heard, outputs = np.zeros(len(fbank), int), [[] for _ in fbank]
+        starts = self.session.run(self.state.starts)
+        state = {name: np.stack([start] * len(fbank)) for name, start in starts.items()}
+        while np.any(heard < num_frames):
+            counts = [min(CHUNK * draw_chunks(), left) for left in num_frames - heard]
+            piece = np.full([len(fbank), max(*counts, 1), NUM_BINS], np.nan)
+            for row, source, start, count in zip(piece, fbank, heard, counts):
+                row[:count] = source[start : start + count]
+            feeds = {self.fbank: piece, self.num_frames: counts, self.before: heard // 4}
+            feeds.update({self.state.inputs[name]: value for name, value in state.items()})
+            logits, state = self.session.run([self.piece, self.state.outputs], feeds)
+            for output, row, count in zip(outputs, logits, counts):
+                output.append(row[: -(-count // 4)])
+            heard += counts
+        return [np.concatenate(output) for output in outputs]
+
+
+@functools.cache
+def get_model(name):
+    return Model(name)
+
+
+def make_fbank(*shape):
+    return np.random.default_rng(1).normal(8.0, 3.0, [*shape, NUM_BINS])
+
+
+@every_encoder
+def test_pieces_give_what_the_whole_in_chunks_gives(name):
+    """The recordings are longer than what attention hears before a chunk, and end at different times."""
+    fbank, num_frames, rng = make_fbank(3, 603), np.array([603, 410, 5]), np.random.default_rng(2)
+    fbank[0, :50] = -15.9  # digital silence
+    model = get_model(name)
+    whole = model.hear(model.chunked, fbank, num_frames)
+    for draw_chunks in (lambda: 1, lambda: rng.integers(0, 6)):
+        pieces = model.hear_pieces(fbank, num_frames, draw_chunks)
+        for row, logits, length in zip(whole, pieces, num_frames):
+            assert len(logits) == -(-length // 4)
+            np.testing.assert_allclose(logits, row[: len(logits)], atol=2e-5)
+
+
+@every_encoder
+def test_a_chunk_is_heard_as_a_whole_and_nothing_after_it(name):
+    model, fbank = get_model(name), make_fbank(1, 96)
+    changed = fbank.copy()
+    changed[:, 47] += 3.0  # the last frame of the third chunk
+    before, after = (model.hear(model.chunked, each, [96])[0] for each in (fbank, changed))
+    np.testing.assert_array_equal(before[:8], after[:8])
+    assert np.all(np.abs(before - after).max(axis=1)[8:] > 1e-6)
+
+
+@every_encoder
+def test_a_model_that_streams_hears_whole_recordings_too(name):
+    model, fbank = get_model(name), make_fbank(1, 96)
+    changed = fbank.copy()
+    changed[:, 95] += 3.0
+    before, after = (model.hear(model.whole, each, [96])[0] for each in (fbank, changed))
+    assert np.all(np.abs(before - after).max(axis=1) > 1e-7)
+
+
+def test_the_mask_of_attention():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        lengths = tf.constant([5])
+        span = streaming.Span(lengths, tf.ones([1, 5]), stream=streaming.Stream(tf.constant(2)))
+        assert session.run(span.attention_mask())[0].tolist() == [
+            [1, 1, 0, 0, 0],
+            [1, 1, 0, 0, 0],
+            [1, 1, 1, 1, 0],
+            [1, 1, 1, 1, 0],
+            [1, 1, 1, 1, 1],
+        ]
+        later = streaming.Stream(tf.constant(2), tf.constant([4]), streaming.State())
+        mask = session.run(streaming.Span(tf.constant([3]), tf.ones([1, 4]), stream=later).attention_mask())[
+            0
+        ]
+    assert mask.shape == (4, streaming.LEFT_FRAMES + 4)
+    earlier = [0] * (streaming.LEFT_FRAMES - 4) + [1] * 4  # no more frames came before
+    assert mask[0].tolist() == [*earlier, 1, 1, 0, 0]
+    assert mask[2, 2:].tolist() == [*earlier[2:], 1, 1, 1, 0]
+
+
+def test_attention_hears_a_bounded_past():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        span = streaming.Span(tf.constant([80]), tf.ones([1, 80]), stream=streaming.Stream(tf.constant(8)))
+        mask = session.run(span.attention_mask())[0]
+    assert mask[79].tolist() == [0] * 8 + [1] * 72  # 64 before the chunk, which begins at 72
+
+
+def test_chunks_are_drawn_from_160_to_640_ms_and_half_of_the_batches_are_heard_whole():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        seed = tf.compat.v1.placeholder(tf.int64, [2])
+        chunk = streaming.draw(seed, subsampling=4).chunk
+        drawn = [session.run(chunk, {seed: [1, i]}) for i in range(400)]
+    assert set(map(int, drawn)) == {*range(4, 17), tf.int32.max // 2}
+    assert 150 < drawn.count(tf.int32.max // 2) < 250
+
+
+def test_append_and_take_rows():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        first, second = tf.constant([[1, 2, 9], [9, 9, 9]]), tf.constant([[3, 4], [5, 9]])
+        joined, lengths = session.run(
+            streaming.append(first, tf.constant([2, 0]), second, tf.constant([2, 1]))
+        )
+        assert lengths.tolist() == [4, 1]
+        assert [row[:length].tolist() for row, length in zip(joined, lengths)] == [[1, 2, 3, 4], [5]]
+        taken = session.run(streaming.take_rows(tf.constant([[1, 2, 3], [4, 5, 6]]), tf.constant([2, 0]), 2))
+        assert taken.tolist() == [[3, 0], [4, 5]]

@@ -1,0 +1,160 @@
+"""The signatures of a model that streams: any pieces give what the whole gives; what a piece may not be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tiny_models
+
+from estimator_asr import export
+from estimator_asr.saved_model import recogniser, saved_model_writer, stream_client, streams, trained_model
+from tfrecord_builder import errors
+
+pytestmark = pytest.mark.long
+RATE = tiny_models.FRONTEND.sample_rate
+
+
+@pytest.fixture(scope="module")
+def version(tmp_path_factory):
+    path = tmp_path_factory.mktemp("streams")
+    tiny_models.make_acoustic_model(str(path / "am"), chunk_frames=16)
+    tiny_models.make_language_model(str(path / "lm"), tiny_models.OTHER_TOKENS)
+    models = (trained_model.open_trained_model(str(path / name)) for name in ("am", "lm"))
+    return recogniser.load_version(saved_model_writer.write(*models, str(path / "export")))
+
+
+def make_client(version, name=streams.STREAM):
+    return stream_client.StreamClient(version.find(streams.START), version.find(name))
+
+
+def make_batch(*seconds):
+    waveforms = [tiny_models.make_waveform(int(each * RATE), seed) for seed, each in enumerate(seconds)]
+    padded = np.zeros([len(waveforms), max(map(len, waveforms))], np.float32)
+    for row, waveform in zip(padded, waveforms):
+        row[: len(waveform)] = waveform
+    return {"waveform": padded, "num_samples": np.array(list(map(len, waveforms)), np.int32)}
+
+
+def hear(client, batch, size, names=("waveform", "num_samples")):
+    state = client.start(len(batch[names[1]]))
+    for piece in stream_client.cut(batch, names, size):
+        outputs, state = client.feed(state, piece)
+    return outputs
+
+
+def assert_equal(got, expected, atol=1e-4):
+    assert got["transcript"] == expected["transcript"]
+    assert got["pinyin"] == expected["pinyin"]
+    for ours, others in zip(got["n_best"], expected["n_best"]):
+        assert [each["transcript"] for each in ours] == [each["transcript"] for each in others]
+        scores = [[each["score"] for each in side] for side in (ours, others)]
+        np.testing.assert_allclose(*scores, atol=atol)
+
+
+@pytest.mark.parametrize("size", [1777, 5120, 20000])
+def test_any_pieces_give_the_hypotheses_and_scores_of_one_call(version, size):
+    client, batch = make_client(version), make_batch(2.0, 1.23, 0.4)
+    whole = hear(client, batch, 2 * RATE)
+    assert all(whole["transcript"]) and len(set(whole["transcript"])) > 1
+    assert_equal(hear(client, batch, size), whole)
+
+
+def test_single_samples_are_enough(version):
+    client, batch = make_client(version), make_batch(0.05)
+    assert_equal(hear(client, batch, 1), hear(client, batch, RATE))
+
+
+def test_features_give_what_their_audio_gives(version):
+    batch = make_batch(2.0, 1.23)
+    fbanks = [
+        tiny_models.extract(row[:length]) for row, length in zip(batch["waveform"], batch["num_samples"])
+    ]
+    fbank = np.zeros([2, len(fbanks[0]), 20], np.float32)
+    for row, each in zip(fbank, fbanks):
+        row[: len(each)] = each
+    features = {"fbank": fbank, "num_frames": np.array(list(map(len, fbanks)), np.int32)}
+    client = make_client(version, streams.FEATURES)
+    assert_equal(
+        hear(client, features, 7, ("fbank", "num_frames")), hear(make_client(version), batch, 4096), 1e-3
+    )
+
+
+def test_streams_of_a_batch_do_not_change_each_other(version):
+    """One begins while the other goes on."""
+    client, batch = make_client(version), make_batch(2.0, 1.0)
+    first, second = batch["waveform"][:1], batch["waveform"][1:, :RATE]
+    alone = [
+        hear(client, {"waveform": each, "num_samples": np.array([each.shape[1]])}, RATE)
+        for each in (first, second)
+    ]
+    _, old = client.feed(
+        client.start(1), {"waveform": first[:, :RATE], "num_samples": [RATE], "is_last": [False]}
+    )
+    state = {name: np.concatenate([old[name], new]) for name, new in client.start(1).items()}
+    pieces = np.concatenate([first[:, RATE:], second])
+    outputs, _ = client.feed(
+        state, {"waveform": pieces, "num_samples": [RATE, RATE], "is_last": [True, True]}
+    )
+    for row, expected in enumerate(alone):
+        assert_equal({name: value[row : row + 1] for name, value in outputs.items()}, expected)
+
+
+def test_a_partial_transcript_comes_before_the_end(version):
+    client, batch = make_client(version), make_batch(2.0)
+    outputs, _ = client.feed(client.start(1), {**batch, "is_last": [False]})
+    assert outputs["status"] == ["ok"] and outputs["transcript"][0]
+
+
+def test_what_is_not_finite_changes_nothing_and_no_other_stream(version):
+    client, batch = make_client(version), make_batch(1.0, 1.0)
+    expected = hear(client, batch, RATE)
+    bad = np.full([2, 100], np.nan, np.float32)
+    outputs, state = client.feed(
+        client.start(2), {"waveform": bad, "num_samples": [100, 0], "is_last": [False] * 2}
+    )
+    assert outputs["status"] == ["not_finite", "ok"] and outputs["transcript"] == ["", ""]
+    outputs, _ = client.feed(state, {**batch, "is_last": [True, True]})
+    assert_equal(outputs, expected)
+
+
+def test_a_stream_of_more_than_a_minute_takes_no_more(version):
+    client = make_client(version, streams.FEATURES)
+    piece = {"fbank": np.full([1, 5990, 20], 8.0, np.float32), "num_frames": [5990], "is_last": [False]}
+    outputs, state = client.feed(client.start(1), piece)
+    assert outputs["status"] == ["ok"]
+    outputs, state = client.feed(state, {**piece, "fbank": piece["fbank"][:, :9], "num_frames": [9]})
+    assert outputs["status"] == ["too_long"]
+    outputs, _ = client.feed(
+        state, {**piece, "fbank": piece["fbank"][:, :8], "num_frames": [8], "is_last": [True]}
+    )
+    assert outputs["status"] == ["ok"]
+
+
+def test_the_end_without_any_audio_is_empty(version):
+    client = make_client(version)
+    piece = {"waveform": np.zeros([1, 0], np.float32), "num_samples": [0], "is_last": [True]}
+    outputs, _ = client.feed(client.start(1), piece)
+    assert outputs["transcript"] == [""] and outputs["status"] == ["ok"]
+
+
+def test_only_models_that_stream_have_the_signatures(tiny_export, tmp_path):
+    assert not [
+        name for name in recogniser.load_version(tiny_export.version_dir).definitions if "stream" in name
+    ]
+    model = tiny_models.make_acoustic_model(str(tmp_path / "am"), chunk_frames=16)
+    greedy = trained_model.open_trained_model(model.path, "greedy")
+    assert not streams.can_stream(greedy.model)
+    with pytest.raises(errors.UserError) as refused:
+        greedy.with_chunks(None)
+    assert str(refused.value) == (
+        f"{model.path}: model has --chunk_frames=16, --decoding=greedy, expected --chunk_frames of 16 to 64 "
+        "and the beam search to stream; train another model directory with --chunk_frames=32"
+    )
+
+
+def test_export_takes_other_chunks(tmp_path):
+    tiny_models.make_acoustic_model(str(tmp_path / "am"), chunk_frames=16)
+    directories = {"acoustic_model_dir": str(tmp_path / "am"), "export_dir": str(tmp_path / "export")}
+    version = recogniser.load_version(export.export(export.ExportConfig(**directories, chunk_frames=64)))
+    assert version.info.chunk_frames == 64
+    assert make_client(version).start(3)["state_frames"].shape == (3, 63, 20)
