@@ -1,8 +1,10 @@
 """Normalisation of features by what was heard so far, for models that stream.
 
-acoustic.normalise knows the whole recording; here a frame depends on itself and earlier ones alone. So that
-the first frames are not normalised by themselves, PRIOR_FRAMES frames of average speech stand before them, as
-global statistics do in Kaldi (online-feature.h, OnlineCmvnOptions: 200 of them in a window of 600).
+acoustic.normalise knows the whole recording; here a frame depends on itself and earlier ones alone. First the
+level is taken away, the logarithm of the mean power so far: a few loud frames are enough to know it. Then each
+bin is normalised, which takes longer: so that the first frames are not normalised by themselves, PRIOR_FRAMES
+frames of average speech stand before them, as global statistics do in Kaldi (online-feature.h,
+OnlineCmvnOptions: 200 of them in a window of 600).
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import tensorflow as tf
 from estimator_asr.models import layers, normalisation, streaming
 
 PRIOR_FRAMES = 100.0
-LEVEL = 14.0  # natural logarithm of the power in the loudest bin of speech at -26 dBFS, mean over frames
+# Before a recording: quiet speech. Powers are those of the loudest bin, in natural logarithms.
+LEVEL, LEVEL_FRAMES = 10.0, 10.0
 DYNAMIC_RANGE = 6 * np.log(10.0)  # below the level: 60 dB
 VARIANCE_FLOOR = 1e-2
 _LARGEST = 80.0  # exp() of it is finite
@@ -46,11 +49,11 @@ def normalise(
     count = tf.range(1.0, tf.cast(tf.shape(fbank)[1], tf.float32) + 1.0)[None, :, None]
     if state:
         count += tf.cast(before * subsampling, tf.float32)[:, None, None]
-    count += PRIOR_FRAMES
     power = tf.exp(tf.minimum(tf.reduce_max(fbank, axis=2, keepdims=True), _LARGEST))
     total = _accumulate(power, mask, state, "power")
-    level = tf.math.log((PRIOR_FRAMES * np.exp(LEVEL) + total) / count)
-    raised = layers.clear_padding(tf.maximum(fbank, level - DYNAMIC_RANGE), mask)
+    level = tf.math.log((LEVEL_FRAMES * np.exp(LEVEL) + total) / (count + LEVEL_FRAMES))
+    raised = layers.clear_padding(tf.maximum(fbank - level, -DYNAMIC_RANGE), mask)
+    count += PRIOR_FRAMES
     values = normalisation.batch_norm(raised, mask, is_training, "input_norm")
     mean = _accumulate(values, mask, state, "sum") / count
     square = (PRIOR_FRAMES + _accumulate(tf.square(values), mask, state, "square_sum")) / count
