@@ -28,8 +28,8 @@ import tensorflow as tf
 import tqdm
 
 from estimator_asr.hotwords import hotword_list
-from estimator_asr.saved_model import export_info, recogniser
-from estimator_asr.transcripts import captions, live_terminal, recordings, transcriber
+from estimator_asr.saved_model import export_info, recogniser, stream_client
+from estimator_asr.transcripts import captions, live, live_terminal, recordings, transcriber
 from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags, program
 
@@ -74,7 +74,8 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
         raise errors.UserError("transcribe: no FILE is given; give audio files after the flags")
     inputs = recordings.find(words)
     paths = _plan_outputs(inputs, config)
-    model, sample_rate = _load(config)
+    loaded, model = _load(config)
+    sample_rate = loaded.info.frontend.sample_rate
     is_between = config.output_dir == _STANDARD_OUTPUT and sys.stdout.isatty()  # a bar, between transcripts
     transcripts = transcriber.transcribe_all(model, inputs, sample_rate, "transcribe", hidden=is_between)
     num_bad = 0
@@ -93,25 +94,27 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
 def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
     if words not in ([], [_STANDARD_INPUT]):
         raise errors.UserError(f"--live: FILE is {words[0]}, expected none for the microphone, or -; fix it")
-    model, sample_rate = _load(config)
+    loaded, model = _load(config)
+    info, sample_rate = loaded.info, loaded.info.frontend.sample_rate
+    streams = None if model.constants else stream_client.find(loaded, "stream")  # which take no hotwords
     if words:
         blocks = live_terminal.read_pcm(sys.stdin.buffer, sample_rate)
     else:
         blocks = live_terminal.open_microphone(sample_rate)
-    live_terminal.transcribe(model, blocks, sample_rate)
+    step_seconds = info.chunk_seconds if streams else live.STEP_SECONDS
+    live_terminal.transcribe(model, blocks, sample_rate, streams, step_seconds)
     return 0
 
 
-def _load(config: TranscribeConfig) -> tuple[recogniser.Recogniser, int]:
-    """Returns the model of the signature "waveform" and its sample rate; warns of what it cannot write."""
+def _load(config: TranscribeConfig) -> tuple[recogniser.LoadedVersion, recogniser.Recogniser]:
+    """Returns the version and its signature "waveform"; warns of what it cannot write."""
     version_dir = recogniser.find_version(config.saved_model)
     hotwords = hotword_list.read_for(version_dir, export_info.load(version_dir).token_type, config)
     loaded = recogniser.load_version(version_dir)
-    model, sample_rate = loaded.find("waveform", hotwords), loaded.info.frontend.sample_rate
     warning = loaded.info.describe_unread(version_dir)
     if warning:
         print(f"warning: {warning}", file=sys.stderr, flush=True)
-    return model, sample_rate
+    return loaded, loaded.find("waveform", hotwords)
 
 
 def _plan_outputs(inputs: list[recordings.Recording], config: TranscribeConfig) -> list[Optional[str]]:

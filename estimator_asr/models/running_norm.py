@@ -1,9 +1,9 @@
 """Normalisation of features by what was heard so far, for models that stream.
 
 acoustic.normalise knows the whole recording; here a frame depends on itself and earlier ones alone. First the
-level is taken away, the logarithm of the mean power so far: a few loud frames are enough to know it. Then each
-bin is normalised, which takes longer: so that the first frames are not normalised by themselves, PRIOR_FRAMES
-frames of average speech stand before them, as global statistics do in Kaldi (online-feature.h,
+level is taken away, the logarithm of the mean power so far: a few loud frames are enough to know it. Then
+each bin is normalised, which takes longer. So that the first frames are not normalised by themselves,
+PRIOR_FRAMES frames of average speech stand before them, as global statistics do in Kaldi (online-feature.h,
 OnlineCmvnOptions: 200 of them in a window of 600).
 """
 

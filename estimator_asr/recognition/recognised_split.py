@@ -109,16 +109,18 @@ def open_version(
             "frontend": (info.frontend, exported.frontend),
         }
         model_directory.refuse_difference(data_dir, version_dir, pairs, assets, exported)
-    if is_streaming and not exported.chunk_frames:
-        raise errors.UserError(
-            f"{version_dir}: the model does not stream, expected one that was trained with --chunk_frames; "
-            "leave --streaming out, or train and export one"
-        )
     loaded = recogniser.load_version(version_dir)
     subject, facts = loaded.find("features", hotwords), {"hotwords": len(hotwords)} if hotwords else {}
     if is_streaming:
-        facts = {"chunk_frames": exported.chunk_frames}
-        streams = stream_client.StreamClient(loaded.find("stream_start"), loaded.find("stream_features"))
+        facts, streams = (
+            {"chunk_frames": exported.chunk_frames},
+            stream_client.find(loaded, "stream_features"),
+        )
+        if streams is None:
+            raise errors.UserError(
+                f"{version_dir}: the model does not stream, expected one that was trained with "
+                "--chunk_frames; leave --streaming out, or train and export one"
+            )
         subject = chunkwise.ChunkwiseRecogniser(subject, streams, *facts.values(), exported.frontend)
     has_language = exported.language is not None
     files = [dataset_info.TOKENS_FILE, *([dataset_info.CHARACTERS_FILE] if has_language else [])]

@@ -72,10 +72,6 @@ class Candidates(NamedTuple):
     language_scores: tf.Tensor  # float32 [batch, num_best]
     whisper_scores: tf.Tensor  # float32 [batch, num_best]; 0 without the decoder
 
-    def take(self, rows: tf.Tensor) -> tuple[sequences.Sequences, sequences.Sequences, sequences.Sequences]:
-        """Returns tokens, spoken and written of some rows, int32 [chosen]."""
-        return tuple(each.take(rows) for each in (self.tokens, self.spoken, self.written))
-
 
 def write(
     acoustic: model_directory.ModelDirectory,
@@ -90,33 +86,36 @@ def write(
     language_weight = decode.whisper_language_weight if proposed else decode.language_weight
     rescored = listed.scores + language_weight * listed.language_scores
     ranking = rank(rescored + decode.whisper_weight * listed.whisper_scores, listed.texts)
-    tokens, spoken, written = listed.take(ranking.rows)
-    aligned = tf.gather(listed.ids, ranking.rows), tokens.num_strings
+    aligned = (tf.gather(each, ranking.rows) for each in (listed.ids, listed.tokens.num_strings))
     times = token_times.align(recognition.log_probs, recognition.num_frames, *aligned)
-    if listed.places is not None:
-        times = characters.merge(times, tokens.num_strings, tf.gather(listed.places, ranking.rows))
-    return {
-        **_describe(ranking, tokens, written),
-        "greedy_pinyin": _join_best_path(acoustic, recognition),
-        **characters.describe(written, spoken, times, acoustic.decode, acoustic.config.output_seconds),
-    }
+    greedy = _join_best_path(acoustic, recognition)
+    return {**_describe(acoustic, listed, ranking, times), "greedy_pinyin": greedy}
 
 
-def write_best(
+def write_stream(
     acoustic: model_directory.ModelDirectory,
     language: Optional[model_directory.ModelDirectory],
     recognition: task.Recognition,
+    times: token_times.TokenTimes,
 ) -> dict[str, tf.Tensor]:
-    """Returns the outputs of `transcribe` that need no more than the hypotheses of the acoustic model."""
+    """Returns the outputs of `transcribe`, but for greedy_pinyin, of hypotheses whose times are known.
+
+    Times are [batch, num_best, max_tokens].
+    """
     listed = list_candidates(acoustic, language, recognition)
-    rescored = listed.scores + acoustic.decode.language_weight * listed.language_scores
-    ranking = rank(rescored, listed.texts)
-    tokens, _, written = listed.take(ranking.rows)
-    return _describe(ranking, tokens, written)
+    ranking = rank(listed.scores + acoustic.decode.language_weight * listed.language_scores, listed.texts)
+    times = token_times.TokenTimes(*(tf.gather(_flatten(each), ranking.rows) for each in times))
+    return _describe(acoustic, listed, ranking, times)
 
 
-def _describe(ranking, tokens, written):
+def _describe(acoustic, listed, ranking, times):
+    tokens, spoken, written = (
+        each.take(ranking.rows) for each in (listed.tokens, listed.spoken, listed.written)
+    )
+    if listed.places is not None:
+        times = characters.merge(times, tokens.num_strings, tf.gather(listed.places, ranking.rows))
     return {
+        **characters.describe(written, spoken, times, acoustic.decode, acoustic.config.output_seconds),
         "transcript": ranking.transcripts[:, 0],
         "pinyin": sequences.join(tokens, "syllable"),
         "acoustic_score": tokens.scores,

@@ -81,6 +81,11 @@ class ExportInfo:
     files: dict[str, FileInfo] = dataclasses.field(default_factory=dict)
     sha256: str = ""  # hex digest of all other fields
 
+    @property
+    def chunk_seconds(self) -> float:
+        """Audio for which a stream waits; 0: the model does not stream."""
+        return self.chunk_frames * self.frontend.frame_seconds
+
     def save(self, version_dir: str) -> None:
         """Writes export.json with the size and sha256 of every other file, which must exist by now."""
         path = os.path.join(version_dir, INFO_FILE)

@@ -16,6 +16,7 @@ from tfrecord_builder import errors
 
 _GRAPH_FILE = "saved_model.pb"
 _LOWEST = float(np.finfo(np.float32).min)  # score where there are fewer hypotheses, see cascade.rank
+STATE = "state_"  # begins the names of what a stream keeps between its pieces
 _HOTWORDS = "hotwords"  # input of signatures.py
 # What TensorFlow raises for a SavedModel that it cannot load.
 _LOAD_ERRORS = (tf.errors.OpError, message.Error, OSError, RuntimeError, ValueError, TypeError, LookupError)
@@ -159,11 +160,13 @@ def _is_version(path: str) -> bool:
 
 
 def list_results(values: Mapping[str, np.ndarray]) -> dict[str, list]:
-    """Returns the outputs of Recogniser.fetch as Recogniser.run does."""
+    """Returns the outputs of Recogniser.fetch as Recogniser.run does; the states of streams stay arrays."""
     results, groups = {}, {}
     for name, value in values.items():
         group, _, field = name.partition(".")
-        if field:
+        if name.startswith(STATE):
+            results[name] = list(value)
+        elif field:
             groups.setdefault(group, {})[field] = value
         else:
             results[name] = [_to_python(item) for item in value]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import numpy as np
 
 from estimator_asr.saved_model import recogniser
 
-_STATE = "state_"
-
-State = dict[str, np.ndarray]  # one row for each stream
+State = dict[str, np.ndarray]  # one row for each stream, or without the axis of the batch that of one
 
 
 class StreamClient(NamedTuple):
@@ -23,7 +21,7 @@ class StreamClient(NamedTuple):
     def start(self, count: int) -> State:
         """Returns the state of new streams."""
         rows = self.starts.fetch({"num_streams": np.int32(count)})
-        return {name: rows[name] for name in self.pieces.inputs if name.startswith(_STATE)}
+        return {name: rows[name] for name in self.pieces.inputs if name.startswith(recogniser.STATE)}
 
     def feed(self, state: State, batch: Mapping[str, np.ndarray]) -> tuple[dict[str, list], State]:
         """Returns the outputs of each stream, as Recogniser.run does, and the state after a piece of each.
@@ -31,8 +29,44 @@ class StreamClient(NamedTuple):
         `batch` has the inputs of the signature beside the state.
         """
         fetched = self.pieces.fetch({**batch, **state})
-        after = {name: fetched.pop(name) for name in list(fetched) if name.startswith(_STATE)}
+        after = {name: fetched.pop(name) for name in state}
         return recogniser.list_results(fetched), after
+
+
+def find(version: recogniser.LoadedVersion, signature: str) -> Optional[StreamClient]:
+    """Returns the client of `stream` or `stream_features`; None if the model does not stream."""
+    if not version.info.chunk_frames:
+        return None
+    return StreamClient(version.find("stream_start"), version.find(signature))
+
+
+class GrowingSegment:
+    """A segment of audio that is being spoken: what of it is still to be heard, with the state before it."""
+
+    def __init__(self, start: State):
+        """Takes the state of a new stream, without the axis of the batch."""
+        self._new, self._place, self._num_heard, self._state = start, -1, 0, start
+
+    def next_piece(self, place: int, waveform: np.ndarray) -> dict[str, np.ndarray]:
+        """Returns the inputs of `stream` for a segment that begins at sample `place`, as far as it is spoken.
+
+        Another place begins another segment. `waveform` is float32 [num_samples], all of it.
+        """
+        if place != self._place:
+            self._place, self._num_heard, self._state = place, 0, self._new
+        piece = waveform[self._num_heard :]
+        return {
+            "waveform": piece,
+            "num_samples": np.int32(len(piece)),
+            "is_last": np.bool_(False),
+            **self._state,
+        }
+
+    def keep(self, result: dict, num_samples: int) -> dict:
+        """Takes the state out of the result of the last piece, up to which the segment had num_samples."""
+        self._state = {name: result[name] for name in self._state}
+        self._num_heard = num_samples
+        return {name: value for name, value in result.items() if name not in self._state}
 
 
 def cut(

@@ -37,10 +37,10 @@ def build(
     """Builds the signatures, which share the variables of the models with the rest of the graph.
 
     Returns:
-        Inputs and outputs by name, of each signature. Outputs are transcript, pinyin, acoustic_score,
-        language_score, n_best.transcript and n_best.score, as those of cascade.transcribe, and status: ok,
-        not_finite, or too_long beyond STREAM_SECONDS. What n-gram models add at the end of a sentence counts
-        where is_last; what the attention decoder would add does not.
+        Inputs and outputs by name, of each signature. Outputs are those of cascade.transcribe but for
+        greedy_pinyin, and status: ok, not_finite, or too_long beyond STREAM_SECONDS. Times are those of the
+        frames that added a token. What n-gram models add at the end of a sentence counts where is_last; what
+        the attention decoder would add does not.
     """
     audio, state, config = streaming.State(), streaming.State(), acoustic.config.frontend
     default, placeholder = tf.compat.v1.placeholder_with_default, tf.compat.v1.placeholder
@@ -103,5 +103,5 @@ def _transcribe(acoustic, language, features, is_last, state):
     heard, stream = registry.of(acoustic), streaming.Stream(chunk // config.subsampling, before, state)
     features = {"fbank": fbank, "num_frames": num_frames}
     outputs = heard.build(features, stream=stream)
-    recognition = heard.decode_stream(outputs, features, is_last, state, MAX_TOKENS)
-    return cascade.write_best(acoustic, language, recognition), pieces.status
+    found = heard.decode_stream(outputs, features, is_last, stream, MAX_TOKENS)
+    return cascade.write_stream(acoustic, language, *found), pieces.status

@@ -70,6 +70,12 @@ def make_item(
     return Item(group, row, len(waveform) / version.sample_rate)
 
 
+def make_piece(version: versions.ServedVersion, piece: Mapping[str, np.ndarray]) -> Item:
+    """Returns the item of a piece of a stream, see stream_client.GrowingSegment."""
+    seconds = len(piece["waveform"]) / version.sample_rate
+    return Item(Group(version, "stream", is_interim=True), piece, seconds)
+
+
 class ItemQueue:
     """Items that wait.
 

@@ -18,7 +18,7 @@ import numpy as np
 import soxr
 from starlette import routing, websockets
 
-from estimator_asr.saved_model import statuses
+from estimator_asr.saved_model import statuses, stream_client
 from estimator_asr.server import api_errors, item_queue, openai_api, openai_request, service, versions
 from estimator_asr.transcripts import live
 from tfrecord_builder import errors
@@ -116,7 +116,9 @@ class _Stream:
     ):
         self._parts, self._socket, self._version, self._audio = parts, socket, version, audio
         self._resample = audio.make_resampler(version.sample_rate)
-        self._live, self._changes = live.LiveTranscript(version.sample_rate), asyncio.Lock()
+        self._live = live.LiveTranscript(version.sample_rate, step_seconds=version.step_seconds)
+        self._changes, start = asyncio.Lock(), version.stream_start
+        self._spoken = stream_client.GrowingSegment(start) if start else None
         self._hotwords: tuple[str, ...] = ()
         self._has_news, self._has_room = asyncio.Event(), asyncio.Event()
         self._is_over = self._is_closed = False  # the audio; the connection
@@ -217,7 +219,12 @@ class _Stream:
         """Returns the result; None if the queue is full and the window may grow meanwhile."""
         while True:
             is_interim = not window.has_ended
-            item = item_queue.make_item(self._version, window.waveform, self._hotwords, is_interim)
+            is_piece = is_interim and self._spoken and not self._hotwords
+            if is_piece:
+                piece = self._spoken.next_piece(window.start, window.waveform)
+                item = item_queue.make_piece(self._version, piece)
+            else:
+                item = item_queue.make_item(self._version, window.waveform, self._hotwords, is_interim)
             try:
                 with self._parts.bodies.counted():
                     (result,) = await self._parts.batcher.recognise([item])
@@ -230,7 +237,7 @@ class _Stream:
             else:
                 if window.has_ended:
                     self._parts.metrics.utterances.labels(result["status"]).inc()
-                return result
+                return self._spoken.keep(result, len(window.waveform)) if is_piece else result
 
 
 def _parse(text: str) -> _Command:

@@ -20,8 +20,9 @@ import soundfile
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr.saved_model import recogniser
+from estimator_asr.saved_model import recogniser, stream_client
 from estimator_asr.server import metrics
+from estimator_asr.transcripts import live
 from tfrecord_builder import errors
 
 HOTWORDS = "hotwords"  # input of the signatures that take them
@@ -39,7 +40,9 @@ class ServedVersion:
     Attributes:
         number: its directory's name, "" if that is not a number.
         info: content of export.json.
-        definitions: SignatureDef by the name of the signature.
+        definitions: SignatureDef by the name of the signature; without those of streams, whose state is for
+            programs that load the export.
+        stream_start: state of a new stream, see stream_client.py; None if the model does not stream.
         load_seconds: that loading and the first batch took.
     """
 
@@ -53,16 +56,25 @@ class ServedVersion:
         name = os.path.basename(os.path.normpath(version_dir))
         self.version_dir, self.number = version_dir, name if name.isdecimal() else ""
         self._loaded = recogniser.load_version(version_dir)
-        self.info, self.definitions = self._loaded.info, self._loaded.definitions
+        self.info, definitions = self._loaded.info, self._loaded.definitions
+        self.definitions = {name: each for name, each in definitions.items() if not name.startswith("stream")}
         self._num_users, self._is_retired = 0, False
-        names = [name for name in self.definitions if name[0] != "_"]
         try:
+            names = [name for name in definitions if name[0] != "_"]
             self._recognisers = {name: self._loaded.find(name) for name in names}
+            streams = stream_client.find(self._loaded, "stream")
+            started = streams and streams.start(1)
+            self.stream_start = started and {name: rows[0] for name, rows in started.items()}
             self._warm_up()
         except errors.UserError:
             self._loaded.session.close()
             raise
         self.load_seconds = time.monotonic() - started
+
+    @property
+    def step_seconds(self) -> float:
+        """Audio after which a segment that is being spoken is recognised again."""
+        return self.info.chunk_seconds or live.STEP_SECONDS
 
     @property
     def sample_rate(self) -> int:

@@ -18,7 +18,7 @@ from estimator_asr.experiment import experiment, task_spec
 from estimator_asr.hotwords import boosting
 from estimator_asr.models import acoustic
 from estimator_asr.models import losses as losses_lib
-from estimator_asr.models.decoding import decoders, phrases, scorers, streaming_search
+from estimator_asr.models.decoding import decoders, phrases, scorers, streaming_search, token_times
 from estimator_asr.tasks import metrics, task
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
@@ -140,14 +140,17 @@ class Acoustic(task.Task):
             scorers=chosen,
         )
 
-    def decode_stream(self, outputs, features, is_last, state, max_tokens) -> task.Recognition:
-        """Searches on from the state; arguments as those of streaming_search.search.
+    def decode_stream(
+        self, outputs, features, is_last, stream, max_tokens
+    ) -> tuple[task.Recognition, token_times.TokenTimes]:
+        """Searches on from the state of a stream; see streaming_search.search.
 
         The attention decoder, which needs whole recordings, has no part in it.
         """
-        args = self.model.decode, outputs.ctc_logits, outputs.num_frames, is_last, state, max_tokens
-        n_best = streaming_search.search(*args, self._list_scorers(features))
-        return task.Recognition(*n_best.best(), scores=n_best.acoustic_scores[:, 0], n_best=n_best)
+        args = self.model.decode, outputs.ctc_logits, outputs.num_frames, is_last, stream, max_tokens
+        n_best, times = streaming_search.search(*args, self._list_scorers(features))
+        scores = n_best.acoustic_scores[:, 0]
+        return task.Recognition(*n_best.best(), scores=scores, n_best=n_best), times
 
     def score_beside_ctc(
         self, recognition: task.Recognition, ids: tf.Tensor, num_tokens: tf.Tensor

@@ -68,9 +68,14 @@ class LiveTranscript:
         num_samples: that were added.
     """
 
-    def __init__(self, sample_rate: int, make_detector: Optional[Callable[[], pauses.Detector]] = None):
-        """Arguments and errors as those of pauses.cut."""
-        self._sample_rate = sample_rate
+    def __init__(
+        self,
+        sample_rate: int,
+        make_detector: Optional[Callable[[], pauses.Detector]] = None,
+        step_seconds: float = STEP_SECONDS,
+    ):
+        """Arguments and errors as those of pauses.cut; a segment is recognised after step_seconds more."""
+        self._sample_rate, self._step = sample_rate, step_seconds * sample_rate
         self._cutter = pauses.Cutter(sample_rate, (make_detector or pauses.load_detector)())
         self._unread = np.empty(0, np.float32)  # less than a chunk
         self._head: Optional[list[np.ndarray]] = []  # all chunks, while the audio may be one segment
@@ -123,7 +128,7 @@ class LiveTranscript:
             return self._keep_rest()
         piece = self._cutter.peek()
         end = piece.start + len(piece.waveform) if piece else 0
-        if piece is None or end - self._last_end < STEP_SECONDS * self._sample_rate:
+        if piece is None or end - self._last_end < self._step:
             return None
         self._last_end = end
         return Window(*piece, has_ended=False)

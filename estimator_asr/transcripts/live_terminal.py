@@ -15,6 +15,7 @@ from typing import BinaryIO, NamedTuple, Optional
 import numpy as np
 import soxr
 
+from estimator_asr.saved_model import stream_client
 from estimator_asr.transcripts import live
 from tfrecord_builder import errors
 
@@ -80,7 +81,13 @@ def read_pcm(file: BinaryIO, sample_rate: int) -> Iterator[np.ndarray]:
             return
 
 
-def transcribe(model, blocks: Iterable[np.ndarray], sample_rate: int) -> None:
+def transcribe(
+    model,
+    blocks: Iterable[np.ndarray],
+    sample_rate: int,
+    streams=None,
+    step_seconds: float = live.STEP_SECONDS,
+) -> None:
     """Prints the transcript of audio while it comes: settled text, then the rest of it dimmed.
 
     In a terminal one line changes until its segment ends; elsewhere a line is a segment that has ended.
@@ -89,8 +96,12 @@ def transcribe(model, blocks: Iterable[np.ndarray], sample_rate: int) -> None:
     Args:
         model: recogniser.Recogniser of the signature "waveform".
         blocks: float32 [num_samples] each, at the sample rate in Hz.
+        streams: stream_client.StreamClient of the signature "stream", for what is being spoken; None: it is
+            recognised again from its beginning.
+        step_seconds: as for live.LiveTranscript.
     """
-    transcript, source, line = live.LiveTranscript(sample_rate), _Source(blocks), _Line()
+    transcript = live.LiveTranscript(sample_rate, step_seconds=step_seconds)
+    source, line, recognise = _Source(blocks), _Line(), _Recogniser(model, streams)
     handler = signal.getsignal(signal.SIGINT)
 
     def interrupt(*_):
@@ -99,15 +110,15 @@ def transcribe(model, blocks: Iterable[np.ndarray], sample_rate: int) -> None:
 
     signal.signal(signal.SIGINT, interrupt)
     try:
-        _listen(model, transcript, source, line)
+        _listen(recognise, transcript, source, line)
         transcript.end()
         for window in iter(transcript.take, None):
-            _show(model, transcript, window, line)
+            _show(recognise, transcript, window, line)
     finally:
         signal.signal(signal.SIGINT, handler)
 
 
-def _listen(model, transcript: live.LiveTranscript, source: _Source, line: _Line) -> None:
+def _listen(recognise, transcript: live.LiveTranscript, source: _Source, line: _Line) -> None:
     while True:
         while not transcript.is_full:
             samples = source.get(wait=False)
@@ -116,7 +127,7 @@ def _listen(model, transcript: live.LiveTranscript, source: _Source, line: _Line
             transcript.add(samples)
         window = transcript.take()
         if window is not None:
-            _show(model, transcript, window, line)
+            _show(recognise, transcript, window, line)
             continue
         samples = source.get(wait=True)
         if samples is None:
@@ -124,12 +135,33 @@ def _listen(model, transcript: live.LiveTranscript, source: _Source, line: _Line
         transcript.add(samples)
 
 
-def _show(model, transcript: live.LiveTranscript, window: live.Window, line: _Line) -> None:
-    num_samples = len(window.waveform)
-    batch = {"waveform": window.waveform[None], "num_samples": np.array([num_samples], np.int32)}
-    update = transcript.update(window, {name: value for name, (value,) in model.run(batch).items()})
+def _show(recognise, transcript: live.LiveTranscript, window: live.Window, line: _Line) -> None:
+    update = transcript.update(window, recognise(window))
     line.show(update, window.has_ended)
     del transcript.segments[:-1]
+
+
+class _Recogniser:
+    """Recognises windows: whole, or of what is being spoken the rest, if there are streams."""
+
+    def __init__(self, model, streams):
+        self._model, self._streams, self._spoken = model, streams, None
+        if streams is not None:
+            start = {name: rows[0] for name, rows in streams.start(1).items()}
+            self._spoken = stream_client.GrowingSegment(start)
+
+    def __call__(self, window: live.Window) -> dict:
+        num_samples = len(window.waveform)
+        if window.has_ended or self._spoken is None:
+            batch = {"waveform": window.waveform[None], "num_samples": np.array([num_samples], np.int32)}
+            return _only(self._model.run(batch))
+        piece = self._spoken.next_piece(window.start, window.waveform)
+        result = _only(self._streams.pieces.run({name: value[None] for name, value in piece.items()}))
+        return self._spoken.keep(result, num_samples)
+
+
+def _only(outputs: dict[str, list]) -> dict:
+    return {name: value for name, (value,) in outputs.items()}
 
 
 class _Failure(NamedTuple):

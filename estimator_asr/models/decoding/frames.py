@@ -25,6 +25,7 @@ class Frames(NamedTuple):
 
     probs: tf.Tensor  # float32 [num_searched, batch, num_classes]; anything where a frame is not real
     stacked: Frame
+    positions: tf.Tensor  # int32 [num_searched, batch], among the frames given; anything where not real
     skipped_score: tf.Tensor  # float32 [batch], log probability of the blanks of the skipped frames
     ends_skipped: tf.Tensor  # bool [batch], whether the last frame was skipped
 
@@ -69,7 +70,7 @@ def select(
     ends_skipped = tf.reduce_any(is_skipped & is_last, axis=1)
     if follows_skipped is not None:
         ends_skipped |= follows_skipped & tf.equal(num_frames, 0)
-    return Frames(probs, stacked, skipped_score, ends_skipped)
+    return Frames(probs, stacked, positions, skipped_score, ends_skipped)
 
 
 def _list_true(mask):

@@ -9,7 +9,7 @@ import tensorflow as tf
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import streaming
 from estimator_asr.models.decoding import frames as frames_lib
-from estimator_asr.models.decoding import hypotheses, prefix_beam_search
+from estimator_asr.models.decoding import hypotheses, prefix_beam_search, token_times
 from estimator_asr.models.decoding import scorers as scorers_lib
 
 
@@ -18,38 +18,40 @@ def search(
     logits: tf.Tensor,
     num_frames: tf.Tensor,
     is_last: tf.Tensor,
-    state: streaming.State,
+    stream: streaming.Stream,
     max_tokens: int,
     scorers: Sequence[scorers_lib.Scorer] = (),
-) -> hypotheses.Hypotheses:
+) -> tuple[hypotheses.Hypotheses, token_times.TokenTimes]:
     """Returns the hypotheses so far; see decoders.py for logits, num_frames and scorers.
 
     Args:
         is_last: bool [batch], where what scorers add at the end counts.
         max_tokens: room of the state; tokens beyond it are lost.
+
+    Returns:
+        The hypotheses, and when their tokens were found, [batch, num_best, max_tokens] each.
     """
-    start = prefix_beam_search.first_beam(config.beam_width, 1, logits.shape[-1] - 1, scorers)
+    state, width = stream.state, config.beam_width
+    start = prefix_beam_search.first_beam(width, 1, logits.shape[-1] - 1, scorers)
     with tf.compat.v1.variable_scope("acoustic/beam"):
         beam = _take_beam(start, state)
-        scale = state.take("scale", 0.0)
-        skipped = state.take("skipped", False)
-        ids = state.take("ids", tf.fill([config.beam_width, max_tokens], -1))
-        counts = state.take("num_tokens", tf.zeros([config.beam_width], tf.int32))
+        scale, skipped = state.take("scale", 0.0), state.take("skipped", False)
         frames = frames_lib.select(logits, num_frames, config.skipped_blank, config.candidates, skipped)
         beam, added, links = prefix_beam_search.search(frames, beam, scorers)
-        added_ids, num_added, roots = prefix_beam_search.trace(beam.keys[..., 3], links)
-        ids, counts = (tf.gather(each, roots, batch_dims=1) for each in (ids, counts))
-        ids, counts = _append(ids, counts, added_ids, num_added)
         _put_beam(beam, state)
-        after = {"scale": scale + added, "skipped": frames.ends_skipped, "ids": ids, "num_tokens": counts}
-        for name, value in after.items():
-            state.put(name, value)
+        state.put("scale", scale + added)
+        state.put("skipped", frames.ends_skipped)
+        traced = prefix_beam_search.trace(beam.keys[..., 3], links)
+        columns = traced.ids, *_find_times(frames, traced, stream.before)
+        counts, columns = _append_tokens(state, traced, columns, [width, max_tokens])
     ranked = prefix_beam_search.rank(beam, scale + added, scorers, is_last)
-    ids, counts = (tf.gather(each, ranked.places, batch_dims=1) for each in (ids, counts))
+    most = tf.maximum(1, tf.reduce_max(counts))
+    ids, starts, probs = (tf.gather(each, ranked.places, batch_dims=1)[..., :most] for each in columns)
     is_possible = ranked.scores > -float("inf")
-    ids = tf.where(is_possible[..., None], ids, -1)[..., : tf.maximum(1, tf.reduce_max(counts))]
-    counts = tf.where(is_possible, counts, 0)
-    return hypotheses.Hypotheses(ids, counts, ranked.scores, ranked.acoustic_scores)
+    counts = tf.where(is_possible, tf.gather(counts, ranked.places, batch_dims=1), 0)
+    ids = tf.where(tf.sequence_mask(counts, most), ids, -1)
+    found = hypotheses.Hypotheses(ids, counts, ranked.scores, ranked.acoustic_scores)
+    return found, token_times.TokenTimes(starts, starts + 1, probs)
 
 
 def _take_beam(start: prefix_beam_search.Beam, state: streaming.State) -> prefix_beam_search.Beam:
@@ -74,13 +76,36 @@ def _put_beam(beam: prefix_beam_search.Beam, state: streaming.State) -> None:
         state.put(f"scorer_{i}", each)
 
 
-def _append(ids, counts, added, num_added):
-    """Returns ids, int32 [batch, width, max_tokens], followed by those added, and their numbers."""
-    shape = tf.shape(ids)
-    rows = (tf.reshape(each, [shape[0] * shape[1], -1]) for each in (ids, added))
-    numbers = (tf.reshape(each, [-1]) for each in (counts, num_added))
-    (first, second), (num_first, num_second) = rows, numbers
-    joined, total = streaming.append(first, num_first, second, num_second)
-    is_id = tf.sequence_mask(total, shape[2])
-    joined = tf.where(is_id, joined[:, : shape[2]], -1)
-    return tf.reshape(joined, shape), tf.reshape(tf.minimum(total, shape[2]), shape[:2])
+def _find_times(frames: frames_lib.Frames, traced: prefix_beam_search.Traced, before: tf.Tensor):
+    """Returns the frame of the recording that added each token, and the highest probability of the token
+    there and in the next frame: int32 and float32 [batch, width, max_added]; anything beyond the last.
+    """
+    places, last = tf.maximum(traced.frames, 0), tf.shape(frames.probs)[0] - 1
+    rows = tf.broadcast_to(tf.range(tf.shape(places)[0])[:, None, None], tf.shape(places))
+    positions = tf.gather(tf.transpose(frames.positions), places, batch_dims=1)
+    probs = [
+        tf.gather_nd(frames.probs, tf.stack([each, rows, tf.maximum(traced.ids, 0)], axis=-1))
+        for each in (places, tf.minimum(places + 1, last))
+    ]
+    return before[:, None, None] + positions, tf.maximum(*probs)
+
+
+def _append_tokens(state, traced, added, shape):
+    """Appends what was added of each prefix, [batch, width, max_added] each, to what the state has of it.
+
+    Returns:
+        The numbers of tokens, int32 [batch, width], and the joined columns, [batch, width, max_tokens].
+    """
+    width, most = shape
+    before = tf.gather(state.take("num_tokens", tf.zeros([width], tf.int32)), traced.roots, batch_dims=1)
+    columns = []
+    for name, each in zip(("ids", "starts", "probs"), added):
+        old = tf.gather(state.take(name, tf.zeros(shape, each.dtype)), traced.roots, batch_dims=1)
+        rows = (tf.reshape(part, [-1, tf.shape(part)[2]]) for part in (old, each))
+        (first, second), numbers = rows, [tf.reshape(part, [-1]) for part in (before, traced.num_tokens)]
+        joined, total = streaming.append(first, numbers[0], second, numbers[1])
+        columns.append(tf.reshape(joined[:, :most], [-1, *shape]))
+        state.put(name, columns[-1])
+    counts = tf.minimum(tf.reshape(total, [-1, width]), most)
+    state.put("num_tokens", counts)
+    return counts, columns

@@ -45,6 +45,8 @@ def hear(client, batch, size, names=("waveform", "num_samples")):
 def assert_equal(got, expected, atol=1e-4):
     assert got["transcript"] == expected["transcript"]
     assert got["pinyin"] == expected["pinyin"]
+    for ours, others in zip(got["characters"], expected["characters"]):
+        assert [each["start"] for each in ours] == [each["start"] for each in others]
     for ours, others in zip(got["n_best"], expected["n_best"]):
         assert [each["transcript"] for each in ours] == [each["transcript"] for each in others]
         scores = [[each["score"] for each in side] for side in (ours, others)]

@@ -36,9 +36,11 @@ class Search:
             self.num_frames = tf.compat.v1.placeholder(tf.int32, [None])
             self.is_last = tf.compat.v1.placeholder(tf.bool, [None])
             self.whole = prefix_beam_search.prefix_beam_search(CONFIG, self.logits, self.num_frames, chosen)
+            self.before = tf.compat.v1.placeholder(tf.int32, [None])
             self.state = streaming.State()
-            self.piece = streaming_search.search(
-                CONFIG, self.logits, self.num_frames, self.is_last, self.state, max_tokens, chosen
+            stream = streaming.Stream(tf.constant(1), self.before, self.state)
+            self.piece, self.times = streaming_search.search(
+                CONFIG, self.logits, self.num_frames, self.is_last, stream, max_tokens, chosen
             )
             self.session = tf.compat.v1.Session()
 
@@ -54,12 +56,13 @@ class Search:
             piece = np.full([len(logits), max(counts.max(), 1), NUM_CLASSES], 3.0)
             for row, source, start, count in zip(piece, logits, heard, counts):
                 row[:count] = source[start : start + count]
+            feeds = {self.logits: piece, self.num_frames: counts, self.before: heard.copy()}
             heard += counts
-            feeds = {self.logits: piece, self.num_frames: counts, self.is_last: heard == num_frames}
+            feeds[self.is_last] = heard == num_frames
             feeds.update({self.state.inputs[name]: value for name, value in state.items()})
-            found, state = self.session.run([self.piece, self.state.outputs], feeds)
+            found, times, state = self.session.run([self.piece, self.times, self.state.outputs], feeds)
             if np.all(heard == num_frames):
-                return found
+                return found, times
 
 
 def list_hypotheses(found, row):
@@ -82,7 +85,7 @@ def test_any_pieces_give_what_the_whole_gives(chosen):
     for _ in range(30):
         logits, num_frames = make_logits(rng, 40), np.array([40, *rng.integers(0, 40, 2)])
         whole = search.run(logits, num_frames)
-        pieces = search.run_pieces(logits, num_frames, lambda: rng.integers(0, 9))
+        pieces, _ = search.run_pieces(logits, num_frames, lambda: rng.integers(0, 9))
         for row in range(3):
             (ids, scores), (got, got_scores) = (list_hypotheses(each, row) for each in (whole, pieces))
             assert got == ids
@@ -95,15 +98,29 @@ def test_a_token_goes_on_over_the_border_of_two_pieces_and_a_skipped_blank_ends_
     logits[0, :, 2] = logits[1, [0, 1, 3], 2] = 9.0
     logits[1, 2, -1] = 9.0
     for size in (1, 2, 3):
-        found = search.run_pieces(logits, np.array([4, 4]), lambda size=size: size)
+        found, _ = search.run_pieces(logits, np.array([4, 4]), lambda size=size: size)
         assert [list_hypotheses(found, row)[0][0] for row in range(2)] == [[2], [2, 2]]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+def test_times_are_those_of_the_frames_that_add_a_token(size):
+    """Frames 0, 1, 4 are skipped. The second frame of token 2 is the surer one, if one piece has both."""
+    probs = np.full([1, 7, NUM_CLASSES], 0.01)
+    probs[0, [0, 1, 4], -1], probs[0, 2, 2], probs[0, 3, 2] = 0.94, 0.7, 0.9
+    probs[0, 5, 3], probs[0, 6, 3] = 0.9, 0.6
+    probs[0, [2, 3, 5, 6], -1] = 1 - probs[0, [2, 3, 5, 6], :-1].sum(axis=1)
+    found, times = Search().run_pieces(np.log(probs), np.array([7]), lambda: size)
+    assert list_hypotheses(found, 0)[0][0] == [2, 3]
+    assert times.starts[0, 0, :2].tolist() == [2, 5] and times.ends[0, 0, :2].tolist() == [3, 6]
+    surest = 0.9 if 2 // size == 3 // size else 0.7
+    np.testing.assert_allclose(times.probs[0, 0, :2], [surest, 0.9], atol=1e-3)
 
 
 def test_what_scorers_add_at_the_end_waits_for_the_end():
     search = Search([RememberLast()])
     logits = np.full([1, 2, NUM_CLASSES], -9.0)
     logits[0, 0, 0] = logits[0, 1, -1] = 9.0
-    feeds = {search.logits: logits, search.num_frames: [2]}
+    feeds = {search.logits: logits, search.num_frames: [2], search.before: [0]}
     starts = search.session.run(search.state.starts)
     feeds.update({search.state.inputs[name]: start[None] for name, start in starts.items()})
     scores = [
@@ -116,5 +133,5 @@ def test_tokens_beyond_the_room_of_the_state_are_lost():
     search = Search(max_tokens=2)
     logits = np.full([1, 8, NUM_CLASSES], -9.0)
     logits[0, range(8), [0, 6, 1, 6, 2, 6, 3, 6]] = 9.0
-    found = search.run_pieces(logits, np.array([8]), lambda: 3)
+    found, _ = search.run_pieces(logits, np.array([8]), lambda: 3)
     assert list_hypotheses(found, 0)[0][0] == [0, 1]
