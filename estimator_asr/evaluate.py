@@ -100,11 +100,14 @@ class EvaluateConfig(config_flags.Checked):
                 f"evaluate: --decoding={self.decoding} is given with --saved_model, expected --model_dir; "
                 "export the model again with that --decoding"
             )
-        if (self.hotwords or self.hotwords_file) and (self.saved_model is None or self.streaming):
-            got = "--streaming" if self.streaming else "--model_dir"
+        has_hotwords = bool(self.hotwords or self.hotwords_file)
+        if has_hotwords and self.saved_model is None:
             raise errors.UserError(
-                f"evaluate: hotwords are given with {got}, expected --saved_model without --streaming; "
-                "export the model, and leave --streaming out"
+                "evaluate: hotwords are given with --model_dir, expected --saved_model; export the model"
+            )
+        if has_hotwords and self.streaming:
+            raise errors.UserError(
+                "evaluate: hotwords are given with --streaming, whose search takes none; leave one of them out"
             )
         if self.chunk_frames is not None and not (self.streaming and self.model_dir):
             raise errors.UserError(

@@ -96,6 +96,24 @@ def _build_tiny_export(path):
 
 
 @pytest.fixture(scope="session")
+def streaming_export(tmp_path_factory) -> str:
+    """An export directory of untrained models, the acoustic one of which streams in chunks of 160 ms."""
+    return str(_build_once(tmp_path_factory, "streaming", _build_streaming_export) / "export")
+
+
+def _build_streaming_export(path):
+    import tiny_models
+
+    from estimator_asr.saved_model import saved_model_writer, trained_model
+
+    path.mkdir()
+    tiny_models.make_acoustic_model(str(path / "am"), chunk_frames=16)
+    tiny_models.make_language_model(str(path / "lm"), tiny_models.OTHER_TOKENS)
+    models = (trained_model.open_trained_model(str(path / name)) for name in ("am", "lm"))
+    saved_model_writer.write(*models, str(path / "export"))
+
+
+@pytest.fixture(scope="session")
 def two_replicas(tmp_path_factory) -> dict:
     """What the program two_replicas printed."""
     path = _build_once(tmp_path_factory, "two_replicas", _run_two_replicas)

@@ -378,6 +378,15 @@ def test_damaged_shard_of_the_right_size_is_named(tiny_export, tmp_path):
             {"model_dir": "AM", "hotwords_file": "F"},
             "hotwords are given with --model_dir, expected",
         ),
+        (
+            {"saved_model": "EXPORT", "streaming": True, "hotwords": ("你好",)},
+            "hotwords are given with --streaming, whose search takes none; leave one of them out",
+        ),
+        (
+            {"saved_model": "EXPORT", "streaming": True, "chunk_frames": 16},
+            "--chunk_frames=16 is given without --streaming and --model_dir, expected both; an export has its",
+        ),
+        ({"model_dir": "AM", "chunk_frames": 16}, "--chunk_frames=16 is given without --streaming"),
         ({"compare": ("A",), "data_dir": ()}, "--compare=A: expected two or more different reports; give"),
         ({"compare": ("A", "A"), "data_dir": ()}, "--compare=A,A: expected two or more different reports"),
         (
@@ -392,6 +401,38 @@ def test_flags_that_do_not_go_together(changes, message):
     config = {"data_dir": ("DATA",), "output_dir": "REPORT", **changes}
     with pytest.raises(errors.UserError, match=message):
         evaluate.EvaluateConfig(**config)
+
+
+@pytest.mark.long
+def test_streaming_scores_what_is_heard_chunk_by_chunk(streaming_export, tiny_export, tmp_path, capsys):
+    """The model directory and its export hear the same; the tokens of both transcripts have delays."""
+    model_dir, found = os.path.join(os.path.dirname(streaming_export), "am"), {}
+    for name in ("model_dir", "saved_model"):
+        path = {"model_dir": model_dir, "saved_model": streaming_export}[name]
+        evaluate.main(make_config(tiny_export, tmp_path / name, streaming=True, **{name: path}))
+        assert "from the end of a syllable until its token stands for good" in capsys.readouterr().out
+        found[name] = read_metrics(tmp_path / name)
+        assert found[name]["chunk_frames"] == 16
+        assert "emission delay" in pathlib.Path(tmp_path, name, "report.html").read_text("utf-8").lower()
+    assert found["model_dir"]["token_error_rate"] == found["saved_model"]["token_error_rate"]
+    delays = found["saved_model"]["emission_delay"]
+    assert delays == found["model_dir"]["emission_delay"]
+    assert delays["tokens"] > 0 and delays["p50"] <= delays["p90"] <= delays["p99"] < 3.0
+    with open(tmp_path / "saved_model" / "hypotheses.jsonl", encoding="utf-8") as file:
+        listed = [delay for line in file for delay in json.loads(line)["emission_delays"]]
+    assert len(listed) == delays["tokens"]
+    config = make_config(tiny_export, tmp_path / "r", model_dir=model_dir, streaming=True, chunk_frames=64)
+    assert evaluate.evaluate(config)["chunk_frames"] == 64
+
+
+@pytest.mark.long
+def test_a_model_that_does_not_stream_is_refused(tiny_export, tmp_path):
+    for name, path, message in (
+        ("model_dir", tiny_export.acoustic_dir, "model has --chunk_frames=0, --decoding=beam, expected"),
+        ("saved_model", tiny_export.version_dir, "the model does not stream, expected one that was trained"),
+    ):
+        with pytest.raises(errors.UserError, match=f"{path}: {message}"):
+            evaluate.evaluate(make_config(tiny_export, tmp_path, streaming=True, **{name: path}))
 
 
 def test_a_data_directory_keeps_its_own_report(tiny_export):

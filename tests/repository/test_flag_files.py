@@ -10,7 +10,7 @@ import pytest
 FLAGS = program_flags.ROOT / "flags"
 FILES = sorted(path.relative_to(FLAGS).as_posix() for path in FLAGS.rglob("*") if path.is_file())
 # With models of their own; the others only build.
-COMPLETE = {"aishell1", "demo", "manifest", "thchs30", "whisper"}
+COMPLETE = {"aishell1", "demo", "manifest", "streaming", "thchs30", "whisper"}
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 import tiny_models
 
 from estimator_asr import export
-from estimator_asr.saved_model import recogniser, saved_model_writer, stream_client, streams, trained_model
+from estimator_asr.saved_model import recogniser, stream_client, streams, trained_model
 from tfrecord_builder import errors
 
 pytestmark = pytest.mark.long
@@ -15,16 +15,12 @@ RATE = tiny_models.FRONTEND.sample_rate
 
 
 @pytest.fixture(scope="module")
-def version(tmp_path_factory):
-    path = tmp_path_factory.mktemp("streams")
-    tiny_models.make_acoustic_model(str(path / "am"), chunk_frames=16)
-    tiny_models.make_language_model(str(path / "lm"), tiny_models.OTHER_TOKENS)
-    models = (trained_model.open_trained_model(str(path / name)) for name in ("am", "lm"))
-    return recogniser.load_version(saved_model_writer.write(*models, str(path / "export")))
+def version(streaming_export):
+    return recogniser.load_version(recogniser.find_version(streaming_export))
 
 
 def make_client(version, name=streams.STREAM):
-    return stream_client.StreamClient(version.find(streams.START), version.find(name))
+    return stream_client.find(version, name)
 
 
 def make_batch(*seconds):
@@ -152,6 +148,26 @@ def test_only_models_that_stream_have_the_signatures(tiny_export, tmp_path):
         f"{model.path}: model has --chunk_frames=16, --decoding=greedy, expected --chunk_frames of 16 to 64 "
         "and the beam search to stream; train another model directory with --chunk_frames=32"
     )
+
+
+def test_a_growing_segment_hears_each_sample_once(version):
+    client, waveform = make_client(version), make_batch(2.0)["waveform"][0]
+    start = {name: rows[0] for name, rows in client.start(1).items()}
+    spoken = stream_client.GrowingSegment(start)
+    for place in (400, 90000):  # the second one is another segment
+        lengths = []
+        for num_samples in (5000, 9000, 9000, 32000):
+            piece = spoken.next_piece(place, waveform[:num_samples])
+            lengths.append(len(piece["waveform"]))
+            outputs = client.pieces.run({name: value[None] for name, value in piece.items()})
+            result = spoken.keep({name: value for name, (value,) in outputs.items()}, num_samples)
+        assert lengths == [5000, 4000, 0, 23000]
+        assert not [name for name in result if name.startswith(recogniser.STATE)]
+        expected, _ = client.feed(
+            client.start(1), {"waveform": waveform[None], "num_samples": [32000], "is_last": [False]}
+        )
+        assert result["transcript"] == expected["transcript"][0]
+        np.testing.assert_allclose(result["acoustic_score"], expected["acoustic_score"][0], atol=1e-4)
 
 
 def test_export_takes_other_chunks(tmp_path):

@@ -20,7 +20,7 @@ import soxr
 from websockets import exceptions
 from websockets.sync import client as websocket_client
 
-from estimator_asr.server import api_errors, live_api
+from estimator_asr.server import api_errors, live_api, versions
 from estimator_asr.transcripts import pauses
 
 RATE = 16000
@@ -100,6 +100,40 @@ def test_what_is_stable_is_never_taken_back(server, waveform):
         assert each["num_stable"] == len(each["stable"])
         stable, characters = each["stable"], characters[: each["first"]] + each["characters"]
     assert final["text"] == stable != "" and final["characters"] == characters
+
+
+@pytest.mark.long
+def test_a_model_that_streams_hears_what_is_being_spoken_once(streaming_export, waveform, monkeypatch):
+    calls = []
+    run = versions.ServedVersion.run
+
+    def record(version, signature, hotwords, rows):
+        calls.append((signature, sum(len(row.get("waveform", ())) for row in rows)))
+        return run(version, signature, hotwords, rows)
+
+    monkeypatch.setattr(versions.ServedVersion, "run", record)
+    speech = np.concatenate([waveform] * 5)
+    with local_server.serve(streaming_export) as server:
+        calls.clear()
+        with connect(server) as socket:
+            for place in range(0, len(speech), 4000):
+                socket.send(to_pcm(speech[place : place + 4000]))
+                time.sleep(0.25)
+            socket.send(json.dumps({"end": True}))
+            *partial, final = read(socket)
+        pieces = [length for signature, length in calls if signature == "stream"]
+        assert len(pieces) >= 3 and sum(pieces) <= len(speech)
+        assert [length for signature, length in calls if signature == "waveform"] == [len(speech)]
+        assert len(partial) >= 3 and partial[0]["text"] and partial[0]["characters"][0]["end"] > 0
+        assert final["text"]
+        before = len(calls)
+        with connect(server) as socket:  # streams take no hotwords
+            socket.send(json.dumps({"hotwords": "你好"}))
+            send(socket, to_pcm(speech))
+            *_, final = read(socket)
+        assert final["type"] == "final"
+        assert not [signature for signature, _ in calls[before:] if signature == "stream"]
+        assert not [name for name in server.parts.versions.current.definitions if "stream" in name]
 
 
 def test_samples_as_floats(server, waveform):

@@ -88,6 +88,28 @@ def test_a_local_loss_needs_frames_that_attention_has_not_mixed(tmp_path, encode
         make_model(tmp_path, encoder=encoder, local_ctc_weight=0.3)
 
 
+@pytest.mark.parametrize("encoder", ["cnn", "whisper"])
+def test_chunks_need_an_encoder_that_hears_no_later_frames(tmp_path, encoder):
+    with pytest.raises(errors.UserError) as refused:
+        make_model(tmp_path, encoder=encoder, chunk_frames=32)
+    assert str(refused.value) == (
+        f"train: --encoder is {encoder} with --chunk_frames=32, expected conformer or transformer: it hears "
+        "whole recordings; leave --chunk_frames out: serve gives interim results of any model"
+    )
+
+
+def test_chunks_need_windows_without_gaps(tmp_path):
+    info = small_records.make_data(str(tmp_path / "data"))
+    apart = dataclasses.replace(info.frontend, window_ms=10.0, hop_ms=20.0)
+    sections = {"acoustic": config.AcousticConfig(chunk_frames=32), "train": training_config.TrainConfig()}
+    with pytest.raises(errors.UserError) as refused:
+        train.build_config(sections, [dataclasses.replace(info, frontend=apart)], [str(tmp_path / "data")])
+    assert str(refused.value) == (
+        "train: features have --window_ms=10 and --hop_ms=20 with --chunk_frames=32, expected a window as long "
+        "as the hop; build the data so"
+    )
+
+
 def test_an_unknown_encoder_lists_the_choices(tmp_path):
     choices = "conformer, transformer, cnn, whisper, hubert, wav2vec2, toy"
     with pytest.raises(errors.UserError, match=f"train: --encoder is lstm, expected one of {choices}"):

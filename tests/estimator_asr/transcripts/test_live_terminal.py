@@ -55,6 +55,36 @@ def test_a_line_is_a_segment_that_has_ended(capsys):
     assert capsys.readouterr().out.split("\n") == ["一二三", "一二", ""]
 
 
+class Streams:
+    """Hears pieces of a segment: a character for each second so far, by the state."""
+
+    def __init__(self, model):
+        self._model, self.lengths = model, []
+
+    def start(self, count):
+        return {"state_seconds": np.zeros([count, 1], np.float32)}
+
+    @property
+    def pieces(self):
+        return self
+
+    def run(self, batch):
+        (num_samples,), (state,) = batch["num_samples"], batch["state_seconds"]
+        assert num_samples == batch["waveform"].shape[1]
+        self.lengths.append(int(num_samples))
+        heard = state[0] + num_samples / RATE
+        outputs = self._model.run({"waveform": np.zeros([1, round(heard * RATE)])})
+        return {**outputs, "state_seconds": [np.array([heard], np.float32)]}
+
+
+def test_a_model_that_streams_hears_what_is_being_spoken_once(capsys):
+    streams = Streams(Model())
+    live_terminal.transcribe(Model(), make_blocks(3, 2, 2), RATE, streams, 0.32)
+    assert capsys.readouterr().out.split("\n") == ["一二三", "一二", ""]
+    assert len(streams.lengths) > 9 and max(streams.lengths) < RATE
+    assert 4 * RATE < sum(streams.lengths) < 6 * RATE
+
+
 def test_a_terminal_shows_what_may_change_dimmed(monkeypatch):
     def speak():
         for block in make_blocks(4, 2):
