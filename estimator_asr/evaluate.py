@@ -107,7 +107,7 @@ class EvaluateConfig(config_flags.Checked):
             )
         if has_hotwords and self.streaming:
             raise errors.UserError(
-                "evaluate: hotwords are given with --streaming, whose search takes none; leave one of them out"
+                "evaluate: hotwords are given with --streaming, which takes none; leave one of them out"
             )
         if self.chunk_frames is not None and not (self.streaming and self.model_dir):
             raise errors.UserError(

@@ -380,11 +380,11 @@ def test_damaged_shard_of_the_right_size_is_named(tiny_export, tmp_path):
         ),
         (
             {"saved_model": "EXPORT", "streaming": True, "hotwords": ("你好",)},
-            "hotwords are given with --streaming, whose search takes none; leave one of them out",
+            "hotwords are given with --streaming, which takes none; leave one of them out",
         ),
         (
             {"saved_model": "EXPORT", "streaming": True, "chunk_frames": 16},
-            "--chunk_frames=16 is given without --streaming and --model_dir, expected both; an export has its",
+            "--chunk_frames=16 is given without --streaming and --model_dir, expected both; an export has",
         ),
         ({"model_dir": "AM", "chunk_frames": 16}, "--chunk_frames=16 is given without --streaming"),
         ({"compare": ("A",), "data_dir": ()}, "--compare=A: expected two or more different reports; give"),
