@@ -24,7 +24,7 @@ from estimator_asr.experiment import model_directory
 from estimator_asr.exporting import sample
 from estimator_asr.models import frozen_encoder
 from estimator_asr.recognition import recognised_split
-from estimator_asr.saved_model import recogniser, statuses, trained_model
+from estimator_asr.saved_model import recogniser, statuses, stream_client, trained_model
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 
@@ -32,6 +32,7 @@ FILE = os.path.join("assets.extra", "parity.json")
 TOLERANCE = 1e-4  # of scores and times, relative to their size where that is above 1
 BATCH_SIZES = (1, 3, 8)
 PADDINGS = (0, 17)  # frames after the longest utterance of a batch
+_PIECE_FRAMES = 23  # that a stream hears at once
 _ADVICE = "nothing was exported: the SavedModel is wrong; report it with the version of TensorFlow"
 _SCORES = ("acoustic_score", "language_score", "confidence")
 _OF_CHARACTERS = ("start", "end", "confidence")
@@ -135,7 +136,43 @@ def certify(
             for size in BATCH_SIZES:
                 for begin in range(0, len(cases), size):
                     _compare_batch(certificate, version, signature, cases[begin : begin + size])
+        if version.info.chunk_frames:
+            _compare_streams(certificate, version, acoustic, language, utterances)
     return certificate
+
+
+def _compare_streams(certificate, version, acoustic, language, utterances):
+    """Compares pieces of features that the export hears with all features at once that the models hear."""
+    model, reference = trained_model.build_streams(acoustic, language)
+    streams, name, config = (
+        stream_client.find(version, "stream_features"),
+        "stream_features",
+        version.info.frontend,
+    )
+    most = frontend.num_frames(statuses.STREAM_SECONDS * config.sample_rate, config)
+    heard = [each for each in utterances if len(each.fbank) <= most]
+    with contextlib.closing(model.session):
+        for begin in range(0, len(heard), max(BATCH_SIZES)):
+            chosen = heard[begin : begin + max(BATCH_SIZES)]
+            got = _hear(streams, _stack_features([each.fbank for each in chosen], padding=0), _PIECE_FRAMES)
+            for i, utterance in enumerate(chosen):
+                expected = _hear(
+                    reference, _stack_features([utterance.fbank], padding=0), len(utterance.fbank)
+                )
+                where = f"export: {utterance.utterance_id} in {name}, pieces of {_PIECE_FRAMES} frames"
+                certificate.compare(where, _take_row(expected, 0), _take_row(got, i))
+    certificate.comparisons[name] = len(heard)
+
+
+def _take_row(outputs: Mapping[str, list], row: int) -> dict:
+    return {name: values[row] for name, values in outputs.items()}
+
+
+def _hear(streams: stream_client.StreamClient, batch: Mapping, size: int) -> dict[str, list]:
+    state = streams.start(len(batch["num_frames"]))
+    for piece in stream_client.cut(batch, ("fbank", "num_frames"), size):
+        outputs, state = streams.feed(state, piece)
+    return outputs
 
 
 def _recognise_each(model: recogniser.Recogniser, fbanks: Sequence[np.ndarray]) -> list[Mapping]:

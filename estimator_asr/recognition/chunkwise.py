@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.saved_model import recogniser, stream_client
+from estimator_asr.saved_model import recogniser, statuses, stream_client
 from estimator_asr.scoring import delays
+from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 
 
@@ -36,6 +37,12 @@ class ChunkwiseRecogniser:
         for piece in stream_client.cut(batch, ("fbank", "num_frames"), self.chunk_frames):
             outputs, state = self.streams.feed(state, piece)
             partials.append([text.split() for text in outputs["pinyin"]])
+            if statuses.TOO_LONG in outputs["status"]:
+                seconds = max(num_frames) * self.config.frame_seconds
+                raise errors.UserError(
+                    f"evaluate: a recording has {seconds:.0f} s, expected at most "
+                    f"{statuses.STREAM_SECONDS} s with --streaming; leave it out, or build with --max_seconds"
+                )
         whole = self.whole.run(batch)["characters"]
         times = [self._heard_seconds(num_frames, index) for index in range(len(partials))]
         columns = zip(zip(*partials), zip(*times), whole)

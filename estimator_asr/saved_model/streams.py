@@ -38,9 +38,9 @@ def build(
 
     Returns:
         Inputs and outputs by name, of each signature. Outputs are those of cascade.transcribe but for
-        greedy_pinyin, and status: ok, not_finite, or too_long beyond STREAM_SECONDS. Times are those of the
-        frames that added a token. What n-gram models add at the end of a sentence counts where is_last; what
-        the attention decoder would add does not.
+        greedy_pinyin, and status: ok, not_finite, or too_long beyond STREAM_SECONDS. Each token has the time
+        of the frame in which it was most probable. What n-gram models add at the end of a sentence counts
+        where is_last; what the attention decoder would add does not.
     """
     audio, state, config = streaming.State(), streaming.State(), acoustic.config.frontend
     default, placeholder = tf.compat.v1.placeholder_with_default, tf.compat.v1.placeholder

@@ -104,6 +104,20 @@ def build_recogniser(trained: TrainedModel, language: Optional[TrainedModel] = N
 
     The features of the records (TaskSpec.features) become the outputs of cascade.recognise or transcribe.
     """
+    (model,) = _build(trained, language)
+    return model
+
+
+def build_streams(
+    trained: TrainedModel, language: Optional[TrainedModel] = None
+) -> tuple[recogniser.Recogniser, stream_client.StreamClient]:
+    """Builds what build_recogniser does, and what hears features of utterances in pieces, in one session."""
+    model, *rest = _build(trained, language, (streams.START, streams.FEATURES))
+    return model, stream_client.StreamClient(*rest)
+
+
+def _build(trained, language, signatures=()) -> list[recogniser.Recogniser]:
+    """Builds the model and some signatures of streams."""
     session = tf.compat.v1.Session(graph=tf.Graph())
     with session.graph.as_default():
         features = registry.of(trained.model).placeholders()
@@ -111,24 +125,10 @@ def build_recogniser(trained: TrainedModel, language: Optional[TrainedModel] = N
             outputs = cascade.recognise(trained.model, features)
         else:
             outputs = cascade.transcribe(trained.model, language.model, **features)
-        _restore(session, filter(None, (trained, language)))
-    return recogniser.Recogniser(session, features, outputs)
-
-
-def build_streams(trained: TrainedModel) -> tuple[recogniser.Recogniser, stream_client.StreamClient]:
-    """Builds what recognises whole utterances and what hears them in chunks, in one session."""
-    session = tf.compat.v1.Session(graph=tf.Graph())
-    with session.graph.as_default():
-        features = registry.of(trained.model).placeholders()
-        whole = recogniser.Recogniser(session, features, cascade.recognise(trained.model, features))
-        built = streams.build(trained.model, None)
-        _restore(session, [trained])
-    pairs = (built[name] for name in (streams.START, streams.FEATURES))
-    return whole, stream_client.StreamClient(*(recogniser.Recogniser(session, *pair) for pair in pairs))
-
-
-def _restore(session, models):
-    initialize_tables = tf.compat.v1.tables_initializer()  # marks ops, so before the session runs any
-    for each in models:
-        cascade.restore(session, each.model, each.checkpoint)
-    session.run(initialize_tables)
+        built = streams.build(trained.model, language and language.model) if signatures else {}
+        initialize_tables = tf.compat.v1.tables_initializer()  # marks ops, so before the session runs any
+        for each in filter(None, (trained, language)):
+            cascade.restore(session, each.model, each.checkpoint)
+        session.run(initialize_tables)
+    pairs = [(features, outputs), *(built[name] for name in signatures)]
+    return [recogniser.Recogniser(session, *pair) for pair in pairs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -11,6 +12,15 @@ from estimator_asr.models import streaming
 from estimator_asr.models.decoding import frames as frames_lib
 from estimator_asr.models.decoding import hypotheses, prefix_beam_search, token_times
 from estimator_asr.models.decoding import scorers as scorers_lib
+
+
+class Tokens(NamedTuple):
+    """The tokens of each prefix; anything beyond their numbers."""
+
+    ids: tf.Tensor  # int32 [batch, width, max_tokens]
+    peaks: tf.Tensor  # int32 [batch, width, max_tokens], the frame in which a token was most probable
+    probs: tf.Tensor  # float32 [batch, width, max_tokens], its probability there
+    num_tokens: tf.Tensor  # int32 [batch, width]
 
 
 def search(
@@ -29,7 +39,8 @@ def search(
         max_tokens: room of the state; tokens beyond it are lost.
 
     Returns:
-        The hypotheses, and when their tokens were found, [batch, num_best, max_tokens] each.
+        The hypotheses, and the frame in which each token was most probable before the next one was added,
+        [batch, num_best, max_tokens] each: a prefix may be in the beam long before its last token is said.
     """
     state, width = stream.state, config.beam_width
     start = prefix_beam_search.first_beam(width, 1, logits.shape[-1] - 1, scorers)
@@ -42,16 +53,18 @@ def search(
         state.put("scale", scale + added)
         state.put("skipped", frames.ends_skipped)
         traced = prefix_beam_search.trace(beam.keys[..., 3], links)
-        columns = traced.ids, *_find_times(frames, traced, stream.before)
-        counts, columns = _append_tokens(state, traced, columns, [width, max_tokens])
+        tokens = _take_tokens(state, traced.roots, [width, max_tokens])
+        tokens = _append_tokens(*_find_peaks(frames, traced, tokens, stream.before), max_tokens)
+        for name, value in tokens._asdict().items():
+            state.put(name, value)
     ranked = prefix_beam_search.rank(beam, scale + added, scorers, is_last)
+    ranked_tokens = Tokens(*(tf.gather(each, ranked.places, batch_dims=1) for each in tokens))
+    counts = tf.where(ranked.scores > -float("inf"), ranked_tokens.num_tokens, 0)
     most = tf.maximum(1, tf.reduce_max(counts))
-    ids, starts, probs = (tf.gather(each, ranked.places, batch_dims=1)[..., :most] for each in columns)
-    is_possible = ranked.scores > -float("inf")
-    counts = tf.where(is_possible, tf.gather(counts, ranked.places, batch_dims=1), 0)
+    ids, peaks, probs = (each[..., :most] for each in ranked_tokens[:3])
     ids = tf.where(tf.sequence_mask(counts, most), ids, -1)
     found = hypotheses.Hypotheses(ids, counts, ranked.scores, ranked.acoustic_scores)
-    return found, token_times.TokenTimes(starts, starts + 1, probs)
+    return found, token_times.TokenTimes(peaks, peaks + 1, probs)
 
 
 def _take_beam(start: prefix_beam_search.Beam, state: streaming.State) -> prefix_beam_search.Beam:
@@ -76,36 +89,53 @@ def _put_beam(beam: prefix_beam_search.Beam, state: streaming.State) -> None:
         state.put(f"scorer_{i}", each)
 
 
-def _find_times(frames: frames_lib.Frames, traced: prefix_beam_search.Traced, before: tf.Tensor):
-    """Returns the frame of the recording that added each token, and the highest probability of the token
-    there and in the next frame: int32 and float32 [batch, width, max_added]; anything beyond the last.
+def _take_tokens(state: streaming.State, roots: tf.Tensor, shape: list[int]) -> Tokens:
+    """Returns the tokens of what the prefixes of a beam have grown from; roots are int32 [batch, width]."""
+    starts = Tokens(
+        tf.zeros(shape, tf.int32), tf.zeros(shape, tf.int32), tf.zeros(shape), tf.zeros(shape[:1], tf.int32)
+    )
+    taken = (state.take(name, start) for name, start in starts._asdict().items())
+    return Tokens(*(tf.gather(each, roots, batch_dims=1) for each in taken))
+
+
+def _find_peaks(
+    frames: frames_lib.Frames, traced: prefix_beam_search.Traced, tokens: Tokens, before: tf.Tensor
+) -> tuple[Tokens, Tokens]:
+    """Returns the tokens that were there, whose last one may have its peak in these frames, and those added.
+
+    A token has the frames from the one that added it up to the one that added the next token.
     """
-    places, last = tf.maximum(traced.frames, 0), tf.shape(frames.probs)[0] - 1
-    rows = tf.broadcast_to(tf.range(tf.shape(places)[0])[:, None, None], tf.shape(places))
-    positions = tf.gather(tf.transpose(frames.positions), places, batch_dims=1)
-    probs = [
-        tf.gather_nd(frames.probs, tf.stack([each, rows, tf.maximum(traced.ids, 0)], axis=-1))
-        for each in (places, tf.minimum(places + 1, last))
-    ]
-    return before[:, None, None] + positions, tf.maximum(*probs)
+    is_last = tf.equal(tf.range(tf.shape(tokens.ids)[2]), tokens.num_tokens[..., None] - 1)
+    last_ids = tf.reduce_sum(tf.where(is_last, tokens.ids, 0), axis=2, keepdims=True)
+    ids = tf.concat([last_ids, tf.maximum(traced.ids, 0)], axis=2)  # [batch, width, 1 + max_added]
+    num_searched = tf.shape(frames.probs)[0]
+    begins = tf.pad(traced.frames, [[0, 0], [0, 0], [1, 0]])
+    ends = tf.pad(traced.frames, [[0, 0], [0, 0], [0, 1]], constant_values=-1)
+    ends = tf.where(ends < 0, num_searched, ends)
+    places = tf.range(num_searched)
+    is_own = (places >= begins[..., None]) & (places < ends[..., None])  # [..., num_searched]
+    is_own &= tf.transpose(frames.stacked.is_real[..., 0])[:, None, None] > 0
+    probs = tf.gather(tf.transpose(frames.probs, [1, 2, 0]), ids, batch_dims=1)
+    probs = tf.where(is_own, probs, 0.0)
+    peaks = tf.argmax(probs, axis=3, output_type=tf.int32)
+    peaks = before[:, None, None] + tf.gather(tf.transpose(frames.positions), peaks, batch_dims=1)
+    probs = tf.reduce_max(probs, axis=3)
+    is_higher = is_last & (probs[..., :1] > tokens.probs)
+    old = tokens._replace(
+        peaks=tf.where(is_higher, peaks[..., :1], tokens.peaks),
+        probs=tf.where(is_higher, probs[..., :1], tokens.probs),
+    )
+    return old, Tokens(traced.ids, peaks[..., 1:], probs[..., 1:], traced.num_tokens)
 
 
-def _append_tokens(state, traced, added, shape):
-    """Appends what was added of each prefix, [batch, width, max_added] each, to what the state has of it.
-
-    Returns:
-        The numbers of tokens, int32 [batch, width], and the joined columns, [batch, width, max_tokens].
-    """
-    width, most = shape
-    before = tf.gather(state.take("num_tokens", tf.zeros([width], tf.int32)), traced.roots, batch_dims=1)
+def _append_tokens(old: Tokens, added: Tokens, max_tokens: int) -> Tokens:
+    """Returns the tokens of both, at most max_tokens."""
+    width = old.ids.shape[1]
+    numbers = [tf.reshape(each.num_tokens, [-1]) for each in (old, added)]
     columns = []
-    for name, each in zip(("ids", "starts", "probs"), added):
-        old = tf.gather(state.take(name, tf.zeros(shape, each.dtype)), traced.roots, batch_dims=1)
-        rows = (tf.reshape(part, [-1, tf.shape(part)[2]]) for part in (old, each))
-        (first, second), numbers = rows, [tf.reshape(part, [-1]) for part in (before, traced.num_tokens)]
-        joined, total = streaming.append(first, numbers[0], second, numbers[1])
-        columns.append(tf.reshape(joined[:, :most], [-1, *shape]))
-        state.put(name, columns[-1])
-    counts = tf.minimum(tf.reshape(total, [-1, width]), most)
-    state.put("num_tokens", counts)
-    return counts, columns
+    for first, second in zip(old[:3], added[:3]):
+        rows = (tf.reshape(each, [-1, tf.shape(each)[2]]) for each in (first, second))
+        (before, after), (num_before, num_after) = rows, numbers
+        joined, total = streaming.append(before, num_before, after, num_after)
+        columns.append(tf.reshape(joined[:, :max_tokens], [-1, width, max_tokens]))
+    return Tokens(*columns, tf.minimum(tf.reshape(total, [-1, width]), max_tokens))

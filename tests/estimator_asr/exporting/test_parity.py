@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import json
+import os
 
 import numpy as np
 import pytest
 import tiny_models
 
 from estimator_asr.exporting import parity, sample
-from estimator_asr.saved_model import trained_model
+from estimator_asr.saved_model import recogniser, trained_model
 from tfrecord_builder import errors
 
 CHARACTERS = [{"character": c, "start": 0.1, "end": 0.2, "confidence": 0.9} for c in "你好"]
@@ -128,6 +130,28 @@ def test_an_export_agrees_with_its_models_in_all_batches(tiny_export, models, ut
     assert certificate.comparisons == {"features": 5 * 3 * 2, "serving_default": 4 * 3}
     assert (certificate.num_utterances, certificate.num_recordings) == (5, 4)
     assert certificate.largest_difference < 1e-4
+
+
+@pytest.mark.long
+def test_streams_agree_in_pieces_and_those_of_another_model_do_not(streaming_export, utterances, tmp_path):
+    directory = os.path.dirname(streaming_export)
+    acoustic, language = (
+        trained_model.open_trained_model(os.path.join(directory, each)) for each in ("am", "lm")
+    )
+    version = recogniser.find_version(streaming_export)
+    certificate = parity.certify(version, acoustic, language, utterances)
+    assert certificate.comparisons["stream_features"] == len(utterances)
+    assert certificate.largest_difference < 1e-4
+    tiny_models.make_acoustic_model(str(tmp_path / "other"), chunk_frames=16, seed=4)
+    other, loaded = (
+        trained_model.open_trained_model(str(tmp_path / "other")),
+        recogniser.load_version(version),
+    )
+    with (
+        contextlib.closing(loaded.session),
+        pytest.raises(errors.UserError, match="in stream_features, pieces"),
+    ):
+        parity._compare_streams(parity.Certificate(1, 1), loaded, other, language, utterances)
 
 
 @pytest.mark.long

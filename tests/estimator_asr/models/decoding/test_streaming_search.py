@@ -85,11 +85,16 @@ def test_any_pieces_give_what_the_whole_gives(chosen):
     for _ in range(30):
         logits, num_frames = make_logits(rng, 40), np.array([40, *rng.integers(0, 40, 2)])
         whole = search.run(logits, num_frames)
-        pieces, _ = search.run_pieces(logits, num_frames, lambda: rng.integers(0, 9))
+        pieces, times = search.run_pieces(logits, num_frames, lambda: rng.integers(0, 9))
+        _, whole_times = search.run_pieces(logits, num_frames, lambda: 40)
         for row in range(3):
             (ids, scores), (got, got_scores) = (list_hypotheses(each, row) for each in (whole, pieces))
             assert got == ids
             np.testing.assert_allclose(got_scores, scores, atol=1e-4)
+            for place, tokens in enumerate(ids):
+                for got, expected in zip(times, whole_times):
+                    parts = (each[row, place, : len(tokens)] for each in (got, expected))
+                    np.testing.assert_allclose(*parts, rtol=1e-5)
 
 
 def test_a_token_goes_on_over_the_border_of_two_pieces_and_a_skipped_blank_ends_it():
@@ -102,18 +107,19 @@ def test_a_token_goes_on_over_the_border_of_two_pieces_and_a_skipped_blank_ends_
         assert [list_hypotheses(found, row)[0][0] for row in range(2)] == [[2], [2, 2]]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 9])
-def test_times_are_those_of_the_frames_that_add_a_token(size):
-    """Frames 0, 1, 4 are skipped. The second frame of token 2 is the surer one, if one piece has both."""
-    probs = np.full([1, 7, NUM_CLASSES], 0.01)
-    probs[0, [0, 1, 4], -1], probs[0, 2, 2], probs[0, 3, 2] = 0.94, 0.7, 0.9
-    probs[0, 5, 3], probs[0, 6, 3] = 0.9, 0.6
-    probs[0, [2, 3, 5, 6], -1] = 1 - probs[0, [2, 3, 5, 6], :-1].sum(axis=1)
-    found, times = Search().run_pieces(np.log(probs), np.array([7]), lambda: size)
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+def test_a_token_has_the_time_at_which_it_is_most_probable(size):
+    """Frames 0, 1 and 5 are skipped; the prefix of both tokens is in the beam long before the second peak."""
+    probs = np.full([1, 8, NUM_CLASSES], 0.01)
+    probs[0, [0, 1, 5], -1] = 0.94
+    probs[0, [2, 3, 4], 2], probs[0, [4, 6, 7], 3] = [0.7, 0.8, 0.6], [0.3, 0.9, 0.6]
+    rest = [2, 3, 4, 6, 7]
+    probs[0, rest, -1] = 1 - probs[0, rest, :-1].sum(axis=1)
+    beside = np.concatenate([np.log(probs), np.zeros([1, 8, NUM_CLASSES])])  # another one, which is short
+    found, times = Search().run_pieces(beside, np.array([8, 1]), lambda: size)
     assert list_hypotheses(found, 0)[0][0] == [2, 3]
-    assert times.starts[0, 0, :2].tolist() == [2, 5] and times.ends[0, 0, :2].tolist() == [3, 6]
-    surest = 0.9 if 2 // size == 3 // size else 0.7
-    np.testing.assert_allclose(times.probs[0, 0, :2], [surest, 0.9], atol=1e-3)
+    assert times.starts[0, 0, :2].tolist() == [3, 6] and times.ends[0, 0, :2].tolist() == [4, 7]
+    np.testing.assert_allclose(times.probs[0, 0, :2], [0.8, 0.9], atol=1e-3)
 
 
 def test_what_scorers_add_at_the_end_waits_for_the_end():
