@@ -62,11 +62,13 @@ class EvaluateConfig(config_flags.Checked):
     )
     streaming: bool = config_flags.setting(
         False,
-        "recognise chunk by chunk, as a stream hears it, and measure the delay of each token; for a model "
-        "that was trained with --chunk_frames",
+        "recognise chunk by chunk, as a stream hears it, and measure how long after it is said each token "
+        "stands for good; for a model that was trained with --chunk_frames",
     )
     chunk_frames: Optional[int] = config_flags.setting(
-        None, "with --streaming and --model_dir: frames of a chunk; default: that of the training"
+        None,
+        "with --streaming and --model_dir: frames of a chunk; default: that of the training",
+        positive=True,
     )
     hotwords: tuple[str, ...] = config_flags.setting((), f"with --saved_model: {hotword_list.FLAG_HELP}")
     hotwords_file: Optional[str] = config_flags.setting(

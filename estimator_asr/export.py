@@ -49,7 +49,9 @@ class ExportConfig(config_flags.Checked):
         None, "beam (search) or greedy, in both models; default: what each directory has"
     )
     chunk_frames: Optional[int] = config_flags.setting(
-        None, "of a model that streams: frames for which it waits, 16 to 64; default: that of its training"
+        None,
+        "of a model that streams: frames for which it waits, 16 to 64; default: that of its training",
+        positive=True,
     )
     whisper_decoder: bool = config_flags.setting(
         True, "with Whisper's decoder, if tune has kept it; it takes size and time (docs/pretrained.md)"
@@ -116,7 +118,7 @@ def _open(config: ExportConfig, want: task_spec.TaskSpec, progress: tqdm.tqdm) -
     trained = trained_model.open_trained_model(getattr(config, f"{want.name}_model_dir"), config.decoding)
     trained.check_spec(want)
     progress.update()
-    if config.chunk_frames and want == task_spec.ACOUSTIC:
+    if config.chunk_frames is not None and want == task_spec.ACOUSTIC:
         trained = trained.with_chunks(config.chunk_frames)
     if config.whisper_decoder:
         return trained

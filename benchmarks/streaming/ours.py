@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+
 import numpy as np
 import tensorflow as tf
 
 from benchmarks.train_step import ours as train_step_ours
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory
-from estimator_asr.saved_model import recogniser, stream_client, streams
-from estimator_asr.tasks import registry
+from estimator_asr.saved_model import cascade, recogniser, stream_client, streams
 from tfrecord_builder.audio import frontend
+from tfrecord_builder.data import dataset_info
 
 _NUM_TOKENS = 1675  # of three small corpora, see docs/results.md
 
 
-def make_model() -> model_directory.ModelDirectory:
-    """Returns the model of flags/streaming/acoustic.flags, whose directory does not exist."""
+def make_model(path: str) -> model_directory.ModelDirectory:
+    """Returns the model of flags/streaming/acoustic.flags; writes its vocabulary into the directory `path`."""
     config = config_lib.AcousticConfig(encoder_layers=4, encoder_units=192, chunk_frames=32)
-    return train_step_ours.make_model(config, _NUM_TOKENS, "")
+    model = train_step_ours.make_model(config, _NUM_TOKENS, path)
+    model.tokens.save(os.path.join(path, dataset_info.TOKENS_FILE))
+    settings = dataclasses.replace(model.config, token_type="character")  # which are joined to texts
+    return dataclasses.replace(model, config=settings)
 
 
 class Streams:
-    """A session with streams that hear the same noise: `hear` is one chunk of each."""
+    """A session as that of the server, with streams that hear the same noise: `hear` is a piece of each."""
 
-    def __init__(self, model: model_directory.ModelDirectory, waveform: np.ndarray, count: int, threads: int):
-        """Takes float32 [num_samples], the number of streams, and of threads."""
+    def __init__(self, model: model_directory.ModelDirectory, waveform: np.ndarray, count: int):
+        """Takes float32 [num_samples], and the number of streams."""
         with tf.Graph().as_default() as graph:
             tf.compat.v1.set_random_seed(1)
-            whole = _build_whole(model)
-            built = {name: streams.build(model, None)[name] for name in (streams.START, streams.STREAM)}
-            initialise = tf.compat.v1.global_variables_initializer()
-        config = tf.compat.v1.ConfigProto(
-            intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
-        )
-        session = tf.compat.v1.Session(graph=graph, config=config)
+            whole, built = _build_whole(model), streams.build(model, None)
+            initialise = [tf.compat.v1.global_variables_initializer(), tf.compat.v1.tables_initializer()]
+        session = recogniser.open_session(graph)
         session.run(initialise)
-        ours = (recogniser.Recogniser(session, *built[name]) for name in built)
+        ours = (recogniser.Recogniser(session, *built[name]) for name in (streams.START, streams.STREAM))
         self._client, self._count = stream_client.StreamClient(*ours), count
         self._whole, self._waveform = recogniser.Recogniser(session, *whole), waveform
         self._state = self._client.start(count)
@@ -62,10 +64,7 @@ class Streams:
 def _build_whole(model):
     samples = tf.compat.v1.placeholder(tf.float32, [None, None])
     num_samples = tf.compat.v1.placeholder(tf.int32, [None])
-    config = model.config.frontend
-    fbank, num_frames = (
-        frontend.extract(samples, config, num_samples),
-        frontend.num_frames(num_samples, config),
-    )
-    found = registry.of(model).recognise({"fbank": fbank, "num_frames": num_frames})
-    return {"waveform": samples, "num_samples": num_samples}, {"ids": found.ids}
+    num_frames = frontend.num_frames(num_samples, model.config.frontend)
+    fbank = frontend.extract(samples, model.config.frontend, num_samples)
+    outputs = cascade.transcribe(model, None, fbank, num_frames)
+    return {"waveform": samples, "num_samples": num_samples}, outputs

@@ -95,7 +95,7 @@ class Recogniser:
     ):
         """Writes the model and its tokens into the directory `path`."""
         self._rate, chunk = features.sample_rate, config.chunk_frames // _SUBSAMPLING
-        model, tokens = (os.path.join(path, name) for name in ("model.onnx", "tokens.txt"))
+        model, tokens = (os.path.join(path, name) for name in ("model.onnx", "peer_tokens.txt"))
         _export(Encoder(config, features.num_bins, num_tokens + 1).eval(), config, features, model)
         with open(tokens, "w", encoding="utf-8") as file:
             file.writelines(f"{'<blk>' if i == 0 else f't{i}'} {i}\n" for i in range(num_tokens + 1))

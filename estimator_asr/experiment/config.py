@@ -103,7 +103,7 @@ class AcousticConfig(config_flags.Checked):
         if self.chunk_frames and self.chunk_frames not in range(shortest, longest + 1, CHUNK_STEP):
             raise errors.UserError(
                 f"--chunk_frames is {self.chunk_frames}, expected a multiple of {CHUNK_STEP} from {shortest} "
-                f"to {longest}, or 0 for a model that does not stream; 32 is a good start"
+                f"to {longest}; take 32, or leave it out"
             )
         if self.softmax != FULL and not self.decoder_layers:
             raise errors.UserError(

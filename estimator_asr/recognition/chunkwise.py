@@ -36,13 +36,8 @@ class ChunkwiseRecogniser:
         state = self.streams.start(len(num_frames))
         for piece in stream_client.cut(batch, ("fbank", "num_frames"), self.chunk_frames):
             outputs, state = self.streams.feed(state, piece)
-            partials.append([text.split() for text in outputs["pinyin"]])
-            if statuses.TOO_LONG in outputs["status"]:
-                seconds = max(num_frames) * self.config.frame_seconds
-                raise errors.UserError(
-                    f"evaluate: a recording has {seconds:.0f} s, expected at most "
-                    f"{statuses.STREAM_SECONDS} s with --streaming; leave it out, or build with --max_seconds"
-                )
+            _check_length(batch, outputs["status"], self.config)
+            partials.append([[each["pinyin"] for each in row] for row in outputs["characters"]])
         whole = self.whole.run(batch)["characters"]
         times = [self._heard_seconds(num_frames, index) for index in range(len(partials))]
         columns = zip(zip(*partials), zip(*times), whole)
@@ -53,3 +48,15 @@ class ChunkwiseRecogniser:
         heard = np.minimum(num_frames, (index + 1) * self.chunk_frames)
         samples = (heard - 1) * self.config.hop_samples + self.config.window_samples
         return samples / self.config.sample_rate
+
+
+def _check_length(batch, found, config):
+    """Raises UserError if a recording is longer than a stream."""
+    if statuses.TOO_LONG in found:
+        row = found.index(statuses.TOO_LONG)
+        seconds = batch["num_frames"][row] * config.frame_seconds
+        raise errors.UserError(
+            f"evaluate: {batch['utterance_id'][row].decode('utf-8')} has {seconds:.0f} s, expected at most "
+            f"{statuses.STREAM_SECONDS} s with --streaming; leave --streaming out, or build with "
+            f"--max_seconds={statuses.STREAM_SECONDS}"
+        )

@@ -82,8 +82,9 @@ def open_model(path: str, decoding: Optional[str], data: Data, chunk_frames: Opt
         subject, facts = trained_model.build_recogniser(trained), {}
     else:
         facts = {"chunk_frames": model.config.acoustic.chunk_frames}
-        streams = trained_model.build_streams(trained)
-        subject = chunkwise.ChunkwiseRecogniser(*streams, *facts.values(), model.config.frontend)
+        whole, streams = trained_model.build_streams(trained)
+        frames = model.config.acoustic.chunk_frames
+        subject = chunkwise.ChunkwiseRecogniser(whole, streams, frames, model.config.frontend)
     return Subject(
         subject,
         spec,
@@ -110,18 +111,12 @@ def open_version(
         }
         model_directory.refuse_difference(data_dir, version_dir, pairs, assets, exported)
     loaded = recogniser.load_version(version_dir)
-    subject, facts = loaded.find("features", hotwords), {"hotwords": len(hotwords)} if hotwords else {}
+    subject, facts = loaded.find("features", hotwords), {}
+    if hotwords:
+        facts = {"hotwords": len(hotwords)}
     if is_streaming:
-        facts, streams = (
-            {"chunk_frames": exported.chunk_frames},
-            stream_client.find(loaded, "stream_features"),
-        )
-        if streams is None:
-            raise errors.UserError(
-                f"{version_dir}: the model does not stream, expected one that was trained with "
-                "--chunk_frames; leave --streaming out, or train and export one"
-            )
-        subject = chunkwise.ChunkwiseRecogniser(subject, streams, *facts.values(), exported.frontend)
+        facts = {"chunk_frames": exported.chunk_frames}
+        subject = _hear_chunks(loaded, subject)
     has_language = exported.language is not None
     files = [dataset_info.TOKENS_FILE, *([dataset_info.CHARACTERS_FILE] if has_language else [])]
     vocabularies = [vocabulary.Vocabulary.load(os.path.join(assets, name)) for name in files]
@@ -135,6 +130,18 @@ def open_version(
         loaded.find("language") if has_language else None,
         hotwords,
     )
+
+
+def _hear_chunks(
+    loaded: recogniser.LoadedVersion, whole: recogniser.Recogniser
+) -> chunkwise.ChunkwiseRecogniser:
+    streams = stream_client.find(loaded, "stream_features")
+    if streams is None:
+        raise errors.UserError(
+            f"{loaded.version_dir}: the model does not stream, expected one that was trained with "
+            "--chunk_frames and searches with a beam; leave --streaming out, or export such a one"
+        )
+    return chunkwise.ChunkwiseRecogniser(whole, streams, loaded.info.chunk_frames, loaded.info.frontend)
 
 
 def _check_data(model: model_directory.ModelDirectory, data: Data) -> None:

@@ -23,6 +23,10 @@ class StreamClient(NamedTuple):
         rows = self.starts.fetch({"num_streams": np.int32(count)})
         return {name: rows[name] for name in self.pieces.inputs if name.startswith(recogniser.STATE)}
 
+    def start_one(self) -> State:
+        """Returns the state of a new stream, without the axis of the batch."""
+        return {name: rows[0] for name, rows in self.start(1).items()}
+
     def feed(self, state: State, batch: Mapping[str, np.ndarray]) -> tuple[dict[str, list], State]:
         """Returns the outputs of each stream, as Recogniser.run does, and the state after a piece of each.
 
@@ -63,10 +67,18 @@ class GrowingSegment:
         }
 
     def keep(self, result: dict, num_samples: int) -> dict:
-        """Takes the state out of the result of the last piece, up to which the segment had num_samples."""
-        self._state = {name: result[name] for name in self._state}
+        """Keeps the state after the last piece; returns the result of it without the state.
+
+        num_samples: of the waveform that the piece was the end of.
+        """
+        # A copy: the row is a view of the states of a whole batch.
+        self._state = {name: result[name].copy() for name in self._state}
         self._num_heard = num_samples
         return {name: value for name, value in result.items() if name not in self._state}
+
+    def end(self) -> None:
+        """Forgets the segment."""
+        self._place, self._state = -1, self._new
 
 
 def cut(
@@ -75,8 +87,9 @@ def cut(
     """Yields pieces of recordings, which end at the same time or before.
 
     Args:
-        batch: values [batch, max_length, ...] and lengths, int [batch], under these names.
-        size: length of a piece.
+        batch: inputs of a signature: values, [batch, max_length, ...], and lengths, int32 [batch].
+        names: of both.
+        size: samples or frames of a piece.
     """
     values, lengths = (np.asarray(batch[name]) for name in names)
     for start in range(0, max(int(lengths.max(initial=0)), 1), size):

@@ -23,7 +23,6 @@ from estimator_asr.tasks import registry
 from tfrecord_builder.audio import frontend
 
 START, STREAM, FEATURES = "stream_start", "stream", "stream_features"
-MAX_TOKENS = 10 * statuses.STREAM_SECONDS  # nobody speaks faster
 
 
 def can_stream(acoustic: model_directory.ModelDirectory) -> bool:
@@ -103,5 +102,6 @@ def _transcribe(acoustic, language, features, is_last, state):
     heard, stream = registry.of(acoustic), streaming.Stream(chunk // config.subsampling, before, state)
     features = {"fbank": fbank, "num_frames": num_frames}
     outputs = heard.build(features, stream=stream)
-    found = heard.decode_stream(outputs, features, is_last, stream, MAX_TOKENS)
+    most_tokens = frontend.num_subsampled_frames(most, config.subsampling)
+    found = heard.decode_stream(outputs, features, is_last, stream, most_tokens)
     return cascade.write_stream(acoustic, language, *found), pieces.status

@@ -38,12 +38,15 @@ class TrainedModel(NamedTuple):
         Raises:
             errors.UserError: it does not stream, or not in such chunks.
         """
-        config, decode = self.model.config, self.model.decode
-        if not streams.can_stream(self.model):
-            got = f"--chunk_frames={config.acoustic.chunk_frames}, --decoding={decode.decoding}"
+        config, decoding = self.model.config, self.model.decode.decoding
+        if not config.acoustic.chunk_frames:
             raise errors.UserError(
-                f"{self.model.path}: model has {got}, expected --chunk_frames of 16 to 64 and the beam "
-                "search to stream; train another model directory with --chunk_frames=32"
+                f"{self.model.path}: the model does not stream, expected an acoustic model with "
+                "--chunk_frames; train another model directory with --chunk_frames=32"
+            )
+        if not streams.can_stream(self.model):
+            raise errors.UserError(
+                f"{self.model.path}: --decoding is {decoding}, expected beam for streams; leave it out"
             )
         chosen = dataclasses.replace(
             config.acoustic, chunk_frames=chunk_frames or config.acoustic.chunk_frames

@@ -1,4 +1,7 @@
-"""Emission delay: how long after the end of a syllable its token stands in the transcript for good."""
+"""Emission delay: how long after the end of a syllable its token stands in the transcript for good.
+
+The end of a syllable is that of the frames in which the same model has its token when it hears the whole.
+"""
 
 from __future__ import annotations
 

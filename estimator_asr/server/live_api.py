@@ -154,6 +154,8 @@ class _Stream:
                         "hotwords: come after audio, expected them first; send them first"
                     )
                 self._hotwords, self._is_over = command.hotwords or self._hotwords, command.is_end
+                if self._hotwords:  # which streams do not take
+                    self._spoken, self._live.step_seconds = None, live.STEP_SECONDS
         async with self._changes:
             self._live.add(self._resample(np.empty(0, np.float32), last=True))
             self._live.end()
@@ -219,7 +221,7 @@ class _Stream:
         """Returns the result; None if the queue is full and the window may grow meanwhile."""
         while True:
             is_interim = not window.has_ended
-            is_piece = is_interim and self._spoken and not self._hotwords
+            is_piece = is_interim and self._spoken is not None
             if is_piece:
                 piece = self._spoken.next_piece(window.start, window.waveform)
                 item = item_queue.make_piece(self._version, piece)
@@ -237,6 +239,8 @@ class _Stream:
             else:
                 if window.has_ended:
                     self._parts.metrics.utterances.labels(result["status"]).inc()
+                    if self._spoken is not None:
+                        self._spoken.end()
                 return self._spoken.keep(result, len(window.waveform)) if is_piece else result
 
 

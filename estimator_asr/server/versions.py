@@ -63,8 +63,7 @@ class ServedVersion:
             names = [name for name in definitions if name[0] != "_"]
             self._recognisers = {name: self._loaded.find(name) for name in names}
             streams = stream_client.find(self._loaded, "stream")
-            started = streams and streams.start(1)
-            self.stream_start = started and {name: rows[0] for name, rows in started.items()}
+            self.stream_start = streams and streams.start_one()
             self._warm_up()
         except errors.UserError:
             self._loaded.session.close()
@@ -135,6 +134,8 @@ class ServedVersion:
         try:
             self.run("waveform", (), [probe])
             self.run("serving_default", (), [{"wav_bytes": file.getvalue()}])
+            if self.stream_start:
+                self.run("stream", (), [{**probe, "is_last": np.bool_(False), **self.stream_start}])
         except (errors.UserError, tf.errors.OpError, KeyError) as error:
             raise errors.UserError(
                 f"{self.version_dir}: cannot recognise a second of noise ({_describe(error)}); export again"
@@ -144,7 +145,7 @@ class ServedVersion:
 def _stack(values: Sequence[bytes | np.ndarray]) -> np.ndarray:
     if isinstance(values[0], bytes):
         return np.array(values, object)
-    if not values[0].ndim:
+    if len({value.shape for value in values}) == 1:
         return np.stack(values)
     longest = max(map(len, values))
     return np.stack([np.pad(v, [(0, longest - len(v))] + [(0, 0)] * (v.ndim - 1)) for v in values])

@@ -223,7 +223,8 @@ def _check_chunks(chosen, entry, features):
     if chosen.chunk_frames and features.window_samples < features.hop_samples:
         raise errors.UserError(
             f"train: features have --window_ms={features.window_ms:g} and --hop_ms={features.hop_ms:g} with "
-            f"--chunk_frames={chosen.chunk_frames}, expected a window as long as the hop; build the data so"
+            f"--chunk_frames={chosen.chunk_frames}, expected a window at least as long as the hop; "
+            "build the data with other flags"
         )
 
 

@@ -1,6 +1,7 @@
 """The transcript of audio that is still being spoken: it settles from its beginning.
 
-A model of whole utterances recognises the segment that is being spoken again and again. A character is
+A model of whole utterances recognises the segment that is being spoken again and again; one that streams goes
+on with it, and has heard it but for the last chunk. A character is
 settled once two results in a row have it (local agreement: Liu, Spanakis and Niehues 2020, section 3),
 HOLD_SECONDS of audio follow it and its confidence is MIN_CONFIDENCE, or its segment has ended; then it never
 changes. Segments are those of pauses.py; audio without such a pause that is no longer than one segment is in
@@ -66,6 +67,7 @@ class LiveTranscript:
         segments: those that have ended, captions.Segment each.
         stable: text that never changes; in the end that of all segments.
         num_samples: that were added.
+        step_seconds: audio after which a segment that is being spoken is recognised again.
     """
 
     def __init__(
@@ -74,8 +76,8 @@ class LiveTranscript:
         make_detector: Optional[Callable[[], pauses.Detector]] = None,
         step_seconds: float = STEP_SECONDS,
     ):
-        """Arguments and errors as those of pauses.cut; a segment is recognised after step_seconds more."""
-        self._sample_rate, self._step = sample_rate, step_seconds * sample_rate
+        """Arguments and errors as those of pauses.cut, and the first value of step_seconds."""
+        self._sample_rate, self.step_seconds = sample_rate, step_seconds
         self._cutter = pauses.Cutter(sample_rate, (make_detector or pauses.load_detector)())
         self._unread = np.empty(0, np.float32)  # less than a chunk
         self._head: Optional[list[np.ndarray]] = []  # all chunks, while the audio may be one segment
@@ -128,7 +130,7 @@ class LiveTranscript:
             return self._keep_rest()
         piece = self._cutter.peek()
         end = piece.start + len(piece.waveform) if piece else 0
-        if piece is None or end - self._last_end < self._step:
+        if piece is None or end - self._last_end < self.step_seconds * self._sample_rate:
             return None
         self._last_end = end
         return Window(*piece, has_ended=False)

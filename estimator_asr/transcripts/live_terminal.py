@@ -85,7 +85,7 @@ def transcribe(
     model,
     blocks: Iterable[np.ndarray],
     sample_rate: int,
-    streams=None,
+    streams: Optional[stream_client.StreamClient] = None,
     step_seconds: float = live.STEP_SECONDS,
 ) -> None:
     """Prints the transcript of audio while it comes: settled text, then the rest of it dimmed.
@@ -96,12 +96,12 @@ def transcribe(
     Args:
         model: recogniser.Recogniser of the signature "waveform".
         blocks: float32 [num_samples] each, at the sample rate in Hz.
-        streams: stream_client.StreamClient of the signature "stream", for what is being spoken; None: it is
-            recognised again from its beginning.
+        streams: of the signature "stream", for what is being spoken; None: it is recognised again from its
+            beginning.
         step_seconds: as for live.LiveTranscript.
     """
     transcript = live.LiveTranscript(sample_rate, step_seconds=step_seconds)
-    source, line, recognise = _Source(blocks), _Line(), _Recogniser(model, streams)
+    source, line, recognise = _Source(blocks), _Line(), _WindowRecogniser(model, streams)
     handler = signal.getsignal(signal.SIGINT)
 
     def interrupt(*_):
@@ -141,14 +141,12 @@ def _show(recognise, transcript: live.LiveTranscript, window: live.Window, line:
     del transcript.segments[:-1]
 
 
-class _Recogniser:
+class _WindowRecogniser:
     """Recognises windows: whole, or of what is being spoken the rest, if there are streams."""
 
-    def __init__(self, model, streams):
-        self._model, self._streams, self._spoken = model, streams, None
-        if streams is not None:
-            start = {name: rows[0] for name, rows in streams.start(1).items()}
-            self._spoken = stream_client.GrowingSegment(start)
+    def __init__(self, model, streams: Optional[stream_client.StreamClient]):
+        self._model, self._streams = model, streams
+        self._spoken = streams and stream_client.GrowingSegment(streams.start_one())
 
     def __call__(self, window: live.Window) -> dict:
         num_samples = len(window.waveform)

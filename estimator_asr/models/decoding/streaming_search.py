@@ -13,6 +13,8 @@ from estimator_asr.models.decoding import frames as frames_lib
 from estimator_asr.models.decoding import hypotheses, prefix_beam_search, token_times
 from estimator_asr.models.decoding import scorers as scorers_lib
 
+_STEPS = 100.0  # of probabilities: of frames in which a token is as good as certain, the first is its time
+
 
 class Tokens(NamedTuple):
     """The tokens of each prefix; anything beyond their numbers."""
@@ -36,7 +38,7 @@ def search(
 
     Args:
         is_last: bool [batch], where what scorers add at the end counts.
-        max_tokens: room of the state; tokens beyond it are lost.
+        max_tokens: room of the state; as many as a stream has frames are enough.
 
     Returns:
         The hypotheses, and the frame in which each token was most probable before the next one was added,
@@ -117,13 +119,13 @@ def _find_peaks(
     is_own &= tf.transpose(frames.stacked.is_real[..., 0])[:, None, None] > 0
     probs = tf.gather(tf.transpose(frames.probs, [1, 2, 0]), ids, batch_dims=1)
     probs = tf.where(is_own, probs, 0.0)
-    peaks = tf.argmax(probs, axis=3, output_type=tf.int32)
+    peaks = tf.argmax(tf.round(_STEPS * probs), axis=3, output_type=tf.int32)
     peaks = before[:, None, None] + tf.gather(tf.transpose(frames.positions), peaks, batch_dims=1)
     probs = tf.reduce_max(probs, axis=3)
-    is_higher = is_last & (probs[..., :1] > tokens.probs)
+    is_higher = is_last & (tf.round(_STEPS * probs[..., :1]) > tf.round(_STEPS * tokens.probs))
     old = tokens._replace(
         peaks=tf.where(is_higher, peaks[..., :1], tokens.peaks),
-        probs=tf.where(is_higher, probs[..., :1], tokens.probs),
+        probs=tf.where(is_last, tf.maximum(probs[..., :1], tokens.probs), tokens.probs),
     )
     return old, Tokens(traced.ids, peaks[..., 1:], probs[..., 1:], traced.num_tokens)
 

@@ -63,10 +63,10 @@ def describe_delay(delay: Mapping) -> str:
     """Returns emission_delay of metrics.json in words."""
     if not delay["tokens"]:
         return "emission delay: no token is in the transcripts of both the chunks and the whole"
-    seconds = ", ".join(f"{delay[f'p{name}']:.2f} s ({name} %)" for name in delays.PERCENTILES)
+    seconds = ", ".join(f"{name} % within {delay[f'p{name}']:.2f} s" for name in delays.PERCENTILES)
     return (
-        f"emission delay: {seconds} from the end of a syllable until its token stands for good, of "
-        f"{delay['tokens']:,} tokens, without the time of computing"
+        f"emission delay of {delay['tokens']:,} tokens: {seconds} after the frames in which the model has "
+        "them when it hears the whole; the end of a recording is known at once, and computing takes no time"
     )
 
 

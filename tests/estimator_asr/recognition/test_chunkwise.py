@@ -21,8 +21,8 @@ class Streams:
 
     def feed(self, state, batch):
         heard = state["state_heard"] + (batch["num_frames"] > 0)
-        texts = [" ".join(["a", "b", "c"][:count]) for count in heard]
-        return {"pinyin": texts, "status": [self._status] * len(heard)}, {"state_heard": heard}
+        characters = [[{"pinyin": each} for each in "abc"[:count]] for count in heard]
+        return {"characters": characters, "status": ["ok", self._status]}, {"state_heard": heard}
 
 
 class Whole:
@@ -36,13 +36,13 @@ class Whole:
 def run(streams):
     model = chunkwise.ChunkwiseRecogniser(Whole(), streams, 32, frontend.FrontendConfig())
     batch = {"fbank": np.zeros([2, 70, 80], np.float32), "num_frames": np.array([70, 40], np.int32)}
-    return model.run(batch)
+    return model.run({**batch, "utterance_id": [b"u1", b"u2"]})
 
 
 def test_a_chunk_is_there_when_its_last_window_has_been_said():
     """Chunks of 32 frames end at 335 and 655 ms, the recordings at 715 and 415 ms."""
     outputs = run(Streams())
-    assert outputs["pinyin"] == ["a b c", "a b"]
+    assert [len(row) for row in outputs["characters"]] == [3, 2]
     first, second = outputs["emission_delays"]
     assert first == pytest.approx([0.335 - 0.2, 0.655 - 0.4, 0.715 - 0.6])
     assert second == pytest.approx([0.335 - 0.2, 0.415 - 0.4])
@@ -52,6 +52,6 @@ def test_a_recording_longer_than_a_stream_is_refused():
     with pytest.raises(errors.UserError) as refused:
         run(Streams("too_long"))
     assert str(refused.value) == (
-        "evaluate: a recording has 1 s, expected at most 60 s with --streaming; leave it out, or build with "
-        "--max_seconds"
+        "evaluate: u2 has 0 s, expected at most 60 s with --streaming; leave --streaming out, or build with "
+        "--max_seconds=60"
     )

@@ -144,9 +144,14 @@ def test_only_models_that_stream_have_the_signatures(tiny_export, tmp_path):
     assert not streams.can_stream(greedy.model)
     with pytest.raises(errors.UserError) as refused:
         greedy.with_chunks(None)
+    assert (
+        str(refused.value) == f"{model.path}: --decoding is greedy, expected beam for streams; leave it out"
+    )
+    with pytest.raises(errors.UserError) as refused:
+        trained_model.open_trained_model(tiny_export.acoustic_dir).with_chunks(32)
     assert str(refused.value) == (
-        f"{model.path}: model has --chunk_frames=16, --decoding=greedy, expected --chunk_frames of 16 to 64 "
-        "and the beam search to stream; train another model directory with --chunk_frames=32"
+        f"{tiny_export.acoustic_dir}: the model does not stream, expected an acoustic model with "
+        "--chunk_frames; train another model directory with --chunk_frames=32"
     )
 
 

@@ -105,8 +105,8 @@ def test_chunks_need_windows_without_gaps(tmp_path):
     with pytest.raises(errors.UserError) as refused:
         train.build_config(sections, [dataclasses.replace(info, frontend=apart)], [str(tmp_path / "data")])
     assert str(refused.value) == (
-        "train: features have --window_ms=10 and --hop_ms=20 with --chunk_frames=32, expected a window as "
-        "long as the hop; build the data so"
+        "train: features have --window_ms=10 and --hop_ms=20 with --chunk_frames=32, expected a window at "
+        "least as long as the hop; build the data with other flags"
     )
 
 
