@@ -84,7 +84,7 @@ def run_blocks(
 ) -> Encoding:
     """Runs config.encoder_layers blocks (as conformer_block) and a layer norm on subsampled frames."""
     mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
-    span = streaming.Span(num_frames, mask, bool(config.chunk_frames), stream)
+    span = streaming.Span(num_frames, mask, stream)
     heard = span.attention_mask()
     below = layers.clear_padding(hidden, mask)
     hidden = layers.dropout(hidden, config.acoustic_dropout, seed)
@@ -103,7 +103,7 @@ def _subsample(config, fbank, num_frames, seed, stream) -> tuple[tf.Tensor, tf.T
     """
     hidden, mask = fbank[..., None], layers.sequence_mask(num_frames, tf.shape(fbank)[1])
     for i in range(2):
-        span = streaming.Span(num_frames, mask, stream=stream)
+        span = streaming.Span(num_frames, mask, stream)
         hidden = halve(hidden, span, config.subsampling_channels, f"halve_{i}")
         num_frames = frontend.num_subsampled_frames(num_frames, factor=2)
         mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
@@ -180,8 +180,8 @@ def _convolution_module(config, inputs, span, seed):
         gate = layers.dense(layers.layer_norm(inputs), 2 * config.encoder_units, "gate")
         values, gates = tf.split(gate, 2, axis=-1)
         gated, width = values * tf.sigmoid(gates), config.conv_kernel_size
-        after = 0 if span.is_causal else width // 2
-        hidden = layers.depthwise_conv(span.extend(gated, width - 1 - after, after), width)
+        chunks = span.cut(span.extend(gated, width // 2, width // 2), width // 2)
+        hidden = span.join(layers.depthwise_conv(chunks, width))
         hidden = normalisation.batch_norm(hidden, span.mask, seed is not None)
         return layers.dense(tf.nn.silu(hidden), config.encoder_units, "project")
 

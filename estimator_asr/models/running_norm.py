@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimator_asr.models import layers, normalisation, streaming
 
-PRIOR_FRAMES = 100.0
+PRIOR_FRAMES = 40.0
 # Before a recording: quiet speech. Powers are those of the loudest bin, in natural logarithms.
 LEVEL, LEVEL_FRAMES = 10.0, 10.0
 DYNAMIC_RANGE = 6 * np.log(10.0)  # below the level: 60 dB

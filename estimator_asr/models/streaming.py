@@ -1,10 +1,11 @@
 """What lets an encoder hear a recording piece by piece and give what it gives for the whole.
 
-Convolutions hear no later frames. Attention hears those of the same chunk and LEFT_FRAMES before it (Zhang et
-al. 2020, "Unified streaming and non-streaming two-pass end-to-end model", section 3.2): chunks are drawn in
-training, so one set of weights runs in any of them. A layer takes what it needs of earlier frames from a
-State, and puts back what the next call needs; the graph's inputs and outputs are thereby found while it is
-built.
+Attention hears the frames of the same chunk and LEFT_FRAMES before it (Zhang et al. 2020, "Unified streaming
+and non-streaming two-pass end-to-end model", section 3.2), and so do convolutions, which hear copies of its
+last frame after it (Li et al. 2023, "Dynamic chunk convolution for unified streaming and non-streaming
+Conformer ASR", section 3). Chunk sizes are sampled in training, so one set of weights runs in any of them.
+A layer takes what it needs of earlier frames from a State, and puts back what the next call needs; the graph's
+inputs and outputs are thereby found while it is built.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import layers
 
 LEFT_FRAMES = 64  # frames of the encoder before a chunk that attention hears: 2.56 seconds
-_WHOLE_FRACTION = 0.5  # of the batches in training that are heard without chunks
+_WHOLE_FRACTION = 0.25  # of the batches in training that are heard without chunks
 
 
 class State:
@@ -76,13 +77,12 @@ def draw(seed: tf.Tensor, subsampling: int) -> Stream:
 class Span:
     """The frames of a batch at one place of an encoder.
 
-    num_frames: int32 [batch]; mask: float32 [batch, length]; is_causal: whether convolutions hear no later
-    frames; stream: None: whole recordings, and attention hears all of them.
+    num_frames: int32 [batch]; mask: float32 [batch, length]; stream: None: whole recordings, all of which is
+    heard.
     """
 
     num_frames: tf.Tensor
     mask: tf.Tensor
-    is_causal: bool = False
     stream: Optional[Stream] = None
 
     def extend(self, inputs: tf.Tensor, before: int, after: int) -> tf.Tensor:
@@ -96,6 +96,32 @@ class Span:
         padded = tf.concat([first, padded[:, before:]], axis=1)
         self.stream.state.put("frames", take_rows(padded, self.num_frames, before))
         return padded
+
+    def cut(self, extended: tf.Tensor, width: int) -> tf.Tensor:
+        """Cuts frames, extended by `width` on each side, into chunks that are extended likewise.
+
+        What comes after a chunk are copies of its last frame. Without a stream there is one chunk.
+
+        Returns:
+            [batch x chunks, chunk + 2 x width, units] of [batch, length + 2 x width, units].
+        """
+        if self.stream is None:
+            return extended
+        length = tf.shape(self.mask)[1]
+        size = tf.minimum(self.stream.chunk, length)
+        starts = tf.range(0, length, size)[:, None]
+        places = starts + tf.minimum(
+            tf.range(size + 2 * width), size + width - 1
+        )  # [chunks, chunk + 2 x width]
+        chunks = tf.gather(extended, tf.minimum(places, length + width - 1), axis=1)
+        return tf.reshape(chunks, [-1, size + 2 * width, extended.shape[2]])
+
+    def join(self, chunks: tf.Tensor) -> tf.Tensor:
+        """Returns [batch, length, units] of the chunks of `cut`, convolved to [batch x chunks, chunk, units]."""
+        if self.stream is None:
+            return chunks
+        batch, length = tf.unstack(tf.shape(self.mask))
+        return tf.reshape(chunks, [batch, -1, chunks.shape[2]])[:, :length]
 
     def extend_heads(self, keys: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Puts those of LEFT_FRAMES before keys and values, float32 [batch, heads, length, units / heads]."""
