@@ -118,6 +118,9 @@ def _open(config: ExportConfig, want: task_spec.TaskSpec, progress: tqdm.tqdm) -
     trained = trained_model.open_trained_model(getattr(config, f"{want.name}_model_dir"), config.decoding)
     trained.check_spec(want)
     progress.update()
+    decoding = trained.model.decode.decoding
+    if trained.model.config.acoustic.chunk_frames and decoding != "beam":
+        logging.warning("export: --decoding is %s, so the export does not stream", decoding)
     if config.chunk_frames is not None and want == task_spec.ACOUSTIC:
         trained = trained.with_chunks(config.chunk_frames)
     if config.whisper_decoder:

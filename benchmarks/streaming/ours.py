@@ -19,7 +19,7 @@ _NUM_TOKENS = 1675  # of three small corpora, see docs/results.md
 
 
 def make_model(path: str) -> model_directory.ModelDirectory:
-    """Returns the model of flags/streaming/acoustic.flags; writes its vocabulary into the directory `path`."""
+    """Returns the model of flags/streaming/acoustic.flags; writes its vocabulary into a directory."""
     config = config_lib.AcousticConfig(encoder_layers=4, encoder_units=192, chunk_frames=32)
     model = train_step_ours.make_model(config, _NUM_TOKENS, path)
     model.tokens.save(os.path.join(path, dataset_info.TOKENS_FILE))

@@ -16,7 +16,7 @@ from torch import nn
 from benchmarks.train_step import peer_layers, work
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import training_config
-from estimator_asr.models import acoustic
+from estimator_asr.models import feature_norm
 
 
 def _halve(inputs: int, outputs: int) -> nn.Module:
@@ -208,11 +208,11 @@ def normalise(fbank: torch.Tensor, num_frames: torch.Tensor) -> torch.Tensor:
     """Returns log-mel [batch, frames, bins] as the acoustic model normalises it."""
     mask = peer_layers.sequence_mask(num_frames, fbank.shape[1])[..., None]
     loudest = fbank.masked_fill(~mask, -math.inf).amax((1, 2), keepdim=True)
-    raised = torch.maximum(fbank, loudest - float(acoustic.DYNAMIC_RANGE)) * mask
+    raised = torch.maximum(fbank, loudest - float(feature_norm.DYNAMIC_RANGE)) * mask
     count = mask.sum(1, keepdim=True).clamp(min=1)
     centred = (raised - raised.sum(1, keepdim=True) / count) * mask
     variance = centred.square().sum(1, keepdim=True) / count
-    return centred * torch.rsqrt(variance + acoustic.VARIANCE_FLOOR)
+    return centred * torch.rsqrt(variance + feature_norm.VARIANCE_FLOOR)
 
 
 def positions(length, units):

@@ -85,7 +85,7 @@ class AcousticConfig(config_flags.Checked):
     )
     # The pretrained encoder of the data or of --warm_start_from, and which blocks are read.
     pretrained: Optional[pretrained_encoder.Applied] = None
-    # Whether features above the bandwidth of a recording are filled, see models/acoustic.normalise; no flag.
+    # Whether features above the bandwidth of a recording are filled, see models/feature_norm.py; no flag.
     fill_bands: bool = True
 
     def __post_init__(self):

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.models import attention, encoders, layers, losses, running_norm, streaming
+from estimator_asr.models import attention, encoders, feature_norm, layers, losses, streaming
 from tfrecord_builder.audio import pretrained_encoder
 
 
@@ -28,10 +28,6 @@ ENCODERS = {
     "cnn": encoders.Encoder(encoders.cnn, subsampling=4),
     **dict.fromkeys(pretrained_encoder.FAMILIES, encoders.Encoder(_pretrained, 2, is_pretrained=True)),
 }
-DYNAMIC_RANGE = 6 * np.log(10.0)  # 60 dB in natural logarithms of power; Whisper's audio.py keeps 80 dB
-VARIANCE_FLOOR = 1e-2
-EMPTY_BAND = 4 * np.log(10.0)  # 40 dB: between the loudest bin and the peak of one that is empty
-FILL_WIDTH = 8.0  # bins over which the weight of a neighbour of an empty bin falls to 1/e
 
 
 class AcousticOutputs(NamedTuple):
@@ -71,15 +67,16 @@ def build(
         seed: int64 [2], random seed of the batch in training; None: no dropout, and moving averages instead
             of the batch's own statistics.
         stream: how the recordings are heard, if not whole; with config.chunk_frames alone. In training it is
-            drawn.
+            sampled.
     """
     entry = ENCODERS[config.encoder]
     with tf.compat.v1.variable_scope("acoustic"):
         if config.chunk_frames:
-            stream = streaming.draw(seed, entry.subsampling) if seed is not None else stream
-            fbank = running_norm.normalise(fbank, num_frames, seed is not None, entry.subsampling, stream)
+            stream = stream if seed is None else streaming.sample(seed, entry.subsampling)
+            arguments = num_frames, seed is not None, entry.subsampling, stream
+            fbank = feature_norm.normalise_causally(fbank, *arguments)
         elif not entry.is_pretrained:
-            fbank = normalise(fbank, num_frames, config.fill_bands)
+            fbank = feature_norm.normalise(fbank, num_frames, config.fill_bands)
         with tf.compat.v1.variable_scope("encoder"):
             streams = (stream,) if entry.can_stream else ()
             encoding = entry.build(config, fbank, num_frames, seed, *streams)
@@ -100,46 +97,6 @@ def build(
     return AcousticOutputs(
         ctc_logits, encoding.num_frames, decoder_logits, encoding, scorer, weights, local_logits
     )
-
-
-def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False) -> tf.Tensor:
-    """Normalises each bin of each utterance to mean 0 and standard deviation 1: removes channel and level.
-
-    Digital silence is far below any speech in the log domain and would compress the range of the speech:
-    values more than DYNAMIC_RANGE below the loudest of the utterance are raised to that limit.
-
-    Args:
-        fill_bands: whether a bin that never comes within EMPTY_BAND of the loudest, as above the bandwidth
-            of a codec, takes the mean of the others, weighted by exp(-distance / FILL_WIDTH). A bin that
-            SpecAugment has masked is not filled: it is constant, and above digital silence.
-
-    Returns:
-        float32 [batch, num_frames, num_bins] as fbank, zero at or beyond num_frames (int32 [batch]).
-    """
-    fbank = tf.cast(fbank, tf.float32)
-    mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
-    is_frame = mask[:, :, None] > 0
-    peaks = tf.reduce_max(tf.where(is_frame, fbank, fbank.dtype.min), axis=1, keepdims=True)
-    loudest = tf.reduce_max(peaks, axis=2, keepdims=True)
-    raised = layers.clear_padding(tf.maximum(fbank, loudest - DYNAMIC_RANGE), mask)
-    count = tf.maximum(tf.reduce_sum(mask, axis=1)[:, None, None], 1.0)
-    centred = layers.clear_padding(raised - tf.reduce_sum(raised, axis=1, keepdims=True) / count, mask)
-    variance = tf.reduce_sum(tf.square(centred), axis=1, keepdims=True) / count
-    normalised = centred * tf.math.rsqrt(variance + VARIANCE_FLOOR)
-    if not fill_bands:
-        return normalised
-    lows = tf.reduce_min(tf.where(is_frame, fbank, fbank.dtype.max), axis=1, keepdims=True)
-    is_masked = tf.equal(lows, peaks) & (lows > tf.reduce_min(lows, axis=2, keepdims=True))
-    return _fill(normalised, (peaks < loudest - EMPTY_BAND) & ~is_masked)
-
-
-def _fill(normalised: tf.Tensor, is_empty: tf.Tensor) -> tf.Tensor:
-    """Replaces the empty bins (bool [batch, 1, num_bins]) of float32 [batch, num_frames, num_bins]."""
-    bins = np.arange(normalised.shape[2])
-    closeness = np.exp(-np.abs(bins[:, None] - bins) / FILL_WIDTH).astype(np.float32)
-    weights = closeness * tf.cast(~tf.linalg.matrix_transpose(is_empty), tf.float32)
-    weights /= tf.reduce_sum(weights, axis=1, keepdims=True)
-    return tf.where(is_empty, tf.matmul(normalised, weights), normalised)
 
 
 def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray]) -> tf.Tensor:

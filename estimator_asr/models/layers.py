@@ -166,7 +166,7 @@ def at_least_one_column(batch: tf.Tensor) -> tf.Tensor:
 def depthwise_conv(inputs: tf.Tensor, kernel_size: int) -> tf.Tensor:
     """Convolves each unit over time with its own filter. No bias: batch norm follows.
 
-    Its inputs have kernel_size - 1 more frames, from replicate_edges.
+    Its inputs have kernel_size - 1 more frames, from streaming.Span.
     """
     with tf.compat.v1.variable_scope("depthwise_conv"):
         # Glorot's variance is that of a full convolution: far too small for a filter over one unit.

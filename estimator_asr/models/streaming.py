@@ -1,11 +1,11 @@
-"""What lets an encoder hear a recording piece by piece and give what it gives for the whole.
+"""Streaming encoders: chunk-masked attention, convolutions within chunks, and their state.
 
 Attention hears the frames of the same chunk and LEFT_FRAMES before it (Zhang et al. 2020, "Unified streaming
 and non-streaming two-pass end-to-end model", section 3.2), and so do convolutions, which hear copies of its
 last frame after it (Li et al. 2023, "Dynamic chunk convolution for unified streaming and non-streaming
 Conformer ASR", section 3). Chunk sizes are sampled in training, so one set of weights runs in any of them.
-A layer takes what it needs of earlier frames from a State, and puts back what the next call needs; the graph's
-inputs and outputs are thereby found while it is built.
+A layer takes what it needs of earlier frames from a State, and puts back what the next call needs: inputs and
+outputs of the graph are found while it is built.
 """
 
 from __future__ import annotations
@@ -54,23 +54,23 @@ class State:
 
 
 class Stream(NamedTuple):
-    """How a batch is heard: in chunks of `chunk` frames of the encoder, int32 [].
+    """How a batch is heard: in chunks of `chunk` frames of the encoder.
 
     Without a state these are whole recordings. With one they are what follows `before` frames, int32
     [batch], a multiple of `chunk`; and their number is a multiple of it too, unless the recording ends.
     """
 
-    chunk: tf.Tensor
+    chunk: int | tf.Tensor  # int32 []
     before: Optional[tf.Tensor] = None
     state: Optional[State] = None
 
 
-def draw(seed: tf.Tensor, subsampling: int) -> Stream:
+def sample(seed: tf.Tensor, subsampling: int) -> Stream:
     """Returns how a batch of whole recordings is heard in training; seed is that of the batch."""
     shortest, longest = (frames // subsampling for frames in config_lib.CHUNK_FRAMES)
-    is_whole, share = tf.unstack(layers.uniform([2], seed))
-    drawn = shortest + tf.cast(share * (longest - shortest + 1), tf.int32)
-    return Stream(tf.where(is_whole < _WHOLE_FRACTION, tf.int32.max // 2, drawn))
+    first, second = tf.unstack(layers.uniform([2], seed))
+    chunk = shortest + tf.cast(second * (longest - shortest + 1), tf.int32)
+    return Stream(tf.where(first < _WHOLE_FRACTION, tf.int32.max // 2, chunk))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +86,11 @@ class Span:
     stream: Optional[Stream] = None
 
     def extend(self, inputs: tf.Tensor, before: int, after: int) -> tf.Tensor:
-        """Extends float32 [batch, length, ...] for a convolution: by the frames before, or copied edges."""
+        """Extends frames for a convolution, by those before and by copies of the edges.
+
+        Returns:
+            float32 [batch, before + length + after, ...] of [batch, length, ...].
+        """
         padded = layers.replicate_edges(inputs, self.mask, before, after)
         if not (self.stream and self.stream.state and before):
             return padded
@@ -117,14 +121,19 @@ class Span:
         return tf.reshape(chunks, [-1, size + 2 * width, extended.shape[2]])
 
     def join(self, chunks: tf.Tensor) -> tf.Tensor:
-        """Returns [batch, length, units] of the chunks of `cut`, convolved to [batch x chunks, chunk, units]."""
+        """Returns [batch, length, units] of convolved chunks, [batch x chunks, chunk, units]."""
         if self.stream is None:
             return chunks
         batch, length = tf.unstack(tf.shape(self.mask))
         return tf.reshape(chunks, [batch, -1, chunks.shape[2]])[:, :length]
 
     def extend_heads(self, keys: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Puts those of LEFT_FRAMES before keys and values, float32 [batch, heads, length, units / heads]."""
+        """Puts those of the frames before in front of keys and values.
+
+        Returns:
+            float32 [batch, heads, LEFT_FRAMES + length, units / heads] of [batch, heads, length, ...]; what
+            they were without a state.
+        """
         if not (self.stream and self.stream.state):
             return keys, values
         heads, units = keys.shape[1], keys.shape[3]

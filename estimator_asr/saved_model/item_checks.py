@@ -50,6 +50,18 @@ def check_features(
     return _select(fbank, num_frames, problems)
 
 
+def check_rows(name: str, values: tf.Tensor, others: dict[str, tf.Tensor]) -> tf.Tensor:
+    """Returns the values, [batch, ...]; running them fails if others have another number of rows."""
+    checks = []
+    for other, each in others.items():
+        num_rows, wanted = tf.shape(each)[0], tf.shape(values)[0]
+        message = f"{other}: has {{}} rows, expected the {{}} of {name}; send one for each stream"
+        message = tf.strings.format(message, (num_rows, wanted))
+        checks.append(tf.debugging.Assert(tf.equal(num_rows, wanted), [message]))
+    with tf.control_dependencies(checks):
+        return tf.identity(values)
+
+
 def check_pieces(pieces: dict[str, tf.Tensor], largest: float, is_too_long: tf.Tensor) -> Items:
     """Checks pieces of streams, any of which may be empty.
 
@@ -73,17 +85,22 @@ def first_problem(*columns: tf.Tensor) -> tf.Tensor:
     return status
 
 
+def choose(status: tf.Tensor, values: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
+    """Returns the values, [batch, ...], of items that are ok, and the others of those that are not."""
+    is_ok = tf.reshape(tf.equal(status, statuses.OK), [-1] + [1] * (values.shape.rank - 1))
+    return tf.where(is_ok, values, others)
+
+
 def clear(outputs: dict[str, tf.Tensor], status: tf.Tensor) -> dict[str, tf.Tensor]:
     """Empties the outputs (of cascade.transcribe) of items that are not ok; drops rows beyond the batch."""
-    num_items, is_ok = tf.size(status), tf.equal(status, statuses.OK)
+    num_items = tf.size(status)
     cleared = {}
     for name, value in outputs.items():
         value = value[:num_items]
         nothing = tf.zeros_like(value)
         if name == "n_best.score":  # one empty transcript
             nothing = tf.concat([nothing[:, :1], tf.fill(tf.shape(value[:, 1:]), tf.float32.min)], 1)
-        is_kept = tf.reshape(is_ok, [-1] + [1] * (value.shape.rank - 1))
-        cleared[name] = tf.where(is_kept, value, nothing)
+        cleared[name] = choose(status, value, nothing)
     return cleared
 
 

@@ -58,7 +58,7 @@ def build(
         string [batch], of statuses.py. An item that is not ok is empty and changes no other; a batch of 0
         items has outputs of 0 rows. `language`, where there is a language model, is write_pinyin.
     """
-    language = language and _share_ngram(language)
+    acoustic, language = _share_ngram(acoustic), language and _share_ngram(language)
     tensors, features, status = _build_audio_inputs(acoustic.config.frontend)
     hotwords = tensors[HOTWORDS] if in_graph.is_possible(acoustic) else None
     rows = [_at_least_one_row(each) for each in (features.values, features.lengths)]

@@ -57,6 +57,8 @@ def build(
     with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
         outputs, status = _transcribe(acoustic, language, features, is_last, state)
     outputs |= state.outputs
+    for name, before in audio.inputs.items():  # of a piece that counts for nothing
+        audio.outputs[name] = item_checks.choose(status, audio.outputs[name], before)
     whole = {**outputs, **audio.outputs, "status": item_checks.first_problem(pieces.status, status)}
     return {
         START: _build_start({**audio.starts, **state.starts}),
@@ -77,6 +79,7 @@ def _extract(
     """Returns the features of all frames that are whole, and their numbers; the rest waits in the state."""
     waiting = state.take("samples", tf.zeros([config.window_samples - 1]))
     num_waiting = state.take("num_samples", 0)
+    num_waiting = item_checks.check_rows("state_num_samples", num_waiting, {"num_samples": pieces.lengths})
     joined, total = streaming.append(waiting, num_waiting, pieces.values, pieces.lengths)
     num_frames = frontend.num_frames(total, config)
     num_read = num_frames * config.hop_samples
@@ -90,6 +93,8 @@ def _transcribe(acoustic, language, features, is_last, state):
     config, chunk = acoustic.config, acoustic.config.acoustic.chunk_frames
     waiting = state.take("frames", tf.zeros([chunk - 1, config.frontend.num_bins]))
     num_waiting, before = state.take("num_frames", 0), state.take("num_outputs", 0)
+    others = {"num_frames": features["num_frames"], "is_last": is_last}
+    before = item_checks.check_rows("state_num_outputs", before, others)
     most = frontend.num_frames(statuses.STREAM_SECONDS * config.frontend.sample_rate, config.frontend)
     is_too_long = before * config.subsampling + num_waiting + features["num_frames"] > most
     pieces = item_checks.check_pieces(features, statuses.LARGEST_FEATURE, is_too_long)

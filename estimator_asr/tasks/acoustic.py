@@ -220,6 +220,12 @@ def _check_chunks(chosen, entry, features):
             f"{' or '.join(names)}: it hears whole recordings; leave --chunk_frames out: serve gives interim "
             "results of any model"
         )
+    if chosen.chunk_frames and features.frontend in frontend.PRETRAINED_MEL_BINS:
+        raise errors.UserError(
+            f"train: features are {features.frontend} with --chunk_frames={chosen.chunk_frames}, expected "
+            "log_mel or log_spectrogram: frames of the others depend on the whole recording; build the data "
+            "with --frontend=log_mel"
+        )
     if chosen.chunk_frames and features.window_samples < features.hop_samples:
         raise errors.UserError(
             f"train: features have --window_ms={features.window_ms:g} and --hop_ms={features.hop_ms:g} with "

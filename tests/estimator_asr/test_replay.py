@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from estimator_asr import replay
 from estimator_asr.diagnostics import nan_files
-from estimator_asr.models import acoustic
+from estimator_asr.models import feature_norm
 from estimator_asr.tasks import registry
 from tfrecord_builder import errors
 from tfrecord_builder.data import schema
@@ -158,13 +158,13 @@ def test_weights_with_nan_are_named(tmp_path):
 
 @pytest.mark.long
 def test_a_planted_logarithm_of_zero_is_named_with_its_layer(tmp_path, monkeypatch):
-    normalise = acoustic.normalise
+    normalise = feature_norm.normalise
 
     def broken(fbank, num_frames, *arguments):
         is_long = tf.cast(num_frames > 40, tf.float32)  # the third utterance alone
         return normalise(fbank, num_frames, *arguments) + tf.math.log(1.0 - is_long)[:, None, None]
 
-    monkeypatch.setattr(acoustic, "normalise", broken)
+    monkeypatch.setattr(feature_norm, "normalise", broken)
     result = run_batch(tmp_path, "acoustic")
     assert (result.finding.op, result.finding.layer, result.finding.rows) == ("Log", "acoustic", [2])
     assert [math.isfinite(loss) for loss in result.utterance_losses] == [True, True, False]

@@ -70,7 +70,7 @@ def search(
     """Extends a beam by frames.
 
     Returns:
-        The beam, the logarithm of what its probabilities were divided by (float32 [batch]), and the links of
+        The beam, the logarithm of what its probabilities were divided by (float64 [batch]), and the links of
         `trace`.
     """
     length, batch_size, num_classes = tf.unstack(tf.shape(frames.probs))
@@ -85,11 +85,12 @@ def search(
         last_probs = tf.where(frame.is_real > 0, last_probs, 1.0)
         candidates = _extend(frame, last_probs, beam, scorers)
         beam, norm, link = _select(frame, beam, candidates, i)
-        return i + 1, beam, scale + norm, links.write(i, link)
+        return i + 1, beam, scale + tf.cast(norm, tf.float64), links.write(i, link)
 
-    start = (0, beam, tf.zeros([batch_size, 1]), links)
+    # In float32 the sum over a minute would lose digits that the sum over its pieces has.
+    start = (0, beam, tf.zeros([batch_size, 1], tf.float64), links)
     _, beam, scale, links = tf.while_loop(lambda i, *_: i < length, step, start)
-    return beam, scale[:, 0] + frames.skipped_score, links.stack()
+    return beam, scale[:, 0] + tf.cast(frames.skipped_score, tf.float64), links.stack()
 
 
 def first_beam(
@@ -210,7 +211,7 @@ def rank(
     is_ended: Optional[tf.Tensor] = None,
 ) -> Ranking:
     """Ranks the prefixes, with what scorers add at the end where it is_ended (bool [batch]; None: all)."""
-    acoustic = tf.math.log(beam.blank_probs + beam.token_probs) + scale[:, None]
+    acoustic = tf.math.log(beam.blank_probs + beam.token_probs) + tf.cast(scale[:, None], tf.float32)
     added = tf.add_n(
         [tf.zeros_like(acoustic), *(each.finish(states) for each, states in zip(scorers, beam.states))]
     )

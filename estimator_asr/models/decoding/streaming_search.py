@@ -48,7 +48,7 @@ def search(
     start = prefix_beam_search.first_beam(width, 1, logits.shape[-1] - 1, scorers)
     with tf.compat.v1.variable_scope("acoustic/beam"):
         beam = _take_beam(start, state)
-        scale, skipped = state.take("scale", 0.0), state.take("skipped", False)
+        scale, skipped = state.take("scale", tf.constant(0.0, tf.float64)), state.take("skipped", False)
         frames = frames_lib.select(logits, num_frames, config.skipped_blank, config.candidates, skipped)
         beam, added, links = prefix_beam_search.search(frames, beam, scorers)
         _put_beam(beam, state)
@@ -63,10 +63,11 @@ def search(
     ranked_tokens = Tokens(*(tf.gather(each, ranked.places, batch_dims=1) for each in tokens))
     counts = tf.where(ranked.scores > -float("inf"), ranked_tokens.num_tokens, 0)
     most = tf.maximum(1, tf.reduce_max(counts))
+    is_token = tf.sequence_mask(counts, most)
     ids, peaks, probs = (each[..., :most] for each in ranked_tokens[:3])
-    ids = tf.where(tf.sequence_mask(counts, most), ids, -1)
-    found = hypotheses.Hypotheses(ids, counts, ranked.scores, ranked.acoustic_scores)
-    return found, token_times.TokenTimes(peaks, peaks + 1, probs)
+    found = tf.where(is_token, ids, -1), counts, ranked.scores, ranked.acoustic_scores
+    times = (tf.where(is_token, each, tf.zeros_like(each)) for each in (peaks, peaks + 1, probs))
+    return hypotheses.Hypotheses(*found), token_times.TokenTimes(*times)
 
 
 def _take_beam(start: prefix_beam_search.Beam, state: streaming.State) -> prefix_beam_search.Beam:
@@ -118,10 +119,10 @@ def _find_peaks(
     is_own = (places >= begins[..., None]) & (places < ends[..., None])  # [..., num_searched]
     is_own &= tf.transpose(frames.stacked.is_real[..., 0])[:, None, None] > 0
     probs = tf.gather(tf.transpose(frames.probs, [1, 2, 0]), ids, batch_dims=1)
-    probs = tf.where(is_own, probs, 0.0)
-    peaks = tf.argmax(tf.round(_STEPS * probs), axis=3, output_type=tf.int32)
+    steps = tf.where(is_own, tf.round(_STEPS * probs), -1.0)
+    peaks = tf.argmax(steps, axis=3, output_type=tf.int32)
     peaks = before[:, None, None] + tf.gather(tf.transpose(frames.positions), peaks, batch_dims=1)
-    probs = tf.reduce_max(probs, axis=3)
+    probs = tf.reduce_max(tf.where(is_own, probs, 0.0), axis=3)
     is_higher = is_last & (tf.round(_STEPS * probs[..., :1]) > tf.round(_STEPS * tokens.probs))
     old = tokens._replace(
         peaks=tf.where(is_higher, peaks[..., :1], tokens.peaks),

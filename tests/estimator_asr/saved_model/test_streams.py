@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tiny_models
 
 from estimator_asr import export
@@ -126,6 +127,40 @@ def test_a_stream_of_more_than_a_minute_takes_no_more(version):
         state, {**piece, "fbank": piece["fbank"][:, :8], "num_frames": [8], "is_last": [True]}
     )
     assert outputs["status"] == ["ok"]
+
+
+def test_a_piece_that_is_too_long_changes_nothing(version):
+    client, batch = make_client(version), make_batch(59.9, 0.35)
+    heard = {"waveform": batch["waveform"][:1], "num_samples": batch["num_samples"][:1], "is_last": [False]}
+    _, state = client.feed(client.start(1), heard)
+    piece = {"waveform": batch["waveform"][1:], "num_samples": batch["num_samples"][1:], "is_last": [False]}
+    outputs, after = client.feed(state, piece)
+    assert outputs["status"] == ["too_long"]
+    for name in (
+        "state_samples",
+        "state_num_samples",
+        "state_frames",
+        "state_num_frames",
+        "state_num_outputs",
+    ):
+        np.testing.assert_array_equal(after[name], state[name], err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["is_last", "state", "num_samples"])
+def test_rows_that_do_not_belong_together_are_refused(version, name):
+    client, batch = make_client(version), {**make_batch(0.5, 0.5, 0.5), "is_last": [False] * 3}
+    state = client.start(1 if name == "state" else 3)
+    if name != "state":
+        batch[name] = batch[name][:1]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="; send (one for each stream|the true lengths)"):
+        client.feed(state, batch)
+
+
+def test_no_streams_at_all(version):
+    client = make_client(version)
+    piece = {"waveform": np.zeros([0, 100], np.float32), "num_samples": [], "is_last": []}
+    outputs, state = client.feed(client.start(0), piece)
+    assert outputs["transcript"] == [] and len(state["state_samples"]) == 0
 
 
 def test_the_end_without_any_audio_is_empty(version):

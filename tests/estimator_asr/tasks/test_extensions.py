@@ -21,6 +21,7 @@ from estimator_asr.models.decoding import decoders
 from estimator_asr.tasks import registry
 from estimator_asr.training import model_fn
 from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
 
 SMALL = {"encoder": "toy", "encoder_units": 16, "attention_heads": 2, "decoder_layers": 0}
 
@@ -95,6 +96,18 @@ def test_chunks_need_an_encoder_that_hears_no_later_frames(tmp_path, encoder):
     assert str(refused.value) == (
         f"train: --encoder is {encoder} with --chunk_frames=32, expected conformer or transformer: it hears "
         "whole recordings; leave --chunk_frames out: serve gives interim results of any model"
+    )
+
+
+def test_chunks_need_frames_that_know_their_window_alone(tmp_path):
+    info = small_records.make_data(str(tmp_path / "data"))
+    whole = frontend.FrontendConfig(frontend="whisper_log_mel")
+    sections = {"acoustic": config.AcousticConfig(chunk_frames=32), "train": training_config.TrainConfig()}
+    with pytest.raises(errors.UserError) as refused:
+        train.build_config(sections, [dataclasses.replace(info, frontend=whole)], [str(tmp_path / "data")])
+    assert str(refused.value) == (
+        "train: features are whisper_log_mel with --chunk_frames=32, expected log_mel or log_spectrogram: "
+        "frames of the others depend on the whole recording; build the data with --frontend=log_mel"
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -30,17 +32,18 @@ class RememberLast:
 
 
 class Search:
-    def __init__(self, chosen=(), max_tokens=40):
+    def __init__(self, chosen=(), max_tokens=40, **settings):
+        config = dataclasses.replace(CONFIG, **settings)
         with tf.Graph().as_default():
             self.logits = tf.compat.v1.placeholder(tf.float32, [None, None, NUM_CLASSES])
             self.num_frames = tf.compat.v1.placeholder(tf.int32, [None])
             self.is_last = tf.compat.v1.placeholder(tf.bool, [None])
-            self.whole = prefix_beam_search.prefix_beam_search(CONFIG, self.logits, self.num_frames, chosen)
+            self.whole = prefix_beam_search.prefix_beam_search(config, self.logits, self.num_frames, chosen)
             self.before = tf.compat.v1.placeholder(tf.int32, [None])
             self.state = streaming.State()
             stream = streaming.Stream(tf.constant(1), self.before, self.state)
             self.piece, self.times = streaming_search.search(
-                CONFIG, self.logits, self.num_frames, self.is_last, stream, max_tokens, chosen
+                config, self.logits, self.num_frames, self.is_last, stream, max_tokens, chosen
             )
             self.session = tf.compat.v1.Session()
 
@@ -120,6 +123,28 @@ def test_a_token_has_the_time_at_which_it_is_most_probable(size):
     assert list_hypotheses(found, 0)[0][0] == [2, 3]
     assert times.starts[0, 0, :2].tolist() == [3, 6] and times.ends[0, 0, :2].tolist() == [4, 7]
     np.testing.assert_allclose(times.probs[0, 0, :2], [0.8, 0.9], atol=1e-3)
+
+
+def test_a_token_that_is_never_likely_has_a_frame_of_its_own():
+    probs = np.full([1, 9, NUM_CLASSES], 0.001)
+    probs[0, [0, 1, 2], 2], probs[0, [4, 5, 6], 3] = 0.9, [0.002, 0.004, 0.003]
+    rest = np.arange(9)
+    probs[0, rest, -1] = 1 - probs[0, rest, :-1].sum(axis=1)
+    bonus = Search([scorers.TokenBonus(6.0)], skipped_blank=1.0)
+    for size in (1, 3, 9):
+        found, times = bonus.run_pieces(np.log(probs), np.array([9]), lambda size=size: size)
+        tokens = list_hypotheses(found, 0)[0][0]
+        starts = times.starts[0, 0, : len(tokens)].tolist()
+        assert starts == sorted(set(starts))
+
+
+def test_a_minute_of_frames_in_pieces_has_the_scores_of_one_call():
+    search, rng = Search(), np.random.default_rng(1)
+    logits = make_logits(rng, 1500)[:1]
+    whole = search.run(logits, [1500])
+    pieces, _ = search.run_pieces(logits, np.array([1500]), lambda: 60)
+    np.testing.assert_allclose(pieces.scores, whole.scores, atol=2e-4)
+    assert -3000 < whole.scores[0, 0] < -500
 
 
 def test_what_scorers_add_at_the_end_waits_for_the_end():

@@ -1,0 +1,115 @@
+"""Normalisation of features to mean 0 and standard deviation 1: by all frames, or causally.
+
+The second is for models that stream, whose frames may not depend on later ones. First the level is taken
+away, the logarithm of the mean power so far: a few loud frames are enough to know it. Then each bin is
+normalised, which takes longer. So that the first frames are not normalised by themselves, PRIOR_FRAMES
+frames of average speech stand before them, as global statistics do in Kaldi (online-feature.h,
+OnlineCmvnOptions: 200 of them in a window of 600).
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_asr.models import layers, normalisation, streaming
+
+DYNAMIC_RANGE = 6 * np.log(10.0)  # 60 dB in natural logarithms of power; Whisper's audio.py keeps 80 dB
+VARIANCE_FLOOR = 1e-2
+EMPTY_BAND = 4 * np.log(10.0)  # 40 dB: between the loudest bin and the peak of one that is empty
+FILL_WIDTH = 8.0  # bins over which the weight of a neighbour of an empty bin falls to 1/e
+PRIOR_FRAMES = 40.0
+# Before a recording: quiet speech. Powers are those of the loudest bin, in natural logarithms.
+LEVEL, LEVEL_FRAMES = 10.0, 10.0
+_LARGEST = 80.0  # exp() of it is finite
+
+
+def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False) -> tf.Tensor:
+    """Normalises each bin of each utterance to mean 0 and standard deviation 1: removes channel and level.
+
+    Digital silence is far below any speech in the log domain and would compress the range of the speech:
+    values more than DYNAMIC_RANGE below the loudest of the utterance are raised to that limit.
+
+    Args:
+        fill_bands: whether a bin that never comes within EMPTY_BAND of the loudest, as above the bandwidth
+            of a codec, takes the mean of the others, weighted by exp(-distance / FILL_WIDTH). A bin that
+            SpecAugment has masked is not filled: it is constant, and above digital silence.
+
+    Returns:
+        float32 [batch, num_frames, num_bins] as fbank, zero at or beyond num_frames (int32 [batch]).
+    """
+    fbank = tf.cast(fbank, tf.float32)
+    mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
+    is_frame = mask[:, :, None] > 0
+    peaks = tf.reduce_max(tf.where(is_frame, fbank, fbank.dtype.min), axis=1, keepdims=True)
+    loudest = tf.reduce_max(peaks, axis=2, keepdims=True)
+    raised = layers.clear_padding(tf.maximum(fbank, loudest - DYNAMIC_RANGE), mask)
+    count = tf.maximum(tf.reduce_sum(mask, axis=1)[:, None, None], 1.0)
+    centred = layers.clear_padding(raised - tf.reduce_sum(raised, axis=1, keepdims=True) / count, mask)
+    variance = tf.reduce_sum(tf.square(centred), axis=1, keepdims=True) / count
+    normalised = centred * tf.math.rsqrt(variance + VARIANCE_FLOOR)
+    if not fill_bands:
+        return normalised
+    lows = tf.reduce_min(tf.where(is_frame, fbank, fbank.dtype.max), axis=1, keepdims=True)
+    is_masked = tf.equal(lows, peaks) & (lows > tf.reduce_min(lows, axis=2, keepdims=True))
+    return _fill(normalised, (peaks < loudest - EMPTY_BAND) & ~is_masked)
+
+
+def _fill(normalised: tf.Tensor, is_empty: tf.Tensor) -> tf.Tensor:
+    """Replaces the empty bins (bool [batch, 1, num_bins]) of float32 [batch, num_frames, num_bins]."""
+    bins = np.arange(normalised.shape[2])
+    closeness = np.exp(-np.abs(bins[:, None] - bins) / FILL_WIDTH).astype(np.float32)
+    weights = closeness * tf.cast(~tf.linalg.matrix_transpose(is_empty), tf.float32)
+    weights /= tf.reduce_sum(weights, axis=1, keepdims=True)
+    return tf.where(is_empty, tf.matmul(normalised, weights), normalised)
+
+
+def normalise_causally(
+    fbank: tf.Tensor,
+    num_frames: tf.Tensor,
+    is_training: bool,
+    subsampling: int,
+    stream: Optional[streaming.Stream],
+) -> tf.Tensor:
+    """Normalises each bin by what was heard so far; digital silence is raised first.
+
+    Average speech is what batch norm learns of the training data. Mixed precision leaves this in float32: it
+    comes before the first product.
+
+    Args:
+        fbank: float32 [batch, length, num_bins].
+        num_frames: int32 [batch].
+        subsampling: frames for each frame of the encoder, in which stream.before counts.
+
+    Returns:
+        float32 as fbank, zero at or beyond num_frames.
+    """
+    mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
+    fbank = layers.clear_padding(tf.cast(fbank, tf.float32), mask)
+    state, before = (stream.state, stream.before) if stream else (None, None)
+    count = tf.range(1.0, tf.cast(tf.shape(fbank)[1], tf.float32) + 1.0)[None, :, None]
+    if state:
+        count += tf.cast(before * subsampling, tf.float32)[:, None, None]
+    power = tf.exp(tf.minimum(tf.reduce_max(fbank, axis=2, keepdims=True), _LARGEST))
+    total = _accumulate(power, mask, state, "power")
+    level = tf.math.log((LEVEL_FRAMES * np.exp(LEVEL) + total) / (count + LEVEL_FRAMES))
+    raised = layers.clear_padding(tf.maximum(fbank - level, -DYNAMIC_RANGE), mask)
+    count += PRIOR_FRAMES
+    values = normalisation.batch_norm(raised, mask, is_training, "input_norm")
+    mean = _accumulate(values, mask, state, "sum") / count
+    square = (PRIOR_FRAMES + _accumulate(tf.square(values), mask, state, "square_sum")) / count
+    centred = (values - mean) * tf.math.rsqrt(square - tf.square(mean) + VARIANCE_FLOOR)
+    return layers.clear_padding(centred, mask)
+
+
+def _accumulate(values, mask, state, name) -> tf.Tensor:
+    """Returns the sum of each frame and all before it, float32 [batch, length, units]."""
+    sums = tf.cumsum(layers.clear_padding(values, mask), axis=1)
+    if state:
+        before = state.take(name, tf.zeros([1, values.shape[2]]))
+        sums = tf.concat([before, sums + before], axis=1)
+        state.put(name, sums[:, -1:])
+        sums = sums[:, 1:]
+    return sums
