@@ -79,7 +79,7 @@ def test_features_give_what_their_audio_gives(version):
 
 
 def test_streams_of_a_batch_do_not_change_each_other(version):
-    """One begins while the other goes on."""
+    """One begins while the other continues."""
     client, batch = make_client(version), make_batch(2.0, 1.0)
     first, second = batch["waveform"][:1], batch["waveform"][1:, :RATE]
     alone = [

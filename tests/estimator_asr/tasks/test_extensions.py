@@ -99,28 +99,28 @@ def test_chunks_need_an_encoder_that_hears_no_later_frames(tmp_path, encoder):
     )
 
 
-def test_chunks_need_frames_that_know_their_window_alone(tmp_path):
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (
+            {"frontend": "whisper_log_mel"},
+            "features are whisper_log_mel with --chunk_frames=32, expected log_mel or log_spectrogram: frames "
+            "of the others depend on the whole recording; build the data with --frontend=log_mel",
+        ),
+        (
+            {"window_ms": 10.0, "hop_ms": 20.0},
+            "features have --window_ms=10 and --hop_ms=20 with --chunk_frames=32, expected a window at least "
+            "as long as the hop; build the data with other flags",
+        ),
+    ],
+)
+def test_chunks_need_frames_that_know_their_window_alone_and_leave_no_gaps(tmp_path, features, message):
     info = small_records.make_data(str(tmp_path / "data"))
-    whole = frontend.FrontendConfig(frontend="whisper_log_mel")
+    info = dataclasses.replace(info, frontend=frontend.FrontendConfig(**features))
     sections = {"acoustic": config.AcousticConfig(chunk_frames=32), "train": training_config.TrainConfig()}
     with pytest.raises(errors.UserError) as refused:
-        train.build_config(sections, [dataclasses.replace(info, frontend=whole)], [str(tmp_path / "data")])
-    assert str(refused.value) == (
-        "train: features are whisper_log_mel with --chunk_frames=32, expected log_mel or log_spectrogram: "
-        "frames of the others depend on the whole recording; build the data with --frontend=log_mel"
-    )
-
-
-def test_chunks_need_windows_without_gaps(tmp_path):
-    info = small_records.make_data(str(tmp_path / "data"))
-    apart = dataclasses.replace(info.frontend, window_ms=10.0, hop_ms=20.0)
-    sections = {"acoustic": config.AcousticConfig(chunk_frames=32), "train": training_config.TrainConfig()}
-    with pytest.raises(errors.UserError) as refused:
-        train.build_config(sections, [dataclasses.replace(info, frontend=apart)], [str(tmp_path / "data")])
-    assert str(refused.value) == (
-        "train: features have --window_ms=10 and --hop_ms=20 with --chunk_frames=32, expected a window at "
-        "least as long as the hop; build the data with other flags"
-    )
+        train.build_config(sections, [info], [str(tmp_path / "data")])
+    assert str(refused.value) == f"train: {message}"
 
 
 def test_an_unknown_encoder_lists_the_choices(tmp_path):

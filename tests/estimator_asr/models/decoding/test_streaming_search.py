@@ -1,4 +1,4 @@
-"""The search that goes on where the call before has ended."""
+"""The search that continues where the call before has ended."""
 
 from __future__ import annotations
 
