@@ -104,11 +104,11 @@ def test_chunks_need_an_encoder_that_hears_no_later_frames(tmp_path, encoder):
     [
         (
             {"frontend": "whisper_log_mel"},
-            "features are whisper_log_mel with --chunk_frames=32, expected log_mel or log_spectrogram: frames "
-            "of the others depend on the whole recording; build the data with --frontend=log_mel",
+            "features are whisper_log_mel with --chunk_frames=32, expected log_mel or log_spectrogram: "
+            "frames of the others depend on the whole recording; build the data with --frontend=log_mel",
         ),
         (
-            {"window_ms": 10.0, "hop_ms": 20.0},
+            {"window_ms": 10.0, "hop_ms": 20.0, "num_mel_bins": 20},
             "features have --window_ms=10 and --hop_ms=20 with --chunk_frames=32, expected a window at least "
             "as long as the hop; build the data with other flags",
         ),
