@@ -61,8 +61,8 @@ class Streams:
     def __init__(self, model):
         self._model, self.lengths = model, []
 
-    def start(self, count):
-        return {"state_seconds": np.zeros([count, 1], np.float32)}
+    def start_one(self):
+        return {"state_seconds": np.zeros([1], np.float32)}
 
     @property
     def pieces(self):
