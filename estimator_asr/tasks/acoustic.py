@@ -19,9 +19,8 @@ from estimator_asr.hotwords import boosting
 from estimator_asr.models import acoustic
 from estimator_asr.models import losses as losses_lib
 from estimator_asr.models.decoding import decoders, phrases, scorers, streaming_search, token_times
-from estimator_asr.tasks import metrics, task
+from estimator_asr.tasks import encoder_checks, metrics, task
 from tfrecord_builder import errors
-from tfrecord_builder.audio import frontend
 
 _PRETRAINED = "acoustic/encoder/pretrained"  # scope of models/frozen_encoder.py
 _EDGE = 2  # frames of the encoder
@@ -41,16 +40,16 @@ class Acoustic(task.Task):
             raise errors.UserError(f"train: --encoder is {chosen.encoder}, expected one of {expected}")
         entry = acoustic.ENCODERS[chosen.encoder]
         applied = stored or chosen.pretrained
-        _check_features(chosen.encoder, applied, config.frontend)
+        encoder_checks.check_features(chosen.encoder, applied, config.frontend)
         if chosen.local_ctc_weight and (entry.is_pretrained or chosen.encoder == "cnn"):
             raise errors.UserError(
                 f"train: --local_ctc_weight is {chosen.local_ctc_weight:g} with --encoder={chosen.encoder}, "
                 "expected 0: there are no frames below blocks that hear their own time alone; leave it out"
             )
-        _check_chunks(chosen, entry, config.frontend)
+        encoder_checks.check_chunks(chosen, entry, config.frontend)
         if not entry.is_pretrained:
             return dataclasses.replace(config, subsampling=entry.subsampling)
-        _check_pretrained(chosen, applied, config.frontend)
+        encoder_checks.check_pretrained(chosen, applied, config.frontend)
         chosen = dataclasses.replace(chosen, pretrained=applied)
         factor = 1 if stored else applied.encoder.subsampling
         return dataclasses.replace(config, acoustic=chosen, subsampling=factor * entry.subsampling)
@@ -194,61 +193,6 @@ class Acoustic(task.Task):
         layers, config = self.model.config.acoustic.pretrained.encoder.layers, self.model.config.optimizer
         below = layers - int(block[1]) if block else 0  # the last layer norm comes after all blocks
         return config.pretrained_rate * config.pretrained_rate_decay**below
-
-
-def _check_features(name, applied, features):
-    """Raises UserError if the features are those of another encoder."""
-    if applied and applied.encoder.family != name:
-        family = applied.encoder.family
-        reason = "the data hold its outputs" if features.encoder else "--warm_start_from holds its weights"
-        raise errors.UserError(
-            f"train: --encoder is {name}, expected {family}, because {reason}; pass --encoder={family}"
-        )
-    if features.frontend == "waveform" and not features.encoder:
-        raise errors.UserError(
-            "train: features are a waveform, expected outputs of an encoder; encode the data first "
-            "(python -m estimator_asr.encode)"
-        )
-
-
-def _check_chunks(chosen, entry, features):
-    """Raises UserError if a model is to stream whose encoder cannot, or whose frames are apart."""
-    if chosen.chunk_frames and not entry.can_stream:
-        names = [name for name, each in acoustic.ENCODERS.items() if each.can_stream]
-        raise errors.UserError(
-            f"train: --encoder is {chosen.encoder} with --chunk_frames={chosen.chunk_frames}, expected "
-            f"{' or '.join(names)}: it hears whole recordings; leave --chunk_frames out: serve gives interim "
-            "results of any model"
-        )
-    if chosen.chunk_frames and features.frontend in frontend.PRETRAINED_MEL_BINS:
-        raise errors.UserError(
-            f"train: features are {features.frontend} with --chunk_frames={chosen.chunk_frames}, expected "
-            "log_mel or log_spectrogram: frames of the others depend on the whole recording; build the data "
-            "with --frontend=log_mel"
-        )
-    if chosen.chunk_frames and features.window_samples < features.hop_samples:
-        raise errors.UserError(
-            f"train: features have --window_ms={features.window_ms:g} and --hop_ms={features.hop_ms:g} with "
-            f"--chunk_frames={chosen.chunk_frames}, expected a window at least as long as the hop; "
-            "build the data with other flags"
-        )
-
-
-def _check_pretrained(chosen, applied, features):
-    """Raises UserError if an encoder cannot read the features of the data or train its upper blocks."""
-    if applied is None:
-        raise errors.UserError(
-            f"train: --encoder={chosen.encoder} has no weights, expected encoded data or "
-            "--warm_start_from=WEIGHTS; run python -m estimator_asr.encode first"
-        )
-    frontend.check_input("train", features, applied.encoder)
-    last = applied.encoder.layers - chosen.trainable_blocks
-    if chosen.trainable_blocks and applied.layers[-1] != last:
-        raise errors.UserError(
-            f"train: --trainable_blocks is {chosen.trainable_blocks}, expected "
-            f"{applied.encoder.layers - applied.layers[-1]}, because the data hold the outputs of block "
-            f"{applied.layers[-1]} of {applied.encoder.layers}; encode them with --layers=...,{last}"
-        )
 
 
 def ctc_part(outputs: acoustic.AcousticOutputs, labels: dict, ctc_kernel: str) -> metrics.Ratio:

@@ -1,0 +1,73 @@
+"""Whether an encoder can read the features of the data, stream, or be trained in part."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.models import acoustic, encoders
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend, pretrained_encoder
+
+
+def check_features(
+    name: str, applied: Optional[pretrained_encoder.Applied], features: frontend.FrontendConfig
+) -> None:
+    """Raises UserError if the features are those of another encoder."""
+    if applied and applied.encoder.family != name:
+        family = applied.encoder.family
+        reason = "the data hold its outputs" if features.encoder else "--warm_start_from holds its weights"
+        raise errors.UserError(
+            f"train: --encoder is {name}, expected {family}, because {reason}; pass --encoder={family}"
+        )
+    if features.frontend == "waveform" and not features.encoder:
+        raise errors.UserError(
+            "train: features are a waveform, expected outputs of an encoder; encode the data first "
+            "(python -m estimator_asr.encode)"
+        )
+
+
+def check_chunks(
+    chosen: config_lib.AcousticConfig, entry: encoders.Encoder, features: frontend.FrontendConfig
+) -> None:
+    """Raises UserError if a model is to stream whose encoder or features cannot."""
+    if chosen.chunk_frames and not entry.can_stream:
+        names = [name for name, each in acoustic.ENCODERS.items() if each.can_stream]
+        raise errors.UserError(
+            f"train: --encoder is {chosen.encoder} with --chunk_frames={chosen.chunk_frames}, expected "
+            f"{' or '.join(names)}: it hears whole recordings; leave --chunk_frames out: serve gives interim "
+            "results of any model"
+        )
+    if chosen.chunk_frames and features.frontend in frontend.PRETRAINED_MEL_BINS:
+        raise errors.UserError(
+            f"train: features are {features.frontend} with --chunk_frames={chosen.chunk_frames}, expected "
+            "log_mel or log_spectrogram: frames of the others depend on the whole recording; build the data "
+            "with --frontend=log_mel"
+        )
+    if chosen.chunk_frames and features.window_samples < features.hop_samples:
+        raise errors.UserError(
+            f"train: features have --window_ms={features.window_ms:g} and --hop_ms={features.hop_ms:g} with "
+            f"--chunk_frames={chosen.chunk_frames}, expected a window at least as long as the hop; "
+            "build the data with other flags"
+        )
+
+
+def check_pretrained(
+    chosen: config_lib.AcousticConfig,
+    applied: Optional[pretrained_encoder.Applied],
+    features: frontend.FrontendConfig,
+) -> None:
+    """Raises UserError if an encoder cannot read the features of the data or train its upper blocks."""
+    if applied is None:
+        raise errors.UserError(
+            f"train: --encoder={chosen.encoder} has no weights, expected encoded data or "
+            "--warm_start_from=WEIGHTS; run python -m estimator_asr.encode first"
+        )
+    frontend.check_input("train", features, applied.encoder)
+    last = applied.encoder.layers - chosen.trainable_blocks
+    if chosen.trainable_blocks and applied.layers[-1] != last:
+        raise errors.UserError(
+            f"train: --trainable_blocks is {chosen.trainable_blocks}, expected "
+            f"{applied.encoder.layers - applied.layers[-1]}, because the data hold the outputs of block "
+            f"{applied.layers[-1]} of {applied.encoder.layers}; encode them with --layers=...,{last}"
+        )
