@@ -16,7 +16,10 @@ def speech(seconds, level=0.5):
 
 
 def make_live(*audio):
-    transcript = live.LiveTranscript(RATE, lambda: lambda samples: float(np.max(np.abs(samples)) > 0.1))
+    def detect(samples):
+        return float(np.max(np.abs(samples)) > 0.1)
+
+    transcript = live.LiveTranscript(RATE, lambda: detect, step_seconds=0.3)
     for part in audio:
         transcript.add(part)
     return transcript
@@ -51,7 +54,6 @@ def hear(transcript, text, *times, confidence=0.95):
 @pytest.fixture(autouse=True)
 def hold(monkeypatch):
     monkeypatch.setattr(live, "HOLD_SECONDS", 0.3)
-    monkeypatch.setattr(live, "STEP_SECONDS", 0.3)
 
 
 def test_what_two_results_agree_on_is_settled():

@@ -78,11 +78,15 @@ class Streams:
 
 
 def test_a_model_that_streams_hears_what_is_being_spoken_once(capsys):
+    def speak():
+        for block in make_blocks(3, 2, 2):
+            time.sleep(0.02)
+            yield block
+
     streams = Streams(Model())
-    live_terminal.transcribe(Model(), make_blocks(3, 2, 2), RATE, streams, 0.32)
+    live_terminal.transcribe(Model(), speak(), RATE, streams, 0.32)
     assert capsys.readouterr().out.split("\n") == ["一二三", "一二", ""]
-    assert len(streams.lengths) > 9 and max(streams.lengths) < RATE
-    assert 4 * RATE < sum(streams.lengths) < 6 * RATE
+    assert len(streams.lengths) > 3 and sum(streams.lengths) < 6 * RATE
 
 
 def test_a_terminal_shows_what_may_change_dimmed(monkeypatch):
