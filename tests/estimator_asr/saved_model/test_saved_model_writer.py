@@ -11,13 +11,20 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import paths
 import pytest
 import soundfile
 import tensorflow as tf
 import tiny_models
 
-from estimator_asr.saved_model import export_info, recogniser, saved_model_writer, trained_model
+from estimator_asr.saved_model import (
+    export_info,
+    recogniser,
+    saved_model_writer,
+    stream_client,
+    trained_model,
+)
 
 BARE_PROCESS = """
 import json, sys
@@ -54,10 +61,29 @@ def test_tensorflow_alone_loads_and_runs_a_moved_export(tiny_export, tmp_path):
     assert answer["acoustic_score"] == pytest.approx(expected["acoustic_score"], rel=1e-4)
 
 
+def find_programs() -> list[str]:
+    page = (paths.ROOT / "docs" / "export.md").read_text(encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+
+
+@pytest.mark.long
+def test_the_streams_of_the_docs_hear_pieces(streaming_export, tmp_path):
+    (tmp_path / "EXPORT").mkdir()
+    version_dir = recogniser.find_version(streaming_export)
+    (tmp_path / "EXPORT" / "VERSION").symlink_to(version_dir)
+    waveform = tiny_models.make_waveform(20000, seed=1)
+    np.save(tmp_path / "speech.npy", waveform)
+    load = "import numpy\npieces = numpy.array_split(numpy.load('speech.npy'), 4)\n"
+    lines = run_bare(["-c", load + find_programs()[1]], cwd=tmp_path).splitlines()
+    streams = stream_client.find(recogniser.load_version(version_dir), "stream")
+    whole = {"waveform": waveform[None], "num_samples": [20000], "is_last": [True]}
+    expected, _ = streams.feed(streams.start(1), whole)
+    assert len(lines) == 4 and lines[-1] == expected["transcript"][0] != ""
+
+
 @pytest.mark.long
 def test_the_program_of_the_docs_transcribes(tiny_export, tmp_path):
-    page = (paths.ROOT / "docs" / "export.md").read_text(encoding="utf-8")
-    (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    program, _ = find_programs()
     (tmp_path / "EXPORT").mkdir()
     (tmp_path / "EXPORT" / "VERSION").symlink_to(tiny_export.version_dir)
     waveform = next(iter(tiny_export.utterances.values()))[-1]
