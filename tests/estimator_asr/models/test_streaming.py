@@ -145,6 +145,7 @@ class Training:
         return self.session.run([self.logits, self.gradients], feeds)
 
 
+@pytest.mark.long
 @every_encoder
 def test_training_hears_the_chunks_that_are_sampled(name, monkeypatch):
     fbank, logits, seeds = make_fbank(2, 96), [], []
@@ -161,6 +162,7 @@ def test_training_hears_the_chunks_that_are_sampled(name, monkeypatch):
     assert all(np.abs(one - other).max() > 1e-4 for one, other in itertools.combinations(logits[1:], 2))
 
 
+@pytest.mark.long
 @every_encoder
 @pytest.mark.parametrize("chunk", [4, 1000])
 def test_padding_changes_nothing_in_training(name, chunk, monkeypatch):
