@@ -45,7 +45,7 @@ class AcousticConfig(config_flags.Checked):
     chunk_frames: int = setting(
         0,
         "encoders conformer and transformer: frames of the features that a streaming model waits for (32: "
-        "320 ms), 16 to 64; training draws its chunks from these; 0: the model does not stream",
+        "320 ms), 16 to 64; training samples its chunks from these; 0: the model does not stream",
         minimum=0,
     )
     acoustic_dropout: float = _fraction(0.1, "fraction of values zeroed in encoder and decoder in training")

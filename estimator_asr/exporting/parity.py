@@ -144,11 +144,8 @@ def certify(
 def _compare_streams(certificate, version, acoustic, language, utterances):
     """Compares pieces of features that the export hears with all features at once that the models hear."""
     model, reference = trained_model.build_streams(acoustic, language)
-    streams, name, config = (
-        stream_client.find(version, "stream_features"),
-        "stream_features",
-        version.info.frontend,
-    )
+    name, config = "stream_features", version.info.frontend
+    streams = stream_client.find(version, name)
     most = frontend.num_frames(statuses.STREAM_SECONDS * config.sample_rate, config)
     heard = [each for each in utterances if len(each.fbank) <= most]
     with contextlib.closing(model.session):

@@ -114,9 +114,7 @@ class Span:
         length = tf.shape(self.mask)[1]
         size = tf.minimum(self.stream.chunk, length)
         starts = tf.range(0, length, size)[:, None]
-        places = starts + tf.minimum(
-            tf.range(size + 2 * width), size + width - 1
-        )  # [chunks, chunk + 2 x width]
+        places = starts + tf.minimum(tf.range(size + 2 * width), size + width - 1)
         chunks = tf.gather(extended, tf.minimum(places, length + width - 1), axis=1)
         return tf.reshape(chunks, [-1, size + 2 * width, extended.shape[2]])
 

@@ -81,9 +81,9 @@ def open_model(path: str, decoding: Optional[str], data: Data, chunk_frames: Opt
     if chunk_frames is None:
         subject, facts = trained_model.build_recogniser(trained), {}
     else:
-        facts = {"chunk_frames": model.config.acoustic.chunk_frames}
         whole, streams = trained_model.build_streams(trained)
         frames = model.config.acoustic.chunk_frames
+        facts = {"chunk_frames": frames}
         subject = chunkwise.ChunkwiseRecogniser(whole, streams, frames, model.config.frontend)
     return Subject(
         subject,
