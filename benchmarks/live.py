@@ -34,7 +34,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags, program
 
 _BLOCK_SECONDS = 0.1
-_MEDIAN_SECONDS, _FINAL_SECONDS, _AGREEMENT = 1.5, 0.7, 0.99
+_MEDIAN_SECONDS, _FINAL_SECONDS, _AGREEMENT = 1.5, 0.7, 99.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +154,9 @@ def show(found: Sequence[tuple[int, Spoken]], texts: Sequence[str]) -> int:
             bars.Bar(
                 "settled text that changed", sum(spoken.count_changes() for _, spoken in found), maximum=0
             ),
-            bars.Bar("agreement with uploads", 1 - edits / max(num_characters, 1), minimum=_AGREEMENT),
+            bars.Bar(
+                "agreement with uploads, %", 100 - 100 * edits / max(num_characters, 1), minimum=_AGREEMENT
+            ),
         ]
     )
 

@@ -102,7 +102,8 @@ def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
     else:
         blocks = live_terminal.open_microphone(sample_rate)
     step_seconds = info.chunk_seconds if streams else live.STEP_SECONDS
-    live_terminal.transcribe(model, blocks, sample_rate, streams, step_seconds)
+    min_confidence = live.find_min_confidence(info.acoustic.decode)
+    live_terminal.transcribe(model, blocks, sample_rate, streams, step_seconds, min_confidence)
     return 0
 
 

@@ -116,7 +116,8 @@ class _Stream:
     ):
         self._parts, self._socket, self._version, self._audio = parts, socket, version, audio
         self._resample = audio.make_resampler(version.sample_rate)
-        self._live = live.LiveTranscript(version.sample_rate, step_seconds=version.step_seconds)
+        pace = {"step_seconds": version.step_seconds, "min_confidence": version.min_confidence}
+        self._live = live.LiveTranscript(version.sample_rate, **pace)
         self._changes, start = asyncio.Lock(), version.stream_start
         self._spoken = stream_client.GrowingSegment(start) if start else None
         self._hotwords: tuple[str, ...] = ()

@@ -76,6 +76,11 @@ class ServedVersion:
         return self.info.chunk_seconds or live.STEP_SECONDS
 
     @property
+    def min_confidence(self) -> float:
+        """Confidence with which characters settle while they are spoken."""
+        return live.find_min_confidence(self.info.acoustic.decode)
+
+    @property
     def sample_rate(self) -> int:
         """Of the waveforms, in Hz."""
         return self.info.frontend.sample_rate

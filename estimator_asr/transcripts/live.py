@@ -3,15 +3,15 @@
 A model of whole utterances recognises the segment that is being spoken again and again; one that streams goes
 on with it, and has heard it but for the last chunk. A character is
 settled once two results in a row have it (local agreement: Liu, Spanakis and Niehues 2020, section 3),
-HOLD_SECONDS of audio follow it and its confidence is MIN_CONFIDENCE, or its segment has ended; then it never
-changes. Segments are those of pauses.py; audio without such a pause that is no longer than one segment is in
+HOLD_SECONDS of audio follow it and its confidence is find_min_confidence, or its segment has ended; then it
+never changes. Segments are those of pauses.py; audio without such a pause that is no longer than one segment is in
 the end recognised as a whole, as transcriber.py does.
 """
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -23,7 +23,19 @@ from estimator_asr.transcripts import caption_lines, captions, pauses
 STEP_SECONDS = 0.5  # of new audio, before a segment is recognised again
 # Of the final text 0.6 % then differ from a whole recording's, without confidence 3.7 % (docs/results.md).
 HOLD_SECONDS, MIN_CONFIDENCE = 0.8, 0.9
+_UNCALIBRATED = (("scale", "1"), ("offset", "0"))  # fields of config.DecodeConfig
 _MAX_ENDED = 2  # segments that wait, beyond which no audio should be added
+
+
+def find_min_confidence(decode: Mapping[str, str]) -> float:
+    """Returns the confidence with which characters settle, of export_info.ModelInfo.decode.
+
+    It is MIN_CONFIDENCE, and what calibration has made of such a probability: whole sentences of dev, with
+    few errors, say little of a sentence that has not ended.
+    """
+    scale, offset = (float(decode.get(f"confidence_{name}", default)) for name, default in _UNCALIBRATED)
+    log_odds = np.log(MIN_CONFIDENCE / (1 - MIN_CONFIDENCE))
+    return max(MIN_CONFIDENCE, float(1 / (1 + np.exp(-scale * log_odds - offset))))
 
 
 class Window(NamedTuple):
@@ -75,9 +87,13 @@ class LiveTranscript:
         sample_rate: int,
         make_detector: Optional[Callable[[], pauses.Detector]] = None,
         step_seconds: float = STEP_SECONDS,
+        min_confidence: float = MIN_CONFIDENCE,
     ):
-        """Arguments and errors as those of pauses.cut, and the first value of step_seconds."""
-        self._sample_rate, self.step_seconds = sample_rate, step_seconds
+        """Arguments and errors as those of pauses.cut, and the first value of step_seconds.
+
+        Below `min_confidence` a character settles only when its segment ends.
+        """
+        self._sample_rate, self.step_seconds, self._min_confidence = sample_rate, step_seconds, min_confidence
         self._cutter = pauses.Cutter(sample_rate, (make_detector or pauses.load_detector)())
         self._unread = np.empty(0, np.float32)  # less than a chunk
         self._head: Optional[list[np.ndarray]] = []  # all chunks, while the audio may be one segment
@@ -174,7 +190,7 @@ class LiveTranscript:
         """Returns the first of `rest` that are sure, that the last result had too, and that end in time."""
         count = 0
         for new, old in zip(rest, self._candidates):
-            is_sure = new.item["confidence"] >= MIN_CONFIDENCE and new.item["end"] <= end
+            is_sure = new.item["confidence"] >= self._min_confidence and new.item["end"] <= end
             if not is_sure or not _same(new, old):
                 break
             count += 1

