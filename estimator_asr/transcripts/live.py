@@ -4,8 +4,8 @@ A model of whole utterances recognises the segment that is being spoken again an
 on with it, and has heard it but for the last chunk. A character is
 settled once two results in a row have it (local agreement: Liu, Spanakis and Niehues 2020, section 3),
 HOLD_SECONDS of audio follow it and its confidence is find_min_confidence, or its segment has ended; then it
-never changes. Segments are those of pauses.py; audio without such a pause that is no longer than one segment is in
-the end recognised as a whole, as transcriber.py does.
+never changes. Segments are those of pauses.py; audio without such a pause that is no longer than one segment
+is in the end recognised as a whole, as transcriber.py does.
 """
 
 from __future__ import annotations
