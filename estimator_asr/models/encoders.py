@@ -101,7 +101,7 @@ def _subsample(config, fbank, num_frames, seed, stream) -> tuple[tf.Tensor, tf.T
     Returns:
         float32 [batch, num_subsampled, units] and int32 [batch].
     """
-    hidden, mask = fbank[..., None], layers.sequence_mask(num_frames, tf.shape(fbank)[1])
+    hidden, mask = tf.expand_dims(fbank, 3), layers.sequence_mask(num_frames, tf.shape(fbank)[1])
     for i in range(2):
         span = streaming.Span(num_frames, mask, stream)
         hidden = halve(hidden, span, config.subsampling_channels, f"halve_{i}")

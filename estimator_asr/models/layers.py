@@ -102,7 +102,7 @@ def replicate_edges(inputs: tf.Tensor, mask: tf.Tensor, before: int, after: int)
     """
     ones = [1] * (inputs.shape.rank - 2)
     is_real = _is_real(inputs, mask)
-    is_last = is_real & ~tf.pad(is_real[:, 1:], [[0, 0], [0, 1], *([0, 0] for _ in ones)])
+    is_last = _is_real(inputs, mask - tf.pad(mask[:, 1:], [[0, 0], [0, 1]]))  # LiteRT pads no bool
     zero = tf.zeros([], inputs.dtype)
     last = tf.reduce_sum(tf.where(is_last, inputs, zero), axis=1, keepdims=True)
     filled = tf.where(is_real, inputs, last)
