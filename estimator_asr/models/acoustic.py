@@ -202,5 +202,5 @@ def score(
         previous = shift_right(ids, counts, num_classes - 1)
         logits = classify(decode(config, previous, encoding, num_classes, token_parts, None)[0])
     targets, weights = decoder_targets(ids, counts, num_classes - 1)
-    cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
-    return tf.reshape(-tf.reduce_sum(cross_entropy * weights, axis=1), shape[:2])
+    log_probs = tf.gather(tf.nn.log_softmax(logits), targets, axis=2, batch_dims=2)
+    return tf.reshape(tf.reduce_sum(log_probs * weights, axis=1), shape[:2])

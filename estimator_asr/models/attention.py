@@ -75,7 +75,9 @@ def attend(
     """
     queries *= queries.shape[-1] ** -0.5
     scores = tf.matmul(queries, keys, transpose_b=True)
-    mask = mask[:, None, None, :] if mask.shape.rank == 2 else mask[:, None]
+    if mask.shape.rank == 2:
+        mask = tf.expand_dims(mask, 1)
+    mask = tf.expand_dims(mask, 1)  # [batch, 1, query_length or 1, length]
     weights = tf.nn.softmax(tf.where(mask > 0, tf.cast(scores, tf.float32), layers.MASKED_SCORE))
     heads = tf.transpose(tf.matmul(tf.cast(weights, values.dtype), values), [0, 2, 1, 3])
     batch, length = tf.shape(heads)[0], tf.shape(heads)[1]

@@ -65,6 +65,22 @@ def list_pairs(
     return _pad(pairs, _USUAL_CANDIDATES * tf.size(token_ids)) if is_padded else pairs
 
 
+def list_padded(token_ids: tf.Tensor, character_mask: np.ndarray) -> Pairs:
+    """Returns as many pairs for each position, without ragged operations.
+
+    As list_pairs, of all positions; where a token has fewer characters than another one, the others are -1.
+    """
+    count = int(character_mask.sum(axis=1).max())
+    readings = np.zeros([len(character_mask), count], np.int32)
+    characters = np.full_like(readings, -1)
+    tokens, allowed = np.nonzero(character_mask)
+    places = np.arange(len(tokens)) - np.searchsorted(tokens, tokens)
+    readings[tokens, places], characters[tokens, places] = np.arange(len(tokens)), allowed
+    positions = tf.tile(tf.range(tf.size(token_ids))[:, None], [1, count])
+    columns = positions, *(tf.gather(each, token_ids) for each in (characters, readings))
+    return Pairs(*(tf.reshape(each, [-1]) for each in columns))
+
+
 def _pad(pairs, at_least):
     number, sizes = tf.size(pairs.positions), tf.constant([2**power for power in range(31)])
     missing = tf.gather(sizes, tf.searchsorted(sizes, tf.maximum(number, at_least)[None])[0]) - number

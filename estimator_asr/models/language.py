@@ -31,6 +31,7 @@ def build(
     token_parts: Optional[np.ndarray] = None,
     seed: Optional[tf.Tensor] = None,
     fixed_shapes: bool = False,
+    is_padded: bool = False,
 ) -> candidates.Candidates:
     """Scores the candidates of each token. All variables are under the scope "language".
 
@@ -41,6 +42,7 @@ def build(
         token_parts: float32 [tokens, num_parts] of 0 and 1 (syllables.part_matrix); None: no parts.
         seed: int64 [2], random seed of the batch in training; None: no dropout and no token noise.
         fixed_shapes: whether to pad the candidates to few numbers (for XLA).
+        is_padded: whether all positions have equally many, see candidates.list_padded.
 
     Returns:
         Candidates of [batch, length] positions; with token noise those of the replacing tokens.
@@ -51,7 +53,10 @@ def build(
     with tf.compat.v1.variable_scope("language"):
         inputs = _embed(config, token_ids, mask, token_vocabulary_size, token_parts, seed)
         outputs = _encode(config, inputs, mask, seed)  # [batch, length, units]
-        pairs = candidates.list_pairs(token_ids, num_tokens, character_mask, fixed_shapes)
+        if is_padded:
+            pairs = candidates.list_padded(token_ids, character_mask)
+        else:
+            pairs = candidates.list_pairs(token_ids, num_tokens, character_mask, fixed_shapes)
         num_readings = int(np.count_nonzero(character_mask))
         logits = _score(outputs, pairs, character_vocabulary_size, num_readings)
     return candidates.Candidates(logits, pairs.positions, pairs.characters, tf.shape(token_ids))
@@ -82,7 +87,7 @@ def _embed_ngrams(config, token_ids, mask, vocabulary_size, seed):
     # Zero at first: n-grams have no effect before they are trained.
     table = layers.get_bias("ngrams", [config.ngram_rows, config.ngram_units])
     weights = layers.dropout(tf.ones(tf.shape(rows)), config.ngram_dropout, seed)
-    embedded = tf.reduce_sum(tf.gather(table, rows) * weights[..., None], axis=2)  # one weight per n-gram
+    embedded = tf.reduce_sum(tf.gather(table, rows) * tf.expand_dims(weights, 3), axis=2)  # one weight per n-gram
     return layers.dense(embedded, config.language_units, "ngram_projection", use_bias=False)
 
 

@@ -25,7 +25,7 @@ class Language(task.Task):
         character_ids = losses.check_labels(character_ids, num_characters, self.model.characters.size)
         return {**features, "token_ids": token_ids}, {**labels, "character_ids": character_ids}
 
-    def build(self, features, labels=None, seed=None) -> candidates.Candidates:
+    def build(self, features, labels=None, seed=None, is_padded=False) -> candidates.Candidates:
         return language.build(
             self.model.config.language,
             features["token_ids"],
@@ -36,6 +36,7 @@ class Language(task.Task):
             token_parts=self.token_parts(),
             seed=seed,
             fixed_shapes=seed is not None and self.model.config.train.xla,
+            is_padded=is_padded,
         )
 
     def losses(self, outputs, features, labels, training, ctc_kernel) -> metrics.Losses:

@@ -1,0 +1,1 @@
+"""An export in other formats than a SavedModel, for machines without TensorFlow."""

@@ -1,0 +1,115 @@
+"""The graphs of an export that every format has; what lies between them is done by runtime/.
+
+    acoustic   waveform float32 [1, num_samples]
+                   -> log_probs float32 [1, num_frames, num_classes] of CTC, the blank last;
+                      with the attention decoder also encoding float32 [1, num_frames, units]
+    decoder    encoding; token_ids int32 [num_sequences, max_tokens], num_tokens int32 [num_sequences]
+                   -> scores float32 [num_sequences], log probabilities of the attention decoder
+    language   token_ids int32 [rows, length], num_tokens int32 [rows]
+                   -> characters int32 and log_probs float32 [rows, length, count], the most probable
+                      candidates of each token, best first
+
+They have no control flow, no strings and no tables, and their weights are constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_asr.checkpointing.pretrained import encoder_weights
+from estimator_asr.models import acoustic as acoustic_model
+from estimator_asr.models import encoders, layers
+from estimator_asr.saved_model import cascade, signatures, trained_model
+from estimator_asr.tasks import registry
+
+_MISSING = -1e9  # log probability of a candidate that is none, as models/decoding/character_search.py has it
+
+Tensors = dict[str, tf.Tensor]
+
+
+class Part(NamedTuple):
+    """A graph whose inputs and outputs are the tensors NAME:0."""
+
+    name: str
+    graph: tf.compat.v1.GraphDef
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def build(
+    acoustic: trained_model.TrainedModel, language: Optional[trained_model.TrainedModel]
+) -> list[Part]:
+    """Builds the graphs with the weights of the checkpoints."""
+    has_decoder = acoustic.model.decode.attention_weight > 0 and acoustic.model.decode.decoding == "beam"
+    parts = [_freeze("acoustic", acoustic, lambda: _build_acoustic(acoustic, has_decoder))]
+    if has_decoder:
+        parts.append(_freeze("decoder", acoustic, lambda: _build_decoder(acoustic)))
+    if language:
+        parts.append(_freeze("language", language, lambda: _build_language(language)))
+    return parts
+
+
+def _freeze(name: str, trained, make: Callable[[], tuple[Tensors, Tensors]]) -> Part:
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        inputs, outputs = make()
+        for output, tensor in outputs.items():
+            tf.identity(tensor, output)
+        cascade.restore(session, trained.model, trained.checkpoint)
+        if "waveform" in inputs and trained.model.config.frontend.encoder:
+            encoder = trained.model.config.frontend.encoder.encoder
+            encoder_weights.load(session, trained.model.path, encoder)
+        frozen = tf.compat.v1.graph_util.convert_variables_to_constants(
+            session, graph.as_graph_def(), list(outputs)
+        )
+    return Part(name, frozen, tuple(inputs), tuple(outputs))
+
+
+def _build_acoustic(trained, has_decoder) -> tuple[Tensors, Tensors]:
+    waveform = tf.compat.v1.placeholder(tf.float32, [1, None], "waveform")
+    num_samples = tf.shape(waveform)[1:]
+    fbank, num_frames = signatures.extract_features(waveform, num_samples, trained.model.config.frontend)
+    built = registry.of(trained.model).build({"fbank": fbank, "num_frames": num_frames})
+    outputs = {"log_probs": tf.nn.log_softmax(tf.cast(built.ctc_logits, tf.float32))}
+    if has_decoder:
+        outputs["encoding"] = built.encoding.outputs
+    return {"waveform": waveform}, outputs
+
+
+def _build_decoder(trained) -> tuple[Tensors, Tensors]:
+    model, placeholder = trained.model, tf.compat.v1.placeholder
+    inputs = {
+        "encoding": placeholder(tf.float32, [1, None, model.config.acoustic.encoder_units], "encoding"),
+        "token_ids": placeholder(tf.int32, [None, None], "token_ids"),
+        "num_tokens": placeholder(tf.int32, [None], "num_tokens"),
+    }
+    num_frames = tf.shape(inputs["encoding"])[1:2]
+    mask = layers.sequence_mask(num_frames, num_frames[0])
+    encoding = encoders.Encoding(inputs["encoding"], num_frames, mask)
+    sequences = inputs["token_ids"][None], inputs["num_tokens"][None]
+    parts = registry.of(model).token_parts()
+    scores = acoustic_model.score(model.config.acoustic, encoding, *sequences, model.tokens.num_classes, parts)
+    return inputs, {"scores": scores[0]}
+
+
+def _build_language(trained) -> tuple[Tensors, Tensors]:
+    inputs = {
+        "token_ids": tf.compat.v1.placeholder(tf.int32, [None, None], "token_ids"),
+        "num_tokens": tf.compat.v1.placeholder(tf.int32, [None], "num_tokens"),
+    }
+    pairs = registry.of(trained.model).build(inputs, is_padded=True)
+    shape = tf.concat([pairs.shape, [-1]], 0)
+    characters = tf.reshape(pairs.characters, shape)
+    log_probs = tf.nn.log_softmax(tf.reshape(pairs.logits, shape))
+    log_probs = tf.where(characters >= 0, log_probs, np.float32(_MISSING))
+    log_probs, places = tf.math.top_k(log_probs, _count_candidates(trained.model))
+    characters = tf.maximum(tf.gather(characters, places, axis=2, batch_dims=2), 0)
+    return inputs, {"characters": characters, "log_probs": log_probs}
+
+
+def _count_candidates(model) -> int:
+    mask = model.readings.mask(model.tokens, model.characters)
+    return min(int(mask.sum(axis=1).max()), model.decode.candidates)
