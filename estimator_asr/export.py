@@ -5,7 +5,7 @@
 
 With --data_dir the SavedModel is loaded again and must recognise utterances of the data as the models do, or
 nothing is exported. Beside the graph it has a model card, parity.json and files for TensorFlow Serving.
-Each export is a new version EXPORT/<number>/; older ones stay. The weights are those of the best checkpoint
+With --format it has the model for machines without TensorFlow too. Each export is a new version EXPORT/<number>/; older ones stay. The weights are those of the best checkpoint
 on dev, or of the latest one if training kept no best.
 """
 
@@ -25,11 +25,14 @@ from absl import logging
 
 from estimator_asr.experiment import task_spec
 from estimator_asr.exporting import deployment, model_card, parity, sample
+from estimator_asr.exporting.formats import bundle, writer
 from estimator_asr.inputs import splits
 from estimator_asr.recognition import recognised_split
 from estimator_asr.saved_model import export_info, model_pairs, saved_model_writer, statuses, trained_model
 from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags, program
+
+SAVED_MODEL = "saved_model"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +60,16 @@ class ExportConfig(config_flags.Checked):
         True, "with Whisper's decoder, if tune has kept it; it takes size and time (docs/pretrained.md)"
     )
 
+    format: tuple[str, ...] = config_flags.setting(
+        (SAVED_MODEL,),
+        "saved_model, litert, onnx; comma separated. The SavedModel is always written, the others stand in it "
+        "for machines without TensorFlow (docs/devices.md)",
+    )
+    weights: str = config_flags.setting(
+        "float32",
+        "of litert and onnx: float32, float16 (half the size) or int8 (a quarter, quantised)",
+        choices=bundle.WEIGHTS,
+    )
     data_dir: tuple[str, ...] = config_flags.setting(
         (),
         "data directories, comma separated; the SavedModel must recognise their utterances as the models do",
@@ -68,8 +81,14 @@ class ExportConfig(config_flags.Checked):
     )
     licence: str = config_flags.setting("", "licence of the model, for the model card, as CC-BY-4.0")
 
+    @property
+    def other_formats(self) -> list[str]:
+        """Those beside the SavedModel."""
+        return [name for name in self.format if name != SAVED_MODEL]
+
     def __post_init__(self):
         super().__post_init__()
+        self._check_formats()
         if os.path.exists(self.export_dir) and not os.path.isdir(self.export_dir):
             raise errors.UserError(f"export: --export_dir={self.export_dir} is a file; give a directory")
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
@@ -81,6 +100,25 @@ class ExportConfig(config_flags.Checked):
                 )
 
 
+    def _check_formats(self):
+        known = (SAVED_MODEL, *bundle.CONVERTERS)
+        unknown = [name for name in self.format if name not in known]
+        if unknown:
+            raise errors.UserError(
+                f"export: --format has {unknown[0]}, expected {', '.join(known)}; give some of them"
+            )
+        if self.weights != bundle.WEIGHTS[0] and not self.other_formats:
+            raise errors.UserError(
+                f"export: --weights={self.weights} is given without another --format than {SAVED_MODEL}, "
+                f"expected {' or '.join(bundle.CONVERTERS)}; a SavedModel has float32"
+            )
+        if self.other_formats and not self.data_dir:
+            raise errors.UserError(
+                f"export: --format={','.join(self.format)} is given without --data_dir, expected both: a "
+                "format is written only if it recognises as the SavedModel does; give --data_dir"
+            )
+
+
 def export(config: ExportConfig) -> str:
     """Writes the SavedModel; returns the path of the version."""
     # Before anything is written.
@@ -89,27 +127,30 @@ def export(config: ExportConfig) -> str:
     with tqdm.tqdm(desc="export", total=2 + has_language, unit="step", disable=None) as progress:
         acoustic = _open(config, task_spec.ACOUSTIC, progress)
         language = _open(config, task_spec.LANGUAGE, progress) if has_language else None
-        models = [acoustic, language] if has_language else [acoustic]
+        pair = acoustic, language
+        models = [each for each in pair if each]
         progress.clear()  # makes room for the lines that follow
         if has_language:
             model_pairs.check(acoustic.model, language.model, "export")
         for each in models:
             logging.info("%s model: %s", each.model.config.spec.name, each.checkpoint)
         data, utterances = _read_utterances(config, acoustic) if config.data_dir else ({}, [])
+        writer.check(config.other_formats, acoustic, utterances)
 
         def complete(path: str, info: export_info.ExportInfo) -> None:
             model_card.check_reports(reports, path, [each.checkpoint for each in models])
             deployment.write(path, info.frontend.sample_rate)
             agreement = "Not compared with the models that it was made of: exported without --data_dir."
             if utterances:
-                certificate = parity.certify(path, acoustic, language, utterances)
+                certificate = parity.certify(path, *pair, utterances)
                 certificate.data = f"{','.join(data)}, {config.split}"
                 certificate.save(path)
                 agreement = str(certificate)
+            writer.add(path, config.other_formats, config.weights, *pair, info, utterances)
             model_card.write(path, info, data, list(reports.values()), config.licence, agreement)
             logging.info("%s", agreement)
 
-        path = saved_model_writer.write(acoustic, language, config.export_dir, complete)
+        path = saved_model_writer.write(*pair, config.export_dir, complete)
         progress.update()
     return path
 

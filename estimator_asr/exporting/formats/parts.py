@@ -14,19 +14,22 @@ They have no control flow, no strings and no tables, and their weights are const
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple, Optional
 
-import numpy as np
 import tensorflow as tf
 
 from estimator_asr.checkpointing.pretrained import encoder_weights
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import model_directory
+from estimator_asr.exporting.formats import rewriting
 from estimator_asr.models import acoustic as acoustic_model
 from estimator_asr.models import encoders, layers
 from estimator_asr.saved_model import cascade, signatures, trained_model
 from estimator_asr.tasks import registry
 
-_MISSING = -1e9  # log probability of a candidate that is none, as models/decoding/character_search.py has it
+_MISSING = layers.MASKED_SCORE  # log probability of a candidate that is none
 
 Tensors = dict[str, tf.Tensor]
 
@@ -44,13 +47,21 @@ def build(
     acoustic: trained_model.TrainedModel, language: Optional[trained_model.TrainedModel]
 ) -> list[Part]:
     """Builds the graphs with the weights of the checkpoints."""
-    has_decoder = acoustic.model.decode.attention_weight > 0 and acoustic.model.decode.decoding == "beam"
+    has_decoder = find_decode(acoustic.model).attention_weight > 0
     parts = [_freeze("acoustic", acoustic, lambda: _build_acoustic(acoustic, has_decoder))]
     if has_decoder:
         parts.append(_freeze("decoder", acoustic, lambda: _build_decoder(acoustic)))
     if language:
         parts.append(_freeze("language", language, lambda: _build_language(language)))
     return parts
+
+
+def find_decode(model: model_directory.ModelDirectory) -> config_lib.DecodeConfig:
+    """Returns the settings of decoding, with weights of 0 for what a greedy decoder or no n-gram model adds."""
+    decode, is_beam = model.decode, model.decode.decoding == "beam"
+    attention_weight = decode.attention_weight if is_beam else 0.0
+    ngram_weight = decode.ngram_weight if is_beam and model.ngram is not None else 0.0
+    return dataclasses.replace(decode, attention_weight=attention_weight, ngram_weight=ngram_weight)
 
 
 def _freeze(name: str, trained, make: Callable[[], tuple[Tensors, Tensors]]) -> Part:
@@ -65,7 +76,7 @@ def _freeze(name: str, trained, make: Callable[[], tuple[Tensors, Tensors]]) -> 
         frozen = tf.compat.v1.graph_util.convert_variables_to_constants(
             session, graph.as_graph_def(), list(outputs)
         )
-    return Part(name, frozen, tuple(inputs), tuple(outputs))
+    return Part(name, rewriting.spread_filters(frozen), tuple(inputs), tuple(outputs))
 
 
 def _build_acoustic(trained, has_decoder) -> tuple[Tensors, Tensors]:
@@ -104,7 +115,7 @@ def _build_language(trained) -> tuple[Tensors, Tensors]:
     shape = tf.concat([pairs.shape, [-1]], 0)
     characters = tf.reshape(pairs.characters, shape)
     log_probs = tf.nn.log_softmax(tf.reshape(pairs.logits, shape))
-    log_probs = tf.where(characters >= 0, log_probs, np.float32(_MISSING))
+    log_probs = tf.where(characters >= 0, log_probs, _MISSING)
     log_probs, places = tf.math.top_k(log_probs, _count_candidates(trained.model))
     characters = tf.maximum(tf.gather(characters, places, axis=2, batch_dims=2), 0)
     return inputs, {"characters": characters, "log_probs": log_probs}

@@ -1,0 +1,93 @@
+"""Whether a format of an export recognises as its SavedModel does, by runtime/, one recording at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tqdm
+from rapidfuzz.distance import Levenshtein
+
+from estimator_asr.exporting import parity, sample
+from estimator_asr.saved_model import recogniser
+from estimator_asr_runtime import model as runtime_model
+from estimator_asr_runtime import recogniser as runtime
+from tfrecord_builder import errors
+
+FILE = os.path.join("assets.extra", "parity_{}.json")
+EXACT = "float32"
+TOLERANCE = 1e-3  # of scores, times and confidences, relative to their size where that is above 1
+MOST_CHANGED = 0.01  # fraction of characters that rounded weights may write otherwise
+
+
+@dataclasses.dataclass
+class Agreement:
+    """What was compared; content of parity_FORMAT.json."""
+
+    format: str
+    weights: str
+    num_recordings: int = 0
+    num_characters: int = 0
+    num_changed: int = 0  # edits to the SavedModel's transcripts; 0 for float32
+    num_ties: int = 0
+    largest_difference: float = 0.0
+
+    def __str__(self) -> str:
+        count = f"{self.format}, {self.weights}: {self.num_recordings} recordings"
+        if self.weights == EXACT:
+            return f"{count} as the SavedModel does, scores within {self.largest_difference:.1e}"
+        changed = f"{self.num_changed} of {self.num_characters} characters"
+        return f"{count}, {changed} otherwise than the SavedModel, which has {EXACT}"
+
+    def save(self, version_dir: str) -> None:
+        with open(os.path.join(version_dir, FILE.format(self.format)), "w", encoding="utf-8") as file:
+            json.dump(dataclasses.asdict(self), file, indent=2)
+            file.write("\n")
+
+
+def compare(
+    version_dir: str, name: str, weights: str, utterances: Sequence[sample.Utterance]
+) -> Agreement:
+    """Compares VERSION/name with the SavedModel of the version.
+
+    Raises:
+        errors.UserError: it recognises otherwise: with float32 any character or score, with rounded weights
+            more than MOST_CHANGED of the characters.
+    """
+    other = runtime.Recogniser(runtime_model.load(os.path.join(version_dir, name), num_threads=1))
+    agreement, version = Agreement(name, weights), recogniser.load_version(version_dir)
+    certificate = parity.Certificate(0, 0, tolerance=TOLERANCE, rank_tolerance=TOLERANCE)
+    with contextlib.closing(version.session):
+        model = version.find("waveform")
+        for each in tqdm.tqdm(utterances, desc=f"compare {name}", unit="recording", disable=None):
+            expected, got = _recognise(model, each.waveform), other.recognise(each.waveform)
+            where = f"export: {each.utterance_id} in {name}"
+            _add(agreement, expected, got)
+            if weights == EXACT:
+                certificate.compare(where, expected, got)
+    agreement.num_ties, agreement.largest_difference = certificate.num_ties, certificate.largest_difference
+    _check_changes(agreement)
+    return agreement
+
+
+def _recognise(model: recogniser.Recogniser, waveform: np.ndarray) -> dict:
+    outputs = model.run({"waveform": waveform[None], "num_samples": np.int32([len(waveform)])})
+    return {name: values[0] for name, values in outputs.items()}
+
+
+def _add(agreement: Agreement, expected: Mapping, got: Mapping) -> None:
+    agreement.num_recordings += 1
+    agreement.num_characters += len(expected["transcript"])
+    agreement.num_changed += Levenshtein.distance(expected["transcript"], got["transcript"])
+
+
+def _check_changes(agreement: Agreement) -> None:
+    if agreement.weights != EXACT and agreement.num_changed > MOST_CHANGED * agreement.num_characters:
+        raise errors.UserError(
+            f"export: {agreement}, expected at most {MOST_CHANGED:.0%}; nothing was exported: pass other "
+            "--weights"
+        )

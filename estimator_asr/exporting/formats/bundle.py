@@ -1,0 +1,107 @@
+"""A format of an export: a directory that runtime/ reads, VERSION/onnx/ or VERSION/litert/.
+
+    acoustic, decoder, language .onnx or .tflite     the graphs of parts.py
+    tokens.txt, characters.txt, language_tokens.txt  vocabularies; id = line number from 0
+    acoustic_ngram.npz, language_ngram.npz           n-gram models of the search, if they have a weight
+    model.json                                       settings, size and sha256 of each file, its own sha256
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from typing import Optional
+
+import numpy as np
+
+from estimator_asr.experiment import decoding_files, model_directory
+from estimator_asr.exporting.formats import litert, onnx, parts
+from estimator_asr.saved_model import export_info, model_pairs, trained_model
+from estimator_asr_runtime import model_json
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
+from tfrecord_builder.storage import files
+from tfrecord_builder.tokens import vocabulary
+
+CONVERTERS = {"litert": litert, "onnx": onnx}
+WEIGHTS = ("float32", "float16", "int8")
+_LONGEST_FRAME = 20000  # samples, more than the longest window
+
+
+def write(
+    directory: str,
+    name: str,
+    weights: str,
+    built: Iterable[parts.Part],
+    acoustic: trained_model.TrainedModel,
+    language: Optional[trained_model.TrainedModel],
+    info: export_info.ExportInfo,
+) -> None:
+    """Converts graphs, and writes them with all that recognition needs.
+
+    Raises:
+        errors.UserError: the converter refuses a graph.
+    """
+    os.makedirs(directory)
+    for part in built:
+        with open(os.path.join(directory, CONVERTERS[name].FILE.format(part.name)), "wb") as file:
+            file.write(_convert(name, part, weights))
+    acoustic.model.tokens.save(os.path.join(directory, "tokens.txt"))
+    _write_ngram(directory, "acoustic", acoustic.model)
+    if language:
+        language.model.tokens.save(os.path.join(directory, "language_tokens.txt"))
+        language.model.characters.save(os.path.join(directory, "characters.txt"))
+        _write_ngram(directory, "language", language.model)
+    _write_settings(directory, {"format": name, "weights": weights}, acoustic, language, info)
+
+
+def _convert(name: str, part: parts.Part, weights: str) -> bytes:
+    try:
+        return CONVERTERS[name].convert(part, weights)
+    except Exception as error:  # converters have many
+        reason = " ".join(str(error).split())[:300]
+        raise errors.UserError(
+            f"export: the {part.name} graph cannot be converted to {name} ({reason}); leave {name} out of "
+            "--format"
+        ) from error
+
+
+def _write_ngram(directory: str, name: str, model: model_directory.ModelDirectory) -> None:
+    if parts.find_decode(model).ngram_weight:
+        arrays = {field: getattr(model.ngram, field) for field in decoding_files.FIELDS}
+        np.savez_compressed(os.path.join(directory, f"{name}_ngram.npz"), **arrays)
+
+
+def _write_settings(directory, kind, acoustic, language, info) -> None:
+    config, written = acoustic.model.config, "character" if language else acoustic.model.config.token_type
+    values = {
+        "layout": model_json.LAYOUT,
+        **kind,
+        "sample_rate": config.frontend.sample_rate,
+        "max_seconds": info.max_seconds,
+        "least_samples": _find_least_samples(config.frontend),
+        "token_type": config.token_type,
+        "output_seconds": config.output_seconds,
+        "acoustic": dataclasses.asdict(parts.find_decode(acoustic.model)),
+        "language": language and dataclasses.asdict(parts.find_decode(language.model)),
+        "joining": vocabulary.JOININGS[written]._asdict(),
+        "foreign": model_pairs.SYLLABLES[language.model.config.token_type] if language else "",
+        "files": {each: _describe(os.path.join(directory, each)) for each in sorted(os.listdir(directory))},
+    }
+    values = json.loads(json.dumps(values))  # lists in place of tuples
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    with open(os.path.join(directory, model_json.FILE), "w", encoding="utf-8") as file:
+        json.dump({**values, "sha256": digest}, file, indent=2, ensure_ascii=False)
+        file.write("\n")
+
+
+def _find_least_samples(config: frontend.FrontendConfig) -> int:
+    """Returns how many samples make a frame at least."""
+    return next(count for count in range(_LONGEST_FRAME) if frontend.num_frames(count, config))
+
+
+def _describe(path: str) -> dict:
+    return {"num_bytes": os.path.getsize(path), "sha256": files.sha256(path)}

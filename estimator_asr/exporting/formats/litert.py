@@ -1,0 +1,30 @@
+"""Converts graphs to LiteRT (formerly TensorFlow Lite), with its own operations alone."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from estimator_asr.exporting.formats import parts
+
+FILE = "{}.tflite"
+
+
+def convert(part: parts.Part, weights: str) -> bytes:
+    """Returns the content of a .tflite file.
+
+    Weights of int8 are quantised per channel after training, activations where a product needs them.
+
+    Raises:
+        Exception: the converter refuses an operation; it has many types.
+    """
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        tf.import_graph_def(part.graph, name="")
+        inputs, outputs = (
+            [graph.get_tensor_by_name(f"{name}:0") for name in names] for names in (part.inputs, part.outputs)
+        )
+        converter = tf.compat.v1.lite.TFLiteConverter.from_session(session, inputs, outputs)
+        if weights != "float32":
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        if weights == "float16":
+            converter.target_spec.supported_types = [tf.float16]
+        return converter.convert()
