@@ -32,7 +32,7 @@ from absl import logging
 
 from estimator_asr.hotwords import hotword_list
 from estimator_asr.inputs import splits
-from estimator_asr.recognition import recognised_split
+from estimator_asr.recognition import chunkwise, recognised_split
 from estimator_asr.saved_model import export_info, recogniser
 from estimator_asr.scoring import biasing, utterances
 from estimator_asr.scoring.reports import comparison, formats, report, scored_split
@@ -145,8 +145,11 @@ def evaluate(config: EvaluateConfig) -> dict:
     infos = dataset_info.load_all(config.data_dir)
     if not any(config.split in info.splits for info in infos):
         infos[0].shard_paths(config.data_dir[0], config.split)  # refuses it and lists the splits that exist
+    data = dict(zip(config.data_dir, infos))
+    if config.streaming:
+        chunkwise.check_lengths(data, config.split)
     report.create_output_dir(config.output_dir)  # before the model is opened
-    subject = _open_subject(config, dict(zip(config.data_dir, infos)))
+    subject = _open_subject(config, data)
     source = splits.read_split(infos, config.data_dir, config.split, subject.spec)
     if config.split != "train":
         for sentence in splits.describe_seen_speakers(infos, config.split):

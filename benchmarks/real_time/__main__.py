@@ -14,11 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import logging
-import os
 import statistics
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 
 from tfrecord_builder.runtime import lazy_tensorflow
@@ -28,8 +24,6 @@ with contextlib.suppress(ImportError):
 lazy_tensorflow.load_or_exit()
 
 import numpy as np
-import tensorflow as tf
-from absl import logging as absl_logging
 
 from benchmarks import comparison, machine
 from benchmarks.real_time import ours as real_time_ours
@@ -51,21 +45,13 @@ def main(config: BenchmarkConfig) -> int:
     """Prints a table for each number of cores; returns 1 if one cannot be measured."""
     machine.check("torch", "PyTorch")
     machine.check("kaldi_native_fbank", "kaldi-native-fbank")
-    if not config.num_cores:
-        flags = config_flags.to_command_line(config)
-        return max(_run_with(flags, num_cores) for num_cores in (1, 2))
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: config.num_cores])
-    tf.compat.v1.disable_eager_execution()
-    tf.get_logger().setLevel(logging.ERROR)
-    absl_logging.set_verbosity(absl_logging.ERROR)
+    return machine.run_on_cores("benchmarks.real_time", config, _measure)
+
+
+def _measure(config):
     sides = make_sides(config)
     show(time_parts(sides, config.rounds), sides["ours"].seconds, config.num_cores)
     return 0
-
-
-def _run_with(flags: list[str], num_cores: int) -> int:
-    command = [sys.executable, "-m", "benchmarks.real_time", *flags, f"--num_cores={num_cores}"]
-    return subprocess.run(command, check=False).returncode
 
 
 def make_sides(config: BenchmarkConfig) -> dict:

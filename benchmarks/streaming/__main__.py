@@ -13,10 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import logging
-import os
-import subprocess
-import sys
 import tempfile
 import time
 
@@ -27,8 +23,6 @@ with contextlib.suppress(ImportError):
 lazy_tensorflow.load_or_exit()
 
 import numpy as np
-import tensorflow as tf
-from absl import logging as absl_logging
 
 from benchmarks import bars, machine
 from benchmarks.streaming import ours as streaming_ours
@@ -52,19 +46,11 @@ def main(config: BenchmarkConfig) -> int:
     machine.check("sherpa_onnx", "sherpa-onnx")
     machine.check("onnx", "ONNX")
     machine.check("torch", "PyTorch")
-    if not config.num_cores:
-        flags = config_flags.to_command_line(config)
-        return max(_run_with(flags, num_cores) for num_cores in (1, 2))
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: config.num_cores])
-    tf.compat.v1.disable_eager_execution()
-    tf.get_logger().setLevel(logging.ERROR)
-    absl_logging.set_verbosity(absl_logging.ERROR)
+    return machine.run_on_cores("benchmarks.streaming", config, _measure)
+
+
+def _measure(config):
     return bars.show((time_one if config.num_cores == 1 else time_many)(config))
-
-
-def _run_with(flags: list[str], num_cores: int) -> int:
-    command = [sys.executable, "-m", "benchmarks.streaming", *flags, f"--num_cores={num_cores}"]
-    return subprocess.run(command, check=False).returncode
 
 
 def _make(config, path):

@@ -12,6 +12,24 @@ from estimator_asr.saved_model import recogniser, statuses, stream_client
 from estimator_asr.scoring import delays
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
+from tfrecord_builder.data import dataset_info
+
+
+def check_lengths(data: Mapping[str, dataset_info.DatasetInfo], split: str) -> None:
+    """Raises errors.UserError if utterances of a split are longer than a stream; `data` are by directory."""
+    seconds = statuses.STREAM_SECONDS
+    for data_dir, info in data.items():
+        if split not in info.splits or info.frontend is None:
+            continue
+        most = frontend.num_frames(seconds * info.frontend.sample_rate, info.frontend)
+        lengths = info.splits[split].frame_lengths
+        num_long = sum(count for length, count in lengths.items() if length > most)
+        if num_long:
+            raise errors.UserError(
+                f"{data_dir}: {num_long} utterances of split {split} are longer than {seconds} s, "
+                "expected none with --streaming; leave --streaming out, or build the data again with "
+                f"--max_seconds={seconds}"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +54,6 @@ class ChunkwiseRecogniser:
         state = self.streams.start(len(num_frames))
         for piece in stream_client.cut(batch, ("fbank", "num_frames"), self.chunk_frames):
             outputs, state = self.streams.feed(state, piece)
-            _check_length(batch, outputs["status"], self.config)
             partials.append([[each["pinyin"] for each in row] for row in outputs["characters"]])
         whole = self.whole.run(batch)["characters"]
         times = [self._heard_seconds(num_frames, index) for index in range(len(partials))]
@@ -48,15 +65,3 @@ class ChunkwiseRecogniser:
         heard = np.minimum(num_frames, (index + 1) * self.chunk_frames)
         samples = (heard - 1) * self.config.hop_samples + self.config.window_samples
         return samples / self.config.sample_rate
-
-
-def _check_length(batch, found, config):
-    """Raises UserError if a recording is longer than a stream."""
-    if statuses.TOO_LONG in found:
-        row = found.index(statuses.TOO_LONG)
-        seconds = batch["num_frames"][row] * config.frame_seconds
-        raise errors.UserError(
-            f"evaluate: {batch['utterance_id'][row].decode('utf-8')} has {seconds:.0f} s, expected at most "
-            f"{statuses.STREAM_SECONDS} s with --streaming; leave --streaming out, or build with "
-            f"--max_seconds={statuses.STREAM_SECONDS}"
-        )

@@ -18,7 +18,7 @@ from estimator_asr.experiment import model_directory
 from estimator_asr.hotwords import in_graph
 from estimator_asr.models import layers
 from estimator_asr.models.decoding import decoders, token_times
-from estimator_asr.saved_model import characters, model_pairs, proposals
+from estimator_asr.saved_model import characters, model_pairs, proposals, ranking
 from estimator_asr.tasks import registry, sequences, task
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.tokens import vocabulary
@@ -85,11 +85,11 @@ def write(
     decode = acoustic.decode
     language_weight = decode.whisper_language_weight if proposed else decode.language_weight
     rescored = listed.scores + language_weight * listed.language_scores
-    ranking = rank(rescored + decode.whisper_weight * listed.whisper_scores, listed.texts)
-    aligned = (tf.gather(each, ranking.rows) for each in (listed.ids, listed.tokens.num_strings))
+    ranked = ranking.rank(rescored + decode.whisper_weight * listed.whisper_scores, listed.texts)
+    aligned = (tf.gather(each, ranked.rows) for each in (listed.ids, listed.tokens.num_strings))
     times = token_times.align(recognition.log_probs, recognition.num_frames, *aligned)
     greedy = _join_best_path(acoustic, recognition)
-    return {**_describe(acoustic, listed, ranking, times), "greedy_pinyin": greedy}
+    return {**_describe(acoustic, listed, ranked, times), "greedy_pinyin": greedy}
 
 
 def write_stream(
@@ -103,25 +103,27 @@ def write_stream(
     Times are [batch, num_best, max_tokens].
     """
     listed = list_candidates(acoustic, language, recognition)
-    ranking = rank(listed.scores + acoustic.decode.language_weight * listed.language_scores, listed.texts)
-    times = token_times.TokenTimes(*(tf.gather(_flatten(each), ranking.rows) for each in times))
-    return _describe(acoustic, listed, ranking, times)
+    ranked = ranking.rank(
+        listed.scores + acoustic.decode.language_weight * listed.language_scores, listed.texts
+    )
+    times = token_times.TokenTimes(*(tf.gather(_flatten(each), ranked.rows) for each in times))
+    return _describe(acoustic, listed, ranked, times)
 
 
-def _describe(acoustic, listed, ranking, times):
+def _describe(acoustic, listed, ranked, times):
     tokens, spoken, written = (
-        each.take(ranking.rows) for each in (listed.tokens, listed.spoken, listed.written)
+        each.take(ranked.rows) for each in (listed.tokens, listed.spoken, listed.written)
     )
     if listed.places is not None:
-        times = characters.merge(times, tokens.num_strings, tf.gather(listed.places, ranking.rows))
+        times = characters.merge(times, tokens.num_strings, tf.gather(listed.places, ranked.rows))
     return {
         **characters.describe(written, spoken, times, acoustic.decode, acoustic.config.output_seconds),
-        "transcript": ranking.transcripts[:, 0],
+        "transcript": ranked.transcripts[:, 0],
         "pinyin": sequences.join(tokens, "syllable"),
         "acoustic_score": tokens.scores,
         "language_score": written.scores,
-        "n_best.transcript": ranking.transcripts,
-        "n_best.score": ranking.scores,
+        "n_best.transcript": ranked.transcripts,
+        "n_best.score": ranked.scores,
     }
 
 
@@ -170,36 +172,6 @@ def _join_best_path(acoustic: model_directory.ModelDirectory, recognition: task.
 
 def _flatten(ids: tf.Tensor) -> tf.Tensor:
     return tf.reshape(ids, [tf.shape(ids)[0] * tf.shape(ids)[1], tf.shape(ids)[2]])
-
-
-class Ranking(NamedTuple):
-    """The transcripts of each utterance, best first."""
-
-    rows: tf.Tensor  # int32 [batch], row of the best hypothesis among batch x num_best
-    transcripts: tf.Tensor  # string [batch, num_best], "" where there are fewer
-    scores: tf.Tensor  # float32 [batch, num_best], the lowest number where there are fewer
-
-
-def rank(scores: tf.Tensor, transcripts: tf.Tensor) -> Ranking:
-    """Orders transcripts by the sum of the probabilities of all hypotheses that have the same text.
-
-    Args:
-        scores: float32 [batch, num_best], log probability of each hypothesis; -inf or NaN: there is none.
-        transcripts: string [batch, num_best].
-    """
-    scores = tf.where(tf.math.is_nan(scores), -float("inf"), scores)
-    is_same = tf.equal(transcripts[:, :, None], transcripts[:, None])  # [batch, num_best, num_best]
-    num_best = tf.shape(scores)[1]
-    terms = tf.where(is_same, scores[:, None], -float("inf"))
-    # The first of several hypotheses with one text stands for all of them.
-    leaders = tf.argmax(terms, axis=2, output_type=tf.int32)
-    is_leader = tf.equal(leaders, tf.range(num_best))
-    totals = tf.where(is_leader, tf.reduce_logsumexp(terms, axis=2), -float("inf"))
-    totals, order = tf.math.top_k(totals, num_best)
-    texts = tf.where(totals > -float("inf"), tf.gather(transcripts, order, batch_dims=1), "")
-    # JSON has no infinity, so servers could not pass it on.
-    scores = tf.maximum(totals, tf.float32.min)
-    return Ranking(tf.range(tf.shape(scores)[0]) * num_best + order[:, 0], texts, scores)
 
 
 def recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

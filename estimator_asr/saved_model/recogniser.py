@@ -15,7 +15,7 @@ from estimator_asr.saved_model import export_info
 from tfrecord_builder import errors
 
 _GRAPH_FILE = "saved_model.pb"
-_LOWEST = float(np.finfo(np.float32).min)  # score where there are fewer hypotheses, see cascade.rank
+_LOWEST = float(np.finfo(np.float32).min)  # score where there are fewer hypotheses, see ranking.rank
 STATE = "state_"  # begins the names of what a stream keeps between its pieces
 _HOTWORDS = "hotwords"  # input of signatures.py
 # What TensorFlow raises for a SavedModel that it cannot load.

@@ -11,22 +11,17 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable
-from typing import NamedTuple, Optional
+from typing import Optional
 
 import numpy as np
-import soxr
 from starlette import routing, websockets
 
-from estimator_asr.saved_model import statuses, stream_client
-from estimator_asr.server import api_errors, item_queue, openai_api, openai_request, service, versions
+from estimator_asr.saved_model import stream_client
+from estimator_asr.server import api_errors, item_queue, live_messages, openai_api, service, versions
 from estimator_asr.transcripts import live
 from tfrecord_builder import errors
 
 SUBPROTOCOL = "asr"
-MAX_MESSAGE_BYTES = 1 << 18
-_ENCODINGS = {"s16le": ("<i2", 1 / 32768), "f32le": ("<f4", 1.0)}  # of samples: dtype, scale
-_RATES = range(8000, 192001)  # Hz
 _SLICE_SECONDS = 0.5  # of audio, after which other clients have their turn
 _SEND_SECONDS = 10.0
 _RETRY_SECONDS = 1.0  # while the queue is full
@@ -45,7 +40,7 @@ class LiveApi:
     async def stream(self, socket: websockets.WebSocket) -> None:
         await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
         try:
-            audio = _Audio(socket.query_params)
+            audio = live_messages.Audio(socket.query_params)
             with self._parts.versions.current.used() as version:
                 await _Stream(self._parts, socket, version, audio).run()
             await _close(socket, _NORMAL)
@@ -66,44 +61,6 @@ async def _close(socket: websockets.WebSocket, code: int, sentence: str = "") ->
         await asyncio.wait_for(socket.close(code), _SEND_SECONDS)
 
 
-class _Audio:
-    """The form of the samples, by the query of the URL."""
-
-    def __init__(self, query):
-        encoding, rate = query.get("encoding", "s16le"), query.get("sample_rate", "16000")
-        if encoding not in _ENCODINGS:
-            expected = " or ".join(_ENCODINGS)
-            raise api_errors.refuse(f"encoding: is {encoding[:80]!r}, expected {expected}; send one of these")
-        if not (rate.isascii() and rate.isdecimal() and len(rate) < 7 and int(rate) in _RATES):
-            got = f"sample_rate: is {rate[:80]!r}"
-            raise api_errors.refuse(f"{got}, expected {_RATES[0]} to {_RATES[-1]} Hz; send that of the audio")
-        (self._dtype, self._scale), self.rate = _ENCODINGS[encoding], int(rate)
-
-    def read(self, content: bytes) -> np.ndarray:
-        """Returns the samples of a message, float32 [num_samples]."""
-        width = np.dtype(self._dtype).itemsize
-        if len(content) > MAX_MESSAGE_BYTES or len(content) % width:
-            expected = f"at most {MAX_MESSAGE_BYTES}, a multiple of {width}"
-            raise api_errors.refuse(
-                f"message: has {len(content)} bytes, expected {expected}; send whole samples"
-            )
-        samples = np.frombuffer(content, self._dtype).astype(np.float32) * np.float32(self._scale)
-        if not np.isfinite(samples).all() or np.max(np.abs(samples), initial=0) > statuses.LOUDEST_PEAK:
-            raise api_errors.refuse(f"message: {statuses.SENTENCES[statuses.NOT_FINITE]}")
-        return samples
-
-    def make_resampler(self, sample_rate: int) -> Callable[..., np.ndarray]:
-        """Returns resample(samples, last=False), for one stream."""
-        if self.rate == sample_rate:
-            return lambda samples, last=False: samples
-        return soxr.ResampleStream(self.rate, sample_rate, 1, dtype="float32").resample_chunk
-
-
-class _Command(NamedTuple):
-    hotwords: tuple[str, ...]
-    is_end: bool
-
-
 class _Stream:
     """One connection: reads audio and recognises it at the same time."""
 
@@ -112,7 +69,7 @@ class _Stream:
         parts: service.Service,
         socket: websockets.WebSocket,
         version: versions.ServedVersion,
-        audio: _Audio,
+        audio: live_messages.Audio,
     ):
         self._parts, self._socket, self._version, self._audio = parts, socket, version, audio
         self._resample = audio.make_resampler(version.sample_rate)
@@ -149,7 +106,7 @@ class _Stream:
             if message.get("bytes") is not None:
                 await self._add(self._audio.read(message["bytes"]))
             else:
-                command = _parse(message["text"])
+                command = live_messages.read_command(message["text"])
                 if command.hotwords and self._live.num_samples:
                     raise api_errors.refuse(
                         "hotwords: come after audio, expected them first; send them first"
@@ -243,21 +200,6 @@ class _Stream:
                     if self._spoken is not None:
                         self._spoken.end()
                 return self._spoken.keep(result, len(window.waveform)) if is_piece else result
-
-
-def _parse(text: str) -> _Command:
-    try:
-        content = json.loads(text if len(text) <= MAX_MESSAGE_BYTES else "")
-        if not isinstance(content, dict) or content.keys() - {"hotwords", "end"}:
-            raise ValueError
-        words, is_end = content.get("hotwords", ""), content.get("end", False)
-        if not isinstance(words, str) or not isinstance(is_end, bool):
-            raise ValueError
-        words.encode()  # JSON may have halves of characters
-    except (ValueError, RecursionError):
-        expected = 'expected {"hotwords": "..."} or {"end": true}'
-        raise api_errors.refuse(f"message: is {text[:80]!r}, {expected}; send that") from None
-    return _Command(openai_request.read_hotwords([words]), is_end)
 
 
 async def _send(socket: websockets.WebSocket, content: dict) -> None:

@@ -22,7 +22,7 @@ if sys.version_info >= (3, 10):
 else:  # the last uvicorn for it neither splits subprotocols nor limits what is not read
     _WEBSOCKETS = "none"
 _BACKLOG = 1024
-_MAX_MESSAGE_BYTES = 1 << 20  # above the limit of live_api.py, which answers with a sentence
+_MAX_MESSAGE_BYTES = 1 << 20  # above the limit of live_messages.py, which answers with a sentence
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 

@@ -156,7 +156,7 @@ class Choice(NamedTuple):
     whisper_scores: np.ndarray
 
     def choose(self, language_weight: float, whisper_weight: float) -> int:
-        """Returns the best candidate, as cascade.rank does."""
+        """Returns the best candidate, as ranking.rank does."""
         scores = self.scores + language_weight * self.language_scores + whisper_weight * self.whisper_scores
         scores = np.where(np.isnan(scores), -np.inf, scores)
         texts = np.array(self.texts[_CHARACTERS])

@@ -63,7 +63,7 @@ def test_bars_of_what_was_found(spoken, capsys):
     assert live.show([(0, spoken), (1, spoken)], ["你好", "您好"]) == 1
     output = capsys.readouterr().out
     assert "2 characters, late by: 50 % 1.15 s" in output
-    assert "FAIL  agreement with uploads: 0.75 (at least 0.99)" in output
+    assert "FAIL  agreement with uploads, %: 75.00 (at least 99)" in output
 
 
 @pytest.mark.long

@@ -1,12 +1,22 @@
 """What a benchmark needs is there, or is named."""
 
+import dataclasses
 import importlib.util
 import os
+import subprocess
+import sys
 
 import pytest
 
 from benchmarks import machine
 from tfrecord_builder import errors
+from tfrecord_builder.settings import config_flags
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(config_flags.Checked):
+    rounds: int = config_flags.setting(20, "rounds", minimum=1)
+    num_cores: int = config_flags.setting(0, "cores", minimum=0, maximum=2)
 
 
 def test_one_core_is_refused(monkeypatch):
@@ -30,3 +40,16 @@ def test_two_cores_are_left(monkeypatch):
     monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: left.append((process, cores)))
     machine.check("torch", "PyTorch")
     assert left == [(0, [3, 5])]
+
+
+def test_a_benchmark_runs_with_one_core_and_then_with_two(monkeypatch):
+    commands = []
+
+    def run(command, check):
+        commands.append(command)
+        return subprocess.CompletedProcess(command, returncode=len(commands) % 2)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert machine.run_on_cores("benchmarks.x", Config(rounds=3), None) == 1, "the first one has failed"
+    started = [sys.executable, "-m", "benchmarks.x", "--rounds=3"]
+    assert commands == [[*started, "--num_cores=1"], [*started, "--num_cores=2"]]

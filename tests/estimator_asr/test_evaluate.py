@@ -439,6 +439,22 @@ def test_a_model_that_does_not_stream_is_refused(tiny_export, tmp_path):
             evaluate.evaluate(make_config(tiny_export, tmp_path, streaming=True, **{name: path}))
 
 
+def test_recordings_longer_than_a_stream_are_refused_before_a_model_is_opened(tiny_export, tmp_path):
+    """60 s have 5998 frames. The model directory does not exist."""
+    data_dir = shutil.copytree(tiny_export.data_dir, tmp_path / "data")
+    info = dataset_info.DatasetInfo.load(str(data_dir))
+    split = dataclasses.replace(info.splits["test"], frame_lengths={5998: 1, 5999: 2, 9000: 1})
+    dataclasses.replace(info, splits={**info.splits, "test": split}).save(str(data_dir))
+    changes = {"data_dir": (tiny_export.data_dir, str(data_dir)), "model_dir": "AM", "streaming": True}
+    with pytest.raises(errors.UserError) as refused:
+        evaluate.evaluate(make_config(tiny_export, tmp_path / "report", **changes))
+    assert str(refused.value) == (
+        f"{data_dir}: 3 utterances of split test are longer than 60 s, expected none with --streaming; "
+        "leave --streaming out, or build the data again with --max_seconds=60"
+    )
+    assert not (tmp_path / "report").exists()
+
+
 def test_a_data_directory_keeps_its_own_report(tiny_export):
     with pytest.raises(errors.UserError, match="contains data, whose report.html would be replaced; give"):
         make_config(tiny_export, tiny_export.data_dir, model_dir=tiny_export.acoustic_dir)

@@ -15,13 +15,12 @@ import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models.decoding import frames as frames_lib
-from estimator_asr.models.decoding import hypotheses
+from estimator_asr.models.decoding import hypotheses, traces
 from estimator_asr.models.decoding import scorers as scorers_lib
 
 _HASH_FACTOR = 6364136223846793005  # of a 64-bit linear congruential generator (Knuth's MMIX)
 _EMPTY_HASH = 1  # of the empty prefix
 _NO_HASH = -1  # of its parent
-_NO_NODE = -1  # of what grew from the first prefix of the beam; -1 - i: from the i-th
 
 
 class Beam(NamedTuple):
@@ -59,8 +58,8 @@ def prefix_beam_search(
     beam, scale, links = search(frames, beam, scorers)
     ranked = rank(beam, scale, scorers)
     nodes = tf.gather(beam.keys[..., 3], ranked.places, batch_dims=1)
-    nodes = tf.where(tf.math.is_inf(ranked.scores), tf.constant(_NO_NODE, tf.int64), nodes)
-    traced = trace(nodes, links)
+    nodes = tf.where(tf.math.is_inf(ranked.scores), tf.constant(traces.NO_NODE, tf.int64), nodes)
+    traced = traces.trace(nodes, links)
     return hypotheses.Hypotheses(traced.ids, traced.num_tokens, ranked.scores, ranked.acoustic_scores)
 
 
@@ -71,7 +70,7 @@ def search(
 
     Returns:
         The beam, the logarithm of what its probabilities were divided by (float64 [batch]), and the links of
-        `trace`.
+        traces.trace.
     """
     length, batch_size, num_classes = tf.unstack(tf.shape(frames.probs))
     links = tf.TensorArray(tf.int64, length, element_shape=[None, beam.keys.shape[1], 2])
@@ -99,8 +98,10 @@ def first_beam(
     """Returns a beam of the empty prefix, and width - 1 that are impossible."""
     shape = [batch_size, width]
     is_empty = tf.broadcast_to(tf.equal(tf.range(width), 0), shape)
-    empty = tf.constant([_EMPTY_HASH, _NO_HASH, blank_id, _NO_NODE], tf.int64)
-    others = tf.constant([[_impossible_hash(i), _NO_HASH, 0, _NO_NODE - i] for i in range(width)], tf.int64)
+    empty = tf.constant([_EMPTY_HASH, _NO_HASH, blank_id, traces.NO_NODE], tf.int64)
+    others = tf.constant(
+        [[_impossible_hash(i), _NO_HASH, 0, traces.NO_NODE - i] for i in range(width)], tf.int64
+    )
     return Beam(
         tf.cast(is_empty, tf.float32),
         tf.zeros(shape),
@@ -219,45 +220,6 @@ def rank(
         added = tf.where(is_ended[:, None], added, 0.0)
     scores, places = tf.math.top_k(acoustic + (beam.bonuses + added), beam.keys.shape[1])
     return Ranking(places, scores, tf.gather(acoustic, places, batch_dims=1))
-
-
-class Traced(NamedTuple):
-    """What a search has added to the beam that it began with."""
-
-    ids: tf.Tensor  # int32 [batch, num_best, max_tokens], -1 beyond the last token
-    num_tokens: tf.Tensor  # int32 [batch, num_best]
-    frames: tf.Tensor  # int32 [batch, num_best, max_tokens], the searched frame that added each token, or -1
-    roots: tf.Tensor  # int32 [batch, num_best], places in that beam of what the tokens follow
-
-
-def trace(nodes: tf.Tensor, links: tf.Tensor) -> Traced:
-    """Follows nodes, int64 [batch, num_best], back to the beam that the search began with.
-
-    A node is frame x width + place; links [num_searched, batch, width, 2] have the node before and the token.
-    """
-    nodes, links = tf.cast(nodes, tf.int32), tf.cast(links, tf.int32)
-    shape = tf.shape(links)
-    table = tf.reshape(tf.transpose(links, [1, 0, 2, 3]), [shape[1], shape[0] * shape[2], 2])
-    tokens = tf.TensorArray(tf.int32, 0, dynamic_size=True, element_shape=[*nodes.shape, 2])
-
-    def step(i, nodes, tokens):
-        before, last = tf.unstack(tf.gather(table, tf.maximum(nodes, 0), batch_dims=1), axis=-1)
-        is_token = nodes >= 0
-        added = tf.stack([last, nodes // shape[2]], axis=-1)
-        tokens = tokens.write(i, tf.where(is_token[..., None], added, -1))
-        return i + 1, tf.where(is_token, before, nodes), tokens
-
-    def is_left(i, nodes, _):  # an empty TensorArray cannot be stacked
-        return tf.equal(i, 0) | tf.reduce_any(nodes >= 0)
-
-    _, roots, tokens = tf.while_loop(is_left, step, (0, nodes, tokens))
-    backwards = tf.transpose(tokens.stack(), [1, 2, 0, 3])  # [batch, num_best, max_tokens, 2], last first
-    num_tokens = tf.reduce_sum(tf.cast(backwards[..., 0] >= 0, tf.int32), axis=-1)
-    shape = tf.shape(backwards)
-    rows = tf.reshape(backwards, [shape[0] * shape[1], shape[2], 2])
-    rows = tf.reverse_sequence(rows, tf.reshape(num_tokens, [-1]), seq_axis=1)
-    ids, frames = tf.unstack(tf.reshape(rows, shape), axis=-1)
-    return Traced(ids, num_tokens, frames, _NO_NODE - roots)
 
 
 def _join(alone, extended):

@@ -10,7 +10,7 @@ import tensorflow as tf
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import streaming
 from estimator_asr.models.decoding import frames as frames_lib
-from estimator_asr.models.decoding import hypotheses, prefix_beam_search, token_times
+from estimator_asr.models.decoding import hypotheses, prefix_beam_search, token_times, traces
 from estimator_asr.models.decoding import scorers as scorers_lib
 
 _STEPS = 100.0  # of probabilities: of frames in which a token is as good as certain, the first is its time
@@ -54,7 +54,7 @@ def search(
         _put_beam(beam, state)
         state.put("scale", scale + added)
         state.put("skipped", frames.ends_skipped)
-        traced = prefix_beam_search.trace(beam.keys[..., 3], links)
+        traced = traces.trace(beam.keys[..., 3], links)
         tokens = _take_tokens(state, traced.roots, [width, max_tokens])
         tokens = _append_tokens(*_find_peaks(frames, traced, tokens, stream.before), max_tokens)
         for name, value in tokens._asdict().items():
@@ -102,7 +102,7 @@ def _take_tokens(state: streaming.State, roots: tf.Tensor, shape: list[int]) -> 
 
 
 def _find_peaks(
-    frames: frames_lib.Frames, traced: prefix_beam_search.Traced, tokens: Tokens, before: tf.Tensor
+    frames: frames_lib.Frames, traced: traces.Traced, tokens: Tokens, before: tf.Tensor
 ) -> tuple[Tokens, Tokens]:
     """Returns the tokens that were there, whose last one may have its peak in these frames, and those added.
 

@@ -9,7 +9,6 @@ import io
 import json
 import sys
 import time
-import tracemalloc
 
 import local_server
 import numpy as np
@@ -152,15 +151,6 @@ def test_another_rate(server, waveform):
     assert final["text"] and final["duration"] == pytest.approx(len(waveform) / RATE, abs=0.001)
 
 
-def test_resampling_in_blocks_is_resampling(waveform):
-    audio = live_api._Audio({"sample_rate": "44100"})
-    source = soxr.resample(waveform, RATE, 44100)
-    resample = audio.make_resampler(RATE)
-    blocks = [resample(source[place : place + 4410]) for place in range(0, len(source), 4410)]
-    blocks.append(resample(np.empty(0, np.float32), last=True))
-    np.testing.assert_allclose(np.concatenate(blocks), soxr.resample(source, 44100, RATE), atol=1e-5)
-
-
 def test_hotwords(server, tiny_export, waveform):
     word = upload(server, waveform)["text"][:2]
     with connect(server) as socket:
@@ -238,17 +228,6 @@ def test_messages_without_audio_do_not_keep_a_stream_alive(server):
             if is_open:
                 socket.send(b"")
     assert not is_open and time.monotonic() - began > 2.5
-
-
-def test_many_small_messages_take_no_memory(waveform):
-    """Each of them is a sample of a stream that is resampled: nothing is kept of what gives none."""
-    resample = live_api._Audio({"sample_rate": "192000"}).make_resampler(RATE)
-    transcript = live_api.live.LiveTranscript(RATE)
-    tracemalloc.start()
-    for _ in range(100_000):
-        transcript.add(resample(np.zeros(1, np.float32)))
-    assert tracemalloc.get_traced_memory()[0] < 1 << 20
-    tracemalloc.stop()
 
 
 def test_a_client_that_reads_nothing_is_left_alone(server, waveform, monkeypatch):

@@ -15,11 +15,11 @@ def speech(seconds, level=0.5):
     return np.full(round(RATE * seconds), level, np.float32)
 
 
-def make_live(*audio):
+def make_live(*audio, min_confidence=live.MIN_CONFIDENCE):
     def detect(samples):
         return float(np.max(np.abs(samples)) > 0.1)
 
-    transcript = live.LiveTranscript(RATE, lambda: detect, step_seconds=0.3)
+    transcript = live.LiveTranscript(RATE, lambda: detect, step_seconds=0.3, min_confidence=min_confidence)
     for part in audio:
         transcript.add(part)
     return transcript
@@ -56,6 +56,22 @@ def hold(monkeypatch):
     monkeypatch.setattr(live, "HOLD_SECONDS", 0.3)
 
 
+@pytest.mark.parametrize(
+    "decode, confidence",
+    [
+        ({}, 0.9),
+        ({"confidence_scale": "1.0", "confidence_offset": "0.0"}, 0.9),
+        ({"confidence_scale": "0.6035", "confidence_offset": "5.635"}, 0.99905),
+        ({"confidence_scale": "1.0", "confidence_offset": "-2.0"}, 0.9),
+        ({"confidence_scale": "0.5", "confidence_offset": "0.0"}, 0.9),
+    ],
+)
+def test_the_confidence_of_settled_characters_is_that_before_calibration_too(decode, confidence):
+    """log(0.9 / 0.1) is 2.1972, so the third one is 1 / (1 + exp(-0.6035 * 2.1972 - 5.635))."""
+    found = live.find_min_confidence(decode)
+    assert found >= 0.9 and found == pytest.approx(confidence, abs=1e-5)
+
+
 def test_what_two_results_agree_on_is_settled():
     transcript = make_live(speech(1.0))
     update = hear(transcript, "你号", 0.2, 0.5)
@@ -88,6 +104,18 @@ def test_a_character_that_the_model_is_unsure_of_settles_at_the_end():
         transcript.add(speech(0.5))
     transcript.end()
     assert hear(transcript, "你好", 0.2, 0.5, confidence=0.89).stable == "你好"
+
+
+def test_a_calibrated_model_has_to_be_surer():
+    transcript = make_live(speech(1.0), min_confidence=0.999)
+    for _ in range(3):
+        assert hear(transcript, "你好", 0.2, 0.5, confidence=0.998).stable == ""
+        transcript.add(speech(0.5))
+    assert hear(transcript, "你好", 0.2, 0.5, confidence=0.999).stable == "你好"
+    transcript.add(speech(0.5))
+    assert hear(transcript, "你好吗", 0.2, 0.5, 1.2, confidence=0.998).stable == "你好"
+    transcript.end()
+    assert hear(transcript, "你好吗", 0.2, 0.5, 1.2, confidence=0.998).stable == "你好吗"
 
 
 def test_what_follows_an_unsure_character_waits_too():

@@ -1,0 +1,48 @@
+"""The tokens that a prefix beam search has added, read back from the links of its frames."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+NO_NODE = -1  # of what grew from the first prefix of the beam; -1 - i: from the i-th
+
+
+class Traced(NamedTuple):
+    """What a search has added to the beam that it began with."""
+
+    ids: tf.Tensor  # int32 [batch, num_best, max_tokens], -1 beyond the last token
+    num_tokens: tf.Tensor  # int32 [batch, num_best]
+    frames: tf.Tensor  # int32 [batch, num_best, max_tokens], the searched frame that added each token, or -1
+    roots: tf.Tensor  # int32 [batch, num_best], places in that beam of what the tokens follow
+
+
+def trace(nodes: tf.Tensor, links: tf.Tensor) -> Traced:
+    """Follows nodes, int64 [batch, num_best], back to the beam that the search began with.
+
+    A node is frame x width + place; links [num_searched, batch, width, 2] have the node before and the token.
+    """
+    nodes, links = tf.cast(nodes, tf.int32), tf.cast(links, tf.int32)
+    shape = tf.shape(links)
+    table = tf.reshape(tf.transpose(links, [1, 0, 2, 3]), [shape[1], shape[0] * shape[2], 2])
+    tokens = tf.TensorArray(tf.int32, 0, dynamic_size=True, element_shape=[*nodes.shape, 2])
+
+    def step(i, nodes, tokens):
+        before, last = tf.unstack(tf.gather(table, tf.maximum(nodes, 0), batch_dims=1), axis=-1)
+        is_token = nodes >= 0
+        added = tf.stack([last, nodes // shape[2]], axis=-1)
+        tokens = tokens.write(i, tf.where(is_token[..., None], added, -1))
+        return i + 1, tf.where(is_token, before, nodes), tokens
+
+    def is_left(i, nodes, _):  # an empty TensorArray cannot be stacked
+        return tf.equal(i, 0) | tf.reduce_any(nodes >= 0)
+
+    _, roots, tokens = tf.while_loop(is_left, step, (0, nodes, tokens))
+    backwards = tf.transpose(tokens.stack(), [1, 2, 0, 3])  # [batch, num_best, max_tokens, 2], last first
+    num_tokens = tf.reduce_sum(tf.cast(backwards[..., 0] >= 0, tf.int32), axis=-1)
+    shape = tf.shape(backwards)
+    rows = tf.reshape(backwards, [shape[0] * shape[1], shape[2], 2])
+    rows = tf.reverse_sequence(rows, tf.reshape(num_tokens, [-1]), seq_axis=1)
+    ids, frames = tf.unstack(tf.reshape(rows, shape), axis=-1)
+    return Traced(ids, num_tokens, frames, NO_NODE - roots)

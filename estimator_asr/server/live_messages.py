@@ -1,0 +1,78 @@
+"""The messages of a client of /v1/stream: samples, and commands in JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import soxr
+
+from estimator_asr.saved_model import statuses
+from estimator_asr.server import api_errors, openai_request
+
+_MAX_MESSAGE_BYTES = 1 << 18
+_ENCODINGS = {"s16le": ("<i2", 1 / 32768), "f32le": ("<f4", 1.0)}  # of samples: dtype, scale
+_RATES = range(8000, 192001)  # Hz
+
+
+class Audio:
+    """The form of the samples.
+
+    Attributes:
+        rate: in Hz.
+    """
+
+    def __init__(self, query: Mapping[str, str]):
+        """Reads the query of the URL; raises ApiError if it asks for another encoding or rate."""
+        encoding, rate = query.get("encoding", "s16le"), query.get("sample_rate", "16000")
+        if encoding not in _ENCODINGS:
+            expected = " or ".join(_ENCODINGS)
+            raise api_errors.refuse(f"encoding: is {encoding[:80]!r}, expected {expected}; send one of these")
+        if not (rate.isascii() and rate.isdecimal() and len(rate) < 7 and int(rate) in _RATES):
+            got = f"sample_rate: is {rate[:80]!r}"
+            raise api_errors.refuse(f"{got}, expected {_RATES[0]} to {_RATES[-1]} Hz; send that of the audio")
+        (self._dtype, self._scale), self.rate = _ENCODINGS[encoding], int(rate)
+
+    def read(self, content: bytes) -> np.ndarray:
+        """Returns the samples of a message, float32 [num_samples]; raises ApiError if they are none."""
+        width = np.dtype(self._dtype).itemsize
+        if len(content) > _MAX_MESSAGE_BYTES or len(content) % width:
+            expected = f"at most {_MAX_MESSAGE_BYTES}, a multiple of {width}"
+            raise api_errors.refuse(
+                f"message: has {len(content)} bytes, expected {expected}; send whole samples"
+            )
+        samples = np.frombuffer(content, self._dtype).astype(np.float32) * np.float32(self._scale)
+        if not np.isfinite(samples).all() or np.max(np.abs(samples), initial=0) > statuses.LOUDEST_PEAK:
+            raise api_errors.refuse(f"message: {statuses.SENTENCES[statuses.NOT_FINITE]}")
+        return samples
+
+    def make_resampler(self, sample_rate: int) -> Callable[..., np.ndarray]:
+        """Returns resample(samples, last=False), for one stream."""
+        if self.rate == sample_rate:
+            return lambda samples, last=False: samples
+        return soxr.ResampleStream(self.rate, sample_rate, 1, dtype="float32").resample_chunk
+
+
+class Command(NamedTuple):
+    """What a client asks for: words before its audio, or the end of it."""
+
+    hotwords: tuple[str, ...]
+    is_end: bool
+
+
+def read_command(text: str) -> Command:
+    """Reads a text message; raises ApiError if it is no command."""
+    try:
+        content = json.loads(text if len(text) <= _MAX_MESSAGE_BYTES else "")
+        if not isinstance(content, dict) or content.keys() - {"hotwords", "end"}:
+            raise ValueError
+        words, is_end = content.get("hotwords", ""), content.get("end", False)
+        if not isinstance(words, str) or not isinstance(is_end, bool):
+            raise ValueError
+        words.encode()  # JSON may have halves of characters
+    except (ValueError, RecursionError):
+        expected = 'expected {"hotwords": "..."} or {"end": true}'
+        raise api_errors.refuse(f"message: is {text[:80]!r}, {expected}; send that") from None
+    return Command(openai_request.read_hotwords([words]), is_end)
