@@ -1,0 +1,143 @@
+"""Models in other formats than a SavedModel, run by estimator_asr_runtime, beside their SavedModel."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+
+import numpy as np
+import pytest
+import small_ngrams
+import tiny_models
+
+from estimator_asr.exporting import sample
+from estimator_asr.exporting.formats import agreement, onnx, parts, writer
+from estimator_asr.saved_model import saved_model_writer, trained_model
+from estimator_asr_runtime import model as runtime_model
+from estimator_asr_runtime import recogniser as runtime
+from tfrecord_builder import errors
+
+pytestmark = pytest.mark.long
+FORMATS = ["litert", "onnx"]
+WAVEFORMS = [tiny_models.make_waveform(4000 + 7000 * i, seed=i) for i in range(4)]
+UTTERANCES = [sample.Utterance(f"u{i}", np.zeros([1, 20], np.float32), each) for i, each in enumerate(WAVEFORMS)]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory) -> str:
+    """Acoustic models that stream, read a frozen encoder, and do neither; and a language model."""
+    path = tmp_path_factory.mktemp("formats")
+    tiny_models.make_acoustic_model(str(path / "plain"))
+    tiny_models.make_acoustic_model(str(path / "streaming"), chunk_frames=16)
+    for encoder in ("transformer", "cnn"):
+        tiny_models.make_acoustic_model(str(path / encoder), encoder=encoder)
+    for family in ("whisper", "hubert"):
+        tiny_models.make_pretrained_model(str(path / family), family)
+    tiny_models.make_language_model(str(path / "language"), tiny_models.OTHER_TOKENS)
+    return str(path)
+
+
+def open_model(directory: str, name: str, ngram=None, **decode) -> trained_model.TrainedModel:
+    trained = trained_model.open_trained_model(os.path.join(directory, name))
+    decode = dataclasses.replace(trained.model.decode, **decode)
+    return trained._replace(model=dataclasses.replace(trained.model, decode=decode, ngram=ngram))
+
+
+def export(path, acoustic, language=None, names=FORMATS, weights="float32") -> str:
+    def complete(version_dir, info):
+        writer.add(version_dir, names, weights, acoustic, language, info, UTTERANCES)
+
+    return saved_model_writer.write(acoustic, language, str(path / "export"), complete)
+
+
+@pytest.mark.parametrize("name", ["plain", "streaming", "transformer", "cnn", "whisper", "hubert"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_recognises_as_the_saved_model_does(directory, tmp_path, name, format):
+    language = open_model(directory, "language")
+    version_dir = export(tmp_path, open_model(directory, name), language, [format])
+    with open(os.path.join(version_dir, agreement.FILE.format(format)), encoding="utf-8") as file:
+        compared = json.load(file)
+    assert compared["num_recordings"] == 4 and compared["largest_difference"] < 1e-3
+
+
+def test_search_with_all_that_tune_may_add(directory, tmp_path):
+    tokens, characters = tiny_models.TOKENS, tiny_models.CHARACTERS
+    acoustic = open_model(
+        directory,
+        "plain",
+        small_ngrams.random_model(tokens.size, seed=1),
+        ngram_weight=0.7,
+        token_bonus=0.5,
+        attention_weight=0.4,
+        language_weight=0.3,
+        confidence_scale=0.8,
+        confidence_offset=0.2,
+    )
+    ngram = small_ngrams.random_model(characters.size, seed=2)
+    export(tmp_path, acoustic, open_model(directory, "language", ngram, ngram_weight=0.5))
+
+
+def test_greedy_decoding_needs_no_decoder(directory, tmp_path):
+    acoustic = open_model(directory, "plain", decoding="greedy", attention_weight=0.5, ngram_weight=0.5)
+    version_dir = export(tmp_path, acoustic)
+    assert not os.path.exists(os.path.join(version_dir, "onnx", "decoder.onnx"))
+
+
+@pytest.mark.parametrize("weights", ["float16", "int8"])
+def test_rounded_weights_are_smaller_and_near(directory, tmp_path, monkeypatch, weights):
+    monkeypatch.setattr(agreement, "MOST_CHANGED", 1.0)  # random weights bear nothing
+    acoustic, size = open_model(directory, "plain"), {}
+    exact = export(tmp_path / "exact", acoustic)
+    rounded = export(tmp_path / "rounded", acoustic, weights=weights)
+    for name, file in (("litert", "acoustic.tflite"), ("onnx", "acoustic.onnx")):
+        models = [runtime_model.load(os.path.join(path, name)) for path in (exact, rounded)]
+        log_probs = [each.acoustic.run({"waveform": WAVEFORMS[3][None]})["log_probs"] for each in models]
+        assert 0 < np.max(np.abs(log_probs[0] - log_probs[1])) < 0.5
+        size[name] = [os.path.getsize(os.path.join(path, name, file)) for path in (exact, rounded)]
+    assert all(after < before for before, after in size.values())
+
+
+def test_standard_operators_and_no_control_flow(directory):
+    onnx_library = pytest.importorskip("onnx")
+    for part in parts.build(open_model(directory, "plain", attention_weight=0.5), open_model(directory, "language")):
+        model = onnx_library.load_from_string(onnx.convert(part, "float32"))
+        onnx_library.checker.check_model(model, full_check=True)
+        assert {node.domain for node in model.graph.node} <= {"", "ai.onnx"}
+        assert not {node.op_type for node in model.graph.node} & {"Loop", "If", "Scan"}
+        assert [each.version for each in model.opset_import if not each.domain] == [17]
+
+
+def test_a_format_that_disagrees_is_not_written(directory, tmp_path, monkeypatch):
+    monkeypatch.setattr(runtime.Recogniser, "recognise", lambda self, waveform: {**_OTHER})
+    with pytest.raises(errors.UserError, match="export: u0 in onnx: transcript is '别的', expected "):
+        export(tmp_path, open_model(directory, "plain"), open_model(directory, "language"), ["onnx"])
+    assert os.listdir(tmp_path / "export") == []
+
+
+_OTHER = {
+    "transcript": "别的",
+    "status": "ok",
+    "n_best": [{"transcript": "别的", "score": -1.0}],
+    "characters": [],
+}
+
+
+def test_too_many_characters_otherwise_are_refused():
+    compared = agreement.Agreement("onnx", "int8", num_recordings=9, num_characters=100, num_changed=2)
+    with pytest.raises(errors.UserError) as refused:
+        agreement._check_changes(compared)
+    assert str(refused.value) == (
+        "export: onnx, int8: 9 recordings, 2 of 100 characters otherwise than the SavedModel, which has "
+        "float32, expected at most 1%; nothing was exported: pass other --weights"
+    )
+    agreement._check_changes(dataclasses.replace(compared, num_changed=1))
+
+
+def test_what_a_format_cannot_do_is_refused_before_anything_is_written(directory):
+    acoustic = open_model(directory, "plain")
+    with pytest.raises(errors.UserError, match="searches with Whisper's decoder, .* pass --nowhisper_decoder"):
+        writer.check(["litert"], open_model(directory, "plain", whisper_weight=0.5), UTTERANCES)
+    with pytest.raises(errors.UserError, match="no recording of the split is at hand, .*--format=litert"):
+        writer.check(["litert"], acoustic, [each._replace(waveform=None) for each in UTTERANCES])
+    writer.check([], acoustic, [])
