@@ -11,15 +11,15 @@ from typing import Optional
 from estimator_asr_runtime import errors, model, recogniser, statuses
 
 _EPILOG = """\
-The model directory is an export of estimator_asr as ONNX or LiteRT; its files are compared with the digests in
-model.json. Files may be WAV, FLAC, OGG or MP3, of any sample rate and number of channels; each is one
+The model directory is an export of estimator_asr as ONNX or LiteRT; its files are compared with the digests
+in model.json. Audio may be WAV, FLAC, OGG or MP3, of any sample rate and number of channels. Each file is one
 utterance, so cut long recordings at pauses.
 
   --format=text   one transcript per line
-  --format=json   one object per file, with its name: transcript, pinyin, confidence, status, the start and end
-                  of each character in seconds, and other transcripts by their scores (n_best)
+  --format=json   one object per file, with its name: transcript, pinyin, confidence, status, the start and
+                  end of each character in seconds, and other transcripts by their scores (n_best)
 
-A file that cannot be transcribed is named on standard error, the others are transcribed; the exit code is then 1.
+A file that cannot be transcribed is named on standard error, and the exit code is 1; the others go on.
 
 examples:
   python -m estimator_asr_runtime --model=DIR a.wav b.wav

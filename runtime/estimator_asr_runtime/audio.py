@@ -13,7 +13,7 @@ _SAMPLE_RATES_HZ = range(1000, 1_000_001)  # of recorders; another rate means a 
 
 
 class Audio(NamedTuple):
-    """A waveform float32 [num_samples], full scale is 1; and its status, of malformed and too_long without."""
+    """A waveform, float32 [num_samples], full scale 1; empty unless the status is ok."""
 
     waveform: np.ndarray
     status: str

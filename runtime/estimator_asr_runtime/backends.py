@@ -1,4 +1,4 @@
-"""Graphs that run by ONNX Runtime or LiteRT; each library is imported when a model of its format is loaded."""
+"""Graphs that run by ONNX Runtime or LiteRT, which are imported when a model of their format is loaded."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _import(module: str, extra: str):
         return importlib.import_module(module)
     except ImportError as error:
         raise errors.UserError(
-            f"model: its format needs the package {module.split('.')[0]}, which cannot be imported ({error}); "
+            f"{module.split('.')[0]}: cannot be imported ({error}), but the model's format needs it; "
             f"install it with pip install 'estimator-asr-runtime[{extra}]'"
         ) from error
 

@@ -111,7 +111,7 @@ def _read(path: str) -> dict:
             values = json.load(file)
     except OSError as error:
         raise errors.UserError(
-            f"{path}: {error.strerror}, expected a model that was exported as ONNX or LiteRT; pass its directory"
+            f"{path}: {error.strerror}, expected that of an export as ONNX or LiteRT; pass its directory"
         ) from error
     except ValueError as error:  # not UTF-8, or not JSON
         raise errors.UserError(f"{path}: is not JSON; {_AGAIN}") from error

@@ -147,7 +147,7 @@ def _list_scorers(model: model_lib.Model, words: Sequence[hotwords.Hotword]) -> 
 
 
 def _attend(model: model_lib.Model, encoding: np.ndarray, found: list) -> list[beam_search.Hypothesis]:
-    """Adds the weighted log probabilities of the attention decoder; returns the hypotheses in their new order."""
+    """Returns the hypotheses ordered by their scores and weighted log probabilities of the decoder."""
     num_tokens = np.array([len(each.ids) for each in found], np.int32)
     token_ids = np.zeros([len(found), max(np.max(num_tokens), 1)], np.int32)
     for row, each in zip(token_ids, found):

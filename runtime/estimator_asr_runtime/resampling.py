@@ -1,4 +1,4 @@
-"""Resampling by a windowed sinc; equals estimator_asr/saved_model/resampling.py, which explains the method."""
+"""Resampling by a windowed sinc, as estimator_asr/saved_model/resampling.py, which explains the method."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class NgramScorer:
     def extend(self, states: np.ndarray, token_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns weighted log probabilities; the longest context that has the token counts."""
         tokens = np.broadcast_to(token_ids[..., None, :], (*states.shape, token_ids.shape[-1]))
-        # The candidates without an n-gram so far: their places, tokens, contexts, and sums of back-off weights.
+        # Left are the candidates without an n-gram so far; weights are sums of their back-off weights.
         left, contexts = np.arange(tokens.size), np.repeat(states.reshape(-1), tokens.shape[-1])
         tokens, weights = tokens.reshape(-1), np.zeros(tokens.size, np.float32)
         rows, totals = np.empty(len(left), np.int64), np.empty(len(left), np.float32)
