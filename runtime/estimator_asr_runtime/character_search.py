@@ -1,0 +1,107 @@
+"""Search for the characters of sentences: the language model's candidates, scored with an n-gram model.
+
+Equals estimator_asr/models/decoding/character_search.py. All sentences of an utterance are searched at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from estimator_asr_runtime import scorers
+
+IMPOSSIBLE = np.float32(-1e9)  # log probability where there are fewer candidates
+
+
+class Sentences(NamedTuple):
+    """The best characters of each sentence."""
+
+    characters: np.ndarray  # int32 [rows, length], -1 at padding
+    scores: np.ndarray  # float32 [rows], log probability of the candidates and what the n-gram model adds
+    probs: np.ndarray  # float32 [rows, length], of each character given all others; 1 at padding
+
+
+class Lattice(NamedTuple):
+    """The most probable candidates of each token, best first; IMPOSSIBLE where there are fewer."""
+
+    characters: np.ndarray  # int32 [rows, length, count]
+    log_probs: np.ndarray  # float32 [rows, length, count]
+
+
+def take_first(lattice: Lattice, num_tokens: np.ndarray) -> Sentences:
+    """Returns the best candidate of each token, num_tokens int32 [rows]; -1 where there is none."""
+    exists = _is_real(lattice, num_tokens) & (lattice.log_probs[..., 0] > IMPOSSIBLE / 2)
+    log_probs = np.where(exists, lattice.log_probs[..., 0], np.float32(0))
+    characters = np.where(exists, lattice.characters[..., 0], -1)
+    return Sentences(characters, np.sum(log_probs, axis=1), np.exp(log_probs))
+
+
+def search(lattice: Lattice, num_tokens: np.ndarray, scorer: scorers.NgramScorer, width: int) -> Sentences:
+    """Keeps the `width` best sentences at each token; num_tokens is int32 [rows]."""
+    exists = lattice.log_probs > IMPOSSIBLE / 2
+    lattice = lattice._replace(characters=np.where(exists, lattice.characters, 0))
+    scores, links = _run(width, lattice, num_tokens, scorer)
+    best, states = _trace(np.argmax(scores, axis=1), links)
+    is_real = _is_real(lattice, num_tokens)
+    chosen = np.take_along_axis(lattice.characters, best[..., None], axis=2)[..., 0]
+    characters = np.where(is_real, chosen, -1)
+    judged = _judge(lattice, characters, states, num_tokens, scorer)
+    exponentials = np.exp(judged - np.max(judged, axis=2, keepdims=True))
+    probs = exponentials / np.sum(exponentials, axis=2, keepdims=True)
+    probs = np.take_along_axis(probs, best[..., None], axis=2)[..., 0]
+    return Sentences(characters, np.max(scores, axis=1), np.where(is_real, probs, np.float32(1)))
+
+
+def _is_real(lattice: Lattice, num_tokens: np.ndarray) -> np.ndarray:
+    return np.arange(lattice.characters.shape[1]) < num_tokens[:, None]
+
+
+def _run(width: int, lattice: Lattice, num_tokens: np.ndarray, scorer):
+    """Returns scores float32 [rows, width], and for each token the three links of each sentence.
+
+    They are the place of the sentence before it, the place of the candidate, and the state before it, each
+    int [rows, width].
+    """
+    rows, length, count = lattice.characters.shape
+    places = np.broadcast_to(np.arange(width), [rows, width])
+    scores = np.where(places == 0, np.float32(0), IMPOSSIBLE)
+    states, links = np.full([rows, width], scorer.start(), np.int32), []
+    for i in range(length):
+        added, after = scorer.extend(states, lattice.characters[:, i])
+        totals = (scores[:, :, None] + lattice.log_probs[:, i, None] + added).reshape(rows, -1)
+        chosen = np.argsort(-totals, axis=1, kind="stable")[:, :width]
+        is_real, before = (i < num_tokens)[:, None], chosen // count
+        link = before, chosen % count, np.take_along_axis(states, before, axis=1)
+        same = places, np.zeros_like(places), states
+        links.append([np.where(is_real, *pair) for pair in zip(link, same)])
+        scores = np.where(is_real, np.take_along_axis(totals, chosen, axis=1), scores)
+        after = np.take_along_axis(after.reshape(rows, -1), chosen, axis=1)
+        states = np.where(is_real, after, states)
+    return scores + scorer.finish(states), links
+
+
+def _trace(place: np.ndarray, links) -> tuple[np.ndarray, np.ndarray]:
+    """Follows the links back; returns places of candidates and the states before them, int [rows, length]."""
+    path, place = [], place[:, None]
+    for link in reversed(links):
+        before, best, state = (np.take_along_axis(each, place, axis=1) for each in link)
+        path.append((best, state))
+        place = before
+    best, states = zip(*reversed(path))
+    return np.concatenate(best, axis=1), np.concatenate(states, axis=1)
+
+
+def _judge(lattice: Lattice, characters, states, num_tokens, scorer) -> np.ndarray:
+    """Scores each candidate where all other characters of the sentence stay, float32 as the lattice."""
+    rows, length, count = lattice.characters.shape
+    added, after = scorer.extend(states.reshape(-1, 1), lattice.characters.reshape(-1, count))
+    scores, after = added[:, 0], after[:, 0]
+    for offset in range(1, scorer.context_length + 1):  # the characters that have the candidate as context
+        following = np.pad(characters[:, offset:], [[0, 0], [0, min(offset, length)]])
+        added, extended = scorer.extend(after, np.maximum(following.reshape(-1, 1), 0))
+        place = (np.arange(length) + offset - num_tokens[:, None]).reshape(-1, 1)
+        scores = scores + np.where(place < 0, added[..., 0], np.float32(0))
+        scores = scores + np.where(place == 0, scorer.finish(after), np.float32(0))
+        after = extended[..., 0]
+    return lattice.log_probs + scores.reshape(rows, length, count)

@@ -1,0 +1,45 @@
+"""The order of transcripts, and confidences of probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from estimator_asr_runtime import model_json
+
+_LOWEST_PROB = np.float32(1e-6)  # so that the log odds are finite
+
+
+class Ranked(NamedTuple):
+    """A transcript, its score, and the place of the best hypothesis that has it."""
+
+    transcript: str
+    score: np.float32
+    place: int
+
+
+def rank(scores: Sequence[np.float32], transcripts: Sequence[str]) -> list[Ranked]:
+    """Orders transcripts by the sum of the probabilities of all hypotheses that have the same text.
+
+    Scores are log probabilities. Equals cascade.rank of estimator_asr/saved_model.
+    """
+    groups = {}
+    for place, text in enumerate(transcripts):
+        groups.setdefault(text, []).append(place)
+    ranked = []
+    for text, places in groups.items():
+        terms = np.array([scores[place] for place in places], np.float32)
+        total = np.max(terms) + np.log(np.sum(np.exp(terms - np.max(terms))))
+        # The first of several hypotheses with one text stands for all of them.
+        ranked.append(Ranked(text, total, places[int(np.argmax(terms))]))
+    return sorted(ranked, key=lambda each: (-each.score, each.place))
+
+
+def calibrate(probs: np.ndarray, decode: model_json.Decode) -> np.ndarray:
+    """Returns confidences of probabilities, float32 of any shape (Platt 1999)."""
+    probs = np.clip(probs, _LOWEST_PROB, np.float32(1) - _LOWEST_PROB)
+    log_odds = np.log(probs) - np.log1p(-probs)
+    scale, offset = np.float32(decode.confidence_scale), np.float32(decode.confidence_offset)
+    return 1 / (1 + np.exp(-(scale * log_odds + offset)))

@@ -1,0 +1,162 @@
+"""Speech to text: acoustic model -> search -> language model -> transcript, times and confidences.
+
+Equals estimator_asr/saved_model/cascade.py, one utterance at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from estimator_asr_runtime import (
+    audio,
+    beam_search,
+    errors,
+    hotwords,
+    ranking,
+    scorers,
+    statuses,
+    syllables,
+    token_times,
+    writing,
+)
+from estimator_asr_runtime import model as model_lib
+
+
+class Recogniser:
+    """Recognises utterances by a loaded model."""
+
+    def __init__(self, model: model_lib.Model, words: Sequence[str] = ()):
+        """Takes hotwords for all utterances, in the form that hotwords.py describes.
+
+        Raises errors.UserError if one has another form, or the model takes none.
+        """
+        self._model, self._hotwords = model, hotwords.parse(model, words)
+        self._scorers = _list_scorers(model, self._hotwords)
+
+    def recognise_file(self, path: str) -> dict:
+        """Recognises an audio file of any format of libsndfile; see recognise.
+
+        Raises errors.UserError if the file cannot be opened.
+        """
+        settings = self._model.settings
+        read = audio.read(path, settings.sample_rate, settings.max_seconds)
+        return self.recognise(read.waveform) if read.status == statuses.OK else make_empty(read.status)
+
+    def recognise(self, waveform: np.ndarray) -> dict:
+        """Recognises an utterance, float32 [num_samples] at the sample rate of the model, full scale 1.
+
+        Returns:
+            transcript, pinyin and greedy_pinyin (str; the latter of the best path), acoustic_score,
+            language_score and confidence (float), status (str, of statuses.py); characters, a list of dicts
+            with character, pinyin, start and end (seconds) and confidence; n_best, a list of dicts with
+            transcript and score, best first.
+
+        Raises:
+            errors.UserError: the acoustic graph gives no numbers for it.
+        """
+        settings = self._model.settings
+        most_samples = settings.max_seconds * settings.sample_rate
+        status = statuses.check(waveform, settings.least_samples, most_samples)
+        return make_empty(status) if status != statuses.OK else self._transcribe(waveform)
+
+    def _transcribe(self, waveform: np.ndarray) -> dict:
+        model = self._model
+        outputs = model.acoustic.run({"waveform": np.asarray(waveform, np.float32)[None]})
+        log_probs = outputs["log_probs"][0]
+        if not len(log_probs) or np.isnan(log_probs).any():
+            got = f"{len(log_probs)} frames or NaN"
+            raise errors.UserError(
+                f"{model.path}: the acoustic graph gives {got}, expected numbers; export again"
+            )
+        found = self._search(log_probs)
+        if model.decoder:
+            found = _attend(model, outputs["encoding"], found)
+        return self._describe(log_probs, found)
+
+    def _search(self, log_probs: np.ndarray) -> list[beam_search.Hypothesis]:
+        decode = self._model.settings.acoustic
+        if decode.decoding == "greedy":
+            return beam_search.greedy(log_probs)
+        return beam_search.search(decode, log_probs, self._scorers)
+
+    def _describe(self, log_probs: np.ndarray, found: list[beam_search.Hypothesis]) -> dict:
+        model, decode = self._model, self._model.settings.acoustic
+        tokens = [[model.tokens[index] for index in each.ids] for each in found]
+        is_joined = model.language is not None and model.settings.token_type == "initial_final"
+        spoken = [syllables.join(each) for each in tokens] if is_joined else tokens
+        written = writing.write(model, spoken)
+        if model.language and self._hotwords:
+            written = [
+                hotwords.write(self._hotwords, *pair) for pair in zip(written, (each.ids for each in found))
+            ]
+        weight = np.float32(decode.language_weight)
+        scores = [each.score + weight * text.score for each, text in zip(found, written)]
+        ranked = ranking.rank(scores, [model.settings.joining.join(each.strings) for each in written])
+        best = ranked[0].place
+        times = token_times.align(log_probs, found[best].ids)
+        times = syllables.merge(times, tokens[best]) if is_joined else times
+        return {
+            "transcript": ranked[0].transcript,
+            "pinyin": " ".join(tokens[best]),
+            "greedy_pinyin": " ".join(model.tokens[index] for index in beam_search.best_path(log_probs)),
+            "acoustic_score": _to_float(found[best].acoustic_score),
+            "language_score": _to_float(written[best].score),
+            "status": statuses.OK,
+            **self._describe_characters(written[best], spoken[best], times),
+            "n_best": [{"transcript": each.transcript, "score": _to_float(each.score)} for each in ranked],
+        }
+
+    def _describe_characters(self, written: writing.Written, spoken: Sequence[str], times) -> dict:
+        """Returns characters and confidence; spoken tokens and their times are one for each string."""
+        settings = self._model.settings
+        confidences = ranking.calibrate(times.probs * written.probs, settings.acoustic)
+        seconds = np.float32(settings.output_seconds)
+        starts, ends = (seconds * np.float32(each) for each in (times.starts, times.ends))
+        columns = (map(_to_float, each) for each in (starts, ends, confidences))
+        names = "character", "pinyin", "start", "end", "confidence"
+        rows = [dict(zip(names, row)) for row in zip(written.strings, spoken, *columns)]
+        mean = np.sum(confidences) / np.float32(max(len(confidences), 1))
+        return {"confidence": _to_float(mean), "characters": [row for row in rows if row["character"]]}
+
+
+def make_empty(status: str) -> dict:
+    """Returns the result of an utterance that is not ok."""
+    texts = dict.fromkeys(("transcript", "pinyin", "greedy_pinyin"), "")
+    scores = dict.fromkeys(("acoustic_score", "language_score", "confidence"), 0.0)
+    return {
+        **texts,
+        **scores,
+        "status": status,
+        "characters": [],
+        "n_best": [{"transcript": "", "score": 0.0}],
+    }
+
+
+def _list_scorers(model: model_lib.Model, words: Sequence[hotwords.Hotword]) -> list:
+    """Returns what the search adds to the scores of CTC."""
+    decode, chosen = model.settings.acoustic, []
+    if decode.token_bonus:
+        chosen.append(scorers.TokenBonus(decode.token_bonus))
+    if model.acoustic_ngram is not None:
+        chosen.append(scorers.NgramScorer(model.acoustic_ngram, decode.ngram_weight))
+    if words:
+        chosen.append(hotwords.HotwordScorer(words, len(model.tokens)))
+    return chosen
+
+
+def _attend(model: model_lib.Model, encoding: np.ndarray, found: list) -> list[beam_search.Hypothesis]:
+    """Returns the hypotheses ordered by their scores and weighted log probabilities of the decoder."""
+    num_tokens = np.array([len(each.ids) for each in found], np.int32)
+    token_ids = np.zeros([len(found), max(np.max(num_tokens), 1)], np.int32)
+    for row, each in zip(token_ids, found):
+        row[: len(each.ids)] = each.ids
+    inputs = {"encoding": encoding, "token_ids": token_ids, "num_tokens": num_tokens}
+    added = np.float32(model.settings.acoustic.attention_weight) * model.decoder.run(inputs)["scores"]
+    rescored = [each._replace(score=each.score + score) for each, score in zip(found, added)]
+    return sorted(rescored, key=lambda each: -each.score)
+
+
+def _to_float(number: np.floating) -> float:
+    return float(str(number))  # 0.12 and not 0.11999999731

@@ -1,0 +1,37 @@
+"""Status of an utterance: ok, or why its transcript is empty; as in estimator_asr/saved_model/statuses.py."""
+
+from __future__ import annotations
+
+import numpy as np
+
+OK = "ok"
+MALFORMED = "malformed"
+EMPTY = "empty"
+SILENT = "silent"
+NOT_FINITE = "not_finite"
+TOO_LONG = "too_long"
+
+SILENT_PEAK = np.float32(0.0005)  # of full scale; audio below is silent
+LOUDEST_PEAK = np.float32(1e12)  # full scale is 1; the energy of a much higher one does not fit into float32
+
+# What follows the name of a file, and a colon.
+SENTENCES = {
+    OK: "was transcribed",
+    MALFORMED: "is not an audio file that can be read; convert it to WAV, 16-bit PCM",
+    EMPTY: "has no samples, or fewer than one frame; record it again",
+    SILENT: "audio is silent, expected a peak of at least 0.0005 of full scale; its transcript is empty",
+    NOT_FINITE: f"has NaN or Inf samples, or a peak above {LOUDEST_PEAK:.0e} of full scale; save it again",
+    TOO_LONG: "is longer than the model accepts; cut it at pauses",
+}
+
+
+def check(waveform: np.ndarray, least_samples: int, most_samples: int) -> str:
+    """Returns the status of a waveform, float32 [num_samples], of which so many are accepted."""
+    if len(waveform) > most_samples:
+        return TOO_LONG
+    if len(waveform) < max(least_samples, 1):
+        return EMPTY
+    peak = np.max(np.abs(waveform))  # NaN if one sample is
+    if not peak <= LOUDEST_PEAK:
+        return NOT_FINITE
+    return SILENT if peak < SILENT_PEAK else OK

@@ -1,0 +1,64 @@
+"""Tokens to what is written: by the language model, or as they are.
+
+Equals convert of estimator_asr/saved_model/cascade.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from estimator_asr_runtime import character_search, scorers
+from estimator_asr_runtime import model as model_lib
+
+
+class Written(NamedTuple):
+    """The strings of one hypothesis, one for each token."""
+
+    strings: tuple[str, ...]
+    score: np.float32  # log probability given the tokens; 0 without a language model
+    probs: np.ndarray  # float32 [num_tokens], probability of each string given its token
+
+
+def write(model: model_lib.Model, sentences: Sequence[Sequence[str]]) -> list[Written]:
+    """Writes the tokens of each hypothesis."""
+    if model.language is None:
+        return [Written(tuple(each), np.float32(0), np.ones(len(each), np.float32)) for each in sentences]
+    found = _find_characters(model, sentences)
+    spelled = []
+    for tokens, characters, score, probs in zip(sentences, *found):
+        probs = probs[: len(tokens)].copy()
+        strings = [model.characters[each] if each >= 0 else "" for each in characters[: len(tokens)]]
+        for place, token in enumerate(tokens):
+            if _is_foreign(model, token):
+                strings[place], probs[place] = _write_foreign(model, token), 1.0
+        spelled.append(Written(tuple(strings), score, probs))
+    return spelled
+
+
+def _find_characters(model: model_lib.Model, sentences) -> character_search.Sentences:
+    num_tokens = np.array([len(each) for each in sentences], np.int32)
+    token_ids = np.zeros([len(sentences), max(np.max(num_tokens), 1)], np.int32)
+    for row, tokens in zip(token_ids, sentences):
+        row[: len(tokens)] = [model.language_ids.get(token, model_lib.UNKNOWN_ID) for token in tokens]
+    outputs = model.language.run({"token_ids": token_ids, "num_tokens": num_tokens})
+    lattice = character_search.Lattice(outputs["characters"], outputs["log_probs"])
+    decode = model.settings.language
+    if model.language_ngram is None or decode.decoding != "beam":
+        return character_search.take_first(lattice, num_tokens)
+    scorer = scorers.NgramScorer(model.language_ngram, decode.ngram_weight)
+    return character_search.search(lattice, num_tokens, scorer, decode.beam_width)
+
+
+def _is_foreign(model: model_lib.Model, token: str) -> bool:
+    """True for what the language model lacks and is no syllable, as a letter is: it stays as it is."""
+    is_unknown = model.language_ids.get(token, model_lib.UNKNOWN_ID) == model_lib.UNKNOWN_ID
+    return is_unknown and not re.fullmatch(model.settings.foreign, token)
+
+
+def _write_foreign(model: model_lib.Model, token: str) -> str:
+    """Returns a token; letters of toneless tokens are capitals."""
+    return token.lower() if model.settings.token_type == "toneless" else token

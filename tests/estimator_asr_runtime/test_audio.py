@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import soundfile
+from estimator_asr_runtime import audio, errors, resampling, statuses
+
+
+def write(path, samples, rate=16000, subtype="PCM_16") -> str:
+    soundfile.write(path, samples, rate, subtype)
+    return str(path)
+
+
+def test_channels_are_averaged(tmp_path):
+    path = write(tmp_path / "a.wav", np.array([[0.5, 0.25], [-0.5, 0.5]]))
+    read = audio.read(path, 16000, 1)
+    assert (read.waveform.tolist(), read.status) == ([0.375, 0.0], statuses.OK)
+
+
+@pytest.mark.parametrize("rate", [8000, 44100, 48000, 15999])
+def test_other_sample_rates_equal_those_of_the_export(rate):
+    import tensorflow as tf
+
+    from estimator_asr.saved_model import resampling as graph_resampling
+
+    waveform = np.float32(np.random.default_rng(rate).normal(size=rate // 3) * 0.1)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        made = graph_resampling.resample(tf.constant(waveform), tf.constant(rate, tf.int64), 16000)
+        expected = session.run(made)
+    np.testing.assert_allclose(resampling.resample(waveform, rate, 16000), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("container", "subtype"), [("WAV", "PCM_24"), ("WAV", "FLOAT"), ("WAV", "ULAW"), ("WAV", "ALAW")]
+)
+def test_equal_to_the_wav_files_of_the_export(tmp_path, container, subtype):
+    import tensorflow as tf
+
+    from estimator_asr.saved_model import wav
+
+    noise = np.random.default_rng(1).normal(size=[4000, 2]) * 0.1
+    path = write(tmp_path / "a.wav", noise, 22050, subtype)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        contents = (tmp_path / "a.wav").read_bytes()
+        waveform, *_ = session.run(wav.decode_batch(tf.constant([contents]), 16000, 10))
+    np.testing.assert_allclose(audio.read(path, 16000, 10).waveform, waveform[0], atol=1e-6)
+
+
+def test_a_file_that_is_no_audio_is_malformed_and_a_long_one_too_long(tmp_path):
+    (tmp_path / "a.wav").write_bytes(b"RIFF of no length")
+    assert audio.read(str(tmp_path / "a.wav"), 16000, 1).status == statuses.MALFORMED
+    path = write(tmp_path / "b.wav", np.zeros(16001))
+    assert audio.read(path, 16000, 1).status == statuses.TOO_LONG
+    slow = write(tmp_path / "c.wav", np.zeros(10), rate=900)
+    assert audio.read(slow, 16000, 1).status == statuses.MALFORMED
+
+
+def test_a_file_that_is_missing(tmp_path):
+    path = str(tmp_path / "none.wav")
+    with pytest.raises(errors.UserError) as raised:
+        audio.read(path, 16000, 1)
+    assert str(raised.value) == f"{path}: No such file or directory; pass the path of an audio file"
+
+
+@pytest.mark.parametrize(
+    ("waveform", "status"),
+    [
+        (np.ones(400), statuses.OK),
+        (np.ones(0), statuses.EMPTY),
+        (np.ones(399), statuses.EMPTY),
+        (np.ones(1601), statuses.TOO_LONG),
+        (np.full(400, 0.0004), statuses.SILENT),
+        (np.full(400, 0.0005), statuses.OK),
+        (np.full(400, -2e12), statuses.NOT_FINITE),
+        (np.array([np.nan, *np.ones(400)]), statuses.NOT_FINITE),
+    ],
+)
+def test_statuses(waveform, status):
+    assert statuses.check(np.float32(waveform), 400, 1600) == status
+
+
+def test_statuses_are_those_of_the_export():
+    from estimator_asr.saved_model import statuses as of_export
+    from tfrecord_builder.audio import audio_files
+
+    names = {name for name in statuses.SENTENCES if name != statuses.MALFORMED}
+    assert set(of_export.SENTENCES) == {*names, statuses.MALFORMED}
+    assert all(statuses.SENTENCES[name] == of_export.SENTENCES[name] for name in names)
+    assert (statuses.SILENT_PEAK, statuses.LOUDEST_PEAK) == (
+        np.float32(audio_files.SILENT_PEAK),
+        np.float32(of_export.LOUDEST_PEAK),
+    )

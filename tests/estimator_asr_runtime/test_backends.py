@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from estimator_asr_runtime import backends, errors
+
+AGAIN = "copy the export again, or export again"
+
+
+@pytest.fixture
+def onnx_path(tmp_path) -> str:
+    """A graph whose output `twice` is 2 x `waveform`."""
+    onnx = pytest.importorskip("onnx")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    ends = [helper.make_tensor_value_info(name, kind, [1, None]) for name in ("waveform", "twice")]
+    node = helper.make_node("Add", ["waveform", "waveform"], ["twice"])
+    graph = helper.make_graph([node], "twice", ends[:1], ends[1:])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(made, tmp_path / "twice.onnx")
+    return str(tmp_path / "twice.onnx")
+
+
+@pytest.fixture(params=["signature", "tensors"])
+def litert_path(tmp_path, request) -> str:
+    """The same, with a signature or without one."""
+    import tensorflow as tf
+
+    double = tf.function(lambda waveform: {"twice": tf.add(waveform, waveform, name="twice")})
+    concrete = double.get_concrete_function(tf.TensorSpec([1, None], tf.float32, "waveform"))
+    if request.param == "tensors":
+        converter = tf.lite.TFLiteConverter.from_concrete_functions([concrete])
+    else:
+        module = tf.Module()
+        module.double = concrete
+        tf.saved_model.save(module, str(tmp_path / "saved"), {"serving_default": concrete})
+        converter = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path / "saved"))
+    (tmp_path / "twice.tflite").write_bytes(converter.convert())
+    return str(tmp_path / "twice.tflite")
+
+
+def test_onnx_runtime_takes_any_size(onnx_path):
+    graph = backends.OnnxGraph(onnx_path, 1)
+    for size in (3, 5):
+        outputs = graph.run({"waveform": np.ones([1, size], np.float32)})
+        np.testing.assert_array_equal(outputs["twice"], np.full([1, size], 2))
+
+
+@pytest.mark.filterwarnings("ignore")  # of TensorFlow's converter
+def test_litert_takes_any_size(litert_path):
+    pytest.importorskip("ai_edge_litert")
+    graph = backends.LiteRtGraph(litert_path, 1)
+    for size in (3, 5):
+        (output,) = graph.run({"waveform": np.ones([1, size], np.float32)}).values()
+        np.testing.assert_array_equal(output, np.full([1, size], 2))
+
+
+def test_other_inputs_are_refused(onnx_path):
+    graph = backends.OnnxGraph(onnx_path, 1)
+    with pytest.raises(
+        errors.UserError, match=r"twice\.onnx: the graph cannot be run \(.*\); copy the export"
+    ):
+        graph.run({"speech": np.ones([1, 3], np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("library", "made"), [("onnxruntime", backends.OnnxGraph), ("ai_edge_litert", backends.LiteRtGraph)]
+)
+def test_a_file_that_is_no_graph(tmp_path, library, made):
+    pytest.importorskip(library)
+    path = tmp_path / "graph"
+    path.write_bytes(b"no graph, but long enough to be read as one")
+    with pytest.raises(errors.UserError) as raised:
+        made(str(path), 0)
+    assert str(raised.value).startswith(f"{path}: the graph cannot be loaded (")
+    assert str(raised.value).endswith(f"; {AGAIN}")
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "made", "extra"),
+    [
+        ("onnxruntime", "onnxruntime", backends.OnnxGraph, "onnx"),
+        ("ai_edge_litert.interpreter", "ai_edge_litert", backends.LiteRtGraph, "litert"),
+    ],
+)
+def test_a_library_that_is_missing(monkeypatch, module, name, made, extra):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(errors.UserError) as raised:
+        made("a", 0)
+    assert str(raised.value).startswith(f"{name}: cannot be imported (")
+    assert str(raised.value).endswith(f"install it with pip install 'estimator-asr-runtime[{extra}]'")

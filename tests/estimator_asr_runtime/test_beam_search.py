@@ -1,0 +1,102 @@
+"""The search in NumPy beside that of TensorFlow, and hypotheses that a person can check."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import pytest
+import runtime_models
+from estimator_asr_runtime import beam_search, ngrams, scorers
+
+NUM_CLASSES = 20
+SETTINGS = (
+    {"skipped_blank": 1.0},
+    {"skipped_blank": 0.6, "token_bonus": 0.7},
+    {"skipped_blank": 0.95, "ngram_weight": 0.5, "token_bonus": 1.5, "beam_width": 10, "candidates": 12},
+    {"decoding": "greedy"},
+)
+
+
+@functools.lru_cache(maxsize=1)
+def ngram():
+    """A 3-gram model of random text over the tokens."""
+    from estimator_asr.ngrams import back_off, counting, kneser_ney
+
+    rng = np.random.default_rng(0)
+    tokens = ["<unk>", *(f"t{i}" for i in range(1, NUM_CLASSES - 1))]
+    lines = [[tokens[int(each)] for each in rng.geometric(0.2, 8) % 17 + 1] for _ in range(300)]
+    model = kneser_ney.estimate(counting.encode(lines), 3).model
+    return back_off.compile_model(model, tokens, "random")
+
+
+def make_log_probs(seed: int, sharpness: float) -> np.ndarray:
+    """Returns float32 [num_frames, NUM_CLASSES]; the blank, the last class, is the most frequent one."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=[rng.integers(30, 81), NUM_CLASSES]) * sharpness
+    logits[:, -1] += sharpness * rng.uniform(0, 4, len(logits))
+    return np.float32(logits - np.log(np.sum(np.exp(logits), axis=1, keepdims=True)))
+
+
+def search_by_tensorflow(settings, log_probs):
+    """Returns [(ids, score, acoustic score)] of the hypotheses that are possible."""
+    import tensorflow as tf
+
+    from estimator_asr.experiment import config
+    from estimator_asr.models.decoding import decoders
+    from estimator_asr.models.decoding import scorers as graph_scorers
+
+    decode = config.DecodeConfig(**{**runtime_models.DECODE, **settings})
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        chosen = [graph_scorers.TokenBonus(decode.token_bonus)] if decode.token_bonus else []
+        chosen += [graph_scorers.NgramScorer(ngram(), decode.ngram_weight)] if decode.ngram_weight else []
+        args = tf.constant(log_probs[None]), tf.constant([len(log_probs)]), chosen
+        found = session.run(decoders.DECODERS[decode.decoding](decode, *args))
+    rows = zip(found.ids[0], found.num_tokens[0], found.scores[0], found.acoustic_scores[0])
+    return [(tuple(ids[:count]), score, acoustic) for ids, count, score, acoustic in rows if score > -np.inf]
+
+
+def search(settings, log_probs):
+    decode = runtime_models.make_decode(**settings)
+    if decode.decoding == "greedy":
+        return beam_search.greedy(log_probs)
+    chosen = [scorers.TokenBonus(decode.token_bonus)] if decode.token_bonus else []
+    if decode.ngram_weight:
+        arrays = ngrams.BackOffArrays(*ngram())
+        chosen.append(scorers.NgramScorer(arrays, decode.ngram_weight))
+    return beam_search.search(decode, log_probs, chosen)
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda each: " ".join(map(str, each)))
+@pytest.mark.parametrize("sharpness", [0.5, 2.0, 5.0])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_equal_to_the_search_of_tensorflow(settings, sharpness, seed):
+    log_probs = make_log_probs(seed, sharpness)
+    found, expected = search(settings, log_probs), search_by_tensorflow(settings, log_probs)
+    assert [each.ids for each in found] == [ids for ids, *_ in expected]
+    np.testing.assert_allclose([each.score for each in found], [score for _, score, _ in expected], atol=1e-4)
+    acoustic_scores = [score for *_, score in expected]
+    np.testing.assert_allclose([each.acoustic_score for each in found], acoustic_scores, atol=1e-4)
+
+
+def test_probabilities_are_sums_over_paths():
+    """Two frames of one token (0.6) and the blank (0.4)."""
+    found = beam_search.search(runtime_models.make_decode(), np.log(np.float32([[0.6, 0.4]] * 2)))
+    assert [each.ids for each in found] == [(0,), ()]
+    assert [math.exp(each.score) for each in found] == pytest.approx([0.6 * 0.6 + 2 * 0.6 * 0.4, 0.16])
+
+
+def test_a_token_is_repeated_after_a_blank_also_one_that_is_skipped():
+    log_probs = runtime_models.make_log_probs([1, 4, 1, 1], most=0.96)[0]
+    for skipped_blank in (0.9, 1.0):
+        decode = runtime_models.make_decode(skipped_blank=skipped_blank)
+        assert beam_search.search(decode, log_probs)[0].ids == (1, 1)
+    assert beam_search.best_path(log_probs) == [1, 1]
+
+
+def test_frames_of_blanks_alone_have_no_tokens():
+    log_probs = runtime_models.make_log_probs([4, 4, 4], most=0.96)[0]
+    (found,) = beam_search.search(runtime_models.make_decode(skipped_blank=0.9), log_probs)
+    assert found.ids == ()
+    assert found.score == pytest.approx(3 * math.log(0.96), rel=1e-5)

@@ -1,0 +1,121 @@
+"""The cascade on graphs in plain Python, whose results a person can check."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import runtime_models
+from estimator_asr_runtime import errors, recogniser, statuses
+from runtime_models import make_log_probs, make_model
+
+SPEECH = np.full(16000, 0.1, np.float32)
+NI_HAO = [4, 1, 4, 4, 2, 2]
+KEYS = {
+    *("transcript", "pinyin", "greedy_pinyin", "acoustic_score", "language_score", "confidence"),
+    *("status", "characters", "n_best"),
+}
+
+
+def recognise(model, words=(), speech=SPEECH):
+    return recogniser.Recogniser(model, words).recognise(speech)
+
+
+def test_a_transcript_with_a_language_model():
+    found = recognise(make_model(make_log_probs(NI_HAO), runtime_models.LanguageGraph()))
+    assert set(found) == KEYS
+    assert (found["transcript"], found["pinyin"], found["greedy_pinyin"]) == ("你好", "ni3 hao3", "ni3 hao3")
+    assert found["language_score"] == pytest.approx(math.log(0.75), rel=1e-5)
+    assert found["status"] == "ok"
+    first, second = found["characters"]
+    assert (first["character"], first["pinyin"], first["start"], first["end"]) == ("你", "ni3", 0.04, 0.08)
+    assert (second["character"], second["pinyin"], second["start"], second["end"]) == (
+        "好",
+        "hao3",
+        0.16,
+        0.24,
+    )
+    confidences = [first["confidence"], second["confidence"]]
+    assert confidences == pytest.approx([0.9, 0.9 * 0.75])
+    assert found["confidence"] == pytest.approx(np.mean(confidences))
+    assert found["n_best"][0]["transcript"] == "你好"
+
+
+def test_without_a_language_model_transcripts_are_tokens():
+    found = recognise(make_model(make_log_probs(NI_HAO)))
+    assert (found["transcript"], found["language_score"]) == ("ni3 hao3", 0.0)
+    assert [each["character"] for each in found["characters"]] == ["ni3", "hao3"]
+
+
+def test_greedy_has_the_score_of_the_best_path():
+    decode = {**runtime_models.DECODE, "decoding": "greedy"}
+    found = recognise(make_model(make_log_probs(NI_HAO), acoustic=decode))
+    assert found["acoustic_score"] == pytest.approx(6 * math.log(0.9), rel=1e-5)
+    assert len(found["n_best"]) == 1
+
+
+def test_a_letter_that_the_language_model_lacks_stays():
+    found = recognise(make_model(make_log_probs([3, 4, 2]), runtime_models.LanguageGraph()))
+    assert found["transcript"] == "A好"
+    toneless = make_model(make_log_probs([3, 4, 2]), runtime_models.LanguageGraph(), token_type="toneless")
+    assert recognise(toneless)["transcript"] == "a好"
+
+
+def test_the_language_model_reorders_hypotheses():
+    """Two tokens are almost equally likely, and hao3 has two characters."""
+    log_probs = np.log(np.float32([[[0.01, 0.47, 0.5, 0.01, 0.01]]]))
+    language = runtime_models.LanguageGraph()
+    assert recognise(make_model(log_probs, language))["transcript"] == "好"
+    decode = {**runtime_models.DECODE, "language_weight": 1.0}
+    found = recognise(make_model(log_probs, language, acoustic=decode))
+    assert found["transcript"] == "你"
+    assert found["n_best"][0]["score"] == pytest.approx(math.log(0.47), rel=1e-4)
+
+
+def test_the_attention_decoder_reorders_hypotheses():
+    decoder = runtime_models.Graph(scores=np.float32([-8, -2]))
+    decode = {**runtime_models.DECODE, "attention_weight": 0.5, "beam_width": 2}
+    log_probs = np.log(np.float32([[[0.01, 0.47, 0.5, 0.01, 0.01]]]))
+    found = recognise(make_model(log_probs, decoder=decoder, acoustic=decode))
+    assert found["transcript"] == "ni3"
+    (inputs,) = decoder.inputs
+    assert inputs["token_ids"].tolist() == [[2], [1]]
+    assert inputs["num_tokens"].tolist() == [1, 1]
+    assert found["n_best"][0]["score"] == pytest.approx(math.log(0.47) - 1, rel=1e-5)
+    assert found["acoustic_score"] == pytest.approx(math.log(0.47), rel=1e-5)
+
+
+def test_silence_has_no_characters():
+    found = recognise(make_model(make_log_probs([4, 4, 4], most=0.999), runtime_models.LanguageGraph()))
+    assert (found["transcript"], found["characters"], found["confidence"]) == ("", [], 0.0)
+
+
+def test_hotwords_are_favoured_and_written():
+    log_probs = np.log(np.float32([[[0.01, 0.6, 0.37, 0.01, 0.01]]]))
+    model = make_model(log_probs, runtime_models.LanguageGraph())
+    assert recognise(model)["transcript"] == "你"
+    assert recognise(model, ["号 hao3 3"])["transcript"] == "号"
+
+
+@pytest.mark.parametrize(
+    ("speech", "status"),
+    [
+        (np.zeros(16000), statuses.SILENT),
+        (np.ones(399), statuses.EMPTY),
+        (np.ones(32001), statuses.TOO_LONG),
+        (np.full(400, np.inf), statuses.NOT_FINITE),
+    ],
+)
+def test_an_utterance_that_is_not_ok_is_empty(speech, status):
+    found = recognise(make_model(make_log_probs(NI_HAO)), speech=np.float32(speech))
+    assert set(found) == KEYS
+    assert (found["status"], found["transcript"], found["characters"]) == (status, "", [])
+    assert found["n_best"] == [{"transcript": "", "score": 0.0}]
+
+
+def test_a_graph_that_gives_no_numbers():
+    with pytest.raises(
+        errors.UserError, match="^m: the acoustic graph gives 2 frames or NaN, expected numbers"
+    ):
+        recognise(make_model(np.full([1, 2, 5], np.nan, np.float32)))

@@ -1,0 +1,111 @@
+"""Models for tests of estimator_asr_runtime: settings, graphs in plain Python, and their directories."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+import numpy as np
+from estimator_asr_runtime import model as model_lib
+from estimator_asr_runtime import model_json
+
+TOKENS = ("<unk>", "ni3", "hao3", "A")
+CHARACTERS = ("<unk>", "你", "好", "号")
+DECODE = {
+    "decoding": "beam",
+    "beam_width": 4,
+    "candidates": 3,
+    "skipped_blank": 1.0,
+    "ngram_weight": 0.0,
+    "token_bonus": 0.0,
+    "attention_weight": 0.0,
+    "language_weight": 0.0,
+    "confidence_scale": 1.0,
+    "confidence_offset": 0.0,
+}
+SPACES = {"separator": " ", "rules": []}
+
+
+def make_decode(**changes) -> model_json.Decode:
+    return model_json.Decode(**{**DECODE, **changes})
+
+
+def make_values(**changes) -> dict:
+    """Returns what model.json has but for its digest."""
+    return {
+        "layout": 1,
+        "format": "onnx",
+        "sample_rate": 16000,
+        "max_seconds": 2,
+        "least_samples": 400,
+        "token_type": "syllable",
+        "output_seconds": 0.04,
+        "acoustic": DECODE,
+        "language": None,
+        "joining": SPACES,
+        "foreign": "",
+        "files": {},
+        **changes,
+    }
+
+
+def write(directory, files: Mapping[str, bytes], **changes) -> str:
+    """Writes a model directory; returns its path."""
+    listed = {}
+    for name, content in files.items():
+        (directory / name).write_bytes(content)
+        listed[name] = {"num_bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    values = make_values(files=listed, **changes)
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    (directory / "model.json").write_text(json.dumps({**values, "sha256": digest}), encoding="utf-8")
+    return str(directory)
+
+
+class Graph:
+    """Gives the outputs that it was made with, and keeps its inputs."""
+
+    def __init__(self, **outputs):
+        self.outputs, self.inputs = outputs, []
+
+    def run(self, inputs):
+        self.inputs.append(inputs)
+        return self.outputs
+
+
+class LanguageGraph:
+    """ni3 is 你, hao3 is 好 (0.75) or 号 (0.25), and what else there is <unk>."""
+
+    def run(self, inputs):
+        ids = inputs["token_ids"]
+        characters = np.array([[0, 0], [1, 0], [2, 3]], np.int32)[ids]
+        log_probs = np.array([[0, -1e9], [0, -1e9], np.log([0.75, 0.25])], np.float32)[ids]
+        return {"characters": characters, "log_probs": log_probs}
+
+
+def make_log_probs(frames, most: float = 0.9) -> np.ndarray:
+    """Returns float32 [1, num_frames, 5] where each frame has one likely class; 4 is the blank."""
+    probs = np.full([len(frames), len(TOKENS) + 1], (1 - most) / len(TOKENS), np.float32)
+    probs[np.arange(len(frames)), frames] = most
+    return np.log(probs)[None]
+
+
+def make_model(log_probs: np.ndarray, language=None, decoder=None, ngram=None, **changes) -> model_lib.Model:
+    """Returns a model of TOKENS and CHARACTERS whose acoustic graph gives log_probs."""
+    if language:
+        texts = {"joining": {"separator": "", "rules": []}, "foreign": "[a-zê]+[1-5]|<unk>"}
+        changes = {"language": DECODE, **texts, **changes}
+    values = make_values(**changes)
+    settings = model_json.ModelJson(
+        **{name: value for name, value in values.items() if name not in ("layout", *_PARSED)},
+        acoustic=model_json.Decode(**values["acoustic"]),
+        language=values["language"] and model_json.Decode(**values["language"]),
+        joining=model_json.Joining(values["joining"]["separator"]),
+    )
+    ids = {token: index for index, token in enumerate(TOKENS[:3])}  # the language model lacks the letter
+    acoustic = Graph(log_probs=log_probs, encoding=np.zeros([1, log_probs.shape[1], 2], np.float32))
+    characters = CHARACTERS if language else ()
+    return model_lib.Model("m", settings, acoustic, decoder, language, TOKENS, characters, ids, ngram, None)
+
+
+_PARSED = ("acoustic", "language", "joining")
