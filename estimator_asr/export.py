@@ -5,8 +5,9 @@
 
 With --data_dir the SavedModel is loaded again and must recognise utterances of the data as the models do, or
 nothing is exported. Beside the graph it has a model card, parity.json and files for TensorFlow Serving.
-With --format it has the model for machines without TensorFlow too. Each export is a new version EXPORT/<number>/; older ones stay. The weights are those of the best checkpoint
-on dev, or of the latest one if training kept no best.
+With --format it has the models for machines without TensorFlow too. Each export is a new version
+EXPORT/<number>/; older ones stay. The weights are those of the best checkpoint on dev, or of the latest one
+if training kept no best.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class ExportConfig(config_flags.Checked):
 
     format: tuple[str, ...] = config_flags.setting(
         (SAVED_MODEL,),
-        "saved_model, litert, onnx; comma separated. The SavedModel is always written, the others stand in it "
+        "saved_model, litert, onnx; comma separated. The SavedModel is always written, the others beside it, "
         "for machines without TensorFlow (docs/devices.md)",
     )
     weights: str = config_flags.setting(
@@ -98,7 +99,6 @@ class ExportConfig(config_flags.Checked):
                     f"export: --{name}={getattr(self, name)} is given without --data_dir, expected both; "
                     "give --data_dir, whose utterances are compared"
                 )
-
 
     def _check_formats(self):
         known = (SAVED_MODEL, *bundle.CONVERTERS)

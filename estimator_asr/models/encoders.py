@@ -194,7 +194,7 @@ def cnn(
     The first two poolings halve time and frequency, the last one frequency alone. There is no attention.
     """
     mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
-    hidden = layers.clear_padding(fbank, mask)[..., None]  # [batch, num_frames, num_bins, 1]
+    hidden = tf.expand_dims(layers.clear_padding(fbank, mask), 3)  # [batch, num_frames, num_bins, 1]
     for i, channels in enumerate(VGG_CHANNELS):
         for j in range(2):
             hidden = _convolve(hidden, mask, channels, seed, f"convolution_{i}_{j}")

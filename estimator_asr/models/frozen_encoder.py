@@ -44,8 +44,8 @@ def build(
     log_mel, num_log_mel = family.log_mel(fbank, num_frames)
     is_frame = layers.sequence_mask(num_log_mel, tf.shape(log_mel)[1])
     stacked = stack(layers.clear_padding(log_mel, is_frame), encoder.subsampling)
-    joined = tf.cast(tf.concat([stacked, *outputs], axis=-1), tf.float16)
-    return layers.clear_padding(joined, mask), num_outputs
+    joined = layers.clear_padding(tf.concat([stacked, *outputs], axis=-1), mask)
+    return tf.cast(joined, tf.float16), num_outputs
 
 
 def _as_constant(getter, *args, **kwargs):

@@ -87,7 +87,9 @@ def _embed_ngrams(config, token_ids, mask, vocabulary_size, seed):
     # Zero at first: n-grams have no effect before they are trained.
     table = layers.get_bias("ngrams", [config.ngram_rows, config.ngram_units])
     weights = layers.dropout(tf.ones(tf.shape(rows)), config.ngram_dropout, seed)
-    embedded = tf.reduce_sum(tf.gather(table, rows) * tf.expand_dims(weights, 3), axis=2)  # one weight per n-gram
+    embedded = tf.reduce_sum(
+        tf.gather(table, rows) * tf.expand_dims(weights, 3), axis=2
+    )  # one weight per n-gram
     return layers.dense(embedded, config.language_units, "ngram_projection", use_bias=False)
 
 

@@ -24,7 +24,7 @@ def embed(
     `fbank` are samples, float32 [batch, num_frames, 160]; frames at or beyond num_frames, int32 [batch], are
     ignored.
     """
-    hidden = _join_frames(fbank, num_frames)[:, :, None]
+    hidden = tf.expand_dims(_join_frames(fbank, num_frames), 2)
     lengths = num_frames * fbank.shape[-1]
     if encoder.waveform.do_normalize:
         hidden = _standardise(hidden, lengths, _WAVEFORM_EPSILON)

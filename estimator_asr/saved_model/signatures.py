@@ -130,7 +130,7 @@ def _build_audio_inputs(
     num_samples = default(num_samples, [None], "num_samples")
     base = dataclasses.replace(config, encoder=None)
     waveforms = item_checks.check_waveforms(waveform, num_samples, base, limit)
-    fbank, num_frames = extract_features(waveforms.values, waveforms.lengths, config)
+    fbank, num_frames = _extract_features(waveforms, config, base)
     fbank = default(fbank, [None, None, config.num_bins], "fbank")
     num_frames = default(num_frames, [None], "num_frames")
     features = item_checks.check_features(fbank, num_frames, config, limit)
@@ -147,12 +147,12 @@ def _build_audio_inputs(
     return tensors, features, status
 
 
-def extract_features(
-    waveform: tf.Tensor, num_samples: tf.Tensor, config: frontend.FrontendConfig
+def _extract_features(
+    waveforms: item_checks.Items, config: frontend.FrontendConfig, base: frontend.FrontendConfig
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns fbank and num_frames of the signature `features` for waveform and num_samples of `waveform`."""
-    num_frames = frontend.num_frames(num_samples, dataclasses.replace(config, encoder=None))
-    fbank = frontend.extract(waveform, config, num_samples)
+    """Returns fbank and num_frames of the signature `features`; `base` is the config without an encoder."""
+    num_frames = frontend.num_frames(waveforms.lengths, base)
+    fbank = frontend.extract(waveforms.values, config, waveforms.lengths)
     if config.encoder is None:
         return fbank, num_frames
     rows = [_at_least_one_row(each) for each in (layers.at_least_one_column(fbank), num_frames)]

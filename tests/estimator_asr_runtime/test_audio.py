@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import soundfile
+
 from estimator_asr_runtime import audio, errors, resampling, statuses
 
 

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+
 from estimator_asr_runtime import backends, errors
 
 AGAIN = "copy the export again, or export again"

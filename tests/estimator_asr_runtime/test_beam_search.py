@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 import runtime_models
+
 from estimator_asr_runtime import beam_search, ngrams, scorers
 
 NUM_CLASSES = 20

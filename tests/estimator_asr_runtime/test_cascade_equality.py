@@ -10,6 +10,7 @@ import dataclasses
 import numpy as np
 import pytest
 import runtime_models
+
 from estimator_asr_runtime import model as model_lib
 from estimator_asr_runtime import model_json, ngrams, recogniser
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import small_ngrams
+
 from estimator_asr_runtime import character_search, ngrams, scorers
 
 WEIGHT, COUNT = 0.7, 3

@@ -4,6 +4,7 @@ import hotword_reference
 import numpy as np
 import pytest
 import runtime_models
+
 from estimator_asr_runtime import beam_search, errors, hotwords, writing
 
 FORM = "expected WORD pin1 yin1, or with a boost WORD pin1 yin1 6, with a syllable for each character; fix it"

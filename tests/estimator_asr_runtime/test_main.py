@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import runtime_models
 import soundfile
+
 from estimator_asr_runtime import __main__, model
 
 

@@ -10,6 +10,7 @@ import os
 import numpy as np
 import pytest
 import runtime_models
+
 from estimator_asr_runtime import backends, errors, model, model_json, ngrams
 
 AGAIN = "copy the export again, or export again"

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import runtime_models
+
 from estimator_asr_runtime import ranking
 
 

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 import runtime_models
-from estimator_asr_runtime import errors, recogniser, statuses
 from runtime_models import make_log_probs, make_model
+
+from estimator_asr_runtime import errors, recogniser, statuses
 
 SPEECH = np.full(16000, 0.1, np.float32)
 NI_HAO = [4, 1, 4, 4, 2, 2]

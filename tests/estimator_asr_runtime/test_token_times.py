@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import runtime_models
+
 from estimator_asr_runtime import syllables, token_times
 
 

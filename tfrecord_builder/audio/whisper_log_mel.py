@@ -57,7 +57,8 @@ def _frame(waveform, num_samples):
     places = centres[:, None] + tf.range(-(WINDOW // 2), WINDOW - WINDOW // 2)  # [num_frames, WINDOW]
     last = tf.maximum(num_samples - 1, 1)[:, None, None]
     # Reflection without repeating the ends has a period of twice the last place.
-    reflected = last - tf.abs(tf.math.floormod(places, 2 * last) - last)
+    # Remainders of negative places would be others in ONNX.
+    reflected = last - tf.abs(tf.math.floormod(places + WINDOW * last, 2 * last) - last)
     is_inside = reflected < tf.shape(waveform)[1]  # a waveform of one sample has no second one
     return tf.gather(waveform, tf.where(is_inside, reflected, 0), axis=1, batch_dims=1)
 

@@ -1,9 +1,9 @@
 """A format of an export: a directory that runtime/ reads, VERSION/onnx/ or VERSION/litert/.
 
-    acoustic, decoder, language .onnx or .tflite     the graphs of parts.py
-    tokens.txt, characters.txt, language_tokens.txt  vocabularies; id = line number from 0
-    acoustic_ngram.npz, language_ngram.npz           n-gram models of the search, if they have a weight
-    model.json                                       settings, size and sha256 of each file, its own sha256
+acoustic, decoder, language .onnx or .tflite     the graphs of parts.py
+tokens.txt, characters.txt, language_tokens.txt  vocabularies; id = line number from 0
+acoustic_ngram.npz, language_ngram.npz           n-gram models of the search, if they have a weight
+model.json                                       settings, size and sha256 of each file, its own sha256
 """
 
 from __future__ import annotations

@@ -25,9 +25,10 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory
 from estimator_asr.exporting.formats import rewriting
 from estimator_asr.models import acoustic as acoustic_model
-from estimator_asr.models import encoders, layers
-from estimator_asr.saved_model import cascade, signatures, trained_model
+from estimator_asr.models import encoders, frozen_encoder, layers
+from estimator_asr.saved_model import cascade, trained_model
 from estimator_asr.tasks import registry
+from tfrecord_builder.audio import frontend
 
 _MISSING = layers.MASKED_SCORE  # log probability of a candidate that is none
 
@@ -43,11 +44,9 @@ class Part(NamedTuple):
     outputs: tuple[str, ...]
 
 
-def build(
-    acoustic: trained_model.TrainedModel, language: Optional[trained_model.TrainedModel]
-) -> list[Part]:
+def build(acoustic: trained_model.TrainedModel, language: Optional[trained_model.TrainedModel]) -> list[Part]:
     """Builds the graphs with the weights of the checkpoints."""
-    has_decoder = find_decode(acoustic.model).attention_weight > 0
+    has_decoder = acoustic.model.decode.attention_weight > 0
     parts = [_freeze("acoustic", acoustic, lambda: _build_acoustic(acoustic, has_decoder))]
     if has_decoder:
         parts.append(_freeze("decoder", acoustic, lambda: _build_decoder(acoustic)))
@@ -57,11 +56,9 @@ def build(
 
 
 def find_decode(model: model_directory.ModelDirectory) -> config_lib.DecodeConfig:
-    """Returns the settings of decoding, with weights of 0 for what a greedy decoder or no n-gram model adds."""
-    decode, is_beam = model.decode, model.decode.decoding == "beam"
-    attention_weight = decode.attention_weight if is_beam else 0.0
-    ngram_weight = decode.ngram_weight if is_beam and model.ngram is not None else 0.0
-    return dataclasses.replace(decode, attention_weight=attention_weight, ngram_weight=ngram_weight)
+    """Returns the settings of decoding; ngram_weight is 0 where no n-gram model is searched with."""
+    has_ngram = model.decode.decoding == "beam" and model.ngram is not None
+    return dataclasses.replace(model.decode, ngram_weight=model.decode.ngram_weight * has_ngram)
 
 
 def _freeze(name: str, trained, make: Callable[[], tuple[Tensors, Tensors]]) -> Part:
@@ -76,18 +73,29 @@ def _freeze(name: str, trained, make: Callable[[], tuple[Tensors, Tensors]]) -> 
         frozen = tf.compat.v1.graph_util.convert_variables_to_constants(
             session, graph.as_graph_def(), list(outputs)
         )
-    return Part(name, rewriting.spread_filters(frozen), tuple(inputs), tuple(outputs))
+    frozen = rewriting.spread_filters(rewriting.replace_transforms(frozen))
+    return Part(name, frozen, tuple(inputs), tuple(outputs))
 
 
 def _build_acoustic(trained, has_decoder) -> tuple[Tensors, Tensors]:
     waveform = tf.compat.v1.placeholder(tf.float32, [1, None], "waveform")
     num_samples = tf.shape(waveform)[1:]
-    fbank, num_frames = signatures.extract_features(waveform, num_samples, trained.model.config.frontend)
+    fbank, num_frames = _extract(waveform, num_samples, trained.model.config.frontend)
     built = registry.of(trained.model).build({"fbank": fbank, "num_frames": num_frames})
     outputs = {"log_probs": tf.nn.log_softmax(tf.cast(built.ctc_logits, tf.float32))}
     if has_decoder:
         outputs["encoding"] = built.encoding.outputs
     return {"waveform": waveform}, outputs
+
+
+def _extract(waveform, num_samples, config: frontend.FrontendConfig) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the features, and their number of frames, of one waveform that is long enough for a frame."""
+    num_frames = frontend.num_frames(num_samples, dataclasses.replace(config, encoder=None))
+    fbank = frontend.extract(waveform, config, num_samples)
+    if config.encoder is None:
+        return fbank, num_frames
+    vectors, num_vectors = frozen_encoder.build(config.encoder, fbank, num_frames)
+    return tf.cast(vectors, tf.float32), num_vectors
 
 
 def _build_decoder(trained) -> tuple[Tensors, Tensors]:
@@ -102,7 +110,9 @@ def _build_decoder(trained) -> tuple[Tensors, Tensors]:
     encoding = encoders.Encoding(inputs["encoding"], num_frames, mask)
     sequences = inputs["token_ids"][None], inputs["num_tokens"][None]
     parts = registry.of(model).token_parts()
-    scores = acoustic_model.score(model.config.acoustic, encoding, *sequences, model.tokens.num_classes, parts)
+    scores = acoustic_model.score(
+        model.config.acoustic, encoding, *sequences, model.tokens.num_classes, parts
+    )
     return inputs, {"scores": scores[0]}
 
 

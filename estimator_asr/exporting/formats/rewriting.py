@@ -13,13 +13,22 @@ FRONTEND = ("log_mel/", "log_spectrogram/", "whisper_log_mel/")
 
 
 def replace_transforms(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
-    """Returns the graph with products in place of Fourier transforms, whose complex numbers ONNX lacks."""
+    """Returns the graph with products in place of Fourier transforms, of which formats have few or none.
+
+    Waves come first in a product: constants that come second would be quantised.
+    """
     changed, nodes = _copy(graph)
     for node in [each for each in changed.node if each.op in ("Real", "Imag")]:
         frames, length = nodes[node.input[0]].input
-        waves = _make_waves(int(_read(nodes[length])[0]), node.op)
-        node.op, node.input[:] = "BatchMatMulV2", [frames, _add_constant(changed, f"{node.name}/waves", waves)]
-        _set_types(node, T=tf.float32)
+        waves = _add_constant(
+            changed, f"{node.name}/waves", _make_waves(int(_read(nodes[length])[0]), node.op)
+        )
+        product = changed.node.add(name=f"{node.name}/product", op="BatchMatMulV2", input=[waves, frames])
+        _set_types(product, T=tf.float32)
+        product.attr["adj_y"].b = True
+        order = _add_constant(changed, f"{node.name}/order", np.int32([0, 2, 1]))
+        node.op, node.input[:] = "Transpose", [product.name, order]
+        _set_types(node, T=tf.float32, Tperm=tf.int32)
     return changed
 
 
@@ -66,9 +75,9 @@ def _set_types(node, **types) -> None:
 
 
 def _make_waves(length: int, part: str) -> np.ndarray:
-    """Returns float32 [length, length / 2 + 1], with which frames have the parts of their transform."""
-    angles = 2 * np.pi * np.outer(np.arange(length), np.arange(length // 2 + 1)) / length
-    return (np.cos(angles) if part == "Real" else -np.sin(angles)).astype(np.float32)
+    """Returns float32 [1, length / 2 + 1, length]: the real transform is its product with a frame."""
+    angles = 2 * np.pi * np.outer(np.arange(length // 2 + 1), np.arange(length)) / length
+    return (np.cos(angles) if part == "Real" else -np.sin(angles)).astype(np.float32)[None]
 
 
 def _list_weights(filters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

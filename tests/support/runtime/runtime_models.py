@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 
 import numpy as np
+
 from estimator_asr_runtime import model as model_lib
 from estimator_asr_runtime import model_json
 
