@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimator_asr_runtime import scorers
+from estimator_asr_runtime import ngrams
 
 IMPOSSIBLE = np.float32(-1e9)  # log probability where there are fewer candidates
 
@@ -37,7 +37,7 @@ def take_first(lattice: Lattice, num_tokens: np.ndarray) -> Sentences:
     return Sentences(characters, np.sum(log_probs, axis=1), np.exp(log_probs))
 
 
-def search(lattice: Lattice, num_tokens: np.ndarray, scorer: scorers.NgramScorer, width: int) -> Sentences:
+def search(lattice: Lattice, num_tokens: np.ndarray, scorer: ngrams.NgramScorer, width: int) -> Sentences:
     """Keeps the `width` best sentences at each token; num_tokens is int32 [rows]."""
     exists = lattice.log_probs > IMPOSSIBLE / 2
     lattice = lattice._replace(characters=np.where(exists, lattice.characters, 0))

@@ -136,21 +136,12 @@ def _parse_decode(values: Mapping) -> Decode:
 
 def _check_file(path: str, num_bytes: int, sha256: str) -> None:
     try:
-        got = os.path.getsize(path)
-        digest = _digest(path) if got == num_bytes else ""
+        with open(path, "rb") as file:
+            content = file.read()
     except OSError as error:
-        raise errors.UserError(
-            f"{path}: {error.strerror}, expected a file of the export; {_AGAIN}"
-        ) from error
-    if got != num_bytes:
-        raise errors.UserError(f"{path}: has {got} bytes, expected {num_bytes}; {_AGAIN}")
-    if digest != sha256:
+        problem = f"{error.strerror}, expected a file of the export"
+        raise errors.UserError(f"{path}: {problem}; {_AGAIN}") from error
+    if len(content) != num_bytes:
+        raise errors.UserError(f"{path}: has {len(content)} bytes, expected {num_bytes}; {_AGAIN}")
+    if hashlib.sha256(content).hexdigest() != sha256:
         raise errors.UserError(f"{path}: is damaged, its SHA-256 is not that of {FILE}; {_AGAIN}")
-
-
-def _digest(path: str) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -14,8 +14,8 @@ from estimator_asr_runtime import (
     beam_search,
     errors,
     hotwords,
+    ngrams,
     ranking,
-    scorers,
     statuses,
     syllables,
     token_times,
@@ -70,16 +70,10 @@ class Recogniser:
             raise errors.UserError(
                 f"{model.path}: the acoustic graph gives {got}, expected numbers; export again"
             )
-        found = self._search(log_probs)
+        found = beam_search.search(model.settings.acoustic, log_probs, self._scorers)
         if model.decoder:
             found = _attend(model, outputs["encoding"], found)
         return self._describe(log_probs, found)
-
-    def _search(self, log_probs: np.ndarray) -> list[beam_search.Hypothesis]:
-        decode = self._model.settings.acoustic
-        if decode.decoding == "greedy":
-            return beam_search.greedy(log_probs)
-        return beam_search.search(decode, log_probs, self._scorers)
 
     def _describe(self, log_probs: np.ndarray, found: list[beam_search.Hypothesis]) -> dict:
         model, decode = self._model, self._model.settings.acoustic
@@ -135,15 +129,10 @@ def make_empty(status: str) -> dict:
 
 
 def _list_scorers(model: model_lib.Model, words: Sequence[hotwords.Hotword]) -> list:
-    """Returns what the search adds to the scores of CTC."""
-    decode, chosen = model.settings.acoustic, []
-    if decode.token_bonus:
-        chosen.append(scorers.TokenBonus(decode.token_bonus))
-    if model.acoustic_ngram is not None:
-        chosen.append(scorers.NgramScorer(model.acoustic_ngram, decode.ngram_weight))
-    if words:
-        chosen.append(hotwords.HotwordScorer(words, len(model.tokens)))
-    return chosen
+    """Returns what the search adds to the scores of CTC, but for the token bonus."""
+    weight, arrays = model.settings.acoustic.ngram_weight, model.acoustic_ngram
+    chosen = [] if arrays is None else [ngrams.NgramScorer(arrays, weight)]
+    return [*chosen, hotwords.HotwordScorer(words)] if words else chosen
 
 
 def _attend(model: model_lib.Model, encoding: np.ndarray, found: list) -> list[beam_search.Hypothesis]:
