@@ -43,9 +43,9 @@ class _Beam(NamedTuple):
     hashes: np.ndarray
     parents: np.ndarray  # hashes without the last token
     last_ids: np.ndarray
-    nodes: np.ndarray  # frame x beam_width + place, where the last token was added; -1: nowhere
     bonuses: np.ndarray  # float32, sum of what token_bonus and the scorers added
     states: tuple[np.ndarray, ...]  # of each scorer
+    nodes: list[tuple]  # (node of the prefix before, last token); () of the empty prefix
 
 
 def search(decode: model_json.Decode, log_probs: np.ndarray, scorers: Sequence = ()) -> list[Hypothesis]:
@@ -58,19 +58,15 @@ def search(decode: model_json.Decode, log_probs: np.ndarray, scorers: Sequence =
         return [Hypothesis(tuple(best_path(log_probs)), score, score)]
     with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf
         frames = _select(decode, log_probs)
-        beam, scale, links = _make_first(log_probs.shape[1] - 1, scorers), 0.0, []
+        beam, scale = _make_first(log_probs.shape[1] - 1, scorers), 0.0
         for i in range(len(frames.probs)):
-            beam, norm, link = _step(decode, frames, i, beam, scorers)
-            links.append(link)
+            beam, norm = _step(decode, frames, i, beam, scorers)
             scale += float(np.log(norm))  # float64: over a minute float32 would lose digits
     acoustic = np.log(beam.blank_probs + beam.token_probs) + np.float32(scale + float(frames.skipped_score))
     ends = [scorer.finish(states) for scorer, states in zip(scorers, beam.states)]
     scores = acoustic + sum(ends, beam.bonuses)
     order = np.argsort(-scores, kind="stable")
-    return [
-        Hypothesis(_trace(int(beam.nodes[i]), links, decode.beam_width), scores[i], acoustic[i])
-        for i in order
-    ]
+    return [Hypothesis(_trace(beam.nodes[i]), scores[i], acoustic[i]) for i in order]
 
 
 def best_path(log_probs: np.ndarray) -> list[int]:
@@ -97,12 +93,12 @@ def _select(decode: model_json.Decode, log_probs: np.ndarray) -> _Frames:
 def _make_first(blank_id: int, scorers) -> _Beam:
     """Returns a beam of the empty prefix."""
     one, zero = np.ones(1, np.float32), np.zeros(1, np.float32)
-    keys = (np.array([key]) for key in (_EMPTY_HASH, _NO_HASH, blank_id, -1))
-    return _Beam(one, zero, *keys, zero, tuple(np.array([scorer.start()]) for scorer in scorers))
+    keys = (np.array([key]) for key in (_EMPTY_HASH, _NO_HASH, blank_id))
+    return _Beam(one, zero, *keys, zero, tuple(np.array([scorer.start()]) for scorer in scorers), [()])
 
 
 def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, scorers):
-    """Extends a beam by frame i; returns the beam, what it was divided by, and (nodes before, tokens)."""
+    """Extends a beam by frame i; returns the beam, and what its probabilities were divided by."""
     token_ids, step = frames.token_ids[i], 1 + frames.token_ids.shape[1]
     stay, ended, extended = _extend(frames, i, beam)
     bonuses, states = _score(decode, scorers, beam, token_ids)
@@ -113,18 +109,18 @@ def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, score
     is_new, tokens = ranks > 0, token_ids[np.maximum(ranks - 1, 0)]
     blank_probs, token_probs = ended[before] * ~is_new, _join(stay, extended)[places]
     norm = np.max(blank_probs + token_probs)
-    hashes = beam.hashes[before]
+    hashes, moves = beam.hashes[before], zip(before.tolist(), tokens.tolist(), is_new.tolist())
     grown = _Beam(
         blank_probs / norm,
         token_probs / norm,
         np.where(is_new, hashes * _HASH_FACTOR + tokens + 1, hashes),
         np.where(is_new, hashes, beam.parents[before]),
         np.where(is_new, tokens, beam.last_ids[before]),
-        np.where(is_new, i * decode.beam_width + np.arange(len(places)), beam.nodes[before]),
         bonuses[places],
         tuple(each[places] for each in states),
+        [(beam.nodes[place], token) if new else beam.nodes[place] for place, token, new in moves],
     )
-    return grown, norm, (beam.nodes[before], tokens)
+    return grown, norm
 
 
 def _extend(frames: _Frames, i: int, beam: _Beam):
@@ -160,11 +156,10 @@ def _join(alone: np.ndarray, extended: np.ndarray) -> np.ndarray:
     return np.concatenate([alone[:, None], extended], axis=1).reshape(-1)
 
 
-def _trace(node: int, links, width: int) -> tuple[int, ...]:
-    """Follows the nodes back; returns the tokens, first to last."""
+def _trace(node: tuple) -> tuple[int, ...]:
+    """Returns the tokens of a prefix, first to last."""
     ids = []
-    while node >= 0:
-        nodes, tokens = links[node // width]
-        ids.append(int(tokens[node % width]))
-        node = int(nodes[node % width])
+    while node:
+        node, token = node
+        ids.append(token)
     return tuple(reversed(ids))

@@ -123,5 +123,5 @@ def _check(model: Model, graph: str, outputs: Mapping, shapes: Mapping[str, Sequ
             )
         got = outputs[name].shape
         if len(got) != len(shape) or any(want not in (None, each) for want, each in zip(shape, got)):
-            want = ", ".join("any" if each is None else str(each) for each in shape)
-            raise errors.UserError(f"{where} has the shape {list(got)}, expected [{want}]; export again")
+            want = str(list(shape)).replace("None", "any")
+            raise errors.UserError(f"{where} has the shape {list(got)}, expected {want}; export again")

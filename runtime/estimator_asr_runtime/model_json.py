@@ -53,13 +53,6 @@ class Joining(NamedTuple):
         return text
 
 
-class File(NamedTuple):
-    """What a file must be."""
-
-    num_bytes: int
-    sha256: str  # hex digest
-
-
 @dataclasses.dataclass(frozen=True)
 class ModelJson:
     """The content of model.json."""
@@ -74,7 +67,7 @@ class ModelJson:
     language: Optional[Decode]  # None without a language model
     joining: Joining  # of the transcript
     foreign: str  # a token that the language model lacks is written as it is if this does not match it
-    files: Mapping[str, File]  # by name
+    files: Mapping[str, tuple[int, str]]  # bytes and SHA-256 by name
 
 
 def load(directory: str) -> ModelJson:
@@ -124,7 +117,7 @@ def _parse(values: Mapping) -> ModelJson:
         "acoustic": _parse_decode(values["acoustic"]),
         "language": values["language"] and _parse_decode(values["language"]),
         "joining": Joining(values["joining"]["separator"], rules),
-        "files": {name: File(file["num_bytes"], file["sha256"]) for name, file in values["files"].items()},
+        "files": {name: (each["num_bytes"], each["sha256"]) for name, each in values["files"].items()},
     }
     names = [field.name for field in dataclasses.fields(ModelJson)]
     return ModelJson(**{**{name: values[name] for name in names}, **made})

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 import runtime_models
-from estimator_asr_runtime import beam_search, ngrams, scorers
+from estimator_asr_runtime import beam_search, ngrams
 
 NUM_CLASSES = 20
 SETTINGS = (
@@ -59,13 +59,10 @@ def search_by_tensorflow(settings, log_probs):
 
 def search(settings, log_probs):
     decode = runtime_models.make_decode(**settings)
-    if decode.decoding == "greedy":
-        return beam_search.greedy(log_probs)
-    chosen = [scorers.TokenBonus(decode.token_bonus)] if decode.token_bonus else []
-    if decode.ngram_weight:
-        arrays = ngrams.BackOffArrays(*ngram())
-        chosen.append(scorers.NgramScorer(arrays, decode.ngram_weight))
-    return beam_search.search(decode, log_probs, chosen)
+    if not decode.ngram_weight:
+        return beam_search.search(decode, log_probs)
+    scorer = ngrams.NgramScorer(ngrams.BackOffArrays(*ngram()), decode.ngram_weight)
+    return beam_search.search(decode, log_probs, [scorer])
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda each: " ".join(map(str, each)))
