@@ -83,7 +83,10 @@ def _select(decode: model_json.Decode, log_probs: np.ndarray) -> _Frames:
     positions = np.flatnonzero(~is_skipped)
     searched = probs[positions]
     tokens = searched[:, :-1]
-    token_ids = np.argsort(-tokens, axis=1, kind="stable")[:, : decode.candidates]
+    # Of equal tokens the first counts. Bits of floats from 0 have the order of the floats.
+    keys = np.arange(tokens.shape[1]) - (tokens.view(np.int32).astype(np.int64) << 32)
+    count = min(decode.candidates, tokens.shape[1])
+    token_ids = np.sort(np.partition(keys, count - 1, axis=1)[:, :count], axis=1) & 0xFFFFFFFF
     token_probs = np.take_along_axis(tokens, token_ids, axis=1)
     follow_token = np.diff(positions, prepend=-1) == 1
     skipped_score = np.sum(np.log(probs[is_skipped, -1]), dtype=np.float32)

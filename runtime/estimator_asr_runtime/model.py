@@ -26,8 +26,8 @@ class Model:
     tokens: tuple[str, ...]
     characters: tuple[str, ...]
     language_ids: Mapping[str, int]  # of the tokens of the language model
-    acoustic_ngram: Optional[ngrams.BackOffArrays]
-    language_ngram: Optional[ngrams.BackOffArrays]
+    acoustic_ngram: Optional[ngrams.NgramScorer]
+    language_ngram: Optional[ngrams.NgramScorer]
 
 
 def load(directory: str, num_threads: int = 0) -> Model:
@@ -74,8 +74,10 @@ class _Opener:
         path = self._find(name + backends.SUFFIXES[self.settings.format])
         return backends.BACKENDS[self.settings.format](path, self.num_threads)
 
-    def read_ngram(self, name: str, decode: model_json.Decode, tokens) -> Optional[ngrams.BackOffArrays]:
-        return ngrams.load(self._find(name), len(tokens)) if decode.ngram_weight else None
+    def read_ngram(self, name: str, decode: model_json.Decode, tokens) -> Optional[ngrams.NgramScorer]:
+        if not decode.ngram_weight or decode.decoding == "greedy":
+            return None
+        return ngrams.NgramScorer(ngrams.load(self._find(name), len(tokens)), decode.ngram_weight)
 
     def read_tokens(self, name: str) -> tuple[str, ...]:
         path = self._find(name)

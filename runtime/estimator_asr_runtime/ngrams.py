@@ -50,11 +50,11 @@ def load(path: str, num_tokens: int) -> BackOffArrays:
         with np.load(path) as saved:
             arrays = BackOffArrays(*(saved[name] for name in BackOffArrays._fields))
     except (OSError, EOFError, ValueError, TypeError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise errors.UserError(f"{path}: is no n-gram model of an export; export the model again") from error
+        raise errors.UserError(f"{path}: is no n-gram model of an export; export again") from error
     got = len(arrays.unigram_log_probs)
     if got != num_tokens:
         raise errors.UserError(
-            f"{path}: has {got} tokens, expected the {num_tokens} of the model; export the model again"
+            f"{path}: has {got} tokens, expected the {num_tokens} of the model; export again"
         )
     return arrays
 

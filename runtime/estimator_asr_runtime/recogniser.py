@@ -14,7 +14,6 @@ from estimator_asr_runtime import (
     beam_search,
     errors,
     hotwords,
-    ngrams,
     ranking,
     statuses,
     syllables,
@@ -135,8 +134,7 @@ def make_empty(status: str) -> dict:
 
 def _list_scorers(model: model_lib.Model, words: Sequence[hotwords.Hotword]) -> list:
     """Returns what the search adds to the scores of CTC, but for the token bonus."""
-    weight, arrays = model.settings.acoustic.ngram_weight, model.acoustic_ngram
-    chosen = [] if arrays is None else [ngrams.NgramScorer(arrays, weight)]
+    chosen = [] if model.acoustic_ngram is None else [model.acoustic_ngram]
     return [*chosen, hotwords.HotwordScorer(words)] if words else chosen
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
-from estimator_asr_runtime import character_search, ngrams
+from estimator_asr_runtime import character_search
 from estimator_asr_runtime import model as model_lib
 
 
@@ -47,11 +47,10 @@ def _find_characters(model: model_lib.Model, sentences) -> character_search.Sent
         row[: len(tokens)] = [model.language_ids.get(token, model_lib.UNKNOWN_ID) for token in tokens]
     outputs = model.language.run({"token_ids": token_ids, "num_tokens": num_tokens})
     lattice = character_search.Lattice(outputs["characters"], outputs["log_probs"])
-    decode = model.settings.language
-    if model.language_ngram is None or decode.decoding != "beam":
+    if model.language_ngram is None:
         return character_search.take_first(lattice, num_tokens)
-    scorer = ngrams.NgramScorer(model.language_ngram, decode.ngram_weight)
-    return character_search.search(lattice, num_tokens, scorer, decode.beam_width)
+    width = model.settings.language.beam_width
+    return character_search.search(lattice, num_tokens, model.language_ngram, width)
 
 
 def _keep_foreign(model: model_lib.Model, token: str) -> Optional[str]:

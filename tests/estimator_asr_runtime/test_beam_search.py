@@ -97,3 +97,9 @@ def test_frames_of_blanks_alone_have_no_tokens():
     (found,) = beam_search.search(runtime_models.make_decode(skipped_blank=0.9), log_probs)
     assert found.ids == ()
     assert found.score == pytest.approx(3 * math.log(0.96), rel=1e-5)
+
+
+def test_of_equal_tokens_the_first_are_candidates():
+    log_probs = np.log(np.float32([[0.2, 0.1, 0.2, 0.2, 0.1, 0.2]]))
+    found = beam_search.search(runtime_models.make_decode(beam_width=9, candidates=2), log_probs)
+    assert [each.ids for each in found] == [(), (0,), (2,)]
