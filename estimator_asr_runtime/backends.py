@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Union
 
 import numpy as np
 
 from estimator_asr_runtime import errors
 
 _AGAIN = "copy the export again, or export again"
-
-
-class Graph(Protocol):
-    """A graph of a model."""
-
-    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the outputs by name, of inputs of any size by name."""
 
 
 class OnnxGraph:
@@ -89,6 +82,7 @@ class LiteRtGraph:
         return {_name(each): interpreter.get_tensor(each["index"]) for each in outputs}
 
 
+Graph = Union[OnnxGraph, LiteRtGraph]
 BACKENDS = {"onnx": OnnxGraph, "litert": LiteRtGraph}  # by the format of model.json
 SUFFIXES = {"onnx": ".onnx", "litert": ".tflite"}
 

@@ -11,13 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimator_asr_runtime import frames as frames_lib
 from estimator_asr_runtime import model_json
 
 _HASH_FACTOR = 6364136223846793005  # of a 64-bit linear congruential generator (Knuth's MMIX)
-_EMPTY_HASH = 1  # of the empty prefix
-_NO_HASH = -1  # of its parent
-_NO_NODE = -1
+_EMPTY_HASH, _NO_HASH = 1, -1  # of the empty prefix, and of its parent
 
 
 class Hypothesis(NamedTuple):
@@ -28,32 +25,48 @@ class Hypothesis(NamedTuple):
     acoustic_score: np.float32
 
 
+class _Frames(NamedTuple):
+    """The searched frames, first to last."""
+
+    probs: np.ndarray  # float32 [num_searched, num_classes]
+    token_probs: np.ndarray  # float32 [num_searched, num_candidates], the most probable tokens, best first
+    token_ids: np.ndarray  # int64 [num_searched, num_candidates]
+    follow_token: np.ndarray  # bool [num_searched], False if frames were skipped just before
+    skipped_score: np.float32  # log probability of the blanks of the skipped frames
+
+
 class _Beam(NamedTuple):
-    """The best prefixes, best first; int64 [width] but for those with a comment."""
+    """The best prefixes that are possible, best first; int64 [width] but for those with a comment."""
 
     blank_probs: np.ndarray  # float32, scaled: of the paths that end with a blank
     token_probs: np.ndarray  # float32, scaled: of the paths that end with the last token
     hashes: np.ndarray
     parents: np.ndarray  # hashes without the last token
     last_ids: np.ndarray
-    nodes: np.ndarray  # frame x width + place where the last token was added
-    bonuses: np.ndarray  # float32, sum of what the scorers added
-    states: tuple[np.ndarray, ...]  # int32, for each scorer
+    bonuses: np.ndarray  # float32, sum of what token_bonus and the scorers added
+    states: tuple[np.ndarray, ...]  # of each scorer
+    nodes: list[tuple]  # (node of the prefix before, last token); () of the empty prefix
 
 
 def search(decode: model_json.Decode, log_probs: np.ndarray, scorers: Sequence = ()) -> list[Hypothesis]:
-    """Returns the most probable token sequences, at most beam_width and best first.
+    """Returns the most probable token sequences, at most beam_width and best first; of greedy decoding one.
 
-    log_probs are float32 [num_frames, num_classes], the blank is the last class; for scorers see scorers.py.
+    log_probs are float32 [num_frames, num_classes], the blank is the last class; for scorers see ngrams.py.
     """
+    if decode.decoding == "greedy":
+        score = np.sum(np.max(log_probs, axis=1), dtype=np.float32)  # of the best path
+        return [Hypothesis(tuple(best_path(log_probs)), score, score)]
     with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf
-        frames = frames_lib.select(log_probs, decode.skipped_blank, decode.candidates)
-        beam, scale, links = _first_beam(decode.beam_width, log_probs.shape[1] - 1, scorers), 0.0, []
+        frames = _select(decode, log_probs)
+        beam, scale = _make_first(log_probs.shape[1] - 1, scorers), 0.0
         for i in range(len(frames.probs)):
-            beam, norm, link = _step(frames, i, beam, scorers)
-            links.append(link)
+            beam, norm = _step(decode, frames, i, beam, scorers)
             scale += float(np.log(norm))  # float64: over a minute float32 would lose digits
-        return _rank(beam, scale + float(frames.skipped_score), scorers, links)
+    acoustic = np.log(beam.blank_probs + beam.token_probs) + np.float32(scale + float(frames.skipped_score))
+    ends = [scorer.finish(states) for scorer, states in zip(scorers, beam.states)]
+    scores = acoustic + sum(ends, beam.bonuses)
+    order = np.argsort(-scores, kind="stable")
+    return [Hypothesis(_trace(beam.nodes[i]), scores[i], acoustic[i]) for i in order]
 
 
 def best_path(log_probs: np.ndarray) -> list[int]:
@@ -63,53 +76,57 @@ def best_path(log_probs: np.ndarray) -> list[int]:
     return best[is_new & (best < log_probs.shape[1] - 1)].tolist()
 
 
-def greedy(log_probs: np.ndarray) -> list[Hypothesis]:
-    """Returns the best path alone, with the log probability of that path."""
-    score = np.sum(np.max(log_probs, axis=1), dtype=np.float32)
-    return [Hypothesis(tuple(best_path(log_probs)), score, score)]
+def _select(decode: model_json.Decode, log_probs: np.ndarray) -> _Frames:
+    """Skips the frames whose blank is more probable than skipped_blank (1: none is)."""
+    probs = np.exp(log_probs)
+    is_skipped = probs[:, -1] > np.float32(decode.skipped_blank)
+    positions = np.flatnonzero(~is_skipped)
+    searched = probs[positions]
+    tokens = searched[:, :-1]
+    # Of equal tokens the first counts. Bits of floats from 0 have the order of the floats.
+    keys = np.arange(tokens.shape[1]) - (tokens.view(np.int32).astype(np.int64) << 32)
+    count = min(decode.candidates, tokens.shape[1])
+    token_ids = np.sort(np.partition(keys, count - 1, axis=1)[:, :count], axis=1) & 0xFFFFFFFF
+    token_probs = np.take_along_axis(tokens, token_ids, axis=1)
+    follow_token = np.diff(positions, prepend=-1) == 1
+    skipped_score = np.sum(np.log(probs[is_skipped, -1]), dtype=np.float32)
+    return _Frames(searched, token_probs, token_ids, follow_token, skipped_score)
 
 
-def _first_beam(width: int, blank_id: int, scorers) -> _Beam:
-    """Returns a beam of the empty prefix, and width - 1 that are impossible."""
-    is_empty, zeros = np.arange(width) == 0, np.zeros(width, np.float32)
-    return _Beam(
-        is_empty.astype(np.float32),
-        zeros,
-        np.where(is_empty, _EMPTY_HASH, _impossible_hashes(width)),
-        np.full(width, _NO_HASH),
-        np.where(is_empty, blank_id, 0),
-        np.full(width, _NO_NODE),
-        zeros,
-        tuple(np.full(width, scorer.start(), np.int32) for scorer in scorers),
-    )
+def _make_first(blank_id: int, scorers) -> _Beam:
+    """Returns a beam of the empty prefix."""
+    one, zero = np.ones(1, np.float32), np.zeros(1, np.float32)
+    keys = (np.array([key]) for key in (_EMPTY_HASH, _NO_HASH, blank_id))
+    return _Beam(one, zero, *keys, zero, tuple(np.array([scorer.start()]) for scorer in scorers), [()])
 
 
-def _impossible_hashes(width: int) -> np.ndarray:
-    """Returns the hashes of prefixes of probability 0: each equals no other."""
-    return _NO_HASH - 1 - np.arange(width)
-
-
-def _step(frames: frames_lib.Frames, i: int, beam: _Beam, scorers):
-    """Extends a beam by frame i; returns the beam, what it was divided by, and (nodes before, tokens)."""
+def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, scorers):
+    """Extends a beam by frame i; returns the beam, and what its probabilities were divided by."""
     token_ids, step = frames.token_ids[i], 1 + frames.token_ids.shape[1]
     stay, ended, extended = _extend(frames, i, beam)
-    scores = np.log(_join(stay + ended, extended))
-    bonuses, states = _score(scorers, beam, token_ids)
-    if scorers:
-        scores = scores + bonuses
-    places = np.argsort(-scores, kind="stable")[: len(stay)]
+    bonuses, states = _score(decode, scorers, beam, token_ids)
+    scores = np.log(_join(stay + ended, extended)) + bonuses
+    places = np.argsort(-scores, kind="stable")[: decode.beam_width]
+    places = places[scores[places] > -np.inf]
     before, ranks = places // step, places % step
     is_new, tokens = ranks > 0, token_ids[np.maximum(ranks - 1, 0)]
     blank_probs, token_probs = ended[before] * ~is_new, _join(stay, extended)[places]
     norm = np.max(blank_probs + token_probs)
-    keys = _follow(beam, before, tokens, is_new, np.isinf(scores[places]), i)
-    chosen = bonuses[places] if scorers else beam.bonuses
-    states = tuple(each[places] for each in states)
-    grown = _Beam(blank_probs / norm, token_probs / norm, *keys, chosen, states)
-    return grown, norm, (beam.nodes[before], tokens)
+    hashes, moves = beam.hashes[before], zip(before.tolist(), tokens.tolist(), is_new.tolist())
+    grown = _Beam(
+        blank_probs / norm,
+        token_probs / norm,
+        np.where(is_new, hashes * _HASH_FACTOR + tokens + 1, hashes),
+        np.where(is_new, hashes, beam.parents[before]),
+        np.where(is_new, tokens, beam.last_ids[before]),
+        bonuses[places],
+        tuple(each[places] for each in states),
+        [(beam.nodes[place], token) if new else beam.nodes[place] for place, token, new in moves],
+    )
+    return grown, norm
 
 
-def _extend(frames: frames_lib.Frames, i: int, beam: _Beam):
+def _extend(frames: _Frames, i: int, beam: _Beam):
     """Adds a frame to each prefix.
 
     Returns probabilities float32 [width] of prefixes that stay by their last token, and by a blank; and
@@ -128,25 +145,13 @@ def _extend(frames: frames_lib.Frames, i: int, beam: _Beam):
     return stay, (blank_probs + token_probs) * frames.probs[i, -1], extended
 
 
-def _score(scorers, beam: _Beam, token_ids: np.ndarray):
+def _score(decode: model_json.Decode, scorers, beam: _Beam, token_ids: np.ndarray):
     """Returns bonuses and states of the candidates, [width x (1 + tokens)]."""
     extended = [scorer.extend(states, token_ids) for scorer, states in zip(scorers, beam.states)]
-    added = sum(scores for scores, _ in extended)
+    shape = [len(beam.bonuses), len(token_ids)]
+    added = sum((scores for scores, _ in extended), np.full(shape, decode.token_bonus, np.float32))
     states = tuple(_join(old, new) for old, (_, new) in zip(beam.states, extended))
-    return _join(beam.bonuses, beam.bonuses[:, None] + added) if scorers else beam.bonuses, states
-
-
-def _follow(beam: _Beam, before, tokens, is_new, is_impossible, i: int):
-    """Returns hashes, parents, last_ids and nodes of a beam from those of the prefixes before."""
-    width, hashes, parents = len(before), beam.hashes[before], beam.parents[before]
-    parents = np.where(is_new, hashes, parents)
-    hashes = np.where(is_new, hashes * _HASH_FACTOR + tokens + 1, hashes)
-    return (
-        np.where(is_impossible, _impossible_hashes(width), hashes),
-        np.where(is_impossible, _NO_HASH, parents),
-        np.where(is_new, tokens, beam.last_ids[before]),
-        np.where(is_new, i * width + np.arange(width), beam.nodes[before]),
-    )
+    return _join(beam.bonuses, beam.bonuses[:, None] + added), states
 
 
 def _join(alone: np.ndarray, extended: np.ndarray) -> np.ndarray:
@@ -154,21 +159,10 @@ def _join(alone: np.ndarray, extended: np.ndarray) -> np.ndarray:
     return np.concatenate([alone[:, None], extended], axis=1).reshape(-1)
 
 
-def _rank(beam: _Beam, scale: float, scorers, links) -> list[Hypothesis]:
-    """Returns the possible prefixes of a beam, with what scorers add at the end."""
-    acoustic = np.log(beam.blank_probs + beam.token_probs) + np.float32(scale)
-    ends = [scorer.finish(states) for scorer, states in zip(scorers, beam.states)]
-    scores = acoustic + (beam.bonuses + sum(ends, np.zeros_like(acoustic)))
-    order = [i for i in np.argsort(-scores, kind="stable") if scores[i] > -np.inf]
-    return [Hypothesis(_trace(int(beam.nodes[i]), links), scores[i], acoustic[i]) for i in order]
-
-
-def _trace(node: int, links) -> tuple[int, ...]:
-    """Follows the nodes back; returns the tokens, first to last."""
+def _trace(node: tuple) -> tuple[int, ...]:
+    """Returns the tokens of a prefix, first to last."""
     ids = []
-    while node >= 0:
-        frame, place = divmod(node, len(links[0][0]))
-        nodes, tokens = links[frame]
-        ids.append(int(tokens[place]))
-        node = int(nodes[place])
+    while node:
+        node, token = node
+        ids.append(token)
     return tuple(reversed(ids))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimator_asr_runtime import scorers
+from estimator_asr_runtime import ngrams
 
 IMPOSSIBLE = np.float32(-1e9)  # log probability where there are fewer candidates
 
@@ -37,12 +37,13 @@ def take_first(lattice: Lattice, num_tokens: np.ndarray) -> Sentences:
     return Sentences(characters, np.sum(log_probs, axis=1), np.exp(log_probs))
 
 
-def search(lattice: Lattice, num_tokens: np.ndarray, scorer: scorers.NgramScorer, width: int) -> Sentences:
+def search(lattice: Lattice, num_tokens: np.ndarray, scorer: ngrams.NgramScorer, width: int) -> Sentences:
     """Keeps the `width` best sentences at each token; num_tokens is int32 [rows]."""
     exists = lattice.log_probs > IMPOSSIBLE / 2
     lattice = lattice._replace(characters=np.where(exists, lattice.characters, 0))
-    scores, links = _run(width, lattice, num_tokens, scorer)
-    best, states = _trace(np.argmax(scores, axis=1), links)
+    scores, paths = _run(width, lattice, num_tokens, scorer)
+    path = paths[np.arange(len(paths)), np.argmax(scores, axis=1)]
+    best, states = path[..., 0], path[..., 1]
     is_real = _is_real(lattice, num_tokens)
     chosen = np.take_along_axis(lattice.characters, best[..., None], axis=2)[..., 0]
     characters = np.where(is_real, chosen, -1)
@@ -57,39 +58,28 @@ def _is_real(lattice: Lattice, num_tokens: np.ndarray) -> np.ndarray:
     return np.arange(lattice.characters.shape[1]) < num_tokens[:, None]
 
 
-def _run(width: int, lattice: Lattice, num_tokens: np.ndarray, scorer):
-    """Returns scores float32 [rows, width], and for each token the three links of each sentence.
+def _run(width: int, lattice: Lattice, num_tokens: np.ndarray, scorer) -> tuple[np.ndarray, np.ndarray]:
+    """Returns scores float32 [rows, width], and paths int [rows, width, length, 2].
 
-    They are the place of the sentence before it, the place of the candidate, and the state before it, each
-    int [rows, width].
+    A path has the place of each candidate, and the state before it.
     """
     rows, length, count = lattice.characters.shape
     places = np.broadcast_to(np.arange(width), [rows, width])
     scores = np.where(places == 0, np.float32(0), IMPOSSIBLE)
-    states, links = np.full([rows, width], scorer.start(), np.int32), []
+    states, paths = np.full([rows, width], scorer.start()), np.zeros([rows, width, 0, 2], int)
     for i in range(length):
         added, after = scorer.extend(states, lattice.characters[:, i])
         totals = (scores[:, :, None] + lattice.log_probs[:, i, None] + added).reshape(rows, -1)
         chosen = np.argsort(-totals, axis=1, kind="stable")[:, :width]
-        is_real, before = (i < num_tokens)[:, None], chosen // count
-        link = before, chosen % count, np.take_along_axis(states, before, axis=1)
-        same = places, np.zeros_like(places), states
-        links.append([np.where(is_real, *pair) for pair in zip(link, same)])
+        is_real = (i < num_tokens)[:, None]
+        before = np.where(is_real, chosen // count, places)
+        link = np.stack([chosen % count, np.take_along_axis(states, before, axis=1)], axis=-1)
+        paths = np.take_along_axis(paths, before[..., None, None], axis=1)
+        paths = np.concatenate([paths, link[:, :, None]], axis=2)
         scores = np.where(is_real, np.take_along_axis(totals, chosen, axis=1), scores)
         after = np.take_along_axis(after.reshape(rows, -1), chosen, axis=1)
         states = np.where(is_real, after, states)
-    return scores + scorer.finish(states), links
-
-
-def _trace(place: np.ndarray, links) -> tuple[np.ndarray, np.ndarray]:
-    """Follows the links back; returns places of candidates and the states before them, int [rows, length]."""
-    path, place = [], place[:, None]
-    for link in reversed(links):
-        before, best, state = (np.take_along_axis(each, place, axis=1) for each in link)
-        path.append((best, state))
-        place = before
-    best, states = zip(*reversed(path))
-    return np.concatenate(best, axis=1), np.concatenate(states, axis=1)
+    return scores + scorer.finish(states), paths
 
 
 def _judge(lattice: Lattice, characters, states, num_tokens, scorer) -> np.ndarray:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import numpy as np
 
@@ -75,18 +75,17 @@ def _without_tone(syllable: str) -> str:
 
 
 class HotwordScorer:
-    """Adds the boosts of phrases (see scorers.py) by the automaton of Aho and Corasick (1975).
+    """Adds the boosts of phrases (see ngrams.py) by the automaton of Aho and Corasick (1975).
 
     A state is the longest end of a prefix with which a phrase begins. An incomplete phrase has a potential,
     which keeps it in the beam, and which the end of the match takes back if it fails.
     """
 
-    def __init__(self, hotwords: Sequence[Hotword], num_tokens: int):
+    def __init__(self, hotwords: Sequence[Hotword]):
         prefixes = {each.ids[:length] for each in hotwords for length in range(len(each.ids) + 1)}
         self._states = {ids: state for state, ids in enumerate(sorted({(), *prefixes}, key=len))}
-        self._num_tokens = num_tokens
-        self._first_states = np.zeros(num_tokens, np.int32)
-        self._keys, self._targets = self._list_transitions()
+        # For each state the states after those tokens after which it is not that of the token alone.
+        self._after = self._list_transitions()
         self._potentials, completed = self._sum_boosts(hotwords)
         self._gains = self._potentials + completed
 
@@ -95,12 +94,12 @@ class HotwordScorer:
         return 0
 
     def extend(self, states: np.ndarray, token_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the differences of potentials, and the boosts of the phrases that are complete."""
-        wanted = states[..., None].astype(np.int64) * self._num_tokens + token_ids[..., None, :]
-        places = np.searchsorted(self._keys, wanted)
-        is_transition = self._keys[places] == wanted
-        after = np.where(is_transition, self._targets[places], self._first_states[token_ids][..., None, :])
-        return self._gains[after] - self._potentials[states][..., None], after
+        """Returns differences of potentials, and boosts of complete phrases; states [width], ids [tokens]."""
+        tokens = token_ids.tolist()
+        first_states = [self._states.get((token,), 0) for token in tokens]
+        rows = [self._after[state] for state in states.tolist()]
+        after = np.array([list(map(row.get, tokens, first_states)) for row in rows])
+        return self._gains[after] - self._potentials[states][:, None], after
 
     def finish(self, states: np.ndarray) -> np.ndarray:
         """Returns what takes back the potential."""
@@ -110,35 +109,24 @@ class HotwordScorer:
         """Returns the state of the longest shorter end."""
         return next(self._states[ids[i:]] for i in range(1, len(ids) + 1) if ids[i:] in self._states)
 
-    def _list_transitions(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns state * num_tokens + token, sorted, and the state after it, where it is not a first one."""
+    def _list_transitions(self) -> list[dict[int, int]]:
         after = [{} for _ in self._states]
-        for ids, state in self._states.items():  # the shorter ones come first
+        for ids, state in self._states.items():
             if len(ids) > 1:
                 after[self._states[ids[:-1]]][ids[-1]] = state
-            elif ids:
-                self._first_states[ids[0]] = state
-        for ids, state in self._states.items():
+        for ids, state in self._states.items():  # the shorter ones come first
             if ids:
                 after[state] = {**after[self._back_off(ids)], **after[state]}
-        pairs = [
-            (state * self._num_tokens + token, to)
-            for state, row in enumerate(after)
-            for token, to in row.items()
-        ]
-        keys, targets = zip(*sorted(pairs), (np.iinfo(np.int64).max, 0))
-        return np.array(keys, np.int64), np.array(targets, np.int32)
+        return after
 
     def _sum_boosts(self, hotwords: Sequence[Hotword]) -> tuple[np.ndarray, np.ndarray]:
         """Returns the potential of each state, and the boosts of the phrases that end there."""
         potentials, completed = np.zeros([2, len(self._states)], np.float32)
-        for each in hotwords:
-            for length in range(1, len(each.ids)):
-                state = self._states[each.ids[:length]]
-                part = _HEAD_START * each.boost * np.float32(length) / np.float32(len(each.ids))
-                potentials[state] = max(potentials[state], part)
-            state = self._states[each.ids]
-            completed[state] = max(completed[state], each.boost)
+        for _, ids, boost in hotwords:
+            for length in range(1, len(ids)):
+                state, part = self._states[ids[:length]], np.float32(length) / np.float32(len(ids))
+                potentials[state] = max(potentials[state], _HEAD_START * boost * part)
+            completed[self._states[ids]] = max(completed[self._states[ids]], boost)
         for ids, state in self._states.items():
             if ids:
                 shorter = self._back_off(ids)
@@ -155,20 +143,16 @@ def write(hotwords: Sequence[Hotword], written: writing.Written, ids: Sequence[i
     """
     by_ids = {each.ids: each for each in reversed(hotwords)}  # of equal ones the first counts
     strings, probs, start = list(written.strings), written.probs.copy(), 0
+    longest = max(map(len, by_ids), default=0)
     while start < len(ids):
-        hotword = _find_longest(by_ids, tuple(ids), start)
+        windows = (tuple(ids[start : start + length]) for length in range(longest, 0, -1))
+        hotword = next((by_ids[each] for each in windows if each in by_ids), None)
         end = start + (len(hotword.ids) if hotword else 1)
         if hotword and _is_replaced(hotword, strings[start:end], probs[start:end]):
             strings[start:end] = hotword.characters
             probs[start:end] = 1.0  # given the tokens, there is no doubt
         start = end
     return written._replace(strings=tuple(strings), probs=probs)
-
-
-def _find_longest(by_ids, ids: tuple[int, ...], start: int) -> Optional[Hotword]:
-    longest = max(map(len, by_ids), default=0)
-    ends = range(min(start + longest, len(ids)), start, -1)
-    return next((by_ids[ids[start:end]] for end in ends if ids[start:end] in by_ids), None)
 
 
 def _is_replaced(hotword: Hotword, strings: Sequence[str], probs: np.ndarray) -> bool:

@@ -26,13 +26,8 @@ class Model:
     tokens: tuple[str, ...]
     characters: tuple[str, ...]
     language_ids: Mapping[str, int]  # of the tokens of the language model
-    acoustic_ngram: Optional[ngrams.BackOffArrays]
-    language_ngram: Optional[ngrams.BackOffArrays]
-
-    @property
-    def blank_id(self) -> int:
-        """The last class of the acoustic model."""
-        return len(self.tokens)
+    acoustic_ngram: Optional[ngrams.NgramScorer]
+    language_ngram: Optional[ngrams.NgramScorer]
 
 
 def load(directory: str, num_threads: int = 0) -> Model:
@@ -47,34 +42,59 @@ def load(directory: str, num_threads: int = 0) -> Model:
             is not installed.
     """
     settings = model_json.load(directory)
-    make, suffix = backends.BACKENDS[settings.format], backends.SUFFIXES[settings.format]
-
-    def open_graph(name: str, is_needed: bool):
-        return make(_find(directory, settings, name + suffix), num_threads) if is_needed else None
-
-    def read_ngram(name: str, decode, tokens):
-        is_needed = decode is not None and decode.ngram_weight > 0
-        return ngrams.load(_find(directory, settings, name), len(tokens)) if is_needed else None
-
-    tokens = _read_tokens(_find(directory, settings, "tokens.txt"))
-    characters, spoken = (), ()
-    if settings.language:
-        names = "characters.txt", "language_tokens.txt"
-        characters, spoken = (_read_tokens(_find(directory, settings, name)) for name in names)
+    opener, language = _Opener(directory, settings, num_threads), settings.language
+    tokens = opener.read_tokens("tokens.txt")
+    characters = opener.read_tokens("characters.txt") if language else ()
+    spoken = opener.read_tokens("language_tokens.txt") if language else ()
     model = Model(
         directory,
         settings,
-        open_graph("acoustic", True),
-        open_graph("decoder", settings.acoustic.attention_weight > 0),
-        open_graph("language", settings.language is not None),
+        opener.open_graph("acoustic"),
+        opener.open_graph("decoder") if settings.acoustic.attention_weight else None,
+        opener.open_graph("language") if language else None,
         tokens,
         characters,
         {token: index for index, token in enumerate(spoken)},
-        read_ngram("acoustic_ngram.npz", settings.acoustic, tokens),
-        read_ngram("language_ngram.npz", settings.language, characters),
+        opener.read_ngram("acoustic_ngram.npz", settings.acoustic, tokens),
+        opener.read_ngram("language_ngram.npz", language, characters) if language else None,
     )
     check_graphs(model)
     return model
+
+
+@dataclasses.dataclass(frozen=True)
+class _Opener:
+    """Opens the files of a model directory."""
+
+    directory: str
+    settings: model_json.ModelJson
+    num_threads: int
+
+    def open_graph(self, name: str) -> backends.Graph:
+        path = self._find(name + backends.SUFFIXES[self.settings.format])
+        return backends.BACKENDS[self.settings.format](path, self.num_threads)
+
+    def read_ngram(self, name: str, decode: model_json.Decode, tokens) -> Optional[ngrams.NgramScorer]:
+        if not decode.ngram_weight or decode.decoding == "greedy":
+            return None
+        return ngrams.NgramScorer(ngrams.load(self._find(name), len(tokens)), decode.ngram_weight)
+
+    def read_tokens(self, name: str) -> tuple[str, ...]:
+        path = self._find(name)
+        try:
+            with open(path, encoding="utf-8", newline="") as file:
+                tokens = tuple(file.read().removesuffix("\n").split("\n"))
+        except UnicodeDecodeError as error:
+            raise errors.UserError(f"{path}: byte {error.start} is not UTF-8; export again") from error
+        if tokens[UNKNOWN_ID] != UNKNOWN:
+            raise errors.UserError(f"{path}: first line is {tokens[0]!r}, expected {UNKNOWN}; export again")
+        return tokens
+
+    def _find(self, name: str) -> str:
+        path = os.path.join(self.directory, name)
+        if name not in self.settings.files:
+            raise errors.UserError(f"{path}: is not among the files of {model_json.FILE}; export again")
+        return path
 
 
 def check_graphs(model: Model) -> None:
@@ -84,7 +104,7 @@ def check_graphs(model: Model) -> None:
     """
     num_samples = max(model.settings.least_samples, model.settings.sample_rate // 2)
     found = model.acoustic.run({"waveform": np.zeros([1, num_samples], np.float32)})
-    _check(model, "acoustic", found, {"log_probs": (1, None, model.blank_id + 1)})
+    _check(model, "acoustic", found, {"log_probs": (1, None, len(model.tokens) + 1)})
     token = {"token_ids": np.zeros([1, 1], np.int32), "num_tokens": np.ones(1, np.int32)}
     if model.decoder:
         _check(model, "acoustic", found, {"encoding": (1, None, None)})
@@ -105,23 +125,5 @@ def _check(model: Model, graph: str, outputs: Mapping, shapes: Mapping[str, Sequ
             )
         got = outputs[name].shape
         if len(got) != len(shape) or any(want not in (None, each) for want, each in zip(shape, got)):
-            want = ", ".join("any" if each is None else str(each) for each in shape)
-            raise errors.UserError(f"{where} has the shape {list(got)}, expected [{want}]; export again")
-
-
-def _find(directory: str, settings: model_json.ModelJson, name: str) -> str:
-    path = os.path.join(directory, name)
-    if name not in settings.files:
-        raise errors.UserError(f"{path}: is not among the files of {model_json.FILE}; export again")
-    return path
-
-
-def _read_tokens(path: str) -> tuple[str, ...]:
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            tokens = tuple(file.read().removesuffix("\n").split("\n"))
-    except UnicodeDecodeError as error:
-        raise errors.UserError(f"{path}: byte {error.start} is not UTF-8; export again") from error
-    if tokens[UNKNOWN_ID] != UNKNOWN:
-        raise errors.UserError(f"{path}: first line is {tokens[0]!r}, expected {UNKNOWN}; export again")
-    return tokens
+            want = str(list(shape)).replace("None", "any")
+            raise errors.UserError(f"{where} has the shape {list(got)}, expected {want}; export again")

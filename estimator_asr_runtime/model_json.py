@@ -53,13 +53,6 @@ class Joining(NamedTuple):
         return text
 
 
-class File(NamedTuple):
-    """What a file must be."""
-
-    num_bytes: int
-    sha256: str  # hex digest
-
-
 @dataclasses.dataclass(frozen=True)
 class ModelJson:
     """The content of model.json."""
@@ -74,7 +67,7 @@ class ModelJson:
     language: Optional[Decode]  # None without a language model
     joining: Joining  # of the transcript
     foreign: str  # a token that the language model lacks is written as it is if this does not match it
-    files: Mapping[str, File]  # by name
+    files: Mapping[str, tuple[int, str]]  # bytes and SHA-256 by name
 
 
 def load(directory: str) -> ModelJson:
@@ -124,7 +117,7 @@ def _parse(values: Mapping) -> ModelJson:
         "acoustic": _parse_decode(values["acoustic"]),
         "language": values["language"] and _parse_decode(values["language"]),
         "joining": Joining(values["joining"]["separator"], rules),
-        "files": {name: File(file["num_bytes"], file["sha256"]) for name, file in values["files"].items()},
+        "files": {name: (each["num_bytes"], each["sha256"]) for name, each in values["files"].items()},
     }
     names = [field.name for field in dataclasses.fields(ModelJson)]
     return ModelJson(**{**{name: values[name] for name in names}, **made})
@@ -136,21 +129,12 @@ def _parse_decode(values: Mapping) -> Decode:
 
 def _check_file(path: str, num_bytes: int, sha256: str) -> None:
     try:
-        got = os.path.getsize(path)
-        digest = _digest(path) if got == num_bytes else ""
+        with open(path, "rb") as file:
+            content = file.read()
     except OSError as error:
-        raise errors.UserError(
-            f"{path}: {error.strerror}, expected a file of the export; {_AGAIN}"
-        ) from error
-    if got != num_bytes:
-        raise errors.UserError(f"{path}: has {got} bytes, expected {num_bytes}; {_AGAIN}")
-    if digest != sha256:
+        problem = f"{error.strerror}, expected a file of the export"
+        raise errors.UserError(f"{path}: {problem}; {_AGAIN}") from error
+    if len(content) != num_bytes:
+        raise errors.UserError(f"{path}: has {len(content)} bytes, expected {num_bytes}; {_AGAIN}")
+    if hashlib.sha256(content).hexdigest() != sha256:
         raise errors.UserError(f"{path}: is damaged, its SHA-256 is not that of {FILE}; {_AGAIN}")
-
-
-def _digest(path: str) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

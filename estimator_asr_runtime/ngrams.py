@@ -1,8 +1,15 @@
-"""N-gram models: the arrays of estimator_asr/ngrams/back_off.py, as an export has them."""
+"""N-gram models of an export, and the scorer that adds their probabilities to those of a search.
+
+Equals estimator_asr/ngrams/back_off.py and models/decoding/scorers.py. A scorer has three methods:
+
+    start()                      the state of the empty prefix, int
+    extend(states, token_ids)    scores float32 [..., width, tokens] of tokens int [..., tokens] after states
+                                 int [..., width], and the states after them
+    finish(states)               what the end of the utterance adds, float32 of the shape of the states
+"""
 
 from __future__ import annotations
 
-import os
 import zipfile
 import zlib
 from typing import NamedTuple
@@ -10,17 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from estimator_asr_runtime import errors
-
-_DTYPES = {
-    "keys": np.int64,
-    "log_probs": np.float32,
-    "next_states": np.int32,
-    "unigram_log_probs": np.float32,
-    "unigram_states": np.int32,
-    "back_off_weights": np.float32,
-    "back_off_states": np.int32,
-    "end_log_probs": np.float32,
-}
 
 
 class BackOffArrays(NamedTuple):
@@ -33,7 +29,7 @@ class BackOffArrays(NamedTuple):
     After order - 1 back-offs the state is 0.
     """
 
-    order: int  # length of the longest n-grams
+    order: np.ndarray  # int [], length of the longest n-grams
     keys: np.ndarray  # int64 [num_ngrams], increasing; the first is -1
     log_probs: np.ndarray  # float32 [num_ngrams]
     next_states: np.ndarray  # int32 [num_ngrams]
@@ -42,7 +38,7 @@ class BackOffArrays(NamedTuple):
     back_off_weights: np.ndarray  # float32 [num_states]; 0 for state 0
     back_off_states: np.ndarray  # int32 [num_states]; 0 for state 0
     end_log_probs: np.ndarray  # float32 [num_states], of </s>, with the back-off weights
-    start_state: int  # after <s>
+    start_state: np.ndarray  # int32 [], after <s>
 
 
 def load(path: str, num_tokens: int) -> BackOffArrays:
@@ -52,14 +48,60 @@ def load(path: str, num_tokens: int) -> BackOffArrays:
     """
     try:
         with np.load(path) as saved:
-            arrays = {name: saved[name].astype(dtype, copy=False) for name, dtype in _DTYPES.items()}
-            order, start_state = int(saved["order"]), int(saved["start_state"])
+            arrays = BackOffArrays(*(saved[name] for name in BackOffArrays._fields))
     except (OSError, EOFError, ValueError, TypeError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise errors.UserError(f"{path}: is no n-gram model of an export; export the model again") from error
-    got = len(arrays["unigram_log_probs"])
+        raise errors.UserError(f"{path}: is no n-gram model of an export; export again") from error
+    got = len(arrays.unigram_log_probs)
     if got != num_tokens:
-        directory = os.path.dirname(path)
         raise errors.UserError(
-            f"{path}: has {got} tokens, expected the {num_tokens} of {directory}; export the model again"
+            f"{path}: has {got} tokens, expected the {num_tokens} of the model; export again"
         )
-    return BackOffArrays(order=order, start_state=start_state, **arrays)
+    return arrays
+
+
+class NgramScorer:
+    """Adds weight * log p(token | state) of a back-off n-gram model.
+
+    A state is the longest context that the model knows of what a prefix ends with.
+    """
+
+    def __init__(self, arrays: BackOffArrays, weight: float):
+        self.context_length = int(arrays.order) - 1  # tokens before one that its score depends on, at most
+        self._arrays, self._weight = arrays, np.float32(weight)
+        self._num_tokens = len(arrays.unigram_log_probs)
+        # The row of a 1-gram is its token; the n-grams of the keys come after them.
+        self._log_probs = np.concatenate([arrays.unigram_log_probs, arrays.log_probs])
+        self._next_states = np.concatenate([arrays.unigram_states, arrays.next_states])
+
+    def start(self) -> int:
+        """Returns the state after <s>."""
+        return int(self._arrays.start_state)
+
+    def extend(self, states: np.ndarray, token_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns weighted log probabilities; the longest context that has the token counts."""
+        shape = (*states.shape, token_ids.shape[-1])
+        tokens = np.broadcast_to(token_ids[..., None, :], shape).reshape(-1)
+        # Left are the candidates without an n-gram so far; weights are sums of their back-off weights.
+        left, contexts = np.arange(tokens.size), np.repeat(states.reshape(-1), shape[-1])
+        rows, totals, weights = tokens.astype(np.int64), *np.zeros([2, tokens.size], np.float32)
+        for _ in range(self.context_length):
+            places, exists = self._look_up(contexts, tokens[left])
+            rows[left[exists]] = places[exists] + self._num_tokens
+            totals[left[exists]] = weights[exists]
+            left, contexts = left[~exists], contexts[~exists]
+            weights = weights[~exists] + self._arrays.back_off_weights[contexts]
+            contexts = self._arrays.back_off_states[contexts]
+        totals[left] = weights
+        scores = self._weight * (totals + self._log_probs[rows])
+        return scores.reshape(shape), self._next_states[rows].reshape(shape)
+
+    def finish(self, states: np.ndarray) -> np.ndarray:
+        """Returns the weighted log probability of </s>."""
+        return self._weight * self._arrays.end_log_probs[states]
+
+    def _look_up(self, contexts, tokens) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the place of each n-gram among the keys, and whether it is there."""
+        keys = self._arrays.keys
+        wanted = contexts.astype(np.int64) * self._num_tokens + tokens
+        places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return places, keys[places] == wanted

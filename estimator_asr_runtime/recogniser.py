@@ -15,7 +15,6 @@ from estimator_asr_runtime import (
     errors,
     hotwords,
     ranking,
-    scorers,
     statuses,
     syllables,
     token_times,
@@ -54,9 +53,14 @@ class Recogniser:
             transcript and score, best first.
 
         Raises:
-            errors.UserError: the acoustic graph gives no numbers for it.
+            errors.UserError: it has another type or rank, or the acoustic graph gives no numbers for it.
         """
         settings = self._model.settings
+        if waveform.dtype.kind != "f" or waveform.ndim != 1:
+            got = f"{waveform.dtype} of rank {waveform.ndim}"
+            raise errors.UserError(
+                f"waveform: is {got}, expected float32 of rank 1, full scale 1; convert it"
+            )
         most_samples = settings.max_seconds * settings.sample_rate
         status = statuses.check(waveform, settings.least_samples, most_samples)
         return make_empty(status) if status != statuses.OK else self._transcribe(waveform)
@@ -66,32 +70,20 @@ class Recogniser:
         outputs = model.acoustic.run({"waveform": np.asarray(waveform, np.float32)[None]})
         log_probs = outputs["log_probs"][0]
         if not len(log_probs) or np.isnan(log_probs).any():
-            got = f"{len(log_probs)} frames or NaN"
-            raise errors.UserError(
-                f"{model.path}: the acoustic graph gives {got}, expected numbers; export again"
-            )
-        found = self._search(log_probs)
+            problem = f"the acoustic graph gives {len(log_probs)} frames or NaN, expected numbers"
+            raise errors.UserError(f"{model.path}: {problem}; export again")
+        found = beam_search.search(model.settings.acoustic, log_probs, self._scorers)
         if model.decoder:
             found = _attend(model, outputs["encoding"], found)
         return self._describe(log_probs, found)
 
-    def _search(self, log_probs: np.ndarray) -> list[beam_search.Hypothesis]:
-        decode = self._model.settings.acoustic
-        if decode.decoding == "greedy":
-            return beam_search.greedy(log_probs)
-        return beam_search.search(decode, log_probs, self._scorers)
-
     def _describe(self, log_probs: np.ndarray, found: list[beam_search.Hypothesis]) -> dict:
-        model, decode = self._model, self._model.settings.acoustic
+        model = self._model
         tokens = [[model.tokens[index] for index in each.ids] for each in found]
         is_joined = model.language is not None and model.settings.token_type == "initial_final"
         spoken = [syllables.join(each) for each in tokens] if is_joined else tokens
-        written = writing.write(model, spoken)
-        if model.language and self._hotwords:
-            written = [
-                hotwords.write(self._hotwords, *pair) for pair in zip(written, (each.ids for each in found))
-            ]
-        weight = np.float32(decode.language_weight)
+        written = self._write(spoken, found)
+        weight = np.float32(model.settings.acoustic.language_weight)
         scores = [each.score + weight * text.score for each, text in zip(found, written)]
         ranked = ranking.rank(scores, [model.settings.joining.join(each.strings) for each in written])
         best = ranked[0].place
@@ -107,6 +99,12 @@ class Recogniser:
             **self._describe_characters(written[best], spoken[best], times),
             "n_best": [{"transcript": each.transcript, "score": _to_float(each.score)} for each in ranked],
         }
+
+    def _write(self, spoken, found: list[beam_search.Hypothesis]) -> list[writing.Written]:
+        written = writing.write(self._model, spoken)
+        if self._model.language is None or not self._hotwords:
+            return written
+        return [hotwords.write(self._hotwords, text, each.ids) for text, each in zip(written, found)]
 
     def _describe_characters(self, written: writing.Written, spoken: Sequence[str], times) -> dict:
         """Returns characters and confidence; spoken tokens and their times are one for each string."""
@@ -135,15 +133,9 @@ def make_empty(status: str) -> dict:
 
 
 def _list_scorers(model: model_lib.Model, words: Sequence[hotwords.Hotword]) -> list:
-    """Returns what the search adds to the scores of CTC."""
-    decode, chosen = model.settings.acoustic, []
-    if decode.token_bonus:
-        chosen.append(scorers.TokenBonus(decode.token_bonus))
-    if model.acoustic_ngram is not None:
-        chosen.append(scorers.NgramScorer(model.acoustic_ngram, decode.ngram_weight))
-    if words:
-        chosen.append(hotwords.HotwordScorer(words, len(model.tokens)))
-    return chosen
+    """Returns what the search adds to the scores of CTC, but for the token bonus."""
+    chosen = [] if model.acoustic_ngram is None else [model.acoustic_ngram]
+    return [*chosen, hotwords.HotwordScorer(words)] if words else chosen
 
 
 def _attend(model: model_lib.Model, encoding: np.ndarray, found: list) -> list[beam_search.Hypothesis]:

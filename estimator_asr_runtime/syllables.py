@@ -40,9 +40,8 @@ def merge(times: token_times.TokenTimes, tokens: Sequence[str]) -> token_times.T
     """Returns the times of syllables from those of their initials and finals."""
     is_initial = [bool(re.fullmatch(INITIAL, token)) for token in tokens]
     is_final = [bool(re.fullmatch(FINAL, token)) for token in tokens]
-    firsts = [i for i in range(len(tokens)) if not (i and is_initial[i - 1] and is_final[i])]
-    if not firsts:
-        return times
+    ends_syllable = [i > 0 and is_initial[i - 1] and is_final[i] for i in range(len(tokens))]
+    firsts = np.flatnonzero(~np.array(ends_syllable, bool))
     return token_times.TokenTimes(
         np.minimum.reduceat(times.starts, firsts),
         np.maximum.reduceat(times.ends, firsts),

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import numpy as np
 
-from estimator_asr_runtime import character_search, scorers
+from estimator_asr_runtime import character_search
 from estimator_asr_runtime import model as model_lib
 
 
@@ -33,8 +33,9 @@ def write(model: model_lib.Model, sentences: Sequence[Sequence[str]]) -> list[Wr
         probs = probs[: len(tokens)].copy()
         strings = [model.characters[each] if each >= 0 else "" for each in characters[: len(tokens)]]
         for place, token in enumerate(tokens):
-            if _is_foreign(model, token):
-                strings[place], probs[place] = _write_foreign(model, token), 1.0
+            kept = _keep_foreign(model, token)
+            if kept is not None:
+                strings[place], probs[place] = kept, 1.0
         spelled.append(Written(tuple(strings), score, probs))
     return spelled
 
@@ -46,19 +47,15 @@ def _find_characters(model: model_lib.Model, sentences) -> character_search.Sent
         row[: len(tokens)] = [model.language_ids.get(token, model_lib.UNKNOWN_ID) for token in tokens]
     outputs = model.language.run({"token_ids": token_ids, "num_tokens": num_tokens})
     lattice = character_search.Lattice(outputs["characters"], outputs["log_probs"])
-    decode = model.settings.language
-    if model.language_ngram is None or decode.decoding != "beam":
+    if model.language_ngram is None:
         return character_search.take_first(lattice, num_tokens)
-    scorer = scorers.NgramScorer(model.language_ngram, decode.ngram_weight)
-    return character_search.search(lattice, num_tokens, scorer, decode.beam_width)
+    width = model.settings.language.beam_width
+    return character_search.search(lattice, num_tokens, model.language_ngram, width)
 
 
-def _is_foreign(model: model_lib.Model, token: str) -> bool:
-    """True for what the language model lacks and is no syllable, as a letter is: it stays as it is."""
+def _keep_foreign(model: model_lib.Model, token: str) -> Optional[str]:
+    """Returns what the language model lacks and is no syllable, as it is written: a letter; else None."""
     is_unknown = model.language_ids.get(token, model_lib.UNKNOWN_ID) == model_lib.UNKNOWN_ID
-    return is_unknown and not re.fullmatch(model.settings.foreign, token)
-
-
-def _write_foreign(model: model_lib.Model, token: str) -> str:
-    """Returns a token; letters of toneless tokens are capitals."""
-    return token.lower() if model.settings.token_type == "toneless" else token
+    if not is_unknown or re.fullmatch(model.settings.foreign, token):
+        return None
+    return token.lower() if model.settings.token_type == "toneless" else token  # whose letters are capitals

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import runtime_models
 
-from estimator_asr_runtime import beam_search, ngrams, scorers
+from estimator_asr_runtime import beam_search, ngrams
 
 NUM_CLASSES = 20
 SETTINGS = (
@@ -60,13 +60,10 @@ def search_by_tensorflow(settings, log_probs):
 
 def search(settings, log_probs):
     decode = runtime_models.make_decode(**settings)
-    if decode.decoding == "greedy":
-        return beam_search.greedy(log_probs)
-    chosen = [scorers.TokenBonus(decode.token_bonus)] if decode.token_bonus else []
-    if decode.ngram_weight:
-        arrays = ngrams.BackOffArrays(*ngram())
-        chosen.append(scorers.NgramScorer(arrays, decode.ngram_weight))
-    return beam_search.search(decode, log_probs, chosen)
+    if not decode.ngram_weight:
+        return beam_search.search(decode, log_probs)
+    scorer = ngrams.NgramScorer(ngrams.BackOffArrays(*ngram()), decode.ngram_weight)
+    return beam_search.search(decode, log_probs, [scorer])
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda each: " ".join(map(str, each)))
@@ -101,3 +98,9 @@ def test_frames_of_blanks_alone_have_no_tokens():
     (found,) = beam_search.search(runtime_models.make_decode(skipped_blank=0.9), log_probs)
     assert found.ids == ()
     assert found.score == pytest.approx(3 * math.log(0.96), rel=1e-5)
+
+
+def test_of_equal_tokens_the_first_are_candidates():
+    log_probs = np.log(np.float32([[0.2, 0.1, 0.2, 0.2, 0.1, 0.2]]))
+    found = beam_search.search(runtime_models.make_decode(beam_width=9, candidates=2), log_probs)
+    assert [each.ids for each in found] == [(), (0,), (2,)]

@@ -87,8 +87,10 @@ def make_model(acoustic, language, graphs) -> model_lib.Model:
     from estimator_asr.saved_model import model_pairs
     from tfrecord_builder.tokens import vocabulary
 
-    def keep(arrays):
-        return arrays and ngrams.BackOffArrays(*arrays)
+    def make_scorer(model):
+        has_scorer = model is not None and model.ngram is not None
+        arrays = ngrams.BackOffArrays(*model.ngram) if has_scorer else None
+        return arrays and ngrams.NgramScorer(arrays, model.decode.ngram_weight)
 
     token_type = acoustic.config.token_type
     fields = [field.name for field in dataclasses.fields(model_json.Decode)]
@@ -111,8 +113,8 @@ def make_model(acoustic, language, graphs) -> model_lib.Model:
         acoustic.tokens.tokens,
         language.characters.tokens if language else (),
         {token: index for index, token in enumerate(spoken)},
-        keep(acoustic.ngram),
-        keep(language and language.ngram),
+        make_scorer(acoustic),
+        make_scorer(language),
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import small_ngrams
 
-from estimator_asr_runtime import character_search, ngrams, scorers
+from estimator_asr_runtime import character_search, ngrams
 
 WEIGHT, COUNT = 0.7, 3
 NUM_TOKENS = np.int32([4, 0, 1, 3, 5])
@@ -69,7 +69,7 @@ def test_search_equal_to_that_of_tensorflow(arrays, seed, width):
         scorer = graph_scorers.NgramScorer(arrays, WEIGHT)
         given = list_pairs(lattice)
         expected = session.run(graph_search.search(decode, given, tf.constant(NUM_TOKENS), scorer))
-    scorer = scorers.NgramScorer(ngrams.BackOffArrays(*arrays), WEIGHT)
+    scorer = ngrams.NgramScorer(ngrams.BackOffArrays(*arrays), WEIGHT)
     found = character_search.search(lattice, NUM_TOKENS, scorer, width)
     np.testing.assert_array_equal(found.characters, expected.characters)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-4)

@@ -82,7 +82,7 @@ def score(scorer, tokens):
     ],
 )
 def test_scores_by_hand(rows, boosts, tokens, added, end):
-    got, finish = score(hotwords.HotwordScorer(make_hotwords(rows, boosts), 7), tokens)
+    got, finish = score(hotwords.HotwordScorer(make_hotwords(rows, boosts)), tokens)
     np.testing.assert_allclose([*got, finish], [*added, end], atol=1e-5)
 
 
@@ -91,7 +91,7 @@ def test_a_hypothesis_gets_the_boosts_of_all_occurrences():
     for _ in range(200):
         rows = hotword_reference.random_phrases(rng, 15, 5)
         boosts, tokens = rng.uniform(0, 9, len(rows)), rng.integers(0, 6, 14)
-        added, end = score(hotwords.HotwordScorer(make_hotwords(rows, boosts), 7), tokens)
+        added, end = score(hotwords.HotwordScorer(make_hotwords(rows, boosts)), tokens)
         expected = hotword_reference.total_boost(rows, boosts, tokens)
         assert sum(added) + end == pytest.approx(expected, abs=1e-4)
 
@@ -112,7 +112,7 @@ def test_search_equal_to_that_of_tensorflow():
         args = tf.constant(log_probs[None]), tf.constant([60]), [boosting.HotwordScorer(favoured, 6)]
         decode = config.DecodeConfig(**{**runtime_models.DECODE, "beam_width": 8})
         expected = session.run(prefix_beam_search.prefix_beam_search(decode, *args))
-    scorer = hotwords.HotwordScorer(make_hotwords(rows, boosts), 6)
+    scorer = hotwords.HotwordScorer(make_hotwords(rows, boosts))
     found = beam_search.search(runtime_models.make_decode(beam_width=8), log_probs, [scorer])
     counts = expected.num_tokens[0]
     assert [each.ids for each in found] == [tuple(ids[:n]) for ids, n in zip(expected.ids[0], counts)]

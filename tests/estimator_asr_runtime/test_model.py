@@ -50,7 +50,7 @@ def test_a_model_with_all_parts(tmp_path):
     assert loaded.tokens == runtime_models.TOKENS
     assert loaded.characters == ("<unk>", "你")
     assert loaded.language_ids == {"<unk>": 0, "ni3": 1, "hao3": 2, "A": 3}
-    assert loaded.acoustic_ngram.order == 1
+    assert loaded.acoustic_ngram.context_length == 0
     assert loaded.language_ngram is None
     assert loaded.settings.acoustic == model_json.Decode(**decode)
     assert None not in (loaded.decoder, loaded.language)
@@ -133,12 +133,12 @@ def test_a_graph_without_an_output(tmp_path, graphs):
 def test_a_foreign_ngram_model(tmp_path):
     decode = {**runtime_models.DECODE, "ngram_weight": 0.1}
     runtime_models.write(tmp_path, {**FILES, "acoustic_ngram.npz": b"PK"}, acoustic=decode)
-    assert refuse(tmp_path) == "acoustic_ngram.npz: is no n-gram model of an export; export the model again"
+    assert refuse(tmp_path) == "acoustic_ngram.npz: is no n-gram model of an export; export again"
     arrays = ngrams.BackOffArrays(1, *np.zeros([3, 1]), *np.zeros([2, 5]), *np.zeros([3, 1]), 0)
     np.savez(tmp_path / "other.npz", **arrays._asdict())
     files = {**FILES, "acoustic_ngram.npz": (tmp_path / "other.npz").read_bytes()}
     runtime_models.write(tmp_path, files, acoustic=decode)
-    expected = f"has 5 tokens, expected the 4 of {tmp_path}; export the model again"
+    expected = "has 5 tokens, expected the 4 of the model; export again"
     assert refuse(tmp_path) == f"acoustic_ngram.npz: {expected}"
 
 

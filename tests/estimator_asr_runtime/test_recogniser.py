@@ -120,3 +120,12 @@ def test_a_graph_that_gives_no_numbers():
         errors.UserError, match="^m: the acoustic graph gives 2 frames or NaN, expected numbers"
     ):
         recognise(make_model(np.full([1, 2, 5], np.nan, np.float32)))
+
+
+@pytest.mark.parametrize(
+    ("speech", "got"), [(np.ones(400, np.int16), "int16 of rank 1"), (np.ones([1, 400]), "float64 of rank 2")]
+)
+def test_a_waveform_of_another_type_or_rank(speech, got):
+    with pytest.raises(errors.UserError) as raised:
+        recognise(make_model(make_log_probs(NI_HAO)), speech=speech)
+    assert str(raised.value) == f"waveform: is {got}, expected float32 of rank 1, full scale 1; convert it"

@@ -52,3 +52,8 @@ def test_syllables_are_those_of_the_builder():
 
     assert syllables.JOINING == vocabulary.JOININGS["initial_final"]
     assert (syllables.INITIAL, syllables.FINAL) == (of_builder.INITIAL, of_builder.FINAL)
+
+
+def test_no_tokens_become_no_syllables():
+    times = token_times.TokenTimes(np.zeros(0, int), np.zeros(0, int), np.zeros(0, np.float32))
+    assert [each.tolist() for each in syllables.merge(times, [])] == [[], [], []]

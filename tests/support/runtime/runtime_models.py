@@ -91,7 +91,7 @@ def make_log_probs(frames, most: float = 0.9) -> np.ndarray:
     return np.log(probs)[None]
 
 
-def make_model(log_probs: np.ndarray, language=None, decoder=None, ngram=None, **changes) -> model_lib.Model:
+def make_model(log_probs: np.ndarray, language=None, decoder=None, **changes) -> model_lib.Model:
     """Returns a model of TOKENS and CHARACTERS whose acoustic graph gives log_probs."""
     if language:
         texts = {"joining": {"separator": "", "rules": []}, "foreign": "[a-zê]+[1-5]|<unk>"}
@@ -106,7 +106,7 @@ def make_model(log_probs: np.ndarray, language=None, decoder=None, ngram=None, *
     ids = {token: index for index, token in enumerate(TOKENS[:3])}  # the language model lacks the letter
     acoustic = Graph(log_probs=log_probs, encoding=np.zeros([1, log_probs.shape[1], 2], np.float32))
     characters = CHARACTERS if language else ()
-    return model_lib.Model("m", settings, acoustic, decoder, language, TOKENS, characters, ids, ngram, None)
+    return model_lib.Model("m", settings, acoustic, decoder, language, TOKENS, characters, ids, None, None)
 
 
 _PARSED = ("acoustic", "language", "joining")
