@@ -12,6 +12,7 @@ import numpy as np
 from estimator_asr_runtime import ngrams
 
 IMPOSSIBLE = np.float32(-1e9)  # log probability where there are fewer candidates
+_LOWEST = np.float32(-1e4)  # below it a log probability of the graph is that of no candidate
 
 
 class Sentences(NamedTuple):
@@ -23,7 +24,7 @@ class Sentences(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """The most probable candidates of each token, best first; IMPOSSIBLE where there are fewer."""
+    """The most probable candidates of each token, best first; below _LOWEST where there are fewer."""
 
     characters: np.ndarray  # int32 [rows, length, count]
     log_probs: np.ndarray  # float32 [rows, length, count]
@@ -31,7 +32,7 @@ class Lattice(NamedTuple):
 
 def take_first(lattice: Lattice, num_tokens: np.ndarray) -> Sentences:
     """Returns the best candidate of each token, num_tokens int32 [rows]; -1 where there is none."""
-    exists = _is_real(lattice, num_tokens) & (lattice.log_probs[..., 0] > IMPOSSIBLE / 2)
+    exists = _is_real(lattice, num_tokens) & (lattice.log_probs[..., 0] > _LOWEST)
     log_probs = np.where(exists, lattice.log_probs[..., 0], np.float32(0))
     characters = np.where(exists, lattice.characters[..., 0], -1)
     return Sentences(characters, np.sum(log_probs, axis=1), np.exp(log_probs))
@@ -39,8 +40,10 @@ def take_first(lattice: Lattice, num_tokens: np.ndarray) -> Sentences:
 
 def search(lattice: Lattice, num_tokens: np.ndarray, scorer: ngrams.NgramScorer, width: int) -> Sentences:
     """Keeps the `width` best sentences at each token; num_tokens is int32 [rows]."""
-    exists = lattice.log_probs > IMPOSSIBLE / 2
-    lattice = lattice._replace(characters=np.where(exists, lattice.characters, 0))
+    exists = lattice.log_probs > _LOWEST
+    lattice = Lattice(
+        np.where(exists, lattice.characters, 0), np.where(exists, lattice.log_probs, IMPOSSIBLE)
+    )
     scores, paths = _run(width, lattice, num_tokens, scorer)
     path = paths[np.arange(len(paths)), np.argmax(scores, axis=1)]
     best, states = path[..., 0], path[..., 1]

@@ -16,16 +16,16 @@ def test_equal_texts_are_one_whose_probabilities_are_added():
     assert [math.exp(each.score) for each in ranked] == pytest.approx([0.6, 0.4])
 
 
-def test_order_equal_to_that_of_the_cascade():
+def test_order_equal_to_that_of_the_graph():
     import tensorflow as tf
 
-    from estimator_asr.saved_model import cascade
+    from estimator_asr.saved_model import ranking as graph_ranking
 
     rng = np.random.default_rng(3)
     scores = np.float32(rng.normal(size=[8, 12]) * 3)
     texts = rng.choice(["a", "b", "c", "d", "e"], [8, 12])
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        expected = session.run(cascade.rank(tf.constant(scores), tf.constant(texts.astype(object))))
+        expected = session.run(graph_ranking.rank(tf.constant(scores), tf.constant(texts.astype(object))))
     for i, row in enumerate(expected.rows):
         ranked = ranking.rank(scores[i], texts[i].tolist())
         assert ranked[0].place == row - 12 * i
