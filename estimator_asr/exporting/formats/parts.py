@@ -73,8 +73,7 @@ def _freeze(name: str, trained, make: Callable[[], tuple[Tensors, Tensors]]) -> 
         frozen = tf.compat.v1.graph_util.convert_variables_to_constants(
             session, graph.as_graph_def(), list(outputs)
         )
-    frozen = rewriting.spread_filters(rewriting.replace_transforms(frozen))
-    return Part(name, frozen, tuple(inputs), tuple(outputs))
+    return Part(name, rewriting.rewrite(frozen), tuple(inputs), tuple(outputs))
 
 
 def _build_acoustic(trained, has_decoder) -> tuple[Tensors, Tensors]:

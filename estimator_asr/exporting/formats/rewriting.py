@@ -1,7 +1,8 @@
-"""Rewrites the frontend of a graph: what ONNX lacks, and what quantisation would spoil.
+"""Rewrites a graph: what a format lacks, and what quantisation would spoil.
 
-Features are logarithms of energies over many decades, so their products stay in float32: as gathered sums,
-of which quantisation knows nothing, or under the names that FRONTEND begins.
+Features are logarithms of energies over many decades, so the products of the frontend stay in float32: the
+mel filters as gathered sums, of which quantisation knows nothing, and Fourier transforms, of which formats
+have few or none, as products whose constant comes first.
 """
 
 from __future__ import annotations
@@ -9,52 +10,55 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-FRONTEND = ("log_mel/", "log_spectrogram/", "whisper_log_mel/")
+FRONTEND = ("log_mel/", "log_spectrogram/", "whisper_log_mel/")  # begin the names of its operations
 
 
-def replace_transforms(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
-    """Returns the graph with products in place of Fourier transforms, of which formats have few or none.
-
-    Waves come first in a product: constants that come second would be quantised.
-    """
-    changed, nodes = _copy(graph)
-    for node in [each for each in changed.node if each.op in ("Real", "Imag")]:
-        frames, length = nodes[node.input[0]].input
-        waves = _add_constant(
-            changed, f"{node.name}/waves", _make_waves(int(_read(nodes[length])[0]), node.op)
-        )
-        product = changed.node.add(name=f"{node.name}/product", op="BatchMatMulV2", input=[waves, frames])
-        _set_types(product, T=tf.float32)
-        product.attr["adj_y"].b = True
-        order = _add_constant(changed, f"{node.name}/order", np.int32([0, 2, 1]))
-        node.op, node.input[:] = "Transpose", [product.name, order]
-        _set_types(node, T=tf.float32, Tperm=tf.int32)
-    return changed
-
-
-def spread_filters(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
-    """Returns the graph with the mel filters as sums over the few frequencies that each filter has."""
-    changed, nodes = _copy(graph)
-    for node in [each for each in changed.node if each.op == "MatMul" and each.name.startswith(FRONTEND)]:
-        frames, filters = node.input
-        places, weights = _list_weights(_read(nodes[filters]))
-        gathered = changed.node.add(name=f"{node.name}/gathered", op="GatherV2")
-        axis = _add_constant(changed, f"{node.name}/axis", np.int32(1))
-        gathered.input[:] = [frames, _add_constant(changed, f"{node.name}/places", places), axis]
-        _set_types(gathered, Tparams=tf.float32, Tindices=tf.int32, Taxis=tf.int32)
-        product = changed.node.add(name=f"{node.name}/product", op="Mul")
-        product.input[:] = [gathered.name, _add_constant(changed, f"{node.name}/weights", weights)]
-        _set_types(product, T=tf.float32)
-        last = _add_constant(changed, f"{node.name}/last", np.int32(2))
-        node.op, node.input[:] = "Sum", [product.name, last]
-        _set_types(node, T=tf.float32, Tidx=tf.int32)
-    return changed
-
-
-def _copy(graph):
+def rewrite(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
+    """Returns a graph of the same inputs and outputs."""
     changed = tf.compat.v1.GraphDef()
     changed.CopyFrom(graph)
-    return changed, {node.name: node for node in changed.node}
+    nodes = {node.name: node for node in changed.node}
+    for node in list(changed.node):
+        if node.op in ("Real", "Imag"):
+            _replace_transform(changed, nodes, node)
+        elif node.op == "MatMul" and node.name.startswith(FRONTEND):
+            _spread_filters(changed, nodes, node)
+        elif node.op == "Erfc":  # of gelu in TensorFlow 2.21
+            _replace_erfc(changed, node)
+    return changed
+
+
+def _replace_transform(graph, nodes, node) -> None:
+    """Makes a part of a real transform the product of waves and frames."""
+    frames, length = nodes[node.input[0]].input
+    waves = _add_constant(graph, f"{node.name}/waves", _make_waves(int(_read(nodes[length])[0]), node.op))
+    product = graph.node.add(name=f"{node.name}/product", op="BatchMatMulV2", input=[waves, frames])
+    _set_types(product, T=tf.float32)
+    product.attr["adj_y"].b = True
+    order = _add_constant(graph, f"{node.name}/order", np.int32([0, 2, 1]))
+    node.op, node.input[:] = "Transpose", [product.name, order]
+    _set_types(node, T=tf.float32, Tperm=tf.int32)
+
+
+def _spread_filters(graph, nodes, node) -> None:
+    """Makes a product with filters the sums over the few frequencies that each filter has."""
+    frames, filters = node.input
+    places, weights = _list_weights(_read(nodes[filters]))
+    constants = {"places": places, "axis": np.int32(1), "weights": weights, "last": np.int32(2)}
+    names = [_add_constant(graph, f"{node.name}/{name}", value) for name, value in constants.items()]
+    gathered = graph.node.add(name=f"{node.name}/gathered", op="GatherV2", input=[frames, *names[:2]])
+    _set_types(gathered, Tparams=tf.float32, Tindices=tf.int32, Taxis=tf.int32)
+    product = graph.node.add(name=f"{node.name}/product", op="Mul", input=[gathered.name, names[2]])
+    _set_types(product, T=tf.float32)
+    node.op, node.input[:] = "Sum", [product.name, names[3]]
+    _set_types(node, T=tf.float32, Tidx=tf.int32)
+
+
+def _replace_erfc(graph, node) -> None:
+    error = graph.node.add(name=f"{node.name}/erf", op="Erf", input=node.input)
+    _set_types(error, T=tf.float32)
+    node.op = "Sub"
+    node.input[:] = [_add_constant(graph, f"{node.name}/one", np.float32(1)), error.name]
 
 
 def _read(node) -> np.ndarray:

@@ -30,10 +30,14 @@ UTTERANCES = [
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory) -> str:
-    """Acoustic models that stream, read a frozen encoder, and do neither; and a language model."""
+    """Acoustic models that stream, read a frozen encoder, are wider, or are neither; and a language model."""
     path = tmp_path_factory.mktemp("formats")
     tiny_models.make_acoustic_model(str(path / "plain"))
     tiny_models.make_acoustic_model(str(path / "streaming"), chunk_frames=16)
+    with pytest.MonkeyPatch.context() as patched:  # matrices that are large enough to be quantised
+        wide = dataclasses.replace(tiny_models.ACOUSTIC, encoder_units=64, encoder_inner_units=128)
+        patched.setattr(tiny_models, "ACOUSTIC", wide)
+        tiny_models.make_acoustic_model(str(path / "wide"))
     for encoder in ("transformer", "cnn"):
         tiny_models.make_acoustic_model(str(path / encoder), encoder=encoder)
     for family in ("whisper", "hubert"):
@@ -65,13 +69,12 @@ def export(path, acoustic, language=None, names=FORMATS, weights="float32") -> s
 
 
 @pytest.mark.parametrize("name", ["plain", "streaming", "transformer", "cnn", "whisper", "hubert"])
-@pytest.mark.parametrize("format", FORMATS)
-def test_recognises_as_the_saved_model_does(directory, tmp_path, name, format):
-    language = open_model(directory, "language")
-    version_dir = export(tmp_path, open_model(directory, name), language, [format])
-    with open(os.path.join(version_dir, agreement.FILE.format(format)), encoding="utf-8") as file:
-        compared = json.load(file)
-    assert compared["num_recordings"] == 4 and compared["largest_difference"] < 1e-3
+def test_recognises_as_the_saved_model_does(directory, tmp_path, name):
+    version_dir = export(tmp_path, open_model(directory, name), open_model(directory, "language"))
+    for format in FORMATS:
+        with open(os.path.join(version_dir, agreement.FILE.format(format)), encoding="utf-8") as file:
+            compared = json.load(file)
+        assert compared["num_recordings"] == 4 and compared["largest_difference"] < 1e-3
 
 
 def test_search_with_all_that_tune_may_add(directory, tmp_path):
@@ -101,16 +104,16 @@ def test_greedy_decoding_needs_no_ngram_model(directory, tmp_path):
     ]
 
 
-@pytest.mark.parametrize("weights", ["float16", "int8"])
-def test_rounded_weights_are_smaller_and_near(directory, tmp_path, monkeypatch, weights):
+@pytest.mark.parametrize("weights, most", [("float16", 0.05), ("int8", 1.0)])
+def test_rounded_weights_are_smaller_and_near(directory, tmp_path, monkeypatch, weights, most):
     monkeypatch.setattr(agreement, "MOST_CHANGED", 1.0)  # random weights bear nothing
-    acoustic, size = open_model(directory, "plain"), {}
+    acoustic, size = open_model(directory, "wide"), {}
     exact = export(tmp_path / "exact", acoustic)
     rounded = export(tmp_path / "rounded", acoustic, weights=weights)
     for name, file in (("litert", "acoustic.tflite"), ("onnx", "acoustic.onnx")):
         models = [runtime_model.load(os.path.join(path, name)) for path in (exact, rounded)]
         log_probs = [each.acoustic.run({"waveform": WAVEFORMS[3][None]})["log_probs"] for each in models]
-        assert 0 < np.max(np.abs(log_probs[0] - log_probs[1])) < 0.5
+        assert 0 < np.max(np.abs(log_probs[0] - log_probs[1])) < most
         size[name] = [os.path.getsize(os.path.join(path, name, file)) for path in (exact, rounded)]
     assert all(after < before for before, after in size.values())
 
