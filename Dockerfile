@@ -22,6 +22,7 @@ RUN case "$DEVICE" in \
 
 COPY tfrecord_builder tfrecord_builder
 COPY estimator_asr estimator_asr
+COPY estimator_asr_runtime estimator_asr_runtime
 COPY benchmarks benchmarks
 COPY flags flags
 

@@ -50,7 +50,7 @@ def test_what_it_copies_passes_dockerignore_and_runs_alone(tmp_path):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, tmp_path / name)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    for program in ("tfrecord_builder.build", "benchmarks.gpu_check"):
+    for program in ("tfrecord_builder.build", "estimator_asr.export", "benchmarks.gpu_check"):
         command = [sys.executable, "-m", program, "--help"]
         done = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True)
         assert done.returncode == 0 and "--" in done.stdout, done.stderr

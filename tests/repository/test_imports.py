@@ -9,7 +9,7 @@ import graphlib
 import grimp
 import paths
 
-PACKAGES = ("tfrecord_builder", "estimator_asr")
+PACKAGES = ("tfrecord_builder", "estimator_asr", "estimator_asr_runtime")
 FILES = [path for package in PACKAGES for path in sorted((paths.ROOT / package).rglob("*.py"))]
 build_graph = functools.lru_cache(grimp.build_graph)
 

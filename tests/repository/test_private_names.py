@@ -7,7 +7,7 @@ import re
 import paths
 import private_names
 
-PACKAGES = ("estimator_asr", "tfrecord_builder")
+PACKAGES = ("estimator_asr", "estimator_asr_runtime", "tfrecord_builder")
 
 
 def read_table() -> dict[str, set[str]]:

@@ -35,6 +35,7 @@ make tea
 python -m estimator_asr.train --nomodel --model | less
 python -m estimator_asr.train --flagfile=flags/x.flags && python -m estimator_asr.nowhere
 python -m venv .venv
+python -m estimator_asr_runtime --model=DIR --format json --beam=3 speech.wav
 docker build --build-arg=COLOUR=red --build-arg=DEVICE=gpu
 docker run --rm --gpus=all estimator-asr estimator_asr.train --data_dir=D --colour=red
 docker run --rm --gpus=all estimator-asr:gpu benchmarks.gpu_check
@@ -50,6 +51,8 @@ def test_checker_finds_the_faults_of_a_page(program_answers):
         "estimator_asr.train: --model needs =VALUE",
         "estimator_asr.train: flags/x.flags does not exist",
         "estimator_asr.nowhere: no such program",
+        "estimator_asr_runtime: --format needs =VALUE",
+        "estimator_asr_runtime: no flag --beam",
         "docker build: no ARG COLOUR",
         "docker build: no context",
         "docker run: estimator-asr and --gpus=all do not fit",

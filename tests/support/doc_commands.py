@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
+import subprocess
+import sys
 
 import paths
 
@@ -46,8 +49,19 @@ def _names(pattern, file):
     return set(re.findall(f"(?m)^{pattern}", (paths.ROOT / file).read_text(encoding="utf-8")))
 
 
+@functools.lru_cache
+def _ask_runtime() -> dict[str, dict]:
+    """Returns the flags of the program that has no absl; all take values."""
+    module = "estimator_asr_runtime"
+    command = [sys.executable, "-m", module, "--help"]
+    shown = subprocess.run(command, capture_output=True, text=True, cwd=paths.ROOT, check=True).stdout
+    return {module: {"flags": dict.fromkeys(re.findall(r"(?m)^  --(\w+)", shown), False)}}
+
+
 def _program_faults(programs, module, *words):
-    if module.split(".")[0] not in ("tfrecord_builder", "estimator_asr"):
+    if module == "estimator_asr_runtime":
+        programs = _ask_runtime()
+    elif module.split(".")[0] not in ("tfrecord_builder", "estimator_asr"):
         return
     if module not in programs:
         yield f"{module}: no such program"

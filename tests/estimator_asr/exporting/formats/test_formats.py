@@ -5,10 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
+import subprocess
+import sys
 import types
 
 import numpy as np
+import paths
 import pytest
+import soundfile
 import tiny_models
 
 from estimator_asr.exporting import sample
@@ -91,6 +96,40 @@ def test_search_with_all_that_tune_may_add(directory, tmp_path):
     )
     ngram = make_ngram(tiny_models.CHARACTERS)
     export(tmp_path, acoustic, open_model(directory, "language", ngram, ngram_weight=0.5))
+
+
+ONLY_RUNTIME = """
+import sys
+sys.path.insert(0, ".")
+{}
+loaded = {{name.split(".")[0] for name in sys.modules}}
+assert not loaded & {{"estimator_asr", "tensorflow", "tfrecord_builder"}}
+"""
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_programs_of_the_docs_transcribe(directory, tmp_path, place):
+    page = (paths.ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
+    program = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[place]
+    models = open_model(directory, "plain"), open_model(directory, "language")
+    (tmp_path / "EXPORT").mkdir()
+    (tmp_path / "EXPORT" / "VERSION").symlink_to(export(tmp_path, *models, ["onnx"]))
+    (tmp_path / "estimator_asr_runtime").symlink_to(paths.ROOT / "estimator_asr_runtime")
+    speech, rate = str(tmp_path / "speech.wav"), tiny_models.FRONTEND.sample_rate
+    soundfile.write(speech, WAVEFORMS[2], rate, subtype="FLOAT")
+    command = [sys.executable, "-I", "-c", ONLY_RUNTIME.format(program)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    model = runtime_model.load(str(tmp_path / "EXPORT" / "VERSION" / "onnx"))
+    expected = runtime.Recogniser(model).recognise_file(speech)
+    if place:
+        assert done.stdout == expected["greedy_pinyin"] + "\n" != "\n"
+        return
+    first, *rows = done.stdout.splitlines()
+    assert first.split() == ["ok", expected["transcript"], str(expected["confidence"])]
+    assert [row.split() for row in rows] == [
+        [str(value) for value in each.values()] for each in expected["characters"]
+    ]
 
 
 def test_greedy_decoding_needs_no_ngram_model(directory, tmp_path):
