@@ -65,10 +65,10 @@ class Certificate:
             json.dump(dataclasses.asdict(self), file, indent=2)
             file.write("\n")
 
-    def compare(self, where: str, expected: Mapping, got: Mapping) -> None:
-        """Compares the outputs for an utterance; raises UserError if they differ from the models'."""
+    def compare(self, where: str, expected: Mapping, got: Mapping, advice: str = _ADVICE) -> None:
+        """Compares the outputs for an utterance; raises UserError with advice if they differ from expected."""
         if got["status"] != statuses.OK:
-            raise errors.UserError(f"{where}: status is {got['status']}, expected ok; {_ADVICE}")
+            raise errors.UserError(f"{where}: status is {got['status']}, expected ok; {advice}")
         if self._is_tie(expected, got):
             self.num_ties += 1
             return
@@ -76,7 +76,7 @@ class Certificate:
             if got[name] != expected[name]:
                 raise errors.UserError(
                     f"{where}: {name} is {got[name]!r}, expected {expected[name]!r}, as the models give; "
-                    f"{_ADVICE}"
+                    f"{advice}"
                 )
         pairs = [(expected[name], got[name]) for name in _SCORES]
         for one, other in zip(expected["characters"], got["characters"]):
@@ -89,7 +89,7 @@ class Certificate:
             if difference > tolerance:
                 raise errors.UserError(
                     f"{where}: scores or times differ by {difference:.1e} of their size, expected at most "
-                    f"{tolerance:g}; {_ADVICE}"
+                    f"{tolerance:g}; {advice}"
                 )
             self.largest_difference = max(self.largest_difference, difference)
 

@@ -20,7 +20,7 @@ def test_channels_are_averaged(tmp_path):
 
 @pytest.mark.parametrize("rate", [8000, 44100, 48000, 15999])
 def test_other_sample_rates_equal_those_of_the_export(rate):
-    import tensorflow as tf
+    tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.saved_model import resampling as graph_resampling
 
@@ -35,7 +35,7 @@ def test_other_sample_rates_equal_those_of_the_export(rate):
     ("container", "subtype"), [("WAV", "PCM_24"), ("WAV", "FLOAT"), ("WAV", "ULAW"), ("WAV", "ALAW")]
 )
 def test_equal_to_the_wav_files_of_the_export(tmp_path, container, subtype):
-    import tensorflow as tf
+    tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.saved_model import wav
 

@@ -26,7 +26,7 @@ def onnx_path(tmp_path) -> str:
 @pytest.fixture(params=["signature", "tensors"])
 def litert_path(tmp_path, request) -> str:
     """The same, with a signature or without one."""
-    import tensorflow as tf
+    tf = pytest.importorskip("tensorflow")
 
     double = tf.function(lambda waveform: {"twice": tf.add(waveform, waveform, name="twice")})
     concrete = double.get_concrete_function(tf.TensorSpec([1, None], tf.float32, "waveform"))

@@ -42,7 +42,7 @@ def make_log_probs(seed: int, sharpness: float) -> np.ndarray:
 
 def search_by_tensorflow(settings, log_probs):
     """Returns [(ids, score, acoustic score)] of the hypotheses that are possible."""
-    import tensorflow as tf
+    tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.experiment import config
     from estimator_asr.models.decoding import decoders

@@ -58,7 +58,7 @@ def open_model(path, settings, num_text):
 
 def build(acoustic, language, fbank, words):
     """Builds the cascade of the export; returns its outputs, and (inputs, outputs) of the three graphs."""
-    import tensorflow as tf
+    tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.models import acoustic as acoustic_lib
     from estimator_asr.models.decoding import character_search
@@ -119,7 +119,7 @@ def make_model(acoustic, language, graphs) -> model_lib.Model:
 
 
 def compare(acoustic, language, words, seed):
-    import tensorflow as tf
+    tf = pytest.importorskip("tensorflow")
     import tiny_models
 
     from estimator_asr.checkpointing import checkpoints

@@ -97,7 +97,7 @@ def test_a_hypothesis_gets_the_boosts_of_all_occurrences():
 
 
 def test_search_equal_to_that_of_tensorflow():
-    import tensorflow as tf
+    tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.experiment import config
     from estimator_asr.hotwords import boosting
@@ -129,7 +129,7 @@ def test_characters_are_those_of_the_hotword_unless_others_are_certain():
 
 
 def test_writing_equal_to_that_of_the_export():
-    import tensorflow as tf
+    tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.hotwords import in_graph
     from estimator_asr.models.decoding import phrases

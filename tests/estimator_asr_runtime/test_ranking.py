@@ -17,7 +17,7 @@ def test_equal_texts_are_one_whose_probabilities_are_added():
 
 
 def test_order_equal_to_that_of_the_graph():
-    import tensorflow as tf
+    tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.saved_model import ranking as graph_ranking
 
@@ -36,7 +36,7 @@ def test_order_equal_to_that_of_the_graph():
 
 
 def test_confidences_equal_to_those_of_the_export():
-    import tensorflow as tf
+    tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.experiment import config
     from estimator_asr.saved_model import characters

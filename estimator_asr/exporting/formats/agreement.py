@@ -22,6 +22,7 @@ FILE = os.path.join("assets.extra", "parity_{}.json")
 EXACT = "float32"
 TOLERANCE = 1e-3  # of scores, times and confidences, relative to their size where that is above 1
 MOST_CHANGED = 0.01  # fraction of characters that rounded weights may write otherwise
+_ADVICE = "nothing was exported: leave {0} out of --format, and report it with the versions of its libraries"
 
 
 @dataclasses.dataclass
@@ -67,7 +68,7 @@ def compare(version_dir: str, name: str, weights: str, utterances: Sequence[samp
             where = f"export: {each.utterance_id} in {name}"
             _add(agreement, expected, got)
             if weights == EXACT:
-                certificate.compare(where, expected, got)
+                certificate.compare(where, expected, got, _ADVICE.format(name))
     agreement.num_ties, agreement.largest_difference = certificate.num_ties, certificate.largest_difference
     _check_changes(agreement)
     return agreement

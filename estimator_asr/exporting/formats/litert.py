@@ -7,6 +7,7 @@ import tensorflow as tf
 from estimator_asr.exporting.formats import parts
 
 FILE = "{}.tflite"
+MODULES = ("ai_edge_litert.interpreter",)
 
 
 def convert(part: parts.Part, weights: str) -> bytes:

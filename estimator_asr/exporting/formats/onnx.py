@@ -9,24 +9,12 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr.exporting.formats import parts, rewriting
-from tfrecord_builder import errors
 
 FILE = "{}.onnx"
 OPSET = 17  # of ONNX 1.12; ONNX Runtime reads it from 1.12 on
+MODULES = ("onnx", "onnxruntime", "tf2onnx")
+_QUANTISED = ["MatMul", "Gather"]  # products and tables; ONNX Runtime 1.19 lacks convolutions
 _SMALLEST_HALVED = 1024  # numbers of a weight that is stored as float16
-
-
-def check_installed() -> None:
-    """Raises errors.UserError if the converter is not installed."""
-    try:
-        import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
-        import tf2onnx  # noqa: F401
-    except ImportError as error:
-        raise errors.UserError(
-            f"export: {error.name} cannot be imported ({error}), expected it for --format=onnx; run "
-            "pip install 'estimator-asr[formats]', which needs CPython 3.10 or later"
-        ) from error
 
 
 def convert(part: parts.Part, weights: str) -> bytes:
@@ -56,7 +44,8 @@ def _halve(model) -> None:
     from onnx import TensorProto, helper, numpy_helper
 
     for weight in model.graph.initializer:
-        if weight.data_type == TensorProto.FLOAT and np.prod(weight.dims) >= _SMALLEST_HALVED:
+        is_large = weight.data_type == TensorProto.FLOAT and np.prod(weight.dims) >= _SMALLEST_HALVED
+        if is_large and not weight.name.startswith(rewriting.FRONTEND):
             name, values = weight.name, numpy_helper.to_array(weight)
             weight.CopyFrom(numpy_helper.from_array(values.astype(np.float16), f"{name}/half"))
             cast = helper.make_node("Cast", [weight.name], [name], f"{name}/whole", to=TensorProto.FLOAT)
@@ -71,6 +60,7 @@ def _quantise(model) -> bytes:
         whole, small = (os.path.join(directory, name) for name in ("whole.onnx", "int8.onnx"))
         onnx.save(model, whole)
         floating = [node.name for node in model.graph.node if node.name.startswith(rewriting.FRONTEND)]
-        quantization.quantize_dynamic(whole, small, per_channel=True, nodes_to_exclude=floating)
+        options = {"per_channel": True, "op_types_to_quantize": _QUANTISED, "nodes_to_exclude": floating}
+        quantization.quantize_dynamic(whole, small, **options)
         with open(small, "rb") as file:
             return file.read()

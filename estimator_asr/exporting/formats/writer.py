@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Sequence
 from typing import Optional
@@ -9,7 +10,7 @@ from typing import Optional
 from absl import logging
 
 from estimator_asr.exporting import sample
-from estimator_asr.exporting.formats import agreement, bundle, onnx, parts
+from estimator_asr.exporting.formats import agreement, bundle, parts
 from estimator_asr.saved_model import export_info, trained_model
 from tfrecord_builder import errors
 
@@ -18,8 +19,8 @@ def check(
     names: Sequence[str], acoustic: trained_model.TrainedModel, utterances: Sequence[sample.Utterance]
 ) -> None:
     """Raises errors.UserError if formats cannot be written or compared, before anything is."""
-    if "onnx" in names:
-        onnx.check_installed()
+    for name in names:
+        _check_installed(name)
     if names and acoustic.model.decode.whisper_weight:
         raise errors.UserError(
             f"{acoustic.model.path}: searches with Whisper's decoder, expected none for "
@@ -31,6 +32,17 @@ def check(
             "format is written only if it recognises as the SavedModel does; pass --data_dir of a corpus "
             "that is in its place"
         )
+
+
+def _check_installed(name: str) -> None:
+    try:
+        for module in bundle.CONVERTERS[name].MODULES:
+            importlib.import_module(module)
+    except ImportError as error:
+        raise errors.UserError(
+            f"export: {error.name} cannot be imported ({error}), expected it for --format={name}; run "
+            "pip install 'estimator-asr[formats]', for onnx with CPython 3.10 or later"
+        ) from error
 
 
 def add(
