@@ -49,7 +49,7 @@ lint: $(VENV)/installed-dev
 	$(VENV_PYTHON) -m ruff format --check .
 	$(VENV)/bin/lint-imports --no-cache
 
-BENCHMARKS = builder train_step language pretrained transcription decoding real_time streaming
+BENCHMARKS = builder train_step language pretrained transcription decoding real_time streaming devices
 
 # A missed bar does not keep the next ones from running.
 bench: $(VENV)/installed-dev

@@ -113,6 +113,10 @@ class Recogniser:
         while self._recogniser.is_ready(self._stream):
             self._recogniser.decode_stream(self._stream)
 
+    def text(self) -> str:
+        """Returns the text of what was decoded."""
+        return self._recogniser.get_result(self._stream)
+
 
 def _export(encoder, config, features, path) -> None:
     chunk, heads = config.chunk_frames // _SUBSAMPLING, config.attention_heads

@@ -1,0 +1,57 @@
+"""How long a program takes from its start to its end, and its peak memory.
+
+    python -m benchmarks.devices.starts COMMAND
+
+It is started by a small process of its own: Linux counts the memory of the one that forks it as its own too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tfrecord_builder import errors
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+class Start(NamedTuple):
+    """One run of a program; peak_mb is of its resident memory."""
+
+    seconds: float
+    peak_mb: float
+
+
+def measure(module: str, *words: str) -> Start:
+    """Runs `python -m module words` in the directory of the project.
+
+    Raises:
+        errors.UserError: it fails.
+    """
+    command = [sys.executable, "-m", module, *words]
+    own = [sys.executable, "-m", "benchmarks.devices.starts", *command]
+    run = subprocess.run(own, cwd=_ROOT, capture_output=True, text=True)
+    if run.returncode:
+        said = " ".join(run.stderr.split())[-300:]
+        raise errors.UserError(f"benchmarks: {module} exited with {run.returncode} ({said}), expected 0")
+    return Start(*json.loads(run.stdout))
+
+
+def main(command: Sequence[str]) -> int:
+    """Runs a command without its output; prints the Start as JSON; returns the exit code."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)  # so that it does not wait again
+    print(json.dumps(Start(seconds, usage.ru_maxrss * 1024 / 1e6)))  # Linux has KiB
+    return process.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
