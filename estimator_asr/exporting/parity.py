@@ -66,7 +66,7 @@ class Certificate:
             file.write("\n")
 
     def compare(self, where: str, expected: Mapping, got: Mapping, advice: str = _ADVICE) -> None:
-        """Compares the outputs for an utterance; raises UserError with advice if they differ from expected."""
+        """Compares the outputs for an utterance; raises UserError with advice if they are others."""
         if got["status"] != statuses.OK:
             raise errors.UserError(f"{where}: status is {got['status']}, expected ok; {advice}")
         if self._is_tie(expected, got):

@@ -81,6 +81,7 @@ def test_statuses(waveform, status):
 
 
 def test_statuses_are_those_of_the_export():
+    pytest.importorskip("tensorflow")
     from estimator_asr.saved_model import statuses as of_export
     from tfrecord_builder.audio import audio_files
 

@@ -143,6 +143,7 @@ def test_a_foreign_ngram_model(tmp_path):
 
 
 def test_fields_are_those_of_the_trainer():
+    pytest.importorskip("tensorflow")
     from estimator_asr.experiment import config
 
     ours = {field.name: field.type for field in dataclasses.fields(model_json.Decode)}
