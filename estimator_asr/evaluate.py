@@ -32,7 +32,7 @@ from absl import logging
 
 from estimator_asr.hotwords import hotword_list
 from estimator_asr.inputs import splits
-from estimator_asr.recognition import chunkwise, recognised_split
+from estimator_asr.recognition import chunkwise, recognised_split, recorded
 from estimator_asr.saved_model import export_info, recogniser
 from estimator_asr.scoring import biasing, utterances
 from estimator_asr.scoring.reports import comparison, formats, report, scored_split
@@ -69,6 +69,11 @@ class EvaluateConfig(config_flags.Checked):
         None,
         "with --streaming and --model_dir: frames of a chunk; default: that of the training",
         positive=True,
+    )
+    format: Optional[str] = config_flags.setting(
+        None,
+        "with --saved_model: litert or onnx, as export --format has written it; it hears the recordings",
+        choices=recorded.FORMATS,
     )
     hotwords: tuple[str, ...] = config_flags.setting((), f"with --saved_model: {hotword_list.FLAG_HELP}")
     hotwords_file: Optional[str] = config_flags.setting(
@@ -110,6 +115,11 @@ class EvaluateConfig(config_flags.Checked):
         if has_hotwords and self.streaming:
             raise errors.UserError(
                 "evaluate: hotwords are given with --streaming, which takes none; leave one of them out"
+            )
+        if self.format and (self.saved_model is None or self.streaming):
+            raise errors.UserError(
+                f"evaluate: --format={self.format} is given with --model_dir or --streaming, expected "
+                "--saved_model alone; leave --format out"
             )
         if self.chunk_frames is not None and not (self.streaming and self.model_dir):
             raise errors.UserError(
@@ -154,10 +164,15 @@ def evaluate(config: EvaluateConfig) -> dict:
     if config.split != "train":
         for sentence in splits.describe_seen_speakers(infos, config.split):
             logging.warning("evaluate: %s", sentence)
+    if config.format:
+        version_dir = recogniser.find_version(config.saved_model)
+        subject = recorded.replace_recogniser(subject, source, version_dir, config.format, subject.hotwords)
     with contextlib.closing(subject.recogniser.session):
         with splits.explain_damage(config.data_dir, config.split):
             recognised = recognised_split.recognise(subject, source)
-    source_flags = {} if config.saved_model is None else {"saved_model": subject.facts["model"]}
+    source_flags = (
+        {} if config.saved_model is None else {"saved_model": recogniser.find_version(config.saved_model)}
+    )
     flags = config_flags.to_command_line(dataclasses.replace(config, **source_flags))
     scored = scored_split.ScoredSplit(
         {**subject.facts, "data": ",".join(config.data_dir), "split": config.split},

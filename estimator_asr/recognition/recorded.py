@@ -1,0 +1,90 @@
+"""Recognises the recordings of a split by a format of an export, for evaluate --format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_asr.inputs import splits
+from estimator_asr.recognition import recognised_split
+from estimator_asr.saved_model import export_info
+from estimator_asr_runtime import errors as runtime_errors
+from estimator_asr_runtime import model as runtime_model
+from estimator_asr_runtime import model_json
+from estimator_asr_runtime import recogniser as runtime
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
+from tfrecord_builder.data import recordings
+
+FORMATS = model_json.FORMATS
+
+
+class RecordedRecogniser:
+    """Has `run` as recogniser.Recogniser, of batches with utterance_id; hears their recordings one by one.
+
+    session: of the SavedModel that it stands for.
+    """
+
+    def __init__(
+        self,
+        model: runtime.Recogniser,
+        by_id: Mapping[str, recordings.Recording],
+        info: export_info.ExportInfo,
+        session: tf.compat.v1.Session,
+    ):
+        self._model, self._by_id, self._info, self.session = model, by_id, info, session
+
+    def run(self, batch: Mapping[str, np.ndarray]) -> dict[str, list]:
+        """Returns each output of estimator_asr_runtime.recogniser.Recogniser.recognise as a list.
+
+        Raises:
+            errors.UserError: a recording is not at hand.
+        """
+        rows = [self._model.recognise(self._read(name.decode("utf-8"))) for name in batch["utterance_id"]]
+        return {name: [row[name] for row in rows] for name in rows[0]}
+
+    def _read(self, utterance_id: str) -> np.ndarray:
+        each = self._by_id.get(utterance_id)
+        reason = "the data do not tell which it is" if each is None else "it is an augmented copy"
+        if each is not None and not each.is_augmented:
+            segment = (each.start_seconds, each.seconds, each.channel)
+            limit, rate = self._info.max_seconds, self._info.frontend.sample_rate
+            try:
+                return audio_files.read_audio(each.path, rate, limit, *segment)
+            except (audio_files.AudioError, OSError) as error:
+                reason = str(error)
+        raise errors.UserError(
+            f"evaluate: {utterance_id}: recording is not at hand ({reason}), expected it for --format; put "
+            "the corpus in its place, or leave --format out"
+        )
+
+
+def replace_recogniser(
+    subject: recognised_split.Subject,
+    source: splits.Split,
+    version_dir: str,
+    name: str,
+    hotwords: Sequence[str] = (),
+) -> recognised_split.Subject:
+    """Returns the subject of a version with its format VERSION/name in place of the SavedModel's graph.
+
+    Raises:
+        errors.UserError: the version has no such format, or it is damaged.
+    """
+    directory = os.path.join(version_dir, name)
+    if not os.path.isdir(directory):
+        raise errors.UserError(
+            f"evaluate: {directory}: does not exist, expected what export --format={name} writes; export again "
+            "with it"
+        )
+    try:
+        model = runtime.Recogniser(runtime_model.load(directory), hotwords)
+    except runtime_errors.UserError as error:
+        raise errors.UserError(f"evaluate: {error}") from error
+    by_id = recordings.read_all(shard.path for shard in source.shards)
+    info, session = export_info.load(version_dir), subject.recogniser.session
+    recorded = RecordedRecogniser(model, by_id, info, session)
+    return subject._replace(recogniser=recorded, facts={**subject.facts, "model": directory})
