@@ -77,8 +77,8 @@ def replace_recogniser(
     directory = os.path.join(version_dir, name)
     if not os.path.isdir(directory):
         raise errors.UserError(
-            f"evaluate: {directory}: does not exist, expected what export --format={name} writes; export again "
-            "with it"
+            f"evaluate: {directory}: does not exist, expected what export --format={name} writes; pass it to "
+            "export"
         )
     try:
         model = runtime.Recogniser(runtime_model.load(directory), hotwords)

@@ -1,0 +1,96 @@
+"""evaluate --format: recordings by the runtime, and what is refused."""
+
+from __future__ import annotations
+
+import types
+
+import numpy as np
+import pytest
+import soundfile
+
+from estimator_asr import evaluate
+from estimator_asr.recognition import recognised_split, recorded
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
+from tfrecord_builder.data import recordings
+
+INFO = types.SimpleNamespace(max_seconds=2, frontend=frontend.FrontendConfig(sample_rate=8000))
+
+
+class Model:
+    """Writes how many samples it has heard."""
+
+    def recognise(self, waveform):
+        return {"pinyin": str(len(waveform)), "status": "ok"}
+
+
+@pytest.fixture
+def recogniser(tmp_path) -> recorded.RecordedRecogniser:
+    path = str(tmp_path / "a.wav")
+    soundfile.write(path, np.full(16000, 0.1), 16000)
+    by_id = {
+        "whole": recordings.Recording(path),
+        "part": recordings.Recording(path, start_seconds=0.25, seconds=0.5),
+        "copy": recordings.Recording(path, is_augmented=True),
+        "gone": recordings.Recording(str(tmp_path / "b.wav")),
+    }
+    return recorded.RecordedRecogniser(Model(), by_id, INFO, None)
+
+
+def test_hears_the_recording_or_its_segment_at_the_rate_of_the_model(recogniser):
+    found = recogniser.run({"utterance_id": np.array([b"whole", b"part"])})
+    assert found == {"pinyin": ["8000", "4000"], "status": ["ok", "ok"]}
+
+
+@pytest.mark.parametrize(
+    "name, reason",
+    [
+        ("other", "the data do not tell which it is"),
+        ("copy", "it is an augmented copy"),
+        ("gone", ".*b.wav: file does not exist, expected audio"),
+    ],
+)
+def test_a_recording_that_is_not_at_hand_is_named(recogniser, name, reason):
+    said = rf"evaluate: {name}: recording is not at hand \({reason}\), expected it for --format; put "
+    with pytest.raises(errors.UserError, match=said):
+        recogniser.run({"utterance_id": np.array([name.encode()])})
+
+
+def test_a_version_without_the_format_is_refused(tmp_path):
+    subject = types.SimpleNamespace()
+    with pytest.raises(errors.UserError) as refused:
+        recorded.replace_recogniser(subject, None, str(tmp_path), "onnx")
+    assert str(refused.value) == (
+        f"evaluate: {tmp_path}/onnx: does not exist, expected what export --format=onnx writes; pass it to "
+        "export"
+    )
+
+
+def test_a_damaged_format_is_named(tmp_path):
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "model.json").write_text("{", encoding="utf-8")
+    with pytest.raises(
+        errors.UserError, match=f"evaluate: {tmp_path}/onnx/model.json: is not JSON; copy the"
+    ):
+        recorded.replace_recogniser(types.SimpleNamespace(), None, str(tmp_path), "onnx")
+
+
+@pytest.mark.parametrize("flags", [{"model_dir": "AM"}, {"saved_model": "EXPORT", "streaming": True}])
+def test_formats_are_of_a_saved_model_and_whole_recordings(flags):
+    with pytest.raises(
+        errors.UserError, match="evaluate: --format=onnx is given with --model_dir or --stream"
+    ):
+        evaluate.EvaluateConfig(data_dir=("DATA",), output_dir="REPORT", format="onnx", **flags)
+
+
+def test_recognised_by_a_format(monkeypatch, tmp_path):
+    """The facts name the format; the SavedModel's language model stays."""
+    (tmp_path / "onnx").mkdir()
+    monkeypatch.setattr(recorded.runtime_model, "load", lambda directory: directory)
+    monkeypatch.setattr(recorded.runtime, "Recogniser", lambda model, words: Model())
+    monkeypatch.setattr(recorded.export_info, "load", lambda version_dir: INFO)
+    whole = types.SimpleNamespace(session="session")
+    subject = recognised_split.Subject(whole, None, None, {}, {"model": "EXPORT/1"}, None, "language")
+    found = recorded.replace_recogniser(subject, types.SimpleNamespace(shards=[]), str(tmp_path), "onnx")
+    assert found.facts == {"model": f"{tmp_path}/onnx"} and found.language == "language"
+    assert found.recogniser.session == "session"
