@@ -12,10 +12,11 @@ from typing import Optional
 from estimator_asr_runtime import errors, model, page_files
 
 _EPILOG = """\
-The model directory is an export of estimator_asr as ONNX. onnxruntime-web is a package of npm, release 1.20 or
-later; `npm pack onnxruntime-web` downloads it, and tar unpacks it into a directory named package. The folder that
-is written has all that the page needs and asks nothing of other servers: audio stays in the browser. Any static
-web server can serve it. Browsers give a page the microphone only over https or on localhost.
+The model directory is an export of estimator_asr as ONNX. onnxruntime-web is a package of npm, release 1.21
+or later; `npm pack onnxruntime-web` downloads it, and tar unpacks it into a directory named package. The
+folder that is written has all that the page needs, and the page asks nothing of other servers: audio stays in
+the browser. Any static web server can serve it. Browsers give a page the microphone only over https or on
+localhost.
 
 examples:
   npm pack onnxruntime-web && tar xzf onnxruntime-web-*.tgz
@@ -32,7 +33,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     except errors.UserError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{args.output_dir}: {num_bytes / 1e6:.1f} MB; serve it: python -m http.server --directory={args.output_dir}")
+    command = f"python -m http.server --directory={args.output_dir}"
+    print(f"{args.output_dir}: {num_bytes / 1e6:.1f} MB; serve it by {command}")
     return 0
 
 
@@ -61,7 +63,9 @@ def _check_output(path: str) -> None:
     if os.path.isdir(path) and not os.listdir(path):
         return
     if os.path.lexists(path):
-        raise errors.UserError(f"{path}: exists, expected an empty or new directory; pass another --output_dir")
+        raise errors.UserError(
+            f"{path}: is not empty, expected an empty or new directory; pass another --output_dir"
+        )
 
 
 def _write_whole(loaded: model.Model, library: page_files.Library, output_dir: str) -> int:
@@ -90,7 +94,9 @@ def _make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--onnxruntime_web", required=True, metavar="DIR", help="the unpacked package, or its directory dist"
     )
-    parser.add_argument("--output_dir", required=True, metavar="PAGE", help="empty or new directory of the page")
+    parser.add_argument(
+        "--output_dir", required=True, metavar="PAGE", help="directory of the page, empty or new"
+    )
     return parser
 
 

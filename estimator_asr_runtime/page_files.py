@@ -43,7 +43,7 @@ def find_library(directory: str) -> Library:
         if all(map(os.path.isfile, found)):
             return found
     raise errors.UserError(
-        f"{directory}: has no dist/{_SCRIPT} and dist/{_WASM}, expected onnxruntime-web 1.20 or later; "
+        f"{directory}: has no dist/{_SCRIPT} and dist/{_WASM}, expected onnxruntime-web 1.21 or later; "
         "run `npm pack onnxruntime-web`, unpack it with tar and pass its directory, package"
     )
 
@@ -51,23 +51,22 @@ def find_library(directory: str) -> Library:
 def write(loaded: model.Model, library: Library, directory: str) -> int:
     """Writes all files into a new directory; returns their bytes."""
     shutil.copytree(_PAGE_DIR, directory)
-    shutil.copyfile(library.script, os.path.join(directory, "ort.js"))  # not all servers know the type of .mjs
-    shutil.copyfile(library.wasm, os.path.join(directory, "ort.wasm"))
+    copies = {library.script: "ort.js", library.wasm: "ort.wasm"}  # not all servers know the type of .mjs
     os.mkdir(os.path.join(directory, "model"))
     for name in loaded.settings.files:
         if not name.endswith(".npz"):
-            shutil.copyfile(os.path.join(loaded.path, name), os.path.join(directory, "model", name))
-    listing = {
-        "settings": _read_settings(loaded.path),
-        "ngrams": {
-            "acoustic": _unpack(loaded, directory, "acoustic_ngram", loaded.acoustic_ngram, loaded.tokens),
-            "language": _unpack(loaded, directory, "language_ngram", loaded.language_ngram, loaded.characters),
-        },
-        "files": _list_sizes(directory),
+            copies[os.path.join(loaded.path, name)] = f"model/{name}"
+    for path, name in copies.items():
+        shutil.copyfile(path, os.path.join(directory, name))
+    found = {
+        "acoustic": _unpack(loaded, directory, "acoustic"),
+        "language": _unpack(loaded, directory, "language"),
     }
+    listing = {"settings": _read_settings(loaded.path), "ngrams": found, "files": _list_sizes(directory)}
     with open(os.path.join(directory, "files.json"), "w", encoding="utf-8") as file:
         json.dump(listing, file, ensure_ascii=False, indent=1)
-    return sum(os.path.getsize(os.path.join(path, name)) for path, _, names in os.walk(directory) for name in names)
+    paths = [os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names]
+    return sum(map(os.path.getsize, paths))
 
 
 def _read_settings(directory: str) -> dict:
@@ -76,14 +75,15 @@ def _read_settings(directory: str) -> dict:
     return {name: value for name, value in values.items() if name not in ("files", "sha256")}
 
 
-def _unpack(loaded: model.Model, directory: str, name: str, scorer, tokens) -> Optional[Mapping]:
+def _unpack(loaded: model.Model, directory: str, part: str) -> Optional[Mapping]:
     """Writes the arrays of an n-gram model; returns what files.json says of it, None where there is none."""
-    if scorer is None:
+    if getattr(loaded, f"{part}_ngram") is None:
         return None
-    arrays = ngrams.load(os.path.join(loaded.path, f"{name}.npz"), len(tokens))
+    tokens = loaded.tokens if part == "acoustic" else loaded.characters
+    arrays = ngrams.load(os.path.join(loaded.path, f"{part}_ngram.npz"), len(tokens))
     listed = {}
     for field in _ARRAYS:
-        values, path = _as_typed(getattr(arrays, field)), f"model/{name}.{field}.bin"
+        values, path = _as_typed(getattr(arrays, field)), f"model/{part}_ngram.{field}.bin"
         values.tofile(os.path.join(directory, path))
         listed[field] = {"file": path, "type": values.dtype.name}
     return {"order": int(arrays.order), "start_state": int(arrays.start_state), "arrays": listed}

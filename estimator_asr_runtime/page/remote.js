@@ -16,12 +16,12 @@ export class Remote {
     });
   }
 
-  // Returns the result of a waveform, Float32Array at the sample rate of the model, which is taken away.
+  // Returns the result of a waveform, Float32Array at the sample rate of the model.
   recognise(waveform) {
     const number = this.waiting.size ? Math.max(...this.waiting.keys()) + 1 : 0;
     return new Promise((resolve, reject) => {
       this.waiting.set(number, { resolve, reject });
-      this.worker.postMessage({ number, waveform }, [waveform.buffer]);
+      this.worker.postMessage({ number, waveform });
     });
   }
 

@@ -10,7 +10,7 @@ import { loadModel, recognise } from "./recogniser.js";
 
 async function load() {
   const listing = await (await request("files.json")).json();
-  const downloads = new Downloads(listing.files, (progress) => postMessage({ progress }));
+  const downloads = new Downloads(listing.files, (progress) => self.postMessage({ progress }));
   const read = (name) => downloads.read(name);
   ort.env.wasm.numThreads = 1; // more need headers for cross-origin isolation
   ort.env.wasm.wasmBinary = await read("ort.wasm");
@@ -18,17 +18,17 @@ async function load() {
 }
 
 const model = load();
-model.then(({ settings }) => postMessage({ settings })).catch((error) => postMessage({ error: error.message }));
+model.then(({ settings }) => self.postMessage({ settings })).catch((error) => self.postMessage({ error: error.message }));
 
 let before = model.catch(() => null);
-onmessage = ({ data }) => {
+self.onmessage = ({ data }) => {
   before = before.then(() => answer(data)); // a model is for one utterance at a time
 };
 
 async function answer({ number, waveform }) {
   try {
-    postMessage({ number, result: await recognise(await model, waveform) });
+    self.postMessage({ number, result: await recognise(await model, waveform) });
   } catch (error) {
-    postMessage({ number, error: error.message });
+    self.postMessage({ number, error: error.message });
   }
 }
