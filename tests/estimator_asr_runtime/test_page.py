@@ -101,10 +101,10 @@ def test_scripts_import_and_load_what_is_there(export, library, tmp_path):
     page.write(export, library, str(output))
     text = "".join(path.read_text(encoding="utf-8") for path in output.glob("*.*") if path.suffix != ".wasm")
     assert "https://" not in text and "http://" not in text
-    for name in os.listdir(page_dir := output):
+    for name in os.listdir(output):
         if name.endswith(".js") and name not in ("ort.js", "page.js"):
             assert f'"./{name}"' in text or f'"{name}"' in text, f"nothing reads {name}"
-    assert 'src="page.js"' in (page_dir / "index.html").read_text(encoding="utf-8")
+    assert 'src="page.js"' in (output / "index.html").read_text(encoding="utf-8")
 
 
 def test_a_directory_without_the_library(export, tmp_path, capsys):
@@ -148,7 +148,7 @@ def test_a_directory_that_cannot_be_written_leaves_nothing(export, library, tmp_
 
 
 def test_a_write_that_fails_leaves_nothing(export, library, tmp_path, monkeypatch):
-    def fail(*_):
+    def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(json, "dump", fail)
