@@ -50,7 +50,9 @@ def serve(directory: str):
 @pytest.fixture(scope="module")
 def exports():
     pytest.importorskip("tensorflow")
-    return __import__("page_exports")
+    import page_exports
+
+    return page_exports
 
 
 @pytest.fixture(scope="module")

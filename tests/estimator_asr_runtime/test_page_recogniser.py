@@ -43,7 +43,9 @@ TEXTS = ("transcript", "pinyin", "greedy_pinyin", "status")
 @pytest.fixture(scope="module")
 def exports():
     pytest.importorskip("tensorflow")
-    return __import__("page_exports")
+    import page_exports
+
+    return page_exports
 
 
 def recognise_in_node(directory, page: str, waveforms) -> list[dict]:

@@ -48,7 +48,7 @@ def write_page(export_dir: str, directory: str) -> str:
 
 
 def speak_initials_and_finals(export_dir: str) -> None:
-    """Gives an export other tokens."""
+    """Replaces the tokens of an export."""
     content = "".join(f"{token}\n" for token in INITIALS_AND_FINALS).encode()
     with open(os.path.join(export_dir, "tokens.txt"), "wb") as file:
         file.write(content)
