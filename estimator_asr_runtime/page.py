@@ -1,0 +1,104 @@
+"""Writes a web page that transcribes a microphone in the browser, without a server that computes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Optional
+
+from estimator_asr_runtime import errors, model, page_files
+
+_EPILOG = """\
+The model directory is an export of estimator_asr as ONNX. onnxruntime-web is a package of npm, release 1.21
+or later; `npm pack onnxruntime-web` downloads it, and tar unpacks it into a directory named package. The
+folder that is written has all that the page needs, and the page asks nothing of other servers: audio stays in
+the browser. Any static web server can serve it. Browsers give a page the microphone only over https or on
+localhost.
+
+examples:
+  npm pack onnxruntime-web && tar xzf onnxruntime-web-*.tgz
+  python -m estimator_asr_runtime.page --model=DIR --onnxruntime_web=package --output_dir=PAGE
+  python -m http.server --directory=PAGE 8000    # then open http://localhost:8000
+"""
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Runs the program; returns its exit code."""
+    args = _make_parser().parse_args(argv)
+    try:
+        num_bytes = write(args.model, args.onnxruntime_web, args.output_dir)
+    except errors.UserError as error:
+        print(error, file=sys.stderr)
+        return 1
+    command = f"python -m http.server --directory={args.output_dir}"
+    print(f"{args.output_dir}: {num_bytes / 1e6:.1f} MB; serve it by {command}")
+    return 0
+
+
+def write(model_dir: str, library_dir: str, output_dir: str) -> int:
+    """Writes the page into a directory that is empty or missing; returns its size in bytes.
+
+    Raises errors.UserError if the model is damaged or of another format, onnxruntime-web is missing, or the
+    output directory has files or cannot be written.
+    """
+    library = page_files.find_library(library_dir)
+    _check_output(output_dir)
+    loaded = model.load(model_dir, num_threads=1)
+    if loaded.settings.format != "onnx":
+        raise errors.UserError(
+            f"{model_dir}: format is {loaded.settings.format}, expected onnx; export with --format=onnx"
+        )
+    try:
+        return _write_whole(loaded, library, output_dir)
+    except OSError as error:
+        raise errors.UserError(
+            f"{output_dir}: cannot be written ({error.strerror}); pass another --output_dir"
+        ) from error
+
+
+def _check_output(path: str) -> None:
+    if os.path.isdir(path) and not os.listdir(path):
+        return
+    if os.path.lexists(path):
+        raise errors.UserError(
+            f"{path}: is not empty, expected an empty or new directory; pass another --output_dir"
+        )
+
+
+def _write_whole(loaded: model.Model, library: page_files.Library, output_dir: str) -> int:
+    """Writes under another name, so that a directory of the final name is whole."""
+    parent, name = os.path.split(os.path.abspath(output_dir))
+    os.makedirs(parent, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=parent) as temporary:
+        made = os.path.join(temporary, name)
+        num_bytes = page_files.write(loaded, library, made)
+        if os.path.isdir(output_dir):
+            os.rmdir(output_dir)
+        os.rename(made, output_dir)
+    return num_bytes
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m estimator_asr_runtime.page",
+        description=__doc__,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--model", required=True, metavar="DIR", help="exported model as ONNX: the directory of model.json"
+    )
+    parser.add_argument(
+        "--onnxruntime_web", required=True, metavar="DIR", help="the unpacked package, or its directory dist"
+    )
+    parser.add_argument(
+        "--output_dir", required=True, metavar="PAGE", help="directory of the page, empty or new"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

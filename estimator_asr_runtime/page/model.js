@@ -1,0 +1,46 @@
+// The model of a page: graphs, vocabularies and n-gram models.
+
+import { NgramScorer } from "./ngrams.js";
+
+const ARRAYS = { float32: Float32Array, float64: Float64Array, int32: Int32Array }; // little-endian, as all browsers
+
+// Loads a model.
+//   ort      onnxruntime-web
+//   listing  files.json of the page
+//   read     gives the bytes of a file of the listing: async (name) => ArrayBuffer
+export async function loadModel(ort, listing, read) {
+  const { settings } = listing;
+  const names = Object.keys(listing.files);
+  const find = (name) => names.includes(`model/${name}`) && `model/${name}`;
+  const graph = async (name) => find(`${name}.onnx`) && openGraph(ort, await read(find(`${name}.onnx`)));
+  const tokens = async (name) => (find(name) ? readTokens(await read(find(name))) : []);
+  return {
+    ort,
+    settings,
+    acoustic: await graph("acoustic"),
+    decoder: settings.acoustic.attention_weight ? await graph("decoder") : null,
+    language: settings.language && (await graph("language")),
+    tokens: await tokens("tokens.txt"),
+    characters: await tokens("characters.txt"),
+    languageIds: new Map((await tokens("language_tokens.txt")).map((token, index) => [token, index])),
+    acousticNgram: await readNgram(listing.ngrams.acoustic, read, settings.acoustic),
+    languageNgram: await readNgram(listing.ngrams.language, read, settings.language),
+  };
+}
+
+function openGraph(ort, bytes) {
+  const options = { executionProviders: ["wasm"], logSeverityLevel: 3 }; // errors; warnings are of optimisations
+  return ort.InferenceSession.create(new Uint8Array(bytes), options);
+}
+
+function readTokens(bytes) {
+  const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes); // a BOM is part of a token
+  return text.replace(/\n$/, "").split("\n");
+}
+
+async function readNgram(ngram, read, decode) {
+  if (!ngram) return null;
+  const arrays = {};
+  for (const [name, { file, type }] of Object.entries(ngram.arrays)) arrays[name] = new ARRAYS[type](await read(file));
+  return new NgramScorer(arrays, ngram.order, ngram.start_state, decode.ngram_weight);
+}

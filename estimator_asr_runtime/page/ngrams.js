@@ -1,0 +1,53 @@
+// Adds weight * log p(token | state) of a back-off n-gram model; equals NgramScorer of ngrams.py, where the
+// arrays are explained. A state is the longest context that the model knows of what a prefix ends with.
+
+const fround = Math.fround;
+
+export class NgramScorer {
+  // `arrays` has typed arrays by the names of BackOffArrays; keys are float64, exact for whole numbers below 2^53.
+  constructor(arrays, order, startState, weight) {
+    Object.assign(this, { arrays, startState, weight: fround(weight) });
+    this.contextLength = order - 1; // tokens before one that its score depends on, at most
+    this.numTokens = arrays.unigram_log_probs.length;
+  }
+
+  // Returns the state after <s>.
+  start() {
+    return this.startState;
+  }
+
+  // Returns the score of a token after a state, and the state after it; the longest context with the token counts.
+  extend(state, token) {
+    const arrays = this.arrays;
+    let weight = 0;
+    let context = state;
+    for (let i = 0; i < this.contextLength; i++) {
+      const place = findKey(arrays.keys, context * this.numTokens + token);
+      if (place >= 0) return [this.weigh(weight + arrays.log_probs[place]), arrays.next_states[place]];
+      weight = fround(weight + arrays.back_off_weights[context]);
+      context = arrays.back_off_states[context];
+    }
+    return [this.weigh(weight + arrays.unigram_log_probs[token]), arrays.unigram_states[token]];
+  }
+
+  // Returns the score of </s>.
+  finish(state) {
+    return this.weigh(this.arrays.end_log_probs[state]);
+  }
+
+  weigh(logProb) {
+    return fround(this.weight * fround(logProb));
+  }
+}
+
+// Returns the place of a key among increasing ones, -1 if it is missing.
+function findKey(keys, wanted) {
+  let low = 0;
+  let high = keys.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (keys[middle] < wanted) low = middle + 1;
+    else high = middle;
+  }
+  return keys[low] === wanted ? low : -1;
+}

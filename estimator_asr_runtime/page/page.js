@@ -1,0 +1,139 @@
+// The page: from a file or the microphone to a transcript, all of it in the browser.
+
+import { decode, record } from "./audio.js";
+import { Remote } from "./remote.js";
+import { STRINGS } from "./strings.js";
+import { showResult } from "./transcript.js";
+
+const find = (id) => document.getElementById(id);
+let language = navigator.language.startsWith("zh") ? "zh" : "en";
+let words = STRINGS[language];
+let sentence = null; // [function of the words, is it an error], which is said again in the other language
+let shown = null; // the result
+let settings = null; // of the model, when it is loaded
+let stopRecording = null;
+
+function say(makeText, isError = false) {
+  sentence = [makeText, isError];
+  find("status").textContent = makeText();
+  find("status").classList.toggle("error", isError);
+}
+
+function translate() {
+  words = STRINGS[language];
+  document.documentElement.lang = language;
+  document.title = words.title;
+  for (const each of document.querySelectorAll("[data-text]")) each.textContent = words[each.dataset.text];
+  for (const each of document.querySelectorAll("[data-label]")) each.setAttribute("aria-label", words[each.dataset.label]);
+  find("language").textContent = words.other;
+  find("language").lang = language === "en" ? "zh" : "en";
+  if (sentence) say(...sentence);
+  if (shown) showResult(shown, words);
+}
+
+function fail(error) {
+  const known = { NotAllowedError: "refused", NotFoundError: "missing", EncodingError: "malformed" }[error.name];
+  say(() => (known ? words[known] : words.failed(error.message || String(error))), true);
+}
+
+// Shows the sentence and the transcript of samples.
+async function recognise(samples) {
+  const audio = (samples.length / settings.sample_rate).toFixed(1);
+  const begin = performance.now();
+  const result = await remote.recognise(samples);
+  const seconds = ((performance.now() - begin) / 1000).toFixed(2);
+  shown = result;
+  showResult(result, words);
+  if (result.status !== "ok") say(() => words.status[result.status], true);
+  else if (!result.transcript) say(() => words.nothing);
+  else say(() => words.done(audio, seconds, Math.round(100 * result.confidence)));
+}
+
+// Takes no other recording while one is recognised; a failure becomes a sentence.
+async function work(makeSamples) {
+  allow(false);
+  find("result").hidden = true;
+  shown = null;
+  say(() => words.working);
+  try {
+    await recognise(await makeSamples());
+  } catch (error) {
+    fail(error);
+  }
+  allow(true);
+}
+
+function allow(isAllowed) {
+  find("record").disabled = find("file").disabled = !isAllowed;
+}
+
+async function toggleRecording() {
+  const stop = stopRecording;
+  if (stop) {
+    stopRecording = null;
+    showRecording();
+    await work(stop);
+  } else if (!navigator.mediaDevices) {
+    say(() => words.noMicrophone, true);
+  } else {
+    await startRecording();
+  }
+}
+
+async function startRecording() {
+  allow(false); // until the microphone is open
+  try {
+    stopRecording = await record(settings.sample_rate, (peak) => (find("level").value = Math.sqrt(peak)));
+    say(() => words.listening);
+  } catch (error) {
+    fail(error);
+  }
+  showRecording();
+  find("record").disabled = false;
+  find("file").disabled = stopRecording !== null;
+}
+
+function showRecording() {
+  find("record").setAttribute("aria-pressed", String(stopRecording !== null));
+  find("record-sign").textContent = stopRecording ? "■" : "●";
+  find("level").hidden = stopRecording === null;
+}
+
+async function openFile(file) {
+  if (file) await work(async () => decode(await file.arrayBuffer(), settings.sample_rate));
+}
+
+function showProgress(share) {
+  find("progress").value = share;
+  say(() => words.loadingShare(Math.floor(100 * share)));
+}
+
+async function load() {
+  try {
+    settings = await remote.settings;
+    allow(true);
+    say(() => words.ready);
+  } catch (error) {
+    fail(error);
+  }
+  find("progress").hidden = true;
+}
+
+find("record").addEventListener("click", toggleRecording);
+find("file").addEventListener("change", async (event) => {
+  await openFile(event.target.files[0]);
+  event.target.value = ""; // so that the same file can be chosen again
+});
+find("language").addEventListener("click", () => {
+  language = language === "en" ? "zh" : "en";
+  translate();
+});
+for (const name of ["dragover", "drop"]) {
+  document.addEventListener(name, (event) => {
+    event.preventDefault();
+    if (name === "drop" && !find("file").disabled) openFile(event.dataTransfer.files[0]);
+  });
+}
+translate();
+const remote = new Remote(showProgress);
+load();

@@ -1,0 +1,24 @@
+// The order of transcripts, and confidences of probabilities; equals ranking.py.
+
+const fround = Math.fround;
+const LOWEST_PROB = fround(1e-6); // so that the log odds are finite
+
+// Orders transcripts by the sum of the probabilities of all hypotheses that have the same text; scores are log
+// probabilities. Returns an array of { transcript, score, place }, the place of the best hypothesis with the text.
+export function rank(scores, transcripts) {
+  const groups = new Map();
+  transcripts.forEach((text, place) => groups.set(text, [...(groups.get(text) ?? []), place]));
+  const ranked = [...groups].map(([transcript, places]) => {
+    const place = places.reduce((best, each) => (scores[each] > scores[best] ? each : best));
+    const sum = places.reduce((total, each) => total + Math.exp(scores[each] - scores[place]), 0);
+    return { transcript, score: fround(scores[place] + Math.log(sum)), place };
+  });
+  return ranked.sort((a, b) => b.score - a.score || a.place - b.place);
+}
+
+// Returns the confidence of a probability (Platt 1999).
+export function calibrate(prob, decode) {
+  const clipped = Math.min(Math.max(fround(prob), LOWEST_PROB), fround(1 - LOWEST_PROB));
+  const logOdds = Math.log(clipped) - Math.log1p(-clipped);
+  return 1 / (1 + Math.exp(-(decode.confidence_scale * logOdds + decode.confidence_offset)));
+}

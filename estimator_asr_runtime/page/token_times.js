@@ -1,0 +1,60 @@
+// When each token was spoken: the best path of CTC through the tokens (Viterbi); equals token_times.py.
+
+const LOWEST = -1e9; // log probability of what is impossible
+
+// Returns for each token { start, end, prob }: its first frame, the frame after its last one, and its highest
+// probability there. There must be a frame for each token, and one more before a token that is repeated.
+export function align(logProbs, ids) {
+  const states = Array(2 * ids.length + 1).fill(logProbs.blank); // blank, token, blank, ..., token, blank
+  ids.forEach((id, i) => (states[2 * i + 1] = id));
+  const path = trace(...findMoves(logProbs, states), logProbs.numFrames);
+  const times = ids.map(() => ({ start: -1, end: 0, highest: LOWEST }));
+  path.forEach((state, frame) => {
+    if (state % 2) emit(times[(state - 1) / 2], frame, logProbs.at(frame, states[state]));
+  });
+  return times.map(({ start, end, highest }) => ({ start, end, prob: Math.fround(Math.exp(highest)) }));
+}
+
+function emit(token, frame, logProb) {
+  if (token.start < 0) token.start = frame;
+  token.end = frame + 1;
+  token.highest = Math.max(token.highest, logProb);
+}
+
+// Returns the moves of the best path to each state, [num_frames, num_states], and its score at the end.
+function findMoves(logProbs, states) {
+  const size = states.length;
+  const moves = new Uint8Array(logProbs.numFrames * size);
+  let scores = new Float32Array(size).fill(LOWEST, 1);
+  for (let frame = 0; frame < logProbs.numFrames; frame++) {
+    const after = new Float32Array(size);
+    for (let state = 0; state < size; state++) {
+      const move = findMove(scores, states, state);
+      moves[frame * size + state] = move;
+      after[state] = scores[state - move] + logProbs.at(frame, states[state]);
+    }
+    scores = after;
+  }
+  return [moves, scores];
+}
+
+// Returns how many states before a state its best path was; a token follows another one without a blank too.
+function findMove(scores, states, state) {
+  let move = 0;
+  if (state > 0 && scores[state - 1] > scores[state]) move = 1;
+  const maySkip = state > 1 && states[state] !== states[state - 2];
+  return maySkip && scores[state - 2] > scores[state - move] ? 2 : move;
+}
+
+// Returns the states of the best path that ends in the last state or the one before, one for each frame.
+function trace(moves, scores, numFrames) {
+  const size = scores.length;
+  let state = size - 1;
+  if (state && scores[state - 1] > scores[state]) state -= 1;
+  const path = Array(numFrames);
+  for (let frame = numFrames - 1; frame >= 0; frame--) {
+    path[frame] = state;
+    state -= moves[frame * size + state];
+  }
+  return path;
+}

@@ -1,0 +1,102 @@
+"""The files of a page: the page itself, the model, and what it needs of onnxruntime-web.
+
+files.json lists what page/model.js reads:
+
+{"settings": {"sample_rate": 16000, ...},                                      as in model.json
+ "files": {"ort.wasm": 11905541, "model/acoustic.onnx": 12345, ...},           bytes
+ "ngrams": {"acoustic": null, "language": {"order": 3, "start_state": 1, "arrays": {
+     "keys": {"file": "model/language_ngram.keys.bin", "type": "float64"}, ...}}}}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from typing import NamedTuple, Optional
+
+import numpy as np
+
+from estimator_asr_runtime import errors, model, model_json, ngrams
+
+_PAGE_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "page")
+# The library for WebAssembly alone, with the code that starts it: one thread needs no other file.
+_SCRIPT, _WASM = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"
+_ARRAYS = tuple(name for name in ngrams.BackOffArrays._fields if name not in ("order", "start_state"))
+
+
+class Library(NamedTuple):
+    """Paths of files of onnxruntime-web."""
+
+    script: str
+    wasm: str
+
+
+def find_library(directory: str) -> Library:
+    """Returns the files of the package, or of its directory dist.
+
+    Raises errors.UserError if one is missing.
+    """
+    for folder in (os.path.join(directory, "dist"), directory):
+        found = Library(os.path.join(folder, _SCRIPT), os.path.join(folder, _WASM))
+        if all(map(os.path.isfile, found)):
+            return found
+    raise errors.UserError(
+        f"{directory}: has no dist/{_SCRIPT} and dist/{_WASM}, expected onnxruntime-web 1.21 or later; "
+        "run `npm pack onnxruntime-web`, unpack it with tar and pass its directory, package"
+    )
+
+
+def write(loaded: model.Model, library: Library, directory: str) -> int:
+    """Writes all files into a new directory; returns their bytes."""
+    shutil.copytree(_PAGE_DIR, directory)
+    copies = {library.script: "ort.js", library.wasm: "ort.wasm"}  # not all servers know the type of .mjs
+    os.mkdir(os.path.join(directory, "model"))
+    for name in loaded.settings.files:
+        if not name.endswith(".npz"):
+            copies[os.path.join(loaded.path, name)] = f"model/{name}"
+    for path, name in copies.items():
+        shutil.copyfile(path, os.path.join(directory, name))
+    found = {
+        "acoustic": _unpack(loaded, directory, "acoustic"),
+        "language": _unpack(loaded, directory, "language"),
+    }
+    listing = {"settings": _read_settings(loaded.path), "ngrams": found, "files": _list_sizes(directory)}
+    with open(os.path.join(directory, "files.json"), "w", encoding="utf-8") as file:
+        json.dump(listing, file, ensure_ascii=False, indent=1)
+    paths = [os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names]
+    return sum(map(os.path.getsize, paths))
+
+
+def _read_settings(directory: str) -> dict:
+    with open(os.path.join(directory, model_json.FILE), encoding="utf-8") as file:
+        values = json.load(file)
+    return {name: value for name, value in values.items() if name not in ("files", "sha256")}
+
+
+def _unpack(loaded: model.Model, directory: str, part: str) -> Optional[Mapping]:
+    """Writes the arrays of an n-gram model; returns what files.json says of it, None where there is none."""
+    if getattr(loaded, f"{part}_ngram") is None:
+        return None
+    tokens = loaded.tokens if part == "acoustic" else loaded.characters
+    arrays = ngrams.load(os.path.join(loaded.path, f"{part}_ngram.npz"), len(tokens))
+    listed = {}
+    for field in _ARRAYS:
+        values, path = _as_typed(getattr(arrays, field)), f"model/{part}_ngram.{field}.bin"
+        values.tofile(os.path.join(directory, path))
+        listed[field] = {"file": path, "type": values.dtype.name}
+    return {"order": int(arrays.order), "start_state": int(arrays.start_state), "arrays": listed}
+
+
+def _as_typed(array: np.ndarray) -> np.ndarray:
+    """Returns little-endian numbers that JavaScript reads as one of its typed arrays.
+
+    Keys are below the number of states times that of tokens, which float64 holds exactly up to 2^53.
+    """
+    return array.astype({"f": "<f4", "i": "<f8" if array.itemsize == 8 else "<i4"}[array.dtype.kind])
+
+
+def _list_sizes(directory: str) -> Mapping[str, int]:
+    names = sorted(f"model/{name}" for name in os.listdir(os.path.join(directory, "model")))
+    return {name: os.path.getsize(os.path.join(directory, name)) for name in ("ort.wasm", *names)}

@@ -1,0 +1,25 @@
+// Recognises float32 samples with the files of a page in Node: node recognise.mjs PAGE LIBRARY WAVEFORM...
+// Prints the result of each as a line of JSON.
+
+import { readFile } from "node:fs/promises";
+import { pathToFileURL } from "node:url";
+
+const [page, library, ...waveforms] = process.argv.slice(2);
+const load = (name) => import(pathToFileURL(`${page}/${name}`).href);
+const read = async (name) => toArrayBuffer(await readFile(`${page}/${name}`));
+
+function toArrayBuffer({ buffer, byteOffset, byteLength }) {
+  return buffer.slice(byteOffset, byteOffset + byteLength);
+}
+
+const ort = await load("ort.js");
+const { loadModel, recognise } = await load("recogniser.js");
+ort.env.wasm.numThreads = 1;
+// Outside a browser the library looks for its own code in another file.
+ort.env.wasm.wasmPaths = { mjs: pathToFileURL(`${library}/ort-wasm-simd-threaded.mjs`).href };
+ort.env.wasm.wasmBinary = await read("ort.wasm");
+const model = await loadModel(ort, JSON.parse(await readFile(`${page}/files.json`, "utf-8")), read);
+for (const path of waveforms) {
+  const samples = new Float32Array(toArrayBuffer(await readFile(path)));
+  console.log(JSON.stringify(await recognise(model, samples)));
+}
