@@ -160,19 +160,17 @@ def evaluate(config: EvaluateConfig) -> dict:
         chunkwise.check_lengths(data, config.split)
     report.create_output_dir(config.output_dir)  # before the model is opened
     subject = _open_subject(config, data)
+    version_dir = str(subject.facts["model"])
     source = splits.read_split(infos, config.data_dir, config.split, subject.spec)
     if config.split != "train":
         for sentence in splits.describe_seen_speakers(infos, config.split):
             logging.warning("evaluate: %s", sentence)
     if config.format:
-        version_dir = recogniser.find_version(config.saved_model)
         subject = recorded.replace_recogniser(subject, source, version_dir, config.format, subject.hotwords)
     with contextlib.closing(subject.recogniser.session):
         with splits.explain_damage(config.data_dir, config.split):
             recognised = recognised_split.recognise(subject, source)
-    source_flags = (
-        {} if config.saved_model is None else {"saved_model": recogniser.find_version(config.saved_model)}
-    )
+    source_flags = {} if config.saved_model is None else {"saved_model": version_dir}
     flags = config_flags.to_command_line(dataclasses.replace(config, **source_flags))
     scored = scored_split.ScoredSplit(
         {**subject.facts, "data": ",".join(config.data_dir), "split": config.split},

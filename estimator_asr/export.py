@@ -85,7 +85,7 @@ class ExportConfig(config_flags.Checked):
     @property
     def other_formats(self) -> list[str]:
         """Those beside the SavedModel."""
-        return [name for name in self.format if name != SAVED_MODEL]
+        return [name for name in dict.fromkeys(self.format) if name != SAVED_MODEL]
 
     def __post_init__(self):
         super().__post_init__()

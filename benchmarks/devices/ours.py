@@ -13,7 +13,7 @@ import tensorflow as tf
 from benchmarks.train_step import ours as train_step_ours
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.exporting.formats import bundle, onnx, parts
+from estimator_asr.exporting.formats import bundle, parts, writer
 from estimator_asr.saved_model import recogniser, saved_model_writer, trained_model
 from estimator_asr.tasks import registry
 from estimator_asr_runtime import model as runtime_model
@@ -51,7 +51,8 @@ def export(trained: trained_model.TrainedModel, directory: str) -> tuple[str, di
     Returns:
         Path of the version, and those of the formats by name as those of find_formats.
     """
-    onnx.check_installed()
+    for name in bundle.CONVERTERS:
+        writer.check_installed(name)
     built, beside = parts.build(trained, None), os.path.join(directory, SMALL)
 
     def complete(version_dir, info):

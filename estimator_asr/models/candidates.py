@@ -65,20 +65,21 @@ def list_pairs(
     return _pad(pairs, _USUAL_CANDIDATES * tf.size(token_ids)) if is_padded else pairs
 
 
-def list_padded(token_ids: tf.Tensor, character_mask: np.ndarray) -> Pairs:
-    """Returns as many pairs for each position, without ragged operations.
+def pad_readings(character_mask: np.ndarray, at_least: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the candidates of each token but <unk>, whose candidates are all characters.
 
-    As list_pairs, of all positions; where a token has fewer characters than another one, the others are -1.
+    Returns:
+        Characters, -1 where a token has fewer than others, and readings (see Pairs), int32 [tokens, count];
+        count is the largest number of candidates, or more.
     """
-    count = int(character_mask.sum(axis=1).max())
-    readings = np.zeros([len(character_mask), count], np.int32)
-    characters = np.full_like(readings, -1)
-    tokens, allowed = np.nonzero(character_mask)
+    tokens, characters = np.nonzero(character_mask)
     places = np.arange(len(tokens)) - np.searchsorted(tokens, tokens)
-    readings[tokens, places], characters[tokens, places] = np.arange(len(tokens)), allowed
-    positions = tf.tile(tf.range(tf.size(token_ids))[:, None], [1, count])
-    columns = positions, *(tf.gather(each, token_ids) for each in (characters, readings))
-    return Pairs(*(tf.reshape(each, [-1]) for each in columns))
+    is_known = tokens > 0
+    count = max(at_least, int(character_mask[1:].sum(axis=1).max(initial=0)))
+    padded = np.full([2, len(character_mask), count], -1, np.int32)
+    rows = tokens[is_known], places[is_known]
+    padded[0][rows], padded[1][rows] = characters[is_known], np.flatnonzero(is_known)
+    return padded[0], np.maximum(padded[1], 0)
 
 
 def _pad(pairs, at_least):

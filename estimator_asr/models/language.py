@@ -31,7 +31,6 @@ def build(
     token_parts: Optional[np.ndarray] = None,
     seed: Optional[tf.Tensor] = None,
     fixed_shapes: bool = False,
-    is_padded: bool = False,
 ) -> candidates.Candidates:
     """Scores the candidates of each token. All variables are under the scope "language".
 
@@ -42,7 +41,6 @@ def build(
         token_parts: float32 [tokens, num_parts] of 0 and 1 (syllables.part_matrix); None: no parts.
         seed: int64 [2], random seed of the batch in training; None: no dropout and no token noise.
         fixed_shapes: whether to pad the candidates to few numbers (for XLA).
-        is_padded: whether all positions have equally many, see candidates.list_padded.
 
     Returns:
         Candidates of [batch, length] positions; with token noise those of the replacing tokens.
@@ -53,13 +51,55 @@ def build(
     with tf.compat.v1.variable_scope("language"):
         inputs = _embed(config, token_ids, mask, token_vocabulary_size, token_parts, seed)
         outputs = _encode(config, inputs, mask, seed)  # [batch, length, units]
-        if is_padded:
-            pairs = candidates.list_padded(token_ids, character_mask)
-        else:
-            pairs = candidates.list_pairs(token_ids, num_tokens, character_mask, fixed_shapes)
+        pairs = candidates.list_pairs(token_ids, num_tokens, character_mask, fixed_shapes)
         num_readings = int(np.count_nonzero(character_mask))
         logits = _score(outputs, pairs, character_vocabulary_size, num_readings)
     return candidates.Candidates(logits, pairs.positions, pairs.characters, tf.shape(token_ids))
+
+
+def build_best(
+    config: config_lib.LanguageConfig,
+    token_ids: tf.Tensor,
+    num_tokens: tf.Tensor,
+    *,
+    character_mask: np.ndarray,
+    token_parts: Optional[np.ndarray],
+    count: int,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Builds the model without ragged operations: the `count` most probable candidates, best first.
+
+    Other arguments and variables are those of `build`.
+
+    Returns:
+        Characters int32 and log probabilities float32 [batch, length, count]; character 0 with MASKED_SCORE
+        where a token has fewer candidates.
+    """
+    num_known, num_characters = character_mask.shape
+    mask = layers.sequence_mask(num_tokens, tf.shape(token_ids)[1])
+    with tf.compat.v1.variable_scope("language"):
+        outputs = _encode(config, _embed(config, token_ids, mask, num_known, token_parts, None), mask, None)
+        table = _get_table("characters", [num_characters, outputs.shape[-1]])
+        bias = layers.get_bias("reading_bias", [int(np.count_nonzero(character_mask))])
+    products = layers.linear(outputs, tf.transpose(table), None)  # [batch, length, num_characters]
+    characters, readings = candidates.pad_readings(character_mask, count)
+    known = tf.gather(characters, token_ids)
+    logits = tf.gather(products, tf.maximum(known, 0), axis=2, batch_dims=2)
+    logits += tf.gather(bias, tf.gather(readings, token_ids))
+    best = _find_best(tf.where(known >= 0, logits, layers.MASKED_SCORE), count)
+    best = tf.maximum(tf.gather(known, best[0], axis=2, batch_dims=2), 0), best[1]
+    # The readings of <unk> come first.
+    first = np.cumsum(character_mask[0]) - 1
+    unknown = products + tf.gather(bias, np.maximum(first, 0).astype(np.int32))
+    others = _find_best(tf.where(character_mask[0], unknown, layers.MASKED_SCORE), count)
+    is_unknown = tf.expand_dims(tf.equal(token_ids, 0), 2)
+    characters, log_probs = (tf.where(is_unknown, *pair) for pair in zip(others, best))
+    return characters, log_probs
+
+
+def _find_best(logits, count):
+    """Returns places and log probabilities of the best of the last axis."""
+    log_probs, places = tf.math.top_k(tf.maximum(tf.nn.log_softmax(logits), layers.MASKED_SCORE), count)
+    return places, log_probs
 
 
 def _swap_tokens(token_ids, rate, vocabulary_size, seed):

@@ -41,9 +41,12 @@ class RecordedRecogniser:
         """Returns each output of estimator_asr_runtime.recogniser.Recogniser.recognise as a list.
 
         Raises:
-            errors.UserError: a recording is not at hand.
+            errors.UserError: a recording is not at hand, or cannot be heard.
         """
-        rows = [self._model.recognise(self._read(name.decode("utf-8"))) for name in batch["utterance_id"]]
+        try:
+            rows = [self._model.recognise(self._read(name.decode("utf-8"))) for name in batch["utterance_id"]]
+        except runtime_errors.UserError as error:
+            raise errors.UserError(f"evaluate: {error}") from error
         return {name: [row[name] for row in rows] for name in rows[0]}
 
     def _read(self, utterance_id: str) -> np.ndarray:
@@ -57,7 +60,7 @@ class RecordedRecogniser:
             except (audio_files.AudioError, OSError) as error:
                 reason = str(error)
         raise errors.UserError(
-            f"evaluate: {utterance_id}: recording is not at hand ({reason}), expected it for --format; put "
+            f"evaluate: {utterance_id}: recording cannot be heard ({reason}), expected it for --format; put "
             "the corpus in its place, or leave --format out"
         )
 

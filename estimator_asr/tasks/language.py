@@ -25,7 +25,7 @@ class Language(task.Task):
         character_ids = losses.check_labels(character_ids, num_characters, self.model.characters.size)
         return {**features, "token_ids": token_ids}, {**labels, "character_ids": character_ids}
 
-    def build(self, features, labels=None, seed=None, is_padded=False) -> candidates.Candidates:
+    def build(self, features, labels=None, seed=None) -> candidates.Candidates:
         return language.build(
             self.model.config.language,
             features["token_ids"],
@@ -36,7 +36,17 @@ class Language(task.Task):
             token_parts=self.token_parts(),
             seed=seed,
             fixed_shapes=seed is not None and self.model.config.train.xla,
-            is_padded=is_padded,
+        )
+
+    def build_best(self, features: task.Tensors) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the candidates that a search reads, see language.build_best."""
+        return language.build_best(
+            self.model.config.language,
+            features["token_ids"],
+            features["num_tokens"],
+            character_mask=self.model.readings.mask(self.model.tokens, self.model.characters),
+            token_parts=self.token_parts(),
+            count=min(self.model.characters.size, self.model.decode.candidates),
         )
 
     def losses(self, outputs, features, labels, training, ctc_kernel) -> metrics.Losses:

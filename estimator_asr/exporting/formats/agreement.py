@@ -1,4 +1,7 @@
-"""Whether a format of an export recognises as its SavedModel does, by runtime/, one recording at a time."""
+"""Whether a format of an export recognises as its SavedModel does, one recording at a time.
+
+The format is run by estimator_asr_runtime.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tqdm
@@ -15,6 +18,7 @@ from rapidfuzz.distance import Levenshtein
 
 from estimator_asr.exporting import parity, sample
 from estimator_asr.saved_model import recogniser
+from estimator_asr_runtime import errors as runtime_errors
 from estimator_asr_runtime import model as runtime_model
 from estimator_asr_runtime import recogniser as runtime
 from tfrecord_builder import errors
@@ -58,11 +62,11 @@ def compare(version_dir: str, name: str, weights: str, utterances: Sequence[samp
         errors.UserError: it recognises otherwise: with float32 any character or score, with rounded weights
             more than MOST_CHANGED of the characters.
     """
-    other = runtime.Recogniser(runtime_model.load(os.path.join(version_dir, name), num_threads=1))
     agreement, version = Agreement(name, weights), recogniser.load_version(version_dir)
     # A hypothesis that is just within the beam in one format, and not in the other, is seldom the best.
     certificate = parity.Certificate(0, 0, tolerance=TOLERANCE, rank_tolerance=TOLERANCE, num_best=1)
-    with contextlib.closing(version.session):
+    with contextlib.closing(version.session), _as_user_errors(name):
+        other = runtime.Recogniser(runtime_model.load(os.path.join(version_dir, name), num_threads=1))
         model = version.find("waveform")
         for each in tqdm.tqdm(utterances, desc=f"compare {name}", unit="recording", disable=None):
             expected, got = _recognise(model, each.waveform), other.recognise(each.waveform)
@@ -73,6 +77,14 @@ def compare(version_dir: str, name: str, weights: str, utterances: Sequence[samp
     agreement.num_ties, agreement.largest_difference = certificate.num_ties, certificate.largest_difference
     _check_changes(agreement)
     return agreement
+
+
+@contextlib.contextmanager
+def _as_user_errors(name: str) -> Iterator[None]:
+    try:
+        yield
+    except runtime_errors.UserError as error:
+        raise errors.UserError(f"export: {error}; {_ADVICE.format(name)}") from error
 
 
 def _recognise(model: recogniser.Recogniser, waveform: np.ndarray) -> dict:

@@ -1,4 +1,4 @@
-"""A format of an export: a directory that runtime/ reads, VERSION/onnx/ or VERSION/litert/.
+"""A format of an export: a directory that estimator_asr_runtime reads, VERSION/onnx/ or VERSION/litert/.
 
 acoustic, decoder, language .onnx or .tflite     the graphs of parts.py
 tokens.txt, characters.txt, language_tokens.txt  vocabularies; id = line number from 0

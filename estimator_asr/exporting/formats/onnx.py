@@ -45,7 +45,7 @@ def _halve(model) -> None:
 
     for weight in model.graph.initializer:
         is_large = weight.data_type == TensorProto.FLOAT and np.prod(weight.dims) >= _SMALLEST_HALVED
-        if is_large and not weight.name.startswith(rewriting.FRONTEND):
+        if is_large and not rewriting.is_frontend(weight.name):
             name, values = weight.name, numpy_helper.to_array(weight)
             weight.CopyFrom(numpy_helper.from_array(values.astype(np.float16), f"{name}/half"))
             cast = helper.make_node("Cast", [weight.name], [name], f"{name}/whole", to=TensorProto.FLOAT)
@@ -59,7 +59,7 @@ def _quantise(model) -> bytes:
     with tempfile.TemporaryDirectory() as directory:
         whole, small = (os.path.join(directory, name) for name in ("whole.onnx", "int8.onnx"))
         onnx.save(model, whole)
-        floating = [node.name for node in model.graph.node if node.name.startswith(rewriting.FRONTEND)]
+        floating = [node.name for node in model.graph.node if rewriting.is_frontend(node.name)]
         options = {"per_channel": True, "op_types_to_quantize": _QUANTISED, "nodes_to_exclude": floating}
         quantization.quantize_dynamic(whole, small, **options)
         with open(small, "rb") as file:

@@ -1,4 +1,4 @@
-"""The graphs of an export that every format has; what lies between them is done by runtime/.
+"""The graphs of an export that every format has; what lies between them is done by estimator_asr_runtime.
 
     acoustic   waveform float32 [1, num_samples]
                    -> log_probs float32 [1, num_frames, num_classes] of CTC, the blank last;
@@ -28,9 +28,10 @@ from estimator_asr.models import acoustic as acoustic_model
 from estimator_asr.models import encoders, frozen_encoder, layers
 from estimator_asr.saved_model import cascade, trained_model
 from estimator_asr.tasks import registry
+from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 
-_MISSING = layers.MASKED_SCORE  # log probability of a candidate that is none
+_MOST_BYTES = 1_900_000_000  # files of both formats end at 2 GiB
 
 Tensors = dict[str, tf.Tensor]
 
@@ -64,6 +65,7 @@ def find_decode(model: model_directory.ModelDirectory) -> config_lib.DecodeConfi
 def _freeze(name: str, trained, make: Callable[[], tuple[Tensors, Tensors]]) -> Part:
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
         inputs, outputs = make()
+        _check_size(name)
         for output, tensor in outputs.items():
             tf.identity(tensor, output)
         cascade.restore(session, trained.model, trained.checkpoint)
@@ -74,6 +76,17 @@ def _freeze(name: str, trained, make: Callable[[], tuple[Tensors, Tensors]]) -> 
             session, graph.as_graph_def(), list(outputs)
         )
     return Part(name, rewriting.rewrite(frozen), tuple(inputs), tuple(outputs))
+
+
+def _check_size(name: str) -> None:
+    """Raises errors.UserError if a file of a format cannot hold the variables of the graph."""
+    variables = tf.compat.v1.global_variables()
+    num_bytes = sum(each.shape.num_elements() * each.dtype.size for each in variables)
+    if num_bytes > _MOST_BYTES:
+        raise errors.UserError(
+            f"export: the {name} graph has weights of {num_bytes / 1e9:.1f} GB, expected at most "
+            f"{_MOST_BYTES / 1e9:.1f} for --format; leave the formats out, or choose a smaller encoder"
+        )
 
 
 def _build_acoustic(trained, has_decoder) -> tuple[Tensors, Tensors]:
@@ -120,16 +133,5 @@ def _build_language(trained) -> tuple[Tensors, Tensors]:
         "token_ids": tf.compat.v1.placeholder(tf.int32, [None, None], "token_ids"),
         "num_tokens": tf.compat.v1.placeholder(tf.int32, [None], "num_tokens"),
     }
-    pairs = registry.of(trained.model).build(inputs, is_padded=True)
-    shape = tf.concat([pairs.shape, [-1]], 0)
-    characters = tf.reshape(pairs.characters, shape)
-    log_probs = tf.nn.log_softmax(tf.reshape(pairs.logits, shape))
-    log_probs = tf.where(characters >= 0, log_probs, _MISSING)
-    log_probs, places = tf.math.top_k(log_probs, _count_candidates(trained.model))
-    characters = tf.maximum(tf.gather(characters, places, axis=2, batch_dims=2), 0)
+    characters, log_probs = registry.of(trained.model).build_best(inputs)
     return inputs, {"characters": characters, "log_probs": log_probs}
-
-
-def _count_candidates(model) -> int:
-    mask = model.readings.mask(model.tokens, model.characters)
-    return min(int(mask.sum(axis=1).max()), model.decode.candidates)

@@ -10,7 +10,12 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-FRONTEND = ("log_mel/", "log_spectrogram/", "whisper_log_mel/")  # begin the names of its operations
+_FRONTENDS = ("log_mel", "log_spectrogram", "whisper_log_mel")  # scopes of its operations
+
+
+def is_frontend(name: str) -> bool:
+    """Returns whether an operation, or a constant, is of the frontend by its name."""
+    return not set(_FRONTENDS).isdisjoint(name.split("/"))
 
 
 def rewrite(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
@@ -20,24 +25,39 @@ def rewrite(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
     nodes = {node.name: node for node in changed.node}
     for node in list(changed.node):
         if node.op in ("Real", "Imag"):
-            _replace_transform(changed, nodes, node)
-        elif node.op == "MatMul" and node.name.startswith(FRONTEND):
+            _replace_part(changed, nodes, node)
+        elif node.op == "ComplexAbs":
+            _replace_magnitude(changed, nodes, node)
+        elif node.op == "MatMul" and is_frontend(node.name):
             _spread_filters(changed, nodes, node)
         elif node.op == "Erfc":  # of gelu in TensorFlow 2.21
             _replace_erfc(changed, node)
+        elif node.op == "Log1p":
+            _replace_log1p(changed, node)
     return changed
 
 
-def _replace_transform(graph, nodes, node) -> None:
-    """Makes a part of a real transform the product of waves and frames."""
+def _replace_part(graph, nodes, node) -> None:
+    """Makes the real or imaginary part of a transform the product of a basis and the frames."""
     frames, length = nodes[node.input[0]].input
-    waves = _add_constant(graph, f"{node.name}/waves", _make_waves(int(_read(nodes[length])[0]), node.op))
-    product = graph.node.add(name=f"{node.name}/product", op="BatchMatMulV2", input=[waves, frames])
-    _set_types(product, T=tf.float32)
+    basis = _make_basis(int(_read(nodes[length])[0]), node.op)
+    names = [_add_constant(graph, f"{node.name}/basis", basis), frames]
+    product = _add(graph, f"{node.name}/product", "BatchMatMulV2", names, T=tf.float32)
     product.attr["adj_y"].b = True
     order = _add_constant(graph, f"{node.name}/order", np.int32([0, 2, 1]))
     node.op, node.input[:] = "Transpose", [product.name, order]
     _set_types(node, T=tf.float32, Tperm=tf.int32)
+
+
+def _replace_magnitude(graph, nodes, node) -> None:
+    squares = []
+    for op in ("Real", "Imag"):
+        part = _add(graph, f"{node.name}/{op}", op, [node.input[0]])
+        _replace_part(graph, nodes, part)
+        squares.append(_add(graph, f"{part.name}/square", "Square", [part.name], T=tf.float32).name)
+    power = _add(graph, f"{node.name}/power", "AddV2", squares, T=tf.float32)
+    node.op, node.input[:] = "Sqrt", [power.name]
+    _set_types(node, T=tf.float32)
 
 
 def _spread_filters(graph, nodes, node) -> None:
@@ -46,19 +66,29 @@ def _spread_filters(graph, nodes, node) -> None:
     places, weights = _list_weights(_read(nodes[filters]))
     constants = {"places": places, "axis": np.int32(1), "weights": weights, "last": np.int32(2)}
     names = [_add_constant(graph, f"{node.name}/{name}", value) for name, value in constants.items()]
-    gathered = graph.node.add(name=f"{node.name}/gathered", op="GatherV2", input=[frames, *names[:2]])
-    _set_types(gathered, Tparams=tf.float32, Tindices=tf.int32, Taxis=tf.int32)
-    product = graph.node.add(name=f"{node.name}/product", op="Mul", input=[gathered.name, names[2]])
-    _set_types(product, T=tf.float32)
+    types = {"Tparams": tf.float32, "Tindices": tf.int32, "Taxis": tf.int32}
+    gathered = _add(graph, f"{node.name}/gathered", "GatherV2", [frames, *names[:2]], **types)
+    product = _add(graph, f"{node.name}/product", "Mul", [gathered.name, names[2]], T=tf.float32)
     node.op, node.input[:] = "Sum", [product.name, names[3]]
     _set_types(node, T=tf.float32, Tidx=tf.int32)
 
 
 def _replace_erfc(graph, node) -> None:
-    error = graph.node.add(name=f"{node.name}/erf", op="Erf", input=node.input)
-    _set_types(error, T=tf.float32)
+    error = _add(graph, f"{node.name}/erf", "Erf", node.input, T=tf.float32)
     node.op = "Sub"
     node.input[:] = [_add_constant(graph, f"{node.name}/one", np.float32(1)), error.name]
+
+
+def _replace_log1p(graph, node) -> None:
+    one = _add_constant(graph, f"{node.name}/one", np.float32(1))
+    total = _add(graph, f"{node.name}/total", "AddV2", [node.input[0], one], T=tf.float32)
+    node.op, node.input[:] = "Log", [total.name]
+
+
+def _add(graph, name: str, op: str, inputs, **types):
+    node = graph.node.add(name=name, op=op, input=inputs)
+    _set_types(node, **types)
+    return node
 
 
 def _read(node) -> np.ndarray:
@@ -78,7 +108,7 @@ def _set_types(node, **types) -> None:
         node.attr[name].type = dtype.as_datatype_enum
 
 
-def _make_waves(length: int, part: str) -> np.ndarray:
+def _make_basis(length: int, part: str) -> np.ndarray:
     """Returns float32 [1, length / 2 + 1, length]: the real transform is its product with a frame."""
     angles = 2 * np.pi * np.outer(np.arange(length // 2 + 1), np.arange(length)) / length
     return (np.cos(angles) if part == "Real" else -np.sin(angles)).astype(np.float32)[None]

@@ -20,7 +20,7 @@ def check(
 ) -> None:
     """Raises errors.UserError if formats cannot be written or compared, before anything is."""
     for name in names:
-        _check_installed(name)
+        check_installed(name)
     if names and acoustic.model.decode.whisper_weight:
         raise errors.UserError(
             f"{acoustic.model.path}: searches with Whisper's decoder, expected none for "
@@ -34,7 +34,8 @@ def check(
         )
 
 
-def _check_installed(name: str) -> None:
+def check_installed(name: str) -> None:
+    """Raises errors.UserError if the converter of a format, or what runs it, is not installed."""
     try:
         for module in bundle.CONVERTERS[name].MODULES:
             importlib.import_module(module)

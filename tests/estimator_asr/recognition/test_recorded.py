@@ -51,7 +51,7 @@ def test_hears_the_recording_or_its_segment_at_the_rate_of_the_model(recogniser)
     ],
 )
 def test_a_recording_that_is_not_at_hand_is_named(recogniser, name, reason):
-    said = rf"evaluate: {name}: recording is not at hand \({reason}\), expected it for --format; put "
+    said = rf"evaluate: {name}: recording cannot be heard \({reason}\), expected it for --format; put "
     with pytest.raises(errors.UserError, match=said):
         recogniser.run({"utterance_id": np.array([name.encode()])})
 
