@@ -11,7 +11,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from typing import Optional
 
@@ -22,55 +21,43 @@ LAYOUT = 1
 FORMATS = tuple(backends.BACKENDS)
 _AGAIN = "copy the export again, or export again"
 _BLOCK_BYTES = 1 << 20
-_COUNT, _WEIGHT, _NUMBER = (int, 1, 1_000_000), (float, 0, 1_000_000), (float, -1_000_000, 1_000_000)
-# What fields may be: one of these strings, or of a type, at least and at most.
-_EXPECTED = {
-    "format": FORMATS,
-    "sample_rate": (int, 1000, 1_000_000),
-    "max_seconds": (int, 1, 3600),
-    "least_samples": _COUNT,
-    "token_type": tuple(joining.JOININGS),
-    "output_seconds": (float, 0.0001, 10),
-    "decoding": ("beam", "greedy"),
-    "beam_width": _COUNT,
-    "candidates": _COUNT,
-    "skipped_blank": (float, 1e-9, 1),
-    "ngram_weight": _WEIGHT,
-    "token_bonus": _NUMBER,
-    "attention_weight": _WEIGHT,
-    "language_weight": _WEIGHT,
-    "confidence_scale": _NUMBER,
-    "confidence_offset": _NUMBER,
-    "num_bytes": (int, 0, 1 << 50),
-}
+_MANY = 1_000_000
+
+
+def _one_of(*choices: str):
+    return dataclasses.field(metadata={"choices": choices})
+
+
+def _between(least: float, most: float):
+    return dataclasses.field(metadata={"limits": (least, most)})
 
 
 @dataclasses.dataclass(frozen=True)
 class Decode:
     """How the tokens of an utterance are found; the fields are those of estimator_asr's DecodeConfig."""
 
-    decoding: str  # beam or greedy
-    beam_width: int
-    candidates: int
-    skipped_blank: float
-    ngram_weight: float
-    token_bonus: float
-    attention_weight: float
-    language_weight: float
-    confidence_scale: float
-    confidence_offset: float
+    decoding: str = _one_of("beam", "greedy")
+    beam_width: int = _between(1, _MANY)
+    candidates: int = _between(1, _MANY)
+    skipped_blank: float = _between(1e-9, 1)
+    ngram_weight: float = _between(0, _MANY)
+    token_bonus: float = _between(-_MANY, _MANY)
+    attention_weight: float = _between(0, _MANY)
+    language_weight: float = _between(0, _MANY)
+    confidence_scale: float = _between(-_MANY, _MANY)
+    confidence_offset: float = _between(-_MANY, _MANY)
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelJson:
     """The content of model.json."""
 
-    format: str  # one of FORMATS
-    sample_rate: int  # Hz
-    max_seconds: int  # of an utterance
-    least_samples: int  # fewer make no frame
-    token_type: str
-    output_seconds: float  # from one frame of log_probs to the next
+    format: str = _one_of(*FORMATS)
+    sample_rate: int = _between(1000, _MANY)  # Hz
+    max_seconds: int = _between(1, 3600)  # of an utterance
+    least_samples: int = _between(1, _MANY)  # fewer make no frame
+    token_type: str = _one_of(*joining.JOININGS)
+    output_seconds: float = _between(0.0001, 10)  # from one frame of log_probs to the next
     acoustic: Decode
     language: Optional[Decode]  # None without a language model
     files: Mapping[str, tuple[int, str]]  # bytes and SHA-256 by name
@@ -124,33 +111,23 @@ def _read(path: str) -> tuple[dict, bool]:
 
 
 def _parse(where: str, values: Mapping) -> ModelJson:
-    parts = ("acoustic", "language", "files")
-    names = [field.name for field in dataclasses.fields(ModelJson) if field.name not in parts]
-    chosen = {name: _get(where, values, name) for name in names}
-    acoustic = _parse_decode(where, values, "acoustic")
-    language = None if values.get("language") is None else _parse_decode(where, values, "language")
-    if language and chosen["token_type"] not in joining.SYLLABLES:
-        raise _refuse(f"{where}token_type", chosen["token_type"], " or ".join(joining.SYLLABLES))
+    has_language = values.get("language") is not None
     listed = _get_object(where, values, "files")
-    files = {name: _parse_file(where, name, listed) for name in listed}
-    return ModelJson(**chosen, acoustic=acoustic, language=language, files=files)
-
-
-def _parse_decode(where: str, values: Mapping, part: str) -> Decode:
-    chosen = _get_object(where, values, part)
-    names = [field.name for field in dataclasses.fields(Decode)]
-    return Decode(**{name: _get(f"{where}{part}.", chosen, name) for name in names})
+    parts = {"acoustic": None, "language": None}
+    for part in ("acoustic", "language") if has_language else ("acoustic",):
+        parts[part] = Decode(**_get_all(f"{where}{part}.", _get_object(where, values, part), Decode))
+    chosen = _get_all(where, values, ModelJson)
+    if has_language and chosen["token_type"] not in joining.SYLLABLES:
+        raise _refuse(f"{where}token_type", chosen["token_type"], " or ".join(joining.SYLLABLES))
+    return ModelJson(**chosen, **parts, files={name: _parse_file(where, name, listed) for name in listed})
 
 
 def _parse_file(where: str, name: str, listed: Mapping) -> tuple[int, str]:
     # A name that can be printed has neither NUL nor half of a character.
     if os.path.basename(name) != name or name in ("", ".", "..") or "\\" in name or not name.isprintable():
         raise _refuse(f"{where}a name in files", ascii(name), "one without a directory")
-    file, where = _get_object(where, listed, name), f"{where}files.{name}."
-    sha256 = file.get("sha256")
-    if not isinstance(sha256, str) or not re.fullmatch("[0-9a-f]{64}", sha256):
-        raise _refuse(f"{where}sha256", sha256, "64 hexadecimal digits")
-    return _get(where, file, "num_bytes"), sha256
+    file = _get_object(f"{where}files.", listed, name)
+    return file.get("num_bytes"), file.get("sha256")  # which are compared with those of the file
 
 
 def _get_object(where: str, values: Mapping, name: str) -> dict:
@@ -159,18 +136,20 @@ def _get_object(where: str, values: Mapping, name: str) -> dict:
     return values[name]
 
 
-def _get(where: str, values: Mapping, name: str):
-    """Returns a field that is as expected; True and False are no numbers."""
-    got, expected = values.get(name), _EXPECTED[name]
-    if isinstance(expected[0], str):
-        is_right, text = got in expected, " or ".join(expected)
-    else:
-        kind, least, most = expected
-        is_right = type(got) in (int, kind) and least <= got <= most
-        text = f"{'an integer' if kind is int else 'a number'} from {least} to {most}"
-    if not is_right:
-        raise _refuse(where + name, got, text)
-    return got
+def _get_all(where: str, values: Mapping, kind: type) -> dict:
+    """Returns the fields of a class that have choices or limits; True and False are not numbers."""
+    fields = [field for field in dataclasses.fields(kind) if field.metadata]
+    for field in fields:
+        got, type_name = values.get(field.name), field.type
+        if choices := field.metadata.get("choices"):
+            is_right, text = got in choices, " or ".join(choices)
+        else:
+            least, most = field.metadata["limits"]
+            is_right = type(got).__name__ in ("int", type_name) and least <= got <= most
+            text = f"{'an integer' if type_name == 'int' else 'a number'} from {least} to {most}"
+        if not is_right:
+            raise _refuse(where + field.name, got, text)
+    return {field.name: values[field.name] for field in fields}
 
 
 def _refuse(what: str, got, want: str) -> errors.UserError:

@@ -22,7 +22,7 @@ recordings at pauses.
   --format=json   one object per file, with its name: transcript, pinyin, confidence, status, the start and
                   end of each character in seconds, and other transcripts by their scores (n_best)
 
-A file that cannot be transcribed is named on standard error, and the exit code is 1; the others go on.
+A file that cannot be transcribed is named on standard error, the others continue, and the exit code is 1.
 
 examples:
   python -m estimator_asr_runtime.transcribe --model=EXPORT a.wav b.wav
