@@ -1,8 +1,5 @@
 """The same as python -m estimator_asr_runtime.transcribe."""
 
-import sys
+import runpy
 
-from estimator_asr_runtime import transcribe
-
-if __name__ == "__main__":
-    sys.exit(transcribe.main())
+runpy.run_module("estimator_asr_runtime.transcribe", run_name="__main__", alter_sys=True)

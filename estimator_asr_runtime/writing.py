@@ -60,7 +60,7 @@ def _choose_characters(model: model_lib.Model, lattice, num_tokens) -> character
 
 
 def _check_ids(model: model_lib.Model, characters: np.ndarray) -> None:
-    least, most = np.min(characters), np.max(characters)
+    least, most = np.min(characters, initial=0), np.max(characters, initial=0)
     if least < 0 or most >= len(model.characters):
         raise errors.UserError(
             f"{model.path}: the language graph gives characters {least} to {most}, expected those of the "

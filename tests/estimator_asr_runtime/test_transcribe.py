@@ -124,3 +124,9 @@ def test_neither_tensorflow_nor_the_trainer_is_imported():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     others = {"tensorflow", "estimator_asr", "tfrecord_builder", "onnxruntime", "ai_edge_litert", "absl"}
     assert others.isdisjoint(done.stdout.split())
+
+
+def test_the_package_is_the_program():
+    names = ("estimator_asr_runtime", "estimator_asr_runtime.transcribe")
+    shown = [subprocess.run([sys.executable, "-m", name, "--help"], capture_output=True) for name in names]
+    assert shown[0].stdout == shown[1].stdout != b""
