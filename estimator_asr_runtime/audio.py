@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import soundfile
 from estimator_asr_runtime import errors, resampling, statuses
 
 _SAMPLE_RATES_HZ = range(1000, 1_000_001)  # of recorders; another rate means a damaged header
+_BLOCK_NUMBERS = 1 << 18
 
 
 class Audio(NamedTuple):
@@ -25,16 +27,31 @@ def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
     Raises errors.UserError if the file cannot be opened.
     """
     nothing = np.zeros(0, np.float32)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise errors.UserError(f"{path}: is no regular file, expected an audio file; pass the path of one")
     try:
-        with open(path, "rb") as file, soundfile.SoundFile(file) as sound:
-            if sound.samplerate not in _SAMPLE_RATES_HZ:
-                return Audio(nothing, statuses.MALFORMED)
-            if sound.frames > max_seconds * sound.samplerate:
-                return Audio(nothing, statuses.TOO_LONG)
-            samples, rate = sound.read(dtype="float32", always_2d=True), sound.samplerate
+        # A file without a name is of the format of its content.
+        with open(path, "rb") as named, open(named.fileno(), "rb", closefd=False) as file:
+            with soundfile.SoundFile(file) as sound, np.errstate(over="ignore", invalid="ignore"):
+                if sound.samplerate not in _SAMPLE_RATES_HZ:
+                    return Audio(nothing, statuses.MALFORMED)
+                mono = _read_mono(sound, max_seconds * sound.samplerate + 1)
+                if len(mono) > max_seconds * sound.samplerate:
+                    return Audio(nothing, statuses.TOO_LONG)
+                return Audio(resampling.resample(mono, sound.samplerate, sample_rate), statuses.OK)
     except soundfile.LibsndfileError:
         return Audio(nothing, statuses.MALFORMED)
-    except OSError as error:
-        raise errors.UserError(f"{path}: {error.strerror}; pass the path of an audio file") from error
-    mono = samples[:, 0] if samples.shape[1] == 1 else np.mean(samples, axis=1)
-    return Audio(resampling.resample(mono, rate, sample_rate), statuses.OK)
+    except (OSError, ValueError) as error:  # ValueError: NUL in the path
+        reason = getattr(error, "strerror", None) or error
+        raise errors.UserError(f"{path}: {reason}; pass the path of an audio file") from error
+
+
+def _read_mono(sound: soundfile.SoundFile, most: int) -> np.ndarray:
+    """Reads samples until there are none or enough; the header may have another number."""
+    sound.seekable = lambda: False  # to read on: soundfile would seek, which FLAC of unknown length refuses
+    block = np.empty([max(_BLOCK_NUMBERS // sound.channels, 1), sound.channels], np.float32)
+    blocks, count = [np.zeros(0, np.float32)], 0
+    while count < most and len(samples := sound.read(out=block[: most - count])):
+        blocks.append(samples[:, 0].copy() if sound.channels == 1 else np.mean(samples, axis=1))
+        count += len(samples)
+    return np.concatenate(blocks)

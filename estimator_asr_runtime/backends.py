@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from typing import Union
+import importlib.util
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Union
 
 import numpy as np
 
 from estimator_asr_runtime import errors
 
 _AGAIN = "copy the export again, or export again"
+_GROUP_ROWS = 4
 
 
 class OnnxGraph:
@@ -27,7 +29,7 @@ class OnnxGraph:
         self._errors = (ValueError, *(each for each in exceptions if issubclass(each, Exception)))
         options = library.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = num_threads, 1
-        options.log_severity_level = 3  # errors; warnings are of optimisations
+        options.log_severity_level = 4  # errors are raised besides
         self._path, providers = path, ["CPUExecutionProvider"]
         try:
             self._session = library.InferenceSession(path, options, providers=providers)
@@ -44,7 +46,7 @@ class OnnxGraph:
 
 
 class LiteRtGraph:
-    """A graph of LiteRT on the CPU: that of its first signature, or of its tensors' names without one."""
+    """A graph of LiteRT on the CPU; inputs and outputs have the names of its tensors."""
 
     def __init__(self, path: str, num_threads: int):
         """Loads a graph; num_threads 0: as the library chooses.
@@ -55,21 +57,17 @@ class LiteRtGraph:
         self._path = path
         try:
             self._interpreter = library.Interpreter(path, num_threads=num_threads or None)
-            signatures = list(self._interpreter.get_signature_list())
-            self._run = (
-                self._interpreter.get_signature_runner(signatures[0]) if signatures else self._run_tensors
-            )
         except (ValueError, RuntimeError) as error:
             raise _as_user_error(path, "loaded", error) from error
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Returns the outputs by name; raises errors.UserError if the graph has other inputs."""
         try:
-            return self._run(**inputs)
+            return self._run(inputs)
         except (ValueError, RuntimeError, KeyError) as error:
             raise _as_user_error(self._path, "run", error) from error
 
-    def _run_tensors(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+    def _run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         interpreter = self._interpreter
         indices = {_name(each): each["index"] for each in interpreter.get_input_details()}
         for name, value in inputs.items():
@@ -83,8 +81,40 @@ class LiteRtGraph:
 
 
 Graph = Union[OnnxGraph, LiteRtGraph]
-BACKENDS = {"onnx": OnnxGraph, "litert": LiteRtGraph}  # by the format of model.json
-SUFFIXES = {"onnx": ".onnx", "litert": ".tflite"}
+
+
+class Backend(NamedTuple):
+    """What runs the graphs of a format, the ending of their names, and the library that it needs."""
+
+    graph: type
+    suffix: str
+    library: str
+
+
+BACKENDS = {  # by the format of model.json
+    "onnx": Backend(OnnxGraph, ".onnx", "onnxruntime"),
+    "litert": Backend(LiteRtGraph, ".tflite", "ai_edge_litert"),
+}
+
+
+def is_installed(name: str) -> bool:
+    """Returns whether the library of a format is there."""
+    return importlib.util.find_spec(BACKENDS[name].library) is not None
+
+
+def run_on_sequences(graph: Graph, sequences: Sequence[Sequence[int]], **others) -> dict[str, np.ndarray]:
+    """Returns the outputs of a graph for sequences of token ids, which it gets a few at a time.
+
+    Its memory grows with their number times the length of the longest, to which all are padded.
+    """
+    num_tokens = np.array(list(map(len, sequences)), np.int32)
+    token_ids = np.zeros([len(sequences), max(np.max(num_tokens), 1)], np.int32)
+    for row, ids in zip(token_ids, sequences):
+        row[: len(ids)] = ids
+    groups = [slice(start, start + _GROUP_ROWS) for start in range(0, len(sequences), _GROUP_ROWS)]
+    inputs = ({"token_ids": token_ids[each], "num_tokens": num_tokens[each]} for each in groups)
+    found = [graph.run({**others, **each}) for each in inputs]
+    return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
 
 
 def _name(details: Mapping) -> str:

@@ -19,6 +19,7 @@ from estimator_asr_runtime import errors, writing
 from estimator_asr_runtime import model as model_lib
 
 DEFAULT_BOOST = 4.0
+_MOST_BOOST = 1_000_000
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?|\.[0-9]+")
 _TOKEN_TYPES = ("syllable", "toneless")
 _HEAD_START = np.float32(0.1)  # of the boost, times the matched fraction of an incomplete phrase
@@ -65,6 +66,10 @@ def _split(line: str) -> tuple[str, list[str], float]:
     if not syllables or len(syllables) != len(characters):
         counts = f"{len(characters)} characters and {len(syllables)} syllables"
         raise errors.UserError(f"hotwords: {line!r} has {counts}, expected {_FORM}; fix it")
+    if boost > _MOST_BOOST:
+        raise errors.UserError(
+            f"hotwords: boost of {line!r} is {boost:g}, expected at most {_MOST_BOOST}; fix it"
+        )
     return characters, syllables, boost
 
 

@@ -71,8 +71,8 @@ class _Opener:
     num_threads: int
 
     def open_graph(self, name: str) -> backends.Graph:
-        path = self._find(name + backends.SUFFIXES[self.settings.format])
-        return backends.BACKENDS[self.settings.format](path, self.num_threads)
+        backend = backends.BACKENDS[self.settings.format]
+        return backend.graph(self._find(name + backend.suffix), self.num_threads)
 
     def read_ngram(self, name: str, decode: model_json.Decode, tokens) -> Optional[ngrams.NgramScorer]:
         if not decode.ngram_weight or decode.decoding == "greedy":

@@ -62,17 +62,18 @@ def write(loaded: model.Model, library: Library, directory: str) -> int:
         "acoustic": _unpack(loaded, directory, "acoustic"),
         "language": _unpack(loaded, directory, "language"),
     }
-    listing = {"settings": _read_settings(loaded.path), "ngrams": found, "files": _list_sizes(directory)}
+    listing = {"settings": _read_settings(loaded), "ngrams": found, "files": _list_sizes(directory)}
     with open(os.path.join(directory, "files.json"), "w", encoding="utf-8") as file:
         json.dump(listing, file, ensure_ascii=False, indent=1)
     paths = [os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names]
     return sum(map(os.path.getsize, paths))
 
 
-def _read_settings(directory: str) -> dict:
-    with open(os.path.join(directory, model_json.FILE), encoding="utf-8") as file:
+def _read_settings(loaded: model.Model) -> dict:
+    with open(os.path.join(loaded.path, model_json.FILE), encoding="utf-8") as file:
         values = json.load(file)
-    return {name: value for name, value in values.items() if name not in ("files", "sha256")}
+    values = {name: value for name, value in values.items() if name not in ("files", "sha256")}
+    return {**values, "joining": loaded.settings.joining._asdict(), "foreign": loaded.settings.foreign}
 
 
 def _unpack(loaded: model.Model, directory: str, part: str) -> Optional[Mapping]:

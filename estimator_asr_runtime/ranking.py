@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimator_asr_runtime import model_json
+from estimator_asr_runtime import errors, model_json
 
 _LOWEST_PROB = np.float32(1e-6)  # so that the log odds are finite
 
@@ -20,14 +20,18 @@ class Ranked(NamedTuple):
     place: int
 
 
-def rank(scores: Sequence[np.float32], transcripts: Sequence[str]) -> list[Ranked]:
+def rank(scores: Sequence[np.float32], transcripts: Sequence[str], path: str) -> list[Ranked]:
     """Orders transcripts by the sum of the probabilities of all hypotheses that have the same text.
 
-    Scores are log probabilities. Equals cascade.rank of estimator_asr/saved_model.
+    Scores are log probabilities; a hypothesis without a finite one is left out. Equals cascade.rank of
+    estimator_asr/saved_model. Raises errors.UserError, which names the path of the model, if none is left.
     """
     groups = {}
     for place, text in enumerate(transcripts):
-        groups.setdefault(text, []).append(place)
+        if np.isfinite(scores[place]):
+            groups.setdefault(text, []).append(place)
+    if not groups:
+        raise errors.UserError(f"{path}: no transcript has a score, expected numbers; export again")
     ranked = []
     for text, places in groups.items():
         terms = np.array([scores[place] for place in places], np.float32)

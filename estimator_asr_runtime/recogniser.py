@@ -11,6 +11,7 @@ import numpy as np
 
 from estimator_asr_runtime import (
     audio,
+    backends,
     beam_search,
     errors,
     hotwords,
@@ -69,7 +70,7 @@ class Recogniser:
         model = self._model
         outputs = model.acoustic.run({"waveform": np.asarray(waveform, np.float32)[None]})
         log_probs = outputs["log_probs"][0]
-        if not len(log_probs) or np.isnan(log_probs).any():
+        if not len(log_probs) or not np.all(log_probs < np.inf):
             problem = f"the acoustic graph gives {len(log_probs)} frames or NaN, expected numbers"
             raise errors.UserError(f"{model.path}: {problem}; export again")
         found = beam_search.search(model.settings.acoustic, log_probs, self._scorers)
@@ -85,7 +86,8 @@ class Recogniser:
         written = self._write(spoken, found)
         weight = np.float32(model.settings.acoustic.language_weight)
         scores = [each.score + weight * text.score for each, text in zip(found, written)]
-        ranked = ranking.rank(scores, [model.settings.joining.join(each.strings) for each in written])
+        texts = [model.settings.joining.join(each.strings) for each in written]
+        ranked = ranking.rank(scores, texts, model.path)
         best = ranked[0].place
         times = token_times.align(log_probs, found[best].ids)
         times = syllables.merge(times, tokens[best]) if is_joined else times
@@ -140,12 +142,9 @@ def _list_scorers(model: model_lib.Model, words: Sequence[hotwords.Hotword]) -> 
 
 def _attend(model: model_lib.Model, encoding: np.ndarray, found: list) -> list[beam_search.Hypothesis]:
     """Returns the hypotheses ordered by their scores and weighted log probabilities of the decoder."""
-    num_tokens = np.array([len(each.ids) for each in found], np.int32)
-    token_ids = np.zeros([len(found), max(np.max(num_tokens), 1)], np.int32)
-    for row, each in zip(token_ids, found):
-        row[: len(each.ids)] = each.ids
-    inputs = {"encoding": encoding, "token_ids": token_ids, "num_tokens": num_tokens}
-    added = np.float32(model.settings.acoustic.attention_weight) * model.decoder.run(inputs)["scores"]
+    outputs = backends.run_on_sequences(model.decoder, [each.ids for each in found], encoding=encoding)
+    added = np.float32(model.settings.acoustic.attention_weight) * outputs["scores"]
+    added = np.where(np.isnan(added), np.float32(-np.inf), added)
     rescored = [each._replace(score=each.score + score) for each, score in zip(found, added)]
     return sorted(rescored, key=lambda each: -each.score)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
-from estimator_asr_runtime import character_search
+from estimator_asr_runtime import backends, character_search, errors
 from estimator_asr_runtime import model as model_lib
 
 
@@ -41,16 +41,31 @@ def write(model: model_lib.Model, sentences: Sequence[Sequence[str]]) -> list[Wr
 
 
 def _find_characters(model: model_lib.Model, sentences) -> character_search.Sentences:
-    num_tokens = np.array([len(each) for each in sentences], np.int32)
-    token_ids = np.zeros([len(sentences), max(np.max(num_tokens), 1)], np.int32)
-    for row, tokens in zip(token_ids, sentences):
-        row[: len(tokens)] = [model.language_ids.get(token, model_lib.UNKNOWN_ID) for token in tokens]
-    outputs = model.language.run({"token_ids": token_ids, "num_tokens": num_tokens})
+    ids = [[model.language_ids.get(token, model_lib.UNKNOWN_ID) for token in each] for each in sentences]
+    outputs = backends.run_on_sequences(model.language, ids)
     lattice = character_search.Lattice(outputs["characters"], outputs["log_probs"])
+    _check_ids(model, lattice.characters)
+    num_tokens = np.array(list(map(len, ids)), np.int32)
+    found = _choose_characters(model, lattice, num_tokens)
+    is_real = np.arange(lattice.log_probs.shape[1]) < num_tokens[:, None]
+    is_bad = np.any(is_real & ~np.all(lattice.log_probs < np.inf, axis=2), axis=1)
+    return found._replace(scores=np.where(is_bad, np.float32(np.nan), found.scores))
+
+
+def _choose_characters(model: model_lib.Model, lattice, num_tokens) -> character_search.Sentences:
     if model.language_ngram is None:
         return character_search.take_first(lattice, num_tokens)
     width = model.settings.language.beam_width
     return character_search.search(lattice, num_tokens, model.language_ngram, width)
+
+
+def _check_ids(model: model_lib.Model, characters: np.ndarray) -> None:
+    least, most = np.min(characters, initial=0), np.max(characters, initial=0)
+    if least < 0 or most >= len(model.characters):
+        raise errors.UserError(
+            f"{model.path}: the language graph gives characters {least} to {most}, expected those of the "
+            f"{len(model.characters)} lines of characters.txt; export again"
+        )
 
 
 def _keep_foreign(model: model_lib.Model, token: str) -> Optional[str]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 import soundfile
@@ -54,6 +56,33 @@ def test_a_file_that_is_no_audio_is_malformed_and_a_long_one_too_long(tmp_path):
     assert audio.read(path, 16000, 1).status == statuses.TOO_LONG
     slow = write(tmp_path / "c.wav", np.zeros(10), rate=900)
     assert audio.read(slow, 16000, 1).status == statuses.MALFORMED
+
+
+def test_flac_of_unknown_length_whatever_its_name(tmp_path):
+    write(tmp_path / "a.flac", np.full(20000, 0.25))
+    content = bytearray((tmp_path / "a.flac").read_bytes())
+    content[21] &= 0xF0
+    content[22:26] = bytes(4)  # the number of samples, 36 bits
+    (tmp_path / "a.raw").write_bytes(content)
+    read = audio.read(str(tmp_path / "a.raw"), 16000, 2)
+    assert (read.status, read.waveform.tolist()) == (statuses.OK, [0.25] * 20000)
+    assert audio.read(str(tmp_path / "a.raw"), 16000, 1).status == statuses.TOO_LONG
+
+
+def test_longer_than_a_block_and_huge(tmp_path):
+    noise = np.random.default_rng(1).normal(size=[300000, 2]) * 0.1
+    path = write(tmp_path / "a.wav", noise, subtype="FLOAT")
+    expected = np.mean(np.float32(noise), axis=1)
+    np.testing.assert_array_equal(audio.read(path, 16000, 20).waveform, expected)
+    path = write(tmp_path / "b.wav", np.full([8000, 2], 3e38), subtype="FLOAT")
+    waveform, status = audio.read(path, 8000, 20)
+    assert (status, statuses.check(waveform, 400, 99999)) == (statuses.OK, statuses.NOT_FINITE)
+
+
+def test_a_pipe_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "a.wav")
+    with pytest.raises(errors.UserError, match="is no regular file, expected an audio file; pass the path"):
+        audio.read(str(tmp_path / "a.wav"), 16000, 1)
 
 
 def test_a_file_that_is_missing(tmp_path):

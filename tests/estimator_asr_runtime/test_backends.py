@@ -23,22 +23,29 @@ def onnx_path(tmp_path) -> str:
     return str(tmp_path / "twice.onnx")
 
 
-@pytest.fixture(params=["signature", "tensors"])
-def litert_path(tmp_path, request) -> str:
-    """The same, with a signature or without one."""
+@pytest.fixture
+def litert_path(tmp_path) -> str:
+    """The same."""
     tf = pytest.importorskip("tensorflow")
 
     double = tf.function(lambda waveform: {"twice": tf.add(waveform, waveform, name="twice")})
     concrete = double.get_concrete_function(tf.TensorSpec([1, None], tf.float32, "waveform"))
-    if request.param == "tensors":
-        converter = tf.lite.TFLiteConverter.from_concrete_functions([concrete])
-    else:
-        module = tf.Module()
-        module.double = concrete
-        tf.saved_model.save(module, str(tmp_path / "saved"), {"serving_default": concrete})
-        converter = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path / "saved"))
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([concrete])
     (tmp_path / "twice.tflite").write_bytes(converter.convert())
     return str(tmp_path / "twice.tflite")
+
+
+def test_sequences_come_a_few_at_a_time():
+    class Sums:
+        rows = []
+
+        def run(self, inputs):
+            self.rows.append(len(inputs["token_ids"]))
+            return {"sums": np.sum(inputs["token_ids"], axis=1) * inputs["factor"] + inputs["num_tokens"]}
+
+    found = backends.run_on_sequences(Sums(), [(each,) * each for each in range(6)], factor=10)
+    assert found["sums"].tolist() == [10 * each * each + each for each in range(6)]
+    assert Sums.rows == [4, 2]
 
 
 def test_onnx_runtime_takes_any_size(onnx_path):

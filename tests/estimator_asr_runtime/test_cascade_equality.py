@@ -84,9 +84,6 @@ def build(acoustic, language, fbank, words):
 
 
 def make_model(acoustic, language, graphs) -> model_lib.Model:
-    from estimator_asr.saved_model import model_pairs
-    from tfrecord_builder.tokens import vocabulary
-
     def make_scorer(model):
         has_scorer = model is not None and model.ngram is not None
         arrays = ngrams.BackOffArrays(*model.ngram) if has_scorer else None
@@ -99,16 +96,13 @@ def make_model(acoustic, language, graphs) -> model_lib.Model:
         for each in (acoustic, language)
     )
     values = runtime_models.make_values(token_type=token_type, output_seconds=acoustic.config.output_seconds)
-    del values["layout"]
-    settings = model_json.ModelJson(**values)
-    joining = model_json.Joining(*vocabulary.JOININGS["character" if language else token_type])
-    foreign = model_pairs.SYLLABLES[language.config.token_type] if language else ""
-    changes = {"acoustic": decode, "language": text, "joining": joining, "foreign": foreign}
+    values = {name: value for name, value in values.items() if name not in runtime_models.OTHERS}
+    settings = model_json.ModelJson(**values, acoustic=decode, language=text)
     graphs[1] = graphs[1] if decode.attention_weight else None
     spoken = language.tokens.tokens if language else ()
     return model_lib.Model(
         "m",
-        dataclasses.replace(settings, **changes),
+        settings,
         *graphs,
         acoustic.tokens.tokens,
         language.characters.tokens if language else (),

@@ -47,6 +47,13 @@ def test_other_forms_are_refused(line, counts):
     assert str(raised.value) == f"hotwords: {line!r} has {counts}, {FORM}"
 
 
+@pytest.mark.parametrize(("boost", "got"), [("1000001", "1e+06"), ("9" * 400, "inf")])
+def test_a_boost_that_is_too_high(boost, got):
+    with pytest.raises(errors.UserError) as raised:
+        hotwords.parse(make_model(), [f"你好 ni3 hao3 {boost}"])
+    assert str(raised.value).endswith(f" is {got}, expected at most 1000000; fix it")
+
+
 def test_models_that_take_none():
     with pytest.raises(errors.UserError, match="^m: takes no hotwords, expected a model of syllables"):
         hotwords.parse(make_model(token_type="character"), ["好 hao3"])

@@ -27,8 +27,18 @@ def graphs(monkeypatch):
         "decoder.onnx": runtime_models.Graph(scores=np.zeros(1)),
         "language.onnx": runtime_models.LanguageGraph(),
     }
-    monkeypatch.setitem(backends.BACKENDS, "onnx", lambda path, _: made[os.path.basename(path)])
+    backend = backends.BACKENDS["onnx"]._replace(graph=lambda path, _: made[os.path.basename(path)])
+    monkeypatch.setitem(backends.BACKENDS, "onnx", backend)
     return made
+
+
+def make_arrays(num_tokens: int = 4, **changes) -> ngrams.BackOffArrays:
+    """Returns a 1-gram model of one state."""
+    sizes = {"keys": 1, "log_probs": 1, "next_states": 1, "unigram_log_probs": num_tokens}
+    sizes = {**sizes, "unigram_states": num_tokens, **dict.fromkeys(ngrams.BackOffArrays._fields[6:9], 1)}
+    is_float = {name: name.endswith(("log_probs", "weights")) for name in sizes}
+    arrays = {name: np.zeros(size, np.float32 if is_float[name] else int) for name, size in sizes.items()}
+    return ngrams.BackOffArrays(**{**arrays, "order": 1, "start_state": 0, "keys": np.array([-1]), **changes})
 
 
 def refuse(directory) -> str:
@@ -38,7 +48,7 @@ def refuse(directory) -> str:
 
 
 def test_a_model_with_all_parts(tmp_path):
-    arrays = ngrams.BackOffArrays(1, *np.zeros([3, 1]), *np.zeros([2, 4]), *np.zeros([3, 1]), 0)
+    arrays = make_arrays()
     content = io.BytesIO()
     np.savez(content, **arrays._asdict())
     names = ("decoder.onnx", "language.onnx", "acoustic_ngram.npz")
@@ -61,7 +71,7 @@ def test_no_model(tmp_path):
     assert refuse(tmp_path) == f"model.json: No such file or directory, {expected}"
 
 
-@pytest.mark.parametrize("content", [b"{", b"\xff"])
+@pytest.mark.parametrize("content", [b"{", b"\xff", b"[" * 100_000])
 def test_model_json_is_not_json(tmp_path, content):
     (tmp_path / "model.json").write_bytes(content)
     assert refuse(tmp_path) == f"model.json: is not JSON; {AGAIN}"
@@ -83,9 +93,69 @@ def test_model_json_was_changed(tmp_path):
 
 def test_a_field_is_missing_or_wrong(tmp_path):
     runtime_models.write(tmp_path, FILES, acoustic={"decoding": "beam"})
-    assert refuse(tmp_path) == "model.json: 'beam_width' is missing or wrong; export again"
+    assert refuse(tmp_path) == (
+        f"model.json: acoustic.beam_width is missing, expected an integer from 1 to 1000000; {AGAIN}"
+    )
     runtime_models.write(tmp_path, FILES, format="tf")
     assert refuse(tmp_path) == f"model.json: format is tf, expected onnx or litert; {AGAIN}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"sample_rate": True}, "sample_rate is True, expected an integer from 1000 to 1000000"),
+        ({"sample_rate": 16000.0}, "sample_rate is 16000.0, expected an integer from 1000 to 1000000"),
+        ({"max_seconds": 3601}, "max_seconds is 3601, expected an integer from 1 to 3600"),
+        ({"least_samples": 0}, "least_samples is 0, expected an integer from 1 to 1000000"),
+        ({"output_seconds": "1"}, "output_seconds is 1, expected a number from 0.0001 to 10"),
+        ({"output_seconds": np.nan}, "output_seconds is nan, expected a number from 0.0001 to 10"),
+        ({"acoustic": []}, "acoustic is [], expected an object"),
+        ({"language": 0}, "language is 0, expected an object"),
+        ({"token_type": [1]}, "token_type is [1], expected syllable or toneless or initial_final or "),
+        (
+            {"token_type": "bpe", "language": runtime_models.DECODE},
+            "token_type is bpe, expected syllable or ",
+        ),
+        ({"beam_width": 0}, "acoustic.beam_width is 0, expected an integer from 1 to 1000000"),
+        ({"decoding": "best"}, "acoustic.decoding is best, expected beam or greedy"),
+        ({"ngram_weight": -1}, "acoustic.ngram_weight is -1, expected a number from 0 to 1000000"),
+        ({"skipped_blank": 0}, "acoustic.skipped_blank is 0, expected a number from 1e-09 to 1"),
+        ({"token_bonus": np.inf}, "acoustic.token_bonus is inf, expected a number from -1000000 to 1000000"),
+    ],
+)
+def test_a_field_out_of_range(tmp_path, changes, problem):
+    if set(changes) <= set(runtime_models.DECODE):
+        changes = {"acoustic": {**runtime_models.DECODE, **changes}}
+    runtime_models.write(tmp_path, FILES, **changes)
+    assert refuse(tmp_path).startswith(f"model.json: {problem}")
+
+
+@pytest.mark.parametrize("name", ["../a", "/a", "a/b", "..", "", "a\0", "\ud800", "a\\b"])
+def test_names_of_files_have_no_directory(tmp_path, name):
+    listed = {name: {"num_bytes": 1, "sha256": "0" * 64}}
+    runtime_models.write_json(tmp_path, runtime_models.make_values(files=listed))
+    expected = f"expected one without a directory; {AGAIN}"
+    assert refuse(tmp_path) == f"model.json: a name in files is {name!a}, {expected}"
+
+
+@pytest.mark.parametrize("file", [{"sha256": "0" * 64}, {"num_bytes": 5, "sha256": None}, {"num_bytes": "5"}])
+def test_a_size_or_digest_that_is_missing_or_of_another_type(tmp_path, file):
+    (tmp_path / "a").write_bytes(b"graph")
+    runtime_models.write_json(tmp_path, runtime_models.make_values(files={"a": file}))
+    assert refuse(tmp_path).startswith("a: is damaged" if file.get("num_bytes") == 5 else "a: has 5 bytes, ")
+
+
+def test_what_is_no_regular_file(tmp_path):
+    runtime_models.write(tmp_path, FILES)
+    (tmp_path / "acoustic.onnx").unlink()
+    os.mkfifo(tmp_path / "acoustic.onnx")  # a pipe would wait for a writer
+    expected = f"is no regular file, expected a file of the export; {AGAIN}"
+    assert refuse(tmp_path) == f"acoustic.onnx: {expected}"
+
+
+def test_earlier_exports_list_rules_that_are_ignored(tmp_path):
+    settings = model.load(runtime_models.write(tmp_path, FILES)).settings
+    assert settings.joining.join(["ni3", "hao3"]) == "ni3 hao3"
 
 
 def test_files_are_compared_with_their_digests(tmp_path):
@@ -134,12 +204,41 @@ def test_a_foreign_ngram_model(tmp_path):
     decode = {**runtime_models.DECODE, "ngram_weight": 0.1}
     runtime_models.write(tmp_path, {**FILES, "acoustic_ngram.npz": b"PK"}, acoustic=decode)
     assert refuse(tmp_path) == "acoustic_ngram.npz: is no n-gram model of an export; export again"
-    arrays = ngrams.BackOffArrays(1, *np.zeros([3, 1]), *np.zeros([2, 5]), *np.zeros([3, 1]), 0)
+    arrays = make_arrays(5)
     np.savez(tmp_path / "other.npz", **arrays._asdict())
     files = {**FILES, "acoustic_ngram.npz": (tmp_path / "other.npz").read_bytes()}
     runtime_models.write(tmp_path, files, acoustic=decode)
     expected = "has 5 tokens, expected the 4 of the model; export again"
     assert refuse(tmp_path) == f"acoustic_ngram.npz: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"keys": np.array([-1.0])}, "keys is float64 of rank 1, expected int of rank 1"),
+        ({"order": np.array([1])}, "order is int64 of rank 1, expected int of rank 0"),
+        ({"order": 11}, "order is 11 to 11, expected 1 to 10"),
+        ({"keys": np.array([-1, 2])}, "length of keys, log_probs, next_states is [2, 1, 1], expected equal "),
+        ({"next_states": np.array([1])}, "next_states is 1 to 1, expected 0 to 0"),
+        ({"start_state": -1}, "start_state is -1 to -1, expected 0 to 0"),
+        ({"keys": np.array([0])}, "keys do not increase, expected increasing ones from -1 on"),
+        ({"log_probs": np.float32([np.nan])}, "log_probs is nan to nan, expected -inf to 1000000.0"),
+    ],
+)
+def test_arrays_of_an_ngram_model_that_do_not_fit(tmp_path, changes, problem):
+    np.savez(tmp_path / "a.npz", **make_arrays(**changes)._asdict())
+    with pytest.raises(errors.UserError) as raised:
+        ngrams.load(str(tmp_path / "a.npz"), 4)
+    assert str(raised.value).startswith(f"{tmp_path}/a.npz: {problem}")
+
+
+def test_an_ngram_model_that_claims_too_much(tmp_path):
+    np.savez(tmp_path / "a.npz", **make_arrays()._asdict())
+    content = (tmp_path / "a.npz").read_bytes()
+    place = content.index(b"PK\x01\x02") + 24  # the size in the list of the archive
+    (tmp_path / "a.npz").write_bytes(content[:place] + b"\xff\xff\xff\x7f" + content[place + 4 :])
+    with pytest.raises(errors.UserError, match="is no n-gram model of an export; export again"):
+        ngrams.load(str(tmp_path / "a.npz"), 4)
 
 
 def test_fields_are_those_of_the_trainer():

@@ -6,14 +6,22 @@ import numpy as np
 import pytest
 import runtime_models
 
-from estimator_asr_runtime import ranking
+from estimator_asr_runtime import errors, ranking
 
 
 def test_equal_texts_are_one_whose_probabilities_are_added():
     """0.3 + 0.3 is more than 0.4."""
-    ranked = ranking.rank(np.log(np.float32([0.4, 0.3, 0.3])), ["a", "b", "b"])
+    ranked = ranking.rank(np.log(np.float32([0.4, 0.3, 0.3])), ["a", "b", "b"], "m")
     assert [(each.transcript, each.place) for each in ranked] == [("b", 1), ("a", 0)]
     assert [math.exp(each.score) for each in ranked] == pytest.approx([0.6, 0.4])
+
+
+def test_scores_that_are_not_finite():
+    (found,) = ranking.rank(np.float32([np.nan, -np.inf, -1, np.nan]), ["a", "b", "c", "c"], "m")
+    assert found == ("c", -1, 2)
+    with pytest.raises(errors.UserError) as raised:
+        ranking.rank(np.float32([np.nan, -np.inf]), ["a", "b"], "m")
+    assert str(raised.value) == "m: no transcript has a score, expected numbers; export again"
 
 
 def test_order_equal_to_that_of_the_graph():
@@ -27,7 +35,7 @@ def test_order_equal_to_that_of_the_graph():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         expected = session.run(graph_ranking.rank(tf.constant(scores), tf.constant(texts.astype(object))))
     for i, row in enumerate(expected.rows):
-        ranked = ranking.rank(scores[i], texts[i].tolist())
+        ranked = ranking.rank(scores[i], texts[i].tolist(), "m")
         assert ranked[0].place == row - 12 * i
         found = [text.decode() for text in expected.transcripts[i] if text]
         assert [each.transcript for each in ranked] == found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 
 import numpy as np
@@ -120,6 +122,34 @@ def test_a_graph_that_gives_no_numbers():
         errors.UserError, match="^m: the acoustic graph gives 2 frames or NaN, expected numbers"
     ):
         recognise(make_model(np.full([1, 2, 5], np.nan, np.float32)))
+
+
+def test_nan_of_the_language_graph_or_the_decoder():
+    """The second of two hypotheses, hao3 and ni3, has numbers."""
+    log_probs = np.log(np.float32([[[0.01, 0.47, 0.5, 0.01, 0.01]]]))
+    language = runtime_models.LanguageGraph()
+    run = language.run
+    language.run = lambda inputs: {
+        **run(inputs),
+        "log_probs": np.where(inputs["token_ids"][..., None] == 2, np.nan, run(inputs)["log_probs"]),
+    }
+    decode = {**runtime_models.DECODE, "attention_weight": 0.5, "beam_width": 2}
+    decoder = runtime_models.Graph(scores=np.float32([np.nan, -2]))
+    for model in (make_model(log_probs, language), make_model(log_probs, decoder=decoder, acoustic=decode)):
+        found = recognise(model)
+        assert found["pinyin"] == "ni3"
+        json.dumps(found, allow_nan=False)
+    decoder = runtime_models.Graph(scores=np.float32([np.nan, np.nan]))
+    with pytest.raises(errors.UserError, match="^m: no transcript has a score"):
+        recognise(make_model(log_probs, decoder=decoder, acoustic=decode))
+
+
+def test_characters_that_the_list_lacks():
+    model = make_model(make_log_probs(NI_HAO), runtime_models.LanguageGraph())
+    with pytest.raises(errors.UserError) as raised:
+        recognise(dataclasses.replace(model, characters=("<unk>", "你")))
+    problem = "the language graph gives characters 0 to 3, expected those of the 2 lines of characters.txt"
+    assert str(raised.value) == f"m: {problem}; export again"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import runtime_models
 
-from estimator_asr_runtime import syllables, token_times
+from estimator_asr_runtime import joining, syllables, token_times
 
 
 def test_by_hand():
@@ -46,12 +46,16 @@ def test_initials_and_finals_become_syllables():
     assert [each.tolist() for each in merged] == [[1, 6, 8], [5, 7, 9], [0.5, 0.7, 0.8]]
 
 
-def test_syllables_are_those_of_the_builder():
+def test_joining_is_that_of_the_builder_and_the_export():
+    from estimator_asr.saved_model import model_pairs
     from tfrecord_builder.tokens import syllables as of_builder
     from tfrecord_builder.tokens import vocabulary
 
-    assert syllables.JOINING == vocabulary.JOININGS["initial_final"]
-    assert (syllables.INITIAL, syllables.FINAL) == (of_builder.INITIAL, of_builder.FINAL)
+    assert joining.JOININGS == vocabulary.JOININGS
+    assert (joining.INITIAL, joining.FINAL) == (of_builder.INITIAL, of_builder.FINAL)
+    ours = dict(joining.SYLLABLES)
+    assert ours.pop("initial_final") == ours["syllable"]
+    assert ours == model_pairs.SYLLABLES
 
 
 def test_no_tokens_become_no_syllables():

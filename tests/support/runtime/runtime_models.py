@@ -25,7 +25,7 @@ DECODE = {
     "confidence_scale": 1.0,
     "confidence_offset": 0.0,
 }
-SPACES = {"separator": " ", "rules": []}
+OTHERS = ("layout", "acoustic", "language", "joining", "foreign")  # as themselves no fields of ModelJson
 
 
 def make_decode(**changes) -> model_json.Decode:
@@ -44,8 +44,8 @@ def make_values(**changes) -> dict:
         "output_seconds": 0.04,
         "acoustic": DECODE,
         "language": None,
-        "joining": SPACES,
-        "foreign": "",
+        "joining": {"separator": "", "rules": [["(", ""]]},  # of earlier exports
+        "foreign": "(",
         "files": {},
         **changes,
     }
@@ -57,10 +57,14 @@ def write(directory, files: Mapping[str, bytes], **changes) -> str:
     for name, content in files.items():
         (directory / name).write_bytes(content)
         listed[name] = {"num_bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    values = make_values(files=listed, **changes)
+    write_json(directory, make_values(files=listed, **changes))
+    return str(directory)
+
+
+def write_json(directory, values: Mapping) -> None:
+    """Writes model.json with its digest."""
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     (directory / "model.json").write_text(json.dumps({**values, "sha256": digest}), encoding="utf-8")
-    return str(directory)
 
 
 class Graph:
@@ -94,19 +98,14 @@ def make_log_probs(frames, most: float = 0.9) -> np.ndarray:
 def make_model(log_probs: np.ndarray, language=None, decoder=None, **changes) -> model_lib.Model:
     """Returns a model of TOKENS and CHARACTERS whose acoustic graph gives log_probs."""
     if language:
-        texts = {"joining": {"separator": "", "rules": []}, "foreign": "[a-zê]+[1-5]|<unk>"}
-        changes = {"language": DECODE, **texts, **changes}
+        changes = {"language": DECODE, **changes}
     values = make_values(**changes)
     settings = model_json.ModelJson(
-        **{name: value for name, value in values.items() if name not in ("layout", *_PARSED)},
+        **{name: value for name, value in values.items() if name not in OTHERS},
         acoustic=model_json.Decode(**values["acoustic"]),
         language=values["language"] and model_json.Decode(**values["language"]),
-        joining=model_json.Joining(values["joining"]["separator"]),
     )
     ids = {token: index for index, token in enumerate(TOKENS[:3])}  # the language model lacks the letter
     acoustic = Graph(log_probs=log_probs, encoding=np.zeros([1, log_probs.shape[1], 2], np.float32))
     characters = CHARACTERS if language else ()
     return model_lib.Model("m", settings, acoustic, decoder, language, TOKENS, characters, ids, None, None)
-
-
-_PARSED = ("acoustic", "language", "joining")

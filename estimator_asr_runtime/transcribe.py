@@ -1,0 +1,117 @@
+"""Transcribes audio files with an exported model, without TensorFlow."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Optional
+
+from estimator_asr_runtime import backends, errors, model, model_json, recogniser, statuses
+
+_EPILOG = """\
+The model is an export of estimator_asr as ONNX or LiteRT: EXPORT, of which the newest version is taken, a
+version, or the directory of a format in it. Its files are compared with the digests in model.json. Audio may
+be WAV, FLAC, OGG or MP3, of any sample rate and number of channels. Each file is one utterance, so cut long
+recordings at pauses.
+
+  --format=text   file<TAB>transcript<TAB>pinyin, one line per file
+  --format=json   one object per file, with its name: transcript, pinyin, confidence, status, the start and
+                  end of each character in seconds, and other transcripts by their scores (n_best)
+
+A file that cannot be transcribed is named on standard error, the others continue, and the exit code is 1.
+
+examples:
+  python -m estimator_asr_runtime.transcribe --model=EXPORT a.wav b.wav
+  python -m estimator_asr_runtime.transcribe --model=EXPORT --format=json *.wav
+"""
+_INTERRUPTED = 130  # as shells have it
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Runs the program; returns its exit code."""
+    args = _make_parser().parse_args(argv)
+    sys.stdout.reconfigure(errors="backslashreplace")  # for names and encodings without a character
+    try:
+        loaded = recogniser.Recogniser(model.load(find_model(args.model), args.threads))
+        return max([_transcribe(loaded, path, args.format) for path in args.files])
+    except errors.UserError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # who reads has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the exit
+        return 1
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def find_model(path: str) -> str:
+    """Returns the directory of a format: path, or that in a version, or in the newest version of an export.
+
+    Of several formats the first counts whose library is installed; a path without one is returned as it is.
+    """
+    if os.path.lexists(os.path.join(path, model_json.FILE)) or not os.path.isdir(path):
+        return path
+    versions = [int(name) for name in os.listdir(path) if name.isdecimal() and name == str(int(name))]
+    if versions and not _list_formats(path):
+        path = os.path.join(path, str(max(versions)))
+    formats = _list_formats(path)
+    if len(formats) > 1:
+        formats = [name for name in formats if backends.is_installed(name)] or formats
+    return os.path.join(path, *formats[:1])
+
+
+def _list_formats(path: str) -> list[str]:
+    return [name for name in model_json.FORMATS if os.path.isdir(os.path.join(path, name))]
+
+
+def _transcribe(loaded: recogniser.Recogniser, path: str, style: str) -> int:
+    """Prints the result of one file; returns 0, or 1 if it was not transcribed."""
+    try:
+        result = loaded.recognise_file(path)
+    except errors.UserError as error:
+        print(error, file=sys.stderr)
+        return 1
+    is_ok = result["status"] == statuses.OK
+    if style == "json":
+        print(json.dumps({"file": path, **result}, ensure_ascii=False), flush=True)
+    elif is_ok:
+        print(path, result["transcript"], result["pinyin"], sep="\t", flush=True)
+    if not is_ok:
+        print(f"{path}: {statuses.SENTENCES[result['status']]}", file=sys.stderr)
+    return 0 if is_ok else 1
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m estimator_asr_runtime.transcribe",
+        description=__doc__,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--model", required=True, metavar="EXPORT", help="export directory, or a version or a format in it"
+    )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="output; default: text")
+    parser.add_argument(
+        "--threads",
+        type=_parse_count,
+        default=0,
+        metavar="N",
+        help="of each graph; default: as the library chooses",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="audio file")
+    return parser
+
+
+def _parse_count(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,4}", text):
+        raise argparse.ArgumentTypeError(f"is {text}, expected 0 to 9999; pass the number of cores")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
