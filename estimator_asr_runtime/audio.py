@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from typing import NamedTuple
 
@@ -21,6 +22,18 @@ class Audio(NamedTuple):
     status: str
 
 
+class _File(io.BufferedReader):
+    """A file whose content tells its format, and which stays where it is if it cannot seek."""
+
+    name = None
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        try:
+            return super().seek(offset, whence)
+        except (OSError, ValueError):  # the offset is of a damaged header
+            return self.tell()
+
+
 def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
     """Reads an audio file of any format of libsndfile; sample_rate (Hz) is that of the result.
 
@@ -30,11 +43,10 @@ def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
     if os.path.exists(path) and not os.path.isfile(path):
         raise errors.UserError(f"{path}: is no regular file, expected an audio file; pass the path of one")
     try:
-        # A file without a name is of the format of its content.
-        with open(path, "rb") as named, open(named.fileno(), "rb", closefd=False) as file:
-            with soundfile.SoundFile(file) as sound, np.errstate(over="ignore", invalid="ignore"):
-                if sound.samplerate not in _SAMPLE_RATES_HZ:
-                    return Audio(nothing, statuses.MALFORMED)
+        with _File(io.FileIO(path)) as file, soundfile.SoundFile(file) as sound:
+            if sound.samplerate not in _SAMPLE_RATES_HZ:
+                return Audio(nothing, statuses.MALFORMED)
+            with np.errstate(over="ignore", invalid="ignore"):  # such samples become NaN or Inf
                 mono = _read_mono(sound, max_seconds * sound.samplerate + 1)
                 if len(mono) > max_seconds * sound.samplerate:
                     return Audio(nothing, statuses.TOO_LONG)

@@ -11,6 +11,7 @@ Equals estimator_asr/ngrams/back_off.py and models/decoding/scorers.py. A scorer
 from __future__ import annotations
 
 import struct
+import tokenize
 import zipfile
 import zlib
 from typing import NamedTuple, Optional
@@ -29,6 +30,7 @@ _SAME_LENGTHS = (
 _ERRORS = (
     *(OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, MemoryError, OverflowError),
     *(RuntimeError, struct.error, zipfile.BadZipFile, zlib.error),  # RuntimeError: encrypted
+    *(SyntaxError, tokenize.TokenError),  # of the headers of arrays
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import json
 import os
 import re
@@ -55,7 +56,8 @@ def find_model(path: str) -> str:
     """
     if os.path.lexists(os.path.join(path, model_json.FILE)) or not os.path.isdir(path):
         return path
-    versions = [int(name) for name in os.listdir(path) if name.isdecimal() and name == str(int(name))]
+    names = map(os.path.basename, glob.glob(os.path.join(glob.escape(path), "[0-9]*")))
+    versions = [int(name) for name in names if name.isdecimal() and name == str(int(name))]
     if versions and not _list_formats(path):
         path = os.path.join(path, str(max(versions)))
     formats = _list_formats(path)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 
 import numpy as np
@@ -77,6 +78,12 @@ def test_longer_than_a_block_and_huge(tmp_path):
     path = write(tmp_path / "b.wav", np.full([8000, 2], 3e38), subtype="FLOAT")
     waveform, status = audio.read(path, 8000, 20)
     assert (status, statuses.check(waveform, 400, 99999)) == (statuses.OK, statuses.NOT_FINITE)
+
+
+def test_a_seek_that_fails_has_no_traceback(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    with audio._File(io.FileIO(tmp_path / "a")) as file:
+        assert (file.seek(1), file.seek(-9), file.tell()) == (1, 1, 1)
 
 
 def test_a_pipe_is_refused(tmp_path):

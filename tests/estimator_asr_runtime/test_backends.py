@@ -64,12 +64,13 @@ def test_litert_takes_any_size(litert_path):
         np.testing.assert_array_equal(output, np.full([1, size], 2))
 
 
-def test_other_inputs_are_refused(onnx_path):
+def test_other_inputs_are_refused(onnx_path, capfd):
     graph = backends.OnnxGraph(onnx_path, 1)
     with pytest.raises(
         errors.UserError, match=r"twice\.onnx: the graph cannot be run \(.*\); copy the export"
     ):
         graph.run({"speech": np.ones([1, 3], np.float32)})
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import os
+import zipfile
 
 import numpy as np
 import pytest
@@ -237,6 +238,17 @@ def test_an_ngram_model_that_claims_too_much(tmp_path):
     content = (tmp_path / "a.npz").read_bytes()
     place = content.index(b"PK\x01\x02") + 24  # the size in the list of the archive
     (tmp_path / "a.npz").write_bytes(content[:place] + b"\xff\xff\xff\x7f" + content[place + 4 :])
+    with pytest.raises(errors.UserError, match="is no n-gram model of an export; export again"):
+        ngrams.load(str(tmp_path / "a.npz"), 4)
+
+
+@pytest.mark.parametrize("shape", ["(", "(1152921504606846976,)", "(-5,)", "(" * 300])
+def test_arrays_of_an_ngram_model_with_absurd_headers(tmp_path, shape):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}"
+    content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(64)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        for name in ngrams.BackOffArrays._fields:
+            archive.writestr(f"{name}.npy", content)
     with pytest.raises(errors.UserError, match="is no n-gram model of an export; export again"):
         ngrams.load(str(tmp_path / "a.npz"), 4)
 
