@@ -68,7 +68,7 @@ def write_json(directory, values: Mapping) -> None:
 
 
 class Graph:
-    """Gives the outputs that it was made with, and keeps its inputs."""
+    """Returns the outputs that it was made with, and keeps its inputs."""
 
     def __init__(self, **outputs):
         self.outputs, self.inputs = outputs, []
