@@ -127,7 +127,10 @@ def halve(inputs: tf.Tensor, span: streaming.Span, channels: int, name: str) -> 
         extended = span.extend(inputs, 1, 1)
     # As an argument of the convolution, this padding would select gradient kernels half as fast.
     padded = tf.pad(extended, [[0, 0], [0, 0], [1, 1], [0, 0]])
-    return tf.nn.conv2d(tf.cast(padded, kernel.dtype), kernel, strides=2, padding="VALID")
+    halved = tf.nn.conv2d(tf.cast(padded, kernel.dtype), kernel, strides=2, padding="VALID")
+    # On some processors oneDNN gives an empty batch the bins of its input.
+    batch, length = tf.shape(halved)[0], tf.shape(halved)[1]
+    return tf.reshape(halved, [batch, length, (inputs.shape[2] + 1) // 2, channels])
 
 
 def conformer_block(
