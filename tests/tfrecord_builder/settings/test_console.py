@@ -52,7 +52,8 @@ def test_another_program_is_refused(monkeypatch, capsys):
 
 
 def test_an_installation_has_the_flag_files_and_the_templates(tmp_path, monkeypatch):
-    for name in ("pyproject.toml", "README.md", "LICENSE", "flags", "tfrecord_builder", "estimator_asr"):
+    packages = ("tfrecord_builder", "estimator_asr", "estimator_asr_runtime")
+    for name in ("pyproject.toml", "README.md", "LICENSE", "flags", *packages):
         (tmp_path / name).symlink_to(paths.ROOT / name)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wheel").mkdir()
