@@ -11,6 +11,7 @@ is in the end recognised as a whole, as transcriber.py does.
 from __future__ import annotations
 
 import collections
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Optional
 
@@ -34,8 +35,8 @@ def find_min_confidence(decode: Mapping[str, str]) -> float:
     few errors, say little of a sentence that has not ended.
     """
     scale, offset = (float(decode.get(f"confidence_{name}", default)) for name, default in _UNCALIBRATED)
-    log_odds = np.log(MIN_CONFIDENCE / (1 - MIN_CONFIDENCE))
-    return max(MIN_CONFIDENCE, float(1 / (1 + np.exp(-scale * log_odds - offset))))
+    odds = (MIN_CONFIDENCE / (1 - MIN_CONFIDENCE)) ** scale * math.exp(offset)
+    return max(MIN_CONFIDENCE, odds / (1 + odds))
 
 
 class Window(NamedTuple):
