@@ -25,7 +25,7 @@ def convert(part: parts.Part, weights: str) -> bytes:
     # It merges reshapes of which one has a shape that is computed, and gets another shape (tf2onnx 1.17).
     passes = {name: each for name, each in optimizer._optimizers.items() if name != "remove_back_to_back"}
     with tf.Graph().as_default() as graph:
-        tf.import_graph_def(part.graph, name="")
+        tf.import_graph_def(rewriting.replace_erfc(part.graph), name="")
         converted = tfonnx.process_tf_graph(
             graph,
             opset=OPSET,

@@ -30,10 +30,19 @@ def rewrite(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
             _replace_magnitude(changed, nodes, node)
         elif node.op == "MatMul" and is_frontend(node.name):
             _spread_filters(changed, nodes, node)
-        elif node.op == "Erfc":  # of gelu in TensorFlow 2.21
-            _replace_erfc(changed, node)
         elif node.op == "Log1p":
             _replace_log1p(changed, node)
+    return changed
+
+
+def replace_erfc(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
+    """Returns a graph without erfc (of gelu in TensorFlow 2.21), which ONNX lacks; LiteRT has all of gelu."""
+    changed = tf.compat.v1.GraphDef()
+    changed.CopyFrom(graph)
+    for node in [each for each in changed.node if each.op == "Erfc"]:
+        error = _add(changed, f"{node.name}/erf", "Erf", node.input, T=tf.float32)
+        node.op = "Sub"
+        node.input[:] = [_add_constant(changed, f"{node.name}/one", np.float32(1)), error.name]
     return changed
 
 
@@ -71,12 +80,6 @@ def _spread_filters(graph, nodes, node) -> None:
     product = _add(graph, f"{node.name}/product", "Mul", [gathered.name, names[2]], T=tf.float32)
     node.op, node.input[:] = "Sum", [product.name, names[3]]
     _set_types(node, T=tf.float32, Tidx=tf.int32)
-
-
-def _replace_erfc(graph, node) -> None:
-    error = _add(graph, f"{node.name}/erf", "Erf", node.input, T=tf.float32)
-    node.op = "Sub"
-    node.input[:] = [_add_constant(graph, f"{node.name}/one", np.float32(1)), error.name]
 
 
 def _replace_log1p(graph, node) -> None:
