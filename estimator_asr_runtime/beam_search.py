@@ -83,14 +83,24 @@ def _select(decode: model_json.Decode, log_probs: np.ndarray) -> _Frames:
     positions = np.flatnonzero(~is_skipped)
     searched = probs[positions]
     tokens = searched[:, :-1]
-    # Of equal tokens the first counts. Bits of floats from 0 have the order of the floats.
-    keys = np.arange(tokens.shape[1]) - (tokens.view(np.int32).astype(np.int64) << 32)
-    count = min(decode.candidates, tokens.shape[1])
-    token_ids = np.sort(np.partition(keys, count - 1, axis=1)[:, :count], axis=1) & 0xFFFFFFFF
+    token_ids = _find_best(tokens, min(decode.candidates, tokens.shape[1]))
     token_probs = np.take_along_axis(tokens, token_ids, axis=1)
     follow_token = np.diff(positions, prepend=-1) == 1
     skipped_score = np.sum(np.log(probs[is_skipped, -1]), dtype=np.float32)
     return _Frames(searched, token_probs, token_ids, follow_token, skipped_score)
+
+
+def _find_best(values: np.ndarray, count: int) -> np.ndarray:
+    """Returns int64 [rows, count]: places of the highest of values [rows, size], best first.
+
+    Of equal ones the first counts. The highest values of blocks tell which ones are worth sorting.
+    """
+    starts = np.arange(0, values.shape[1], max(values.shape[1] // (4 * count), 1))
+    highest = np.maximum.reduceat(values, starts, axis=1)
+    bounds = np.partition(highest, -count, axis=1)[:, -count, None]
+    rows, places = np.nonzero(values >= bounds)  # of each row `count` or more
+    order = np.lexsort((places, -values[rows, places], rows))
+    return places[order][np.searchsorted(rows, np.arange(len(values)))[:, None] + np.arange(count)]
 
 
 def _make_first(blank_id: int, scorers) -> _Beam:
@@ -102,16 +112,16 @@ def _make_first(blank_id: int, scorers) -> _Beam:
 
 def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, scorers):
     """Extends a beam by frame i; returns the beam, and what its probabilities were divided by."""
-    token_ids, step = frames.token_ids[i], 1 + frames.token_ids.shape[1]
+    token_ids, count = frames.token_ids[i], frames.token_ids.shape[1]
     stay, ended, extended = _extend(frames, i, beam)
     bonuses, states = _score(decode, scorers, beam, token_ids)
-    scores = np.log(_join(stay + ended, extended)) + bonuses
-    places = np.argsort(-scores, kind="stable")[: decode.beam_width]
+    scores = np.log(_join(stay + ended, extended, count)) + bonuses
+    places = (-scores).argsort(kind="stable")[: decode.beam_width]
     places = places[scores[places] > -np.inf]
-    before, ranks = places // step, places % step
-    is_new, tokens = ranks > 0, token_ids[np.maximum(ranks - 1, 0)]
-    blank_probs, token_probs = ended[before] * ~is_new, _join(stay, extended)[places]
-    norm = np.max(blank_probs + token_probs)
+    before, ranks = np.divmod(places, 1 + count)
+    is_new, tokens = ranks > 0, token_ids[ranks - 1]  # of a prefix that stays any token
+    blank_probs, token_probs = ended[before] * ~is_new, _join(stay, extended, count)[places]
+    norm = np.maximum.reduce(blank_probs + token_probs)
     hashes, moves = beam.hashes[before], zip(before.tolist(), tokens.tolist(), is_new.tolist())
     grown = _Beam(
         blank_probs / norm,
@@ -120,7 +130,7 @@ def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, score
         np.where(is_new, hashes, beam.parents[before]),
         np.where(is_new, tokens, beam.last_ids[before]),
         bonuses[places],
-        tuple(each[places] for each in states),
+        tuple([each[places] for each in states]),
         [(beam.nodes[place], token) if new else beam.nodes[place] for place, token, new in moves],
     )
     return grown, norm
@@ -132,31 +142,33 @@ def _extend(frames: _Frames, i: int, beam: _Beam):
     Returns probabilities float32 [width] of prefixes that stay by their last token, and by a blank; and
     [width, tokens] of those with another token.
     """
-    token_probs = beam.token_probs if frames.follow_token[i] else np.zeros_like(beam.token_probs)
-    blank_probs = beam.blank_probs + (beam.token_probs - token_probs)
+    probs = beam.blank_probs + beam.token_probs
+    # A blank lies between a prefix and a token that follows skipped frames.
+    stay, blank_probs = (beam.token_probs, beam.blank_probs) if frames.follow_token[i] else (0, probs)
     # A token that equals the last one is new after a blank alone.
-    is_last = beam.last_ids[:, None] == frames.token_ids[i]
-    extended = (blank_probs[:, None] + token_probs[:, None] * ~is_last) * frames.token_probs[i]
+    last_ids, after_blank, after_all = beam.last_ids[:, None], blank_probs[:, None], probs[:, None]
+    is_last = last_ids == frames.token_ids[i]
+    extended = np.where(is_last, after_blank, after_all) * frames.token_probs[i]
     is_parent = beam.hashes[:, None] == beam.parents  # of the second
     extended *= ~(is_parent @ is_last)  # which is in the beam already
-    differ = beam.last_ids[:, None] != beam.last_ids
-    from_parent = (blank_probs[:, None] + token_probs[:, None] * differ) * is_parent
-    stay = (token_probs + np.sum(from_parent, axis=0)) * frames.probs[i, beam.last_ids]
-    return stay, (blank_probs + token_probs) * frames.probs[i, -1], extended
+    from_parent = np.where(last_ids == beam.last_ids, after_blank, after_all) * is_parent
+    stay = (stay + np.add.reduce(from_parent, axis=0)) * frames.probs[i, beam.last_ids]
+    return stay, probs * frames.probs[i, -1], extended
 
 
 def _score(decode: model_json.Decode, scorers, beam: _Beam, token_ids: np.ndarray):
     """Returns bonuses and states of the candidates, [width x (1 + tokens)]."""
-    extended = [scorer.extend(states, token_ids) for scorer, states in zip(scorers, beam.states)]
-    shape = [len(beam.bonuses), len(token_ids)]
-    added = sum((scores for scores, _ in extended), np.full(shape, decode.token_bonus, np.float32))
-    states = tuple(_join(old, new) for old, (_, new) in zip(beam.states, extended))
-    return _join(beam.bonuses, beam.bonuses[:, None] + added), states
+    extended, count = [each.extend(old, token_ids) for each, old in zip(scorers, beam.states)], len(token_ids)
+    added = sum([scores for scores, _ in extended], np.float32(decode.token_bonus))
+    states = [_join(old, new, count) for old, (_, new) in zip(beam.states, extended)]
+    return _join(beam.bonuses, beam.bonuses[:, None] + added, count), states
 
 
-def _join(alone: np.ndarray, extended: np.ndarray) -> np.ndarray:
-    """Returns [width x (1 + tokens)] of [width] and [width, tokens]."""
-    return np.concatenate([alone[:, None], extended], axis=1).reshape(-1)
+def _join(alone: np.ndarray, extended: np.ndarray, num_tokens: int) -> np.ndarray:
+    """Returns [width x (1 + num_tokens)] of [width] and [width, num_tokens or 1]."""
+    joined = np.empty([len(alone), 1 + num_tokens], alone.dtype)
+    joined[:, 0], joined[:, 1:] = alone, extended
+    return joined.reshape(-1)
 
 
 def _trace(node: tuple) -> tuple[int, ...]:

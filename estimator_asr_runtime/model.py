@@ -102,7 +102,7 @@ def check_graphs(model: Model) -> None:
 
     Raises errors.UserError if an output is missing or has another shape than the vocabularies ask for.
     """
-    num_samples = max(model.settings.least_samples, model.settings.sample_rate // 2)
+    num_samples = max(model.settings.min_samples, model.settings.sample_rate // 2)
     found = model.acoustic.run({"waveform": np.zeros([1, num_samples], np.float32)})
     _check(model, "acoustic", found, {"log_probs": (1, None, len(model.tokens) + 1)})
     token = {"token_ids": np.zeros([1, 1], np.int32), "num_tokens": np.ones(1, np.int32)}

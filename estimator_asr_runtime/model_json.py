@@ -55,7 +55,7 @@ class ModelJson:
     format: str = _one_of(*FORMATS)
     sample_rate: int = _between(1000, _MANY)  # Hz
     max_seconds: int = _between(1, 3600)  # of an utterance
-    least_samples: int = _between(1, _MANY)  # fewer make no frame
+    min_samples: int = _between(1, _MANY)  # fewer make no frame
     token_type: str = _one_of(*joining.JOININGS)
     output_seconds: float = _between(0.0001, 10)  # from one frame of log_probs to the next
     acoustic: Decode
@@ -68,7 +68,7 @@ class ModelJson:
         return joining.JOININGS["character" if self.language else self.token_type]
 
     @property
-    def foreign(self) -> str:
+    def syllable_pattern(self) -> str:
         """A token that the language model lacks is written as it is if this does not match it."""
         return joining.SYLLABLES[self.token_type] if self.language else ""
 

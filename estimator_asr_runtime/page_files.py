@@ -1,6 +1,6 @@
 """The files of a page: the page itself, the model, and what it needs of onnxruntime-web.
 
-files.json lists what page/model.js reads:
+files.json lists what web/model.js reads:
 
 {"settings": {"sample_rate": 16000, ...},                                      as in model.json
  "files": {"ort.wasm": 11905541, "model/acoustic.onnx": 12345, ...},           bytes
@@ -20,7 +20,7 @@ import numpy as np
 
 from estimator_asr_runtime import errors, model, model_json, ngrams
 
-_PAGE_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "page")
+_WEB_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "web")
 # The library for WebAssembly alone, with the code that starts it: one thread needs no other file.
 _SCRIPT, _WASM = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"
 _ARRAYS = tuple(name for name in ngrams.BackOffArrays._fields if name not in ("order", "start_state"))
@@ -50,7 +50,7 @@ def find_library(directory: str) -> Library:
 
 def write(loaded: model.Model, library: Library, directory: str) -> int:
     """Writes all files into a new directory; returns their bytes."""
-    shutil.copytree(_PAGE_DIR, directory)
+    shutil.copytree(_WEB_DIR, directory)
     copies = {library.script: "ort.js", library.wasm: "ort.wasm"}  # not all servers know the type of .mjs
     os.mkdir(os.path.join(directory, "model"))
     for name in loaded.settings.files:
@@ -73,7 +73,11 @@ def _read_settings(loaded: model.Model) -> dict:
     with open(os.path.join(loaded.path, model_json.FILE), encoding="utf-8") as file:
         values = json.load(file)
     values = {name: value for name, value in values.items() if name not in ("files", "sha256")}
-    return {**values, "joining": loaded.settings.joining._asdict(), "foreign": loaded.settings.foreign}
+    return {
+        **values,
+        "joining": loaded.settings.joining._asdict(),
+        "syllable_pattern": loaded.settings.syllable_pattern,
+    }
 
 
 def _unpack(loaded: model.Model, directory: str, part: str) -> Optional[Mapping]:

@@ -63,7 +63,7 @@ class Recogniser:
                 f"waveform: is {got}, expected float32 of rank 1, full scale 1; convert it"
             )
         most_samples = settings.max_seconds * settings.sample_rate
-        status = statuses.check(waveform, settings.least_samples, most_samples)
+        status = statuses.check(waveform, settings.min_samples, most_samples)
         return make_empty(status) if status != statuses.OK else self._transcribe(waveform)
 
     def _transcribe(self, waveform: np.ndarray) -> dict:

@@ -25,11 +25,11 @@ SENTENCES = {
 }
 
 
-def check(waveform: np.ndarray, least_samples: int, most_samples: int) -> str:
+def check(waveform: np.ndarray, min_samples: int, most_samples: int) -> str:
     """Returns the status of a waveform, float32 [num_samples], of which so many are accepted."""
     if len(waveform) > most_samples:
         return TOO_LONG
-    if len(waveform) < max(least_samples, 1):
+    if len(waveform) < max(min_samples, 1):
         return EMPTY
     peak = np.max(np.abs(waveform))  # NaN if one sample is
     if not peak <= LOUDEST_PEAK:

@@ -71,6 +71,6 @@ def _check_ids(model: model_lib.Model, characters: np.ndarray) -> None:
 def _keep_foreign(model: model_lib.Model, token: str) -> Optional[str]:
     """Returns what the language model lacks and is no syllable, as it is written: a letter; else None."""
     is_unknown = model.language_ids.get(token, model_lib.UNKNOWN_ID) == model_lib.UNKNOWN_ID
-    if not is_unknown or re.fullmatch(model.settings.foreign, token):
+    if not is_unknown or re.fullmatch(model.settings.syllable_pattern, token):
         return None
     return token.lower() if model.settings.token_type == "toneless" else token  # whose letters are capitals

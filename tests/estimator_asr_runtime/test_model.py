@@ -107,7 +107,7 @@ def test_a_field_is_missing_or_wrong(tmp_path):
         ({"sample_rate": True}, "sample_rate is True, expected an integer from 1000 to 1000000"),
         ({"sample_rate": 16000.0}, "sample_rate is 16000.0, expected an integer from 1000 to 1000000"),
         ({"max_seconds": 3601}, "max_seconds is 3601, expected an integer from 1 to 3600"),
-        ({"least_samples": 0}, "least_samples is 0, expected an integer from 1 to 1000000"),
+        ({"min_samples": 0}, "min_samples is 0, expected an integer from 1 to 1000000"),
         ({"output_seconds": "1"}, "output_seconds is 1, expected a number from 0.0001 to 10"),
         ({"output_seconds": np.nan}, "output_seconds is nan, expected a number from 0.0001 to 10"),
         ({"acoustic": []}, "acoustic is [], expected an object"),

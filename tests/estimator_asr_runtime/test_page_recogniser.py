@@ -95,7 +95,7 @@ def test_equal_to_the_python_runtime(exports, tmp_path, case):
 def test_statuses(exports, tmp_path):
     export = exports.export(str(tmp_path))
     model = model_lib.load(export)
-    sizes = 0, model.settings.least_samples - 1, 4000, 4000, 4000
+    sizes = 0, model.settings.min_samples - 1, 4000, 4000, 4000
     waveforms = [np.full(size, value, np.float32) for size, value in zip(sizes, (1, 1, 1e-4, np.nan, 1e13))]
     waveforms.append(np.ones(model.settings.max_seconds * model.settings.sample_rate + 1, np.float32))
     found = recognise_in_node(tmp_path, exports.write_page(export, str(tmp_path / "page")), waveforms)

@@ -19,12 +19,11 @@ import numpy as np
 
 from estimator_asr.experiment import decoding_files, model_directory
 from estimator_asr.exporting.formats import litert, onnx, parts
-from estimator_asr.saved_model import export_info, model_pairs, trained_model
+from estimator_asr.saved_model import export_info, trained_model
 from estimator_asr_runtime import model_json
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.storage import files
-from tfrecord_builder.tokens import vocabulary
 
 CONVERTERS = {"litert": litert, "onnx": onnx}
 WEIGHTS = ("float32", "float16", "int8")
@@ -76,30 +75,27 @@ def _write_ngram(directory: str, name: str, model: model_directory.ModelDirector
 
 
 def _write_settings(directory, kind, acoustic, language, info) -> None:
-    config, written = acoustic.model.config, "character" if language else acoustic.model.config.token_type
+    config = acoustic.model.config
     values = {
         "layout": model_json.LAYOUT,
         **kind,
         "sample_rate": config.frontend.sample_rate,
         "max_seconds": info.max_seconds,
-        "least_samples": _find_least_samples(config.frontend),
+        "min_samples": _find_min_samples(config.frontend),
         "token_type": config.token_type,
         "output_seconds": config.output_seconds,
         "acoustic": dataclasses.asdict(parts.find_decode(acoustic.model)),
         "language": language and dataclasses.asdict(parts.find_decode(language.model)),
-        "joining": vocabulary.JOININGS[written]._asdict(),
-        "foreign": model_pairs.SYLLABLES[language.model.config.token_type] if language else "",
         "files": {each: _describe(os.path.join(directory, each)) for each in sorted(os.listdir(directory))},
     }
-    values = json.loads(json.dumps(values))  # lists in place of tuples
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     with open(os.path.join(directory, model_json.FILE), "w", encoding="utf-8") as file:
         json.dump({**values, "sha256": digest}, file, indent=2, ensure_ascii=False)
         file.write("\n")
 
 
-def _find_least_samples(config: frontend.FrontendConfig) -> int:
-    """Returns how many samples make a frame at least."""
+def _find_min_samples(config: frontend.FrontendConfig) -> int:
+    """Returns the fewest samples that make a frame."""
     return next(count for count in range(_LONGEST_FRAME) if frontend.num_frames(count, config))
 
 

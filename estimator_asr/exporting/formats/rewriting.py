@@ -1,8 +1,8 @@
 """Rewrites a graph: what a format lacks, and what quantisation would spoil.
 
-Features are logarithms of energies over many decades, so the products of the frontend stay in float32: the
-mel filters as gathered sums, of which quantisation knows nothing, and Fourier transforms, of which formats
-have few or none, as products whose constant comes first.
+Features are logarithms of energies over many decades, so the products of the frontend stay in float32: a
+constant that is the first factor is not quantised. Fourier transforms, of which formats have few or none, are
+products too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def rewrite(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
         elif node.op == "ComplexAbs":
             _replace_magnitude(changed, nodes, node)
         elif node.op == "MatMul" and is_frontend(node.name):
-            _spread_filters(changed, nodes, node)
+            _swap_filters(changed, nodes, node)
         elif node.op == "Log1p":
             _replace_log1p(changed, node)
     return changed
@@ -50,11 +50,16 @@ def _replace_part(graph, nodes, node) -> None:
     """Makes the real or imaginary part of a transform the product of a basis and the frames."""
     frames, length = nodes[node.input[0]].input
     basis = _make_basis(int(_read(nodes[length])[0]), node.op)
-    names = [_add_constant(graph, f"{node.name}/basis", basis), frames]
-    product = _add(graph, f"{node.name}/product", "BatchMatMulV2", names, T=tf.float32)
+    _transpose_product(graph, node, basis, frames)
+
+
+def _transpose_product(graph, node, first: np.ndarray, second: str) -> None:
+    """Makes a node the transpose of the first factor times that of the second; both have its rank."""
+    factors = [_add_constant(graph, f"{node.name}/factor", first), second]
+    product = _add(graph, f"{node.name}/product", "BatchMatMulV2", factors, T=tf.float32)
     product.attr["adj_y"].b = True
-    order = _add_constant(graph, f"{node.name}/order", np.int32([0, 2, 1]))
-    node.op, node.input[:] = "Transpose", [product.name, order]
+    axes = np.int32([*range(first.ndim - 2), first.ndim - 1, first.ndim - 2])
+    node.op, node.input[:] = "Transpose", [product.name, _add_constant(graph, f"{node.name}/axes", axes)]
     _set_types(node, T=tf.float32, Tperm=tf.int32)
 
 
@@ -69,17 +74,10 @@ def _replace_magnitude(graph, nodes, node) -> None:
     _set_types(node, T=tf.float32)
 
 
-def _spread_filters(graph, nodes, node) -> None:
-    """Makes a product with filters the sums over the few frequencies that each filter has."""
+def _swap_filters(graph, nodes, node) -> None:
+    """Makes the filters, float32 [num_frequencies, num_filters], the first of the two factors."""
     frames, filters = node.input
-    places, weights = _list_weights(_read(nodes[filters]))
-    constants = {"places": places, "axis": np.int32(1), "weights": weights, "last": np.int32(2)}
-    names = [_add_constant(graph, f"{node.name}/{name}", value) for name, value in constants.items()]
-    types = {"Tparams": tf.float32, "Tindices": tf.int32, "Taxis": tf.int32}
-    gathered = _add(graph, f"{node.name}/gathered", "GatherV2", [frames, *names[:2]], **types)
-    product = _add(graph, f"{node.name}/product", "Mul", [gathered.name, names[2]], T=tf.float32)
-    node.op, node.input[:] = "Sum", [product.name, names[3]]
-    _set_types(node, T=tf.float32, Tidx=tf.int32)
+    _transpose_product(graph, node, _read(nodes[filters]).T, frames)
 
 
 def _replace_log1p(graph, node) -> None:
@@ -115,13 +113,3 @@ def _make_basis(length: int, part: str) -> np.ndarray:
     """Returns float32 [1, length / 2 + 1, length]: the real transform is its product with a frame."""
     angles = 2 * np.pi * np.outer(np.arange(length // 2 + 1), np.arange(length)) / length
     return (np.cos(angles) if part == "Real" else -np.sin(angles)).astype(np.float32)[None]
-
-
-def _list_weights(filters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the places and weights of filters, float32 [num_frequencies, num_filters], that are not zero.
-
-    Both are [num_filters, count]; beyond the weights of a filter are zeros.
-    """
-    count = int((filters != 0).sum(axis=0).max())
-    places = np.argsort(filters.T == 0, axis=1, kind="stable")[:, :count].astype(np.int32)
-    return places, np.take_along_axis(filters.T, places, axis=1)

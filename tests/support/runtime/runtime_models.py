@@ -25,7 +25,7 @@ DECODE = {
     "confidence_scale": 1.0,
     "confidence_offset": 0.0,
 }
-OTHERS = ("layout", "acoustic", "language", "joining", "foreign")  # as themselves no fields of ModelJson
+OTHERS = ("layout", "acoustic", "language")  # as themselves no fields of ModelJson
 
 
 def make_decode(**changes) -> model_json.Decode:
@@ -39,13 +39,11 @@ def make_values(**changes) -> dict:
         "format": "onnx",
         "sample_rate": 16000,
         "max_seconds": 2,
-        "least_samples": 400,
+        "min_samples": 400,
         "token_type": "syllable",
         "output_seconds": 0.04,
         "acoustic": DECODE,
         "language": None,
-        "joining": {"separator": "", "rules": [["(", ""]]},  # of earlier exports
-        "foreign": "(",
         "files": {},
         **changes,
     }

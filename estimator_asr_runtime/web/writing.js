@@ -36,6 +36,6 @@ function spell(model, tokens, { characters, score, probs }) {
 // Returns what the language model lacks and is no syllable, as it is written: a letter; else null.
 function keepForeign({ settings, languageIds }, token) {
   const isUnknown = (languageIds.get(token) ?? UNKNOWN_ID) === UNKNOWN_ID;
-  if (!isUnknown || matchesWhole(settings.foreign, token)) return null;
+  if (!isUnknown || matchesWhole(settings.syllable_pattern, token)) return null;
   return settings.token_type === "toneless" ? token.toLowerCase() : token; // whose letters are capitals
 }
