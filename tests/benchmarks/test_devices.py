@@ -97,6 +97,7 @@ def test_the_better_format_counts_and_the_worse_start(tmp_path):
     found = devices.find_bars(seconds, runs, dict.fromkeys(NAMES, str(tmp_path)))
     assert [str(bar) for bar in found] == [
         "PASS  onnx float32, times as fast as the SavedModel: 2.00 (at least 1)",
+        "PASS  onnx int8, times as fast as the SavedModel: 2.50 (at least 1.5)",
         "PASS  litert int8, times as fast as its float32: 2.00 (at least 1.5)",
         "PASS  onnx float32, seconds of a cold start: 0.90 (at most 1)",
         "FAIL  litert float32, MB of memory at its peak: 300.00 (at most 250)",
