@@ -14,6 +14,7 @@ import runtime_models
 from estimator_asr_runtime import model as model_lib
 from estimator_asr_runtime import model_json, ngrams, recogniser
 
+pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.long
 SEARCH = {
     **runtime_models.DECODE,

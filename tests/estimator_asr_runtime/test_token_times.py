@@ -47,6 +47,7 @@ def test_initials_and_finals_become_syllables():
 
 
 def test_joining_is_that_of_the_builder_and_the_export():
+    pytest.importorskip("tensorflow")
     from estimator_asr.saved_model import model_pairs
     from tfrecord_builder.tokens import syllables as of_builder
     from tfrecord_builder.tokens import vocabulary
