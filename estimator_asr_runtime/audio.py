@@ -41,7 +41,7 @@ def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
     """
     nothing = np.zeros(0, np.float32)
     if os.path.exists(path) and not os.path.isfile(path):
-        raise errors.UserError(f"{path}: is no regular file, expected an audio file; pass the path of one")
+        raise errors.UserError(f"{path}: is not a regular file, expected an audio file; pass the path of one")
     try:
         with _File(io.FileIO(path)) as file, soundfile.SoundFile(file) as sound:
             if sound.samplerate not in _SAMPLE_RATES_HZ:

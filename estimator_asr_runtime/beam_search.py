@@ -93,7 +93,8 @@ def _select(decode: model_json.Decode, log_probs: np.ndarray) -> _Frames:
 def _find_best(values: np.ndarray, count: int) -> np.ndarray:
     """Returns int64 [rows, count]: places of the highest of values [rows, size], best first.
 
-    Of equal ones the first counts. The highest values of blocks tell which ones are worth sorting.
+    Of equal ones the first counts. Each row is cut into about 4 x count blocks: the count-th highest of their
+    maxima is a lower bound of the wanted values, and what is below it need not be sorted.
     """
     starts = np.arange(0, values.shape[1], max(values.shape[1] // (4 * count), 1))
     highest = np.maximum.reduceat(values, starts, axis=1)
@@ -116,12 +117,12 @@ def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, score
     stay, ended, extended = _extend(frames, i, beam)
     bonuses, states = _score(decode, scorers, beam, token_ids)
     scores = np.log(_join(stay + ended, extended, count)) + bonuses
-    places = (-scores).argsort(kind="stable")[: decode.beam_width]
+    places = np.argsort(-scores, kind="stable")[: decode.beam_width]
     places = places[scores[places] > -np.inf]
     before, ranks = np.divmod(places, 1 + count)
     is_new, tokens = ranks > 0, token_ids[ranks - 1]  # of a prefix that stays any token
     blank_probs, token_probs = ended[before] * ~is_new, _join(stay, extended, count)[places]
-    norm = np.maximum.reduce(blank_probs + token_probs)
+    norm = np.max(blank_probs + token_probs)
     hashes, moves = beam.hashes[before], zip(before.tolist(), tokens.tolist(), is_new.tolist())
     grown = _Beam(
         blank_probs / norm,
@@ -130,7 +131,7 @@ def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, score
         np.where(is_new, hashes, beam.parents[before]),
         np.where(is_new, tokens, beam.last_ids[before]),
         bonuses[places],
-        tuple([each[places] for each in states]),
+        tuple(each[places] for each in states),
         [(beam.nodes[place], token) if new else beam.nodes[place] for place, token, new in moves],
     )
     return grown, norm
@@ -144,7 +145,7 @@ def _extend(frames: _Frames, i: int, beam: _Beam):
     """
     probs = beam.blank_probs + beam.token_probs
     # A blank lies between a prefix and a token that follows skipped frames.
-    stay, blank_probs = (beam.token_probs, beam.blank_probs) if frames.follow_token[i] else (0, probs)
+    same_token, blank_probs = (beam.token_probs, beam.blank_probs) if frames.follow_token[i] else (0, probs)
     # A token that equals the last one is new after a blank alone.
     last_ids, after_blank, after_all = beam.last_ids[:, None], blank_probs[:, None], probs[:, None]
     is_last = last_ids == frames.token_ids[i]
@@ -152,20 +153,20 @@ def _extend(frames: _Frames, i: int, beam: _Beam):
     is_parent = beam.hashes[:, None] == beam.parents  # of the second
     extended *= ~(is_parent @ is_last)  # which is in the beam already
     from_parent = np.where(last_ids == beam.last_ids, after_blank, after_all) * is_parent
-    stay = (stay + np.add.reduce(from_parent, axis=0)) * frames.probs[i, beam.last_ids]
+    stay = (same_token + np.sum(from_parent, axis=0)) * frames.probs[i, beam.last_ids]
     return stay, probs * frames.probs[i, -1], extended
 
 
 def _score(decode: model_json.Decode, scorers, beam: _Beam, token_ids: np.ndarray):
     """Returns bonuses and states of the candidates, [width x (1 + tokens)]."""
     extended, count = [each.extend(old, token_ids) for each, old in zip(scorers, beam.states)], len(token_ids)
-    added = sum([scores for scores, _ in extended], np.float32(decode.token_bonus))
+    added = sum((scores for scores, _ in extended), np.float32(decode.token_bonus))
     states = [_join(old, new, count) for old, (_, new) in zip(beam.states, extended)]
     return _join(beam.bonuses, beam.bonuses[:, None] + added, count), states
 
 
 def _join(alone: np.ndarray, extended: np.ndarray, num_tokens: int) -> np.ndarray:
-    """Returns [width x (1 + num_tokens)] of [width] and [width, num_tokens or 1]."""
+    """Returns [width x (1 + num_tokens)] of [width] and [width, num_tokens], or [width, 1] for all tokens."""
     joined = np.empty([len(alone), 1 + num_tokens], alone.dtype)
     joined[:, 0], joined[:, 1:] = alone, extended
     return joined.reshape(-1)

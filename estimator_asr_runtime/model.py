@@ -112,7 +112,18 @@ def check_graphs(model: Model) -> None:
         _check(model, "decoder", scored, {"scores": (1,)})
     if model.language:
         shape = (1, 1, None)
-        _check(model, "language", model.language.run(token), {"characters": shape, "log_probs": shape})
+        found = model.language.run(token)
+        _check(model, "language", found, {"characters": shape, "log_probs": shape})
+        _check_candidates(model, found["characters"])
+
+
+def _check_candidates(model: Model, characters: np.ndarray) -> None:
+    if characters.dtype.kind != "i" or not characters.size:
+        got = f"{characters.dtype}, {characters.shape[2]} of each token"
+        raise errors.UserError(
+            f"{model.path}: characters of the language graph are {got}, expected one or more integers; "
+            "export again"
+        )
 
 
 def _check(model: Model, graph: str, outputs: Mapping, shapes: Mapping[str, Sequence]) -> None:

@@ -107,7 +107,7 @@ def _read(path: str) -> tuple[dict, bool]:
             f"{path}: {error.strerror}, expected that of an export as ONNX or LiteRT; pass its directory"
         ) from error
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or too deep
-        raise errors.UserError(f"{path}: is not JSON; {_AGAIN}") from error
+        raise errors.UserError(f"{path}: is not valid JSON; {_AGAIN}") from error
 
 
 def _parse(where: str, values: Mapping) -> ModelJson:
@@ -159,20 +159,27 @@ def _refuse(what: str, got, want: str) -> errors.UserError:
 
 def _check_regular(path: str) -> None:
     if os.path.exists(path) and not os.path.isfile(path):
-        raise errors.UserError(f"{path}: is no regular file, expected a file of the export; {_AGAIN}")
+        raise errors.UserError(f"{path}: is not a regular file, expected a file of the export; {_AGAIN}")
+
+
+def find_digest(path: str) -> str:
+    """Returns the SHA-256 of a file, in hexadecimal; raises OSError."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _check_file(path: str, num_bytes: int, sha256: str) -> None:
     _check_regular(path)
     try:
-        got, digest = os.path.getsize(path), hashlib.sha256()
+        got = os.path.getsize(path)
         if got != num_bytes:
             raise errors.UserError(f"{path}: has {got} bytes, expected {num_bytes}; {_AGAIN}")
-        with open(path, "rb") as file:
-            while block := file.read(_BLOCK_BYTES):
-                digest.update(block)
+        digest = find_digest(path)
     except OSError as error:
         problem = f"{error.strerror}, expected a file of the export"
         raise errors.UserError(f"{path}: {problem}; {_AGAIN}") from error
-    if digest.hexdigest() != sha256:
+    if digest != sha256:
         raise errors.UserError(f"{path}: is damaged, its SHA-256 is not that of {FILE}; {_AGAIN}")

@@ -66,7 +66,7 @@ def load(path: str, num_tokens: int) -> BackOffArrays:
         with np.load(path) as saved:
             arrays = BackOffArrays(*(np.asarray(saved[name]) for name in BackOffArrays._fields))
     except _ERRORS as error:
-        raise errors.UserError(f"{path}: is no n-gram model of an export; export again") from error
+        raise errors.UserError(f"{path}: is not a valid n-gram model; export again") from error
     problem = _find_form_problem(arrays) or _find_range_problem(arrays, num_tokens)
     if problem:
         raise errors.UserError(f"{path}: {problem}; export again")

@@ -9,10 +9,10 @@ import tempfile
 from collections.abc import Sequence
 from typing import Optional
 
-from estimator_asr_runtime import errors, model, page_files
+from estimator_asr_runtime import errors, model, page_files, transcribe
 
 _EPILOG = """\
-The model directory is an export of estimator_asr as ONNX. onnxruntime-web is a package of npm, release 1.21
+The model is an export of estimator_asr as ONNX. onnxruntime-web is a package of npm, release 1.21
 or later; `npm pack onnxruntime-web` downloads it, and tar unpacks it into a directory named package. The
 folder that is written has all that the page needs, and the page asks nothing of other servers: audio stays in
 the browser. Any static web server can serve it. Browsers give a page the microphone only over https or on
@@ -20,7 +20,7 @@ localhost.
 
 examples:
   npm pack onnxruntime-web && tar xzf onnxruntime-web-*.tgz
-  python -m estimator_asr_runtime.page --model=DIR --onnxruntime_web=package --output_dir=PAGE
+  python -m estimator_asr_runtime.page --model=EXPORT --onnxruntime_web=package --output_dir=PAGE
   python -m http.server --directory=PAGE 8000    # then open http://localhost:8000
 """
 
@@ -29,7 +29,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """Runs the program; returns its exit code."""
     args = _make_parser().parse_args(argv)
     try:
-        num_bytes = write(args.model, args.onnxruntime_web, args.output_dir)
+        model_dir = transcribe.find_model(args.model, ("onnx",))
+        num_bytes = write(model_dir, args.onnxruntime_web, args.output_dir)
     except errors.UserError as error:
         print(error, file=sys.stderr)
         return 1
@@ -89,7 +90,10 @@ def _make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--model", required=True, metavar="DIR", help="exported model as ONNX: the directory of model.json"
+        "--model",
+        required=True,
+        metavar="EXPORT",
+        help="export directory with a model as ONNX, or a version or onnx in it",
     )
     parser.add_argument(
         "--onnxruntime_web", required=True, metavar="DIR", help="the unpacked package, or its directory dist"

@@ -4,6 +4,7 @@ files.json lists what web/model.js reads:
 
 {"settings": {"sample_rate": 16000, ...},                                      as in model.json
  "files": {"ort.wasm": 11905541, "model/acoustic.onnx": 12345, ...},           bytes
+ "digests": {"ort.wasm": "0a1b...", ...},                                       SHA-256
  "ngrams": {"acoustic": null, "language": {"order": 3, "start_state": 1, "arrays": {
      "keys": {"file": "model/language_ngram.keys.bin", "type": "float64"}, ...}}}}
 """
@@ -18,7 +19,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
-from estimator_asr_runtime import errors, model, model_json, ngrams
+from estimator_asr_runtime import errors, joining, model, model_json, ngrams
 
 _WEB_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "web")
 # The library for WebAssembly alone, with the code that starts it: one thread needs no other file.
@@ -62,7 +63,9 @@ def write(loaded: model.Model, library: Library, directory: str) -> int:
         "acoustic": _unpack(loaded, directory, "acoustic"),
         "language": _unpack(loaded, directory, "language"),
     }
-    listing = {"settings": _read_settings(loaded), "ngrams": found, "files": _list_sizes(directory)}
+    sizes = _list_sizes(directory)
+    digests = {name: model_json.find_digest(os.path.join(directory, name)) for name in sizes}
+    listing = {"settings": _read_settings(loaded), "ngrams": found, "files": sizes, "digests": digests}
     with open(os.path.join(directory, "files.json"), "w", encoding="utf-8") as file:
         json.dump(listing, file, ensure_ascii=False, indent=1)
     paths = [os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names]
@@ -77,6 +80,11 @@ def _read_settings(loaded: model.Model) -> dict:
         **values,
         "joining": loaded.settings.joining._asdict(),
         "syllable_pattern": loaded.settings.syllable_pattern,
+        "syllables": {  # of initials and finals
+            "joining": joining.JOININGS["initial_final"]._asdict(),
+            "initial": joining.INITIAL,
+            "final": joining.FINAL,
+        },
     }
 
 

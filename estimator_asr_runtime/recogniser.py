@@ -23,6 +23,8 @@ from estimator_asr_runtime import (
 )
 from estimator_asr_runtime import model as model_lib
 
+_TOLERANCE = 0.01  # of log probabilities
+
 
 class Recogniser:
     """Recognises utterances by a loaded model."""
@@ -54,7 +56,7 @@ class Recogniser:
             transcript and score, best first.
 
         Raises:
-            errors.UserError: it has another type or rank, or the acoustic graph gives no numbers for it.
+            errors.UserError: it has another type or rank, or the graphs give no probabilities for it.
         """
         settings = self._model.settings
         if waveform.dtype.kind != "f" or waveform.ndim != 1:
@@ -62,17 +64,17 @@ class Recogniser:
             raise errors.UserError(
                 f"waveform: is {got}, expected float32 of rank 1, full scale 1; convert it"
             )
-        most_samples = settings.max_seconds * settings.sample_rate
-        status = statuses.check(waveform, settings.min_samples, most_samples)
+        max_samples = settings.max_seconds * settings.sample_rate
+        status = statuses.check(waveform, settings.min_samples, max_samples)
         return make_empty(status) if status != statuses.OK else self._transcribe(waveform)
 
     def _transcribe(self, waveform: np.ndarray) -> dict:
         model = self._model
         outputs = model.acoustic.run({"waveform": np.asarray(waveform, np.float32)[None]})
         log_probs = outputs["log_probs"][0]
-        if not len(log_probs) or not np.all(log_probs < np.inf):
-            problem = f"the acoustic graph gives {len(log_probs)} frames or NaN, expected numbers"
-            raise errors.UserError(f"{model.path}: {problem}; export again")
+        if not _are_log_probs(log_probs):
+            problem = f"the acoustic graph gives {len(log_probs)} frames, which are no log probabilities"
+            raise errors.UserError(f"{model.path}: {problem}, expected one frame or more; export again")
         found = beam_search.search(model.settings.acoustic, log_probs, self._scorers)
         if model.decoder:
             found = _attend(model, outputs["encoding"], found)
@@ -132,6 +134,13 @@ def make_empty(status: str) -> dict:
         "characters": [],
         "n_best": [{"transcript": "", "score": 0.0}],
     }
+
+
+def _are_log_probs(log_probs: np.ndarray) -> bool:
+    """Returns whether there is a frame, and the highest value of each can be that of a distribution."""
+    highest, lowest_possible = np.max(log_probs, axis=1), -np.log(log_probs.shape[1])
+    is_possible = (highest > lowest_possible - _TOLERANCE) & (highest < _TOLERANCE)  # not for NaN
+    return len(log_probs) > 0 and bool(np.all(is_possible))
 
 
 def _list_scorers(model: model_lib.Model, words: Sequence[hotwords.Hotword]) -> list:

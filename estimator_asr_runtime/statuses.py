@@ -25,9 +25,9 @@ SENTENCES = {
 }
 
 
-def check(waveform: np.ndarray, min_samples: int, most_samples: int) -> str:
+def check(waveform: np.ndarray, min_samples: int, max_samples: int) -> str:
     """Returns the status of a waveform, float32 [num_samples], of which so many are accepted."""
-    if len(waveform) > most_samples:
+    if len(waveform) > max_samples:
         return TOO_LONG
     if len(waveform) < max(min_samples, 1):
         return EMPTY

@@ -37,7 +37,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     args = _make_parser().parse_args(argv)
     sys.stdout.reconfigure(errors="backslashreplace")  # for names and encodings without a character
     try:
-        loaded = recogniser.Recogniser(model.load(find_model(args.model), args.threads))
+        hotwords = _read_lines(args.hotwords_file) if args.hotwords_file else ()
+        loaded = recogniser.Recogniser(model.load(find_model(args.model), args.threads), hotwords)
         return max([_transcribe(loaded, path, args.format) for path in args.files])
     except errors.UserError as error:
         print(error, file=sys.stderr)
@@ -49,25 +50,35 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return _INTERRUPTED
 
 
-def find_model(path: str) -> str:
+def find_model(path: str, allowed: Sequence[str] = model_json.FORMATS) -> str:
     """Returns the directory of a format: path, or that in a version, or in the newest version of an export.
 
-    Of several formats the first counts whose library is installed; a path without one is returned as it is.
+    Of several allowed formats the first counts whose library is installed; a path without one is returned.
     """
     if os.path.lexists(os.path.join(path, model_json.FILE)) or not os.path.isdir(path):
         return path
     names = map(os.path.basename, glob.glob(os.path.join(glob.escape(path), "[0-9]*")))
     versions = [int(name) for name in names if name.isdecimal() and name == str(int(name))]
-    if versions and not _list_formats(path):
+    if versions and not _list_formats(path, allowed):
         path = os.path.join(path, str(max(versions)))
-    formats = _list_formats(path)
+    formats = _list_formats(path, allowed)
     if len(formats) > 1:
         formats = [name for name in formats if backends.is_installed(name)] or formats
     return os.path.join(path, *formats[:1])
 
 
-def _list_formats(path: str) -> list[str]:
-    return [name for name in model_json.FORMATS if os.path.isdir(os.path.join(path, name))]
+def _list_formats(path: str, allowed: Sequence[str]) -> list[str]:
+    return [name for name in allowed if os.path.isdir(os.path.join(path, name))]
+
+
+def _read_lines(path: str) -> list[str]:
+    """Returns the lines of a text file that are not empty."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return [line.strip() for line in file if line.strip()]
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8
+        reason = getattr(error, "strerror", None) or "is not UTF-8"
+        raise errors.UserError(f"{path}: {reason}; pass a text file with one hotword per line") from error
 
 
 def _transcribe(loaded: recogniser.Recogniser, path: str, style: str) -> int:
@@ -104,6 +115,11 @@ def _make_parser() -> argparse.ArgumentParser:
         default=0,
         metavar="N",
         help="of each graph; default: as the library chooses",
+    )
+    parser.add_argument(
+        "--hotwords_file",
+        metavar="FILE",
+        help="words to expect, one per line: 乐山 le4 shan1, or with a boost 乐山 le4 shan1 6",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="audio file")
     return parser

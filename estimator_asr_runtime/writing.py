@@ -44,7 +44,7 @@ def _find_characters(model: model_lib.Model, sentences) -> character_search.Sent
     ids = [[model.language_ids.get(token, model_lib.UNKNOWN_ID) for token in each] for each in sentences]
     outputs = backends.run_on_sequences(model.language, ids)
     lattice = character_search.Lattice(outputs["characters"], outputs["log_probs"])
-    _check_ids(model, lattice.characters)
+    _check_ids(model, lattice.characters, ids)
     num_tokens = np.array(list(map(len, ids)), np.int32)
     found = _choose_characters(model, lattice, num_tokens)
     is_real = np.arange(lattice.log_probs.shape[1]) < num_tokens[:, None]
@@ -59,7 +59,13 @@ def _choose_characters(model: model_lib.Model, lattice, num_tokens) -> character
     return character_search.search(lattice, num_tokens, model.language_ngram, width)
 
 
-def _check_ids(model: model_lib.Model, characters: np.ndarray) -> None:
+def _check_ids(model: model_lib.Model, characters: np.ndarray, ids: Sequence) -> None:
+    want, got = (len(ids), max(1, *map(len, ids))), characters.shape[:2]
+    if got != want:
+        raise errors.UserError(
+            f"{model.path}: the language graph gives {got[1]} characters for {got[0]} sentences, expected "
+            f"{want[1]} for {want[0]}; export again"
+        )
     least, most = np.min(characters, initial=0), np.max(characters, initial=0)
     if least < 0 or most >= len(model.characters):
         raise errors.UserError(

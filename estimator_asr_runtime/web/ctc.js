@@ -10,6 +10,14 @@ export class LogProbs {
     return this.data[frame * this.numClasses + index];
   }
 
+  // Whether there is a frame, and the highest value of each can be that of a distribution.
+  isValid() {
+    const tolerance = 0.01;
+    const lowest = -Math.log(this.numClasses) - tolerance;
+    const highest = Array.from({ length: this.numFrames }, (_, index) => Math.max(...this.frame(index))); // NaN stays
+    return this.numFrames > 0 && highest.every((each) => each > lowest && each < tolerance);
+  }
+
   // float32, as NumPy has it: what becomes 0 there is 0 here.
   prob(frame, index) {
     return Math.fround(Math.exp(this.at(frame, index)));

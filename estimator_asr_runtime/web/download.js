@@ -1,9 +1,9 @@
 // Downloads the files of the page, and says how much of them is there.
 
 export class Downloads {
-  // `sizes` are bytes by name; onProgress gets the share of all bytes that has come.
-  constructor(sizes, onProgress) {
-    Object.assign(this, { sizes, onProgress, received: 0 });
+  // `sizes` and `digests` (SHA-256) are by name; onProgress gets the fraction of all bytes that has come.
+  constructor(sizes, digests, onProgress) {
+    Object.assign(this, { sizes, digests, onProgress, received: 0 });
     this.total = Object.values(sizes).reduce((sum, each) => sum + each, 0);
   }
 
@@ -19,7 +19,7 @@ export class Downloads {
       filled += part.value.length;
       this.count(part.value.length);
     }
-    if (filled !== bytes.length) throw damaged(name);
+    if (filled !== bytes.length || (await isChanged(bytes, this.digests[name]))) throw damaged(name);
     return bytes.buffer;
   }
 
@@ -38,6 +38,13 @@ export async function request(name) {
   throw new Error(`${name}: the web server answers ${response.status}, expected a file of the page; copy the folder again`);
 }
 
+// Browsers compute digests over https and on localhost alone; elsewhere the size must do.
+async function isChanged(bytes, digest) {
+  if (!globalThis.crypto?.subtle) return false;
+  const found = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(found, (each) => each.toString(16).padStart(2, "0")).join("") !== digest;
+}
+
 function damaged(name) {
-  return new Error(`${name}: is not of the size in files.json; copy the folder again, and reload the page`);
+  return new Error(`${name}: is damaged, it is not the file that files.json lists; copy the folder again, and reload the page`);
 }

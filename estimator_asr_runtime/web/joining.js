@@ -1,4 +1,4 @@
-// How tokens become text: a separator, then regular expressions and replacements in order; Joining of model_json.py.
+// How tokens become text: a separator, then regular expressions and replacements in order; Joining of joining.py.
 
 export function join({ separator, rules }, tokens) {
   return rules.reduce((text, [pattern, replacement]) => replaceAll(text, pattern, replacement), tokens.join(separator));

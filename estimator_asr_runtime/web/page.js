@@ -12,6 +12,7 @@ let sentence = null; // [function of the words, is it an error], which is said a
 let shown = null; // the result
 let settings = null; // of the model, when it is loaded
 let stopRecording = null;
+let limit = null; // timer of the longest recording
 
 function say(makeText, isError = false) {
   sentence = [makeText, isError];
@@ -71,8 +72,9 @@ async function toggleRecording() {
   const stop = stopRecording;
   if (stop) {
     stopRecording = null;
+    clearTimeout(limit);
     showRecording();
-    await work(stop);
+    await work(async () => (await stop()).subarray(0, settings.max_seconds * settings.sample_rate));
   } else if (!navigator.mediaDevices) {
     say(() => words.noMicrophone, true);
   } else {
@@ -84,7 +86,8 @@ async function startRecording() {
   allow(false); // until the microphone is open
   try {
     stopRecording = await record(settings.sample_rate, (peak) => (find("level").value = Math.sqrt(peak)));
-    say(() => words.listening);
+    limit = setTimeout(toggleRecording, 1000 * settings.max_seconds);
+    say(() => words.listening(settings.max_seconds));
   } catch (error) {
     fail(error);
   }
@@ -103,9 +106,9 @@ async function openFile(file) {
   if (file) await work(async () => decode(await file.arrayBuffer(), settings.sample_rate));
 }
 
-function showProgress(share) {
-  find("progress").value = share;
-  say(() => words.loadingShare(Math.floor(100 * share)));
+function showProgress(fraction) {
+  find("progress").value = fraction;
+  say(() => words.loadingPercent(Math.floor(100 * fraction)));
 }
 
 async function load() {

@@ -4,10 +4,13 @@ const fround = Math.fround;
 const LOWEST_PROB = fround(1e-6); // so that the log odds are finite
 
 // Orders transcripts by the sum of the probabilities of all hypotheses that have the same text; scores are log
-// probabilities. Returns an array of { transcript, score, place }, the place of the best hypothesis with the text.
+// probabilities, and a hypothesis without a finite one is left out. Returns an array of { transcript, score, place }, the place of the best hypothesis with the text.
 export function rank(scores, transcripts) {
   const groups = new Map();
-  transcripts.forEach((text, place) => groups.set(text, [...(groups.get(text) ?? []), place]));
+  transcripts.forEach((text, place) => {
+    if (Number.isFinite(scores[place])) groups.set(text, [...(groups.get(text) ?? []), place]);
+  });
+  if (!groups.size) throw new Error("No transcript has a score: export the model again.");
   const ranked = [...groups].map(([transcript, places]) => {
     const place = places.reduce((best, each) => (scores[each] > scores[best] ? each : best));
     const sum = places.reduce((total, each) => total + Math.exp(scores[each] - scores[place]), 0);

@@ -7,7 +7,7 @@ import { join } from "./joining.js";
 import { calibrate, rank } from "./ranking.js";
 import { check } from "./statuses.js";
 import * as syllables from "./syllables.js";
-import { padRows } from "./tensors.js";
+import { runOnSequences } from "./tensors.js";
 import { align } from "./token_times.js";
 import { write } from "./writing.js";
 
@@ -21,8 +21,8 @@ export async function recognise(model, waveform) {
   const { ort, acoustic } = model;
   const outputs = await acoustic.run({ waveform: new ort.Tensor("float32", waveform, [1, waveform.length]) });
   const { data, dims } = outputs.log_probs;
-  if (!data.length || data.some(Number.isNaN)) throw new Error("The acoustic model gives no numbers: export it again.");
   const logProbs = new LogProbs(data, dims[1], dims[2]);
+  if (!logProbs.isValid()) throw new Error("The acoustic model gives no log probabilities: export it again.");
   let found = search(model.settings.acoustic, logProbs, model.acousticNgram ? [model.acousticNgram] : []);
   if (model.decoder) found = await attend(model, outputs.encoding, found);
   return describe(model, logProbs, found);
@@ -39,10 +39,14 @@ export function makeEmpty(status) {
 
 // Returns the hypotheses ordered by their scores and weighted log probabilities of the decoder.
 async function attend(model, encoding, found) {
-  const inputs = { encoding, ...padRows(model.ort, found.map((each) => each.ids)) };
-  const added = (await model.decoder.run(inputs)).scores.data;
+  const ids = found.map((each) => each.ids);
+  const rows = await runOnSequences(model.ort, model.decoder, ids, { encoding });
   const weight = model.settings.acoustic.attention_weight;
-  const rescored = found.map((each, i) => ({ ...each, score: Math.fround(each.score + weight * added[i]) }));
+  const added = rows.map(({ outputs, row }) => weight * outputs.scores.data[row]);
+  const rescored = found.map((each, i) => ({
+    ...each,
+    score: Number.isNaN(added[i]) ? -Infinity : Math.fround(each.score + added[i]),
+  }));
   return rescored.sort((a, b) => b.score - a.score);
 }
 
@@ -50,7 +54,7 @@ async function describe(model, logProbs, found) {
   const { settings } = model;
   const tokens = found.map((each) => each.ids.map((id) => model.tokens[id]));
   const isJoined = settings.language !== null && settings.token_type === "initial_final";
-  const spoken = isJoined ? tokens.map(syllables.join) : tokens;
+  const spoken = isJoined ? tokens.map((each) => syllables.join(settings.syllables, each)) : tokens;
   const written = await write(model, spoken);
   const ranked = rankAll(settings, found, written);
   const best = ranked[0].place;
@@ -62,7 +66,7 @@ async function describe(model, logProbs, found) {
     acoustic_score: found[best].acousticScore,
     language_score: written[best].score,
     status: "ok",
-    ...describeCharacters(settings, written[best], spoken[best], isJoined ? syllables.merge(times, tokens[best]) : times),
+    ...describeCharacters(settings, written[best], spoken[best], isJoined ? syllables.merge(settings.syllables, times, tokens[best]) : times),
     n_best: ranked.map(({ transcript, score }) => ({ transcript, score })),
   };
 }

@@ -1,7 +1,20 @@
 // Inputs of the graphs.
 
+const GROUP_ROWS = 4; // the memory of a graph grows with their number
+
+// Runs a graph on sequences of token ids, a few at a time; returns for each { outputs, row }: where its outputs are.
+export async function runOnSequences(ort, graph, sequences, others = {}) {
+  const found = [];
+  for (let start = 0; start < sequences.length; start += GROUP_ROWS) {
+    const group = sequences.slice(start, start + GROUP_ROWS);
+    const outputs = await graph.run({ ...others, ...padRows(ort, group) });
+    group.forEach((_, row) => found.push({ outputs, row }));
+  }
+  return found;
+}
+
 // Returns token_ids int32 [rows, length], padded with 0, and num_tokens int32 [rows].
-export function padRows(ort, rows) {
+function padRows(ort, rows) {
   const length = Math.max(1, ...rows.map((each) => each.length));
   const ids = new Int32Array(rows.length * length);
   rows.forEach((row, i) => ids.set(row, i * length));

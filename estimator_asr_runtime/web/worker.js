@@ -10,7 +10,7 @@ import { loadModel, recognise } from "./recogniser.js";
 
 async function load() {
   const listing = await (await request("files.json")).json();
-  const downloads = new Downloads(listing.files, (progress) => self.postMessage({ progress }));
+  const downloads = new Downloads(listing.files, listing.digests, (progress) => self.postMessage({ progress }));
   const read = (name) => downloads.read(name);
   ort.env.wasm.numThreads = 1; // more need headers for cross-origin isolation
   ort.env.wasm.wasmBinary = await read("ort.wasm");

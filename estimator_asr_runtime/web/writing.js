@@ -3,7 +3,7 @@
 import { search, takeFirst } from "./character_search.js";
 import { matchesWhole } from "./joining.js";
 import { Lattice } from "./lattice.js";
-import { padRows } from "./tensors.js";
+import { runOnSequences } from "./tensors.js";
 
 const UNKNOWN_ID = 0;
 
@@ -13,11 +13,11 @@ export async function write(model, sentences) {
     return sentences.map((tokens) => ({ strings: tokens, score: 0, probs: tokens.map(() => 1) }));
   }
   const ids = sentences.map((tokens) => tokens.map((token) => model.languageIds.get(token) ?? UNKNOWN_ID));
-  const outputs = await model.language.run(padRows(model.ort, ids));
-  return sentences.map((tokens, row) => spell(model, tokens, findCharacters(model, outputs, row, tokens.length)));
+  const found = await runOnSequences(model.ort, model.language, ids);
+  return sentences.map((tokens, i) => spell(model, tokens, findCharacters(model, found[i], tokens.length)));
 }
 
-function findCharacters(model, outputs, row, numTokens) {
+function findCharacters(model, { outputs, row }, numTokens) {
   const lattice = new Lattice(outputs, row, numTokens);
   if (!model.languageNgram) return takeFirst(lattice);
   return search(lattice, model.languageNgram, model.settings.language.beam_width);

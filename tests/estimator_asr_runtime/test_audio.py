@@ -88,7 +88,9 @@ def test_a_seek_that_fails_has_no_traceback(tmp_path):
 
 def test_a_pipe_is_refused(tmp_path):
     os.mkfifo(tmp_path / "a.wav")
-    with pytest.raises(errors.UserError, match="is no regular file, expected an audio file; pass the path"):
+    with pytest.raises(
+        errors.UserError, match="is not a regular file, expected an audio file; pass the path"
+    ):
         audio.read(str(tmp_path / "a.wav"), 16000, 1)
 
 

@@ -78,6 +78,16 @@ def test_equal_to_the_search_of_tensorflow(settings, sharpness, seed):
     np.testing.assert_allclose([each.acoustic_score for each in found], acoustic_scores, atol=1e-4)
 
 
+@pytest.mark.parametrize("size, count", [(1675, 12), (200, 12), (101, 12), (97, 1), (5, 5), (1, 1)])
+@pytest.mark.parametrize("levels", [2, 40, 10**9])  # with many equal values, some, and none
+def test_candidates_are_the_first_of_a_stable_order(size, count, levels):
+    values = np.random.default_rng(size).integers(levels, size=[7, size]).astype(np.float32)
+    values[3] = 0
+    expected = np.argsort(-values, axis=1, kind="stable")[:, :count]
+    np.testing.assert_array_equal(beam_search._find_best(values, count), expected)
+    assert beam_search._find_best(values[:0], count).shape == (0, count)
+
+
 def test_probabilities_are_sums_over_paths():
     """Two frames of one token (0.6) and the blank (0.4)."""
     found = beam_search.search(runtime_models.make_decode(), np.log(np.float32([[0.6, 0.4]] * 2)))

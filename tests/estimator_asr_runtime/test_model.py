@@ -75,7 +75,7 @@ def test_no_model(tmp_path):
 @pytest.mark.parametrize("content", [b"{", b"\xff", b"[" * 100_000])
 def test_model_json_is_not_json(tmp_path, content):
     (tmp_path / "model.json").write_bytes(content)
-    assert refuse(tmp_path) == f"model.json: is not JSON; {AGAIN}"
+    assert refuse(tmp_path) == f"model.json: is not valid JSON; {AGAIN}"
 
 
 @pytest.mark.parametrize(("content", "got"), [("[]", None), ('{"layout": 2}', 2)])
@@ -150,11 +150,11 @@ def test_what_is_no_regular_file(tmp_path):
     runtime_models.write(tmp_path, FILES)
     (tmp_path / "acoustic.onnx").unlink()
     os.mkfifo(tmp_path / "acoustic.onnx")  # a pipe would wait for a writer
-    expected = f"is no regular file, expected a file of the export; {AGAIN}"
+    expected = f"is not a regular file, expected a file of the export; {AGAIN}"
     assert refuse(tmp_path) == f"acoustic.onnx: {expected}"
 
 
-def test_earlier_exports_list_rules_that_are_ignored(tmp_path):
+def test_syllables_are_joined_by_spaces(tmp_path):
     settings = model.load(runtime_models.write(tmp_path, FILES)).settings
     assert settings.joining.join(["ni3", "hao3"]) == "ni3 hao3"
 
@@ -201,10 +201,22 @@ def test_a_graph_without_an_output(tmp_path, graphs):
     assert refuse(tmp_path) == f"{tmp_path}: output log_probs of the acoustic graph {expected}"
 
 
+@pytest.mark.parametrize("characters", [np.zeros([1, 1, 2], np.float32), np.zeros([1, 1, 0], np.int32)])
+def test_a_language_graph_without_characters(tmp_path, graphs, characters):
+    log_probs = np.zeros(characters.shape, np.float32)
+    graphs["language.onnx"] = runtime_models.Graph(characters=characters, log_probs=log_probs)
+    lists = {"characters.txt": b"<unk>\n", "language_tokens.txt": TOKENS, "language.onnx": b"graph"}
+    runtime_models.write(tmp_path, {**FILES, **lists}, language=runtime_models.DECODE)
+    got = f"{characters.dtype}, {characters.shape[2]} of each token"
+    assert refuse(tmp_path) == (
+        f"{tmp_path}: characters of the language graph are {got}, expected one or more integers; export again"
+    )
+
+
 def test_a_foreign_ngram_model(tmp_path):
     decode = {**runtime_models.DECODE, "ngram_weight": 0.1}
     runtime_models.write(tmp_path, {**FILES, "acoustic_ngram.npz": b"PK"}, acoustic=decode)
-    assert refuse(tmp_path) == "acoustic_ngram.npz: is no n-gram model of an export; export again"
+    assert refuse(tmp_path) == "acoustic_ngram.npz: is not a valid n-gram model; export again"
     arrays = make_arrays(5)
     np.savez(tmp_path / "other.npz", **arrays._asdict())
     files = {**FILES, "acoustic_ngram.npz": (tmp_path / "other.npz").read_bytes()}
@@ -238,7 +250,7 @@ def test_an_ngram_model_that_claims_too_much(tmp_path):
     content = (tmp_path / "a.npz").read_bytes()
     place = content.index(b"PK\x01\x02") + 24  # the size in the list of the archive
     (tmp_path / "a.npz").write_bytes(content[:place] + b"\xff\xff\xff\x7f" + content[place + 4 :])
-    with pytest.raises(errors.UserError, match="is no n-gram model of an export; export again"):
+    with pytest.raises(errors.UserError, match="is not a valid n-gram model; export again"):
         ngrams.load(str(tmp_path / "a.npz"), 4)
 
 
@@ -249,7 +261,7 @@ def test_arrays_of_an_ngram_model_with_absurd_headers(tmp_path, shape):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         for name in ngrams.BackOffArrays._fields:
             archive.writestr(f"{name}.npy", content)
-    with pytest.raises(errors.UserError, match="is no n-gram model of an export; export again"):
+    with pytest.raises(errors.UserError, match="is not a valid n-gram model; export again"):
         ngrams.load(str(tmp_path / "a.npz"), 4)
 
 

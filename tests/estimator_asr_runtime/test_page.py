@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import io
 import json
 import os
@@ -88,12 +89,23 @@ def test_the_listing_has_settings_sizes_and_arrays(export, library, tmp_path):
     assert listing["settings"]["sample_rate"] == 16000 and "sha256" not in listing["settings"]
     assert listing["files"]["ort.wasm"] == len("ort-wasm-simd-threaded.wasm")
     assert all((output / name).stat().st_size == size for name, size in listing["files"].items())
+    contents = {name: (output / name).read_bytes() for name in listing["files"]}
+    assert listing["digests"] == {name: hashlib.sha256(each).hexdigest() for name, each in contents.items()}
     ngram = listing["ngrams"]["acoustic"]
     assert (ngram["order"], ngram["start_state"], listing["ngrams"]["language"]) == (2, 1, None)
     for name, each in ngram["arrays"].items():
         read = np.fromfile(output / each["file"], np.dtype(each["type"]).newbyteorder("<"))
         np.testing.assert_array_equal(read, getattr(ARRAYS, name))
     assert ngram["arrays"]["keys"]["type"] == "float64"
+
+
+def test_the_model_is_that_of_the_newest_version(export, library, tmp_path):
+    version_dir = tmp_path / "export" / "7"
+    version_dir.mkdir(parents=True)
+    (version_dir / "litert").mkdir()
+    os.rename(export, version_dir / "onnx")
+    assert run(tmp_path / "export", library, tmp_path / "page") == 0
+    assert (tmp_path / "page" / "model" / "acoustic.onnx").read_bytes() == b"graph"
 
 
 def test_scripts_import_and_load_what_is_there(export, library, tmp_path):

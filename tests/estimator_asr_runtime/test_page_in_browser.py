@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import http.server
+import json
 import os
 import threading
 
@@ -150,6 +151,33 @@ def test_a_file_of_the_model_that_is_missing_is_named(exports, export, tmp_path)
         page.open(url)
         page.wait(lambda: "model/language.onnx: the web server answers 404" in (find(page, "status") or ""))
         assert find(page, "record", "disabled")
+
+
+def test_a_damaged_file_of_the_same_size_is_named(exports, export, tmp_path):
+    folder = exports.write_page(export, str(tmp_path / "page"))
+    path = os.path.join(folder, "model", "tokens.txt")
+    with open(path, "r+b") as file:
+        file.write(b"?")
+    with serve(folder) as (url, _), browser.Browser(browser.find(), 1000, 900) as page:
+        page.open(url)
+        page.wait(lambda: "model/tokens.txt: is damaged" in (find(page, "status") or ""))
+
+
+def test_a_recording_ends_after_the_longest_utterance(exports, export, recording, tmp_path):
+    folder = exports.write_page(export, str(tmp_path / "page"))
+    path = os.path.join(folder, "files.json")
+    with open(path, encoding="utf-8") as file:
+        listing = json.load(file)
+    listing["settings"]["max_seconds"] = 1
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(listing, file)
+    with serve(folder) as (url, _):
+        with browser.Browser(browser.find(), 1000, 900, microphone=recording) as page:
+            open_page(page, url)
+            page.run("document.getElementById('record').click()")
+            page.wait(lambda: "for at most 1 s" in find(page, "status"))
+            page.wait(lambda: find(page, "status").startswith("1.0 s of audio in"))
+            assert find(page, "transcript") and find(page, "level", "hidden")
 
 
 def test_a_telephone_needs_no_scrolling_to_the_side(folder, recording):

@@ -117,11 +117,19 @@ def test_an_utterance_that_is_not_ok_is_empty(speech, status):
     assert found["n_best"] == [{"transcript": "", "score": 0.0}]
 
 
-def test_a_graph_that_gives_no_numbers():
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -200, -2, 0.5, 88])
+def test_a_graph_that_gives_no_log_probabilities(value):
+    log_probs = make_log_probs(NI_HAO)
+    log_probs[0, 1] = value
     with pytest.raises(
-        errors.UserError, match="^m: the acoustic graph gives 2 frames or NaN, expected numbers"
+        errors.UserError, match="^m: the acoustic graph gives 6 frames, which are no log probabilities"
     ):
-        recognise(make_model(np.full([1, 2, 5], np.nan, np.float32)))
+        recognise(make_model(log_probs))
+
+
+def test_a_graph_that_gives_no_frames():
+    with pytest.raises(errors.UserError, match="^m: the acoustic graph gives 0 frames"):
+        recognise(make_model(np.zeros([1, 0, 5], np.float32)))
 
 
 def test_nan_of_the_language_graph_or_the_decoder():
@@ -150,6 +158,16 @@ def test_characters_that_the_list_lacks():
         recognise(dataclasses.replace(model, characters=("<unk>", "你")))
     problem = "the language graph gives characters 0 to 3, expected those of the 2 lines of characters.txt"
     assert str(raised.value) == f"m: {problem}; export again"
+
+
+def test_a_language_graph_that_leaves_tokens_out():
+    language = runtime_models.LanguageGraph()
+    run = language.run
+    language.run = lambda inputs: {name: value[:, :1] for name, value in run(inputs).items()}
+    with pytest.raises(
+        errors.UserError, match="^m: the language graph gives 1 characters for .* expected 2 for"
+    ):
+        recognise(make_model(make_log_probs(NI_HAO), language))
 
 
 @pytest.mark.parametrize(

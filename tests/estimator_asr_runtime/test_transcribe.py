@@ -11,7 +11,7 @@ import pytest
 import runtime_models
 import soundfile
 
-from estimator_asr_runtime import backends, model, transcribe
+from estimator_asr_runtime import backends, model, recogniser, transcribe
 
 
 @pytest.fixture
@@ -63,6 +63,27 @@ def test_the_model_is_a_format_or_in_a_version_or_in_the_newest(tmp_path, monkey
     assert transcribe.find_model(str(tmp_path / "9")) == str(tmp_path / "9/onnx")
     (tmp_path / "9/onnx/model.json").touch()
     assert transcribe.find_model(str(tmp_path / "9/onnx")) == str(tmp_path / "9/onnx")
+
+
+def test_hotwords_of_a_file(speech, tmp_path, capsys):
+    path = tmp_path / "words.txt"
+    path.write_text("\ufeff号 hao3 3\n\n", encoding="utf-8")
+    made = []
+
+    class Recogniser(recogniser.Recogniser):
+        def __init__(self, loaded, words):
+            made.append(words)
+            super().__init__(loaded, words)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recogniser, "Recogniser", Recogniser)
+        assert transcribe.main(["--model=m", f"--hotwords_file={path}", speech]) == 0
+    assert made == [["号 hao3 3"]]
+    path.write_bytes(b"\xff")
+    for name, reason in ((path, "is not UTF-8"), (tmp_path / "none", "No such file or directory")):
+        assert transcribe.main(["--model=m", f"--hotwords_file={name}", speech]) == 1
+        expected = f"{name}: {reason}; pass a text file with one hotword per line\n"
+        assert capsys.readouterr().err == expected
 
 
 def test_threads_are_not_negative(speech, capsys):

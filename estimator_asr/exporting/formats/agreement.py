@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Optional
 
 import numpy as np
 import tqdm
@@ -20,8 +21,10 @@ from estimator_asr.exporting import parity, sample
 from estimator_asr.saved_model import recogniser
 from estimator_asr_runtime import errors as runtime_errors
 from estimator_asr_runtime import model as runtime_model
+from estimator_asr_runtime import model_json
 from estimator_asr_runtime import recogniser as runtime
 from tfrecord_builder import errors
+from tfrecord_builder.storage import files
 
 FILE = os.path.join("assets.extra", "parity_{}.json")
 EXACT = "float32"
@@ -39,8 +42,9 @@ class Agreement:
     num_recordings: int = 0
     num_characters: int = 0
     num_changed: int = 0  # edits to the SavedModel's transcripts; 0 for float32
-    num_ties: int = 0
-    largest_difference: float = 0.0
+    num_ties: Optional[int] = None  # this and the next one are of float32
+    largest_difference: Optional[float] = None  # of scores, times and confidences
+    sha256: str = ""  # of the format's model.json, which has those of its files
 
     def __str__(self) -> str:
         count = f"{self.format}, {self.weights}: {self.num_recordings} recordings"
@@ -62,7 +66,8 @@ def compare(version_dir: str, name: str, weights: str, utterances: Sequence[samp
         errors.UserError: it recognises otherwise: with float32 any character or score, with rounded weights
             more than MOST_CHANGED of the characters.
     """
-    agreement, version = Agreement(name, weights), recogniser.load_version(version_dir)
+    digest = files.sha256(os.path.join(version_dir, name, model_json.FILE))
+    agreement, version = Agreement(name, weights, sha256=digest), recogniser.load_version(version_dir)
     # A hypothesis that is just within the beam in one format, and not in the other, is seldom the best.
     certificate = parity.Certificate(0, 0, tolerance=TOLERANCE, rank_tolerance=TOLERANCE, num_best=1)
     with contextlib.closing(version.session), _as_user_errors(name):
@@ -74,7 +79,11 @@ def compare(version_dir: str, name: str, weights: str, utterances: Sequence[samp
             _add(agreement, expected, got)
             if weights == EXACT:
                 certificate.compare(where, expected, got, _ADVICE.format(name))
-    agreement.num_ties, agreement.largest_difference = certificate.num_ties, certificate.largest_difference
+    if weights == EXACT:
+        agreement.num_ties, agreement.largest_difference = (
+            certificate.num_ties,
+            certificate.largest_difference,
+        )
     _check_changes(agreement)
     return agreement
 

@@ -1,6 +1,6 @@
 """Rewrites a graph: what a format lacks, and what quantisation would spoil.
 
-Features are logarithms of energies over many decades, so the products of the frontend stay in float32: a
+Features are logarithms of energies over many decades, so the products of the frontend stay float32 in int8: a
 constant that is the first factor is not quantised. Fourier transforms, of which formats have few or none, are
 products too.
 """
@@ -28,7 +28,7 @@ def rewrite(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
             _replace_part(changed, nodes, node)
         elif node.op == "ComplexAbs":
             _replace_magnitude(changed, nodes, node)
-        elif node.op == "MatMul" and is_frontend(node.name):
+        elif node.op == "MatMul" and is_frontend(node.name) and not _is_transposed(node):
             _swap_filters(changed, nodes, node)
         elif node.op == "Log1p":
             _replace_log1p(changed, node)
@@ -54,7 +54,7 @@ def _replace_part(graph, nodes, node) -> None:
 
 
 def _transpose_product(graph, node, first: np.ndarray, second: str) -> None:
-    """Makes a node the transpose of the first factor times that of the second; both have its rank."""
+    """Makes a node (first x second^T)^T, which is second x first^T with the constant as first factor."""
     factors = [_add_constant(graph, f"{node.name}/factor", first), second]
     product = _add(graph, f"{node.name}/product", "BatchMatMulV2", factors, T=tf.float32)
     product.attr["adj_y"].b = True
@@ -78,6 +78,10 @@ def _swap_filters(graph, nodes, node) -> None:
     """Makes the filters, float32 [num_frequencies, num_filters], the first of the two factors."""
     frames, filters = node.input
     _transpose_product(graph, node, _read(nodes[filters]).T, frames)
+
+
+def _is_transposed(node) -> bool:
+    return node.attr["transpose_a"].b or node.attr["transpose_b"].b
 
 
 def _replace_log1p(graph, node) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -87,6 +89,9 @@ def test_recognises_as_the_saved_model_does(directory, tmp_path, name):
         with open(os.path.join(version_dir, agreement.FILE.format(format)), encoding="utf-8") as file:
             compared = json.load(file)
         assert compared["num_recordings"] == 4 and compared["num_ties"] == 0
+        assert 0 <= compared["largest_difference"] <= agreement.TOLERANCE
+        content = pathlib.Path(version_dir, format, "model.json").read_bytes()
+        assert compared["sha256"] == hashlib.sha256(content).hexdigest()
 
 
 def test_search_with_all_that_tune_may_add(directory, tmp_path):
@@ -160,6 +165,8 @@ def test_rounded_weights_are_smaller_and_near(directory, tmp_path, monkeypatch, 
         models = [runtime_model.load(os.path.join(path, name)) for path in (exact, rounded)]
         log_probs = [each.acoustic.run({"waveform": WAVEFORMS[3][None]})["log_probs"] for each in models]
         assert 0 < np.max(np.abs(log_probs[0] - log_probs[1])) < most
+        compared = json.loads(pathlib.Path(rounded, agreement.FILE.format(name)).read_text("utf-8"))
+        assert compared["num_changed"] >= 0 and compared["largest_difference"] is None
         size[name] = [os.path.getsize(os.path.join(path, name, file)) for path in (exact, rounded)]
     assert all(after < before for before, after in size.values())
 
