@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import os
 from collections.abc import Mapping, Sequence
 from typing import Optional
@@ -28,6 +29,27 @@ class Model:
     language_ids: Mapping[str, int]  # of the tokens of the language model
     acoustic_ngram: Optional[ngrams.NgramScorer]
     language_ngram: Optional[ngrams.NgramScorer]
+
+
+def find(path: str, allowed: Sequence[str] = model_json.FORMATS) -> str:
+    """Returns the directory of a format: path, or that in a version, or in the newest version of an export.
+
+    Of several allowed formats the first counts whose library is installed; a path without one is returned.
+    """
+    if os.path.lexists(os.path.join(path, model_json.FILE)) or not os.path.isdir(path):
+        return path
+    names = map(os.path.basename, glob.glob(os.path.join(glob.escape(path), "[0-9]*")))
+    versions = [int(name) for name in names if name.isdecimal() and name == str(int(name))]
+    if versions and not _list_formats(path, allowed):
+        path = os.path.join(path, str(max(versions)))
+    formats = _list_formats(path, allowed)
+    if len(formats) > 1:
+        formats = [name for name in formats if backends.is_installed(name)] or formats
+    return os.path.join(path, *formats[:1])
+
+
+def _list_formats(path: str, allowed: Sequence[str]) -> list[str]:
+    return [name for name in allowed if os.path.isdir(os.path.join(path, name))]
 
 
 def load(directory: str, num_threads: int = 0) -> Model:

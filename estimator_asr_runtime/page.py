@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Optional
 
-from estimator_asr_runtime import errors, model, page_files, transcribe
+from estimator_asr_runtime import errors, model, page_files
 
 _EPILOG = """\
 The model is an export of estimator_asr as ONNX. onnxruntime-web is a package of npm, release 1.21
@@ -29,7 +29,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """Runs the program; returns its exit code."""
     args = _make_parser().parse_args(argv)
     try:
-        model_dir = transcribe.find_model(args.model, ("onnx",))
+        model_dir = model.find(args.model, ("onnx",))
         num_bytes = write(model_dir, args.onnxruntime_web, args.output_dir)
     except errors.UserError as error:
         print(error, file=sys.stderr)

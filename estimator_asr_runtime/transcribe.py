@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import glob
 import json
 import os
 import re
@@ -11,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Optional
 
-from estimator_asr_runtime import backends, errors, model, model_json, recogniser, statuses
+from estimator_asr_runtime import errors, model, recogniser, statuses
 
 _EPILOG = """\
 The model is an export of estimator_asr as ONNX or LiteRT: EXPORT, of which the newest version is taken, a
@@ -38,7 +37,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     sys.stdout.reconfigure(errors="backslashreplace")  # for names and encodings without a character
     try:
         hotwords = _read_lines(args.hotwords_file) if args.hotwords_file else ()
-        loaded = recogniser.Recogniser(model.load(find_model(args.model), args.threads), hotwords)
+        loaded = recogniser.Recogniser(model.load(model.find(args.model), args.threads), hotwords)
         return max([_transcribe(loaded, path, args.format) for path in args.files])
     except errors.UserError as error:
         print(error, file=sys.stderr)
@@ -48,27 +47,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return 1
     except KeyboardInterrupt:
         return _INTERRUPTED
-
-
-def find_model(path: str, allowed: Sequence[str] = model_json.FORMATS) -> str:
-    """Returns the directory of a format: path, or that in a version, or in the newest version of an export.
-
-    Of several allowed formats the first counts whose library is installed; a path without one is returned.
-    """
-    if os.path.lexists(os.path.join(path, model_json.FILE)) or not os.path.isdir(path):
-        return path
-    names = map(os.path.basename, glob.glob(os.path.join(glob.escape(path), "[0-9]*")))
-    versions = [int(name) for name in names if name.isdecimal() and name == str(int(name))]
-    if versions and not _list_formats(path, allowed):
-        path = os.path.join(path, str(max(versions)))
-    formats = _list_formats(path, allowed)
-    if len(formats) > 1:
-        formats = [name for name in formats if backends.is_installed(name)] or formats
-    return os.path.join(path, *formats[:1])
-
-
-def _list_formats(path: str, allowed: Sequence[str]) -> list[str]:
-    return [name for name in allowed if os.path.isdir(os.path.join(path, name))]
 
 
 def _read_lines(path: str) -> list[str]:

@@ -59,10 +59,10 @@ def test_the_model_is_a_format_or_in_a_version_or_in_the_newest(tmp_path, monkey
         (tmp_path / name).mkdir(parents=True)
     for missing, found in (("onnx", "litert"), ("litert", "onnx")):
         monkeypatch.setattr(backends, "is_installed", {missing: False, found: True}.get)
-        assert transcribe.find_model(str(tmp_path)) == str(tmp_path / "10" / found)
-    assert transcribe.find_model(str(tmp_path / "9")) == str(tmp_path / "9/onnx")
+        assert model.find(str(tmp_path)) == str(tmp_path / "10" / found)
+    assert model.find(str(tmp_path / "9")) == str(tmp_path / "9/onnx")
     (tmp_path / "9/onnx/model.json").touch()
-    assert transcribe.find_model(str(tmp_path / "9/onnx")) == str(tmp_path / "9/onnx")
+    assert model.find(str(tmp_path / "9/onnx")) == str(tmp_path / "9/onnx")
 
 
 def test_hotwords_of_a_file(speech, tmp_path, capsys):
