@@ -28,7 +28,7 @@ def rewrite(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
             _replace_part(changed, nodes, node)
         elif node.op == "ComplexAbs":
             _replace_magnitude(changed, nodes, node)
-        elif node.op == "MatMul" and is_frontend(node.name) and not _is_transposed(node):
+        elif node.op == "MatMul" and is_frontend(node.name):
             _swap_filters(changed, nodes, node)
         elif node.op == "Log1p":
             _replace_log1p(changed, node)
@@ -75,13 +75,16 @@ def _replace_magnitude(graph, nodes, node) -> None:
 
 
 def _swap_filters(graph, nodes, node) -> None:
-    """Makes the filters, float32 [num_frequencies, num_filters], the first of the two factors."""
+    """Makes the filters, float32 [num_frequencies, num_filters], the first of the two factors.
+
+    LiteRT's converters would swap two matrices again, or a product that is transposed at once, and quantise
+    the filters. So the other factor is that of rank 3, from before the reshape of tf.tensordot (the one after
+    it takes either rank), and the product, which is not negative, becomes its absolute value first.
+    """
     frames, filters = node.input
-    _transpose_product(graph, node, _read(nodes[filters]).T, frames)
-
-
-def _is_transposed(node) -> bool:
-    return node.attr["transpose_a"].b or node.attr["transpose_b"].b
+    _transpose_product(graph, node, _read(nodes[filters]).T[None], nodes[frames].input[0])
+    magnitude = _add(graph, f"{node.name}/magnitude", "Abs", node.input[:1], T=tf.float32)
+    node.input[0] = magnitude.name
 
 
 def _replace_log1p(graph, node) -> None:

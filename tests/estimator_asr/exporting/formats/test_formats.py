@@ -16,12 +16,14 @@ import numpy as np
 import paths
 import pytest
 import soundfile
+import tensorflow as tf
 import tiny_models
 
 from estimator_asr.exporting import sample
-from estimator_asr.exporting.formats import agreement, onnx, parts, writer
+from estimator_asr.exporting.formats import agreement, bundle, onnx, parts, rewriting, writer
 from estimator_asr.ngrams import back_off, counting, kneser_ney
 from estimator_asr.saved_model import saved_model_writer, trained_model
+from estimator_asr_runtime import backends
 from estimator_asr_runtime import model as runtime_model
 from estimator_asr_runtime import recogniser as runtime
 from tfrecord_builder import errors
@@ -169,6 +171,31 @@ def test_rounded_weights_are_smaller_and_near(directory, tmp_path, monkeypatch, 
         assert compared["num_changed"] >= 0 and compared["largest_difference"] is None
         size[name] = [os.path.getsize(os.path.join(path, name, file)) for path in (exact, rounded)]
     assert all(after < before for before, after in size.values())
+
+
+@pytest.mark.parametrize("kind", ["log_mel", "log_spectrogram", "whisper_log_mel"])
+def test_rounded_weights_leave_the_features_as_they_are(tmp_path, kind):
+    """A loud tone over quiet noise: 8 bits for both would lose the noise."""
+    rng = np.random.default_rng(0)
+    waveform = 0.3 * np.sin(np.arange(16000) / 5) + rng.normal(0, 1e-4, 16000)
+    with tf.Graph().as_default() as graph:
+        placeholder = tf.compat.v1.placeholder(tf.float32, [1, None], "waveform")
+        config = frontend.FrontendConfig(frontend=kind)
+        tf.identity(frontend.extract(placeholder, config, tf.shape(placeholder)[1:]), "log_probs")
+    part = parts.Part("features", rewriting.rewrite(graph.as_graph_def()), ("waveform",), ("log_probs",))
+    for name in FORMATS:
+        found = {}
+        for weights in ("float32", "int8"):
+            path = tmp_path / f"{weights}_{name}"
+            path.write_bytes(bundle.CONVERTERS[name].convert(part, weights))
+            run = backends.BACKENDS[name].graph(str(path), 1).run
+            found[weights] = run({"waveform": np.float32(waveform)[None]})["log_probs"]
+        np.testing.assert_allclose(found["int8"], found["float32"], atol=1e-5)
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            expected = session.run(
+                frontend.extract(tf.constant(waveform[None], tf.float32), config, tf.constant([16000]))
+            )
+        np.testing.assert_allclose(found["float32"], expected, atol=0.01)
 
 
 def test_standard_operators_and_no_control_flow(directory):
