@@ -146,7 +146,7 @@ def test_a_size_or_digest_that_is_missing_or_of_another_type(tmp_path, file):
     assert refuse(tmp_path).startswith("a: is damaged" if file.get("num_bytes") == 5 else "a: has 5 bytes, ")
 
 
-def test_what_is_no_regular_file(tmp_path):
+def test_what_is_not_a_regular_file(tmp_path):
     runtime_models.write(tmp_path, FILES)
     (tmp_path / "acoustic.onnx").unlink()
     os.mkfifo(tmp_path / "acoustic.onnx")  # a pipe would wait for a writer
