@@ -7,6 +7,7 @@ import pty
 import re
 import signal
 import sys
+import threading
 import time
 import types
 
@@ -116,15 +117,18 @@ def test_what_does_not_fit_into_the_line_is_its_beginning():
 
 def test_ctrl_c_ends_the_audio_after_what_was_heard(capsys):
     """Also while the model runs; what the source has given is not lost."""
+    given = threading.Event()
 
     class Interrupted(Model):
         def run(self, batch):
+            assert given.wait(30)
             if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
                 os.kill(os.getpid(), signal.SIGINT)
             return super().run(batch)
 
     def speak():
         yield from make_blocks(3)
+        given.set()
         time.sleep(60)
 
     began = time.monotonic()
