@@ -10,28 +10,10 @@ Equals estimator_asr/ngrams/back_off.py and models/decoding/scorers.py. A scorer
 
 from __future__ import annotations
 
-import struct
-import tokenize
-import zipfile
-import zlib
-from typing import NamedTuple, Optional
+import os
+from typing import NamedTuple
 
 import numpy as np
-
-from estimator_asr_runtime import errors
-
-_MOST_BYTES, _MOST_RATIO = 2_000_000_000, 1100  # of an array; zlib compresses by at most 1032
-_FLOATS = ("log_probs", "weights")  # how names of arrays of floats end
-_SAME_LENGTHS = (
-    ("keys", "log_probs", "next_states"),
-    ("unigram_log_probs", "unigram_states"),
-    ("back_off_weights", "back_off_states", "end_log_probs"),
-)
-_ERRORS = (
-    *(OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, MemoryError, OverflowError),
-    *(RuntimeError, struct.error, zipfile.BadZipFile, zlib.error),  # RuntimeError: encrypted
-    *(SyntaxError, tokenize.TokenError),  # of the headers of arrays
-)
 
 
 class BackOffArrays(NamedTuple):
@@ -56,59 +38,10 @@ class BackOffArrays(NamedTuple):
     start_state: np.ndarray  # int32 [], after <s>
 
 
-def load(path: str, num_tokens: int) -> BackOffArrays:
-    """Reads the arrays of a model of num_tokens tokens.
-
-    Raises errors.UserError if the file is damaged or of another number of tokens.
-    """
-    try:
-        _check_sizes(path)
-        with np.load(path) as saved:
-            arrays = BackOffArrays(*(np.asarray(saved[name]) for name in BackOffArrays._fields))
-    except _ERRORS as error:
-        raise errors.UserError(f"{path}: is not a valid n-gram model; export again") from error
-    problem = _find_form_problem(arrays) or _find_range_problem(arrays, num_tokens)
-    if problem:
-        raise errors.UserError(f"{path}: {problem}; export again")
-    return arrays
-
-
-def _check_sizes(path: str) -> None:
-    with zipfile.ZipFile(path) as archive:
-        for each in archive.infolist():
-            is_known = each.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-            most = min(_MOST_BYTES, _MOST_RATIO * (each.compress_size + 1))
-            if not is_known or each.file_size > most:
-                raise ValueError(each.filename)
-
-
-def _find_form_problem(arrays: BackOffArrays) -> Optional[str]:
-    for name, array in arrays._asdict().items():
-        kind, rank = (
-            "float" if name.endswith(_FLOATS) else "int",
-            0 if name in ("order", "start_state") else 1,
-        )
-        if (array.dtype.kind, array.ndim) != (kind[0], rank):
-            return f"{name} is {array.dtype} of rank {array.ndim}, expected {kind} of rank {rank}"
-    for names in _SAME_LENGTHS:
-        lengths = [len(getattr(arrays, name)) for name in names]
-        if not lengths[0] or len(set(lengths)) > 1:
-            return f"length of {', '.join(names)} is {lengths}, expected equal ones from 1 on"
-    return None
-
-
-def _find_range_problem(arrays: BackOffArrays, num_tokens: int) -> Optional[str]:
-    got, states = len(arrays.unigram_log_probs), (0, len(arrays.back_off_states) - 1)
-    if got != num_tokens:
-        return f"has {got} tokens, expected the {num_tokens} of the model"
-    ranges = {"order": (1, 10), "keys": (-1, 1 << 53)}
-    for name, array in arrays._asdict().items():
-        least, most = (-np.inf, 1e6) if name.endswith(_FLOATS) else ranges.get(name, states)
-        if not least <= np.min(array) <= np.max(array) <= most:
-            return f"{name} is {np.min(array)} to {np.max(array)}, expected {least} to {most}"
-    if arrays.keys[0] != -1 or np.any(arrays.keys[1:] <= arrays.keys[:-1]):
-        return "keys do not increase, expected increasing ones from -1 on"
-    return None
+def load(directory: str, part: str) -> BackOffArrays:
+    """Reads the arrays of a part of a model, "acoustic" or "language"."""
+    with np.load(os.path.join(directory, f"{part}_ngram.npz")) as saved:
+        return BackOffArrays(*(saved[name] for name in BackOffArrays._fields))
 
 
 class NgramScorer:

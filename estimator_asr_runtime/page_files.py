@@ -56,7 +56,7 @@ def write(loaded: model.Model, library: Library, directory: str) -> int:
     os.mkdir(os.path.join(directory, "model"))
     for name in loaded.settings.files:
         if not name.endswith(".npz"):
-            copies[os.path.join(loaded.path, name)] = f"model/{name}"
+            copies[os.path.join(loaded.path, name)] = f"model/{os.path.basename(name)}"
     for path, name in copies.items():
         shutil.copyfile(path, os.path.join(directory, name))
     found = {
@@ -92,8 +92,7 @@ def _unpack(loaded: model.Model, directory: str, part: str) -> Optional[Mapping]
     """Writes the arrays of an n-gram model; returns what files.json says of it, None where there is none."""
     if getattr(loaded, f"{part}_ngram") is None:
         return None
-    tokens = loaded.tokens if part == "acoustic" else loaded.characters
-    arrays = ngrams.load(os.path.join(loaded.path, f"{part}_ngram.npz"), len(tokens))
+    arrays = ngrams.load(loaded.path, part)
     listed = {}
     for field in _ARRAYS:
         values, path = _as_typed(getattr(arrays, field)), f"model/{part}_ngram.{field}.bin"

@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
-from estimator_asr_runtime import backends, character_search, errors
+from estimator_asr_runtime import backends, character_search
 from estimator_asr_runtime import model as model_lib
 
 
@@ -44,7 +44,6 @@ def _find_characters(model: model_lib.Model, sentences) -> character_search.Sent
     ids = [[model.language_ids.get(token, model_lib.UNKNOWN_ID) for token in each] for each in sentences]
     outputs = backends.run_on_sequences(model.language, ids)
     lattice = character_search.Lattice(outputs["characters"], outputs["log_probs"])
-    _check_ids(model, lattice.characters, ids)
     num_tokens = np.array(list(map(len, ids)), np.int32)
     found = _choose_characters(model, lattice, num_tokens)
     is_real = np.arange(lattice.log_probs.shape[1]) < num_tokens[:, None]
@@ -57,21 +56,6 @@ def _choose_characters(model: model_lib.Model, lattice, num_tokens) -> character
         return character_search.take_first(lattice, num_tokens)
     width = model.settings.language.beam_width
     return character_search.search(lattice, num_tokens, model.language_ngram, width)
-
-
-def _check_ids(model: model_lib.Model, characters: np.ndarray, ids: Sequence) -> None:
-    want, got = (len(ids), max(1, *map(len, ids))), characters.shape[:2]
-    if got != want:
-        raise errors.UserError(
-            f"{model.path}: the language graph gives {got[1]} characters for {got[0]} sentences, expected "
-            f"{want[1]} for {want[0]}; export again"
-        )
-    least, most = np.min(characters, initial=0), np.max(characters, initial=0)
-    if least < 0 or most >= len(model.characters):
-        raise errors.UserError(
-            f"{model.path}: the language graph gives characters {least} to {most}, expected those of the "
-            f"{len(model.characters)} lines of characters.txt; export again"
-        )
 
 
 def _keep_foreign(model: model_lib.Model, token: str) -> Optional[str]:

@@ -108,6 +108,13 @@ def test_the_model_is_that_of_the_newest_version(export, library, tmp_path):
     assert (tmp_path / "page" / "model" / "acoustic.onnx").read_bytes() == b"graph"
 
 
+def test_files_stay_in_the_folder_whatever_they_are_called(export, library, tmp_path):
+    runtime_models.write(tmp_path / "onnx", {"../a": b"graph"})
+    page.write(export, library, str(tmp_path / "made" / "page"))
+    assert (tmp_path / "made" / "page" / "model" / "a").read_bytes() == b"graph"
+    assert os.listdir(tmp_path / "made") == ["page"]
+
+
 def test_scripts_import_and_load_what_is_there(export, library, tmp_path):
     output = tmp_path / "page"
     page.write(export, library, str(output))

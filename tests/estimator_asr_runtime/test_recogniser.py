@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 
@@ -150,24 +149,6 @@ def test_nan_of_the_language_graph_or_the_decoder():
     decoder = runtime_models.Graph(scores=np.float32([np.nan, np.nan]))
     with pytest.raises(errors.UserError, match="^m: no transcript has a score"):
         recognise(make_model(log_probs, decoder=decoder, acoustic=decode))
-
-
-def test_characters_that_the_list_lacks():
-    model = make_model(make_log_probs(NI_HAO), runtime_models.LanguageGraph())
-    with pytest.raises(errors.UserError) as raised:
-        recognise(dataclasses.replace(model, characters=("<unk>", "你")))
-    problem = "the language graph gives characters 0 to 3, expected those of the 2 lines of characters.txt"
-    assert str(raised.value) == f"m: {problem}; export again"
-
-
-def test_a_language_graph_that_leaves_tokens_out():
-    language = runtime_models.LanguageGraph()
-    run = language.run
-    language.run = lambda inputs: {name: value[:, :1] for name, value in run(inputs).items()}
-    with pytest.raises(
-        errors.UserError, match="^m: the language graph gives 1 characters for 4 .* expected 3 for 4"
-    ):
-        recognise(make_model(make_log_probs(NI_HAO), language))
 
 
 @pytest.mark.parametrize(
