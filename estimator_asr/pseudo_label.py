@@ -31,7 +31,7 @@ from estimator_asr.transcripts import pseudo_labels, recordings, transcriber
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.settings import config_flags, program
-from tfrecord_builder.storage import files
+from tfrecord_builder.storage import files, locks
 
 _COLUMNS = ("id", "audio", "start", "seconds", "confidence", "disagreement", "problem")  # of rejected.tsv
 _NOT_IN_MANIFEST = re.compile("[\t\n\r\ud800-\udfff]")
@@ -72,18 +72,26 @@ def main(config: PseudoLabelConfig) -> int:
         raise errors.UserError(f"--audio_dir={audio_dir}: is not a directory; give one of recordings")
     versions = _load_versions(config)
     settings = [audio_dir, *(version.info.sha256 for version in versions)]
-    decoded = pseudo_labels.open_directory(config.output_dir, settings)
-    limits = config.max_disagreement, _choose_confidence(config, versions[0])
-    inputs = recordings.find([audio_dir])
-    num_bad = _transcribe(inputs, versions, config.output_dir, decoded)
-    rows = [{**row, "audio": each.path} for each in inputs for row in decoded[each.path]]
-    for row in rows:
-        row["id"] = f"{os.path.relpath(row['audio'], audio_dir)}-{1000 * row['start']:08.0f}"
-        row["problem"] = row.get("problem") or pseudo_labels.find_problem(row, *limits)
-        if _NOT_IN_MANIFEST.search(row["audio"]):
-            row["problem"] = "path has a tab, a line break or bytes that are not UTF-8"
-    _write(config.output_dir, rows)
+    files.make_directory(config.output_dir)
+    busy = f"--output_dir: another pseudo_label is writing to {config.output_dir}; wait until it ends"
+    with locks.exclusive(config.output_dir, busy):
+        decoded = pseudo_labels.open_directory(config.output_dir, settings)
+        limits = config.max_disagreement, _choose_confidence(config, versions[0])
+        inputs = recordings.find([audio_dir])
+        num_bad = _transcribe(inputs, versions, config.output_dir, decoded)
+        rows = [{**row, "audio": each.path} for each in inputs for row in decoded[each.path]]
+        for row in rows:
+            _judge(row, audio_dir, limits)
+        _write(config.output_dir, rows)
     return 1 if num_bad else 0
+
+
+def _judge(row: dict, audio_dir: str, limits: tuple[float, float]) -> None:
+    """Adds the id of an utterance, and why it is left out, empty if it is kept."""
+    row["id"] = f"{os.path.relpath(row['audio'], audio_dir)}-{1000 * row['start']:08.0f}"
+    row["problem"] = row.get("problem") or pseudo_labels.find_problem(row, *limits)
+    if _NOT_IN_MANIFEST.search(row["audio"]):
+        row["problem"] = "path has a tab, a line break or bytes that are not UTF-8"
 
 
 def _load_versions(config: PseudoLabelConfig) -> list[recogniser.LoadedVersion]:

@@ -13,11 +13,12 @@ Writes to --output_dir; the same settings give the same bytes, and an interrupte
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.settings import program
-from tfrecord_builder.storage import files
-from tfrecord_builder.synthesis import recogniser_check, recordings, synthesised_corpus, text_plan
+from tfrecord_builder.storage import files, locks
+from tfrecord_builder.synthesis import prompts, recogniser_check, recordings, synthesised_corpus, text_plan
 
 
 def main(
@@ -30,9 +31,16 @@ def main(
     engine, output_dir = text_plan.TTS[config.tts](config), output.output_dir
     planned, rejected = text_plan.make_plan(config, engine)
     synthesised_corpus.claim(output_dir, config, planned, engine)
-    recordings.write_recordings(output_dir, planned, engine, output.num_workers)
-    if recognise:
-        rejected += recogniser_check.find_misread(recognise, planned, output_dir, check.max_error_rate)
+    busy = f"--output_dir: another synthesis is writing to {output_dir}; wait until it ends."
+    with locks.exclusive(output_dir, busy):
+        recordings.write_recordings(output_dir, planned, engine, output.num_workers)
+        if recognise:
+            rejected += recogniser_check.find_misread(recognise, planned, output_dir, check.max_error_rate)
+        _finish(output_dir, planned, rejected)
+
+
+def _finish(output_dir: str, planned: Sequence[prompts.Prompt], rejected: Sequence[Sequence[str]]) -> None:
+    """Writes rejected.tsv and then manifest.tsv, and prints what is in them."""
     path = os.path.join(output_dir, dataset_info.REJECTED_FILE)
     files.write_text(
         path, "".join("\t".join(row) + "\n" for row in (dataset_info.REJECTED_COLUMNS, *rejected))

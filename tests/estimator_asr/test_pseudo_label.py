@@ -16,6 +16,7 @@ from estimator_asr.transcripts import captions, transcriber
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import tables
 from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import locks
 
 OUTPUTS = {"transcript": "你好", "pinyin": "ni3 hao3", "greedy_pinyin": "ni3 hao3", "confidence": 0.95}
 HEARD = {
@@ -137,6 +138,14 @@ def test_a_directory_of_another_teacher_is_refused(made):
         errors.UserError, match="audio hash of E/1, expected .*audio hash of E/2; give another"
     ):
         run(made.flags, saved_model="E/2")
+
+
+def test_one_run_at_a_time(made):
+    made.out.mkdir()
+    wanted = f"^--output_dir: another pseudo_label is writing to {made.out}; wait until it ends$"
+    with locks.exclusive(str(made.out), "busy"), pytest.raises(errors.UserError, match=wanted):
+        run(made.flags)
+    assert made.transcribed == []
 
 
 def test_a_name_that_a_manifest_cannot_have(made, monkeypatch):

@@ -18,6 +18,7 @@ import soundfile
 
 from tfrecord_builder.corpora import registry
 from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.storage import locks
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +121,14 @@ def test_refuses_a_corpus_of_other_settings(text_dir, corpus):
     assert completed.returncode == 1
     assert completed.stderr.startswith(
         "error: --output_dir: the corpus there was built from different settings"
+    )
+
+
+def test_one_synthesis_at_a_time(text_dir, corpus):
+    with locks.exclusive(str(corpus), "busy"):
+        completed = run(text_dir, corpus, "--num_speakers=4")
+    assert completed.returncode == 1 and completed.stderr == (
+        f"error: --output_dir: another synthesis is writing to {corpus}; wait until it ends.\n"
     )
 
 
