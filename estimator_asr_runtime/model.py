@@ -76,12 +76,12 @@ def load(directory: str, num_threads: int = 0) -> Model:
         tokens,
         characters,
         {token: index for index, token in enumerate(spoken)},
-        _read_ngram(directory, "acoustic", settings.acoustic),
-        _read_ngram(directory, "language", settings.language),
+        _read_ngram(directory, settings, "acoustic"),
+        _read_ngram(directory, settings, "language"),
     )
 
 
-def _open_graph(directory: str, settings, name: str, num_threads: int) -> Optional[backends.Graph]:
+def _open_graph(directory: str, settings: model_json.ModelJson, name: str, num_threads: int):
     backend = backends.BACKENDS[settings.format]
     file = name + backend.suffix
     return backend.graph(os.path.join(directory, file), num_threads) if file in settings.files else None
@@ -95,7 +95,9 @@ def _read_tokens(directory: str, settings: model_json.ModelJson, name: str) -> t
         return tuple(text.read().removesuffix("\n").split("\n"))
 
 
-def _read_ngram(directory: str, part: str, decode) -> Optional[ngrams.NgramScorer]:
-    if decode is None or not decode.ngram_weight:
+def _read_ngram(directory: str, settings: model_json.ModelJson, part: str) -> Optional[ngrams.NgramScorer]:
+    file = f"{part}_ngram.npz"
+    if file not in settings.files:
         return None
-    return ngrams.NgramScorer(ngrams.load(directory, part), decode.ngram_weight)
+    arrays = ngrams.load(os.path.join(directory, file))
+    return ngrams.NgramScorer(arrays, getattr(settings, part).ngram_weight)

@@ -12,14 +12,15 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from typing import NamedTuple, Optional
+from typing import Optional
 
 from estimator_asr_runtime import backends, errors, joining
 
 FILE = "model.json"
-LAYOUT = 1  # changes with any field
+LAYOUT = 1
 FORMATS = tuple(backends.BACKENDS)
 _AGAIN = "copy the export again, or export again"
+_OTHER_RELEASE = "install the release of estimator-asr-runtime that belongs to the export"
 _BLOCK_BYTES = 1 << 20
 
 
@@ -39,13 +40,6 @@ class Decode:
     confidence_offset: float
 
 
-class File(NamedTuple):
-    """What a file must be."""
-
-    num_bytes: int
-    sha256: str
-
-
 @dataclasses.dataclass(frozen=True)
 class ModelJson:
     """The content of model.json."""
@@ -58,7 +52,7 @@ class ModelJson:
     output_seconds: float  # from one frame of log_probs to the next
     acoustic: Decode
     language: Optional[Decode]  # None without a language model
-    files: Mapping[str, File]  # by name
+    files: Mapping[str, Mapping]  # num_bytes and sha256 by name
 
     @property
     def joining(self) -> joining.Joining:
@@ -81,15 +75,17 @@ def load(directory: str) -> ModelJson:
     path = os.path.join(directory, FILE)
     values, is_intact = _read(path)
     if values.get("layout") != LAYOUT:
-        raise errors.UserError(
-            f"{path}: layout is {values.get('layout')}, expected {LAYOUT}; install the release of "
-            "estimator-asr-runtime that belongs to the export"
-        )
+        got = str(values.get("layout"))[:100]
+        raise errors.UserError(f"{path}: layout is {got}, expected {LAYOUT}; {_OTHER_RELEASE}")
     if not is_intact:
         raise errors.UserError(f"{path}: was changed, expected what the export wrote; {_AGAIN}")
-    content = _parse(values)
+    try:
+        content = _parse(values)
+    except KeyError as error:
+        problem = f"has no {error}, expected the fields of this release"
+        raise errors.UserError(f"{path}: {problem}; {_OTHER_RELEASE}") from error
     for name, file in content.files.items():
-        _check_file(os.path.join(directory, name), file)
+        _check_file(os.path.join(directory, name), **file)
     return content
 
 
@@ -112,8 +108,7 @@ def _read(path: str) -> tuple[dict, bool]:
 
 def _parse(values: Mapping) -> ModelJson:
     decodes = {part: values[part] and _pick(Decode, values[part]) for part in ("acoustic", "language")}
-    files = {name: File(**file) for name, file in values["files"].items()}
-    return _pick(ModelJson, {**values, **decodes, "files": files})
+    return _pick(ModelJson, {**values, **decodes})
 
 
 def _pick(kind: type, values: Mapping):
@@ -134,15 +129,15 @@ def find_digest(path: str) -> str:
     return digest.hexdigest()
 
 
-def _check_file(path: str, file: File) -> None:
+def _check_file(path: str, num_bytes: int, sha256: str) -> None:
     _check_regular(path)
     try:
         got = os.path.getsize(path)
-        if got != file.num_bytes:
-            raise errors.UserError(f"{path}: has {got} bytes, expected {file.num_bytes}; {_AGAIN}")
+        if got != num_bytes:
+            raise errors.UserError(f"{path}: has {got} bytes, expected {num_bytes}; {_AGAIN}")
         digest = find_digest(path)
     except OSError as error:
         problem = f"{error.strerror}, expected a file of the export"
         raise errors.UserError(f"{path}: {problem}; {_AGAIN}") from error
-    if digest != file.sha256:
+    if digest != sha256:
         raise errors.UserError(f"{path}: is damaged, its SHA-256 is not that of {FILE}; {_AGAIN}")

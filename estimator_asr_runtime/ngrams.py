@@ -10,7 +10,6 @@ Equals estimator_asr/ngrams/back_off.py and models/decoding/scorers.py. A scorer
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 import numpy as np
@@ -38,9 +37,9 @@ class BackOffArrays(NamedTuple):
     start_state: np.ndarray  # int32 [], after <s>
 
 
-def load(directory: str, part: str) -> BackOffArrays:
-    """Reads the arrays of a part of a model, "acoustic" or "language"."""
-    with np.load(os.path.join(directory, f"{part}_ngram.npz")) as saved:
+def load(path: str) -> BackOffArrays:
+    """Reads the arrays of a file."""
+    with np.load(path) as saved:
         return BackOffArrays(*(saved[name] for name in BackOffArrays._fields))
 
 

@@ -92,7 +92,7 @@ def _unpack(loaded: model.Model, directory: str, part: str) -> Optional[Mapping]
     """Writes the arrays of an n-gram model; returns what files.json says of it, None where there is none."""
     if getattr(loaded, f"{part}_ngram") is None:
         return None
-    arrays = ngrams.load(loaded.path, part)
+    arrays = ngrams.load(os.path.join(loaded.path, f"{part}_ngram.npz"))
     listed = {}
     for field in _ARRAYS:
         values, path = _as_typed(getattr(arrays, field)), f"model/{part}_ngram.{field}.bin"

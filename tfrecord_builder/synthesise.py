@@ -30,9 +30,10 @@ def main(
     recognise = recogniser_check.load(check.check) if check.check else None
     engine, output_dir = text_plan.TTS[config.tts](config), output.output_dir
     planned, rejected = text_plan.make_plan(config, engine)
-    synthesised_corpus.claim(output_dir, config, planned, engine)
+    os.makedirs(output_dir, exist_ok=True)
     busy = f"--output_dir: another synthesis is writing to {output_dir}; wait until it ends."
     with locks.exclusive(output_dir, busy):
+        synthesised_corpus.claim(output_dir, config, planned, engine)
         recordings.write_recordings(output_dir, planned, engine, output.num_workers)
         if recognise:
             rejected += recogniser_check.find_misread(recognise, planned, output_dir, check.max_error_rate)

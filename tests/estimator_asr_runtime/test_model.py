@@ -20,16 +20,9 @@ FILES = {"acoustic.onnx": b"graph", "tokens.txt": TOKENS}
 
 @pytest.fixture(autouse=True)
 def graphs(monkeypatch):
-    """Graphs by the names of their files, instead of those of ONNX Runtime."""
-    log_probs = runtime_models.make_log_probs([4, 4])
-    made = {
-        "acoustic.onnx": runtime_models.Graph(log_probs=log_probs, encoding=np.zeros([1, 2, 3])),
-        "decoder.onnx": runtime_models.Graph(scores=np.zeros(1)),
-        "language.onnx": runtime_models.LanguageGraph(),
-    }
-    backend = backends.BACKENDS["onnx"]._replace(graph=lambda path, _: made[os.path.basename(path)])
+    """The names of their files, instead of graphs of ONNX Runtime."""
+    backend = backends.BACKENDS["onnx"]._replace(graph=lambda path, _: os.path.basename(path))
     monkeypatch.setitem(backends.BACKENDS, "onnx", backend)
-    return made
 
 
 def make_arrays() -> dict:
@@ -61,7 +54,7 @@ def test_a_model_with_all_parts(tmp_path):
     assert loaded.acoustic_ngram.context_length == 0
     assert loaded.language_ngram is None
     assert loaded.settings.acoustic == model_json.Decode(**decode)
-    assert None not in (loaded.decoder, loaded.language)
+    assert (loaded.acoustic, loaded.decoder, loaded.language) == ("acoustic.onnx", *names[:2])
 
 
 def test_no_model(tmp_path):
@@ -80,6 +73,14 @@ def test_another_layout(tmp_path, content, got):
     (tmp_path / "model.json").write_text(content)
     expected = "install the release of estimator-asr-runtime that belongs to the export"
     assert refuse(tmp_path) == f"model.json: layout is {got}, expected 1; {expected}"
+
+
+def test_the_fields_of_another_release(tmp_path):
+    runtime_models.write(tmp_path, FILES, acoustic={"decoding": "beam"})
+    expected = "install the release of estimator-asr-runtime that belongs to the export"
+    assert refuse(tmp_path) == (
+        f"model.json: has no 'beam_width', expected the fields of this release; {expected}"
+    )
 
 
 def test_model_json_was_changed(tmp_path):

@@ -30,14 +30,13 @@ class OutputConfig(config_flags.Checked):
 def claim(
     output_dir: str, config: config_flags.Checked, planned: Sequence[prompts.Prompt], engine: prompts.Engine
 ) -> None:
-    """Makes the directory and writes the settings and a digest of the plan to it.
+    """Writes the settings and a digest of the plan to a directory.
 
     Raises errors.UserError if it contains something else, or a corpus of other settings or prompts.
     """
     path = os.path.join(output_dir, _SETTINGS_FILE)
     settings = {**config_json.to_json_dict(config), "plan_sha256": prompts.fingerprint(planned, engine)}
     expected = json.dumps(settings, indent=2, sort_keys=True)
-    os.makedirs(output_dir, exist_ok=True)
     if not os.path.exists(path):
         if os.listdir(output_dir):
             raise errors.UserError(

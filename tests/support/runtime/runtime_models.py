@@ -55,14 +55,10 @@ def write(directory, files: Mapping[str, bytes], **changes) -> str:
     for name, content in files.items():
         (directory / name).write_bytes(content)
         listed[name] = {"num_bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    write_json(directory, make_values(files=listed, **changes))
-    return str(directory)
-
-
-def write_json(directory, values: Mapping) -> None:
-    """Writes model.json with its digest."""
+    values = make_values(files=listed, **changes)
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     (directory / "model.json").write_text(json.dumps({**values, "sha256": digest}), encoding="utf-8")
+    return str(directory)
 
 
 class Graph:

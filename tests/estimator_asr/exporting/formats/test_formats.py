@@ -236,6 +236,14 @@ def test_too_many_characters_otherwise_are_refused():
     agreement._check_changes(dataclasses.replace(compared, num_changed=3))
 
 
+def test_a_graph_with_other_outputs_is_refused(directory, tmp_path, monkeypatch):
+    monkeypatch.setattr(backends.OnnxGraph, "run", lambda *_: {"logits": np.zeros([1, 1, 5])})
+    wanted = r"^export: onnx has other outputs than the SavedModel \(KeyError: 'log_probs'\); "
+    with pytest.raises(errors.UserError, match=wanted):
+        export(tmp_path, open_model(directory, "plain"), names=["onnx"])
+    assert os.listdir(tmp_path / "export") == []
+
+
 def test_what_a_format_cannot_do_is_refused_before_anything_is_written(directory):
     acoustic = open_model(directory, "plain")
     with pytest.raises(
