@@ -26,7 +26,7 @@ _LOSS = r"{0}年?[.:/~+*×÷=^·—–-]{0}|(?<![0-9A-Za-z])[-+]{0}|[¥$€£<>�
 _SIGN, _LEFT = (
     re.compile(_LOSS.format(f"[{each}]")) for each in ("0-9", "零一二三四五六七八九十百千万亿两幺")
 )
-# A minus or a part of a name, unless a unit follows; a hyphen that only separates; dollars of others, two amounts.
+# A minus or a part of a name, unless a unit follows; a hyphen that only separates; amounts side by side.
 _HYPHEN = re.compile(
     r"(?![年月日]|(?<=[0-9])[点时分])[\u4e00-\u9fff]-[0-9]+(?!\.?[0-9]| ?[%℃°度])"
     r"|[0-9]-[\u4e00-\u9fff]|[0-9A-Za-z][¥$€£][0-9]"
