@@ -138,9 +138,11 @@ def test_ctrl_c_ends_the_audio_after_what_was_heard(capsys):
 
 
 def test_ctrl_c_ends_a_source_that_never_does(capsys):
+    given = threading.Event()
+
     class Interrupted(Model):
         def run(self, batch):
-            time.sleep(0.05)
+            assert given.wait(30)
             if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
                 os.kill(os.getpid(), signal.SIGINT)
             return super().run(batch)
@@ -148,6 +150,7 @@ def test_ctrl_c_ends_a_source_that_never_does(capsys):
     def speak():
         while True:
             yield from make_blocks(3, 2)
+            given.set()
 
     began = time.monotonic()
     live_terminal.transcribe(Interrupted(), speak(), RATE)
