@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.settings import program
-from tfrecord_builder.storage import files, locks
+from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import prompts, recogniser_check, recordings, synthesised_corpus, text_plan
 
 
@@ -30,10 +30,7 @@ def main(
     recognise = recogniser_check.load(check.check) if check.check else None
     engine, output_dir = text_plan.TTS[config.tts](config), output.output_dir
     planned, rejected = text_plan.make_plan(config, engine)
-    os.makedirs(output_dir, exist_ok=True)
-    busy = f"--output_dir: another synthesis is writing to {output_dir}; wait until it ends."
-    with locks.exclusive(output_dir, busy):
-        synthesised_corpus.claim(output_dir, config, planned, engine)
+    with synthesised_corpus.claim(output_dir, config, planned, engine):
         recordings.write_recordings(output_dir, planned, engine, output.num_workers)
         if recognise:
             rejected += recogniser_check.find_misread(recognise, planned, output_dir, check.max_error_rate)

@@ -19,10 +19,10 @@ from tfrecord_builder.synthesis import espeak, recordings, synthesised_corpus
 def main(config: script.SynthesisConfig, output: synthesised_corpus.OutputConfig) -> None:
     """Writes the corpus."""
     engine, plan = espeak.Engine(config.synthesis_seed), script.make_plan(config)
-    synthesised_corpus.claim(output.output_dir, config, plan.prompts, engine)
-    recordings.write_recordings(output.output_dir, plan.prompts, engine, output.num_workers)
-    _write_text(os.path.join(output.output_dir, "text"), plan)
-    synthesised_corpus.write_manifest(output.output_dir, plan.prompts)
+    with synthesised_corpus.claim(output.output_dir, config, plan.prompts, engine):
+        recordings.write_recordings(output.output_dir, plan.prompts, engine, output.num_workers)
+        _write_text(os.path.join(output.output_dir, "text"), plan)
+        synthesised_corpus.write_manifest(output.output_dir, plan.prompts)
 
 
 def _write_text(text_dir, plan):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.data import manifest
 from tfrecord_builder.settings import config_flags, config_json
-from tfrecord_builder.storage import files
+from tfrecord_builder.storage import files, locks
 from tfrecord_builder.synthesis import prompts
 
 _SETTINGS_FILE = "synthesis.json"
@@ -27,13 +28,23 @@ class OutputConfig(config_flags.Checked):
     )
 
 
+@contextlib.contextmanager
 def claim(
     output_dir: str, config: config_flags.Checked, planned: Sequence[prompts.Prompt], engine: prompts.Engine
-) -> None:
-    """Writes the settings and a digest of the plan to a directory.
+) -> Iterator[None]:
+    """Makes the directory, locks it, and writes the settings and a digest of the plan to it.
 
-    Raises errors.UserError if it contains something else, or a corpus of other settings or prompts.
+    Raises errors.UserError if another synthesis has the lock, or the directory contains something else, or a
+    corpus of other settings or prompts.
     """
+    os.makedirs(output_dir, exist_ok=True)
+    busy = f"--output_dir: another synthesis is writing to {output_dir}; wait until it ends."
+    with locks.exclusive(output_dir, busy):
+        _write_settings(output_dir, config, planned, engine)
+        yield
+
+
+def _write_settings(output_dir: str, config, planned, engine) -> None:
     path = os.path.join(output_dir, _SETTINGS_FILE)
     settings = {**config_json.to_json_dict(config), "plan_sha256": prompts.fingerprint(planned, engine)}
     expected = json.dumps(settings, indent=2, sort_keys=True)

@@ -15,7 +15,8 @@ ENGINE = espeak.Engine(seed=1)
 def claim(directory, seed=1, pinyin=("ni3", "hao3")):
     config = text_plan.SynthesisConfig(text_dir=("t",), tts="espeak", synthesis_seed=seed)
     planned = [prompts.Prompt("u1", "train", "speaker", (("你好",),), pinyin)]
-    synthesised_corpus.claim(str(directory), config, planned, ENGINE)
+    with synthesised_corpus.claim(str(directory), config, planned, ENGINE):
+        pass
 
 
 def test_refuses_a_corpus_of_other_settings_or_sentences(tmp_path):
