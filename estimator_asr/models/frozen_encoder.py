@@ -7,6 +7,7 @@ records (estimator_asr.encode), or it runs in the graph.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Optional
 
 import tensorflow as tf
@@ -72,17 +73,27 @@ def conformer_on_top(
     fbank holds these outputs (config.pretrained.num_bins values), or the features that they are computed of.
     Batch norm comes first because their values differ in scale by orders of magnitude.
     """
-    vectors, num_frames = _read_or_encode(config.pretrained, fbank, num_frames)
+    applied = _below_trained(config)
+    if fbank.shape[-1] == config.pretrained.num_bins:
+        fbank = fbank[..., : applied.num_bins]
+    vectors, num_frames = _read_or_encode(applied, fbank, num_frames)
     mask = layers.sequence_mask(num_frames, tf.shape(vectors)[1])
     if not config.log_mel:
-        vectors = vectors[..., -len(config.pretrained.layers) * config.pretrained.encoder.units :]
+        vectors = vectors[..., -len(applied.layers) * applied.encoder.units :]
     if config.trainable_blocks:
-        vectors = _add_trained_blocks(config.pretrained, vectors, mask)
+        vectors = _add_trained_blocks(applied, vectors, mask)
     vectors = normalisation.batch_norm(vectors, mask, seed is not None, "input_norm")
     joined = stack(layers.clear_padding(vectors, mask), SUBSAMPLING)
     hidden = layers.layer_norm(layers.dense(joined, config.encoder_units, "project"))
     num_frames = frontend.num_subsampled_frames(num_frames, SUBSAMPLING)
     return encoders.run_blocks(config, encoders.conformer_block, hidden, num_frames, seed)
+
+
+def _below_trained(config):
+    """Returns the encoder with those blocks that the model reads and does not train: data may hold others."""
+    last = config.pretrained.encoder.layers - config.trainable_blocks
+    read = tuple(layer for layer in config.pretrained.layers if layer <= last)
+    return dataclasses.replace(config.pretrained, layers=read)
 
 
 def _read_or_encode(applied, fbank, num_frames):

@@ -65,9 +65,10 @@ def check_pretrained(
         )
     frontend.check_input("train", features, applied.encoder)
     last = applied.encoder.layers - chosen.trainable_blocks
-    if chosen.trainable_blocks and applied.layers[-1] != last:
+    if chosen.trainable_blocks and last not in applied.layers:
+        expected = " or ".join(str(applied.encoder.layers - layer) for layer in reversed(applied.layers))
         raise errors.UserError(
-            f"train: --trainable_blocks is {chosen.trainable_blocks}, expected "
-            f"{applied.encoder.layers - applied.layers[-1]}, because the data hold the outputs of block "
-            f"{applied.layers[-1]} of {applied.encoder.layers}; encode them with --layers=...,{last}"
+            f"train: --trainable_blocks is {chosen.trainable_blocks}, expected {expected}, because the data "
+            f"hold the outputs of block {', '.join(map(str, applied.layers))} of {applied.encoder.layers}; "
+            "encode --layers chooses others"
         )

@@ -132,8 +132,8 @@ def test_the_encoder_of_a_model_is_that_of_the_data_or_of_the_warm_start(directo
         ),
         (
             "encoded",
-            {"trainable_blocks": 2},
-            "--trainable_blocks is 2, expected 1, because the data hold the out",
+            {"trainable_blocks": 3},
+            "--trainable_blocks is 3, expected 1 or 2, because the data hold the outputs of block 1, 2 of 3",
         ),
         (
             "data",

@@ -57,7 +57,7 @@ def draw(*shape):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("layers, trainable_blocks", [((2, 3), 0), ((1,), 0), ((1, 2), 1)])
+@pytest.mark.parametrize("layers, trainable_blocks", [((2, 3), 0), ((1,), 0), ((1, 2), 1), ((1, 3), 2)])
 def test_records_and_graph_give_the_same(whisper, layers, trainable_blocks):
     config = make_config(whisper[0], layers, trainable_blocks)
     fbank = draw(2, 21, 80)
@@ -67,6 +67,15 @@ def test_records_and_graph_give_the_same(whisper, layers, trainable_blocks):
     assert stored_frames.tolist() == computed_frames.tolist() == [6, 3]  # ceil(ceil(n / 2) / 2)
     assert np.isfinite(stored).all()
     np.testing.assert_allclose(stored, computed, atol=1e-4)
+
+
+@pytest.mark.long
+def test_stored_blocks_above_the_first_trained_one_are_not_read(whisper):
+    fbank = draw(2, 21, 80)
+    both, lower = (
+        run(whisper, make_config(whisper[0], layers, 2), fbank, [21, 12], True) for layers in ((1, 3), (1,))
+    )
+    np.testing.assert_array_equal(both[0], lower[0])
 
 
 @pytest.mark.long
