@@ -50,7 +50,7 @@ class Session:
             product = tf.matmul(matrix, matrix)
             initialise = tf.compat.v1.global_variables_initializer()
         config = strategies.session_config(model.config.train)
-        self._session = tf.compat.v1.Session(graph=graph, config=config)
+        self.graph, self._session = graph, tf.compat.v1.Session(graph=graph, config=config)
         self._session.run(initialise)
         norm = graph.get_operation_by_name("gradient-norm").inputs[1]
         self._step = self._session.make_callable([spec.loss, norm, spec.train_op])
@@ -66,7 +66,7 @@ class Session:
 
     def load(self, values: Mapping[str, np.ndarray]) -> None:
         """Loads values of variables by their names."""
-        with self._session.graph.as_default():
+        with self.graph.as_default():
             for variable in tf.compat.v1.global_variables():
                 if variable.op.name in values:
                     variable.load(values[variable.op.name], self._session)

@@ -178,10 +178,12 @@ def session_config(config: training_config.TrainConfig) -> tf.compat.v1.ConfigPr
     session.gpu_options.allow_growth = config.gpu_memory_growth
     # All GPUs launch the collectives of a step in one order, or NCCL may wait forever; nothing without NCCL.
     session.experimental.collective_nccl = True
+    rewrites = session.graph_options.rewrite_options
+    # It fails on the gradient of tf.where where there is a GPU, and each session would log that as an error.
+    rewrites.layout_optimizer = rewrites.OFF
     if config.xla:
         session.graph_options.optimizer_options.global_jit_level = tf.compat.v1.OptimizerOptions.ON_1
     rewrite = _REWRITES.get(config.precision)
     if rewrite and product_type(config, training=True) == tf.float32:
-        rewrites = session.graph_options.rewrite_options
         setattr(rewrites, rewrite, rewrites.ON)
     return session
