@@ -121,7 +121,7 @@ class TrainConfig(config_flags.Checked):
         "float32",
         "float16 (experimental): mixed precision with loss scaling, for GPUs with tensor cores; bfloat16: "
         "for GPUs from compute capability 8.0 on, and for CPUs with avx512_bf16 or amx_bf16, where long "
-        "utterances take 75 % of the time (measured); on a GPU both ran for 43 steps",
+        "utterances take 75 % of the time (measured)",
         choices=("float32", "float16", "bfloat16"),
     )
     num_cpu_replicas: int = setting(1, "CPU replicas (to test multi-GPU training)", positive=True)

@@ -70,13 +70,11 @@ def conformer_on_top(
 ) -> encoders.Encoding:
     """Joins two outputs of the pretrained encoder, then Conformer blocks; arguments as of encoders.Encoder.
 
-    fbank holds these outputs (config.pretrained.num_bins values), or the features that they are computed of.
+    fbank holds the outputs of config.pretrained, or the features that they are computed of.
     Batch norm comes first because their values differ in scale by orders of magnitude.
     """
     applied = _below_trained(config)
-    if fbank.shape[-1] == config.pretrained.num_bins:
-        fbank = fbank[..., : applied.num_bins]
-    vectors, num_frames = _read_or_encode(applied, fbank, num_frames)
+    vectors, num_frames = _read_or_encode(config.pretrained, applied, fbank, num_frames)
     mask = layers.sequence_mask(num_frames, tf.shape(vectors)[1])
     if not config.log_mel:
         vectors = vectors[..., -len(applied.layers) * applied.encoder.units :]
@@ -96,10 +94,12 @@ def _below_trained(config):
     return dataclasses.replace(config.pretrained, layers=read)
 
 
-def _read_or_encode(applied, fbank, num_frames):
+def _read_or_encode(stored, applied, fbank, num_frames):
     """Returns float [batch, num_frames, applied.num_bins], zero at padding, and int32 [batch]."""
     dtype = fbank.dtype
-    if fbank.shape[-1] != applied.num_bins:
+    if fbank.shape[-1] == stored.num_bins:
+        fbank = fbank[..., : applied.num_bins]
+    else:
         fbank, num_frames = build(applied, fbank, num_frames, LOWER_SCOPE)
     mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
     return layers.clear_padding(tf.cast(fbank, dtype), mask), num_frames

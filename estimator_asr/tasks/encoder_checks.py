@@ -69,6 +69,6 @@ def check_pretrained(
         expected = " or ".join(str(applied.encoder.layers - layer) for layer in reversed(applied.layers))
         raise errors.UserError(
             f"train: --trainable_blocks is {chosen.trainable_blocks}, expected {expected}, because the data "
-            f"hold the outputs of block {', '.join(map(str, applied.layers))} of {applied.encoder.layers}; "
-            "encode --layers chooses others"
+            f"hold the outputs of blocks {','.join(map(str, applied.layers))} of {applied.encoder.layers}, "
+            f"and not of {last}; choose blocks with --layers of estimator_asr.encode"
         )

@@ -101,14 +101,17 @@ def test_the_encoder_of_a_model_is_that_of_the_data_or_of_the_warm_start(directo
     encoded = config(directory, "encoded")
     assert (encoded.acoustic.pretrained.layers, encoded.subsampling) == ((1, 2), 2)
     assert encoded.train.warm_start_from is None
-    in_graph = config(directory, "data", warm_start_from=str(directory / "whisper"))
+    whisper = {"warm_start_from": str(directory / "whisper")}
+    in_graph = config(directory, "data", **whisper)
     assert (in_graph.acoustic.pretrained.layers, in_graph.subsampling) == ((2, 3), 4)
     assert in_graph.acoustic.pretrained.encoder == encoded.acoustic.pretrained.encoder
-    upper = config(directory, "data", warm_start_from=str(directory / "whisper"), trainable_blocks=2)
+    upper = config(directory, "data", **whisper, trainable_blocks=2)
     assert upper.acoustic.pretrained.layers == (1,)
-    assert config(directory, "encoded", trainable_blocks=1).train.warm_start_from == str(
-        directory / "encoded"
-    )
+    for blocks in (1, 2):  # with 2 the outputs of block 2 are not read
+        stored = config(directory, "encoded", trainable_blocks=blocks)
+        assert stored.train.warm_start_from == str(directory / "encoded")
+        assert stored.acoustic.pretrained.layers == (1, 2)
+    assert config(directory, "data", **whisper, trainable_blocks=1).acoustic.pretrained.layers == (2,)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +136,8 @@ def test_the_encoder_of_a_model_is_that_of_the_data_or_of_the_warm_start(directo
         (
             "encoded",
             {"trainable_blocks": 3},
-            "--trainable_blocks is 3, expected 1 or 2, because the data hold the outputs of block 1, 2 of 3",
+            "--trainable_blocks is 3, expected 1 or 2, because the data hold the outputs of blocks 1,2 of 3, "
+            "and not of 0; choose blocks with --layers",
         ),
         (
             "data",
@@ -209,7 +213,7 @@ def test_a_model_on_hubert_transcribes_audio(directory, tmp_path):
     weights = f"--weights={small_hubert.write(tmp_path / 'hubert')}"
     data = (f"--data_dir={tmp_path}/data", f"--output_dir={tmp_path}/encoded")
     run("estimator_asr.encode", weights, *data, "--layers=1,2", "--num_workers=1")
-    for blocks in (0, 1):
+    for blocks in (0, 1, 2):
         model = f"--model_dir={tmp_path}/am{blocks}"
         flags = (*TINY, "--encoder=hubert", f"--trainable_blocks={blocks}", f"--data_dir={tmp_path}/encoded")
         run("estimator_asr.train", *flags, model)

@@ -142,7 +142,8 @@ def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretraine
             f"{path} has {encoder.layers} blocks and the model reads one before those that are trained"
         )
     last = encoder.layers - num_trained
-    return pretrained_encoder.Applied(encoder, pretrained_encoder.choose_layers(last))
+    lower = (layer for layer in pretrained_encoder.choose_layers(encoder.layers) if layer < last)
+    return pretrained_encoder.Applied(encoder, (*lower, last))
 
 
 def is_other_file(path: str) -> bool:
@@ -212,6 +213,8 @@ def _open_checkpoint(model, path):
     checkpoints.check(checkpoint, source)
     variables = dict(checkpoints.iterate(checkpoint))
     values = {name: variables[name] for name in checkpoints.find_model_variables(variables)}
+    if model.config.acoustic.trainable_blocks and encoder_weights.find(root):  # those that were frozen there
+        values = {**_open_encoder(model, root).values, **values}
     if _NGRAMS in values and source.tokens.tokens != model.tokens.tokens:
         del values[_NGRAMS]
         remarks.append(f"{_NGRAMS} is initialised: with other tokens its rows belong to other n-grams")

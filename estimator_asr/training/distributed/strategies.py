@@ -172,14 +172,14 @@ def build_strategy(
 
 
 def session_config(config: training_config.TrainConfig) -> tf.compat.v1.ConfigProto:
-    """Returns the session settings: devices, XLA, and the rewrites of the precision."""
+    """Returns the session settings: devices, XLA, and rewrites of the graph."""
     session = tf.compat.v1.ConfigProto(allow_soft_placement=True)
     session.device_count["CPU"] = config.num_cpu_replicas
     session.gpu_options.allow_growth = config.gpu_memory_growth
     # All GPUs launch the collectives of a step in one order, or NCCL may wait forever; nothing without NCCL.
     session.experimental.collective_nccl = True
     rewrites = session.graph_options.rewrite_options
-    # It fails on the gradient of tf.where where there is a GPU, and each session would log that as an error.
+    # On GPUs the layout optimizer fails on the gradient of tf.where, and logs an error.
     rewrites.layout_optimizer = rewrites.OFF
     if config.xla:
         session.graph_options.optimizer_options.global_jit_level = tf.compat.v1.OptimizerOptions.ON_1

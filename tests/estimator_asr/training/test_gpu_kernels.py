@@ -1,4 +1,4 @@
-"""The ops of a training step that run on the CPU even where there is a GPU."""
+"""Training steps where there is a GPU: the ops that run on the CPU all the same, and rewrites of the graph."""
 
 from __future__ import annotations
 
@@ -62,8 +62,9 @@ def rewrite_for_gpu(graph, config):
 
 
 def make_devices():
-    devices = [device_properties_pb2.NamedDevice(name=f"/device:{kind}:0") for kind in ("CPU", "GPU")]
-    for device in devices:
-        device.properties.type = device.name[8:11]
-        device.properties.environment["architecture"] = "9.0"
-    return devices
+    made = [device_properties_pb2.DeviceProperties(type=kind) for kind in ("CPU", "GPU")]
+    for each in made:
+        each.environment["architecture"] = "9.0"  # the compute capability
+    return [
+        device_properties_pb2.NamedDevice(name=f"/device:{each.type}:0", properties=each) for each in made
+    ]

@@ -279,6 +279,21 @@ def test_a_pretrained_encoder_is_that_of_the_model(tmp_path):
     )
 
 
+@pytest.mark.long
+def test_blocks_that_were_frozen_in_the_source_have_the_weights_of_its_encoder(tmp_path):
+    model = tiny_models.make_pretrained_model(str(tmp_path / "am"), "whisper")
+    acoustic = dataclasses.replace(model.config.acoustic, trainable_blocks=2)
+    new = dataclasses.replace(model, config=dataclasses.replace(model.config, acoustic=acoustic))
+    values = warm_start.open_source(with_source(new, model.path)).values
+    saved = checkpoints.iterate(checkpoints.latest(model.path))
+    np.testing.assert_array_equal(values["acoustic/ctc/bias"], dict(saved)["acoustic/ctc/bias"])
+    for block in (2, 3):
+        np.testing.assert_array_equal(
+            values[f"acoustic/encoder/pretrained/block_{block}/self_attention/output/bias"],
+            np.float32(small_whisper.make_tensors()[f"layers.{block - 1}.self_attn.out_proj.bias"]),
+        )
+
+
 def test_another_number_of_mel_bins_is_refused(tmp_path, sources):
     said = "am: frontend has 20 mel bins, expected 12 as in .*new; build the data with that frontend"
     with pytest.raises(errors.UserError, match=said):
