@@ -1,4 +1,4 @@
-"""Training steps where there is a GPU: the ops that run on the CPU all the same, and rewrites of the graph."""
+"""Training steps where there is a GPU: ops that run on the CPU all the same, and rewrites of the graph."""
 
 from __future__ import annotations
 
