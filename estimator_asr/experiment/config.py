@@ -83,7 +83,7 @@ class AcousticConfig(config_flags.Checked):
         True,
         "on a pretrained encoder: also read the log-mel frames of the data; they carry the speaker's voice",
     )
-    # The pretrained encoder of the data or of --warm_start_from, and which of its blocks the data hold.
+    # The pretrained encoder of the data or of --warm_start_from, and its blocks that are stored or computed.
     pretrained: Optional[pretrained_encoder.Applied] = None
     # Whether features above the bandwidth of a recording are filled, see models/feature_norm.py; no flag.
     fill_bands: bool = True

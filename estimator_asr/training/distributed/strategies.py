@@ -179,7 +179,7 @@ def session_config(config: training_config.TrainConfig) -> tf.compat.v1.ConfigPr
     # All GPUs launch the collectives of a step in one order, or NCCL may wait forever; nothing without NCCL.
     session.experimental.collective_nccl = True
     rewrites = session.graph_options.rewrite_options
-    # On GPUs the layout optimizer fails on the gradient of tf.where, and logs an error.
+    # On GPUs the layout optimizer fails on gradients of tf.where between convolutions, and logs an error.
     rewrites.layout_optimizer = rewrites.OFF
     if config.xla:
         session.graph_options.optimizer_options.global_jit_level = tf.compat.v1.OptimizerOptions.ON_1
