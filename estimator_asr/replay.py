@@ -22,9 +22,10 @@ import tensorflow as tf
 
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.diagnostics import nan_files, nan_search, trial
-from estimator_asr.experiment import experiment, model_directory
+from estimator_asr.experiment import experiment, model_directory, training_config
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.tasks import registry
+from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import replica_sums
 from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags, program
@@ -74,7 +75,8 @@ def replay(
     Raises:
         errors.UserError: the checkpoint cannot be read, or is of another model.
     """
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    config = strategies.session_config(training_config.TrainConfig())
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
         inputs = trial.placeholders((features, labels))
         loss = registry.of(model).forward(*inputs, True).losses.average()
         gradients = tf.gradients(loss, tf.compat.v1.trainable_variables())

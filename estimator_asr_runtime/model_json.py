@@ -84,6 +84,9 @@ def load(directory: str) -> ModelJson:
     except KeyError as error:
         problem = f"has no {error}, expected the fields of this release"
         raise errors.UserError(f"{path}: {problem}; {_OTHER_RELEASE}") from error
+    if content.format not in FORMATS:
+        problem = f"format is {str(content.format)[:100]}, expected {' or '.join(FORMATS)}"
+        raise errors.UserError(f"{path}: {problem}; {_OTHER_RELEASE}")
     for name, file in content.files.items():
         _check_file(os.path.join(directory, name), **file)
     return content

@@ -83,6 +83,12 @@ def test_the_fields_of_another_release(tmp_path):
     )
 
 
+def test_the_format_of_another_release(tmp_path):
+    runtime_models.write(tmp_path, FILES, format="coreml")
+    expected = "install the release of estimator-asr-runtime that belongs to the export"
+    assert refuse(tmp_path) == f"model.json: format is coreml, expected onnx or litert; {expected}"
+
+
 def test_model_json_was_changed(tmp_path):
     runtime_models.write(tmp_path, FILES)
     values = json.loads((tmp_path / "model.json").read_text())
