@@ -164,7 +164,7 @@ def _open(config: ExportConfig, want: task_spec.TaskSpec, progress: tqdm.tqdm) -
         logging.warning("export: --decoding is %s, so the export does not stream", decoding)
     if config.chunk_frames is not None and want == task_spec.ACOUSTIC:
         trained = trained.with_chunks(config.chunk_frames)
-    if config.whisper_decoder:
+    if config.whisper_decoder and config.language_model_dir and decoding == "beam":
         return trained
     decode = dataclasses.replace(trained.model.decode, whisper_weight=0.0)  # language_weight counts again
     return trained._replace(model=dataclasses.replace(trained.model, decode=decode, whisper=None))

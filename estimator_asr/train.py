@@ -37,6 +37,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.storage import files
 
 _EXIT_TERMINATED = 128 + 15  # as a shell reports a process that SIGTERM ended
 _EXIT_FAILED = os.EX_SOFTWARE  # of one of several workers: unlike after 1, a restart may help
@@ -171,6 +172,12 @@ def _find_pretrained(config, data_dir):
     train, acoustic = config.train, config.acoustic
     if config.frontend.encoder:  # beside the data are the weights of the blocks that are trained
         source = train.warm_start_from or (data_dir if acoustic.trainable_blocks else None)
+        if source and files.is_remote(source):
+            raise errors.UserError(
+                f"train: --data_dir={source} is in an object store with --trainable_blocks="
+                f"{acoustic.trainable_blocks}, expected their weights on a local disk; pass "
+                "--warm_start_from=WEIGHTS, the directory that encode had"
+            )
         return dataclasses.replace(config, train=dataclasses.replace(train, warm_start_from=source))
     applied = warm_start.find_pretrained(train.warm_start_from, acoustic.trainable_blocks)
     return dataclasses.replace(config, acoustic=dataclasses.replace(acoustic, pretrained=applied))

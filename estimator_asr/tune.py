@@ -124,7 +124,7 @@ def _open_tuned(config: TuneConfig) -> tuple[trained_model.TrainedModel, splits.
     trained = _open(config.acoustic_model_dir or config.language_model_dir, spec)
     _, source = recognised_split.open_split(trained.model, config.data_dir, config.split)
     ngram = config.ngram and read_ngram(config.ngram, trained.model)
-    trained = trained._replace(model=dataclasses.replace(trained.model, ngram=ngram))
+    trained = trained._replace(model=dataclasses.replace(trained.model, ngram=ngram, whisper=None))
     return trained, source
 
 

@@ -42,6 +42,10 @@ def encode(
     Raises UserError if weights and data do not fit together, something is damaged, or the output directory
     cannot be used.
     """
+    if os.path.realpath(data_dir) == os.path.realpath(output_dir):
+        raise errors.UserError(
+            f"encode: --output_dir={output_dir} is --data_dir, expected another directory; choose one"
+        )
     info = dataset_info.DatasetInfo.load(data_dir)
     encoder = encoder_weights.read(weights_dir)[0]
     _check_data(data_dir, info, encoder)

@@ -173,7 +173,9 @@ def refuse_difference(
     advice = "build the data with " + " ".join(f"--{flag}={value}" for flag, value in flags.items())
     if encoder:
         layers = ",".join(map(str, encoder["layers"]))
-        program = f"python -m estimator_asr.encode --weights={vocabulary_dir} --layers={layers}"
+        has_weights = files.exists(os.path.join(vocabulary_dir, pretrained_encoder.FILES[1]))
+        weights = vocabulary_dir if has_weights else "WEIGHTS"  # an export has no copy of the file
+        program = f"python -m estimator_asr.encode --weights={weights} --layers={layers}"
         advice += f", encode them by {program}"
     for name, (got, want) in pairs.items():
         if got != want:

@@ -2,7 +2,7 @@
 
 Transformer blocks that normalise before each module, learned positions, and embeddings that also classify
 (Press and Wolf, 2017). It scores transcripts and proposes its own. Its classes are the tokens that can spell
-the characters of a language model, and the end of the text: it writes no punctuation, digits or traditional
+the characters of a language model, and the end of the text: it writes no punctuation or traditional
 characters, and the other tokens take no probability.
 """
 
@@ -46,13 +46,6 @@ class Memory(NamedTuple):
         tuple[tf.Tensor, tf.Tensor]
     ]  # keys and values, float32 [batch, heads, length, units / heads]
     mask: tf.Tensor  # float32 [batch, length]
-
-
-class TokenSequences(NamedTuple):
-    """Token sequences of each utterance."""
-
-    ids: tf.Tensor  # int32 [batch, width, max_tokens], -1 at and beyond num_tokens
-    num_tokens: tf.Tensor  # int32 [batch, width]
 
 
 def attend_to(decoder: DecoderArrays, outputs: tf.Tensor, num_outputs: tf.Tensor) -> Memory:
@@ -106,8 +99,11 @@ class _Beam(NamedTuple):
     cache: tf.Tensor  # float32 [2 x layers, batch x width, heads, positions, units / heads]
 
 
-def propose(decoder: DecoderArrays, memory: Memory, limits: tf.Tensor, width: int) -> TokenSequences:
-    """Returns the sequences that beam search finds, at most `limits` tokens long (int32 [batch], above 0)."""
+def propose(decoder: DecoderArrays, memory: Memory, limits: tf.Tensor, width: int) -> tf.Tensor:
+    """Returns what beam search finds, int32 [batch, width, max_tokens], -1 beyond the ends.
+
+    Sequences have at most `limits` tokens, int32 [batch], above 0.
+    """
     end_id, batch = len(decoder.token_texts), tf.shape(memory.mask)[0]
     logits, cache = _run(decoder, memory, _embed_prompt(decoder, batch), None)
     scores, ids = tf.math.top_k(tf.nn.log_softmax(logits[:, -1]), width)
@@ -127,10 +123,7 @@ def propose(decoder: DecoderArrays, memory: Memory, limits: tf.Tensor, width: in
 
     start = tf.constant(1), beam
     _, beam = tf.while_loop(is_any_open, step, start, shape_invariants=(tf.TensorShape([]), shapes))
-    num_tokens = tf.reduce_sum(tf.cast(tf.not_equal(beam.ids, end_id), tf.int32), axis=2)
-    num_tokens = tf.minimum(num_tokens, limits[:, None])
-    is_token = tf.sequence_mask(num_tokens, tf.shape(beam.ids)[2])
-    return TokenSequences(tf.where(is_token, beam.ids, -1), num_tokens)
+    return tf.where(tf.equal(beam.ids, end_id), -1, beam.ids)
 
 
 def _extend(decoder, memory, beam: _Beam, is_over) -> _Beam:

@@ -62,7 +62,7 @@ def _propose(acoustic, recognition, fbank, num_frames) -> Proposed:
     # Whisper writes on after the end of the speech; rare characters have two or three tokens.
     limits = 4 + 2 * tf.reduce_max(n_best.num_tokens, axis=1)
     proposed = whisper_decoder.propose(decoder, memory, limits, NUM_PROPOSALS)
-    strings, ids, counts = _spell(decoder, proposed.ids)
+    strings, ids, counts = _spell(decoder, proposed)
     readings = tf.gather(decoder.readings, tf.maximum(ids, 0))
     kept = pronunciations.find_best_prefixes(recognition.log_probs, recognition.num_frames, readings, counts)
     added = registry.of(acoustic).score_beside_ctc(recognition, kept.ids, kept.num_characters)

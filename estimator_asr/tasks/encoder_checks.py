@@ -67,8 +67,9 @@ def check_pretrained(
     last = applied.encoder.layers - chosen.trainable_blocks
     if chosen.trainable_blocks and last not in applied.layers:
         expected = " or ".join(str(applied.encoder.layers - layer) for layer in reversed(applied.layers))
+        holder = "the data hold" if features.encoder else "--warm_start_from reads"
         raise errors.UserError(
-            f"train: --trainable_blocks is {chosen.trainable_blocks}, expected {expected}, because the data "
-            f"hold the outputs of blocks {','.join(map(str, applied.layers))} of {applied.encoder.layers}, "
+            f"train: --trainable_blocks is {chosen.trainable_blocks}, expected {expected}, because {holder} "
+            f"the outputs of blocks {','.join(map(str, applied.layers))} of {applied.encoder.layers}, "
             f"and not of {last}; choose blocks with --layers of estimator_asr.encode"
         )

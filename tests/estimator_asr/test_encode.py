@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -15,7 +16,8 @@ import small_whisper
 
 from estimator_asr import train as train_program
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.experiment import training_config
+from estimator_asr.experiment import model_directory, training_config
+from estimator_asr.tasks import encoder_checks
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend, pretrained_encoder
 from tfrecord_builder.data import dataset_info
@@ -151,6 +153,34 @@ def test_what_does_not_fit_is_refused(directory, data, changes, said):
         changes = {**changes, "warm_start_from": str(directory / changes["warm_start_from"])}
     with pytest.raises(errors.UserError, match=said):
         config(directory, data, **changes)
+
+
+def test_blocks_that_a_warm_start_does_not_read_are_refused(directory):
+    in_graph = config(directory, "data", warm_start_from=str(directory / "whisper"), trainable_blocks=1)
+    chosen = dataclasses.replace(in_graph.acoustic, trainable_blocks=2)
+    said = "is 2, expected 1, because --warm_start_from reads the outputs of blocks 2 of 3, and not of 1; "
+    with pytest.raises(errors.UserError, match=said):
+        encoder_checks.check_pretrained(chosen, chosen.pretrained, in_graph.frontend)
+
+
+def test_blocks_are_not_trained_on_weights_in_an_object_store(directory):
+    acoustic = config_lib.AcousticConfig(encoder="whisper", trainable_blocks=1)
+    sections = {"acoustic": acoustic, "train": training_config.TrainConfig()}
+    infos = dataset_info.load_all([str(directory / "encoded")])
+    said = "--data_dir=s3://bucket/encoded is in an object store with --trainable_blocks=1, expected their"
+    with pytest.raises(errors.UserError, match=said):
+        train_program.build_config(sections, infos, ["s3://bucket/encoded"])
+
+
+@pytest.mark.parametrize(("vocabulary_dir", "weights"), [("encoded", "{}/encoded"), ("data", "WEIGHTS")])
+def test_weights_are_named_where_they_are(directory, vocabulary_dir, weights):
+    model = dataset_info.DatasetInfo.load(str(directory / "encoded"))
+    with pytest.raises(errors.UserError) as refused:
+        model_directory.refuse_difference(
+            "D", "M", {"frontend": (1, 2)}, str(directory / vocabulary_dir), model
+        )
+    program = f"python -m estimator_asr.encode --weights={weights.format(directory)} --layers=1,2"
+    assert f", encode them by {program}, or use" in str(refused.value)
 
 
 def test_a_warm_start_without_weights_is_refused(directory, tmp_path):

@@ -407,8 +407,9 @@ def test_what_whisper_chooses_is_what_an_export_writes(whisper_models, monkeypat
     plain = export.export(
         export.ExportConfig(f"{path}/am", f"{path}/lm", f"{path}/plain", whisper_decoder=False)
     )
-    infos = [export_info.load(each) for each in (exported, plain)]
-    assert [float(each.acoustic.decode["whisper_weight"]) > 0 for each in infos] == [True, False]
+    tokens = export.export(export.ExportConfig(f"{path}/am", None, f"{path}/tokens"))  # nothing to propose
+    infos = [export_info.load(each) for each in (exported, plain, tokens)]
+    assert [float(each.acoustic.decode["whisper_weight"]) > 0 for each in infos] == [True, False, False]
     sizes = [
         sum(each.num_bytes for name, each in info.files.items() if "variables" in name) for info in infos
     ]
@@ -463,6 +464,16 @@ def test_a_decoder_for_another_language_model_is_refused(whisper_models, tmp_pat
         export.export(
             export.ExportConfig(f"{whisper_models}/am", f"{whisper_models}/lm", str(tmp_path / "x"))
         )
+
+
+@pytest.mark.long
+def test_tune_makes_a_decoder_again_for_another_language_model(whisper_models):
+    keep_whisper(whisper_models, readings_sha256="0123456789abcdef")
+    made = tune_whisper(whisper_models).whisper
+    assert (
+        made.readings_sha256
+        == model_directory.open_model_directory(f"{whisper_models}/lm").config.readings_sha256
+    )
 
 
 @pytest.mark.long

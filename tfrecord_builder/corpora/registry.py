@@ -46,47 +46,45 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # CSV and JSON can 
 
 
 def list_utterances(
-    corpus: str, corpus_dirs: Sequence[str], position: Optional[int] = None
+    corpus: str, corpus_dirs: Sequence[str], position: Optional[int] = None, flag: str = "--corpus_dir"
 ) -> Iterator[manifest.Utterance]:
     """Yields the utterances of one or several directories of a corpus, or of the one at a position.
 
     Utterance ids of recordings are kept, so they must differ between the directories. With several
     directories a speaker becomes <directory>/<speaker>: two corpora never share one, and error rates can be
     reported per corpus. A sentence of text is <directory>-<split>-<line>, its speaker the directory. Paths of
-    recordings are absolute.
+    recordings are absolute. Errors name the flag.
 
     Raises:
         errors.UserError: a directory is missing, a duplicate, cannot be read or has another layout.
     """
-    named = list(zip(corpus_dirs, _name_directories(corpus_dirs)))
+    named = list(zip(corpus_dirs, _name_directories(corpus_dirs, flag)))
     for corpus_dir, name in named if position is None else [named[position]]:
-        for utterance in _list_directory(corpus, corpus_dir):
+        for utterance in _list_directory(corpus, corpus_dir, flag):
             yield _name_utterance(utterance, name, len(corpus_dirs) > 1)
 
 
-def _list_directory(corpus: str, corpus_dir: str) -> Iterator[manifest.Utterance]:
+def _list_directory(corpus: str, corpus_dir: str, flag: str) -> Iterator[manifest.Utterance]:
     try:
         if not files.is_directory(corpus_dir) and not (corpus in _LISTS and files.exists(corpus_dir)):
-            raise errors.UserError(f"--corpus_dir: {corpus_dir} does not exist; pass the corpus's directory.")
+            raise errors.UserError(f"{flag}: {corpus_dir} does not exist; pass the corpus's directory.")
         yield from CORPORA[corpus](corpus_dir)
     except OSError as error:
         if files.is_remote(str(error.filename)):
             raise  # the message of the object store is clearer
         raise errors.UserError(
-            f"--corpus_dir: {error.filename} cannot be read ({error.strerror}); change its permissions."
+            f"{flag}: {error.filename} cannot be read ({error.strerror}); change its permissions."
         ) from error
 
 
-def _name_directories(corpus_dirs: Sequence[str]) -> list[str]:
+def _name_directories(corpus_dirs: Sequence[str], flag: str) -> list[str]:
     """Names each by its last part, or by as many of its last parts as make all names different."""
     parts = [_to_absolute(corpus_dir).rstrip("/").split("/") for corpus_dir in corpus_dirs]
     for count in range(1, max(map(len, parts), default=1) + 1):
-        names = ["/".join(each[-count:]) for each in parts]
+        names = ["/".join(each[-count:]).lstrip("/") for each in parts]
         if len(set(names)) == len(names):
             return [_to_printable(name) for name in names]
-    raise errors.UserError(
-        f"--corpus_dir: {','.join(corpus_dirs)} contains a duplicate; pass each directory once."
-    )
+    raise errors.UserError(f"{flag}: {','.join(corpus_dirs)} contains a duplicate; pass each directory once.")
 
 
 def _name_utterance(utterance: manifest.Utterance, name: str, is_one_of_several: bool) -> manifest.Utterance:

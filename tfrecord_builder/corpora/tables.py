@@ -163,6 +163,11 @@ def list_text(corpus_dir: str) -> Iterator[manifest.Utterance]:
             f"{corpus_dir}: text corpus is missing, expected train.tsv (and dev or valid, test) with the "
             "columns hanzi and pinyin, or dict.txt; pass the directory that holds them."
         )
+    if len(dict(tables)) < len(tables):
+        names = ", ".join(name for _, name in tables)
+        raise errors.UserError(
+            f"{corpus_dir}: {names} are several files of one split, expected one of each; join them."
+        )
     for split, name in tables:
         for where, row in rows.read_table(os.path.join(corpus_dir, name), rows.SENTENCES):
             utterance_id = f"{split}-{where.split()[-1]}"

@@ -10,6 +10,7 @@ import ctypes
 import dataclasses
 import functools
 import importlib.util
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -20,6 +21,14 @@ from tfrecord_builder.labels import tone_sandhi
 from tfrecord_builder.synthesis import prompts, voices
 
 _WHEEL = "espeakng-loader==0.2.4"
+
+# eSpeak NG 1.52 spells out what it does not know in English: these, and xiong, which it does not know either.
+_UNKNOWN = re.compile("(?:h?m|n|hng|ê|iai|io|v.*|(?!e?r[1-5]).*r)[1-5]")
+_RESPELLED = (
+    (re.compile("^([jqx])iong"), r"\1ong"),
+    (re.compile("^([jqx])v"), r"\1u"),
+    (re.compile("^r(?=[1-5])"), "er"),
+)
 
 # speak_lib.h
 _SYNCHRONOUS_TO_CALLBACK = 2
@@ -50,9 +59,12 @@ class Engine(prompts.Engine):
     def make_speakers(self, variants: Sequence[str], count: int) -> list[voices.Voice]:
         return [voices.make_voice(variant, self.seed) for variant in variants[:count]]
 
+    def speaks(self, token: str) -> bool:
+        return super().speaks(token) and not _UNKNOWN.fullmatch(token)
+
     def pronounce(self, words: Sequence[str], syllables: list[str]) -> list[str]:
         """Returns the syllables with tone sandhi: eSpeak NG speaks each tone as it is written."""
-        return tone_sandhi.change_tones(words, syllables, [False] * len(syllables))
+        return list(map(_respell, tone_sandhi.change_tones(words, syllables, [False] * len(syllables))))
 
     def open(self) -> Callable[[prompts.Prompt], np.ndarray]:
         return functools.partial(self._speak, Speaker())
@@ -63,6 +75,13 @@ class Engine(prompts.Engine):
         speech = speaker.speak(" ".join(self.spell(prompt)), prompt.speaker, words_per_minute)
         resampled = soxr.resample(speech, speaker.sample_rate, prompts.SAMPLE_RATE)
         return voices.record(resampled, prompts.SAMPLE_RATE, prompt.speaker, rng)
+
+
+def _respell(syllable: str) -> str:
+    """Returns xong2 for xiong2, xu1 for xv1, and er5 for r5."""
+    for pattern, replacement in _RESPELLED:
+        syllable = pattern.sub(replacement, syllable)
+    return syllable
 
 
 def _damaged(problem: str) -> errors.UserError:

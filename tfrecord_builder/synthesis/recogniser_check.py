@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import glob
 import json
 import os
 import sys
@@ -37,17 +36,20 @@ def load(export_dir: str) -> Callable:
     Raises errors.UserError if there is no SavedModel, it cannot be loaded, or it is of something else.
     """
     tf.get_logger().setLevel("ERROR")
-    escaped, graph_file = glob.escape(export_dir), "saved_model.pb"
-    paths = [path for name in ("", "[0-9]*") for path in glob.glob(os.path.join(escaped, name, graph_file))]
-    if not paths:
+    names = filter(str.isdecimal, os.listdir(export_dir) if os.path.isdir(export_dir) else ())
+    versions = [export_dir, *(os.path.join(export_dir, name) for name in sorted(names, key=int))]
+    versions = [path for path in versions if os.path.isfile(os.path.join(path, "saved_model.pb"))]
+    if not versions:
         raise errors.UserError(
             f"--check: {export_dir} contains no SavedModel, expected an export directory or one version in "
             "it; make one with python -m estimator_asr.export."
         )
-    directory = os.path.dirname(max(paths, key=lambda path: (len(path), path)))  # the newest version
+    directory = versions[-1]  # the newest
     session = tf.compat.v1.Session(graph=tf.Graph())
     try:
-        _check_token_type(directory)
+        token_type = json.loads(files.read_text(os.path.join(directory, _EXPORT_INFO)))["token_type"]
+        if token_type != "syllable":
+            raise ValueError(f"token type is {token_type}")
         with session.graph.as_default():
             graph = tf.compat.v1.saved_model.load(session, ["serve"], directory)
         signature = dict(graph.signature_def)["serving_default"]  # the map itself would make up what it lacks
@@ -58,12 +60,6 @@ def load(export_dir: str) -> Callable:
             f"--check: {directory} cannot be used ({type(error).__name__}: {error}), expected an export of "
             "an acoustic model of toned syllables; export one again."
         ) from error
-
-
-def _check_token_type(version_dir):
-    token_type = json.loads(files.read_text(os.path.join(version_dir, _EXPORT_INFO)))["token_type"]
-    if token_type != "syllable":
-        raise ValueError(f"token type is {token_type}")
 
 
 def find_misread(

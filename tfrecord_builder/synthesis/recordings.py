@@ -80,7 +80,7 @@ def _speak_in_processes(missing, output_dir, engine, num_workers):
             process.terminate()
         for process in running.values():
             process.join()
-        unfinished = os.path.join(glob.escape(output_dir), "wav", "**", "*.incomplete") if running else ""
+        unfinished = os.path.join(glob.escape(output_dir), "wav", "**", "*.incomplete")
         for path in glob.glob(unfinished, recursive=True):
             os.remove(path)
 

@@ -10,9 +10,8 @@ from typing import Optional
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import manifest
-from tfrecord_builder.labels import labelling, normalisation, tone_sandhi
+from tfrecord_builder.labels import labelling, normalisation, numerals, tone_sandhi
 from tfrecord_builder.settings import config_flags
-from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import espeak, kokoro, prompts
 
 TTS = {  # each makes an engine from the settings
@@ -109,17 +108,14 @@ def assign_speakers(
 
 
 def _sample_text(config: SynthesisConfig) -> list[manifest.Utterance]:
-    for path in config.text_dir:
-        if not files.is_directory(path):
-            raise errors.UserError(f"--text_dir: {path} is not a directory, expected one of text; fix it")
-    utterances = list(registry.list_utterances("text", config.text_dir))
+    utterances = list(registry.list_utterances("text", config.text_dir, flag="--text_dir"))
     count = min(config.num_utterances or len(utterances), len(utterances))
     chosen = random.Random(config.synthesis_seed).sample(range(len(utterances)), count)
     return [utterances[i] for i in sorted(chosen)]
 
 
 def _segment(text: str, transcript: str) -> tuple[tuple[str, ...], ...]:
-    """Returns the words of each phrase of a text; of the transcript, if numbers made it another one."""
-    phrases = normalisation.split_phrases(text)
-    phrases = phrases if "".join(phrases) == transcript else [transcript]
+    """Returns the words of each phrase of a text, whose numbers may be read; else of the transcript."""
+    options = map(normalisation.split_phrases, (text, numerals.read(text)))
+    phrases = next((each for each in options if "".join(each) == transcript), [transcript])
     return tuple(tuple(tone_sandhi.segment(phrase)) for phrase in phrases)

@@ -35,11 +35,11 @@ def compile_decoder(
     """
     encoder = _check(path, acoustic)
     characters, readings = _list_readings(acoustic, language)
+    decoder, values = encoder_weights.read_decoder(path)
     file = os.path.join(path, _TOKENIZER)
     try:
         tokenizer = whisper_vocabulary.read(file)
         spelling = whisper_vocabulary.spell(tokenizer, characters)
-        decoder, values = encoder_weights.read_decoder(path)
         if max(*tokenizer.ids.values(), *tokenizer.prompt_ids, tokenizer.end_id) >= decoder.num_tokens:
             raise ValueError(f"it has more tokens than the {decoder.num_tokens} of the decoder")
     except (OSError, ValueError, KeyError) as error:
@@ -87,12 +87,13 @@ def _check(path, acoustic):
 def _list_readings(acoustic, language) -> tuple[list[str], np.ndarray]:
     """Returns the characters that can be spoken, and int32 [num_characters, max_readings], -1 as padding.
 
-    Letters, which are tokens too, are capitals: so Whisper writes single ones.
+    Letters and digits can be tokens too. Letters are capitals: so Whisper writes single ones.
     """
     spoken: dict[str, set[int]] = {}
     are_capitals = acoustic.config.token_type == "toneless"  # as tokens; a small letter is a syllable
     for token_id, token in enumerate(acoustic.tokens.tokens[1:], 1):
-        letter = token if len(token) == 1 and token.isupper() == are_capitals else ""
+        is_spelled = token.isdigit() or token.isupper() == are_capitals
+        letter = token if len(token) == 1 and is_spelled else ""
         for character in language.readings.pairs.get(token, letter).upper():
             spoken.setdefault(character, set()).add(token_id)
     rows = np.full([len(spoken), max(map(len, spoken.values()), default=1)], -1, np.int32)

@@ -47,14 +47,15 @@ def prepare(
             the chief wrote nothing.
     """
     source = model.config.train.warm_start_from
-    root = find_root(source)
+    root = None if _is_encoder(source) else find_root(source)
     if root and os.path.realpath(root) == os.path.realpath(model.path):
         raise errors.UserError(
             f"train: --warm_start_from is {source}, which is --model_dir={model.path} itself, expected "
             "another model; leave it out to continue that training, or choose a new --model_dir"
         )
     if checkpoints.find_latest(model.path):
-        logging.info("%s: has a checkpoint, so --warm_start_from=%s has no effect", model.path, source)
+        if root:  # the encoder beside the data is no --warm_start_from that a user gave
+            logging.info("%s: has a checkpoint, so --warm_start_from=%s has no effect", model.path, source)
     elif is_chief:
         write(model, open_source(model), build_graph, before_save)
     else:

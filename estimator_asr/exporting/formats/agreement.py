@@ -94,6 +94,8 @@ def _as_user_errors(name: str) -> Iterator[None]:
         yield
     except runtime_errors.UserError as error:
         raise errors.UserError(f"export: {error}; {_ADVICE.format(name)}") from error
+    except errors.UserError:  # they differ
+        raise
     except (LookupError, ValueError) as error:  # outputs with other names or shapes
         problem = f"{name} has other outputs than the SavedModel ({type(error).__name__}: {error})"
         raise errors.UserError(f"export: {problem}; {_ADVICE.format(name)}") from error

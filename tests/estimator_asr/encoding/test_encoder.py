@@ -228,6 +228,11 @@ def test_data_of_an_earlier_version_that_are_longer_than_whisper_takes_are_refus
         encoder._list_shards(changed, data_dir)
 
 
+def test_data_are_not_replaced_by_their_encoding(weights, data):
+    with pytest.raises(errors.UserError, match="encode: --output_dir=.* is --data_dir, expected another dir"):
+        encoder.encode(weights, data, f"{data}/", (), 1, True)
+
+
 def test_text_is_refused(weights, tmp_path):
     corpus = small_corpora.make_text_corpus(tmp_path / "text")
     config = build_config.BuildConfig(

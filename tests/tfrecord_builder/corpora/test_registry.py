@@ -58,6 +58,18 @@ def test_directories_of_one_name_are_named_with_their_parents(tmp_path):
     assert [u.speaker for u in _list("manifest", first, second + "/")] == ["x/corpus/a", "y/corpus/a"]
 
 
+def test_a_directory_at_the_root_is_named_without_it():
+    assert registry._name_directories(["/text", "/data/text"], "--corpus_dir") == ["text", "data/text"]
+
+
+def test_two_tables_of_one_split_are_refused(tmp_path):
+    small_corpora.make_text_corpus(tmp_path)
+    (tmp_path / "training.tsv").write_bytes((tmp_path / "train.tsv").read_bytes())
+    problem = r"train\.tsv, training\.tsv, .* are several files of one split, expected one of each; join them"
+    with pytest.raises(errors.UserError, match=problem):
+        _list("text", tmp_path)
+
+
 def test_a_duplicate_directory_is_refused(tmp_path):
     small_corpora.make_text_corpus(tmp_path)
     with pytest.raises(

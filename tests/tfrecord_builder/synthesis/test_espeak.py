@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import pytest
 
 from tfrecord_builder import errors
 from tfrecord_builder.synthesis import espeak, voices
+from tfrecord_builder.tokens import syllables
 
 
 def test_says_how_to_install_espeak(monkeypatch):
@@ -26,6 +29,45 @@ def test_speakers_are_its_voices():
     assert len(names) == len(set(names)) == 48
     assert [speaker.name for speaker in engine.make_speakers(names, 3)] == ["Alex", "Alicia", "Andy"]
     assert len(engine.make_speakers(names, 50)) == 48
+
+
+PHONEMES = """
+import ctypes, sys
+from tfrecord_builder.synthesis import espeak
+library = espeak.Speaker()._library
+library.espeak_SetVoiceByName(b"cmn-latn-pinyin+f1")
+library.espeak_TextToPhonemes.restype = ctypes.c_char_p
+for syllable in sys.stdin.read().split():
+    text = ctypes.c_char_p(syllable.encode())
+    print(library.espeak_TextToPhonemes(ctypes.byref(text), 1, 2).decode())
+"""
+
+
+def _spell(initial, final):
+    spelled = f"{initial}  {final}".strip()
+    for pattern, replacement in syllables.JOIN_RULES:
+        spelled = re.sub(pattern, replacement, spelled)
+    return spelled
+
+
+def test_no_syllable_is_spelled_in_english():
+    engine = espeak.Engine(seed=1)
+    parts = itertools.product(syllables.INITIALS, syllables.FINALS, ("", "r"), syllables.TONES)
+    tokens = ["r5", *(_spell(initial, "".join(rest)) for initial, *rest in parts)]
+    tokens = [token for token in dict.fromkeys(tokens) if engine.speaks(token)]
+    assert len(tokens) > 2000 and {"xiong2", "er4", "ren2", "nv3", "yong4", "zhi1"} <= set(tokens)
+    assert {"hm5", "n2", "huar1", "ger4", "err4", "jang1"}.isdisjoint(tokens)
+    sounds = engine.pronounce(["啊" * len(tokens)], tokens)
+    command = [sys.executable, "-c", PHONEMES]
+    done = subprocess.run(command, input=" ".join(sounds), capture_output=True, text=True, check=True)
+    phonemes = done.stdout.split("\n")[:-1]
+    assert [each for each in zip(tokens, phonemes) if "(" in each[1] or not each[1]] == []
+    assert len(phonemes) == len(tokens)
+
+
+def test_respelled_syllables():
+    said = espeak.Engine(seed=1).pronounce(["大熊", "穷", "女儿"], ["da4", "xiong2", "qiong2", "nv3", "r5"])
+    assert said == ["da4", "xong2", "qong2", "nv3", "er5"]
 
 
 DAMAGED = """

@@ -29,6 +29,7 @@ def export(directory, outputs=("status", "pinyin"), token_type="syllable"):
 def export_dir(tmp_path):
     export(tmp_path / "export" / "9", ("wrong", "names"))  # an older version
     export(tmp_path / "export" / "10")
+    export(tmp_path / "export" / "9.old", ("wrong", "names"))
     return tmp_path / "export"
 
 

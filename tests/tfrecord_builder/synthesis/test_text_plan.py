@@ -41,10 +41,11 @@ def test_prompts_have_the_pinyin_of_the_text_and_words(text_dir):
 
 
 def test_pinyin_is_made_where_the_text_has_none(text_dir):
-    write(text_dir, "你好，重庆！\t", "买了23个\t")
+    write(text_dir, "你好，重庆！\t", "你好，买了23个。\t")
     (first, second, *_), _ = make_plan(text_dir)
     assert (first.phrases, first.pinyin) == ((("你好",), ("重庆",)), ("ni3", "hao3", "chong2", "qing4"))
-    assert second.pinyin == ("mai3", "le5", "er4", "shi2", "san1", "ge4")
+    assert second.pinyin == ("ni3", "hao3", "mai3", "le5", "er4", "shi2", "san1", "ge4")
+    assert ["".join(phrase) for phrase in second.phrases] == ["你好", "买了二十三个"]
     (first, *_), _ = make_plan(text_dir, tone_sandhi=True)
     assert first.pinyin[0] == "ni2"
 
@@ -54,30 +55,12 @@ def test_what_cannot_be_spoken_is_rejected(text_dir):
     planned, rejected = make_plan(text_dir)
     name = f"{text_dir.name}-train"
     assert planned[0].utterance_id == f"{name}-5"
-    assert rejected == [
-        (
-            f"{name}-2",
-            "train",
-            "not 1 to 60 hanzi with a toned syllable each, or Latin letters for kokoro",
-            "",
-        ),
-        (
-            f"{name}-3",
-            "train",
-            "not 1 to 60 hanzi with a toned syllable each, or Latin letters for kokoro",
-            "",
-        ),
-        (
-            f"{name}-4",
-            "train",
-            "not 1 to 60 hanzi with a toned syllable each, or Latin letters for kokoro",
-            "",
-        ),
-    ]
+    reason = "not 1 to 60 hanzi with a toned syllable each, or Latin letters for kokoro"
+    assert rejected == [(f"{name}-{line}", "train", reason, "") for line in (2, 3, 4)]
 
 
 def test_a_directory_of_text_that_does_not_exist(tmp_path):
-    with pytest.raises(errors.UserError, match=f"--text_dir: {tmp_path}/none is not a directory, expected"):
+    with pytest.raises(errors.UserError, match=f"--text_dir: {tmp_path}/none does not exist; pass"):
         make_plan(tmp_path / "none")
 
 

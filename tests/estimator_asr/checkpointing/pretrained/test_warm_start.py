@@ -183,6 +183,14 @@ def test_a_directory_with_a_checkpoint_continues_and_logs_it(tmp_path, am, lm, l
     assert sorted(os.listdir(model.path)) == before
 
 
+def test_data_with_an_encoder_may_lie_in_the_model_directory(tmp_path, lines):
+    """Trained blocks start from the encoder beside the data, and continue without it."""
+    model = tiny_models.make_pretrained_model(str(tmp_path / "am"), "whisper")
+    small_whisper.write(tmp_path / "am" / "encoded")
+    prepare(with_source(model, str(tmp_path / "am" / "encoded")))
+    assert lines == []
+
+
 @pytest.mark.parametrize("source", ["new", "new/model.ckpt-7", "new/../new"])
 def test_a_model_directory_is_refused_as_its_own_source(tmp_path, source):
     model = make_new(tmp_path, "language", warm_start_from=str(tmp_path / source))

@@ -212,7 +212,7 @@ def test_standard_operators_and_no_control_flow(directory):
 
 def test_a_format_that_disagrees_is_not_written(directory, tmp_path, monkeypatch):
     monkeypatch.setattr(runtime.Recogniser, "recognise", lambda self, waveform: {**_OTHER})
-    with pytest.raises(errors.UserError, match="export: u0 in onnx: transcript is '别的', expected "):
+    with pytest.raises(errors.UserError, match="^export: u0 in onnx: transcript is '别的', expected "):
         export(tmp_path, open_model(directory, "plain"), open_model(directory, "language"), ["onnx"])
     assert os.listdir(tmp_path / "export") == []
 
