@@ -194,7 +194,8 @@ def _open_subject(config: EvaluateConfig, data: recognised_split.Data) -> recogn
         return recognised_split.open_model(config.model_dir, config.decoding, data, chunks)
     version_dir = recogniser.find_version(config.saved_model)
     token_type = export_info.load(version_dir).token_type
-    hotwords = hotword_list.read_for(version_dir, token_type, config)
+    # Transcripts of data are in lower case.
+    hotwords = [each.lower() for each in hotword_list.read_for(version_dir, token_type, config)]
     return recognised_split.open_version(version_dir, hotwords, data, config.streaming)
 
 

@@ -18,11 +18,10 @@ import numpy as np
 from estimator_asr_runtime import errors, writing
 from estimator_asr_runtime import model as model_lib
 
-DEFAULT_BOOST = 4.0
+SYLLABLE_BOOST = 1.75
 _MOST_BOOST = 1_000_000
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?|\.[0-9]+")
 _TOKEN_TYPES = ("syllable", "toneless")
-_HEAD_START = np.float32(0.1)  # of the boost, times the matched fraction of an incomplete phrase
 _HIGHEST_LOG_PROB = -1e-6  # so that log odds are at most 14
 _FORM = "WORD pin1 yin1, or with a boost WORD pin1 yin1 6, with a syllable for each character"
 
@@ -51,7 +50,8 @@ def parse(model: model_lib.Model, lines: Sequence[str]) -> list[Hotword]:
     found = []
     for line in lines:
         characters, syllables, boost = _split(line)
-        tokens = tuple(ids.get(spell(each), model_lib.UNKNOWN_ID) for each in syllables)
+        spoken = (b.upper() if a.upper() == b.upper() else b for a, b in zip(characters, syllables))
+        tokens = tuple(ids.get(spell(each), model_lib.UNKNOWN_ID) for each in spoken)
         if model_lib.UNKNOWN_ID not in tokens:
             found.append(Hotword(characters, tokens, np.float32(boost)))
     return found
@@ -62,7 +62,7 @@ def _split(line: str) -> tuple[str, list[str], float]:
     # The last syllable of a word that ends in a digit may be that digit.
     is_spelled = len(syllables) == len(characters) and syllables[-1:] == [characters[-1:]]
     has_boost = syllables and _NUMBER.fullmatch(syllables[-1]) and not is_spelled
-    boost = float(syllables.pop()) if has_boost else DEFAULT_BOOST
+    boost = float(syllables.pop()) if has_boost else SYLLABLE_BOOST * len(characters)
     if not syllables or len(syllables) != len(characters):
         counts = f"{len(characters)} characters and {len(syllables)} syllables"
         raise errors.UserError(f"hotwords: {line!r} has {counts}, expected {_FORM}; fix it")
@@ -130,7 +130,7 @@ class HotwordScorer:
         for _, ids, boost in hotwords:
             for length in range(1, len(ids)):
                 state, part = self._states[ids[:length]], np.float32(length) / np.float32(len(ids))
-                potentials[state] = max(potentials[state], _HEAD_START * boost * part)
+                potentials[state] = max(potentials[state], boost * part)
             completed[self._states[ids]] = max(completed[self._states[ids]], boost)
         for ids, state in self._states.items():
             if ids:

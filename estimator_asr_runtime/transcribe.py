@@ -50,10 +50,11 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 
 def _read_lines(path: str) -> list[str]:
-    """Returns the lines of a text file that are not empty."""
+    """Returns the lines of a text file that are not empty and no comments (#)."""
     try:
         with open(path, encoding="utf-8-sig") as file:
-            return [line.strip() for line in file if line.strip()]
+            lines = list(map(str.strip, file))
+        return [line for line in lines if line and not line.startswith("#")]
     except (OSError, ValueError) as error:  # ValueError: not UTF-8
         reason = getattr(error, "strerror", None) or "is not UTF-8"
         raise errors.UserError(f"{path}: {reason}; pass a text file with one hotword per line") from error

@@ -25,14 +25,17 @@ from tfrecord_builder.tokens import syllables, vocabulary
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _WITHOUT_SANDHI = {"一": "yi1", "不": "bu4"}
 _FORM = "WORD, WORD pin1 yin1, or either with a boost: WORD 6"
-DEFAULT_BOOST = 4.0  # natural log; see docs/results.md
+SYLLABLE_BOOST = 1.75  # natural log, of each syllable of a word without a boost; see docs/results.md
+_MOST_BOOST = 1_000_000
+_TOKEN_TYPES = ("syllable", "toneless")  # of models that take hotwords
+_SEPARATORS = re.compile("[\n,，、]")
 FLAG_HELP = f"words to recognise, comma separated: {_FORM}"
 FILE_FLAG_HELP = "file of words to recognise, one per line as --hotwords has them"
 
 
 @dataclasses.dataclass(frozen=True)
 class Hotword:
-    """A word with one pronunciation, a syllable for each character; boost None: that of the export."""
+    """A word with one pronunciation, a syllable for each character; boost None: SYLLABLE_BOOST for each."""
 
     text: str
     syllables: tuple[str, ...]
@@ -41,7 +44,8 @@ class Hotword:
     def __str__(self) -> str:
         """Returns it as the SavedModel reads it: earlier ones take a digit at the end for the boost."""
         ends_in_digit = _NUMBER.fullmatch(" ".join(self.syllables[-1:]))
-        boost = DEFAULT_BOOST if ends_in_digit and self.boost is None else self.boost
+        default = SYLLABLE_BOOST * len(self.syllables)
+        boost = default if ends_in_digit and self.boost is None else self.boost
         return " ".join([self.text, *self.syllables, *([] if boost is None else [f"{boost:f}"])])
 
 
@@ -51,7 +55,7 @@ def read_for(version_dir: str, token_type: str, flags) -> list[str]:
     Names those that an export ignores on standard error; see read.
     """
     hotwords = read(flags.hotwords, flags.hotwords_file)
-    if hotwords:
+    if hotwords and token_type in _TOKEN_TYPES:
         tokens = vocabulary.Vocabulary.load(os.path.join(version_dir, "assets", dataset_info.TOKENS_FILE))
         unknown = find_unknown(hotwords, tokens, token_type)
         if unknown:
@@ -70,6 +74,7 @@ def read(words: Sequence[str], path: Optional[str]) -> list[Hotword]:
     Raises:
         errors.UserError: the file cannot be read, or a hotword has another form; names file and line.
     """
+    words = [word for text in words for word in split(text) or [text]]
     lines = [(f"--hotwords: word {number}", word) for number, word in enumerate(words, 1)]
     if path is not None:
         text = text_files.read_lines(path, f"give a text file with lines {_FORM}")
@@ -80,6 +85,11 @@ def read(words: Sequence[str], path: Optional[str]) -> list[Hotword]:
             if not line.strip().startswith("#")
         ]
     return [each for where, line in lines for each in _parse(line, where)]
+
+
+def split(text: str) -> list[str]:
+    """Returns the words between commas, also Chinese ones, and line breaks."""
+    return [word.strip() for word in _SEPARATORS.split(text) if word.strip()]
 
 
 def find_unknown(
@@ -118,6 +128,8 @@ def _find_problem(text: str, spoken: Sequence[str], boost: Optional[float]) -> s
         return "is empty"
     if boost is not None and boost <= 0:
         return f"boost is {boost:g}, which is not above 0"
+    if boost is not None and boost > _MOST_BOOST:
+        return f"boost is {boost:g}, which is above {_MOST_BOOST}"
     if spoken and len(spoken) != len(text):
         return f"{text} has {len(text)} characters and {len(spoken)} syllables"
     wrong = [word for word in spoken if not _is_syllable(word)]

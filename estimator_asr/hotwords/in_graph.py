@@ -54,7 +54,8 @@ def parse(acoustic: model_directory.ModelDirectory, hotwords: tf.Tensor) -> Hotw
     is_spelled = is_digit & tf.equal(counts - 1, tf.cast(characters.row_lengths(), tf.int32))
     has_boost = tf.strings.regex_full_match(last, _NUMBER) & (counts > 1) & ~is_spelled
     numbers = tf.strings.to_number(tf.where(has_boost, last, "0"))
-    boosts = tf.where(has_boost, numbers, hotword_list.DEFAULT_BOOST)
+    lengths = tf.cast(characters.row_lengths(), tf.float32)
+    boosts = tf.where(has_boost, numbers, hotword_list.SYLLABLE_BOOST * lengths)
     num_syllables = tf.maximum(counts - 1 - tf.cast(has_boost, tf.int32), 0)
     syllables = tf.RaggedTensor.from_tensor(words[:, 1:], lengths=num_syllables)
     with tf.control_dependencies([_check(hotwords, characters, syllables)]):
@@ -109,13 +110,14 @@ def _check(hotwords, characters, syllables) -> tf.Operation:
 
 
 def _choose_syllables(characters: tf.RaggedTensor, syllables: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Returns the syllables of each hotword; without any those of its hanzi, and of a letter its capital."""
+    """Returns the syllables of each hotword, without any those of its hanzi; a letter is its capital."""
     hanzi = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*_read_hanzi()), "")
-    read = hanzi.lookup(characters.flat_values)
-    read = tf.where(tf.equal(read, ""), tf.strings.upper(characters.flat_values), read)
+    capitals, read = tf.strings.upper(characters.flat_values), hanzi.lookup(characters.flat_values)
+    read = tf.where(tf.equal(read, ""), capitals, read)
     has_syllables = tf.repeat(syllables.row_lengths() > 0, characters.row_lengths())
     places = tf.maximum(tf.cumsum(tf.cast(has_syllables, tf.int32)) - 1, 0)  # in all of them
     written = tf.gather(tf.pad(syllables.flat_values, [[0, 1]]), places)
+    written = tf.where(tf.equal(tf.strings.upper(written), capitals), capitals, written)
     return characters.with_flat_values(tf.where(has_syllables, written, read))
 
 

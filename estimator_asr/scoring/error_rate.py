@@ -60,8 +60,10 @@ def measure(
     totals = edit_distance.Edits(*(sum(column) for column in zip(*edits))) if edits else _NO_EDITS
     if not totals.reference_length:
         return ErrorRate(None, totals.errors, *totals, None)
-    errors = np.array([each.errors for each in edits])
-    lengths = np.array([each.reference_length for each in edits])
+    counts = [each.errors + each.reference_length > 0 for each in edits]  # the others say nothing
+    errors = np.array([each.errors for each in edits])[counts]
+    lengths = np.array([each.reference_length for each in edits])[counts]
+    clusterings = [np.asarray(labels)[counts] for labels in clusterings]
     limits = _find_limits(errors, lengths, clusterings, seed)
     return ErrorRate(totals.errors / totals.reference_length, totals.errors, *totals, limits)
 

@@ -35,7 +35,6 @@ _MAX_FIELD_BYTES = 1 << 16
 # The parser warns of every malformed form; the client gets a sentence.
 for _name in ("python_multipart", "multipart"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
-_SEPARATORS = re.compile(r"[\n,，、]")
 
 
 class Form(NamedTuple):
@@ -108,7 +107,7 @@ def read_hotwords(texts: list[str]) -> tuple[str, ...]:
     if total > most:
         problem = f"they have {total} characters with their separators, expected at most {most}"
         raise api_errors.refuse(f"hotwords: {problem}; send fewer")
-    words = [word.strip() for text in texts for word in _SEPARATORS.split(text) if word.strip()]
+    words = [word for text in texts for word in hotword_list.split(text)]
     service.check_hotwords(words)
     try:
         hotwords = tuple(map(str, hotword_list.read(words, None)))

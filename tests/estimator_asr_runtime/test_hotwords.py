@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import hotword_reference
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ def make_model(**changes):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("你好 ni3 hao3", ("你好", (1, 2), 4.0)),
+        ("你好 ni3 hao3", ("你好", (1, 2), 3.5)),
         ("你好 NI3 hao3 2.5", ("你好", (1, 2), 2.5)),
         ("好 hao3 .5", ("好", (2,), 0.5)),
     ],
@@ -29,6 +31,14 @@ def test_a_syllable_for_each_character(line, expected):
 
 def test_a_syllable_that_the_model_lacks_disables_a_hotword():
     assert hotwords.parse(make_model(), ["你们 ni3 men5", "A4 a 4"]) == []
+
+
+@pytest.mark.parametrize(("token_type", "letter"), [("syllable", "a"), ("toneless", "A")])
+def test_letters_are_small_in_toned_and_capitals_in_toneless_models(token_type, letter):
+    model = dataclasses.replace(make_model(token_type=token_type), tokens=("<unk>", letter, "gu3", "gu"))
+    for line in ("A股 a gu3", "a股 A gu3"):
+        (found,) = hotwords.parse(model, [line])
+        assert model.tokens[found.ids[0]] == letter
 
 
 @pytest.mark.parametrize(
@@ -81,9 +91,9 @@ def score(scorer, tokens):
 @pytest.mark.parametrize(
     ("rows", "boosts", "tokens", "added", "end"),
     [
-        ([[1, 2, 3]], [60], [1, 2, 3, 4], [2, 2, 56, 0], 0),
-        ([[1, 2, 3]], [60], [1, 2, 4, 1], [2, 2, -4, 2], -2),
-        ([[1, 2], [2, 3]], [40, 100], [1, 2, 3], [2, 38 + 5, 95], 0),
+        ([[1, 2, 3]], [60], [1, 2, 3, 4], [20, 20, 20, 0], 0),
+        ([[1, 2, 3]], [60], [1, 2, 4, 1], [20, 20, -40, 20], -20),
+        ([[1, 2], [2, 3]], [40, 100], [1, 2, 3], [20, 20 + 50, 50], 0),
         ([[1], [1]], [3, 2], [1, 1], [3, 3], 0),
         ([], [], [4, 5], [0, 0], 0),
     ],

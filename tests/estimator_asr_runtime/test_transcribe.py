@@ -67,7 +67,7 @@ def test_the_model_is_a_format_or_in_a_version_or_in_the_newest(tmp_path, monkey
 
 def test_hotwords_of_a_file(speech, tmp_path, capsys):
     path = tmp_path / "words.txt"
-    path.write_text("\ufeff号 hao3 3\n\n", encoding="utf-8")
+    path.write_text("\ufeff# words\n号 hao3 3\n\n  # more\n", encoding="utf-8")
     made = []
 
     class Recogniser(recogniser.Recogniser):

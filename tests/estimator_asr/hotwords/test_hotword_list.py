@@ -23,14 +23,18 @@ def read(*words, path=None):
         ("重庆 12", "重庆 chong2 qing4 12.000000"),
         (" A股\t.5 ", "A股 a gu3 0.500000"),
         ("Ａ股 A gu3", "A股 a gu3"),
-        ("MP3", "MP3 m p 3 4.000000"),
-        ("MP3 m p 3", "MP3 m p 3 4.000000"),  # its last syllable, not a boost
+        ("MP3", "MP3 m p 3 5.250000"),
+        ("MP3 m p 3", "MP3 m p 3 5.250000"),  # its last syllable, not a boost
         ("MP3 m p 3 5", "MP3 m p 3 5.000000"),
         ("MP3 5", "MP3 m p 3 5.000000"),
     ],
 )
 def test_a_word_has_a_syllable_for_each_character(word, expected):
     assert read(word) == [expected]
+
+
+def test_words_between_chinese_commas():
+    assert read("神雕侠侣，重庆、北京 3") == [*read("神雕侠侣"), *read("重庆"), *read("北京 3")]
 
 
 def test_yi_and_bu_with_and_without_the_sandhi_of_the_dictionary():
@@ -58,6 +62,8 @@ def test_words_of_a_file_follow_those_of_the_flag(tmp_path):
         ("神雕 shen2 diao1 1.2.3", "神雕 has 2 characters and 3 syllables"),
         ("神雕 0", "boost is 0, which is not above 0"),
         ("神雕 shen2 diao1 -2", "boost is -2, which is not above 0"),
+        ("神雕 1000001", "boost is 1e+06, which is above 1000000"),
+        ("神雕 " + "9" * 400, "boost is inf, which is above 1000000"),
         (" ", "is empty"),
     ],
 )

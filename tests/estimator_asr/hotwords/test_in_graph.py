@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.hotwords import hotword_list, in_graph
+from estimator_asr.hotwords import in_graph
 from estimator_asr.models.decoding import phrases
 from estimator_asr.tasks import sequences
 from tfrecord_builder.data import dataset_info
@@ -17,7 +17,6 @@ from tfrecord_builder.tokens import vocabulary
 
 TOKENS = vocabulary.Vocabulary(["<unk>", "a", "hao3", "le4", "ni3", "shan1", "yue4", "4"])
 TONELESS = vocabulary.Vocabulary(["<unk>", "hao", "ni", "A", "a", "gu"])
-DEFAULT = hotword_list.DEFAULT_BOOST
 
 
 def make_model(path, tokens=TOKENS, token_type="syllable", decoding="beam"):
@@ -58,27 +57,27 @@ def parse(tmp_path_factory):
 
 def test_words_get_the_pinyin_of_their_hanzi_and_the_default_boost(parse):
     assert parse("你好", "乐") == [
-        ("你好", [4, 2], DEFAULT),
-        ("乐", [3], DEFAULT),
+        ("你好", [4, 2], 3.5),
+        ("乐", [3], 1.75),
     ]
 
 
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
-        ("乐 yue4", ("乐", [6], DEFAULT)),
+        ("乐 yue4", ("乐", [6], 1.75)),
         ("乐山 yue4 shan1 2.5", ("乐山", [6, 5], 2.5)),
         ("乐山 7", ("乐山", [3, 5], 7.0)),
         ("  乐山\t.5 ", ("乐山", [3, 5], 0.5)),
-        ("A好", ("A好", [1, 2], DEFAULT)),
-        ("A4 a 4", ("A4", [1, 7], DEFAULT)),  # the syllable of a digit, not a boost
+        ("A好", ("A好", [1, 2], 3.5)),
+        ("A4 a 4", ("A4", [1, 7], 3.5)),  # the syllable of a digit, not a boost
         ("A4 a 4 5", ("A4", [1, 7], 5.0)),
         ("A4 5", ("A4", [1, 7], 5.0)),
-        ("4 4", ("4", [7], DEFAULT)),
+        ("4 4", ("4", [7], 1.75)),
         ("44 4", ("44", [7, 7], 4.0)),
-        ("乐天", ("乐天", [], DEFAULT)),  # the model has no tian1
-        ("犇", ("犇", [], DEFAULT)),
-        ("", ("", [], DEFAULT)),
+        ("乐天", ("乐天", [], 3.5)),  # the model has no tian1
+        ("犇", ("犇", [], 1.75)),
+        ("", ("", [], 0.0)),
     ],
 )
 def test_forms_of_a_word(parse, word, expected):
@@ -100,8 +99,8 @@ def test_a_wrong_number_of_syllables_is_named(parse):
 def test_toneless_models(tmp_path):
     parse = Parser(make_model(tmp_path, TONELESS, "toneless"))
     assert [row[1] for row in parse("你好", "你 ni4", "你 ni")] == [[2, 1], [2], [2]]
-    words = ("A股", "a股", "A股 A gu3", "啊股", "啊股 a1 gu3", "啊股 A1 GU3", "啊股 a gu")
-    assert [row[1] for row in parse(*words)] == [[3, 5]] * 3 + [[4, 5]] * 4
+    words = ("A股", "a股", "A股 A gu3", "A股 a gu3", "啊股", "啊股 a1 gu3", "啊股 A1 GU3", "啊股 a gu")
+    assert [row[1] for row in parse(*words)] == [[3, 5]] * 4 + [[4, 5]] * 4
     assert parse("A股")[0][0] == "A股"
 
 

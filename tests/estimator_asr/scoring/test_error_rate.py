@@ -58,6 +58,13 @@ def test_one_cluster_gives_no_interval():
     assert error_rate.measure(edits([1, 2], [5, 5]), [["a", "a"], ["x", "x"]]).confidence_interval is None
 
 
+def test_utterances_without_a_token_are_no_clusters():
+    """One of 51 utterances has a hotword: one says nothing about the others."""
+    edits = [edit_distance.Edits(1, 0, 0, 2), *[edit_distance.Edits(0, 0, 0, 0)] * 50]
+    found = error_rate.measure(edits, [list(range(51))])
+    assert found.rate == 0.5 and found.confidence_interval is None
+
+
 def test_ten_speakers_alike_tell_no_more_than_one():
     errors = [0, 0, 1, 3, 0, 2, 1, 0]
     sentences = list(range(8))
