@@ -18,11 +18,15 @@ import numpy as np
 from estimator_asr_runtime import errors, writing
 from estimator_asr_runtime import model as model_lib
 
-SYLLABLE_BOOST = 1.75
+DEFAULT_BOOST = 4.0
 _MOST_BOOST = 1_000_000
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?|\.[0-9]+")
 _TOKEN_TYPES = ("syllable", "toneless")
+_HEAD_START = np.float32(0.1)  # of the boost, times the matched fraction of an incomplete phrase
 _HIGHEST_LOG_PROB = -1e-6  # so that log odds are at most 14
+_HEARD = (
+    6.0  # a word whose syllables were heard is written against odds that are so much higher than its boost
+)
 _FORM = "WORD pin1 yin1, or with a boost WORD pin1 yin1 6, with a syllable for each character"
 
 
@@ -62,7 +66,7 @@ def _split(line: str) -> tuple[str, list[str], float]:
     # The last syllable of a word that ends in a digit may be that digit.
     is_spelled = len(syllables) == len(characters) and syllables[-1:] == [characters[-1:]]
     has_boost = syllables and _NUMBER.fullmatch(syllables[-1]) and not is_spelled
-    boost = float(syllables.pop()) if has_boost else SYLLABLE_BOOST * len(characters)
+    boost = float(syllables.pop()) if has_boost else DEFAULT_BOOST
     if not syllables or len(syllables) != len(characters):
         counts = f"{len(characters)} characters and {len(syllables)} syllables"
         raise errors.UserError(f"hotwords: {line!r} has {counts}, expected {_FORM}; fix it")
@@ -130,7 +134,7 @@ class HotwordScorer:
         for _, ids, boost in hotwords:
             for length in range(1, len(ids)):
                 state, part = self._states[ids[:length]], np.float32(length) / np.float32(len(ids))
-                potentials[state] = max(potentials[state], boost * part)
+                potentials[state] = max(potentials[state], _HEAD_START * boost * part)
             completed[self._states[ids]] = max(completed[self._states[ids]], boost)
         for ids, state in self._states.items():
             if ids:
@@ -143,8 +147,8 @@ class HotwordScorer:
 def write(hotwords: Sequence[Hotword], written: writing.Written, ids: Sequence[int]) -> writing.Written:
     """Returns what is written with the characters of each hotword where its tokens stand.
 
-    What is written stays where its log odds are higher than the boost of the hotword. `ids` has the token of
-    each string.
+    What is written stays where its log odds are more than 6 higher than the boost of the hotword. `ids` has
+    the token of each string.
     """
     by_ids = {each.ids: each for each in reversed(hotwords)}  # of equal ones the first counts
     strings, probs, start = list(written.strings), written.probs.copy(), 0
@@ -164,4 +168,4 @@ def _is_replaced(hotword: Hotword, strings: Sequence[str], probs: np.ndarray) ->
     pairs = zip(strings, hotword.characters, probs)
     others = [prob for string, character, prob in pairs if string.lower() != character.lower()]
     log_prob = min(sum(math.log(prob) if prob else -math.inf for prob in others), _HIGHEST_LOG_PROB)
-    return not others or log_prob - math.log(-math.expm1(log_prob)) <= hotword.boost
+    return not others or log_prob - math.log(-math.expm1(log_prob)) <= hotword.boost + _HEARD

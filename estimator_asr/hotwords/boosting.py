@@ -1,10 +1,10 @@
 """Hotwords in the beam search: an Aho-Corasick automaton (1975) over tokens, built in the graph.
 
 A state is the longest end of a prefix with which a phrase begins; state 0 is that of no phrase. An incomplete
-phrase has a potential, the matched fraction of its boost, which keeps it in the beam; the score of a token is
-the difference of the potentials after and before it, plus the boosts of the phrases that it completes. The
-end of the utterance takes the potential back. So the sum is the boost of each occurrence of each phrase, also
-of phrases that overlap, and nothing for a match that fails.
+phrase has a potential, which keeps it in the beam; the score of a token is the difference of the potentials
+after and before it, plus the boosts of the phrases that it completes. The end of the utterance takes the
+potential back. So the sum is the boost of each occurrence of each phrase, also of phrases that overlap, and
+nothing for a match that fails.
 """
 
 from __future__ import annotations
@@ -14,6 +14,11 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from estimator_asr.models.decoding import phrases as phrases_lib
+
+# A potential is this fraction of the boost, times the matched fraction of the phrase. More of it fills the
+# beam with phrases that fail: of the errors in other words on aishell-sample, 1.0 makes 1 % more; 0.0 misses
+# one phrase more in two hundred.
+_HEAD_START = 0.1
 
 
 class _Nodes(NamedTuple):
@@ -126,7 +131,8 @@ def _sum_boosts(
     positions = tf.cast(tf.cumsum(tf.cast(is_token, tf.int32), axis=1), tf.float32)
     lengths = tf.reduce_max(positions, axis=1, keepdims=True)
     is_end = is_token & tf.equal(positions, lengths)
-    parts = tf.where(is_token & ~is_end, boosts[:, None] * positions / tf.maximum(lengths, 1.0), 0.0)
+    head_starts = _HEAD_START * boosts[:, None] * positions / tf.maximum(lengths, 1.0)
+    parts = tf.where(is_token & ~is_end, head_starts, 0.0)
     wholes = tf.where(is_end, boosts[:, None], 0.0)
     own_parts, own_wholes = (
         _highest(tf.reshape(each, [-1]), tf.reshape(nodes.by_token, [-1]), num_states)

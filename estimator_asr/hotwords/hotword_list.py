@@ -25,7 +25,7 @@ from tfrecord_builder.tokens import syllables, vocabulary
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _WITHOUT_SANDHI = {"一": "yi1", "不": "bu4"}
 _FORM = "WORD, WORD pin1 yin1, or either with a boost: WORD 6"
-SYLLABLE_BOOST = 1.75  # natural log, of each syllable of a word without a boost; see docs/results.md
+DEFAULT_BOOST = 4.0  # natural log; see docs/results.md
 _MOST_BOOST = 1_000_000
 _TOKEN_TYPES = ("syllable", "toneless")  # of models that take hotwords
 _SEPARATORS = re.compile("[\n,，、]")
@@ -35,7 +35,7 @@ FILE_FLAG_HELP = "file of words to recognise, one per line as --hotwords has the
 
 @dataclasses.dataclass(frozen=True)
 class Hotword:
-    """A word with one pronunciation, a syllable for each character; boost None: SYLLABLE_BOOST for each."""
+    """A word with one pronunciation, a syllable for each character; boost None: that of the export."""
 
     text: str
     syllables: tuple[str, ...]
@@ -44,8 +44,7 @@ class Hotword:
     def __str__(self) -> str:
         """Returns it as the SavedModel reads it: earlier ones take a digit at the end for the boost."""
         ends_in_digit = _NUMBER.fullmatch(" ".join(self.syllables[-1:]))
-        default = SYLLABLE_BOOST * len(self.syllables)
-        boost = default if ends_in_digit and self.boost is None else self.boost
+        boost = DEFAULT_BOOST if ends_in_digit and self.boost is None else self.boost
         return " ".join([self.text, *self.syllables, *([] if boost is None else [f"{boost:f}"])])
 
 

@@ -19,7 +19,7 @@ def make_model(**changes):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("你好 ni3 hao3", ("你好", (1, 2), 3.5)),
+        ("你好 ni3 hao3", ("你好", (1, 2), 4.0)),
         ("你好 NI3 hao3 2.5", ("你好", (1, 2), 2.5)),
         ("好 hao3 .5", ("好", (2,), 0.5)),
     ],
@@ -91,9 +91,9 @@ def score(scorer, tokens):
 @pytest.mark.parametrize(
     ("rows", "boosts", "tokens", "added", "end"),
     [
-        ([[1, 2, 3]], [60], [1, 2, 3, 4], [20, 20, 20, 0], 0),
-        ([[1, 2, 3]], [60], [1, 2, 4, 1], [20, 20, -40, 20], -20),
-        ([[1, 2], [2, 3]], [40, 100], [1, 2, 3], [20, 20 + 50, 50], 0),
+        ([[1, 2, 3]], [60], [1, 2, 3, 4], [2, 2, 56, 0], 0),
+        ([[1, 2, 3]], [60], [1, 2, 4, 1], [2, 2, -4, 2], -2),
+        ([[1, 2], [2, 3]], [40, 100], [1, 2, 3], [2, 38 + 5, 95], 0),
         ([[1], [1]], [3, 2], [1, 1], [3, 3], 0),
         ([], [], [4, 5], [0, 0], 0),
     ],
@@ -138,7 +138,7 @@ def test_search_equal_to_that_of_tensorflow():
 
 def test_characters_are_those_of_the_hotword_unless_others_are_certain():
     words = [hotwords.Hotword("尼好", (1, 2), np.float32(2.0))]
-    for prob, expected in ((0.8, "尼好"), (0.9, "你好")):  # log odds of 1.4 and 2.2
+    for prob, expected in ((0.9996, "尼好"), (0.9998, "你好")):  # log odds of 7.8 and 8.5
         written = writing.Written(("你", "好"), np.float32(0), np.float32([prob, 0.5]))
         found = hotwords.write(words, written, (1, 2))
         assert "".join(found.strings) == expected
@@ -157,7 +157,10 @@ def test_writing_equal_to_that_of_the_export():
     texts = ["".join(rng.choice(list("甲乙丙Ab"), len(each))) for each in rows]
     boosts = np.float32(rng.uniform(0, 4, len(rows)))
     ids = np.int32(rng.integers(1, 4, [20, 9]))
-    strings, probs = rng.choice(list("甲乙丙aB"), ids.shape), np.float32(rng.uniform(0, 1, ids.shape))
+    strings, probs = (
+        rng.choice(list("甲乙丙aB"), ids.shape),
+        np.float32(1 - 10 ** rng.uniform(-6, 0, ids.shape)),
+    )
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         length = max(map(len, texts))
         table = tf.constant([[*text, *[""] * (length - len(text))] for text in texts])

@@ -52,19 +52,13 @@ def score():
 @pytest.mark.parametrize(
     ("rows", "boosts", "tokens", "added", "end"),
     [
-        ([[1, 2, 3]], [60], [1, 2, 3, 4], [20, 20, 20, 0], 0),
-        ([[1, 2, 3]], [60], [1, 2, 4, 1], [20, 20, -40, 20], -20),  # refunds at the mismatch and at the end
-        ([[1, 2, 3]], [60], [1, 1, 2, 3], [20, 0, 20, 20], 0),  # a match may begin in one that fails
-        ([[1, 2], [2, 3]], [40, 100], [1, 2, 3], [20, 20 + 50, 50], 0),  # phrases that overlap
-        (
-            [[1, 2], [1, 2, 3, 4]],
-            [40, 80],
-            [1, 2, 3, 4],
-            [20, 20 + 40, 20, 20],
-            0,
-        ),  # one begins as another
-        ([[1, 2, 3], [3]], [60, 1], [1, 2, 3], [20, 20, 20 + 1], 0),  # one ends with the other
-        ([[1, 2, 3], [2, 4]], [60, 80], [1, 2, 4], [20, 20, 40], 0),  # one fails where the other ends
+        ([[1, 2, 3]], [60], [1, 2, 3, 4], [2, 2, 56, 0], 0),
+        ([[1, 2, 3]], [60], [1, 2, 4, 1], [2, 2, -4, 2], -2),  # refunds at the mismatch and at the end
+        ([[1, 2, 3]], [60], [1, 1, 2, 3], [2, 0, 2, 56], 0),  # a match may begin in one that fails
+        ([[1, 2], [2, 3]], [40, 100], [1, 2, 3], [2, 38 + 5, 95], 0),  # phrases that overlap
+        ([[1, 2], [1, 2, 3, 4]], [40, 80], [1, 2, 3, 4], [2, 42, 2, 74], 0),  # one begins with the other
+        ([[1, 2, 3], [3]], [60, 1], [1, 2, 3], [2, 2, 57], 0),  # one ends with the other
+        ([[1, 2, 3], [2, 4]], [60, 80], [1, 2, 4], [2, 2, 76], 0),  # one fails where the other ends
         ([[1], [1]], [3, 2], [1, 1], [3, 3], 0),  # duplicates
         ([[], [5]], [9, 3], [4, 5], [0, 3], 0),
         ([], [], [4, 5], [0, 0], 0),

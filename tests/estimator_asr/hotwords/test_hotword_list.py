@@ -23,8 +23,8 @@ def read(*words, path=None):
         ("重庆 12", "重庆 chong2 qing4 12.000000"),
         (" A股\t.5 ", "A股 a gu3 0.500000"),
         ("Ａ股 A gu3", "A股 a gu3"),
-        ("MP3", "MP3 m p 3 5.250000"),
-        ("MP3 m p 3", "MP3 m p 3 5.250000"),  # its last syllable, not a boost
+        ("MP3", "MP3 m p 3 4.000000"),
+        ("MP3 m p 3", "MP3 m p 3 4.000000"),  # its last syllable, not a boost
         ("MP3 m p 3 5", "MP3 m p 3 5.000000"),
         ("MP3 5", "MP3 m p 3 5.000000"),
     ],

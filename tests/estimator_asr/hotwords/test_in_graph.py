@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.hotwords import in_graph
+from estimator_asr.hotwords import hotword_list, in_graph
 from estimator_asr.models.decoding import phrases
 from estimator_asr.tasks import sequences
 from tfrecord_builder.data import dataset_info
@@ -17,6 +17,7 @@ from tfrecord_builder.tokens import vocabulary
 
 TOKENS = vocabulary.Vocabulary(["<unk>", "a", "hao3", "le4", "ni3", "shan1", "yue4", "4"])
 TONELESS = vocabulary.Vocabulary(["<unk>", "hao", "ni", "A", "a", "gu"])
+DEFAULT = hotword_list.DEFAULT_BOOST
 
 
 def make_model(path, tokens=TOKENS, token_type="syllable", decoding="beam"):
@@ -57,27 +58,27 @@ def parse(tmp_path_factory):
 
 def test_words_get_the_pinyin_of_their_hanzi_and_the_default_boost(parse):
     assert parse("你好", "乐") == [
-        ("你好", [4, 2], 3.5),
-        ("乐", [3], 1.75),
+        ("你好", [4, 2], DEFAULT),
+        ("乐", [3], DEFAULT),
     ]
 
 
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
-        ("乐 yue4", ("乐", [6], 1.75)),
+        ("乐 yue4", ("乐", [6], DEFAULT)),
         ("乐山 yue4 shan1 2.5", ("乐山", [6, 5], 2.5)),
         ("乐山 7", ("乐山", [3, 5], 7.0)),
         ("  乐山\t.5 ", ("乐山", [3, 5], 0.5)),
-        ("A好", ("A好", [1, 2], 3.5)),
-        ("A4 a 4", ("A4", [1, 7], 3.5)),  # the syllable of a digit, not a boost
+        ("A好", ("A好", [1, 2], DEFAULT)),
+        ("A4 a 4", ("A4", [1, 7], DEFAULT)),  # the syllable of a digit, not a boost
         ("A4 a 4 5", ("A4", [1, 7], 5.0)),
         ("A4 5", ("A4", [1, 7], 5.0)),
-        ("4 4", ("4", [7], 1.75)),
+        ("4 4", ("4", [7], DEFAULT)),
         ("44 4", ("44", [7, 7], 4.0)),
-        ("乐天", ("乐天", [], 3.5)),  # the model has no tian1
-        ("犇", ("犇", [], 1.75)),
-        ("", ("", [], 0.0)),
+        ("乐天", ("乐天", [], DEFAULT)),  # the model has no tian1
+        ("犇", ("犇", [], DEFAULT)),
+        ("", ("", [], DEFAULT)),
     ],
 )
 def test_forms_of_a_word(parse, word, expected):
@@ -141,16 +142,16 @@ def test_homophones_become_the_word():
 @pytest.mark.parametrize(
     ("text", "probs", "boost", "expected"),
     [
-        ("ab", [0.9, 0.9], 1.4, "ab"),  # log(0.81 / 0.19) = 1.45
-        ("ab", [0.9, 0.9], 1.5, "XY"),
-        ("Xb", [0.1, 0.9], 2.1, "Xb"),  # X is the word's: log(0.9 / 0.1) = 2.2
-        ("Xb", [0.1, 0.9], 2.3, "XY"),
-        ("ab", [1.0, 1.0], 13.0, "ab"),
-        ("ab", [1.0, 1.0], 14.0, "XY"),
+        ("ab", [0.999, 0.999], 0.2, "ab"),  # log(0.998 / 0.002) = 6.2
+        ("ab", [0.999, 0.999], 0.3, "XY"),
+        ("Xb", [0.1, 0.9999], 3.2, "Xb"),  # X is the word's: log(0.9999 / 0.0001) = 9.21
+        ("Xb", [0.1, 0.9999], 3.3, "XY"),
+        ("ab", [1.0, 1.0], 7.8, "ab"),
+        ("ab", [1.0, 1.0], 7.9, "XY"),
         ("xy", [1.0, 1.0], 0.1, "XY"),  # letters
     ],
 )
-def test_what_is_surer_than_the_boost_stays(text, probs, boost, expected):
+def test_what_is_much_surer_than_the_boost_stays(text, probs, boost, expected):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         favoured = phrases.Phrases(tf.constant([[5, 6]]), tf.constant([boost]))
         words = in_graph.Hotwords(tf.constant([["X", "Y"]]), favoured)
