@@ -156,8 +156,8 @@ def export(config: ExportConfig) -> str:
 
 
 def _open(config: ExportConfig, want: task_spec.TaskSpec, progress: tqdm.tqdm) -> trained_model.TrainedModel:
-    trained = trained_model.open_trained_model(getattr(config, f"{want.name}_model_dir"), config.decoding)
-    trained.check_spec(want)
+    path = getattr(config, f"{want.name}_model_dir")
+    trained = trained_model.open_trained_model(path, config.decoding, want)
     progress.update()
     decoding = trained.model.decode.decoding
     if trained.model.config.acoustic.chunk_frames and decoding != "beam":

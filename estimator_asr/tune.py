@@ -121,7 +121,8 @@ def tune(config: TuneConfig) -> search.Result:
 def _open_tuned(config: TuneConfig) -> tuple[trained_model.TrainedModel, splits.Split]:
     """Opens the model to tune, with the n-gram model, and the split."""
     spec = task_spec.ACOUSTIC if config.acoustic_model_dir else task_spec.LANGUAGE
-    trained = _open(config.acoustic_model_dir or config.language_model_dir, spec)
+    path = config.acoustic_model_dir or config.language_model_dir
+    trained = trained_model.open_trained_model(path, want=spec)
     _, source = recognised_split.open_split(trained.model, config.data_dir, config.split)
     ngram = config.ngram and read_ngram(config.ngram, trained.model)
     trained = trained._replace(model=dataclasses.replace(trained.model, ngram=ngram, whisper=None))
@@ -129,12 +130,13 @@ def _open_tuned(config: TuneConfig) -> tuple[trained_model.TrainedModel, splits.
 
 
 def _tune_acoustic(config, acoustic, source) -> search.Result:
-    language = config.language_model_dir and _open(config.language_model_dir, task_spec.LANGUAGE)
-    if language:
+    path, language = config.language_model_dir, None
+    if path:
+        language = trained_model.open_trained_model(path, want=task_spec.LANGUAGE)
         model_pairs.check(acoustic.model, language.model, "tune")
     whisper = _open_whisper(config, acoustic, language, source) if config.whisper_decoder else None
     posteriors = trials.compute_posteriors(acoustic, source, config.max_utterances)
-    bench, model, measures = trials.Bench(acoustic, language or None, posteriors), acoustic.model, [_TOKENS]
+    bench, model, measures = trials.Bench(acoustic, language, posteriors), acoustic.model, [_TOKENS]
     if language or model.config.token_type in ("character", "bpe"):
         measures.append(_CHARACTERS)
     has_decoder = model.config.acoustic.decoder_layers > 0
@@ -147,12 +149,6 @@ def _open_whisper(config, acoustic, language, source) -> trials.WhisperBench:
     acoustic = acoustic._replace(model=dataclasses.replace(acoustic.model, whisper=decoder))
     read = functools.partial(trials.read_batches, source, acoustic.model.config.input, config.max_utterances)
     return trials.WhisperBench(acoustic, language, read)
-
-
-def _open(path: str, want: task_spec.TaskSpec) -> trained_model.TrainedModel:
-    trained = trained_model.open_trained_model(path)
-    trained.check_spec(want)
-    return trained
 
 
 def read_ngram(path: str, model: model_directory.ModelDirectory) -> types.SimpleNamespace:

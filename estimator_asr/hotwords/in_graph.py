@@ -25,9 +25,9 @@ from tfrecord_builder.data import dataset_info
 _HANZI = range(0x4E00, 0xA000)  # CJK unified ideographs
 _NUMBER = r"[0-9]+(\.[0-9]+)?|\.[0-9]+"
 _HIGHEST_LOG_PROB = -1e-6  # so that log odds are at most 14
-# A word whose syllables were heard is written against higher odds than its boost: language models are surest of
-# frequent words, and hotwords are rare ones. Of 659 words that were spoken 38 more are written, and 2 more of
-# those that were not (docs/results.md).
+# A word whose syllables were heard is written against higher odds than its boost: language models are surest
+# of frequent words, and hotwords are rare ones. Of 659 that were spoken 38 more are written, and 2 more where
+# they were not (docs/results.md).
 _HEARD = 6.0
 _TOKEN_TYPES = ("syllable", "toneless")
 

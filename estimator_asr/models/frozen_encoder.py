@@ -38,7 +38,7 @@ def build(
         zero at or beyond the second: int32 [batch].
     """
     encoder, family = applied.encoder, FAMILIES[applied.encoder.family]
-    with tf.compat.v1.variable_scope(scope, custom_getter=_as_constant):
+    with tf.compat.v1.variable_scope(scope, custom_getter=layers.as_constant):
         hidden, num_outputs = family.embed(encoder, fbank, num_frames)
         mask = layers.sequence_mask(num_outputs, tf.shape(hidden)[1])
         outputs = pretrained_blocks.run(encoder, hidden, mask, applied.layers)
@@ -47,10 +47,6 @@ def build(
     stacked = stack(layers.clear_padding(log_mel, is_frame), encoder.subsampling)
     joined = layers.clear_padding(tf.concat([stacked, *outputs], axis=-1), mask)
     return tf.cast(joined, tf.float16), num_outputs
-
-
-def _as_constant(getter, *args, **kwargs):
-    return getter(*args, **{**kwargs, "trainable": False})
 
 
 def stack(fbank: tf.Tensor, factor: int) -> tf.Tensor:

@@ -25,6 +25,11 @@ def sequence_mask(lengths: tf.Tensor, max_length) -> tf.Tensor:
     return tf.sequence_mask(lengths, max_length, dtype=tf.float32)
 
 
+def as_constant(getter: Callable, *args, **kwargs) -> tf.Variable:
+    """A custom_getter of a variable scope whose variables are not trained."""
+    return getter(*args, **{**kwargs, "trainable": False})
+
+
 def get_kernel(name: str, shape: Sequence) -> tf.Variable:
     """Returns a weight [..., inputs, outputs], Glorot uniform (Glorot and Bengio, 2010)."""
     return tf.compat.v1.get_variable(name, shape, initializer=tf.compat.v1.glorot_uniform_initializer())

@@ -145,11 +145,7 @@ def _extend(decoder, memory, beam: _Beam, is_over) -> _Beam:
 
 
 def _scope():
-    return tf.compat.v1.variable_scope(SCOPE, reuse=tf.compat.v1.AUTO_REUSE, custom_getter=_as_constant)
-
-
-def _as_constant(getter, *args, **kwargs):
-    return getter(*args, **{**kwargs, "trainable": False})
+    return tf.compat.v1.variable_scope(SCOPE, reuse=tf.compat.v1.AUTO_REUSE, custom_getter=layers.as_constant)
 
 
 def _get(decoder, name):

@@ -23,15 +23,6 @@ class TrainedModel(NamedTuple):
     checkpoint: str
     lock: locks.ReadLock
 
-    def check_spec(self, want: task_spec.TaskSpec) -> None:
-        """Raises UserError if it is another model than wanted."""
-        got = self.model.config.spec
-        if got != want:
-            raise errors.UserError(
-                f"{self.model.path}: contains the {got.name} model, expected the {want.name} model; "
-                f"give another --{want.name}_model_dir"
-            )
-
     def with_chunks(self, chunk_frames: Optional[int]) -> TrainedModel:
         """Returns a model that streams, in chunks of other frames if they are given.
 
@@ -60,15 +51,19 @@ class TrainedModel(NamedTuple):
         return checkpoints.global_step(self.checkpoint)
 
 
-def open_trained_model(path: str, decoding: Optional[str] = None) -> TrainedModel:
+def open_trained_model(
+    path: str, decoding: Optional[str] = None, want: Optional[task_spec.TaskSpec] = None
+) -> TrainedModel:
     """Opens a model directory with its best checkpoint, or the latest one if no best one was kept.
 
     Args:
         path: the directory.
         decoding: name of a decoder; None: the one of the directory.
+        want: the kind of model; None: any.
 
     Raises:
-        errors.UserError: there is no model or checkpoint, or the checkpoint belongs to another vocabulary.
+        errors.UserError: there is no model or checkpoint, it is another model than wanted, or the checkpoint
+            belongs to another vocabulary.
     """
     model = model_directory.open_model_directory(path)
     if decoding is not None:
@@ -81,6 +76,12 @@ def open_trained_model(path: str, decoding: Optional[str] = None) -> TrainedMode
         )
     checkpoint, lock = _lock_checkpoint(path)
     checkpoints.check(checkpoint, model)
+    got = model.config.spec
+    if want not in (None, got):
+        raise errors.UserError(
+            f"{path}: contains the {got.name} model, expected the {want.name} model; give another "
+            f"--{want.name}_model_dir"
+        )
     return TrainedModel(model, checkpoint, lock)
 
 

@@ -16,7 +16,7 @@ from estimator_asr.models import acoustic as acoustic_lib
 from estimator_asr.models import encoders
 from estimator_asr.recognition import recognised_split
 from estimator_asr.saved_model import cascade, proposals, recogniser, trained_model
-from estimator_asr.scoring import utterances
+from estimator_asr.scoring import edit_distance, utterances
 from estimator_asr.tasks import registry, sequences
 from tfrecord_builder import errors
 
@@ -79,11 +79,12 @@ class Transcribed:
     transcript: str
     outputs: dict
 
-    def edits(self, measure: str) -> utterances.ScoredUtterance:
-        """Returns the utterance scored in tokens or characters, a key of utterances.MEASURES."""
+    def edits(self, measure: str) -> edit_distance.Edits:
+        """Counts edits of tokens or characters; the measure is a key of utterances.MEASURES."""
+        texts = self.transcript, self.outputs["transcript"]
         if measure == _TOKENS:
-            return utterances.score(measure, "", "", self.pronunciation, self.outputs["pinyin"])
-        return utterances.score(measure, "", "", self.transcript, self.outputs["transcript"])
+            texts = self.pronunciation, self.outputs["pinyin"]
+        return utterances.score(measure, "", "", *texts).edits
 
 
 def untune(saved: config_lib.DecodeConfig) -> config_lib.DecodeConfig:
@@ -99,10 +100,6 @@ class Bench:
     acoustic: trained_model.TrainedModel
     language: Optional[trained_model.TrainedModel]
     batches: Sequence[Batch]  # of compute_posteriors
-
-    def untuned(self) -> config_lib.DecodeConfig:
-        """Returns the settings of the model directory that are not tuned, and defaults of the others."""
-        return untune(self.acoustic.model.decode)
 
     def run(self, config: config_lib.DecodeConfig, with_language: bool = True) -> list[Transcribed]:
         """Decodes all batches with the settings."""
@@ -138,12 +135,12 @@ def count_edits(measure: str, reference: str, hypothesis: str) -> int:
 
 def count_errors(transcribed: Sequence[Transcribed], measure: str) -> int:
     """Returns the sum of the edits."""
-    return sum(each.edits(measure).edits.errors for each in transcribed)
+    return sum(each.edits(measure).errors for each in transcribed)
 
 
 def count_labels(transcribed: Sequence[Transcribed], measure: str) -> int:
     """Returns the sum of the reference lengths."""
-    return sum(each.edits(measure).edits.reference_length for each in transcribed)
+    return sum(each.edits(measure).reference_length for each in transcribed)
 
 
 class Choice(NamedTuple):

@@ -13,6 +13,7 @@ import runpy
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from multiprocessing import forkserver
 from typing import Optional
@@ -57,6 +58,14 @@ def start(program: str, *arguments, cwd=ROOT, outputs: Sequence[str], environmen
     process = _FORKED.Process(target=_run, args=call, daemon=True)
     process.start()
     return process
+
+
+def wait_until(is_true) -> None:
+    """Waits for at most a minute."""
+    deadline = time.monotonic() + 60
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def _run(program, arguments, cwd, outputs, environment):

@@ -11,8 +11,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
+import programs
 import pytest
 import soundfile
 
@@ -176,12 +176,12 @@ def test_however_it_ends_no_process_and_no_half_of_a_file_is_left(long_text_dir,
         start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job ignores it
     )
-    _wait_until(lambda: list(tmp_path.rglob("*.wav")))
+    programs.wait_until(lambda: list(tmp_path.rglob("*.wav")))
     end(process)
     said = process.communicate(timeout=30)[1]
     assert process.returncode == exit_code
     assert said == ("interrupted\n" if exit_code == 130 else "")
-    _wait_until(lambda: not _is_group(process.pid))
+    programs.wait_until(lambda: not _is_group(process.pid))
     assert list(tmp_path.rglob("*.incomplete")) == []
 
 
@@ -191,10 +191,3 @@ def _is_group(process_group):
     except ProcessLookupError:
         return False
     return True
-
-
-def _wait_until(is_true):
-    deadline = time.monotonic() + 60
-    while not is_true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

@@ -12,6 +12,7 @@ import sys
 import time
 
 import paths
+import programs
 import pytest
 
 from estimator_asr.demo import stages
@@ -140,7 +141,7 @@ def running(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", RUNNER], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL
     ) as process:
-        _wait_until((tmp_path / "pids").exists)
+        programs.wait_until((tmp_path / "pids").exists)
         pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
         yield process, *pids
         process.kill()
@@ -160,7 +161,7 @@ def test_when_interrupted_the_program_ends_in_good_order_first(tmp_path, running
     assert process.wait(timeout=30) == exit_code
     assert (tmp_path / "saved").exists()
     assert not (tmp_path / "stamps").exists()
-    _wait_until(lambda: not _is_running(sleeper) and not _is_running(worker))
+    programs.wait_until(lambda: not _is_running(sleeper) and not _is_running(worker))
 
 
 def test_a_program_that_outlives_its_runner_keeps_the_lock(tmp_path, running):
@@ -171,7 +172,7 @@ def test_a_program_that_outlives_its_runner_keeps_the_lock(tmp_path, running):
         with pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.kill(sleeper, signal.SIGKILL)
-        _wait_until(lambda: not _is_running(sleeper))
+        programs.wait_until(lambda: not _is_running(sleeper))
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
@@ -180,10 +181,3 @@ def _is_running(pid: int) -> bool:
         return "(zombie)" not in pathlib.Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-def _wait_until(is_true) -> None:
-    deadline = time.monotonic() + 30
-    while not is_true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

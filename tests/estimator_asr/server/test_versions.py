@@ -13,6 +13,7 @@ import time
 
 import local_server
 import numpy as np
+import programs
 import pytest
 from tensorflow.core.protobuf import saved_model_pb2
 
@@ -37,13 +38,6 @@ def list_failures(caplog):
     return [message for message in caplog.messages if message.endswith("is served on")]
 
 
-def wait_for(predicate):
-    end = time.monotonic() + 60
-    while not predicate():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 @pytest.mark.long
 def test_a_new_version_takes_over_without_an_error(export_dir, monkeypatch):
     monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
@@ -60,9 +54,9 @@ def test_a_new_version_takes_over_without_an_error(export_dir, monkeypatch):
         for thread in threads:
             thread.start()
         add_version(export_dir, 2)
-        wait_for(lambda: server.parts.versions.current is not first)
+        programs.wait_until(lambda: server.parts.versions.current is not first)
         num_before = len(found)
-        wait_for(lambda: len(found) > num_before + 6)
+        programs.wait_until(lambda: len(found) > num_before + 6)
         is_done.set()
         for thread in threads:
             thread.join()
@@ -94,7 +88,7 @@ def test_a_version_that_does_not_load_is_logged_once(export_dir, monkeypatch, ca
         shutil.copytree(export_dir / "1", damaged)
         (damaged / "assets" / "tokens.txt").write_text("x")
         os.rename(damaged, export_dir / "3")
-        wait_for(lambda: caplog.messages)
+        programs.wait_until(lambda: caplog.messages)
         time.sleep(0.5)
         (message,) = caplog.messages
         assert message.startswith(f"{export_dir / '3' / 'assets' / 'tokens.txt'}: is damaged: ")
@@ -122,10 +116,10 @@ def test_a_disk_that_fails_does_not_end_the_watch(export_dir, monkeypatch, caplo
 
         monkeypatch.setattr(versions.recogniser, "list_versions", fail)
         said = f"{export_dir}: versions cannot be listed (Input/output error); version 1 is served on"
-        wait_for(lambda: said in caplog.messages)
+        programs.wait_until(lambda: said in caplog.messages)
         monkeypatch.setattr(versions.recogniser, "list_versions", list_versions)
         add_version(export_dir, 2)
-        wait_for(lambda: server.parts.versions.current.number == "2")
+        programs.wait_until(lambda: server.parts.versions.current.number == "2")
 
 
 def test_a_version_that_is_copied_slowly_is_served_when_it_is_whole(export_dir, monkeypatch, caplog):
@@ -136,10 +130,10 @@ def test_a_version_that_is_copied_slowly_is_served_when_it_is_whole(export_dir, 
         shutil.copytree(export_dir / "1", incomplete)
         os.rename(incomplete / "assets" / "tokens.txt", late)
         os.rename(incomplete, export_dir / "2")
-        wait_for(lambda: list_failures(caplog))
+        programs.wait_until(lambda: list_failures(caplog))
         assert server.get("/healthz").json()["version"] == "1"
         os.rename(late, export_dir / "2" / "assets" / "tokens.txt")
-        wait_for(lambda: server.parts.versions.current.number == "2")
+        programs.wait_until(lambda: server.parts.versions.current.number == "2")
     (message,) = list_failures(caplog)
     assert message.startswith(f"{export_dir / '2' / 'assets' / 'tokens.txt'}: cannot be read")
 
