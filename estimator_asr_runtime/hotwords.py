@@ -24,9 +24,7 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?|\.[0-9]+")
 _TOKEN_TYPES = ("syllable", "toneless")
 _HEAD_START = np.float32(0.1)  # of the boost, times the matched fraction of an incomplete phrase
 _HIGHEST_LOG_PROB = -1e-6  # so that log odds are at most 14
-_HEARD = (
-    6.0  # a word whose syllables were heard is written against odds that are so much higher than its boost
-)
+_HEARD = 6.0  # added to the boost against the log odds of other characters, see in_graph.py
 _FORM = "WORD pin1 yin1, or with a boost WORD pin1 yin1 6, with a syllable for each character"
 
 

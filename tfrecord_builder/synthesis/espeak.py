@@ -22,7 +22,7 @@ from tfrecord_builder.synthesis import prompts, voices
 
 _WHEEL = "espeakng-loader==0.2.4"
 
-# eSpeak NG 1.52 spells out what it does not know in English: these, and xiong, which it does not know either.
+# What eSpeak NG does not know it reads in English: these syllables, and those that are respelled.
 _UNKNOWN = re.compile("(?:h?m|n|hng|ê|iai|io|v.*|(?!e?r[1-5]).*r)[1-5]")
 _RESPELLED = (
     (re.compile("^([jqx])iong"), r"\1ong"),
