@@ -60,7 +60,7 @@ class Search:
 
     def run(self, whisper: Optional[trials.WhisperBench] = None) -> Result:
         """Returns what each step gives, and fits the confidences of the last one."""
-        best = trials.untune(self._bench.acoustic.model.decode)
+        best = self._bench.untuned()
         steps = [self._step("greedy", dataclasses.replace(best, decoding="greedy"))]
         steps.append(self._step("beam search", best))
         if self._has_ngram:

@@ -101,6 +101,10 @@ class Bench:
     language: Optional[trained_model.TrainedModel]
     batches: Sequence[Batch]  # of compute_posteriors
 
+    def untuned(self) -> config_lib.DecodeConfig:
+        """Returns the settings of the model directory that are not tuned, and defaults of the others."""
+        return untune(self.acoustic.model.decode)
+
     def run(self, config: config_lib.DecodeConfig, with_language: bool = True) -> list[Transcribed]:
         """Decodes all batches with the settings."""
         language = self.language if with_language else None

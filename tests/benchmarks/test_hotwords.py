@@ -42,4 +42,4 @@ def test_bars(capsys):
     assert capsys.readouterr().out.splitlines()[2].split()[:5] == ["with", "95.0%", "100", "99.0%", "96"]
     found = hotwords.make_bars(counts, {"without": [2.0, 2.0], "1000": [2.1, 2.1]})
     assert [round(bar.value, 4) for bar in found] == [0.95, 0.9896, 0.2, 1.05]
-    assert [bar.is_met for bar in found] == [True, True, False, True]
+    assert [bar.is_met for bar in found] == [True, False, False, True]
