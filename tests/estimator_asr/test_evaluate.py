@@ -76,6 +76,12 @@ def test_a_split_of_speakers_that_train_has_is_named(tiny_export, tmp_path, capl
     ) in caplog.messages
 
 
+def test_hotwords_are_in_lower_case_as_references(tiny_export, tmp_path):
+    changes = {"saved_model": tiny_export.version_dir, "hotwords": ("AB好 a b hao3", "B C 2")}
+    subject = evaluate._open_subject(make_config(tiny_export, tmp_path, **changes), {})
+    assert subject.hotwords == ["ab好 a b hao3", "b c 2.000000"]
+
+
 @pytest.mark.long
 def test_hotwords(tiny_export, tmp_path):
     for name, hotwords in (("plain", ()), ("hotwords", ("泥郝 ni3 hao3 1000",))):
