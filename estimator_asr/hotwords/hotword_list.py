@@ -27,7 +27,7 @@ _WITHOUT_SANDHI = {"一": "yi1", "不": "bu4"}
 _FORM = "WORD, WORD pin1 yin1, or either with a boost: WORD 6"
 DEFAULT_BOOST = 4.0  # natural log; see docs/results.md
 _MOST_BOOST = 1_000_000
-_TOKEN_TYPES = ("syllable", "toneless")  # of models that take hotwords
+TOKEN_TYPES = ("syllable", "toneless")  # of models that take hotwords
 _SEPARATORS = re.compile("[\n,，、]")
 FLAG_HELP = f"words to recognise, comma separated: {_FORM}"
 FILE_FLAG_HELP = "file of words to recognise, one per line as --hotwords has them"
@@ -54,7 +54,7 @@ def read_for(version_dir: str, token_type: str, flags) -> list[str]:
     Names those that an export ignores on standard error; see read.
     """
     hotwords = read(flags.hotwords, flags.hotwords_file)
-    if hotwords and token_type in _TOKEN_TYPES:
+    if hotwords and token_type in TOKEN_TYPES:
         tokens = vocabulary.Vocabulary.load(os.path.join(version_dir, "assets", dataset_info.TOKENS_FILE))
         unknown = find_unknown(hotwords, tokens, token_type)
         if unknown:

@@ -29,7 +29,6 @@ _HIGHEST_LOG_PROB = -1e-6  # so that log odds are at most 14
 # of frequent words, and hotwords are rare ones. Of 659 that were spoken 38 more are written, and 2 more where
 # they were not (docs/results.md).
 _HEARD = 6.0
-_TOKEN_TYPES = ("syllable", "toneless")
 
 
 class Hotwords(NamedTuple):
@@ -41,7 +40,7 @@ class Hotwords(NamedTuple):
 
 def is_possible(acoustic: model_directory.ModelDirectory) -> bool:
     """True for a model that writes syllables, one for each hanzi, and searches for them with a beam."""
-    return acoustic.config.token_type in _TOKEN_TYPES and acoustic.decode.decoding == "beam"
+    return acoustic.config.token_type in hotword_list.TOKEN_TYPES and acoustic.decode.decoding == "beam"
 
 
 def parse(acoustic: model_directory.ModelDirectory, hotwords: tf.Tensor) -> Hotwords:
