@@ -178,9 +178,7 @@ def _read_utterances(
     data, source = recognised_split.open_split(acoustic.model, config.data_dir, config.split)
     seconds = statuses.find_max_seconds(settings.frontend)
     with splits.explain_damage(config.data_dir, config.split):
-        utterances = sample.read(
-            source, settings.input, config.parity_utterances, settings.frontend.sample_rate, seconds
-        )
+        utterances = sample.read(source, settings.input, config.parity_utterances, settings.frontend, seconds)
     if all(each.waveform is None for each in utterances):
         message = "no recording of split %s is at hand: WAV files are not compared"
         logging.warning(message, config.split)

@@ -79,8 +79,8 @@ def check_whisper(where: str, whisper: Any, expected: Mapping[str, str], path: s
         got = str(getattr(whisper, f"{name}_sha256"))
         if got != want:
             raise errors.UserError(
-                f"{where}: sha256 of its {name} is {got[:12]}, expected {want[:12]} as of {path}; run python "
-                "-m estimator_asr.tune --whisper_decoder again"
+                f"{where}: sha256 of its {name} is {got[:12]}, expected {want[:12]} as of {path}; remove "
+                "decoding.json and run python -m estimator_asr.tune --whisper_decoder again"
             )
 
 

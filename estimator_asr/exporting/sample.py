@@ -10,7 +10,7 @@ import numpy as np
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import input_fn, splits
 from tfrecord_builder import errors
-from tfrecord_builder.audio import audio_files
+from tfrecord_builder.audio import audio_files, frontend
 from tfrecord_builder.data import recordings
 
 
@@ -26,35 +26,37 @@ def read(
     source: splits.Split,
     config: config_lib.InputConfig,
     num_utterances: int,
-    sample_rate: int,
-    max_seconds: float,
+    features: frontend.FrontendConfig,
+    max_seconds: int,
 ) -> list[Utterance]:
-    """Reads utterances, spread over the split.
+    """Reads utterances, spread over the split, but those whose features the export refuses as too long.
 
     Args:
         source: the split.
         config: how records become batches.
         num_utterances: how many at most; about half as many may be read.
-        sample_rate: of the waveforms in Hz.
-        max_seconds: recordings above it are left out.
+        features: what the model reads.
+        max_seconds: of the longest item of the export; longer recordings are left out.
 
     Raises:
         errors.UserError: none is read, or a shard is damaged.
     """
+    max_frames = frontend.num_frames(max_seconds * features.sample_rate, features)
     rows = (
         (name.decode("utf-8"), fbank[:length])
         for batch in input_fn.read_sample(source, config, num_utterances)
         for name, fbank, length in zip(batch["utterance_id"], batch["fbank"], batch["num_frames"])
+        if length <= max_frames
     )
     chosen = list(itertools.islice(rows, num_utterances))
     if not chosen:
         raise errors.UserError(
             f"export: --parity_utterances={num_utterances} chooses none of {source.num_utterances} "
-            "utterances, expected some; give a larger number"
+            f"utterances, expected some of at most {max_seconds} seconds; give a larger number"
         )
     by_id = recordings.find_all([shard.path for shard in source.shards], [name for name, _ in chosen])
     return [
-        Utterance(name, fbank, _read_audio(by_id.get(name), sample_rate, max_seconds))
+        Utterance(name, fbank, _read_audio(by_id.get(name), features.sample_rate, max_seconds))
         for name, fbank in chosen
     ]
 

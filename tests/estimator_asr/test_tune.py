@@ -452,7 +452,9 @@ def test_a_decoder_of_another_acoustic_model_is_refused(whisper_models, name):
     with pytest.raises(errors.UserError) as refused:
         model_directory.open_model_directory(f"{whisper_models}/am")
     assert f"am: Whisper's decoder: sha256 of its {name} is 0123456789ab, expected" in str(refused.value)
-    assert str(refused.value).endswith("; run python -m estimator_asr.tune --whisper_decoder again")
+    assert str(refused.value).endswith(
+        "; remove decoding.json and run python -m estimator_asr.tune --whisper_decoder again"
+    )
 
 
 @pytest.mark.long

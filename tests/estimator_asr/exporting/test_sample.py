@@ -9,12 +9,15 @@ import pathlib
 import built_data
 import numpy as np
 import pytest
+import small_corpora
 import soundfile
 
 from estimator_asr.experiment import config, task_spec
 from estimator_asr.exporting import sample
 from estimator_asr.inputs import splits
 from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
+from tfrecord_builder.building import build_config, builder
 from tfrecord_builder.data import dataset_info
 
 
@@ -23,9 +26,9 @@ def data_dir(tmp_path):
     return built_data.make(tmp_path)
 
 
-def read(data_dir: str, num_utterances: int = 10, max_seconds: float = 180) -> dict:
+def read(data_dir: str, num_utterances: int = 10, max_seconds: int = 180) -> dict:
     source = splits.read_split(dataset_info.load_all((data_dir,)), (data_dir,), "dev", task_spec.ACOUSTIC)
-    found = sample.read(source, config.InputConfig(), num_utterances, 16000, max_seconds)
+    found = sample.read(source, config.InputConfig(), num_utterances, frontend.FrontendConfig(), max_seconds)
     return {each.utterance_id: each for each in found}
 
 
@@ -47,14 +50,24 @@ def test_waveforms_are_those_of_the_recordings(data_dir):
         assert each.fbank.shape[1] == 80 and each.fbank.dtype == np.float32
 
 
-def test_recordings_that_are_gone_too_long_or_not_audio(data_dir):
+def test_recordings_that_are_gone_or_not_audio(data_dir):
     (first, one), (second, two), (third, _) = list_recordings(data_dir).items()
     os.remove(one)
     pathlib.Path(two).write_bytes(b"RIFF")
     found = read(data_dir)
     assert found[first].waveform is None and found[second].waveform is None
     assert found[third].waveform is not None
-    assert read(data_dir, max_seconds=0.01)[third].waveform is None
+
+
+def test_utterances_that_the_export_refuses_as_too_long(tmp_path):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "corpus", 12, 3)
+    soundfile.write(f"{corpus_dir}/audio/u13.wav", np.random.default_rng(0).uniform(-0.1, 0.1, 17000), 16000)
+    long = build_config.BuildConfig(
+        corpus_dir=(corpus_dir,), output_dir=str(tmp_path / "long"), num_workers=1
+    )
+    builder.build(long, frontend.FrontendConfig())
+    assert set(read(long.output_dir)) == {"u12", "u13", "u14"}
+    assert set(read(long.output_dir, max_seconds=1)) == {"u12", "u14"}
 
 
 def test_no_utterance_is_chosen(data_dir, monkeypatch):
@@ -62,5 +75,6 @@ def test_no_utterance_is_chosen(data_dir, monkeypatch):
     with pytest.raises(errors.UserError) as refused:
         read(data_dir, 1)
     assert str(refused.value) == (
-        "export: --parity_utterances=1 chooses none of 3 utterances, expected some; give a larger number"
+        "export: --parity_utterances=1 chooses none of 3 utterances, expected some of at most 180 "
+        "seconds; give a larger number"
     )
