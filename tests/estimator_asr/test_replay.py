@@ -72,6 +72,22 @@ def test_the_cause_is_named_from_the_files_alone(nan_dir, capsys):
     assert [math.isfinite(float(row[3])) for row in rows] == [True, False, True]
 
 
+def test_the_session_is_set_up_as_in_training(nan_dir, monkeypatch):
+    configs, session = [], tf.compat.v1.Session
+
+    def open_session(graph=None, config=None):
+        if graph:  # of the input
+            return session(graph=graph, config=config)
+        configs.append(config)
+        raise errors.UserError("opened")
+
+    monkeypatch.setattr(tf.compat.v1, "Session", open_session)
+    with pytest.raises(errors.UserError, match="opened"):
+        replay.main(replay.ReplayConfig(nan_dir=nan_dir))
+    rewrites = configs[0].graph_options.rewrite_options
+    assert rewrites.layout_optimizer == rewrites.OFF
+
+
 def test_settings_are_those_of_the_recorded_run(nan_dir, monkeypatch, capsys):
     config = pathlib.Path(nan_dir).parent.parent / "config.json"
     text = config.read_text()

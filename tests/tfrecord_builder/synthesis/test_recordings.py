@@ -34,6 +34,14 @@ def test_an_id_of_a_directory_and_a_name_is_a_path(tmp_path):
     assert (tmp_path / "wav" / "f1" / "news" / "text-train-2.wav").is_file()
 
 
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    left = tmp_path / "wav" / "f1" / "news" / "a.wav.4711.incomplete"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"RIFF")
+    recordings.write_recordings(str(tmp_path), make_prompts("news/a"), ENGINE, num_workers=1)
+    assert [path.name for path in left.parent.iterdir()] == ["a.wav"]
+
+
 def test_says_how_much_there_is(tmp_path, capsys):
     recordings.write_recordings(str(tmp_path), make_prompts("a"), ENGINE, num_workers=1)
     assert capsys.readouterr().out == f"{tmp_path}: 1 recordings, 0.0 minutes\n"
