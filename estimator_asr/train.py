@@ -176,7 +176,7 @@ def _find_pretrained(config, data_dir):
             raise errors.UserError(
                 f"train: --data_dir={source} is in an object store with --trainable_blocks="
                 f"{acoustic.trainable_blocks}, expected their weights on a local disk; pass "
-                "--warm_start_from=WEIGHTS, the directory that encode had"
+                "--warm_start_from=WEIGHTS, the directory that encode had, or --trainable_blocks=0"
             )
         return dataclasses.replace(config, train=dataclasses.replace(train, warm_start_from=source))
     applied = warm_start.find_pretrained(train.warm_start_from, acoustic.trainable_blocks)
