@@ -61,13 +61,16 @@ def test_recordings_that_are_gone_or_not_audio(data_dir):
 
 def test_utterances_that_the_export_refuses_as_too_long(tmp_path):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "corpus", 12, 3)
-    soundfile.write(f"{corpus_dir}/audio/u13.wav", np.random.default_rng(0).uniform(-0.1, 0.1, 17000), 16000)
+    noise = np.random.default_rng(0).uniform(-0.1, 0.1, 17000)
+    soundfile.write(f"{corpus_dir}/audio/u13.wav", noise, 16000)
+    soundfile.write(f"{corpus_dir}/audio/u14.wav", noise[:16040], 16000)  # as many frames as a second
     long = build_config.BuildConfig(
         corpus_dir=(corpus_dir,), output_dir=str(tmp_path / "long"), num_workers=1
     )
     builder.build(long, frontend.FrontendConfig())
     assert set(read(long.output_dir)) == {"u12", "u13", "u14"}
-    assert set(read(long.output_dir, max_seconds=1)) == {"u12", "u14"}
+    found = read(long.output_dir, max_seconds=1)
+    assert {name: each.waveform is None for name, each in found.items()} == {"u12": False, "u14": True}
 
 
 def test_no_utterance_is_chosen(data_dir, monkeypatch):
