@@ -50,6 +50,8 @@ def make_corpus(directory: str, num_recordings: int) -> str:
 def make_saved_model(corpus_dir: str, weights_dir: str, directory: str, train_epochs: int) -> str:
     """Builds, encodes, trains both models with flags/whisper, and exports; returns the export directory.
 
+    The encoder stays frozen: training blocks of it takes longer, and does not change what is timed.
+
     Raises:
         errors.UserError: a program failed; it has printed why.
     """
@@ -59,10 +61,13 @@ def make_saved_model(corpus_dir: str, weights_dir: str, directory: str, train_ep
     where = (f"--corpus_dir={corpus_dir}", f"--output_dir={data}")
     _run("tfrecord_builder.build", "--flagfile=flags/whisper/build.flags", *where)
     _run("estimator_asr.encode", f"--weights={weights_dir}", f"--data_dir={data}", f"--output_dir={encoded}")
-    for name, data_dir, model_dir in (("acoustic", encoded, acoustic), ("language", data, language)):
-        epochs = (f"--train_epochs={train_epochs}", "--decay_boundary_epochs=", "--decay_factors=1")
+    epochs = (f"--train_epochs={train_epochs}", "--decay_boundary_epochs=", "--decay_factors=1")
+    for name, data_dir, model_dir, more in (
+        ("acoustic", encoded, acoustic, ("--trainable_blocks=0",)),
+        ("language", data, language, ()),
+    ):
         where = (f"--data_dir={data_dir}", f"--model_dir={model_dir}")
-        _run("estimator_asr.train", f"--flagfile=flags/whisper/{name}.flags", *epochs, *where)
+        _run("estimator_asr.train", f"--flagfile=flags/whisper/{name}.flags", *epochs, *where, *more)
     models = (f"--acoustic_model_dir={acoustic}", f"--language_model_dir={language}")
     _run("estimator_asr.export", *models, f"--export_dir={export}")
     return export
