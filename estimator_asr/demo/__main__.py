@@ -27,10 +27,11 @@ _NUM_TRANSCRIBED = 10
 
 # Flags that a size adds to command lines.
 SIZES: dict[str, dict[str, str]] = {
-    "full": {"synthesise": "", "acoustic": "", "language": ""},
+    "full": {"sentences": "", "synthesise": "", "acoustic": "", "language": ""},
     "small": {
-        "synthesise": """--num_train=60 --num_dev=4 --num_test=12 --num_train_voices=2
-        --num_text_sentences=200 --min_occurrences=1""",
+        "sentences": """--num_train=60 --num_dev=4 --num_test=12 --num_text_sentences=200
+        --min_occurrences=1""",
+        "synthesise": "--num_speakers=4",
         "acoustic": "--train_epochs=0.3 --encoder_layers=1 --encoder_units=32",
         "language": "--train_epochs=2 --language_layers=1 --language_units=32",
     },
@@ -52,16 +53,20 @@ class DemoConfig(config_flags.Checked):
 # Name and title, then the command. Builds may overwrite, so that one that was complete before its stamp was
 # written can be repeated.
 _STAGES = """
-synthesise: Synthesise the corpus
-estimator_asr.demo.synthesise --output_dir={demo}/corpus {synthesise}
+sentences: Sample sentences of a small grammar
+estimator_asr.demo.sentences --output_dir={demo}/sentences {sentences}
+
+synthesise: Synthesise the speech
+tfrecord_builder.synthesise --tts=espeak --text_dir={demo}/sentences/spoken --output_dir={demo}/corpus
+{synthesise}
 
 build_speech: Build the TFRecords of the speech
 tfrecord_builder.build --flagfile={flags}/build.flags --corpus_dir={demo}/corpus --output_dir={demo}/data
 --overwrite
 
 build_text: Build the TFRecords of the text
-tfrecord_builder.build --corpus=text --num_shards=4 --corpus_dir={demo}/corpus/text --output_dir={demo}/text
---overwrite
+tfrecord_builder.build --corpus=text --num_shards=4 --corpus_dir={demo}/sentences/written
+--output_dir={demo}/text --overwrite
 
 train_acoustic: Train the acoustic model: speech to pinyin
 estimator_asr.train --flagfile={flags}/acoustic.flags --data_dir={demo}/data --model_dir={demo}/acoustic

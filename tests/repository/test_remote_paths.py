@@ -12,7 +12,7 @@ from tfrecord_builder import errors
 PATHS = {
     "estimator_asr.average": ("model_dir", ""),
     "estimator_asr.demo": ("output_dir", ""),
-    "estimator_asr.demo.synthesise": ("output_dir", ""),
+    "estimator_asr.demo.sentences": ("output_dir", ""),
     "estimator_asr.doctor": ("model_dir", "data_dir"),
     "estimator_asr.encode": ("weights", "data_dir output_dir"),
     "estimator_asr.evaluate": ("model_dir saved_model output_dir", "data_dir hotwords_file compare"),

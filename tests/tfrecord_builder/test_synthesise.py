@@ -116,6 +116,13 @@ def test_a_recogniser_rejects_recordings(text_dir, tmp_path):
     assert rows[3].split("\t")[:3] == ["text-train-2", "train", "error rate is 0.86: ok ni3 hao3"]
 
 
+def test_finished_recordings_are_not_spoken_again(text_dir, corpus):
+    path = next((corpus / "wav").rglob("*.wav"))
+    before = path.stat().st_mtime_ns
+    assert run(text_dir, corpus, "--num_speakers=4").returncode == 0
+    assert path.stat().st_mtime_ns == before
+
+
 def test_refuses_a_corpus_of_other_settings(text_dir, corpus):
     completed = run(text_dir, corpus, "--num_speakers=3")
     assert completed.returncode == 1

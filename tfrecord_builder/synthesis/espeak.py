@@ -54,7 +54,7 @@ class Engine(prompts.Engine):
             )
 
     def list_voices(self) -> list[str]:
-        return [variant for variants in voices.VARIANTS.values() for variant in variants]
+        return list(voices.VARIANTS)
 
     def make_speakers(self, variants: Sequence[str], count: int) -> list[voices.Voice]:
         return [voices.make_voice(variant, self.seed) for variant in variants[:count]]

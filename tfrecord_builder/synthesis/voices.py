@@ -9,18 +9,14 @@ import numpy as np
 
 from tfrecord_builder.synthesis import prompts
 
-# Variants that sound like a person and keep the tones (no whisper, no robot), in the demo's splits.
-VARIANTS: dict[str, tuple[str, ...]] = {
-    "train": tuple(
-        (
-            "Alex Alicia Andy Annie Denis Diogo Gene Henrique Lee Mario Michael Mike Nguyen Reed adam "
-            "announcer aunty belinda benjamin boris david edward f1 f3 f4 grandma ian john klatt4 linda "
-            "m1 m3 m4 m6 m7 max michel paul"
-        ).split()
-    ),
-    "dev": ("f5", "m5", "miguel", "rob"),
-    "test": ("f2", "m2", "pablo", "steph", "victor", "Gene2"),
-}
+# Variants that sound like a person and keep the tones: no whisper, no robot.
+VARIANTS = tuple(
+    (
+        "Alex Alicia Andy Annie Denis Diogo Gene Henrique Lee Mario Michael Mike Nguyen Reed adam announcer "
+        "aunty belinda benjamin boris david edward f1 f3 f4 grandma ian john klatt4 linda m1 m3 m4 m6 m7 max "
+        "michel paul f5 m5 miguel rob f2 m2 pablo steph victor Gene2"
+    ).split()
+)
 
 
 @dataclasses.dataclass(frozen=True)

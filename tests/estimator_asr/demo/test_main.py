@@ -19,7 +19,7 @@ from estimator_asr.demo import __main__ as demo
 from tfrecord_builder import errors
 
 ROOT = paths.ROOT
-NUM_STAGES = 11
+NUM_STAGES = 12
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
 
@@ -89,9 +89,9 @@ def test_every_stage_has_a_head_and_its_command(finished):
 
 def test_an_ended_demo_goes_on_where_it_stopped(finished):
     assert finished.exit_code == 143
-    assert "[4/11]" in finished.first and "[5/11]" not in finished.first
+    assert "[5/12]" in finished.first and "[6/12]" not in finished.first
     heads = re.findall(r"^\[(\d+)/\d+\] .*: finished before, in \d+ s$", finished.second, re.MULTILINE)
-    assert heads == ["1", "2", "3"]
+    assert heads == ["1", "2", "3", "4"]
 
 
 def test_an_ended_training_continues_from_its_last_step(finished):
@@ -103,7 +103,7 @@ def test_an_ended_training_continues_from_its_last_step(finished):
 
 def test_ends_with_transcripts_rates_seconds_and_what_to_try_next(finished):
     output = finished.second
-    assert len(re.findall(r"^  test-\d{4} .* \d+ of \d+$", output, re.MULTILINE)) == 10
+    assert len(re.findall(r"^  spoken-test-\d+ .* \d+ of \d+$", output, re.MULTILINE)) == 10
     rate = r"error rate +\d+\.\d\d % \(95 % interval \d+\.\d\d to \d+\.\d\d %\)"
     for name in ("acoustic  token", "language  character", "cascade   token", "cascade   character"):
         assert re.search(rf"^  {name} {rate}$", output, re.MULTILINE), name
@@ -120,7 +120,7 @@ def test_the_language_model_of_even_a_small_demo_beats_chance(finished):
 
 def test_everything_lies_in_the_output_directory(finished):
     directory = finished.directory
-    names = {*("acoustic", "corpus", "data", "export", "finished", "language", "report", "text")}
+    names = {*("acoustic", "corpus", "data", "export", "finished", "language", "report", "sentences", "text")}
     assert set(os.listdir(directory)) == {*names, "size.txt", "transcripts.jsonl"}
     assert len(list((directory / "corpus" / "wav").rglob("*.wav"))) == 76
     assert len(list((directory / "finished").iterdir())) == NUM_STAGES

@@ -17,7 +17,7 @@ from tfrecord_builder.settings import console
 
 def test_every_program_of_the_packages_is_listed():
     # The demo's own stage is run by the demo.
-    found = {name for name in program_flags.programs() if name != "estimator_asr.demo.synthesise"}
+    found = {name for name in program_flags.programs() if name != "estimator_asr.demo.sentences"}
     programs = {f"tfrecord_builder.{name}" for name in builder.PROGRAMS}
     assert programs | {f"estimator_asr.{name}" for name in trainer.PROGRAMS} == found
 

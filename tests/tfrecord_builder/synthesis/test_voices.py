@@ -14,13 +14,12 @@ TONE = np.sin(2 * np.pi * 200 * np.arange(RATE) / RATE).astype(np.float32)  # on
 QUIET = voices.Voice("f1", 175, 50, 50, level_db=6.0, noise_db=None)
 
 
-def test_every_variant_belongs_to_one_split():
-    variants = [variant for names in voices.VARIANTS.values() for variant in names]
-    assert len(set(variants)) == len(variants) >= 36
+def test_there_are_48_variants():
+    assert len(set(voices.VARIANTS)) == len(voices.VARIANTS) == 48
 
 
 def test_voices_differ_in_speed_pitch_level_and_noise():
-    made = [voices.make_voice(variant, seed=1) for names in voices.VARIANTS.values() for variant in names]
+    made = [voices.make_voice(variant, seed=1) for variant in voices.VARIANTS]
     assert len({voice.words_per_minute for voice in made}) > 20
     assert len({voice.pitch for voice in made}) > 10
     assert max(v.level_db for v in made) - min(v.level_db for v in made) > 12

@@ -1,0 +1,89 @@
+"""What is said in the demo's corpus, at its real size, and the files of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from estimator_asr.demo import grammar, sentences
+from tfrecord_builder import errors
+from tfrecord_builder.corpora import registry
+
+SMALL = {"num_train": 60, "num_dev": 2, "num_test": 2, "num_text_sentences": 80, "min_occurrences": 1}
+
+
+def sample(**settings):
+    return sentences.sample(sentences.SentencesConfig(output_dir="sentences", **settings))
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    return sample()
+
+
+def _readings(chosen):
+    return {pair for sentence in chosen for word in sentence for pair in zip(word, grammar.read(word))}
+
+
+def test_is_as_large_as_promised(sampled):
+    spoken, written = sampled
+    assert {split: len(chosen) for split, chosen in spoken.items()} == {"train": 3600, "dev": 80, "test": 120}
+    assert {split: len(chosen) for split, chosen in written.items()} == {
+        "train": 6000,
+        "dev": 80,
+        "test": 120,
+    }
+    assert 3600 > len(set(spoken["train"])) >= 400
+
+
+@pytest.mark.parametrize("split, other", [("test", "train"), ("test", "dev"), ("dev", "train")])
+def test_held_out_sentences_are_unseen(sampled, split, other):
+    for by_split in sampled:
+        assert not {"".join(s) for s in by_split[split]} & {"".join(s) for s in by_split[other]}
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_training_holds_every_reading_of_the_held_out_sentences(sampled, split):
+    spoken, written = sampled
+    assert len(set(spoken[split])) == len(spoken[split])
+    assert _readings(spoken[split]) <= _readings(spoken["train"])
+    assert set(spoken[split]) == set(written[split])
+
+
+def test_text_has_every_spoken_sentence_once(sampled):
+    spoken, written = sampled
+    assert set(spoken["train"]) <= set(written["train"])
+    assert len({"".join(sentence) for sentence in written["train"]}) == len(written["train"])
+
+
+def test_no_two_sentences_sound_alike(sampled):
+    hanzi_by_sound = {}
+    for sentence in (sentence for chosen in sampled[1].values() for sentence in chosen):
+        sound = " ".join(syllable for word in sentence for syllable in grammar.read(word))
+        assert hanzi_by_sound.setdefault(sound, "".join(sentence)) == "".join(sentence)
+
+
+def test_same_seed_gives_the_same_sentences_and_another_seed_others():
+    assert sample(**SMALL) == sample(**SMALL) != sample(**SMALL, sampling_seed=2)
+
+
+def test_refuses_more_sentences_than_the_grammar_has(monkeypatch):
+    monkeypatch.setattr(sentences, "_MAX_SAMPLES", 50)
+    with pytest.raises(
+        errors.UserError, match="--num_test: the grammar produced .* suitable sentences, expected 60; "
+    ):
+        sample(num_train=60, num_dev=1, num_test=60, min_occurrences=1)
+
+
+def test_the_builder_reads_the_files(tmp_path):
+    flags = [f"--{name}={value}" for name, value in SMALL.items()]
+    command = [sys.executable, "-m", "estimator_asr.demo.sentences", f"--output_dir={tmp_path}", *flags]
+    subprocess.run(command, check=True)
+    for name, chosen in zip(("spoken", "written"), sample(**SMALL)):
+        found = list(registry.list_utterances("text", [str(tmp_path / name)]))
+        expected = [(split, "".join(words)) for split in chosen for words in chosen[split]]
+        assert [(each.split, each.text) for each in found] == expected
+        assert found[0].pinyin == " ".join(grammar.read_words(chosen["train"][0]))
+        assert all(len(each.text) == len(each.pinyin.split()) for each in found)
