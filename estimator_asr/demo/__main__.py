@@ -27,7 +27,7 @@ _NUM_TRANSCRIBED = 10
 
 # Flags that a size adds to command lines.
 SIZES: dict[str, dict[str, str]] = {
-    "full": {"sentences": "", "synthesise": "", "acoustic": "", "language": ""},
+    "full": {"sentences": "", "synthesise": "--num_speakers=94", "acoustic": "", "language": ""},
     "small": {
         "sentences": """--num_train=60 --num_dev=4 --num_test=12 --num_text_sentences=200
         --min_occurrences=1""",

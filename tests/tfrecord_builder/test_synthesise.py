@@ -154,7 +154,7 @@ def test_a_recording_that_cannot_be_written_is_named(text_dir, corpus, tmp_path)
 
 @pytest.fixture(scope="module")
 def long_text_dir(tmp_path_factory):
-    """What 48 voices speak for a minute."""
+    """What 47 voices speak for a minute."""
     directory = tmp_path_factory.mktemp("long")
     line = "今天天气很好我们去公园散步吧\t\n"
     (directory / "train.tsv").write_text("hanzi\tpinyin\n" + 4000 * line, encoding="utf-8")

@@ -10,6 +10,7 @@ import ctypes
 import dataclasses
 import functools
 import importlib.util
+import itertools
 import re
 from collections.abc import Callable, Sequence
 
@@ -57,7 +58,9 @@ class Engine(prompts.Engine):
         return list(voices.VARIANTS)
 
     def make_speakers(self, variants: Sequence[str], count: int) -> list[voices.Voice]:
-        return [voices.make_voice(variant, self.seed) for variant in variants[:count]]
+        rounds = range(1, -(-count // len(variants)) + 1)
+        made = (voices.make_voice(variant, self.seed, number) for number in rounds for variant in variants)
+        return list(itertools.islice(made, count))
 
     def speaks(self, token: str) -> bool:
         return super().speaks(token) and not _UNKNOWN.fullmatch(token)

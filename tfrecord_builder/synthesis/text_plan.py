@@ -37,7 +37,8 @@ class SynthesisConfig(config_flags.Checked):
     )
     num_speakers: Optional[int] = config_flags.setting(
         None,
-        "speakers; beyond the voices, blends of two (kokoro); one per voice if empty",
+        "speakers; beyond the voices, blends of two (kokoro) or others of the same timbre (espeak); "
+        "one per voice if empty",
         minimum=1,
     )
     num_utterances: Optional[int] = config_flags.setting(

@@ -9,10 +9,10 @@ import numpy as np
 
 from tfrecord_builder.synthesis import prompts
 
-# Variants that sound like a person and keep the tones: no whisper, no robot.
+# Variants that sound like a person and keep the tones: no whisper, nor half of one (Alicia), no robot.
 VARIANTS = tuple(
     (
-        "Alex Alicia Andy Annie Denis Diogo Gene Henrique Lee Mario Michael Mike Nguyen Reed adam announcer "
+        "Alex Andy Annie Denis Diogo Gene Henrique Lee Mario Michael Mike Nguyen Reed adam announcer "
         "aunty belinda benjamin boris david edward f1 f3 f4 grandma ian john klatt4 linda m1 m3 m4 m6 m7 max "
         "michel paul f5 m5 miguel rob f2 m2 pablo steph victor Gene2"
     ).split()
@@ -23,6 +23,7 @@ VARIANTS = tuple(
 class Voice:
     """One speaker."""
 
+    name: str
     variant: str  # eSpeak NG's name for the timbre
     words_per_minute: int  # eSpeak NG's unit of speed; 175 is about 3.6 syllables per second
     pitch: int  # 0 to 100, 50 is the variant's own
@@ -30,15 +31,13 @@ class Voice:
     level_db: float  # peak of a recording, in dB below full scale
     noise_db: Optional[float]  # RMS of the speech over that of the noise; None for no noise
 
-    @property
-    def name(self) -> str:
-        return self.variant
 
-
-def make_voice(variant: str, seed: int) -> Voice:
-    """Returns the voice of a variant, sampled with the seed."""
-    rng = prompts.random_state(seed, variant)
+def make_voice(variant: str, seed: int, number: int = 1) -> Voice:
+    """Returns a voice of a variant, sampled with the seed: the first one, or another one."""
+    name = variant if number == 1 else f"{variant}-{number}"
+    rng = prompts.random_state(seed, name)
     return Voice(
+        name=name,
         variant=variant,
         words_per_minute=int(rng.randint(155, 215)),
         pitch=int(rng.randint(38, 63)),

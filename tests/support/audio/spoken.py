@@ -36,7 +36,7 @@ def _write(directory: str) -> None:
     speaker = espeak.Speaker()
     for pinyin, variant in SENTENCES:
         for name, noise_db in NOISE_DB.items():
-            voice = voices.Voice(variant, 175, 50, 50, level_db=6.0, noise_db=noise_db)
+            voice = voices.Voice(variant, variant, 175, 50, 50, level_db=6.0, noise_db=noise_db)
             speech = soxr.resample(speaker.speak(pinyin, voice, 175), speaker.sample_rate, SAMPLE_RATE)
             recorded = voices.record(speech, SAMPLE_RATE, voice, prompts.random_state(1, pinyin))
             soundfile.write(os.path.join(directory, f"{variant}-{name}.wav"), recorded, SAMPLE_RATE)

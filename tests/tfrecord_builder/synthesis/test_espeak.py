@@ -23,12 +23,13 @@ def test_says_how_to_install_espeak(monkeypatch):
         espeak.Engine(seed=1)
 
 
-def test_speakers_are_its_voices():
+def test_speakers_are_its_voices_and_more_of_each():
     engine = espeak.Engine(seed=1)
     names = engine.list_voices()
-    assert len(names) == len(set(names)) == 48
-    assert [speaker.name for speaker in engine.make_speakers(names, 3)] == ["Alex", "Alicia", "Andy"]
-    assert len(engine.make_speakers(names, 50)) == 48
+    assert len(names) == len(set(names)) == 47
+    assert [speaker.name for speaker in engine.make_speakers(names, 3)] == ["Alex", "Andy", "Annie"]
+    more = engine.make_speakers(["f1", "m3"], 5)
+    assert [speaker.name for speaker in more] == ["f1", "m3", "f1-2", "m3-2", "f1-3"]
 
 
 PHONEMES = """
@@ -118,7 +119,7 @@ def test_every_variant_is_a_timbre_of_its_own():
     speaker = espeak.Speaker()
     spoken = {}
     for variant in ("no such variant", *espeak.Engine(seed=1).list_voices()):
-        voice = voices.Voice(variant, 175, 50, 50, level_db=6.0, noise_db=None)
+        voice = voices.Voice(variant, variant, 175, 50, 50, level_db=6.0, noise_db=None)
         samples = speaker.speak("ni2hao3", voice, voice.words_per_minute)
         spectrum = np.log(np.abs(np.fft.rfft(samples[:8000])) + 1e-3)
         spoken[variant] = spectrum.reshape(-1)[:4000].reshape(80, 50).mean(axis=1)

@@ -11,11 +11,11 @@ from tfrecord_builder.synthesis import voices
 
 RATE = 16000
 TONE = np.sin(2 * np.pi * 200 * np.arange(RATE) / RATE).astype(np.float32)  # one second
-QUIET = voices.Voice("f1", 175, 50, 50, level_db=6.0, noise_db=None)
+QUIET = voices.Voice("f1", "f1", 175, 50, 50, level_db=6.0, noise_db=None)
 
 
-def test_there_are_48_variants():
-    assert len(set(voices.VARIANTS)) == len(voices.VARIANTS) == 48
+def test_there_are_47_variants():
+    assert len(set(voices.VARIANTS)) == len(voices.VARIANTS) == 47
 
 
 def test_voices_differ_in_speed_pitch_level_and_noise():
@@ -27,6 +27,12 @@ def test_voices_differ_in_speed_pitch_level_and_noise():
     assert (
         voices.make_voice("f1", seed=1) == voices.make_voice("f1", seed=1) != voices.make_voice("f1", seed=2)
     )
+
+
+def test_a_variant_has_several_voices():
+    first, second = voices.make_voice("f1", 1), voices.make_voice("f1", 1, number=2)
+    assert (first.name, second.name, second.variant) == ("f1", "f1-2", "f1")
+    assert (first.pitch, first.words_per_minute) != (second.pitch, second.words_per_minute)
 
 
 def test_record_sets_the_level_and_adds_silence():
