@@ -166,7 +166,7 @@ def evaluate(config: EvaluateConfig) -> dict:
         for sentence in splits.describe_seen_speakers(infos, config.split):
             logging.warning("evaluate: %s", sentence)
     if config.format:
-        subject = recorded.replace_recogniser(subject, source, version_dir, config.format, subject.hotwords)
+        subject = recorded.replace_recogniser(subject, source, version_dir, config.format)
     with contextlib.closing(subject.recogniser.session):
         with splits.explain_damage(config.data_dir, config.split):
             recognised = recognised_split.recognise(subject, source)

@@ -61,24 +61,15 @@ def load(directory: str, num_threads: int = 0) -> Model:
         errors.UserError: a file is missing or damaged, or the library of the graphs is not installed.
     """
     settings = model_json.load(directory)
-    acoustic, decoder, language = (
+    graphs = [
         _open_graph(directory, settings, name, num_threads) for name in ("acoustic", "decoder", "language")
-    )
+    ]
     tokens, characters, spoken = (
         _read_tokens(directory, settings, name) for name in ("tokens", "characters", "language_tokens")
     )
-    return Model(
-        directory,
-        settings,
-        acoustic,
-        decoder,
-        language,
-        tokens,
-        characters,
-        {token: index for index, token in enumerate(spoken)},
-        _read_ngram(directory, settings, "acoustic"),
-        _read_ngram(directory, settings, "language"),
-    )
+    language_ids = {token: index for index, token in enumerate(spoken)}
+    scorers = (_read_ngram(directory, settings, part) for part in ("acoustic", "language"))
+    return Model(directory, settings, *graphs, tokens, characters, language_ids, *scorers)
 
 
 def _open_graph(directory: str, settings: model_json.ModelJson, name: str, num_threads: int):

@@ -59,10 +59,7 @@ def write(loaded: model.Model, library: Library, directory: str) -> int:
             copies[os.path.join(loaded.path, name)] = f"model/{os.path.basename(name)}"
     for path, name in copies.items():
         shutil.copyfile(path, os.path.join(directory, name))
-    found = {
-        "acoustic": _unpack(loaded, directory, "acoustic"),
-        "language": _unpack(loaded, directory, "language"),
-    }
+    found = {part: _unpack(loaded, directory, part) for part in ("acoustic", "language")}
     sizes = _list_sizes(directory)
     digests = {name: model_json.find_digest(os.path.join(directory, name)) for name in sizes}
     listing = {"settings": _read_settings(loaded), "ngrams": found, "files": sizes, "digests": digests}

@@ -192,12 +192,6 @@ def _expand(symbol: str, rng: random.Random) -> list[str]:
     return [word for part in expansion for word in _expand(part, rng)]
 
 
-def words() -> list[str]:
-    """Returns every word of hanzi in the grammar, sorted."""
-    parts = {part for expansions in RULES.values() for expansion in expansions for part in expansion.split()}
-    return sorted(parts - set(RULES))
-
-
 def read(word: str) -> list[str]:
     """Returns the dictionary reading of a word in toned pinyin, one syllable per hanzi."""
     return READINGS[word].split() if word in READINGS else pinyin.Reader().read(word)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import os
-import shutil
 from collections.abc import Sequence
 from typing import Optional
 
@@ -99,9 +98,7 @@ def _copy_files(data_dir, directory, shards):
     for name in (*_COPIED, *(recordings.path_of(shard.file) for shard in shards)):
         source = os.path.join(data_dir, name)
         if files.exists(source):
-            with files.open_binary(source) as old, files.writing(os.path.join(directory, name)) as temporary:
-                with open(temporary, "wb") as new:
-                    shutil.copyfileobj(old, new)
+            files.copy(source, os.path.join(directory, name))
 
 
 def _describe(info, applied, written):

@@ -51,7 +51,6 @@ if not hasattr(tf, "estimator"):
     _replace_modules()
 
 from tensorflow_estimator.python.estimator import estimator, exporter, model_fn, run_config, training
-from tensorflow_estimator.python.estimator.export import export as serving
 from tensorflow_estimator.python.estimator.export import export_output
 
 CheckpointSaverHook = tf.compat.v1.train.CheckpointSaverHook
@@ -63,7 +62,6 @@ Exporter = exporter.Exporter
 ModeKeys = model_fn.ModeKeys
 PredictOutput = export_output.PredictOutput
 RunConfig = run_config.RunConfig
-ServingInputReceiver = serving.ServingInputReceiver
 SessionRunArgs = tf.compat.v1.train.SessionRunArgs
 SessionRunHook = tf.compat.v1.train.SessionRunHook
 SummarySaverHook = tf.compat.v1.train.SummarySaverHook

@@ -133,9 +133,9 @@ def copy(source: str, target: str) -> None:
     """Copies the files from one directory to another, as they are on disk, in place of its own."""
     saved = _read(source)
     for name, file in saved.paths(source).items():
-        _copy_file(file, saved.paths(target)[name])
+        files.copy(file, saved.paths(target)[name])
     if os.path.exists(os.path.join(source, DECODING_FILE)):
-        _copy_file(os.path.join(source, DECODING_FILE), os.path.join(target, DECODING_FILE))
+        files.copy(os.path.join(source, DECODING_FILE), os.path.join(target, DECODING_FILE))
     else:
         _remove(os.path.join(target, DECODING_FILE))
     _remove_others(target, saved)
@@ -153,11 +153,6 @@ def _read(path: str) -> SavedDecoding:
 
 def _path(directory: str, name: str, sha256: str) -> str:
     return os.path.join(directory, _FILES.format(name).replace("*", sha256[:12]))
-
-
-def _copy_file(source: str, target: str) -> None:
-    with open(source, "rb") as file, files.writing(target) as temporary, open(temporary, "wb") as output:
-        output.write(file.read())
 
 
 def _remove_others(path: str, saved: SavedDecoding) -> None:

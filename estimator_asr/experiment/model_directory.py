@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import glob
 import os
-import shutil
 from collections.abc import Mapping
 from typing import Any, Optional
 
@@ -39,11 +38,6 @@ class ModelDirectory:
     def output_vocabulary(self) -> vocabulary.Vocabulary:
         """Vocabulary of the hypotheses: tokens or characters."""
         return self.characters or self.tokens
-
-    @property
-    def output_token_type(self) -> str:
-        """Token type of the hypotheses, one of vocabulary.TOKEN_TYPES."""
-        return "character" if self.config.spec.writes_characters else self.config.token_type
 
     @property
     def num_classes(self) -> int:
@@ -195,9 +189,7 @@ def copy_description(model: ModelDirectory, path: str, source_dir: Optional[str]
     frontend = model.config.frontend
     encoder_files = pretrained_encoder.FILES if frontend and frontend.encoder else ()
     for file in (*_vocabulary_files(model.config).values(), *encoder_files):
-        with files.open_binary(os.path.join(source_dir or model.path, file)) as source:
-            with files.writing(os.path.join(path, file)) as temporary, open(temporary, "wb") as target:
-                shutil.copyfileobj(source, target)
+        files.copy(os.path.join(source_dir or model.path, file), os.path.join(path, file))
     model.config.save(path)
     if source_dir is None:
         from estimator_asr.experiment import decoding_files

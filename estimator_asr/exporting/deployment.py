@@ -7,14 +7,14 @@ client.py                    a client for its REST API, and for that of estimato
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 
 import numpy as np
-import soundfile
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+from tfrecord_builder.audio import audio_files
 
 MODEL_NAME = "asr"
 WARMUP_FILE = "tf_serving_warmup_requests"  # the name that TensorFlow Serving reads
@@ -45,12 +45,11 @@ def write(version_dir: str, sample_rate: int) -> None:
 
 def _make_request(seconds: int, sample_rate: int) -> prediction_log_pb2.PredictionLog:
     """Returns a request with a WAV file of noise."""
-    file, generator = io.BytesIO(), np.random.default_rng(0)
-    noise = generator.uniform(-_WARMUP_PEAK, _WARMUP_PEAK, seconds * sample_rate)
-    soundfile.write(file, noise, sample_rate, "PCM_16", format="WAV")
+    noise = np.random.default_rng(0).uniform(-_WARMUP_PEAK, _WARMUP_PEAK, seconds * sample_rate)
+    wav = audio_files.encode_wav(noise, sample_rate)
     request = predict_pb2.PredictRequest()
     request.model_spec.name, request.model_spec.signature_name = MODEL_NAME, _SIGNATURE
-    request.inputs["wav_bytes"].CopyFrom(tf.make_tensor_proto([file.getvalue()]))
+    request.inputs["wav_bytes"].CopyFrom(tf.make_tensor_proto([wav]))
     log = prediction_log_pb2.PredictionLog()
     log.predict_log.request.CopyFrom(request)
     return log

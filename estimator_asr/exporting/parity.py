@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import io
 import itertools
 import json
 import os
@@ -16,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from typing import Optional
 
 import numpy as np
-import soundfile
 import tensorflow as tf
 
 from estimator_asr.checkpointing.pretrained import encoder_weights
@@ -26,7 +24,8 @@ from estimator_asr.models import frozen_encoder
 from estimator_asr.recognition import recognised_split
 from estimator_asr.saved_model import recogniser, statuses, stream_client, trained_model
 from tfrecord_builder import errors
-from tfrecord_builder.audio import frontend
+from tfrecord_builder.audio import audio_files, frontend
+from tfrecord_builder.storage import files
 
 FILE = os.path.join("assets.extra", "parity.json")
 TOLERANCE = 1e-4  # of scores and times, relative to their size where that is above 1
@@ -62,9 +61,8 @@ class Certificate:
         )
 
     def save(self, version_dir: str) -> None:
-        with open(os.path.join(version_dir, FILE), "w", encoding="utf-8") as file:
-            json.dump(dataclasses.asdict(self), file, indent=2)
-            file.write("\n")
+        text = json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+        files.write_text(os.path.join(version_dir, FILE), text)
 
     def compare(self, where: str, expected: Mapping, got: Mapping, advice: str = _ADVICE) -> None:
         """Compares the outputs for an utterance; raises UserError with advice if they are others."""
@@ -186,7 +184,8 @@ def _compare_batch(certificate: Certificate, version: recogniser.LoadedVersion, 
         batches = [_stack_features(fbanks, padding) for padding in PADDINGS]
     else:
         rate = version.info.frontend.sample_rate
-        batches = [{"wav_bytes": np.array([_encode(each.waveform, rate) for each, _ in cases], object)}]
+        wavs = [audio_files.encode_wav(each.waveform, rate, "FLOAT") for each, _ in cases]
+        batches = [{"wav_bytes": np.array(wavs, object)}]
     model = version.find(signature)
     for batch in batches:
         for (utterance, expected), (_, outputs) in zip(cases, recognised_split.run(model, [batch])):
@@ -201,12 +200,6 @@ def _stack_features(fbanks: Sequence[np.ndarray], padding: int) -> dict[str, np.
     for row, fbank in zip(stacked, fbanks):
         row[: len(fbank)] = fbank
     return {"fbank": stacked, "num_frames": lengths}
-
-
-def _encode(waveform: np.ndarray, sample_rate: int) -> bytes:
-    file = io.BytesIO()
-    soundfile.write(file, waveform, sample_rate, "FLOAT", format="WAV")
-    return file.getvalue()
 
 
 def extract_features(

@@ -92,8 +92,7 @@ def build_best(
     unknown = products + tf.gather(bias, np.maximum(first, 0).astype(np.int32))
     others = _find_best(tf.where(character_mask[0], unknown, layers.MASKED_SCORE), count)
     is_unknown = tf.expand_dims(tf.equal(token_ids, 0), 2)
-    characters, log_probs = (tf.where(is_unknown, *pair) for pair in zip(others, best))
-    return characters, log_probs
+    return tuple(tf.where(is_unknown, *pair) for pair in zip(others, best))
 
 
 def _find_best(logits, count):
@@ -127,9 +126,8 @@ def _embed_ngrams(config, token_ids, mask, vocabulary_size, seed):
     # Zero at first: n-grams have no effect before they are trained.
     table = layers.get_bias("ngrams", [config.ngram_rows, config.ngram_units])
     weights = layers.dropout(tf.ones(tf.shape(rows)), config.ngram_dropout, seed)
-    embedded = tf.reduce_sum(
-        tf.gather(table, rows) * tf.expand_dims(weights, 3), axis=2
-    )  # one weight per n-gram
+    # One weight per n-gram.
+    embedded = tf.reduce_sum(tf.gather(table, rows) * tf.expand_dims(weights, 3), axis=2)
     return layers.dense(embedded, config.language_units, "ngram_projection", use_bias=False)
 
 

@@ -161,10 +161,10 @@ def feed_forward(
         return dense(dropout(inner, dropout_rate, seed), inputs.shape[-1], "outer")
 
 
-def at_least_one_column(batch: tf.Tensor) -> tf.Tensor:
-    """Pads axis 1 of [batch, length, ...] from length 0 to 1 with zeros: no layer gets an empty axis."""
-    missing = tf.maximum(0, 1 - tf.shape(batch)[1])
-    paddings = [[0, 0], [0, missing]] + [[0, 0]] * (batch.shape.rank - 2)
+def at_least_one(batch: tf.Tensor, axis: int = 1) -> tf.Tensor:
+    """Pads an axis of [batch, length, ...] from size 0 to 1 with zeros: no layer gets an empty axis."""
+    missing = tf.maximum(0, 1 - tf.shape(batch)[axis])
+    paddings = [[0, missing if place == axis else 0] for place in range(batch.shape.rank)]
     return tf.pad(batch, paddings, constant_values=tf.zeros([], batch.dtype))
 
 

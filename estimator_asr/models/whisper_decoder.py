@@ -42,9 +42,8 @@ class DecoderArrays(NamedTuple):
 class Memory(NamedTuple):
     """What the decoder attends to."""
 
-    blocks: list[
-        tuple[tf.Tensor, tf.Tensor]
-    ]  # keys and values, float32 [batch, heads, length, units / heads]
+    # Keys and values, float32 [batch, heads, length, units / heads].
+    blocks: list[tuple[tf.Tensor, tf.Tensor]]
     mask: tf.Tensor  # float32 [batch, length]
 
 

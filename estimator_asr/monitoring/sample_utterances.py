@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-import io
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
-import soundfile
 import tensorflow as tf
 from absl import logging
 
@@ -67,9 +65,7 @@ def read_wav(utterance: Utterance, sample_rate: int) -> Optional[bytes]:
     except (errors.UserError, OSError) as error:
         logging.info("no sound of %s in TensorBoard: %s", utterance.utterance_id, error)
         return None
-    file = io.BytesIO()
-    soundfile.write(file, samples, sample_rate, format="WAV", subtype="PCM_16")
-    return file.getvalue()
+    return audio_files.encode_wav(samples, sample_rate)
 
 
 def _read(info, shard, spec, cache):

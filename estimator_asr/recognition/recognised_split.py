@@ -77,6 +77,7 @@ def open_model(path: str, decoding: Optional[str], data: Data, chunk_frames: Opt
     if chunk_frames is not None:
         trained = trained.with_chunks(chunk_frames)
     model, spec = trained.model, trained.model.config.spec
+    token_type = "character" if spec.writes_characters else model.config.token_type
     _check_data(model, data)
     if chunk_frames is None:
         subject, facts = trained_model.build_recogniser(trained), {}
@@ -89,7 +90,7 @@ def open_model(path: str, decoding: Optional[str], data: Data, chunk_frames: Opt
         subject,
         spec,
         model.config.input,
-        _measures(not spec.writes_characters, model.output_token_type),
+        _measures(not spec.writes_characters, token_type),
         {"model": path, "checkpoint": trained.checkpoint, "global_step": trained.global_step, **facts},
         _vocabularies(model.config.token_type, model.tokens, model.characters),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -66,11 +66,7 @@ class RecordedRecogniser:
 
 
 def replace_recogniser(
-    subject: recognised_split.Subject,
-    source: splits.Split,
-    version_dir: str,
-    name: str,
-    hotwords: Sequence[str] = (),
+    subject: recognised_split.Subject, source: splits.Split, version_dir: str, name: str
 ) -> recognised_split.Subject:
     """Returns the subject of a version with its format VERSION/name in place of the SavedModel's graph.
 
@@ -84,7 +80,7 @@ def replace_recogniser(
             "export"
         )
     try:
-        model = runtime.Recogniser(runtime_model.load(directory), hotwords)
+        model = runtime.Recogniser(runtime_model.load(directory), subject.hotwords)
     except runtime_errors.UserError as error:
         raise errors.UserError(f"evaluate: {error}") from error
     by_id = recordings.read_all(shard.path for shard in source.shards)

@@ -13,10 +13,10 @@ from typing import NamedTuple, Optional
 import tensorflow as tf
 
 from estimator_asr.checkpointing import checkpoints
-from estimator_asr.checkpointing.pretrained import decoder_weights
+from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.experiment import model_directory
 from estimator_asr.hotwords import in_graph
-from estimator_asr.models import layers
+from estimator_asr.models import layers, whisper_decoder
 from estimator_asr.models.decoding import decoders, token_times
 from estimator_asr.saved_model import characters, model_pairs, proposals, ranking
 from estimator_asr.tasks import registry, sequences, task
@@ -215,20 +215,20 @@ def restore(session: tf.compat.v1.Session, model: model_directory.ModelDirectory
     if variables:  # decoding alone has none
         tf.compat.v1.train.Saver(variables).restore(session, checkpoint)
     if model.whisper is not None:
-        decoder_weights.load(session, model.whisper)
+        encoder_weights.assign(session, whisper_decoder.SCOPE, model.whisper.weights)
 
 
 def _convert_ids(
     model: model_directory.ModelDirectory, features: dict[str, tf.Tensor], given: Optional[tf.Tensor] = None
 ) -> sequences.Sequences:
-    features = {**features, "token_ids": layers.at_least_one_column(features["token_ids"])}
+    features = {**features, "token_ids": layers.at_least_one(features["token_ids"])}
     writer = registry.of(model)
     outputs = writer.build(features)
     best = writer.decode(outputs, features)
     strings = sequences.spell(model, dataset_info.CHARACTERS_FILE, best.ids)
     if given is None:
         return sequences.Sequences(strings, best.num_ids, best.scores, best.character_probs)
-    given = layers.at_least_one_column(given)
+    given = layers.at_least_one(given)
     is_given = tf.not_equal(given, "")
     ids = tf.where(is_given, sequences.find_ids(model, dataset_info.CHARACTERS_FILE, given), best.ids)
     scores, probs = writer.score(outputs, features, ids)

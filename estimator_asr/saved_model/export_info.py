@@ -91,9 +91,7 @@ class ExportInfo:
         path = os.path.join(version_dir, INFO_FILE)
         values = config_json.to_json_dict(dataclasses.replace(self, files=_describe_files(version_dir)))
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({**values, "sha256": _digest(values)}, file, indent=2)
-            file.write("\n")
+        files.write_text(path, json.dumps({**values, "sha256": _digest(values)}, indent=2) + "\n")
 
     def check_files(self, version_dir: str) -> None:
         """Raises errors.UserError if a file of the export is missing or differs from what was exported."""

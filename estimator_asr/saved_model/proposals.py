@@ -44,7 +44,7 @@ def find_hypotheses(
     hotwords: Optional[tf.Tensor] = None,
 ) -> Found:
     """Searches, and with whisper_weight and a language model lets Whisper propose; see cascade.transcribe."""
-    fbank = layers.at_least_one_column(fbank)
+    fbank = layers.at_least_one(fbank)
     features, parsed, proposed = {"fbank": fbank, "num_frames": num_frames}, None, None
     if hotwords is not None:
         parsed = in_graph.parse(acoustic, hotwords)

@@ -17,7 +17,7 @@ from tfrecord_builder import errors
 _GRAPH_FILE = "saved_model.pb"
 _LOWEST = float(np.finfo(np.float32).min)  # score where there are fewer hypotheses, see ranking.rank
 STATE = "state_"  # begins the names of what a stream keeps between its pieces
-_HOTWORDS = "hotwords"  # input of signatures.py
+HOTWORDS = "hotwords"  # input of signatures.py
 # What TensorFlow raises for a SavedModel that it cannot load.
 _LOAD_ERRORS = (tf.errors.OpError, message.Error, OSError, RuntimeError, ValueError, TypeError, LookupError)
 
@@ -69,7 +69,7 @@ class LoadedVersion:
         Raises:
             errors.UserError: there is no such signature, or it takes no hotwords.
         """
-        twin = f"{signature}_{_HOTWORDS}"
+        twin = f"{signature}_{HOTWORDS}"
         if hotwords and signature in self.definitions and twin not in self.definitions:
             raise errors.UserError(
                 f"{self.version_dir}: takes no hotwords, expected a model of syllables that searches with a "
@@ -81,7 +81,7 @@ class LoadedVersion:
                 {name: self.session.graph.get_tensor_by_name(info.name) for name, info in infos.items()}
                 for infos in (definition.inputs, definition.outputs)
             )
-        constants = {_HOTWORDS: np.array(hotwords, object)} if hotwords else {}
+        constants = {HOTWORDS: np.array(hotwords, object)} if hotwords else {}
         return Recogniser(self.session, inputs, outputs, constants)
 
 

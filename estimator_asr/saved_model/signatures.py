@@ -27,7 +27,7 @@ import tensorflow as tf
 from estimator_asr.experiment import decoding_files, model_directory
 from estimator_asr.hotwords import in_graph
 from estimator_asr.models import frozen_encoder, layers
-from estimator_asr.saved_model import cascade, item_checks, statuses, streams, wav
+from estimator_asr.saved_model import cascade, item_checks, recogniser, statuses, streams, wav
 from estimator_asr.tasks import sequences
 from tfrecord_builder.audio import frontend
 
@@ -36,7 +36,6 @@ SIGNATURE_INPUTS = {
     "waveform": ("waveform", "num_samples"),
     "features": ("fbank", "num_frames"),
 }
-HOTWORDS = "hotwords"
 MAX_SYLLABLES = 10 * statuses.MAX_SECONDS  # nobody speaks faster
 _SPACES = r"[\pZ\x{85}\x{FEFF}]+"  # of Unicode, and the byte order mark
 
@@ -60,16 +59,16 @@ def build(
     """
     acoustic, language = _share_ngram(acoustic), language and _share_ngram(language)
     tensors, features, status = _build_audio_inputs(acoustic.config.frontend)
-    hotwords = tensors[HOTWORDS] if in_graph.is_possible(acoustic) else None
-    rows = [_at_least_one_row(each) for each in (features.values, features.lengths)]
+    hotwords = tensors[recogniser.HOTWORDS] if in_graph.is_possible(acoustic) else None
+    rows = [layers.at_least_one(each, axis=0) for each in (features.values, features.lengths)]
     outputs = item_checks.clear(cascade.transcribe(acoustic, language, *rows, hotwords), features.status)
     signatures = {}
     for name, inputs in SIGNATURE_INPUTS.items():
         values = {**outputs, "status": status[name]}
         signatures[name] = Signature({each: tensors[each] for each in inputs}, values)
         if hotwords is not None:
-            twin = {**signatures[name].inputs, HOTWORDS: hotwords}
-            signatures[f"{name}_{HOTWORDS}"] = Signature(twin, values)
+            twin = {**signatures[name].inputs, recogniser.HOTWORDS: hotwords}
+            signatures[f"{name}_{recogniser.HOTWORDS}"] = Signature(twin, values)
     if language:
         strings = tf.compat.v1.placeholder(tf.string, [None], "pinyin")
         signatures["language"] = Signature({"pinyin": strings}, write_pinyin(language, strings))
@@ -141,7 +140,7 @@ def _build_audio_inputs(
         "num_samples": num_samples,
         "fbank": fbank,
         "num_frames": num_frames,
-        HOTWORDS: default(tf.constant([], tf.string), [None], HOTWORDS),
+        recogniser.HOTWORDS: default(tf.constant([], tf.string), [None], recogniser.HOTWORDS),
     }
     status = {name: item_checks.first_problem(*columns[i:]) for i, name in enumerate(SIGNATURE_INPUTS)}
     return tensors, features, status
@@ -155,13 +154,7 @@ def _extract_features(
     fbank = frontend.extract(waveforms.values, config, waveforms.lengths)
     if config.encoder is None:
         return fbank, num_frames
-    rows = [_at_least_one_row(each) for each in (layers.at_least_one_column(fbank), num_frames)]
+    rows = [layers.at_least_one(each, axis=0) for each in (layers.at_least_one(fbank), num_frames)]
     vectors, num_vectors = frozen_encoder.build(config.encoder, *rows)
     num_items = tf.size(num_frames)
     return tf.cast(vectors[:num_items], tf.float32), num_vectors[:num_items]
-
-
-def _at_least_one_row(batch: tf.Tensor) -> tf.Tensor:
-    """Adds a row of zeros to an empty batch: no layer gets an empty axis."""
-    missing = tf.maximum(0, 1 - tf.shape(batch)[0])
-    return tf.pad(batch, [[0, missing]] + [[0, 0]] * (batch.shape.rank - 1))

@@ -103,7 +103,7 @@ def _transcribe(acoustic, language, features, is_last, state):
     state.put("frames", streaming.take_rows(joined, num_frames, chunk - 1))
     state.put("num_frames", total - num_frames)
     state.put("num_outputs", before + frontend.num_subsampled_frames(num_frames, config.subsampling))
-    fbank = layers.at_least_one_column(joined[:, : tf.reduce_max(num_frames)])
+    fbank = layers.at_least_one(joined[:, : tf.reduce_max(num_frames)])
     heard, stream = registry.of(acoustic), streaming.Stream(chunk // config.subsampling, before, state)
     features = {"fbank": fbank, "num_frames": num_frames}
     outputs = heard.build(features, stream=stream)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimator_asr.saved_model import statuses
+from estimator_asr.saved_model import recogniser, statuses
 from estimator_asr.server import api_errors, versions
 
 _SHORTEST_SECONDS = 0.1  # what an item costs at least
@@ -59,7 +59,7 @@ def make_item(
     Raises:
         api_errors.ApiError: there are hotwords, and the model takes none.
     """
-    signature = f"waveform_{versions.HOTWORDS}" if hotwords else "waveform"
+    signature = f"waveform_{recogniser.HOTWORDS}" if hotwords else "waveform"
     if signature not in version.definitions:
         raise api_errors.refuse(
             "hotwords: the model takes none, expected a model of syllables that searches with a beam; "

@@ -6,7 +6,6 @@ https://platform.openai.com/docs/api-reference/audio
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import zlib
 from collections.abc import Sequence
@@ -14,15 +13,8 @@ from collections.abc import Sequence
 from starlette import requests, responses, routing
 
 from estimator_asr.saved_model import statuses
-from estimator_asr.server import (
-    api_errors,
-    item_queue,
-    openai_request,
-    service,
-    tensorflow_api,
-    versions,
-)
-from estimator_asr.transcripts import captions, pauses
+from estimator_asr.server import api_errors, item_queue, openai_request, service, tensorflow_api, versions
+from estimator_asr.transcripts import captions
 from tfrecord_builder import errors
 
 _CAPTIONS = {"text": captions.to_text, "srt": captions.to_srt, "vtt": captions.to_vtt}
@@ -60,13 +52,9 @@ class OpenAIApi:
                 if form.is_streamed:
                     return await _stream(self._parts, version, batch)
                 results = await self._parts.recognise(request, batch)
-        segments = list(map(_make_segment, itertools.repeat(version), upload.pieces, results))
+        rows = zip(upload.pieces, results)
+        segments = [captions.make_segment(piece, version.sample_rate, result) for piece, result in rows]
         return _respond(form, version, segments, upload.seconds)
-
-
-def _make_segment(version: versions.ServedVersion, piece: pauses.Piece, result: dict) -> captions.Segment:
-    places = piece.start, piece.start + len(piece.waveform)
-    return captions.Segment(*(place / version.sample_rate for place in places), result)
 
 
 async def _stream(

@@ -22,9 +22,8 @@ from tfrecord_builder.audio import frontend
 
 MODEL = "asr"
 _PARSERS = 2  # threads
-_HAS_PRESENCE_ARGUMENT = (
-    "always_print_fields_with_no_presence" in inspect.signature(json_format.MessageToDict).parameters
-)  # its name since protobuf 5
+# Its name since protobuf 5, and before.
+_PRINT_ALL = ("always_print_fields_with_no_presence", "including_default_value_fields")
 _LOWEST_SCORE = float(str(np.finfo(np.float32).min))  # pads the scores of n_best, as the graph does
 _SECONDS_PER_TOKEN = 0.2  # an utterance of pinyin, as if spoken
 
@@ -173,7 +172,6 @@ def _measure_wav(content: bytes, sample_rate: int) -> float:
 
 
 def _to_dict(definition) -> dict:
-    name = (
-        "always_print_fields_with_no_presence" if _HAS_PRESENCE_ARGUMENT else "including_default_value_fields"
-    )
+    parameters = inspect.signature(json_format.MessageToDict).parameters
+    name = next(name for name in _PRINT_ALL if name in parameters)
     return json_format.MessageToDict(definition, preserving_proto_field_name=True, **{name: True})

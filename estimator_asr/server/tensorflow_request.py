@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.server import api_errors, service, versions
+from estimator_asr.saved_model import recogniser
+from estimator_asr.server import api_errors, service
 
 _DEFAULT_SIGNATURE = "serving_default"
 _LENGTHS = {"num_samples": "waveform", "num_frames": "fbank"}
@@ -97,7 +98,7 @@ def _read_rows(instances, inputs: Mapping) -> tuple[list[dict], list[bytes]]:
         where = f"instances[{i}]"
         values = _name(where, instance, inputs)
         rows.append({name: _read_value(f"{where}.{name}", values[name], inputs[name]) for name in values})
-    return rows, [row.pop(versions.HOTWORDS) for row in rows if versions.HOTWORDS in row]
+    return rows, [row.pop(recogniser.HOTWORDS) for row in rows if recogniser.HOTWORDS in row]
 
 
 def _read_columns(values, inputs: Mapping) -> tuple[list[dict], list[bytes]]:
@@ -106,7 +107,7 @@ def _read_columns(values, inputs: Mapping) -> tuple[list[dict], list[bytes]]:
         where = f"inputs.{name}"
         _check_list(where, column)
         columns[name] = [_read_value(f"{where}[{i}]", v, inputs[name]) for i, v in enumerate(column)]
-    hotwords = columns.pop(versions.HOTWORDS, [])
+    hotwords = columns.pop(recogniser.HOTWORDS, [])
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         got = ", ".join(f"{length} of {name}" for name, length in lengths.items())

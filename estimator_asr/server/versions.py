@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
 import os
 import re
 import time
@@ -16,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent import futures
 
 import numpy as np
-import soundfile
 import tensorflow as tf
 from absl import logging
 
@@ -24,8 +22,8 @@ from estimator_asr.saved_model import recogniser, stream_client
 from estimator_asr.server import metrics
 from estimator_asr.transcripts import live
 from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
 
-HOTWORDS = "hotwords"  # input of the signatures that take them
 POLL_SECONDS = 2.0
 _LOG_SECONDS = 60
 _LINE_LENGTH = 300  # of what TensorFlow says
@@ -101,7 +99,9 @@ class ServedVersion:
         """
         batch = {name: _stack([row[name] for row in rows]) for name in rows[0]}
         try:
-            columns = self._recognisers[signature].run({**batch, HOTWORDS: np.array(hotwords, object)})
+            columns = self._recognisers[signature].run(
+                {**batch, recogniser.HOTWORDS: np.array(hotwords, object)}
+            )
         except tf.errors.InvalidArgumentError as error:
             sentence = _REFUSAL.search(str(error))
             problem = sentence[1] if sentence else f"inputs: are refused by the model ({_describe(error)})"
@@ -134,11 +134,11 @@ class ServedVersion:
             raise errors.UserError(
                 f"{self.version_dir}: has no {missing}, expected an export of this version; export again"
             )
-        probe, file = self.make_probe(), io.BytesIO()
-        soundfile.write(file, probe["waveform"], self.sample_rate, format="WAV", subtype="PCM_16")
+        probe = self.make_probe()
+        wav = audio_files.encode_wav(probe["waveform"], self.sample_rate)
         try:
             self.run("waveform", (), [probe])
-            self.run("serving_default", (), [{"wav_bytes": file.getvalue()}])
+            self.run("serving_default", (), [{"wav_bytes": wav}])
             if self.stream_start:
                 self.run("stream", (), [{**probe, "is_last": np.bool_(False), **self.stream_start}])
         except (errors.UserError, tf.errors.OpError, KeyError) as error:

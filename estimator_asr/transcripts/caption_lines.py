@@ -61,7 +61,7 @@ def split(spans: Iterable[tuple[float, float, str, Sequence[dict]]]) -> list[Lin
 
 def needs_space(before: str, after: str) -> bool:
     """Returns whether a space belongs between two characters: neither is wide or a space."""
-    return not any(_is_wide(character) or character.isspace() for character in (before, after))
+    return not any(is_wide(character) or character.isspace() for character in (before, after))
 
 
 def locate(transcript: str, characters: Sequence[dict]) -> Optional[list[str]]:
@@ -133,15 +133,15 @@ def _may_break(before: _Unit, after: _Unit) -> bool:
     if first.isspace() or last.isspace():
         return True
     is_punctuation = first in (*_SENTENCE_ENDS, *_CLAUSE_ENDS)
-    return not is_punctuation and (_is_wide(first) or _is_wide(last))
+    return not is_punctuation and (is_wide(first) or is_wide(last))
 
 
-def _is_wide(character: str) -> bool:
+def is_wide(character: str) -> bool:
     return unicodedata.east_asian_width(character) in ("W", "F")
 
 
 def _width(unit: _Unit) -> float:
-    return sum(1 / (_WIDE if _is_wide(character) else _NARROW) for character in unit.text)
+    return sum(1 / (_WIDE if is_wide(character) else _NARROW) for character in unit.text)
 
 
 def _text(units: Sequence[_Unit]) -> str:

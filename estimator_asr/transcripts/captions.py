@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from estimator_asr.saved_model import statuses
-from estimator_asr.transcripts import caption_lines
+from estimator_asr.transcripts import caption_lines, pauses
 
 FORMATS = ("tsv", "json", "txt", "srt", "vtt")
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}  # of WebVTT
@@ -33,6 +33,12 @@ class Segment(NamedTuple):
     start: float
     end: float
     result: dict
+
+
+def make_segment(piece: pauses.Piece, sample_rate: int, result: dict) -> Segment:
+    """Returns the segment of a piece of a recording."""
+    places = piece.start, piece.start + len(piece.waveform)
+    return Segment(*(place / sample_rate for place in places), result)
 
 
 class Transcript(NamedTuple):

@@ -160,7 +160,8 @@ class LiveTranscript:
         heard, first = _list_spoken(result, start), self._num_stable
         count = len(self._settled)
         if window.has_ended:
-            count = next((i for i, each in enumerate(self._settled) if _middle(each) >= end), count)
+            middles = ((each.item["start"] + each.item["end"]) / 2 for each in self._settled)
+            count = next((i for i, middle in enumerate(middles) if middle >= end), count)
         settled, later = self._settled[:count], self._settled[count:]
         rest = [] if later else heard[_find_end(settled, heard, start) :]
         if window.has_ended:
@@ -212,10 +213,6 @@ def _list_spoken(result: dict, start: float) -> list[_Spoken]:
 
 def _same(one: _Spoken, other: _Spoken) -> bool:
     return one.item["character"] == other.item["character"]
-
-
-def _middle(spoken: _Spoken) -> float:
-    return (spoken.item["start"] + spoken.item["end"]) / 2
 
 
 def _find_end(settled: Sequence[_Spoken], heard: Sequence[_Spoken], start: float) -> int:

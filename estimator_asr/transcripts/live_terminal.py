@@ -8,7 +8,6 @@ import shutil
 import signal
 import sys
 import threading
-import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple, Optional
 
@@ -16,7 +15,7 @@ import numpy as np
 import soxr
 
 from estimator_asr.saved_model import stream_client
-from estimator_asr.transcripts import live
+from estimator_asr.transcripts import caption_lines, live
 from tfrecord_builder import errors
 
 _PCM_RATE = 16000
@@ -25,7 +24,6 @@ _MAX_BLOCKS = 600  # that wait for a model slower than the speech: a minute
 _READ_BYTES = 2 * round(_BLOCK_SECONDS * _PCM_RATE)
 _POLL_SECONDS = 0.2  # for Ctrl-C
 _NORMAL, _DIM, _CLEAR = "\033[0m", "\033[2m", "\r\033[K"
-_WIDE = ("W", "F")
 
 
 def open_microphone(sample_rate: int) -> Iterator[np.ndarray]:
@@ -228,7 +226,7 @@ def _find_tail(text: str, width: int) -> str:
     """Returns the end of a text that fits into so many columns."""
     place = len(text)
     while place:
-        width -= 2 if unicodedata.east_asian_width(text[place - 1]) in _WIDE else 1
+        width -= 2 if caption_lines.is_wide(text[place - 1]) else 1
         if width < 0:
             break
         place -= 1

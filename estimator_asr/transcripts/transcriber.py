@@ -97,12 +97,8 @@ def _recognise(model, pieces: list[pauses.Piece], sample_rate: int) -> list[capt
     lengths = [len(piece.waveform) for piece in pieces]
     waveforms = [np.pad(piece.waveform, (0, max(lengths) - len(piece.waveform))) for piece in pieces]
     values = model.run({"waveform": np.stack(waveforms), "num_samples": np.array(lengths, np.int32)})
-    return [
-        captions.Segment(
-            piece.start / sample_rate, (piece.start + length) / sample_rate, dict(zip(values, row))
-        )
-        for piece, length, row in zip(pieces, lengths, zip(*values.values()))
-    ]
+    rows = zip(pieces, zip(*values.values()))
+    return [captions.make_segment(piece, sample_rate, dict(zip(values, row))) for piece, row in rows]
 
 
 class _CheckedBlocks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 import os
 from collections.abc import Iterator
@@ -36,6 +37,13 @@ class AudioError(errors.UserError):
     def __init__(self, message: str, reason: str = UNREADABLE):
         super().__init__(message)
         self.reason = reason
+
+
+def encode_wav(waveform: np.ndarray, sample_rate: int, subtype: str = "PCM_16") -> bytes:
+    """Returns a WAV file of samples, float [num_samples]; the subtype is one of soundfile's."""
+    file = io.BytesIO()
+    soundfile.write(file, waveform, sample_rate, subtype, format="WAV")
+    return file.getvalue()
 
 
 def read_audio(

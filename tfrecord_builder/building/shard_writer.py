@@ -45,7 +45,7 @@ class RecordWriter(resumable.ShardWriter):
         self, shard: sharding.Shard, path: str, on_progress: resumable.OnProgress
     ) -> shard_statistics.ShardStatistics:
         """Writes the records; raises UserError if a recording has changed since the corpus was listed."""
-        statistics = shard_statistics.ShardStatistics(shard.file, shard.split)
+        statistics = shard_statistics.ShardStatistics(shard.file, split=shard.split)
         statistics.items_sha256 = shard.items_sha256
         speakers: set[str] = set()
         with tf.io.TFRecordWriter(os.fsencode(path)) as writer:  # it takes only UTF-8, or bytes

@@ -102,15 +102,9 @@ def write(
     saved, totals, sentences = settings.vocabularies, shard_statistics.add_up(shards), corpus.sentences()
     splits = {}
     for split, total in totals.items():
-        shards_of_split = [each for each in shards if each.split == split]
-        num_sentences, num_shared = sentences.get(split, (0, {}))
-        splits[split] = shard_statistics.make_split_info(
-            total,
-            shards_of_split,
-            num_sentences,
-            num_shared,
-            shard_statistics.count_shared_speakers(totals, split),
-        )
+        of_split = [each for each in shards if each.split == split]
+        counts = (*sentences.get(split, (0, {})), shard_statistics.count_shared_speakers(totals, split))
+        splits[split] = shard_statistics.make_split_info(total, of_split, *counts)
     training = totals.get("train", shard_statistics.ShardStatistics())
     mean, stddev = training.feature_moments()
     known_tokens = saved.tokens.tokens[1:]  # <unk> is first

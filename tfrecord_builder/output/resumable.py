@@ -30,9 +30,13 @@ class Shard(Protocol):
 
 @dataclasses.dataclass
 class Written:
-    """The contents of the JSON file of a shard; `rejected` has a row for each utterance that was left out."""
+    """The contents of the JSON file of a shard.
 
-    file: str
+    fingerprint: hash of everything that the shard depends on.
+    rejected: [utterance_id, split, reason, audio] of each utterance that was left out.
+    """
+
+    file: str = ""
     num_records: int = 0
     num_bytes: int = 0
     sha256: str = ""
@@ -52,7 +56,7 @@ class ShardWriter:
     """Writes shards into a directory. Subclasses say how; they go to other processes.
 
     Attributes:
-        written_type: Written, a subclass of it, or a class with the same attributes and methods.
+        written_type: Written or a subclass of it.
     """
 
     directory: str

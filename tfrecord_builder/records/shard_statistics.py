@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Optional
@@ -14,8 +13,8 @@ import numpy as np
 
 from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.labels import vocabularies
+from tfrecord_builder.output import resumable
 from tfrecord_builder.records import items, loudness
-from tfrecord_builder.storage import files
 
 DURATION_BIN_MS = 100
 NUM_EXTREMES = 10
@@ -35,20 +34,15 @@ def _list() -> list:
 
 
 @dataclasses.dataclass
-class ShardStatistics:
+class ShardStatistics(resumable.Written):
     """Statistics of the records of a shard. Their JSON file beside a shard marks it as finished.
 
     Their size does not grow with the number of utterances, and they add up in any order. The keys of
     histograms are strings, because JSON has no others.
     """
 
-    file: str = ""
     split: str = ""
-    num_bytes: int = 0
-    sha256: str = ""
     items_sha256: str = ""  # of the .jsonl beside the shard
-    fingerprint: str = ""  # hash of everything that the shard depends on
-    num_records: int = 0
     speakers: list = _list()  # sorted ids
     duration_ms: int = 0
     num_tokens: int = 0
@@ -57,7 +51,6 @@ class ShardStatistics:
     unknown_characters: int = 0
     frame_lengths: dict = _counter()  # utterances per number of frames
     token_lengths: dict = _counter()  # utterances per number of tokens
-    rejected: list = _list()  # [utterance_id, split, reason, audio] of each utterance that was left out
     num_frames: int = 0
     feature_sum: list = _list()  # per bin, [num_bins]; empty for text
     feature_square_sum: list = _list()
@@ -116,16 +109,6 @@ class ShardStatistics:
         self.feature_square_sum = _add(self.feature_square_sum, other.feature_square_sum)
         for name in ("longest", "loudest", "quietest"):
             setattr(self, name, _largest([*getattr(self, name), *getattr(other, name)]))
-
-    def save(self, path: str) -> None:
-        """Writes the JSON file, whole or not at all."""
-        files.write_text(path, json.dumps(vars(self)))
-
-    @classmethod
-    def load(cls, path: str) -> ShardStatistics:
-        """Reads what save wrote."""
-        fields = json.loads(files.read_text(path))
-        return cls(**{k: collections.Counter(v) if isinstance(v, dict) else v for k, v in fields.items()})
 
     def feature_moments(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Returns mean and standard deviation per bin over all frames; two empty tuples without frames."""

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Optional
 
-from tfrecord_builder.data import dataset_info, recordings
+from tfrecord_builder.data import dataset_info, manifest, recordings
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.records import shard_statistics
 from tfrecord_builder.report import charts
@@ -16,7 +16,6 @@ from tfrecord_builder.runtime import pages
 from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import syllables, vocabulary
 
-_SPLITS = ("train", "dev", "test")
 _HISTOGRAMS = (  # title, field of ShardStatistics, integers per unit, unit
     ("Utterances by duration", "durations", 1000 // shard_statistics.DURATION_BIN_MS, "s"),
     ("Utterances by RMS level", "rms_levels", 1, "dBFS"),
@@ -49,8 +48,7 @@ def write(
     saved: vocabularies.Vocabularies,
 ) -> None:
     """Writes the page of a build from its statistics by split and its rejected utterances."""
-    order = sorted(totals, key=lambda name: (_SPLITS.index(name) if name in _SPLITS else 9, name))
-    totals = {name: totals[name] for name in order}
+    totals = {name: totals[name] for name in sorted(totals, key=manifest.SPLITS.index)}
     all_splits = shard_statistics.ShardStatistics()
     for total in totals.values():
         all_splits.add(total)

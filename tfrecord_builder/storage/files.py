@@ -226,6 +226,12 @@ def read_text(path: str) -> str:
         return file.read().decode("utf-8")
 
 
+def copy(source: str, target: str) -> None:
+    """Copies a file, which is at its target whole or not at all."""
+    with open_binary(source) as old, writing(target) as temporary, open(temporary, "wb") as new:
+        shutil.copyfileobj(old, new)
+
+
 def write_text(path: str, text: str) -> None:
     """Writes a UTF-8 file, complete or not at all."""
     with writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import collections
 import glob
-import io
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -20,6 +19,7 @@ import soundfile
 import tqdm
 
 from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
 from tfrecord_builder.runtime import cpu
 from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import prompts
@@ -110,8 +110,7 @@ def _speak(output_dir, batch, engine, spoken, index):
 
 def _write_wav(path, samples):
     # Through memory: soundfile would not tell why the disk refuses it.
-    wav = io.BytesIO()
-    soundfile.write(wav, samples, prompts.SAMPLE_RATE, subtype="PCM_16", format="WAV")
+    wav = audio_files.encode_wav(samples, prompts.SAMPLE_RATE)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with files.writing(path) as temporary, open(temporary, "wb") as file:
-        file.write(wav.getbuffer())
+        file.write(wav)

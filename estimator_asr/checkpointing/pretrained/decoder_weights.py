@@ -6,11 +6,9 @@ import os
 import types
 
 import numpy as np
-import tensorflow as tf
 
 from estimator_asr.checkpointing.pretrained import encoder_weights, whisper_vocabulary
 from estimator_asr.experiment import model_directory
-from estimator_asr.models import whisper_decoder
 from tfrecord_builder import errors
 
 _TOKENIZER = "tokenizer.json"
@@ -54,11 +52,6 @@ def compile_decoder(
         fields[f"{name}_sha256"] = getattr(model.config, f"{name}_sha256")
     sizes = {"heads": decoder.heads, "layers": decoder.layers, "encoder_sha256": encoder.sha256}
     return types.SimpleNamespace(**sizes, **fields)
-
-
-def load(session: tf.compat.v1.Session, decoder: whisper_decoder.DecoderArrays) -> None:
-    """Loads the weights into the variables of models/whisper_decoder.py."""
-    encoder_weights.assign(session, whisper_decoder.SCOPE, decoder.weights)
 
 
 def _check(path, acoustic):

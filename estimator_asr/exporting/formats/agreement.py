@@ -54,9 +54,8 @@ class Agreement:
         return f"{count}, {changed} otherwise than the SavedModel, which has {EXACT}"
 
     def save(self, version_dir: str) -> None:
-        with open(os.path.join(version_dir, FILE.format(self.format)), "w", encoding="utf-8") as file:
-            json.dump(dataclasses.asdict(self), file, indent=2)
-            file.write("\n")
+        path = os.path.join(version_dir, FILE.format(self.format))
+        files.write_text(path, json.dumps(dataclasses.asdict(self), indent=2) + "\n")
 
 
 def compare(version_dir: str, name: str, weights: str, utterances: Sequence[sample.Utterance]) -> Agreement:

@@ -89,9 +89,8 @@ def _write_settings(directory, kind, acoustic, language, info) -> None:
         "files": {each: _describe(os.path.join(directory, each)) for each in sorted(os.listdir(directory))},
     }
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-    with open(os.path.join(directory, model_json.FILE), "w", encoding="utf-8") as file:
-        json.dump({**values, "sha256": digest}, file, indent=2, ensure_ascii=False)
-        file.write("\n")
+    text = json.dumps({**values, "sha256": digest}, indent=2, ensure_ascii=False)
+    files.write_text(os.path.join(directory, model_json.FILE), text + "\n")
 
 
 def _find_min_samples(config: frontend.FrontendConfig) -> int:

@@ -20,14 +20,10 @@ def encode(decoder: whisper_decoder.DecoderArrays, characters: tf.Tensor) -> tup
     Returns:
         int32 [rows, max_tokens], -1 at and beyond the second: int32 [rows].
     """
-    symbols = _merge(decoder, tf.pad(_move_left(characters), [[0, 0], [0, 2]], constant_values=-1))
+    symbols = _merge(decoder, tf.pad(_squeeze(characters)[0], [[0, 0], [0, 2]], constant_values=-1))
     pieces = tf.gather(decoder.spellings, tf.maximum(symbols, 0))
     pieces = tf.where(symbols[..., None] >= 0, pieces, -1)
     return _squeeze(tf.reshape(pieces, [tf.shape(symbols)[0], -1]))
-
-
-def _move_left(ids):
-    return _squeeze(ids)[0]
 
 
 def _squeeze(ids):

@@ -15,11 +15,9 @@ import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models.decoding import frames as frames_lib
-from estimator_asr.models.decoding import hypotheses, traces
+from estimator_asr.models.decoding import hypotheses, phrases, traces
 from estimator_asr.models.decoding import scorers as scorers_lib
 
-_HASH_FACTOR = 6364136223846793005  # of a 64-bit linear congruential generator (Knuth's MMIX)
-_EMPTY_HASH = 1  # of the empty prefix
 _NO_HASH = -1  # of its parent
 
 
@@ -98,7 +96,7 @@ def first_beam(
     """Returns a beam of the empty prefix, and width - 1 that are impossible."""
     shape = [batch_size, width]
     is_empty = tf.broadcast_to(tf.equal(tf.range(width), 0), shape)
-    empty = tf.constant([_EMPTY_HASH, _NO_HASH, blank_id, traces.NO_NODE], tf.int64)
+    empty = tf.constant([phrases.EMPTY_HASH, _NO_HASH, blank_id, traces.NO_NODE], tf.int64)
     others = tf.constant(
         [[_impossible_hash(i), _NO_HASH, 0, traces.NO_NODE - i] for i in range(width)], tf.int64
     )
@@ -184,7 +182,7 @@ def _follow(keys, tokens, is_new, is_impossible, i) -> tf.Tensor:
     width, zeros = keys.shape[1], tf.zeros_like(hashes)
     own = zeros + tf.cast(i * width + tf.range(width), tf.int64)
     parents = tf.where(is_new, hashes, parents)
-    hashes = tf.where(is_new, hashes * _HASH_FACTOR + tokens + 1, hashes)
+    hashes = tf.where(is_new, hashes * phrases.HASH_FACTOR + tokens + 1, hashes)
     lost = zeros + tf.constant([_impossible_hash(place) for place in range(width)], tf.int64)
     return tf.stack(
         [

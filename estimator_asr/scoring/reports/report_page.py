@@ -14,17 +14,8 @@ from typing import Optional
 import jinja2
 import markupsafe
 
-from estimator_asr.scoring import (
-    attribution,
-    biasing,
-    breakdown,
-    utterances,
-)
-from estimator_asr.scoring.reports import (
-    clips,
-    formats,
-    scored_split,
-)
+from estimator_asr.scoring import attribution, biasing, breakdown, utterances
+from estimator_asr.scoring.reports import clips, formats, scored_split
 from tfrecord_builder.data import recordings
 from tfrecord_builder.runtime import pages
 

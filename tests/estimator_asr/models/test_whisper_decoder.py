@@ -11,7 +11,7 @@ import small_whisper
 import tensorflow as tf
 import tiny_models
 
-from estimator_asr.checkpointing.pretrained import decoder_weights
+from estimator_asr.checkpointing.pretrained import decoder_weights, encoder_weights
 from estimator_asr.models import whisper_decoder
 
 
@@ -28,7 +28,7 @@ def run(decoder, memory, lengths, build):
         memory = whisper_decoder.attend_to(decoder, tf.constant(memory, tf.float32), tf.constant(lengths))
         outputs = build(memory)
         assert not tf.compat.v1.trainable_variables()
-        decoder_weights.load(session, decoder)
+        encoder_weights.assign(session, whisper_decoder.SCOPE, decoder.weights)
         return session.run(outputs)
 
 

@@ -200,7 +200,7 @@ def _splits_info(num_rejected=0, **splits):
 
 def _find(info, **fields):
     totals = {
-        name: shard_statistics.ShardStatistics("", name, **fields.get(name, {})) for name in info.splits
+        name: shard_statistics.ShardStatistics(split=name, **fields.get(name, {})) for name in info.splits
     }
     return list(page.list_findings(info, totals))
 
