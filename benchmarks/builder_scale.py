@@ -139,13 +139,8 @@ def _run(num_rows: int, stage: str, command: list[str], kill_at: Optional[str] =
     if kill_at:
         process.kill()
     _, _, used = os.wait4(process.pid, 0)
-    _print(
-        num_rows,
-        stage,
-        taken if kill_at else time.monotonic() - began,
-        used.ru_utime + used.ru_stime,
-        used.ru_maxrss,
-    )
+    seconds = taken if kill_at else time.monotonic() - began
+    _print(num_rows, stage, seconds, used.ru_utime + used.ru_stime, used.ru_maxrss)
 
 
 def _print(num_rows: int, stage: str, seconds: float, cpu_seconds: float, peak_kib: int) -> None:

@@ -170,24 +170,22 @@ def draw(spoken: Spoken, path: str) -> None:
 
     with matplotlib.rc_context(fonts.rc_params()):
         name = "character" if fonts.can_draw(spoken.final["text"]) else "pinyin"
-        _draw(figure, spoken, name, path)
-
-
-def _draw(figure, spoken: Spoken, name: str, path: str) -> None:
-    axes = figure.Figure(figsize=(9, 4.5), layout="constrained").add_subplot()
-    for row, each in enumerate(spoken.final["characters"]):
-        settled = next(at for at, message in spoken.messages if message.get("num_stable", 10**9) > row)
-        shown = [
-            at for at, message in spoken.messages[:-1] if row < message["first"] + len(message["characters"])
-        ]
-        axes.plot([min(shown, default=settled), settled], [row, row], color="0.75", linewidth=6)
-        axes.plot(each["end"], row, "k|", markersize=10)
-        axes.text(settled + 0.05, row, each[name], va="center")
-    axes.set(xlabel="seconds", yticks=[], xlim=(0, spoken.messages[-1][0] + 0.5))
-    axes.invert_yaxis()
-    axes.axvline(spoken.seconds, color="tab:red", linewidth=1)
-    axes.set_title("| said, grey: shown, character: settled; red: end of the speech")
-    axes.figure.savefig(path, dpi=100)
+        axes = figure.Figure(figsize=(9, 4.5), layout="constrained").add_subplot()
+        for row, each in enumerate(spoken.final["characters"]):
+            settled = next(at for at, message in spoken.messages if message.get("num_stable", 10**9) > row)
+            shown = [
+                at
+                for at, message in spoken.messages[:-1]
+                if row < message["first"] + len(message["characters"])
+            ]
+            axes.plot([min(shown, default=settled), settled], [row, row], color="0.75", linewidth=6)
+            axes.plot(each["end"], row, "k|", markersize=10)
+            axes.text(settled + 0.05, row, each[name], va="center")
+        axes.set(xlabel="seconds", yticks=[], xlim=(0, spoken.messages[-1][0] + 0.5))
+        axes.invert_yaxis()
+        axes.axvline(spoken.seconds, color="tab:red", linewidth=1)
+        axes.set_title("| said, grey: shown, character: settled; red: end of the speech")
+        axes.figure.savefig(path, dpi=100)
 
 
 if __name__ == "__main__":

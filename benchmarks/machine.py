@@ -1,7 +1,8 @@
-"""What a benchmark needs of the machine: its peer's package, and one core or two."""
+"""What a benchmark needs of the machine: its peer's package, its libraries, and one core or two."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import subprocess
@@ -9,9 +10,30 @@ import sys
 from collections.abc import Callable
 
 from tfrecord_builder import errors
+from tfrecord_builder.runtime import lazy_tensorflow
 from tfrecord_builder.settings import config_flags
 
 NUM_CORES = 2
+
+
+def load_libraries() -> None:
+    """Imports PyTorch if it is installed, then TensorFlow, for a program that imports both.
+
+    Without TensorFlow it ends the program with one sentence.
+    """
+    with contextlib.suppress(ImportError):
+        import torch._dynamo  # noqa: F401  (PyTorch's Triton crashes if TensorFlow 2.21 was loaded before it)
+    lazy_tensorflow.load_or_exit()
+
+
+def use_graphs() -> None:
+    """Turns off TensorFlow's eager execution, and messages that are not errors."""
+    import tensorflow as tf  # which some benchmarks do without
+    from absl import logging
+
+    tf.compat.v1.disable_eager_execution()
+    tf.get_logger().setLevel("ERROR")
+    logging.set_verbosity(logging.ERROR)
 
 
 def check(package: str, name: str) -> None:
@@ -56,11 +78,6 @@ def run_on_cores(name: str, config, measure: Callable[..., int]) -> int:
         command = [sys.executable, "-m", name, *config_flags.to_command_line(config)]
         runs = [subprocess.run([*command, f"--num_cores={count}"], check=False) for count in (1, 2)]
         return max(run.returncode for run in runs)
-    import tensorflow as tf  # which some benchmarks do without
-    from absl import logging
-
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: config.num_cores])
-    tf.compat.v1.disable_eager_execution()
-    tf.get_logger().setLevel("ERROR")
-    logging.set_verbosity(logging.ERROR)
+    use_graphs()
     return measure(config)

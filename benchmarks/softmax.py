@@ -12,7 +12,6 @@ subword on sentences of dev, after the same number of steps.
 from __future__ import annotations
 
 import dataclasses
-import logging
 import os
 import statistics
 import time
@@ -24,7 +23,6 @@ lazy_tensorflow.load_or_exit()
 
 import numpy as np
 import tensorflow as tf
-from absl import logging as absl_logging
 
 from benchmarks import bars, machine
 from estimator_asr.experiment import config as config_lib
@@ -132,9 +130,7 @@ class Side:
 def main(config: BenchmarkConfig) -> int:
     """Prints the table."""
     machine.check_cores()
-    tf.compat.v1.disable_eager_execution()
-    tf.get_logger().setLevel(logging.ERROR)
-    absl_logging.set_verbosity(absl_logging.ERROR)
+    machine.use_graphs()
     text = read_text(config.text_dir, config.vocabulary_size)
     print(f"{text.num_classes} classes, {len(text.train)} sentences, {config.batch_size} per step")
     choices = [(config_lib.FULL, 0)]

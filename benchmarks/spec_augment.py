@@ -7,10 +7,10 @@ The time of both alternates in each round; the figures are medians.
 
 from __future__ import annotations
 
+import functools
 import os
 import statistics
 import sys
-import time
 
 from tfrecord_builder.runtime import lazy_tensorflow
 
@@ -24,6 +24,7 @@ try:
 except ImportError:
     sys.exit("spec_augment: tensorflow-io is not installed, expected the peer; run with CPython 3.9 to 3.11")
 
+from benchmarks import bars, comparison
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import spec_augment
 
@@ -61,17 +62,14 @@ def main() -> None:
     fbank, seed = tf.compat.v1.placeholder(tf.float32, values.shape), tf.constant([1, 2], tf.int64)
     masks = {mask.__name__: mask(fbank, tf.constant(num_frames), seed) for mask in (ours, theirs)}
     with tf.compat.v1.Session() as session:
-        run = {name: session.make_callable(mask, [fbank]) for name, mask in masks.items()}
-        seconds = {name: [] for name in run}
-        for _ in range(_ROUNDS):
-            for name, call in run.items():
-                started = time.perf_counter()
-                call(values)
-                seconds[name].append(time.perf_counter() - started)
-        for name, call in run.items():
-            _describe(name, statistics.median(seconds[name]), values, call(values), call(values))
-    ratio = statistics.median(slow / fast for slow, fast in zip(seconds["theirs"], seconds["ours"]))
-    print(f"theirs takes {ratio:.1f} times as long")
+        loops = {
+            name: functools.partial(session.make_callable(mask, [fbank]), values)
+            for name, mask in masks.items()
+        }
+        seconds = comparison.time_in_turns(loops, _ROUNDS)
+        for name, run in loops.items():
+            _describe(name, statistics.median(seconds[name]), values, run(), run())
+    print(f"theirs takes {bars.ratio(seconds['theirs'], seconds['ours']):.1f} times as long")
 
 
 def _describe(name, seconds, values, once, twice):

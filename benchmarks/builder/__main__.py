@@ -26,17 +26,17 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["TF_NUM_INTRAOP_THREADS"] = os.environ["TF_NUM_INTEROP_THREADS"] = "1"
 
 import dataclasses
+import functools
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from benchmarks import bars
+from benchmarks import bars, comparison, machine
 from benchmarks.builder import corpus as builder_corpus
 from benchmarks.builder import loops
 from benchmarks.builder import ours as builder_ours
 from benchmarks.builder import programs as builder_programs
-from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags, program
 
 LOOPS = {
@@ -66,14 +66,13 @@ class BenchmarkConfig(config_flags.Checked):
 
 def main(config: BenchmarkConfig) -> int:
     """Prints the tables and the bars; returns 1 if one is missed."""
+    machine.check_cores()
     cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < 2:
-        raise errors.UserError("benchmarks: this process has 1 core, expected 2; run it where there are two.")
     with tempfile.TemporaryDirectory() as directory:
         recordings = builder_corpus.make_recordings(directory, config.num_files)
         found = time_loops(recordings, config.rounds, directory, cores[0])
         found += time_programs(recordings["wav"], config, directory, cores[0])
-        found += time_workers(recordings["wav"], config, cores[:2])
+        found += time_workers(recordings["wav"], config, cores)
     return bars.show(found)
 
 
@@ -82,12 +81,12 @@ def time_loops(
 ) -> list[bars.Bar]:
     """Times each of LOOPS on each format, on one core, and prints the table."""
     os.sched_setaffinity(0, {core})
-    seconds = {(name, form): [] for form in recordings for name in LOOPS}
-    for number in range(rounds + 1):
-        for name, form in seconds:
-            taken = _seconds(lambda: LOOPS[name](recordings[form], directory))  # noqa: B023  (called at once)
-            if number:  # the first round builds graphs and fills the page cache
-                seconds[name, form].append(taken)
+    loops = {
+        (name, form): functools.partial(run, recordings[form], directory)
+        for form in recordings
+        for name, run in LOOPS.items()
+    }
+    seconds = comparison.time_in_turns(loops, rounds)
     audio_seconds = sum(recording.seconds for recording in recordings["wav"])
     print(f"{len(recordings['wav'])} files, {audio_seconds:.0f} s of speech, core {core}, {rounds} rounds")
     _print_table(seconds, audio_seconds)
@@ -113,8 +112,8 @@ def time_programs(
             builder_programs.build_by_hand(corpus_dir, f"{output}.tfrecord"),
         )
         if number:  # the first round fills the page cache
-            ours.append(taken[0][0])
-            peer.append(taken[1][0])
+            ours.append(taken[0])
+            peer.append(taken[1])
     medians = [statistics.median(each) for each in (ours, peer)]
     print(f"whole programs, {audio_seconds / 3600:.2f} h of WAV: ", end="")
     print(
@@ -137,10 +136,8 @@ def time_workers(
             runs[name].append(_time_build(recordings, config.worker_hours, used))
             runs[f"{name}, start"].append(_time_build(recordings, 0, used))
     one, start_one, two, start_two = (statistics.median(taken for taken, _ in runs[name]) for name in runs)
-    short, (_, long) = (
-        max(peak for _, peak in runs["one"]),
-        _time_build(recordings, config.memory_hours, cores[:1]),
-    )
+    short = max(peak for _, peak in runs["one"])
+    _, long = _time_build(recordings, config.memory_hours, cores[:1])
     hours, more_hours = f"{config.worker_hours:g} h", f"{config.memory_hours:g} h"
     print(f"{hours}: one worker {one:.2f} s, {start_one:.2f} s of it to start and end; ", end="")
     print(f"two {two:.2f} s, {start_two:.2f} s of it; with these {one / two:.2f} times as fast")
@@ -172,12 +169,6 @@ def _print_table(seconds: Mapping[tuple[str, str], Sequence[float]], audio_secon
         median = statistics.median(taken)
         ratio = bars.ratio(taken, seconds["ours", form])
         print(f"{name:8}{form:8}{median:9.3f}{audio_seconds / median:13,.0f}{ratio:9.2f}")
-
-
-def _seconds(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

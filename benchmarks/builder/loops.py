@@ -27,13 +27,7 @@ def build_with_kaldi_native_fbank(recordings: Sequence[corpus.SpokenFile], direc
       The path of the TFRecord file.
     """
     path = os.path.join(directory, "peer.tfrecord")
-    token_ids = {}
-    with tf.io.TFRecordWriter(path) as writer:
-        for recording in recordings:
-            samples, sample_rate = soundfile.read(recording.path, dtype="float32")
-            fbank = peer.make_fbank(samples, sample_rate).astype(np.float16)
-            ids = [token_ids.setdefault(token, len(token_ids)) for token in recording.tokens]
-            writer.write(_make_example(recording, fbank, ids).SerializeToString())
+    peer.write(path, ((each.path, _make_texts(each)) for each in recordings))
     return path
 
 
@@ -57,14 +51,13 @@ def decode_transform_write(recordings: Sequence[corpus.SpokenFile], directory: s
     return path
 
 
-def _make_example(recording: corpus.SpokenFile, fbank: np.ndarray, ids: Sequence[int]) -> tf.train.Example:
-    texts = {
+def _make_texts(recording: corpus.SpokenFile) -> dict[str, str]:
+    return {
         "utterance_id": os.path.basename(recording.path),
         "speaker": "",
         "transcript": "".join(recording.tokens),
         "pronunciation": " ".join(recording.tokens),
     }
-    return peer.make_example(texts, ids, fbank, round(1000 * recording.seconds))
 
 
 @functools.lru_cache(maxsize=1)

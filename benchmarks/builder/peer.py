@@ -1,6 +1,6 @@
 """The peer's whole program: a manifest to a TFRecord file, as one would write it by hand.
 
-python benchmarks/builder_peer.py MANIFEST OUTPUT
+python -m benchmarks.builder.peer MANIFEST OUTPUT
 
 soundfile, kaldi-native-fbank (80 bins of log-mel, dither 0, float16), tf.train.Example and
 tf.io.TFRecordWriter; no checks, no statistics. It imports nothing else.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import kaldi_native_fbank
 import numpy as np
@@ -20,21 +20,17 @@ import tensorflow as tf
 
 def main(manifest: str, output: str) -> None:
     """Writes a record for each line of the manifest."""
+    write(output, _read(manifest))
+
+
+def write(output: str, utterances: Iterable[tuple[str, dict[str, str]]]) -> None:
+    """Writes a record for each path of an audio file with its texts."""
     token_ids = {}
-    with open(manifest, encoding="utf-8") as file, tf.io.TFRecordWriter(output) as writer:
-        next(file)
-        for line in file:
-            name, audio, speaker, transcript, pronunciation, _ = line.rstrip("\n").split("\t")
-            path = os.path.join(os.path.dirname(manifest), audio)
+    with tf.io.TFRecordWriter(output) as writer:
+        for path, texts in utterances:
             samples, sample_rate = soundfile.read(path, dtype="float32")
             fbank = make_fbank(samples, sample_rate).astype(np.float16)
-            ids = [token_ids.setdefault(token, len(token_ids)) for token in pronunciation.split()]
-            texts = {
-                "utterance_id": name,
-                "speaker": speaker,
-                "transcript": transcript,
-                "pronunciation": pronunciation,
-            }
+            ids = [token_ids.setdefault(token, len(token_ids)) for token in texts["pronunciation"].split()]
             duration_ms = round(1000 * len(samples) / sample_rate)
             writer.write(make_example(texts, ids, fbank, duration_ms).SerializeToString())
 
@@ -66,6 +62,20 @@ def make_example(
         features[key] = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
     features["fbank"] = _bytes_feature(fbank.tobytes())
     return tf.train.Example(features=tf.train.Features(feature=features))
+
+
+def _read(manifest: str) -> Iterator[tuple[str, dict[str, str]]]:
+    with open(manifest, encoding="utf-8") as file:
+        next(file)
+        for line in file:
+            name, audio, speaker, transcript, pronunciation, _ = line.rstrip("\n").split("\t")
+            texts = {
+                "utterance_id": name,
+                "speaker": speaker,
+                "transcript": transcript,
+                "pronunciation": pronunciation,
+            }
+            yield os.path.join(os.path.dirname(manifest), audio), texts
 
 
 def _bytes_feature(value: bytes) -> tf.train.Feature:

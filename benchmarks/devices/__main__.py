@@ -17,7 +17,6 @@ the formats that it has, is timed, and no peer. A bar that is missed is named FA
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib.util
 import os
@@ -26,18 +25,16 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from benchmarks import bars, comparison, machine
 
-with contextlib.suppress(ImportError):
-    import torch._dynamo  # noqa: F401  (PyTorch's Triton crashes if TensorFlow 2.21 was loaded before it)
-lazy_tensorflow.load_or_exit()
+machine.load_libraries()
 
 import numpy as np
 import soundfile
 
-from benchmarks import bars, comparison, machine
 from benchmarks.devices import ours as devices_ours
 from benchmarks.devices import starts
+from benchmarks.transcription import ours as transcription_ours
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.saved_model import export_info, recogniser
 from tfrecord_builder import errors
@@ -136,11 +133,11 @@ def time_sides(
     exported: Export, waveform: np.ndarray, sample_rate: int, rounds: int
 ) -> dict[str, list[float]]:
     """Times all sides in turns, and prints the table; returns the seconds of each round by side."""
+    saved_model = transcription_ours.Transcriber(exported.version_dir)
     formats = {name: devices_ours.Format(path) for name, path in exported.formats.items()}
-    sides: dict = {_SAVED_MODEL: devices_ours.SavedModel(exported.version_dir), **formats}
-    if exported.peer:
-        sides[_PEER] = exported.peer
-    loops = {name: lambda side=side: side.recognise(waveform) for name, side in sides.items()}
+    sides: dict = {**formats, _PEER: exported.peer} if exported.peer else formats
+    loops = {_SAVED_MODEL: lambda: saved_model.transcribe(waveform)}
+    loops.update({name: lambda side=side: side.recognise(waveform) for name, side in sides.items()})
     graphs = {f"{name} graph": lambda side=side: side.run_graph(waveform) for name, side in formats.items()}
     taken = comparison.time_in_turns({**loops, **graphs}, rounds)
     seconds = waveform.size / sample_rate
@@ -203,24 +200,19 @@ def find_bars(
     peaks = {name: _find_peak_mb(each) for name, each in runs.items()}
     sizes = {side: devices_ours.find_mb(formats[side]) for side in small.values()}
     return [
-        *_best("times as fast as the SavedModel", speed, _TIMES_AS_FAST),
-        *_best("times as fast as the SavedModel", small_speed, _SMALL_TIMES_AS_FAST),
-        *_best("times as fast as its float32", gain, _SMALL_TIMES_AS_FAST),
-        *_worst("seconds of a cold start", starts_taken, _MAX_START_SECONDS),
-        *_worst("MB of memory at its peak", peaks, _MAX_PEAK_MB),
-        *_worst("MB of files", sizes, _MAX_SMALL_MB),
+        *_highest("times as fast as the SavedModel", speed, minimum=_TIMES_AS_FAST),
+        *_highest("times as fast as the SavedModel", small_speed, minimum=_SMALL_TIMES_AS_FAST),
+        *_highest("times as fast as its float32", gain, minimum=_SMALL_TIMES_AS_FAST),
+        *_highest("seconds of a cold start", starts_taken, maximum=_MAX_START_SECONDS),
+        *_highest("MB of memory at its peak", peaks, maximum=_MAX_PEAK_MB),
+        *_highest("MB of files", sizes, maximum=_MAX_SMALL_MB),
     ]
 
 
-def _best(what: str, values: Mapping[str, float], minimum: float) -> list[bars.Bar]:
+def _highest(what: str, values: Mapping[str, float], **limit: float) -> list[bars.Bar]:
     """Returns the bar of the highest value; none without values."""
     names = sorted(values, key=values.__getitem__)[-1:]
-    return [bars.Bar(f"{name}, {what}", values[name], minimum=minimum) for name in names]
-
-
-def _worst(what: str, values: Mapping[str, float], maximum: float) -> list[bars.Bar]:
-    names = sorted(values, key=values.__getitem__)[-1:]
-    return [bars.Bar(f"{name}, {what}", values[name], maximum=maximum) for name in names]
+    return [bars.Bar(f"{name}, {what}", values[name], **limit) for name in names]
 
 
 def _find_peak_mb(runs: Sequence[starts.Start]) -> float:

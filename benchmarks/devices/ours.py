@@ -14,7 +14,7 @@ from benchmarks.train_step import ours as train_step_ours
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.exporting.formats import bundle, parts, writer
-from estimator_asr.saved_model import recogniser, saved_model_writer, trained_model
+from estimator_asr.saved_model import saved_model_writer, trained_model
 from estimator_asr.tasks import registry
 from estimator_asr_runtime import model as runtime_model
 from estimator_asr_runtime import model_json
@@ -80,18 +80,6 @@ def find_mb(directory: str) -> float:
     paths = (os.path.join(root, name) for root, _, names in os.walk(directory) for name in names)
     others = tuple(os.path.join(directory, name, "") for name in FORMATS)
     return sum(os.path.getsize(path) for path in paths if not path.startswith(others)) / 1e6
-
-
-class SavedModel:
-    """A session with as many threads as this process has cores."""
-
-    def __init__(self, version_dir: str):
-        self._model = recogniser.load(version_dir, "waveform")
-
-    def recognise(self, waveform: np.ndarray) -> str:
-        """Returns the transcript of float32 [num_samples]."""
-        batch = {"waveform": waveform[None], "num_samples": np.int32([waveform.size])}
-        return self._model.run(batch)["transcript"][0]
 
 
 class Format:

@@ -108,10 +108,8 @@ class Checks:
         """Yields the lines of a model; the first training is the one that the others are compared with."""
         expected, cpu_flags = [], cpu.read_flags()
         for training in trainings:
-            name, need = (
-                f"{model}, {training.name}",
-                gpu_check_trainings.find_need(training, self.capabilities, cpu_flags),
-            )
+            name = f"{model}, {training.name}"
+            need = gpu_check_trainings.find_need(training, self.capabilities, cpu_flags)
             if need:
                 yield Line(name, need)
                 continue

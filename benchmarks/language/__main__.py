@@ -10,21 +10,13 @@ is the median of each round's own. A bar that is missed is named FAIL, and the e
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import logging
 import statistics
 
-from tfrecord_builder.runtime import lazy_tensorflow
-
-with contextlib.suppress(ImportError):
-    import torch._dynamo  # noqa: F401  (PyTorch's Triton crashes if TensorFlow 2.21 was loaded before it)
-lazy_tensorflow.load_or_exit()
-
-import tensorflow as tf
-from absl import logging as absl_logging
-
 from benchmarks import bars, comparison, machine
+
+machine.load_libraries()
+
 from benchmarks.language import ours as language_ours
 from estimator_asr.experiment import config as config_lib
 from tfrecord_builder.settings import config_flags, program
@@ -57,9 +49,7 @@ class BenchmarkConfig(config_flags.Checked):
 def main(config: BenchmarkConfig) -> int:
     """Prints the table and the bars; returns 1 if one is missed."""
     machine.check("torch", "PyTorch")
-    tf.compat.v1.disable_eager_execution()
-    tf.get_logger().setLevel(logging.ERROR)
-    absl_logging.set_verbosity(absl_logging.ERROR)
+    machine.use_graphs()
     sizes = (config.num_tokens, config.num_characters, config.num_candidates)
     model = language_ours.make_model(config.language(), *sizes)
     batch = language_ours.make_batch(model, config.batch_size, config.length)

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.train_step import ours as train_step_ours
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.experiment import experiment, model_directory, task_spec, training_config
+from estimator_asr.experiment import model_directory, task_spec, training_config
 from tfrecord_builder.tokens import readings, vocabulary
 
 _FIRST_CHARACTER = 0x4E00
@@ -28,25 +28,18 @@ def make_model(
     config: config_lib.LanguageConfig, num_tokens: int, num_characters: int, num_candidates: int
 ) -> model_directory.ModelDirectory:
     """Returns a model directory that nothing is read from; each token has num_candidates characters."""
-    tokens = vocabulary.Vocabulary(["<unk>", *(f"token{i}" for i in range(1, num_tokens))])
+    model = train_step_ours.make_model(config_lib.AcousticConfig(), num_tokens, "")
     written = [chr(_FIRST_CHARACTER + i) for i in range(num_characters - 1)]
     places = np.random.default_rng(0).integers(0, len(written), [num_tokens, num_candidates])
-    pairs = {token: "".join(written[i] for i in row) for token, row in zip(tokens.tokens[1:], places)}
-    settings = experiment.ExperimentConfig(
-        model="language",
-        acoustic=config_lib.AcousticConfig(),
-        language=config,
-        optimizer=training_config.OptimizerConfig(warmup_epochs=0),
-        input=config_lib.InputConfig(),
-        train=training_config.TrainConfig(model="language"),
-        frontend=None,
-        token_type="word",
-        tokens_sha256="",
-        characters_sha256="",
-        readings_sha256="",
+    pairs = {token: "".join(written[i] for i in row) for token, row in zip(model.tokens.tokens[1:], places)}
+    train = training_config.TrainConfig(model="language")
+    settings = dataclasses.replace(
+        model.config, model="language", language=config, train=train, frontend=None
     )
     characters = vocabulary.Vocabulary(["<unk>", *written])
-    return model_directory.ModelDirectory("", settings, tokens, characters, readings.Readings(pairs))
+    return dataclasses.replace(
+        model, config=settings, characters=characters, readings=readings.Readings(pairs)
+    )
 
 
 def make_batch(model: model_directory.ModelDirectory, batch_size: int, length: int) -> Batch:

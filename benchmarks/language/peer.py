@@ -55,10 +55,8 @@ class Language(nn.Module):
         for i in range(config.language_layers):
             self.add_module(f"layer_{i}", Layer(config))
         self.final_norm = nn.LayerNorm(units, **torch_layers.NORM)
-        self.dropout, self.ngram_dropout = (
-            nn.Dropout(config.language_dropout),
-            nn.Dropout(config.ngram_dropout),
-        )
+        self.dropout = nn.Dropout(config.language_dropout)
+        self.ngram_dropout = nn.Dropout(config.ngram_dropout)
         self.config = config
         rows, columns = np.nonzero(mask)
         counts = np.bincount(rows, minlength=num_tokens)

@@ -20,25 +20,18 @@ missed is named FAIL, and the exit code is 1. Other work on these cores slows Py
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import logging
 import os
 import statistics
 import tempfile
 from collections.abc import Mapping
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from benchmarks import bars, comparison, machine
 
-with contextlib.suppress(ImportError):
-    import torch._dynamo  # noqa: F401  (PyTorch's Triton crashes if TensorFlow 2.21 was loaded before it)
-lazy_tensorflow.load_or_exit()
+machine.load_libraries()
 
 import numpy as np
-import tensorflow as tf
-from absl import logging as absl_logging
 
-from benchmarks import bars, comparison, machine
 from benchmarks.pretrained import ours as pretrained_ours
 from benchmarks.pretrained import random_whisper
 from benchmarks.train_step import work as train_step_work
@@ -91,9 +84,7 @@ class BenchmarkConfig(config_flags.Checked):
 def main(config: BenchmarkConfig) -> int:
     """Prints the tables and the bars; returns 1 if one is missed."""
     machine.check("torch", "PyTorch")
-    tf.compat.v1.disable_eager_execution()
-    tf.get_logger().setLevel(logging.ERROR)
-    absl_logging.set_verbosity(absl_logging.ERROR)
+    machine.use_graphs()
     with tempfile.TemporaryDirectory() as directory:
         sizes = random_whisper.make_sizes(config.whisper_layers, config.whisper_units)
         weights_dir = random_whisper.write(os.path.join(directory, "whisper"), sizes)

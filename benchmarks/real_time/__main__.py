@@ -12,20 +12,16 @@ with random weights, the recording noise: the beam search has more to do than fo
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import statistics
 from collections.abc import Callable, Mapping
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from benchmarks import comparison, machine
 
-with contextlib.suppress(ImportError):
-    import torch._dynamo  # noqa: F401  (PyTorch's Triton crashes if TensorFlow 2.21 was loaded before it)
-lazy_tensorflow.load_or_exit()
+machine.load_libraries()
 
 import numpy as np
 
-from benchmarks import comparison, machine
 from benchmarks.real_time import ours as real_time_ours
 from tfrecord_builder.settings import config_flags, program
 

@@ -11,20 +11,16 @@ the beam search has more to do than for speech.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import tempfile
 import time
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from benchmarks import bars, machine
 
-with contextlib.suppress(ImportError):
-    import torch._dynamo  # noqa: F401  (PyTorch's Triton crashes if TensorFlow 2.21 was loaded before it)
-lazy_tensorflow.load_or_exit()
+machine.load_libraries()
 
 import numpy as np
 
-from benchmarks import bars, machine
 from benchmarks.streaming import ours as streaming_ours
 from tfrecord_builder.settings import config_flags, program
 

@@ -20,23 +20,15 @@ its threads wait for each other after every operation, so only figures of an idl
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import logging
 import statistics
 import tempfile
 from collections.abc import Mapping
 
-from tfrecord_builder.runtime import lazy_tensorflow
-
-with contextlib.suppress(ImportError):
-    import torch._dynamo  # noqa: F401  (PyTorch's Triton crashes if TensorFlow 2.21 was loaded before it)
-lazy_tensorflow.load_or_exit()
-
-import tensorflow as tf
-from absl import logging as absl_logging
-
 from benchmarks import bars, comparison, machine
+
+machine.load_libraries()
+
 from benchmarks.train_step import ours as train_step_ours
 from benchmarks.train_step import work
 from estimator_asr.experiment import config as config_lib
@@ -71,9 +63,7 @@ class BenchmarkConfig(config_flags.Checked):
 def main(config: BenchmarkConfig) -> int:
     """Prints the table and the bars; returns 1 if one is missed."""
     machine.check("torch", "PyTorch")
-    tf.compat.v1.disable_eager_execution()
-    tf.get_logger().setLevel(logging.ERROR)
-    absl_logging.set_verbosity(absl_logging.ERROR)
+    machine.use_graphs()
     batch = work.make_batch(
         config.batch_size, config.num_frames, config.num_classes - 1, config.max_tokens, seed=1
     )
@@ -94,11 +84,9 @@ def make_sides(model, batch: work.Batch) -> dict:
 
     torch.set_num_threads(machine.NUM_CORES)
     ours = train_step_ours.open_session(model, batch)
-    weights = ours.weights()
-    network = train_step_torch.make_model(model.config.acoustic, weights, batch)
-    peer = train_step_torch.Trainer(
-        network, model.config.optimizer, weights, train_step_torch.inputs_of(batch)
-    )
+    network = train_step_torch.Acoustic(model.config.acoustic, model.num_classes, batch.fbank.shape[2])
+    inputs = train_step_torch.inputs_of(batch)
+    peer = train_step_torch.Trainer(network, model.config.optimizer, ours.weights(), inputs)
     return {"ours": ours, "PyTorch": peer}
 
 

@@ -19,10 +19,6 @@ from estimator_asr.experiment import training_config
 from estimator_asr.models import feature_norm
 
 
-def _halve(inputs: int, outputs: int) -> nn.Module:
-    return nn.Conv2d(inputs, outputs, 3, 2, padding=(0, 1), bias=False)
-
-
 class Subsampling(nn.Module):
     """Two convolutions of stride 2, each with a masked batch norm, then one vector for four frames."""
 
@@ -30,7 +26,8 @@ class Subsampling(nn.Module):
         super().__init__()
         channels = config.subsampling_channels
         for i in range(2):
-            self.add_module(f"halve_{i}", _halve(channels if i else 1, channels))
+            halve = nn.Conv2d(channels if i else 1, channels, 3, 2, padding=(0, 1), bias=False)
+            self.add_module(f"halve_{i}", halve)
             self.add_module(f"batch_norm_{i}", peer_layers.MaskedBatchNorm(channels))
         self.project = nn.Linear(-(-num_bins // 4) * channels, config.encoder_units)
         self.layer_norm = nn.LayerNorm(config.encoder_units, **peer_layers.NORM)
@@ -132,13 +129,6 @@ def ctc_loss(logits, num_frames, token_ids, num_tokens) -> torch.Tensor:
     scores = F.log_softmax(logits, dim=-1).transpose(0, 1)
     blank = logits.shape[-1] - 1
     return F.ctc_loss(scores, token_ids, num_frames, num_tokens, blank=blank, reduction="sum")
-
-
-def make_model(
-    config: config_lib.AcousticConfig, weights: dict[str, np.ndarray], batch: work.Batch
-) -> Acoustic:
-    """Returns the acoustic model for weights by the names of our variables; they are not copied yet."""
-    return Acoustic(config, weights["acoustic/ctc/class_vectors"].shape[0], batch.fbank.shape[2])
 
 
 class Trainer:

@@ -43,9 +43,8 @@ def make_batch(
       num_bins: features per frame.
     """
     rng = np.random.default_rng(seed)
-    num_frames = rng.integers(-(-9 * max_frames // 10), max_frames, batch_size, endpoint=True).astype(
-        np.int32
-    )
+    shortest = -(-9 * max_frames // 10)
+    num_frames = rng.integers(shortest, max_frames, batch_size, endpoint=True).astype(np.int32)
     num_frames[0] = max_frames
     fbank = rng.normal(8, 2, [batch_size, max_frames, num_bins]).astype(np.float32)
     fbank *= (np.arange(max_frames) < num_frames[:, None])[..., None]

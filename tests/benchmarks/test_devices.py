@@ -105,6 +105,11 @@ def test_the_better_format_counts_and_the_worse_start(tmp_path):
     ]
 
 
+def test_all_of_a_program_s_run_counts_and_its_memory_alone():
+    run = starts.measure("timeit", "-n1", "-r1", "import time; time.sleep(0.5)")
+    assert run.seconds > 0.5 and 1 < run.peak_mb < 64  # this process holds TensorFlow
+
+
 def test_a_program_that_fails_is_named():
     with pytest.raises(errors.UserError, match="estimator_asr_runtime exited with 1 .*model.json"):
         starts.measure("estimator_asr_runtime", "--model=/nowhere", "one.wav")
