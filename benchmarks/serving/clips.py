@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import io
 import os
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 import soundfile
 
 from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
 
 
 class Clip(NamedTuple):
@@ -43,6 +43,4 @@ def read(audio_dir: str, least_seconds: float) -> list[Clip]:
 
 
 def _make_clip(waveform: np.ndarray, sample_rate: int) -> Clip:
-    file = io.BytesIO()
-    soundfile.write(file, waveform, sample_rate, format="WAV", subtype="PCM_16")
-    return Clip(file.getvalue(), len(waveform) / sample_rate)
+    return Clip(audio_files.encode_wav(waveform, sample_rate), len(waveform) / sample_rate)

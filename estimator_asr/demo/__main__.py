@@ -25,7 +25,7 @@ if not _FLAGS_DIR.is_dir():
     _FLAGS_DIR = pathlib.Path(console.find_flag_file("flags/demo/build.flags")).parent
 _NUM_TRANSCRIBED = 10
 
-# Flags that a size adds to command lines.
+# Flags that a size adds to command lines. 94 speakers are two of each voice of eSpeak NG.
 SIZES: dict[str, dict[str, str]] = {
     "full": {"sentences": "", "synthesise": "--num_speakers=94", "acoustic": "", "language": ""},
     "small": {
@@ -125,6 +125,7 @@ def main(config: DemoConfig) -> None:
     directory = pathlib.Path(config.output_dir)
     with stages.claim(directory, config.size) as lock:
         planned, seconds = make_stages(directory, config.size), {}
+        stages.check_order(planned, directory / "finished")
         count = len(planned) + 1
         for number, stage in enumerate(planned, 1):
             seconds[stage.title] = stages.finish(stage, f"[{number}/{count}]", directory / "finished", lock)

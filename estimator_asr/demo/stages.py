@@ -56,6 +56,18 @@ def claim(directory: pathlib.Path, size: str) -> Iterator[int]:
         yield lock
 
 
+def check_order(stages: Sequence[Stage], stamps: pathlib.Path) -> None:
+    """Raises errors.UserError if a stage is finished and one before it is not: what it read was another's."""
+    is_finished = [seconds_of_finished(stage, stamps) is not None for stage in stages]
+    if sorted(is_finished, reverse=True) != is_finished:
+        missing = stages[is_finished.index(False)].title
+        raise errors.UserError(
+            f"--output_dir: {stamps.parent} has later stages than {missing!r} but not this one, expected all "
+            "before a finished one: it was begun by another version or from another working directory, or "
+            "parts were removed; remove it all, or choose another directory."
+        )
+
+
 @dataclasses.dataclass(frozen=True)
 class Stage:
     """A program to run."""

@@ -162,7 +162,7 @@ def feed_forward(
 
 
 def at_least_one(batch: tf.Tensor, axis: int = 1) -> tf.Tensor:
-    """Pads an axis of [batch, length, ...] from size 0 to 1 with zeros: no layer gets an empty axis."""
+    """Pads an axis, by default the second, from size 0 to 1 with zeros: no layer gets an empty axis."""
     missing = tf.maximum(0, 1 - tf.shape(batch)[axis])
     paddings = [[0, missing if place == axis else 0] for place in range(batch.shape.rank)]
     return tf.pad(batch, paddings, constant_values=tf.zeros([], batch.dtype))

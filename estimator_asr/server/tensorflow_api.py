@@ -22,7 +22,7 @@ from tfrecord_builder.audio import frontend
 
 MODEL = "asr"
 _PARSERS = 2  # threads
-# Its name since protobuf 5, and before.
+# The argument of MessageToDict, since protobuf 5 and before.
 _PRINT_ALL = ("always_print_fields_with_no_presence", "including_default_value_fields")
 _LOWEST_SCORE = float(str(np.finfo(np.float32).min))  # pads the scores of n_best, as the graph does
 _SECONDS_PER_TOKEN = 0.2  # an utterance of pinyin, as if spoken

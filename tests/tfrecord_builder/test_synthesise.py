@@ -75,6 +75,8 @@ def test_the_builder_reads_the_corpus(corpus):
         info = soundfile.info(utterance.audio)
         assert (info.samplerate, info.channels, info.subtype) == (16000, 1, "PCM_16")
         assert 0.1 < info.duration / len(utterance.text) < 0.7  # seconds a syllable
+        samples, _ = soundfile.read(utterance.audio)
+        assert samples.std() > 0.005 and 0.05 < abs(samples).max() < 1
     speakers = {split: {u.speaker for u in utterances if u.split == split} for split in ("train", "dev")}
     assert not speakers["train"] & speakers["dev"]
 

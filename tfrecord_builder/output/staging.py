@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterable
 
 from tfrecord_builder import errors
@@ -62,8 +61,7 @@ def take_over(names: Iterable[str], workspace: str, staging: str) -> None:
     """Moves files of the workspace into the staging directory."""
     for name in names:
         if files.is_remote(staging):
-            with files.writing(os.path.join(staging, name)) as temporary:
-                shutil.copyfile(os.path.join(workspace, name), temporary)
+            files.copy(os.path.join(workspace, name), os.path.join(staging, name))
         else:
             _move(name, workspace, staging)
 

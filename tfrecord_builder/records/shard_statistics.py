@@ -38,7 +38,7 @@ class ShardStatistics(resumable.Written):
     """Statistics of the records of a shard. Their JSON file beside a shard marks it as finished.
 
     Their size does not grow with the number of utterances, and they add up in any order. The keys of
-    histograms are strings, because JSON has no others.
+    histograms are strings, because JSON has no others. What was loaded is only added to others.
     """
 
     split: str = ""

@@ -22,6 +22,7 @@ from tfrecord_builder.labels import tone_sandhi
 from tfrecord_builder.synthesis import prompts, voices
 
 _WHEEL = "espeakng-loader==0.2.4"
+_MOST_OF_A_VARIANT = 20  # speakers: more hardly differ
 
 # What eSpeak NG does not know it reads in English: these syllables, and those that are respelled.
 _UNKNOWN = re.compile("(?:h?m|n|hng|ê|iai|io|v.*|(?!e?r[1-5]).*r)[1-5]")
@@ -58,9 +59,11 @@ class Engine(prompts.Engine):
         return list(voices.VARIANTS)
 
     def make_speakers(self, variants: Sequence[str], count: int) -> list[voices.Voice]:
-        rounds = range(1, -(-count // len(variants)) + 1)
-        made = (voices.make_voice(variant, self.seed, number) for number in rounds for variant in variants)
-        return list(itertools.islice(made, count))
+        """Returns a voice of each variant, then others of each."""
+        numbered = itertools.product(range(1, _MOST_OF_A_VARIANT + 1), variants)
+        return [
+            voices.make_voice(each, self.seed, number) for number, each in itertools.islice(numbered, count)
+        ]
 
     def speaks(self, token: str) -> bool:
         return super().speaks(token) and not _UNKNOWN.fullmatch(token)

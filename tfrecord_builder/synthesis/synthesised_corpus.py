@@ -47,6 +47,7 @@ def claim(
 def _write_settings(output_dir: str, config, planned, engine) -> None:
     path = os.path.join(output_dir, _SETTINGS_FILE)
     settings = {**config_json.to_json_dict(config), "plan_sha256": prompts.fingerprint(planned, engine)}
+    del settings["text_dir"]  # the plan has what was read there
     expected = json.dumps(settings, indent=2, sort_keys=True)
     if not os.path.exists(path):
         if os.listdir(output_dir):

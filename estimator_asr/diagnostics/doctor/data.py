@@ -17,10 +17,9 @@ from estimator_asr.experiment import experiment
 from estimator_asr.inputs import input_fn, shard_cache, splits
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.data import dataset_info, schema
+from tfrecord_builder.data import dataset_info, manifest, schema
 from tfrecord_builder.tokens import vocabulary
 
-_SPLITS = ("train", "dev", "test")
 _NUM_TOO_LONG = 20  # utterances that are listed if some are too long,
 _NUM_TIGHTEST = 3  # and if none is
 _SECONDS = 10.0  # of reading; tfrecord_builder.verify reads everything
@@ -50,7 +49,7 @@ def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.F
     info = dataset_info.DatasetInfo.load(data_dir)
     tokens = vocabulary.Vocabulary.load(os.path.join(data_dir, dataset_info.TOKENS_FILE))
     yield findings.ok(f"{tokens.size:,} tokens of token type {info.token_type}")
-    for name in dict.fromkeys([*_SPLITS, *sorted(info.splits)]):
+    for name in dict.fromkeys([*manifest.SPLITS, *sorted(info.splits)]):
         if name in info.splits:
             info.shard_paths(data_dir, name)  # refuses one of another size
             yield from judge_split(name, info.splits[name])

@@ -54,6 +54,21 @@ def test_a_file_system_without_locks_keeps_no_demo_from_running(tmp_path, monkey
         pass
 
 
+def test_refuses_a_demo_whose_first_stages_are_not_finished(tmp_path):
+    names = ("text", "speech", "train")
+    planned = [stages.Stage(name, f"Make {name}", "platform", ()) for name in names]
+    stages.check_order(planned, tmp_path)
+    for stage in planned:
+        stages.run(stage, tmp_path)
+        stages.check_order(planned, tmp_path)
+    changed = [planned[0], stages.Stage("speech", "Make speech", "platform", ("aliased",)), planned[2]]
+    expected = (
+        "has later stages than 'Make speech' but not this one, expected all before .*; remove it all, or"
+    )
+    with pytest.raises(errors.UserError, match=expected):
+        stages.check_order(changed, tmp_path)
+
+
 def test_refuses_a_directory_of_something_else(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
     expected = "contains files but no size.txt, expected a demo or a new directory"

@@ -12,8 +12,8 @@ from tfrecord_builder.synthesis import espeak, prompts, synthesised_corpus, text
 ENGINE = espeak.Engine(seed=1)
 
 
-def claim(directory, seed=1, pinyin=("ni3", "hao3")):
-    config = text_plan.SynthesisConfig(text_dir=("t",), tts="espeak", synthesis_seed=seed)
+def claim(directory, seed=1, pinyin=("ni3", "hao3"), text_dir="t"):
+    config = text_plan.SynthesisConfig(text_dir=(text_dir,), tts="espeak", synthesis_seed=seed)
     planned = [prompts.Prompt("u1", "train", "speaker", (("你好",),), pinyin)]
     with synthesised_corpus.claim(str(directory), config, planned, ENGINE):
         pass
@@ -28,6 +28,11 @@ def test_refuses_a_corpus_of_other_settings_or_sentences(tmp_path):
     for other in ({"seed": 2}, {"pinyin": ("ni3", "hao4")}):
         with pytest.raises(errors.UserError, match=f'{message} is .*"synthesis_seed": 1.*, expected .*; rem'):
             claim(tmp_path, **other)
+
+
+def test_the_path_of_the_text_is_no_setting(tmp_path):
+    claim(tmp_path)
+    claim(tmp_path, text_dir="moved/t")
 
 
 def test_refuses_settings_that_are_incomplete(tmp_path):
