@@ -66,6 +66,19 @@ def test_a_version_without_the_format_is_refused(tmp_path):
     )
 
 
+def test_a_format_gets_the_hotwords_of_the_subject(tmp_path, monkeypatch):
+    (tmp_path / "onnx").mkdir()
+    monkeypatch.setattr(recorded.runtime_model, "load", lambda directory: directory)
+    monkeypatch.setattr(recorded.runtime, "Recogniser", lambda *arguments: arguments)
+    monkeypatch.setattr(recorded.export_info, "load", lambda version_dir: INFO)
+    former = types.SimpleNamespace(session=None)
+    subject = recognised_split.Subject(former, None, None, (), {}, None, hotwords=("你好",))
+    source = types.SimpleNamespace(shards=())
+    replaced = recorded.replace_recogniser(subject, source, str(tmp_path), "onnx")
+    assert replaced.recogniser._model == (str(tmp_path / "onnx"), ("你好",))
+    assert replaced.facts == {"model": str(tmp_path / "onnx")}
+
+
 def test_a_damaged_format_is_named(tmp_path):
     (tmp_path / "onnx").mkdir()
     (tmp_path / "onnx" / "model.json").write_text("{", encoding="utf-8")

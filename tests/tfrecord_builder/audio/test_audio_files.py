@@ -27,6 +27,14 @@ def tone(num_samples, sample_rate, hz=440.0, level=0.5):
     return (level * np.sin(2 * np.pi * hz * np.arange(num_samples) / sample_rate)).astype(np.float32)
 
 
+def test_a_wav_file_in_memory_has_the_width_that_is_asked_for(tmp_path):
+    samples = np.float32([0.1, -0.7, 1.5])
+    (tmp_path / "float.wav").write_bytes(audio_files.encode_wav(samples, 16000, "FLOAT"))
+    assert audio_files.read_audio(str(tmp_path / "float.wav"), 16000).tolist() == samples.tolist()
+    (tmp_path / "short.wav").write_bytes(audio_files.encode_wav(samples, 16000))
+    assert soundfile.info(str(tmp_path / "short.wav")).subtype == "PCM_16"
+
+
 def test_wav_at_its_own_rate_is_unchanged(tmp_path):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, np.array([0, 16384, -32768], np.int16), 16000)
