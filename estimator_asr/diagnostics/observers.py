@@ -137,7 +137,7 @@ class Training(NamedTuple):
             model_dir=self.model.path,
             data_dir=",".join(self.data_dirs),
             error_rate=config.spec.error_rate,
-            warmup_steps=int(plan.steps_per_epoch * config.optimizer.warmup_epochs),
+            warmup_steps=round(plan.steps_per_epoch * config.optimizer.warmup_epochs),
             max_steps=plan.max_steps,
             base_rate=config.optimizer.learning_rate,
             peak_rate=schedules.initial_rate(config.optimizer, plan.batch_size),

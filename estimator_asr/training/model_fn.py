@@ -102,7 +102,7 @@ def _update(model, plan, forward, rate_of):
     config, global_step = model.config, tf.compat.v1.train.get_or_create_global_step()
     history = evaluation_log.History(model.path, config.spec.error_rate)
     schedule = schedules.build_schedule(config.optimizer, plan.batch_size, plan.steps_per_epoch, history)
-    learning_rate = schedule(global_step + plan.step_offset)
+    learning_rate = schedule(tf.cast(global_step, tf.float64) + plan.step_offset)
     optimizer = optimization.build_optimizer(config.optimizer, learning_rate, rate_of=rate_of)
     update = _build_update(config, forward.losses, optimizer, global_step)
     scalars = {

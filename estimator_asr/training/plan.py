@@ -46,9 +46,9 @@ class TrainingPlan:
         return self.source.num_utterances / self.steps_per_epoch
 
     @property
-    def step_offset(self) -> int:
+    def step_offset(self) -> float:
         """What a schedule in epochs adds to the global step, where earlier epochs had other batches."""
-        return round(-self.progress.step_at(0))
+        return -self.progress.step_at(0)
 
 
 def find_first_step(model: model_directory.ModelDirectory, is_writer: bool) -> int:

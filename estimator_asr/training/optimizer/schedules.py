@@ -2,8 +2,9 @@
 
 The step schedule and the warm-up follow learning_rate_with_decay of the TensorFlow official models
 (official/r1/resnet/resnet_run_loop.py): piecewise constant between epoch boundaries, linear warm-up from
-zero. Differences: the initial rate scales with the batch only if --learning_rate_batch_size is given, and
-"batch size" is the mean number of utterances per step, because batches are limited by frames.
+zero. Differences: the initial rate scales with the batch only if --learning_rate_batch_size is given, "batch
+size" is the mean number of utterances per step, because batches are limited by frames, and a decay factor
+applies from the boundary itself on, not from the step after it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import tensorflow as tf
 
 from estimator_asr.checkpointing import evaluation_log
 from estimator_asr.experiment import training_config
+
+_ROUNDING = 1e-6  # steps; 0.57 epochs of 100 steps are 56.99999999999999
 
 
 def initial_rate(config: training_config.OptimizerConfig, batch_size: float) -> float:
@@ -31,30 +34,27 @@ def build_schedule(
     steps_per_epoch: float,
     history: Optional[evaluation_log.History] = None,
 ) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns a function from global step (int64 []) to learning rate (float32 []).
+    """Returns a function from global step (int64 or float64 []) to learning rate (float32 []).
 
     `batch_size` and `steps_per_epoch` are means; `history` has the error rates for the plateau schedule.
     """
     initial = initial_rate(config, batch_size)
-    warmup_steps = int(steps_per_epoch * config.warmup_epochs)
+    warmup_steps = steps_per_epoch * config.warmup_epochs
 
     def age(global_step):
-        """Time since the warm-up in units of decay_epochs, float32 []."""
-        steps = tf.maximum(tf.cast(global_step, tf.float32) - warmup_steps, 0.0)
-        return steps / (config.decay_epochs * steps_per_epoch)
+        """Time since the warm-up in units of decay_epochs, float64 []."""
+        return tf.maximum(global_step - warmup_steps, 0.0) / (config.decay_epochs * steps_per_epoch)
 
     def step(global_step):
-        """The factor after a boundary takes effect one step after it, as in the official models."""
-        boundaries = [int(steps_per_epoch * epoch) for epoch in config.decay_boundary_epochs]
-        rates = [initial * factor for factor in config.decay_factors]
-        if not boundaries:
-            return tf.constant(rates[0])
-        return tf.compat.v1.train.piecewise_constant(tf.cast(global_step, tf.int64), boundaries, rates)
+        """A factor takes effect at the first step at or after its boundary."""
+        boundaries = [steps_per_epoch * epoch - _ROUNDING for epoch in config.decay_boundary_epochs]
+        passed = tf.math.count_nonzero(global_step >= tf.constant(boundaries, tf.float64))
+        return tf.gather([initial * factor for factor in config.decay_factors], passed)
 
     def inverse_sqrt(global_step):
         """Vaswani et al. 2017, section 5.3, scaled so that the warm-up ends at the initial rate."""
-        start = float(max(warmup_steps, 1))
-        return initial * tf.sqrt(start / tf.maximum(tf.cast(global_step, tf.float32), start))
+        start = max(warmup_steps, 1.0)
+        return initial * tf.sqrt(start / tf.maximum(global_step, start))
 
     def plateau(global_step):
         """Looks the evaluations up at each step, so every replica, process and restart has the same rate."""
@@ -76,16 +76,17 @@ def build_schedule(
     }
 
     def learning_rate(global_step):
+        global_step = tf.cast(global_step, tf.float64)
         rate = tf.cast(decays[config.schedule](global_step), tf.float32)
         if not warmup_steps:
             return rate
-        warmup_rate = initial * tf.cast(global_step, tf.float32) / float(warmup_steps)
-        return tf.where(global_step < warmup_steps, warmup_rate, rate)
+        warmup_rate = tf.cast(initial * global_step / warmup_steps, tf.float32)
+        return tf.where(global_step < warmup_steps - _ROUNDING, warmup_rate, rate)
 
     return learning_rate
 
 
-def count_reductions(rates: Iterable[tuple[int, float]], patience: int, warmup_steps: int) -> int:
+def count_reductions(rates: Iterable[tuple[int, float]], patience: int, warmup_steps: float) -> int:
     """Returns how often the plateau schedule has reduced the learning rate.
 
     It does after every `patience` evaluations without a new lowest error rate. Evaluations until the end of

@@ -66,6 +66,13 @@ def test_smaller_batches_restart_the_epoch_and_train_as_many_epochs(plan, logged
     assert again.start == (1, 3) and again.max_steps == made.max_steps and len(logged) == 1
 
 
+def test_epochs_of_a_schedule_end_where_those_of_changed_batches_do(plan):
+    plan(accumulation=4)
+    made = plan(5, batch_tokens=3, accumulation=4)  # 20 of 9 batches per epoch: the third begins again
+    assert (made.start, made.steps_per_epoch) == ((2, 0), 4.75)
+    assert made.step_offset == 2 * 4.75 - 5  # epoch 3 ends at step 9.75, or 14.25 of these batches alone
+
+
 def test_a_change_where_an_epoch_ends_is_not_logged(plan, logged):
     plan(train_steps=20)
     assert plan(9, train_steps=20, seed=5).start == (1, 0) and logged == []

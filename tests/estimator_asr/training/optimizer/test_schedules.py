@@ -12,12 +12,12 @@ from estimator_asr.training.optimizer import schedules
 BATCH_SIZE, STEPS_PER_EPOCH = 64.0, 10.0
 
 
-def rates(steps, history=None, **settings):
+def rates(steps, history=None, steps_per_epoch=STEPS_PER_EPOCH, **settings):
     """The rate at each step of a schedule whose initial rate is 1."""
     optimizer = training_config.OptimizerConfig(learning_rate=1.0, **settings)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         step = tf.compat.v1.placeholder(tf.int64, [])
-        rate = schedules.build_schedule(optimizer, BATCH_SIZE, STEPS_PER_EPOCH, history)(step)
+        rate = schedules.build_schedule(optimizer, BATCH_SIZE, steps_per_epoch, history)(step)
         assert rate.dtype == tf.float32
         return [float(session.run(rate, {step: value})) for value in steps]
 
@@ -34,10 +34,35 @@ def test_the_learning_rate_scales_with_the_batch_if_configured():
 
 def test_step_schedule_at_start_warmup_end_and_each_boundary():
     settings = {"decay_boundary_epochs": (3, 5), "decay_factors": (1, 0.1, 0.01), "warmup_epochs": 2}
-    # 20 steps of warm-up; the factor after a boundary holds from the step after it.
-    steps = [0, 10, 19, 20, 30, 31, 50, 51, 1000]
-    want = [0, 0.5, 0.95, 1, 1, 0.1, 0.1, 0.01, 0.01]
+    # 20 steps of warm-up; epoch 3 is complete, and its factor holds, from step 30 on.
+    steps = [0, 10, 19, 20, 29, 30, 31, 49, 50, 51, 1000]
+    want = [0, 0.5, 0.95, 1, 1, 0.1, 0.1, 0.1, 0.01, 0.01, 0.01]
     np.testing.assert_allclose(rates(steps, **settings), want, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "epoch, steps_per_epoch, first",
+    [
+        (0.29, 100, 29),  # 0.29 * 100 is 28.999999999999996
+        (0.57, 100, 57),  # 56.99999999999999
+        (1.1, 100, 110),  # 110.00000000000001
+        (1.1, 30, 33),
+        (0.57, 1000, 570),
+        (0.29, 7, 3),  # 2.03: step 2 is before the boundary
+        (0.57, 10, 6),
+        (1.1, 12.5, 14),  # 13.75, of accumulated gradients
+        (2, 12.5, 25),
+    ],
+)
+def test_a_factor_holds_from_the_first_step_that_is_not_before_its_epoch(epoch, steps_per_epoch, first):
+    settings = {"decay_boundary_epochs": (epoch,), "decay_factors": (1, 0.5), "warmup_epochs": 0}
+    steps = [first - 1, first, first + 1]
+    assert rates(steps, steps_per_epoch=float(steps_per_epoch), **settings) == [1, 0.5, 0.5]
+
+
+def test_two_boundaries_within_one_step():
+    settings = {"decay_boundary_epochs": (0.51, 0.53), "decay_factors": (1, 0.5, 0.25), "warmup_epochs": 0}
+    assert rates([5, 6], **settings) == [1, 0.25]
 
 
 def test_step_schedule_without_boundaries_is_constant():
@@ -46,6 +71,23 @@ def test_step_schedule_without_boundaries_is_constant():
 
 def test_warmup_of_part_of_an_epoch():
     np.testing.assert_allclose(rates([0, 1, 4, 5, 6], warmup_epochs=0.5), [0, 0.2, 0.8, 1, 1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("epochs, end", [(0.29, 29), (0.57, 57), (1.1, 110)])
+def test_warmup_ends_at_the_step_of_its_epoch(epochs, end):
+    got = rates([end - 1, end, end + 1], steps_per_epoch=100.0, warmup_epochs=epochs)
+    np.testing.assert_allclose(got, [(end - 1) / end, 1, 1], rtol=1e-6)
+
+
+def test_warmup_that_ends_between_two_steps():
+    np.testing.assert_allclose(rates([2, 3], warmup_epochs=0.25), [0.8, 1], rtol=1e-6)  # after 2.5 steps
+
+
+@pytest.mark.parametrize("schedule, want", [("exponential", 0.5), ("inverse_time", 2 / 3)])
+def test_a_decay_starts_where_the_warmup_ends(schedule, want):
+    settings = {"schedule": schedule, "decay_rate": 0.5, "decay_epochs": 1, "warmup_epochs": 0.29}
+    got = rates([29, 129], steps_per_epoch=100.0, **settings)
+    np.testing.assert_allclose(got, [1, want], rtol=1e-6)
 
 
 def test_exponential_decays_by_decay_rate_every_decay_epochs_after_warmup():
