@@ -44,7 +44,7 @@ def read_named_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """
     text = "\n".join(text_files.read_lines(path))
     for name, fields in _parse(path, text, dict, "object of named objects").items():
-        where = f"{path}: {ascii(name)}"
+        where = f"{path}: {name!r}"
         yield where, {**_require_object(where, fields), "id": name}
 
 
@@ -55,7 +55,7 @@ def get_text(where: str, fields: dict[str, Any], name: str, default: Optional[st
     """
     value = default if fields.get(name) is None else fields[name]
     if isinstance(value, int) and not isinstance(value, bool):
-        return ascii(value)
+        return str(value)
     # JSON can escape what no path can hold: half a surrogate pair, and the character NUL.
     if not isinstance(value, str) or re.search("[\0\ud800-\udfff]", value):
         raise errors.UserError(f"{where}: {name} is {_show(value)}, expected text; fix the line.")
@@ -89,5 +89,5 @@ def _read_compressed(path: str) -> Iterator[str]:
 
 
 def _show(value: Any) -> str:
-    shown = "missing" if value is None else ascii(value)
+    shown = "missing" if value is None else repr(value)
     return shown if len(shown) <= 60 else f"{shown[:57]}..."

@@ -85,7 +85,7 @@ def _parse_segment(
     recording, *part = value.split() or [""]
     if recording not in recordings or not 2 <= len(part) <= 3:
         raise errors.UserError(
-            f"{where}: segment is {value!a}, expected a recording of wav.scp, start and end in seconds and "
+            f"{where}: segment is {value!r}, expected a recording of wav.scp, start and end in seconds and "
             "optionally a channel; fix the line."
         )
     row = dict(zip(("start", "end", "channel"), part))

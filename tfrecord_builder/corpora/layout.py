@@ -15,9 +15,9 @@ from tfrecord_builder.storage import files
 _MAX_NOTES = 3  # on parent directories, one per line of a list
 # What corpora call their splits, in lower case.
 SPLIT_NAMES = {
-    "train": ("train", "training"),
-    "dev": ("dev", "devel", "development", "val", "valid", "validation"),
-    "test": ("test", "testing", "eval", "evaluation"),
+    "train": ("train", "training", "训练", "训练集"),
+    "dev": ("dev", "devel", "development", "val", "valid", "validation", *"验证 验证集 开发 开发集".split()),
+    "test": ("test", "testing", "eval", "evaluation", *"测试 测试集 评估 评估集".split()),
 }
 
 
@@ -48,12 +48,15 @@ def recording_id(path: str) -> str:
 def resolve(directory: str, path: str) -> str:
     """Returns a path that a file in `directory` names: relative to it, unless it is absolute or a URL.
 
-    Paths of many lists are relative to where a recipe ran, as download/a.wav in egs/s5/data/train/wav.scp: if
+    A path of Windows (wav\\a.wav) has slashes for its backslashes, unless a file has that very name. Paths of
+    many lists are relative to where a recipe ran, as download/a.wav in egs/s5/data/train/wav.scp: if
     the file does not exist, the nearest parent directory that has it is used, but not for a bare file name.
     """
-    joined = os.path.join(directory, path)
     if files.is_remote(path):
         return path
+    if "\\" in path and not files.exists(os.path.join(directory, path)):
+        path = path.replace("\\", "/")
+    joined = os.path.join(directory, path)
     if files.is_remote(directory) or os.path.isabs(path) or os.sep not in path or files.exists(joined):
         return joined
     above = os.path.abspath(directory)
@@ -97,7 +100,7 @@ def find_lists(
 
 def split_in(name: str) -> Optional[str]:
     """Returns the split that a word in the name of a file stands for ("dev-clean.csv" is dev), if any."""
-    splits = {split_of(word) for word in re.split(r"[^A-Za-z]+", name)} - {None}
+    splits = {split_of(word) for word in re.findall("[A-Za-z]+|[\u4e00-\u9fff]+", name)} - {None}
     return splits.pop() if len(splits) == 1 else None
 
 
@@ -106,5 +109,5 @@ def require_split(where: str, name: str) -> str:
     split = split_of(name)
     if split is None:
         names = "; ".join(", ".join(names) for names in SPLIT_NAMES.values())
-        raise errors.UserError(f"{where}: split is {name!a}, expected one of {names}; fix the line.")
+        raise errors.UserError(f"{where}: split is {name!r}, expected one of {names}; fix the line.")
     return split

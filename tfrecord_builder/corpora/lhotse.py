@@ -212,7 +212,7 @@ def _find_file(source: Fields) -> tuple[str, Optional[int]]:
     decoded = kaldi_commands.find_file(source["source"]) if kind == "command" else None
     if decoded is None:
         expected = "expected file or command that only decodes one"
-        raise _Unsupported(f"Lhotse audio source of type {kind!a}, {expected}")
+        raise _Unsupported(f"Lhotse audio source of type {kind!r}, {expected}")
     return decoded
 
 
@@ -224,7 +224,7 @@ def _read_transforms(transforms: list[Fields]) -> dict[str, float]:
         if name == "Resample":
             continue
         if name not in factors:
-            raise _Unsupported(f"Lhotse transform {name!a}, expected Speed, Volume or Resample")
+            raise _Unsupported(f"Lhotse transform {name!r}, expected Speed, Volume or Resample")
         lowest, highest = _RANGES[name]
         factor = transform["kwargs"]["factor"]
         if factor is None or not lowest <= factor <= highest:

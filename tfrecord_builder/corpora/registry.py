@@ -42,7 +42,7 @@ CORPORA = {
 }
 
 _LISTS = ("table", "wenet")  # of these a file can be passed in place of its directory
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # CSV and JSON can hold them
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # tables and JSON can hold them
 
 
 def list_utterances(

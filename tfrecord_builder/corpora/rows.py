@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import functools
-import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -14,18 +13,21 @@ from tfrecord_builder import errors
 from tfrecord_builder.corpora import json_lines, layout, segments, text_files
 from tfrecord_builder.data import manifest
 
-# As DeepSpeech, SpeechBrain, Coqui, Common Voice, NeMo, WeNet and Hugging Face's datasets name them, in lower
-# case with underscores. A column of the first name takes precedence over the others.
+# As DeepSpeech, SpeechBrain, Coqui, Common Voice, NeMo, WeNet, Hugging Face's datasets and spreadsheets name
+# them, in lower case with underscores. A column of the first name takes precedence over the others.
 NAMES = {
-    "id": ("id", "utterance_id", "utt_id", "uttid", "utt", "key"),
+    "id": "id utterance_id utt_id uttid utt key 编号 序号 音频编号".split(),
     "audio": (
-        *("audio", "audio_path", "audio_file", "audio_filepath", "path", "file", "file_name", "filename"),
-        *("file_path", "filepath", "wav", "wav_path", "wav_file", "wav_filename"),
-    ),
-    "text": ("text", "transcript", "transcription", "sentence", "txt", "wrd", "words", "hanzi"),
-    "pinyin": ("pinyin",),
-    "speaker": ("speaker", "speaker_id", "speaker_name", "spk", "spk_id", "client_id"),
-    "split": ("split", "subset"),
+        "audio audio_path audio_file audio_filepath path file file_name filename file_path filepath wav "
+        "wav_path wav_file wav_filename 音频 音频文件 音频路径 文件 文件名 文件路径 路径 录音 录音文件 语音"
+    ).split(),
+    "text": (
+        "text transcript transcription sentence txt wrd words hanzi 文本 文本内容 文字 汉字 内容 句子 转写 "
+        "转写文本 转录 标注"
+    ).split(),
+    "pinyin": ["pinyin", "拼音"],
+    "speaker": "speaker speaker_id speaker_name spk spk_id client_id 说话人 说话人编号 发音人 录音人".split(),
+    "split": "split subset 划分 数据划分 分割 子集 数据集 集合 用途".split(),
     **segments.NAMES,
 }
 # Required columns: one of each tuple.
@@ -33,54 +35,67 @@ RECORDINGS = (("audio",), ("text", "pinyin"))
 SENTENCES = (("text",), ("pinyin",))
 
 Row = dict[str, str]  # by NAMES
-TABS = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+Needed = Sequence[tuple[str, ...]]  # such as RECORDINGS
+_SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars"}
 _SPEECHBRAIN = {"ID", "duration", "wav"}  # in every CSV of SpeechBrain; some have audio_path too
+_SECONDS = re.compile(r"[(（](?:秒|s)[)）]\s*$")  # 时长(秒)
 _DATA_ROOT = "{data_root}/"  # in SpeechBrain's JSON; its recipes say which directory that is
 
 
-def read_table(
-    path: str,
-    needed: Sequence[tuple[str, ...]] = RECORDINGS,
-    formats: Sequence[dict[str, Any]] = (TABS,),
-) -> Iterator[tuple[str, Row]]:
-    """Reads a table with a header line.
+def read_table(path: str, needed: Needed = RECORDINGS) -> Iterator[tuple[str, Row]]:
+    """Reads a table with a header line, by the separator with which the header has the needed columns.
 
-    Args:
-        path: the file; empty lines are ignored, missing trailing values are empty.
-        needed: see RECORDINGS.
-        formats: options of csv.reader; the first with which the header has the needed columns is used.
+    Empty lines are ignored, missing trailing values are empty, and so may be those without a column.
 
     Yields:
         (where, row) per line; where is "<file>: line <number>".
 
     Raises:
-        errors.UserError: the file cannot be read, lacks a column, or a line has more values than columns.
+        errors.UserError: the file cannot be read, lacks a column, or a line has more values than columns, no
+            id or audio, or a quoted value that ends on another line.
     """
-    lines = (f"{line}\n" for line in text_files.read_lines(path))
-    first = next(lines, "")
-    options = next((each for each in formats if _has_columns(first, each, needed)), formats[0])
-    reader = csv.reader(itertools.chain([first], lines), **options)
+    lines = enumerate(text_files.read_lines(path), 1)
+    _, first = next(lines, (1, ""))
+    separator = max(_SEPARATORS, key=lambda each: _rate(first, each, needed))
+    header = _split(first, separator, first)
+    remedy = "name the columns in the first line, separated by tabs, commas, semicolons or vertical bars"
+    _check_columns(path, header, needed, remedy)
+    for number, line in lines:
+        where = f"{path}: line {number}"
+        try:
+            values = _split(line, separator, first)
+        except csv.Error as error:
+            raise errors.UserError(
+                f"{where} is not valid CSV ({error}): a value that opens a quote must close it on the same "
+                "line, and double the quotes within it; fix the line."
+            ) from error
+        if any(map(str.strip, values)):
+            yield where, _read_row(where, header, values, needed, separator)
+
+
+def _split(line: str, separator: str, header: str) -> list[str]:
+    """Splits a line; tabs and vertical bars separate quoted values only where the header has quotes."""
+    if separator in "\t|" and '"' not in header:
+        return line.split(separator)
+    return next(csv.reader([line], delimiter=separator, strict=True, skipinitialspace=True), [])
+
+
+def _rate(header: str, separator: str, needed: Needed) -> tuple[int, int]:
+    """Returns a higher value for fewer missing columns, or for as many for more columns."""
     try:
-        header = next(reader, [])
-        _check_columns(path, header, needed)
-        for values in reader:
-            if any(map(str.strip, values)):
-                where = f"{path}: line {reader.line_num}"
-                yield where, _read_row(where, header, values)
-    except csv.Error as error:
-        raise errors.UserError(
-            f"{path}: line {reader.line_num} is not valid CSV ({error}), expected quotes as Python's csv "
-            "module writes them; fix the line."
-        ) from error
+        columns = _split(header, separator, header)
+    except csv.Error:
+        columns = []
+    return -len(_find_missing(columns, needed)), len(columns)
 
 
-def read_object(where: str, fields: dict[str, Any], needed: Sequence[tuple[str, ...]] = RECORDINGS) -> Row:
+def read_object(where: str, fields: dict[str, Any], needed: Needed = RECORDINGS) -> Row:
     """Returns the row of a JSON object.
 
     Raises errors.UserError if a needed field is missing, or one that is read is neither text nor a number.
     """
-    _check_columns(where, list(fields), needed)
-    return _read_row(where, list(fields), [_to_text(where, fields, name) for name in fields])
+    _check_columns(where, list(fields), needed, "add the field")
+    return _read_row(where, list(fields), [_to_text(where, fields, name) for name in fields], needed)
 
 
 def make_utterance(where: str, path: str, row: Row, split: Optional[str] = None) -> manifest.Utterance:
@@ -94,7 +109,7 @@ def make_utterance(where: str, path: str, row: Row, split: Optional[str] = None)
             A column split takes precedence.
 
     Raises:
-        errors.UserError: the id, the audio path, the split or the segment is missing or not valid.
+        errors.UserError: the split or the segment is not valid.
     """
     name = row["audio"].strip().removeprefix(_DATA_ROOT)
     audio = layout.resolve(os.path.dirname(path), name)
@@ -102,8 +117,6 @@ def make_utterance(where: str, path: str, row: Row, split: Optional[str] = None)
         utterance_id = row["id"].strip()
     else:
         utterance_id = f"{layout.recording_id(path)}-{where.split()[-1]}-{layout.recording_id(audio)}"
-    if not utterance_id or not name:
-        raise errors.UserError(f"{where}: id or audio is empty, expected both; fix the line.")
     if row.get("split", "").strip():
         split = layout.require_split(where, row["split"])
     return manifest.Utterance(
@@ -112,7 +125,7 @@ def make_utterance(where: str, path: str, row: Row, split: Optional[str] = None)
         speaker=row.get("speaker", "").strip(),
         text=row.get("text", ""),
         pinyin=row.get("pinyin", ""),
-        split=split or layout.split_of(name.split("/")[0]) or "train",
+        split=split or layout.split_of(re.split(r"[/\\]", name)[0]) or "train",
         **segments.read(where, row)._asdict(),
     )
 
@@ -120,7 +133,7 @@ def make_utterance(where: str, path: str, row: Row, split: Optional[str] = None)
 @functools.lru_cache(maxsize=1 << 10)
 def _find_columns(header: tuple[str, ...]) -> dict[str, list[int]]:
     """Returns the column indices of each of NAMES that a header has, in any case."""
-    words = [re.sub(r"[\s-]+", "_", word.strip().lower()) for word in header]
+    words = [re.sub(r"[\s-]+", "_", _SECONDS.sub("", word).strip().lower()) for word in header]
     columns = {}
     for name, names in NAMES.items():
         accepted = names[:1] if names[0] in words else names
@@ -130,33 +143,29 @@ def _find_columns(header: tuple[str, ...]) -> dict[str, list[int]]:
     return {name: indices for name, indices in columns.items() if indices}
 
 
-def _find_missing(header: Sequence[str], needed: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _find_missing(header: Sequence[str], needed: Needed) -> list[tuple[str, ...]]:
     return [names for names in needed if not set(names) & set(_find_columns(tuple(header)))]
 
 
-def _has_columns(line: str, options: dict[str, Any], needed: Sequence[tuple[str, ...]]) -> bool:
-    try:
-        return not _find_missing(next(csv.reader([line], **options), []), needed)
-    except csv.Error:
-        return False
-
-
-def _check_columns(where: str, header: Sequence[str], needed: Sequence[tuple[str, ...]]) -> None:
+def _check_columns(where: str, header: Sequence[str], needed: Needed, remedy: str) -> None:
     missing = _find_missing(header, needed)
     if missing:
         choices = [" or ".join(f"{name} ({', '.join(NAMES[name])})" for name in names) for names in missing]
         raise errors.UserError(
             f"{where}: columns are {', '.join(header) or 'missing'}, expected also {' and '.join(choices)}; "
-            "name the columns in the first line."
+            f"{remedy}."
         )
 
 
-def _read_row(where: str, header: Sequence[str], values: Sequence[str]) -> Row:
+def _read_row(
+    where: str, header: Sequence[str], values: Sequence[str], needed: Needed, separator: str = ""
+) -> Row:
     """Returns the values by NAMES; of several columns for one name, the one that is not empty."""
-    if len(values) > len(header):
+    if any(map(str.strip, values[len(header) :])):
+        remedy = "quote its values that contain" if separator in ",;" else "replace within its values the"
         raise errors.UserError(
-            f"{where} has {len(values)} values, expected {len(header)}; quote its values or name the columns "
-            "in the first line."
+            f"{where} has {len(values)} values, expected {len(header)}; {remedy} {_SEPARATORS[separator]}, "
+            "or name all columns in the first line."
         )
     row = {}
     for name, indices in _find_columns(tuple(header)).items():
@@ -167,6 +176,9 @@ def _read_row(where: str, header: Sequence[str], values: Sequence[str]) -> Row:
                 f"expected one ({', '.join(NAMES[name])}) or equal values; rename the others."
             )
         row[name] = filled[0] if filled else ""
+    if ("audio",) in needed and not all(row[name] for name in ("id", "audio") if name in row):
+        separated = separator and f", separated by {_SEPARATORS[separator]}"
+        raise errors.UserError(f"{where}: id or audio is empty, expected both{separated}; fix the line.")
     return row
 
 

@@ -16,10 +16,10 @@ from tfrecord_builder import errors
 
 # Names of the columns, in lower case with underscores.
 NAMES = {
-    "start": ("start", "start_time", "begin", "begin_time", "offset"),
-    "end": ("end", "end_time"),
-    "duration": ("duration",),
-    "channel": ("channel",),
+    "start": ("start", "start_time", "begin", "begin_time", "offset", "开始", "开始时间", "起始时间"),
+    "end": ("end", "end_time", "结束", "结束时间", "终止时间"),
+    "duration": ("duration", "时长", "持续时间"),
+    "channel": ("channel", "声道", "通道"),
     "stop": ("stop",),  # SpeechBrain: start and stop count samples
     "options": ("wav_opts",),  # SpeechBrain's earlier tables: start:10000 stop:26000
 }
@@ -83,7 +83,7 @@ def _read_seconds(where: str, row: Mapping[str, str], name: str) -> Optional[flo
         seconds = math.nan
     if seconds is not None and not 0 <= seconds < math.inf:
         raise errors.UserError(
-            f"{where}: {name} is {value!a}, expected a number of seconds, 0 or more; fix the line."
+            f"{where}: {name} is {value!r}, expected a number of seconds, 0 or more; fix the line."
         )
     return seconds
 
@@ -93,6 +93,6 @@ def _read_channel(where: str, value: str) -> Optional[int]:
         return int(value)
     if value and value.lower() not in _CHANNELS:
         raise errors.UserError(
-            f"{where}: channel is {value!a}, expected a number from 0 (the first), A or B; fix the line."
+            f"{where}: channel is {value!r}, expected a number from 0 (the first), A or B; fix the line."
         )
     return _CHANNELS.get(value.lower())

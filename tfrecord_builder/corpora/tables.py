@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Iterator
@@ -13,8 +12,8 @@ from tfrecord_builder.corpora import json_lines, layout, rows, text_files
 from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files
 
-# Anyone's own recordings: manifest.tsv, whose columns are found by name, without quoting. Needed are id,
-# audio, and text or pinyin; an empty split is train.
+# Anyone's own recordings: manifest.tsv, whose columns are found by name. Needed are id, audio, and text or
+# pinyin; an empty split is train.
 #
 #     id      audio            speaker  text      pinyin                split  seconds  note
 #     w00002  audio/00002.mp3  yuetan   一下      yi1 xia4              train  1.150
@@ -23,13 +22,20 @@ from tfrecord_builder.storage import files
 def list_manifest(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields the utterances of corpus_dir/manifest.tsv."""
     path = os.path.join(corpus_dir, manifest.MANIFEST_FILE)
+    others = [] if files.exists(path) else _list_tables(corpus_dir)
+    if others:
+        raise errors.UserError(
+            f"{path}: file does not exist, unlike {errors.list_examples(others)}; pass --corpus=table to "
+            "read tables of other names."
+        )
     for where, row in rows.read_table(path, (("id",), *rows.RECORDINGS)):
         yield rows.make_utterance(where, path, row, "train")
 
 
 # Common Voice in any language (commonvoice.mozilla.org), cv-corpus-<release>/<language>/{train,dev,test}.tsv
 # and clips/*.mp3. The splits are the release's own, which share no speaker; validated.tsv, other.tsv and
-# invalidated.tsv, which contain them or were not checked, are not read.
+# invalidated.tsv, which contain them or were not checked, are not read. The first releases, of 2019, write
+# the paths without .mp3.
 #
 #     client_id	path	sentence	up_votes	down_votes	age	gender	...
 #     9f3c...	common_voice_zh-CN_18524189.mp3	...	2	0	...
@@ -49,7 +55,8 @@ def list_common_voice(corpus_dir: str) -> Iterator[manifest.Utterance]:
         path = os.path.join(corpus_dir, name)
         for where, row in rows.read_table(path):
             clip = row["audio"].strip()
-            row.update(id=layout.recording_id(clip), audio=clip and os.path.join("clips", clip))
+            clip += "" if os.path.splitext(clip)[1] else ".mp3"
+            row.update(id=layout.recording_id(clip), audio=os.path.join("clips", clip))
             yield rows.make_utterance(where, path, row, split)
 
 
@@ -86,14 +93,9 @@ def list_ljspeech(corpus_dir: str) -> Iterator[manifest.Utterance]:
 #     id,audio,text,speaker
 #     u1,wav/u1.wav,"今天,天气很好",s1
 #
-# A .csv is separated by commas, semicolons or vertical bars, whichever gives the header its columns, and
-# quoted as Python's csv module does (not with bars); a .tsv has tabs alone. SpeechBrain's .json is passed
-# itself; its data_root is the file's own directory:
+# SpeechBrain's .json is passed itself; its data_root is the file's own directory:
 #
 #     {"u1": {"wav": "{data_root}/wav/u1.wav", "spk_id": "s1", "words": "今天天气很好"}, ...}
-_COMMAS = {"strict": True, "skipinitialspace": True}
-_SEMICOLONS = {"delimiter": ";", **_COMMAS}
-_BARS = {"delimiter": "|", "quoting": csv.QUOTE_NONE}
 _METADATA = ("metadata.csv", "metadata.tsv", "metadata.jsonl")  # of Hugging Face's AudioFolder
 
 
@@ -106,21 +108,24 @@ def list_table(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 def _read_rows(path: str) -> Iterator[tuple[str, rows.Row]]:
     suffix = os.path.splitext(path)[1].lower()
-    if suffix in (".json", ".jsonl"):
-        read = json_lines.read_named_objects if suffix == ".json" else json_lines.read_objects
-        for where, fields in read(path):
-            yield where, rows.read_object(where, fields)
+    if suffix not in (".json", ".jsonl"):
+        yield from rows.read_table(path)
         return
-    formats = (rows.TABS,) if suffix == ".tsv" else (_COMMAS, _SEMICOLONS, _BARS, rows.TABS)
-    yield from rows.read_table(path, formats=formats)
+    read = json_lines.read_named_objects if suffix == ".json" else json_lines.read_objects
+    for where, fields in read(path):
+        yield where, rows.read_object(where, fields)
+
+
+def _list_tables(directory: str) -> list[str]:
+    names = files.list_names(directory)
+    return [name for name in names if name.lower().endswith((".csv", ".tsv")) and not name.startswith(".")]
 
 
 def _find_tables(path: str) -> list[tuple[Optional[str], str]]:
     """Returns (split, path) of the tables of a directory; the split is None where only rows can name it."""
     if not files.is_directory(path):
         return [(layout.split_in(os.path.basename(path)), path)]
-    names = files.list_names(path)
-    tables = [name for name in names if name.lower().endswith((".csv", ".tsv")) and not name.startswith(".")]
+    tables = _list_tables(path)
     lists = _find_splits(path, tables) or layout.find_lists(path, _METADATA, None)
     if not lists and len(tables) == 1:
         lists = [(None, os.path.join(path, tables[0]))]

@@ -40,6 +40,17 @@ def test_resolve(path, resolved):
     assert layout.resolve("/in", path) == resolved
 
 
+def test_a_path_with_backslashes(tmp_path):
+    for name in ("音频/a.wav", "odd\\b.wav"):
+        small_corpora.write_text(tmp_path / name, "")
+    resolve = functools.partial(layout.resolve, str(tmp_path))
+    assert resolve("音频\\a.wav") == str(tmp_path / "音频" / "a.wav")
+    assert resolve(".\\音频\\missing.wav") == f"{tmp_path}/./音频/missing.wav"
+    assert resolve("odd\\b.wav") == str(tmp_path / "odd\\b.wav")  # a file of that name
+    small_corpora.write_text(tmp_path / "lists" / "train.tsv", "")
+    assert layout.resolve(str(tmp_path / "lists"), "音频\\a.wav") == str(tmp_path / "音频" / "a.wav")
+
+
 def test_a_path_relative_to_where_the_recipe_ran(tmp_path):
     directory = tmp_path / "egs" / "data" / "train"
     for name in ("data/wav/a.wav", "egs/data/wav/a.wav", "egs/download/b.wav", "c.wav"):
@@ -79,6 +90,10 @@ def test_named_splits_are_in_the_order_of_the_splits():
         ("train_dev.csv", None),
         ("trained.csv", None),
         ("data.list", None),
+        ("训练集.csv", "train"),
+        ("普通话_测试_2.csv", "test"),
+        ("clips验证.csv", "dev"),
+        ("训练测试.csv", None),
     ],
 )
 def test_a_split_is_found_among_the_words_of_a_name(name, split):
@@ -87,10 +102,11 @@ def test_a_split_is_found_among_the_words_of_a_name(name, split):
 
 def test_an_unknown_split_is_refused_with_all_names():
     message = (
-        "a.tsv: line 2: split is 'other', expected one of train, training; dev, .*; test, .*; fix the line"
+        "a.tsv: line 2: split is '其他', expected one of train, training, 训练, 训练集; dev, .*, 验证, .*; "
+        "test, .*, 测试, .*; fix the line"
     )
     with pytest.raises(errors.UserError, match=message):
-        layout.require_split("a.tsv: line 2", "other")
+        layout.require_split("a.tsv: line 2", "其他")
 
 
 @pytest.mark.parametrize(
@@ -109,6 +125,13 @@ def test_an_unknown_split_is_refused_with_all_names():
         ("eval", "test"),
         ("Evaluation", "test"),
         ("testing", "test"),
+        ("训练", "train"),
+        ("训练集", "train"),
+        ("验证", "dev"),
+        (" 开发集", "dev"),
+        ("测试", "test"),
+        ("评估集", "test"),
+        ("训练数据", None),
         ("validated", None),
         ("train-clean-100", None),
         ("", None),

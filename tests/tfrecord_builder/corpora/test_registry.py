@@ -85,7 +85,8 @@ def test_a_directory_whose_name_is_not_utf_8(tmp_path):
 
 
 def test_ids_and_speakers_stay_on_one_line(tmp_path):
-    small_corpora.write_text(tmp_path / "train.csv", 'id,audio,text,speaker\n"u\n\t1",a.wav,好,"s\x85\x1b"\n')
+    line = r'{"id": "u\n\t1", "audio": "a.wav", "text": "好", "speaker": "s\u0085\u001b"}'
+    small_corpora.write_text(tmp_path / "metadata.jsonl", f"{line}\n")
     (found,) = _list("table", tmp_path)
     assert (found.utterance_id, found.speaker) == (r"u\n\t1", r"s\x85\x1b")
 

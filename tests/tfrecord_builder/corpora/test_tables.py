@@ -40,11 +40,11 @@ def test_names_of_columns(tmp_path, audio, text):
     assert (found.utterance_id, found.audio, found.text) == ("test-2-a", "/in/a.wav", "好")
 
 
-def test_pinyin_alone_short_lines_and_lines_within_quotes(tmp_path):
-    content = 'utterance_id,audio,pinyin,speaker\nu1,s3://in/a.wav,"ni3\nhao3"\nu2,b.wav,hao3,s\n'
+def test_pinyin_alone_and_short_lines(tmp_path):
+    content = 'utterance_id,audio,pinyin,speaker\nu1,s3://in/a.wav,"ni3 hao3"\nu2,b.wav,hao3,s\n'
     small_corpora.write_text(tmp_path / "train.csv", content)
     assert [(u.utterance_id, u.audio, u.pinyin, u.speaker) for u in _list(tmp_path)] == [
-        ("u1", "s3://in/a.wav", "ni3\nhao3", ""),
+        ("u1", "s3://in/a.wav", "ni3 hao3", ""),
         ("u2", str(tmp_path / "b.wav"), "hao3", "s"),
     ]
 
@@ -140,10 +140,14 @@ def test_metadata_of_hugging_face_in_json_lines(tmp_path):
     [
         (
             "",
-            r"train.csv: columns are missing, expected also audio \(audio, .*wav_filename\) and text \(text, "
-            r"transcript, .*\) or pinyin \(pinyin\); name the columns in the first line",
+            r"train.csv: columns are missing, expected also audio \(audio, .*wav_filename, .*\) and text "
+            r"\(text, transcript, .*\) or pinyin \(pinyin, 拼音\); name the columns in the first line",
         ),
-        ("id:audio:text\n", "columns are id:audio:text, expected also audio .* and text"),
+        (
+            "id:音频:text\n",
+            "columns are id:音频:text, expected also audio .* and text .*; name the columns in the first line"
+            ", separated by tabs, commas, semicolons or vertical bars",
+        ),
         ("id,text\n", "columns are id, text, expected also audio"),
         ("id,audio\n", "columns are id, audio, expected also text .* or pinyin"),
         (
@@ -162,11 +166,12 @@ def test_metadata_of_hugging_face_in_json_lines(tmp_path):
         ("audio,text\n ,好\n", "line 2: id or audio is empty"),
         (
             "id,audio,text,split\nu,a,好,other\n",
-            "line 2: split is 'other', expected one of train, training; dev, .*val, valid, .*; fix the line",
+            "line 2: split is 'other', expected one of train, training, 训练, 训练集; dev, .*val, valid, .*; "
+            "fix the line",
         ),
         (
             'audio,text\na,"好\nb,好\n',
-            "train.csv: line 3 is not valid CSV .*, expected quotes as Python's csv module",
+            "train.csv: line 2 is not valid CSV .*: a value that opens a quote must close it on the same",
         ),
         ('audio,text\na,"好"的\n', "train.csv: line 2 is not valid CSV"),
     ],
@@ -271,12 +276,142 @@ def test_manifest_a_folder_named_like_a_split_is_ignored(tmp_path):
         ("id\taudio\nu1\ta.wav\n", "expected also text .* or pinyin .*; name the columns in the first line"),
         (HEADER + "u1\ta.wav\ts\t你\t\tother\n", "line 2: split is 'other', expected one of train, .*; dev"),
         (HEADER + "\ta.wav\ts\t你\n", "line 2: id or audio is empty"),
-        ("id\taudio\ttext\nu1\ta.wav\t你\tmore\n", "line 2 has 4 values, expected 3; quote"),
+        (
+            "id\taudio\ttext\nu1\ta.wav\t你\tmore\n",
+            "line 2 has 4 values, expected 3; replace within its values the tabs, or name all columns in the",
+        ),
+        (
+            "id\taudio\ttext\nu1,a.wav,你\n",
+            "line 2: id or audio is empty, expected both, separated by tabs; fix the line",
+        ),
+        (
+            "编号 音频 文本\n",
+            "manifest.tsv: columns are 编号 音频 文本, expected also id .*, separated by tabs, com",
+        ),
+        ("编号,音频,文本,划分\nu1,a.wav,你,其他\n", "manifest.tsv: line 2: split is '其他', expected one of"),
+        (
+            "编号,音频,文本,时长\nu1,a.wav,你,两秒\n",
+            "line 2: duration is '两秒', expected a number of seconds",
+        ),
+        ("编号,音频,文本,声道\nu1,a.wav,你,左\n", "line 2: channel is '左', expected a number from 0"),
     ],
 )
 def test_manifest_refuses(tmp_path, content, message):
     with pytest.raises(errors.UserError, match=message):
         _read_manifest(tmp_path, content)
+
+
+# Headers and the names of two splits, as spreadsheets have them.
+HEADERS = [
+    ("编号 音频 文本 拼音 说话人 划分", "验证", "训练"),
+    ("编号 文件 内容 拼音 发音人 用途", "验证集", "训练集"),
+    ("序号 路径 转写 拼音 录音人 子集", "开发", ""),
+    ("id audio 汉字 pinyin speaker 数据集", "dev", "训练"),
+]
+
+
+@pytest.mark.parametrize(("header", "dev", "train"), HEADERS)
+@pytest.mark.parametrize(
+    ("separator", "end", "quote", "encoding"),
+    [
+        ("\t", "", "", "utf-8"),
+        (",", "", "", "gb18030"),  # Excel in China
+        (";", "", '"', "utf-8-sig"),  # LibreOffice
+        ("\t", "", '"', "utf-16"),
+        (",", ",,", "", "utf-8-sig"),  # empty columns
+        ("|", "", "", "utf-8"),
+    ],
+)
+@pytest.mark.parametrize("folder", ["音频/", "音频\\"])
+def test_a_manifest_as_spreadsheets_save_it(
+    tmp_path, header, dev, train, separator, end, quote, encoding, folder
+):
+    values = [
+        header.split(),
+        ["u1", f"{folder}a.wav", "你好，世界", "ni3 hao3", "张三", dev],
+        ["u2", f"{folder}b.wav", "好", "", "", train],
+    ]
+    lines = (separator.join(f"{quote}{value}{quote}" for value in row) + end for row in values)
+    content = "".join(f"{line}\r\n" for line in lines).encode(encoding)
+    for name in ("manifest.tsv", "table.csv"):
+        (tmp_path / name).write_bytes(content)
+    wanted = [
+        manifest.Utterance("u1", f"{tmp_path}/音频/a.wav", "张三", "你好，世界", "ni3 hao3", "dev"),
+        manifest.Utterance("u2", f"{tmp_path}/音频/b.wav", "", "好", "", "train"),
+    ]
+    assert list(tables.list_manifest(str(tmp_path))) == wanted
+    assert _list(tmp_path / "table.csv") == wanted
+
+
+def test_manifest_segments_with_units_in_the_header(tmp_path):
+    (found,) = _read_manifest(tmp_path, "编号,音频,文本,开始时间(秒),时长（秒）,声道\nu1,a.wav,你,0.5,2,1\n")
+    assert (found.start_seconds, found.seconds, found.channel) == (0.5, 2.0, 1)
+
+
+def test_splits_of_chinese_files_and_folders(tmp_path):
+    for name in ("训练.csv", "验证集.csv"):
+        small_corpora.write_text(tmp_path / "files" / name, "音频,文本\na.wav,好\n")
+    assert [u.split for u in _list(tmp_path / "files")] == ["train", "dev"]
+    small_corpora.write_text(tmp_path / "folders" / "测试" / "metadata.csv", "音频,文本\na.wav,好\n")
+    assert [u.split for u in _list(tmp_path / "folders")] == ["test"]
+    small_corpora.write_text(tmp_path / "table.csv", "音频,文本\n测试\\a.wav,好\n验证/b.wav,好\nc.wav,好\n")
+    assert [u.split for u in _list(tmp_path / "table.csv")] == ["test", "dev", "train"]
+
+
+def test_manifest_is_missing_beside_tables(tmp_path):
+    for name in ("清单.csv", "b.TSV", ".hidden.csv", "notes.txt"):
+        small_corpora.write_text(tmp_path / name, "")
+    message = (
+        "manifest.tsv: file does not exist, unlike b.TSV, 清单.csv; pass --corpus=table to read tables of"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        list(tables.list_manifest(str(tmp_path)))
+    for name in ("清单.csv", "b.TSV"):
+        os.remove(tmp_path / name)
+    with pytest.raises(errors.UserError, match="manifest.tsv: file does not exist; see docs/corpora.md"):
+        list(tables.list_manifest(str(tmp_path)))
+
+
+ROWS = ["a.wav,今天天气很好"] * 12
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize(
+    ("opened", "closed"),
+    [
+        (5, 9),  # two quotes that belong to different lines
+        (5, None),
+        (11, None),  # the last line
+        (0, 1),
+    ],
+)
+def test_an_open_quote_swallows_no_rows(tmp_path, separator, opened, closed):
+    lines = list(ROWS)
+    lines[opened] = 'a.wav,"今天天气很好'
+    if closed is not None:
+        lines[closed] = 'a.wav,今天天气很好"'
+    content = "\n".join(["path,text", *lines]).replace(",", separator)
+    small_corpora.write_text(tmp_path / "train.csv", f"{content}\n")
+    with pytest.raises(errors.UserError, match=f"train.csv: line {opened + 2} is not valid CSV"):
+        _list(tmp_path)
+
+
+def test_a_header_with_an_open_quote_names_no_columns(tmp_path):
+    small_corpora.write_text(tmp_path / "train.csv", 'path,"text\na.wav,好"\n')
+    with pytest.raises(errors.UserError, match='train.csv: columns are path,"text, expected also'):
+        _list(tmp_path)
+
+
+def test_a_quote_in_a_tsv_is_a_character(tmp_path):
+    lines = ["path\ttext", *["a.wav\t好"] * 3, 'a.wav\t"好', *["a.wav\t好"] * 3]
+    small_corpora.write_text(tmp_path / "train.tsv", "\n".join(lines))
+    assert [u.text for u in _list(tmp_path)] == ["好"] * 3 + ['"好'] + ["好"] * 3
+
+
+def test_an_open_quote_in_a_table_of_text(tmp_path):
+    small_corpora.write_text(tmp_path / "train.tsv", 'hanzi,pinyin\n"你好,ni3 hao3\n再见",zai4 jian4\n')
+    with pytest.raises(errors.UserError, match="train.tsv: line 2 is not valid CSV"):
+        list(tables.list_text(str(tmp_path)))
 
 
 def test_common_voice_the_three_splits(tmp_path):
@@ -287,6 +422,17 @@ def test_common_voice_the_three_splits(tmp_path):
         ("common_voice_zh-CN_33655758", "77aa", "test", "谢谢"),
     ]
     assert found[0].audio == str(tmp_path / "clips" / "common_voice_zh-CN_18524189.mp3")
+
+
+def test_common_voice_of_2019_has_paths_without_suffix(tmp_path):
+    corpus_trees.make_common_voice_corpus(tmp_path)
+    content = "client_id\tpath\tsentence\nab\t9f3c0e17\t你好\nab\tx.wav\t好\n"
+    small_corpora.write_text(tmp_path / "dev.tsv", content)
+    found = [u for u in _list_common_voice(tmp_path) if u.split == "dev"]
+    assert [(u.utterance_id, os.path.basename(u.audio)) for u in found] == [
+        ("9f3c0e17", "9f3c0e17.mp3"),
+        ("x", "x.wav"),
+    ]
 
 
 def test_common_voice_other_columns_byte_order_mark_and_line_ends(tmp_path):
