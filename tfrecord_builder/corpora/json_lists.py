@@ -24,16 +24,15 @@ from tfrecord_builder.storage import files, members
 # of one, or "average", the default; other lists are rejected, line by line. pinyin and speaker are optional.
 # A manifest has no ids: an utterance is named <manifest>-<line>-<recording>, such as train_manifest-2-b.
 _NEMO_NAME = re.compile(r"([^_.-]+)([_.-].*)?\.jsonl?")
-_TARRED = re.compile(r".*tarred.*|.*\.tar|manifest_\d+\.jsonl?")  # its names for the parts of such a dataset
+_TARRED = {"tarred_audio_manifest.json": "train"}  # read to be refused: its lines have a shard_id
 _NEMO_FIELDS = ("audio_filepath", "duration", "offset", "text", "speaker", "pinyin")
 
 
 def list_nemo(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields the utterances of every manifest in the directory."""
-    names = files.list_names(corpus_dir)
-    splits = {match[0]: layout.split_of(match[1]) for match in filter(None, map(_NEMO_NAME.fullmatch, names))}
+    matches = filter(None, map(_NEMO_NAME.fullmatch, files.list_names(corpus_dir)))
+    splits = {match[0]: layout.split_of(_TARRED.get(match[0], match[1])) for match in matches}
     if not any(splits.values()):
-        _refuse_tarred(corpus_dir, any(map(_TARRED.fullmatch, names)))
         raise errors.UserError(
             f"{corpus_dir}: NeMo manifest is missing, expected train.json, train_manifest.json or the like "
             "(and dev*, test*), also .jsonl; pass the directory that holds them."
@@ -45,19 +44,14 @@ def list_nemo(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 def _read_nemo(path: str, split: str) -> Iterator[manifest.Utterance]:
     for where, fields in json_lines.read_objects(path):
-        _refuse_tarred(where, "shard_id" in fields)
+        if "shard_id" in fields:
+            raise errors.UserError(
+                f"{where}: tar files of a tarred NeMo dataset are not read; pass the files it was made from."
+            )
         row = rows.read_object(where, _pick(fields, _NEMO_FIELDS), (("audio",),))
         utterance = rows.make_utterance(where, path, row, split)
         channel, problem = _read_channel(fields.get("channel_selector"))
         yield dataclasses.replace(utterance, channel=channel, problem=utterance.problem or problem)
-
-
-def _refuse_tarred(where: str, is_tarred: bool) -> None:
-    if is_tarred:
-        raise errors.UserError(
-            f"{where}: recordings are in the tar files of a tarred NeMo dataset, which are not read; pass "
-            "the manifests and recordings from which it was made."
-        )
 
 
 def _read_channel(selector: Any) -> tuple[Optional[int], str]:

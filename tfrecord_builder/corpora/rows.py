@@ -43,7 +43,7 @@ _DATA_ROOT = "{data_root}/"  # in SpeechBrain's JSON; its recipes say which dire
 
 
 def read_table(path: str, needed: Needed = RECORDINGS) -> Iterator[tuple[str, Row]]:
-    """Reads a table with a header line, by the separator with which the header has the needed columns.
+    """Reads a table with a header line, by the separator with which most of its columns are known.
 
     Empty lines are ignored, missing trailing values are empty, and so may be those without a column.
 
@@ -56,37 +56,29 @@ def read_table(path: str, needed: Needed = RECORDINGS) -> Iterator[tuple[str, Ro
     """
     lines = enumerate(text_files.read_lines(path), 1)
     _, first = next(lines, (1, ""))
-    separator = max(_SEPARATORS, key=lambda each: _rate(first, each, needed))
-    header = _split(first, separator, first)
+    bare = first.replace('"', "")
+    separator = max(_SEPARATORS, key=lambda each: len(_find_columns(tuple(bare.split(each)))))
+    header = _split(f"{path}: line 1", first, separator, first)
     remedy = "name the columns in the first line, separated by tabs, commas, semicolons or vertical bars"
     _check_columns(path, header, needed, remedy)
     for number, line in lines:
         where = f"{path}: line {number}"
-        try:
-            values = _split(line, separator, first)
-        except csv.Error as error:
-            raise errors.UserError(
-                f"{where} is not valid CSV ({error}): a value that opens a quote must close it on the same "
-                "line, and double the quotes within it; fix the line."
-            ) from error
+        values = _split(where, line, separator, first)
         if any(map(str.strip, values)):
             yield where, _read_row(where, header, values, needed, separator)
 
 
-def _split(line: str, separator: str, header: str) -> list[str]:
+def _split(where: str, line: str, separator: str, header: str) -> list[str]:
     """Splits a line; tabs and vertical bars separate quoted values only where the header has quotes."""
     if separator in "\t|" and '"' not in header:
         return line.split(separator)
-    return next(csv.reader([line], delimiter=separator, strict=True, skipinitialspace=True), [])
-
-
-def _rate(header: str, separator: str, needed: Needed) -> tuple[int, int]:
-    """Returns a higher value for fewer missing columns, or for as many for more columns."""
     try:
-        columns = _split(header, separator, header)
-    except csv.Error:
-        columns = []
-    return -len(_find_missing(columns, needed)), len(columns)
+        return next(csv.reader([line], delimiter=separator, strict=True, skipinitialspace=True), [])
+    except csv.Error as error:
+        raise errors.UserError(
+            f"{where} is not valid CSV ({error}): a value that opens a quote must close it on the same line, "
+            "and double the quotes within it; fix the line."
+        ) from error
 
 
 def read_object(where: str, fields: dict[str, Any], needed: Needed = RECORDINGS) -> Row:

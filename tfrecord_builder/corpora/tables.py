@@ -25,8 +25,7 @@ def list_manifest(corpus_dir: str) -> Iterator[manifest.Utterance]:
     others = [] if files.exists(path) else _list_tables(corpus_dir)
     if others:
         raise errors.UserError(
-            f"{path}: file does not exist, unlike {errors.list_examples(others)}; pass --corpus=table to "
-            "read tables of other names."
+            f"{path}: file does not exist; pass --corpus=table to read {errors.list_examples(others)}."
         )
     for where, row in rows.read_table(path, (("id",), *rows.RECORDINGS)):
         yield rows.make_utterance(where, path, row, "train")
@@ -34,8 +33,7 @@ def list_manifest(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 # Common Voice in any language (commonvoice.mozilla.org), cv-corpus-<release>/<language>/{train,dev,test}.tsv
 # and clips/*.mp3. The splits are the release's own, which share no speaker; validated.tsv, other.tsv and
-# invalidated.tsv, which contain them or were not checked, are not read. The first releases, of 2019, write
-# the paths without .mp3.
+# invalidated.tsv, which contain them or were not checked, are not read. Paths of 2019 lack .mp3.
 #
 #     client_id	path	sentence	up_votes	down_votes	age	gender	...
 #     9f3c...	common_voice_zh-CN_18524189.mp3	...	2	0	...

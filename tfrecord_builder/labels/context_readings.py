@@ -10,7 +10,8 @@
     个    ge5 after 是, 有 and 了
     教 还 种, as verbs jiao1, huan2 and zhong4 (教我, 还钱, 种了)
     words whose last tone is neutral in the list of the national Putonghua proficiency test
-    (普通话水平测试用必读轻声词语表), but those that are usually spoken with their full tone (时候, 喜欢)
+    (普通话水平测试用必读轻声词语表), but those that are usually spoken with their full tone (时候, 故事)
+    verbs that are repeated: 数一数 shu3, 量了量 liang2, 教教 jiao1 jiao5
 
 The rules were written beside one half of CSMSC's sentences; docs/results.md has the other half.
 """
@@ -27,23 +28,23 @@ _COMPLETED = (
 )
 _OF_DEGREE = "很太最较更不多好挺特极真够体全身边周米年寸尺"
 _KNOCKED = "推踢摁按砍昏晕绊撞剐刮压吓击打难跌摔放翻拉"
+_VERBS = dict(zip("数量教转调弹还扇缝", "shu3 liang2 jiao1 zhuan4 tiao2 tan2 huan2 shan1 feng2".split()))
+_REPEATED = re.compile(rf"(?<![一两几每各这那数重质流宗])([{''.join(_VERBS)}])(?:一|了|了一)\1")
 _PLACES = "在上下里的面为处至归当本就着入出落满遍块亩是"
 _STRONG_ZI = frozenset("男女电分孔才卵精原量质离粒弟学游王君妻亲父太庄孟荀天菌赤公养生求产之一")
 _NEUTRAL = frozenset(
     """
-    爱人 巴掌 包袱 别扭 玻璃 薄荷 簸箕 裁缝 财主 苍蝇 差事 称呼 锄头 畜生 窗户 刺猬 凑合 耷拉 打发 打量
-    大爷 大夫 耽误 道士 灯笼 提防 地道 弟兄 点心 东家 东西 动静 动弹 豆腐 嘟囔 多么 耳朵 废物 风筝 福气
-    甘蔗 干事 高粱 疙瘩 胳膊 跟头 工夫 功夫 姑娘 故事 怪物 关系 官司 棺材 规矩 闺女 蛤蟆 含糊 合同 和尚
-    核桃 红火 狐狸 胡琴 胡萝卜 葫芦 糊涂 活泼 火候 伙计 机灵 家伙 嫁妆 见识 将就 叫唤 结实 街坊 戒指 咳嗽
-    客气 口袋 窟窿 快活 阔气 喇叭 喇嘛 懒得 浪头 老婆 老实 老爷 篱笆 里头 力气 厉害 利索 痢疾 连累 凉快
-    粮食 溜达 萝卜 骆驼 麻烦 麻利 马虎 馒头 忙活 冒失 眉毛 媒人 门道 眯缝 迷糊 名堂 名字 明白 蘑菇 模糊
-    木头 那么 奶奶 难为 脑袋 你们 念叨 奴才 暖和 疟疾 牌楼 盘算 朋友 屁股 便宜 漂亮 欺负 前头 亲戚 勤快
-    亲家 拳头 人们 认识 扫帚 上司 上头 少爷 什么 牲口 师父 师傅 石榴 石头 拾掇 使唤 世故 似的 事情 收成
-    收拾 首饰 舒服 舒坦 疏忽 思量 算计 他们 它们 她们 太阳 特务 挑剔 跳蚤 唾沫 娃娃 稳当 窝囊 下巴 吓唬
-    先生 乡下 相声 消息 小气 笑话 谢谢 心思 星星 猩猩 休息 秀才 秀气 丫头 衙门 哑巴 胭脂 烟筒 眼睛 秧歌
-    吆喝 妖精 钥匙 衣服 衣裳 意思 应酬 月亮 云彩 在乎 咱们 扎实 眨巴 栅栏 张罗 丈夫 丈人 帐篷 招呼 折腾
-    这么 芝麻 知识 指头 转悠 庄稼 壮实 嘴巴 作坊 琢磨 做作 父亲 聪明 喉咙 馄饨 泥鳅 菩萨 葡萄 蜡烛 算盘
-    看看 玩玩 尝尝 说说 问问 走走 查查 爹爹
+    爱人 巴掌 包袱 别扭 玻璃 薄荷 簸箕 裁缝 财主 苍蝇 差事 锄头 畜生 窗户 刺猬 凑合 耷拉 打发 打量 大爷 大夫
+    耽误 道士 灯笼 提防 地道 弟兄 东家 东西 动弹 豆腐 嘟囔 多么 耳朵 风筝 福气 高粱 疙瘩 胳膊 跟头 工夫 功夫
+    姑娘 怪物 关系 官司 棺材 规矩 闺女 蛤蟆 含糊 合同 核桃 狐狸 胡琴 胡萝卜 葫芦 糊涂 火候 伙计 机灵 家伙 嫁妆
+    见识 将就 叫唤 结实 街坊 戒指 客气 窟窿 快活 阔气 喇叭 喇嘛 懒得 浪头 老婆 篱笆 里头 厉害 利索 痢疾 连累
+    粮食 溜达 萝卜 骆驼 麻烦 马虎 馒头 忙活 冒失 眉毛 门道 眯缝 迷糊 明白 蘑菇 模糊 木头 那么 奶奶 难为 脑袋
+    你们 念叨 奴才 暖和 疟疾 盘算 朋友 屁股 便宜 漂亮 欺负 前头 亲戚 勤快 亲家 拳头 人们 认识 扫帚 上司 上头
+    少爷 什么 牲口 师父 师傅 石榴 石头 拾掇 使唤 世故 似的 事情 收成 收拾 首饰 舒服 疏忽 思量 算计 他们 它们
+    她们 太阳 特务 挑剔 跳蚤 唾沫 娃娃 稳当 窝囊 下巴 吓唬 先生 相声 消息 谢谢 心思 星星 猩猩 休息 秀才 秀气
+    丫头 衙门 哑巴 胭脂 烟筒 眼睛 秧歌 吆喝 妖精 钥匙 衣服 衣裳 意思 应酬 在乎 咱们 扎实 眨巴 栅栏 张罗 丈夫
+    帐篷 招呼 折腾 这么 芝麻 知识 指头 转悠 庄稼 壮实 嘴巴 作坊 做作 父亲 聪明 喉咙 馄饨 泥鳅 菩萨 葡萄 蜡烛
+    算盘 看看 玩玩 尝尝 说说 问问 查查 爹爹 指甲 苦处
     """.split()
 )
 # Words in which the rules of 得, 地 and 为 would be wrong.
@@ -70,6 +71,9 @@ def correct(words: Sequence[str], syllables: Sequence[str], is_fixed: Sequence[b
         for place, reading in _find(word, text[:start], text[end:], corrected[end - 1]):
             if not is_fixed[start + place]:
                 corrected[start + place] = reading
+    for match in _REPEATED.finditer(text):
+        for place in (match.start(), match.end() - 1):
+            corrected[place] = corrected[place] if is_fixed[place] else _VERBS[match[1]]
     return corrected
 
 
@@ -77,6 +81,8 @@ def _find(word, before, after, last):
     """Yields (place, reading) of the hanzi of a word that are read otherwise than the dictionary says."""
     if len(word) == 1:
         yield from _read(0, word, before, after, _ALONE)
+    elif word in ("教教", "量量", "转转"):
+        yield from enumerate((_VERBS[word[0]], f"{_VERBS[word[0]][:-1]}5"))
     elif word[-2:] in _NEUTRAL:
         yield len(word) - 1, last[:-1] + "5"
     elif "子" in word[1:]:
@@ -99,9 +105,9 @@ _RULES = {
     "得": (
         ("de2", rf"(?:^|[{_MUST}])\|了(?!解)"),
         ("dei3", rf"(?:^|[{_MUST}]|至少)\|"),
-        ("de5", r"[^不所未]\|."),
+        ("de5", r"[^不所未各该应摘]\|."),
     ),
-    "地": (("de5", rf".[^{_PLACES}]\|[^{_PLACES}]"),),
+    "地": (("de5", rf".[^三两各军泥多等贴到发殖卵坡{_PLACES}]\|[^{_PLACES}]"),),
     "个": (("ge5", r"[是有了]\|"),),
     "为": (("wei2", rf"[{_COMPLETED}]\||.\|[{_NUMERALS}]"),),
     "长": (("chang2", rf"[{_OF_DEGREE}]\||\|[约{_NUMERALS}]"),),

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Optional
 
 import pypinyin
+from pypinyin import constants
 from pypinyin.seg import mmseg
 
 from tfrecord_builder import errors
@@ -25,6 +26,7 @@ from tfrecord_builder.labels import context_readings, normalisation, tokenisatio
 from tfrecord_builder.tokens import syllables
 
 _TONED = re.compile("[a-z]+[1-5]")
+_LOOSE = frozenset("的了都谁是")  # no part of a phrase where jieba has them as words: 都会 is dou1, not du1
 _FORM = "phrase<TAB>pin1 yin1"  # of a line of the user's dictionary
 
 
@@ -73,11 +75,11 @@ class Reader:
         return words
 
     def _cut(self, hanzi: str) -> list[str]:
-        """Returns the longest words of pypinyin's dictionary from left to right, those of jieba with sandhi.
+        """Returns the longest words of pypinyin's dictionary from left to right.
 
-        Those are cut again; without them 人参加 is 人参 (ginseng) and 加.
+        With sandhi they are parts of a word of jieba or several whole ones: 还书, but not 人参 in 人参加.
         """
-        parts = tone_sandhi.segment(hanzi) if self._has_sandhi else [hanzi]
+        parts = _join_phrases(tone_sandhi.segment(hanzi)) if self._has_sandhi else [hanzi]
         return [word for part in parts for word in mmseg.seg.cut(part)]
 
     def _group_words(self, words: Sequence[str]) -> list[str]:
@@ -90,6 +92,18 @@ class Reader:
 
     def _is_user_phrase(self, word: str) -> bool:
         return len(word) > 1 and word in self._user_phrases
+
+
+def _join_phrases(words: Sequence[str]) -> list[str]:
+    """Joins neighbouring words that are a phrase of pypinyin's dictionary."""
+    joined: list[str] = []
+    for word in words:
+        joined.append(word)
+        for start in (-3, -2):
+            phrase = "".join(joined[start:])
+            if phrase in constants.PHRASES_DICT and _LOOSE.isdisjoint(joined[start:]):
+                joined[start:] = [phrase]
+    return joined
 
 
 def load_phrases(path: str) -> dict[str, tuple[str, ...]]:

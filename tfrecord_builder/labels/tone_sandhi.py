@@ -7,8 +7,8 @@ It is never applied to the pinyin of a corpus. The rules, for the words between 
                 Words of one hanzi form pairs; a single one joins the word after it. Duanmu
                 2007, The Phonology of Standard Chinese; Chen 2000, Tone Sandhi (minimal rhythmic unit).
                 你好 ni2 hao3, 老展览 lao3 zhan2 lan3, 展览馆 zhan2 lan2 guan3, 你很好 ni2 hen2 hao3.
-    不          second before a fourth (不对 bu2 dui4), neutral between two equal characters (好不好) and
-                where the dictionary has it so, otherwise fourth. Chao 1968, A Grammar of Spoken Chinese.
+    不          second before a fourth (不对 bu2 dui4, 是不是), neutral where the dictionary has it so,
+                otherwise fourth. Chao 1968, A Grammar of Spoken Chinese, has it neutral in 是不是 too.
     一          second before a fourth (一个 yi2 ge4), fourth before another (一天 yi4 tian1), neutral between
                 two equal characters (看一看). First in cardinal and ordinal use: at the end, after 第 or a
                 numeral (but 一千一百 yi4 bai3), before a digit, 月, 号, 楼, 级 or 审, in dates (一月一日),
@@ -25,8 +25,8 @@ import itertools
 from collections.abc import Sequence
 
 _DIGITS = frozenset("〇零一二三四五六七八九")
-_BEFORE_FIRST_TONE = _DIGITS | frozenset("十百千万亿两点第初周期拜之统唯惟单专归逐")
-_AFTER_FIRST_TONE = _DIGITS | frozenset("十月号楼级审")
+_BEFORE_FIRST_TONE = _DIGITS | frozenset("十百千万亿两点第初周期拜之统唯惟单专归逐缺合")
+_AFTER_FIRST_TONE = _DIGITS | frozenset("十月号楼级审线档氧")
 _KINSHIP = frozenset("爸妈哥姐弟妹爷奶叔伯舅姑婶嫂姥公婆太宝")
 
 
@@ -64,8 +64,6 @@ def change_tones(words: Sequence[str], syllables: Sequence[str], is_fixed: Seque
 
 
 def _tone_of_bu(hanzi: str, syllables: Sequence[str], place: int) -> str:
-    if _is_between_equals(hanzi, place):
-        return "5"
     return "2" if _next_tone(syllables, place) == "4" else "4"
 
 
@@ -109,7 +107,8 @@ def _order(parts: Sequence[str], tones: str) -> list[int]:
     starts = [0, *itertools.accumulate(map(len, parts))]
     spans = [(start, start + len(part), part) for start, part in zip(starts, parts)]
     inside = [start + place for start, end, part in spans for place in _order_inside(part, tones[start:end])]
-    alone_first = sorted(spans[:-1], key=lambda span: len(span[2]) > 1)
+    linked = [span for span in spans[:-1] if len(span[2]) < 3]  # speakers pause after a longer word
+    alone_first = sorted(linked, key=lambda span: len(span[2]) > 1)
     return [*inside, *(end - 1 for _, end, _ in alone_first)]
 
 

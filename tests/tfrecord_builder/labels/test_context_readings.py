@@ -51,10 +51,47 @@ from tfrecord_builder.labels import context_readings, pinyin
         ("这种花", "zhe4 zhong3 hua1"),
         ("一月一日", "yi1 yue4 yi1 ri4"),
         ("第一名", "di4 yi1 ming2"),
+        ("数一数", "shu3 yi5 shu3"),
+        ("他数了数钱", "ta1 shu3 le5 shu3 qian2"),
+        ("量一量", "liang2 yi5 liang2"),
+        ("量了一量", "liang2 le5 yi4 liang2"),
+        ("教一教我", "jiao1 yi5 jiao1 wo3"),
+        ("出去转一转", "chu1 qu4 zhuan4 yi5 zhuan4"),
+        ("你教教他", "ni3 jiao1 jiao5 ta1"),
+        ("到处转转", "dao4 chu4 zhuan4 zhuan5"),
+        ("调一调", "tiao2 yi5 tiao2"),
+        ("一量一量", "yi2 liang4 yi2 liang4"),  # no verb
+        ("教教材", "jiao1 jiao4 cai2"),
+        ("等地拥有", "deng3 di4 yong1 you3"),
+        ("各得酬劳", "ge4 de2 chou2 lao2"),
+        ("听故事", "ting1 gu4 shi4"),
+        ("剪指甲", "jian2 zhi3 jia5"),
     ],
 )
 def test_words_around_a_hanzi_decide(text, spoken):
     assert pinyin.Reader(has_sandhi=True).read(text) == spoken.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        ("还书", "huan2 shu1"),
+        ("还书给我", "huan2 shu1 gei2 wo3"),
+        ("去图书馆还书", "qu4 tu2 shu1 guan3 huan2 shu1"),
+        ("和面", "huo2 mian4"),
+        ("浓烟呛人", "nong2 yan1 qiang4 ren2"),
+        ("一宿没睡", "yi4 xiu3 mei2 shui4"),
+        ("家人都会唱", "jia1 ren2 dou1 hui4 chang4"),  # two words, not the city
+        ("打的很响", "da3 de5 hen2 xiang3"),
+    ],
+)
+def test_a_phrase_of_the_dictionary_stays_one(text, spoken):
+    assert pinyin.Reader(has_sandhi=True).read(text) == spoken.split()
+
+
+def test_a_repeated_verb_of_the_user_stays():
+    reader = pinyin.Reader({"数一数": ("shu4", "yi1", "shu4")}, has_sandhi=True)
+    assert reader.read("数一数") == ["shu4", "yi1", "shu4"]
 
 
 def test_without_the_flag_the_dictionary_decides():

@@ -137,7 +137,7 @@ def test_tone_sandhi_ends_at_punctuation():
         ("妈妈给姐姐水果", "ma1 ma5 gei2 jie3 jie5 shui2 guo3"),
         ("想想", "xiang2 xiang3"),
         ("看一看", "kan4 yi5 kan4"),
-        ("好不好", "hao3 bu5 hao3"),
+        ("好不好", "hao3 bu4 hao3"),
         ("差不多", "cha4 bu5 duo1"),
         # 一 and 不.
         ("一下", "yi2 xia4"),

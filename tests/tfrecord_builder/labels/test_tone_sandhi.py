@@ -18,6 +18,8 @@ READER = pinyin.Reader(has_sandhi=True)
         ("好看你好", "hao3 kan4 ni2 hao3"),
         ("花儿", "hua1 er2"),
         ("小鸟儿", "xiao2 niao3 er2"),
+        ("李院长走", "li3 yuan4 zhang2 zou3"),
+        ("红火蚁走了", "hong2 huo2 yi3 zou3 le5"),  # speakers pause after three hanzi
         ("好", "hao3"),
     ],
 )
@@ -50,8 +52,9 @@ def test_words_are_feet(words, expected):
         ("不好", "bu4 hao3"),
         ("不来", "bu4 lai2"),
         ("偏不", "pian1 bu4"),
-        ("好不好", "hao3 bu5 hao3"),
-        ("是不是", "shi4 bu5 shi4"),
+        ("好不好", "hao3 bu4 hao3"),
+        ("是不是", "shi4 bu2 shi4"),
+        ("差不多", "cha4 bu5 duo1"),  # the dictionary's
         ("不不不", "bu2 bu2 bu4"),
     ],
 )
@@ -82,6 +85,10 @@ def test_bu(hanzi, expected):
         ("一万", "yi2 wan4"),
         ("一点", "yi4 dian3"),
         ("一点五", "yi1 dian2 wu3"),
+        ("三缺一", "san1 que1 yi1"),
+        ("三缺一上", "san1 que1 yi1 shang4"),
+        ("三网合一的", "san1 wang3 he2 yi1 de5"),
+        ("一线城市", "yi1 xian4 cheng2 shi4"),
     ],
 )
 def test_yi(hanzi, expected):
