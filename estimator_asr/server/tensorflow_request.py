@@ -197,4 +197,5 @@ def _describe(value) -> str:
     """Returns what a value of JSON is, for a message."""
     if isinstance(value, (list, dict)):
         return "a list" if isinstance(value, list) else "an object"
-    return json.dumps(value if not isinstance(value, str) else value[:40], ensure_ascii=False)[:60]
+    shown = json.dumps(value if not isinstance(value, str) else value[:40], ensure_ascii=False)[:60]
+    return shown.encode("utf-8", "backslashreplace").decode()

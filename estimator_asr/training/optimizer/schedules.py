@@ -2,9 +2,8 @@
 
 The step schedule and the warm-up follow learning_rate_with_decay of the TensorFlow official models
 (official/r1/resnet/resnet_run_loop.py): piecewise constant between epoch boundaries, linear warm-up from
-zero. Differences: the initial rate scales with the batch only if --learning_rate_batch_size is given, "batch
-size" is the mean number of utterances per step, because batches are limited by frames, and a decay factor
-applies from the boundary itself on, not from the step after it.
+zero. Differences: the initial rate scales with the batch only if --learning_rate_batch_size is given, and
+"batch size" is the mean number of utterances per step, because batches are limited by frames.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def build_schedule(
         return tf.maximum(global_step - warmup_steps, 0.0) / (config.decay_epochs * steps_per_epoch)
 
     def step(global_step):
-        """A factor takes effect at the first step at or after its boundary."""
+        """A factor takes effect where its boundary is reached, one step before the official models."""
         boundaries = [steps_per_epoch * epoch - _ROUNDING for epoch in config.decay_boundary_epochs]
         passed = tf.math.count_nonzero(global_step >= tf.constant(boundaries, tf.float64))
         return tf.gather([initial * factor for factor in config.decay_factors], passed)

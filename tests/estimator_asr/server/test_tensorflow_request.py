@@ -144,6 +144,11 @@ def test_what_is_wrong_is_said(content, error):
         ),
         (
             "waveform",
+            {"waveform": ["一\ud800"], "num_samples": 1},
+            'instances[0].waveform: a value is "一\\ud800", expected float32; send numbers of that type',
+        ),
+        (
+            "waveform",
             {"waveform": [True], "num_samples": 1},
             "instances[0].waveform: a value is true, expected float32; send numbers of that type",
         ),

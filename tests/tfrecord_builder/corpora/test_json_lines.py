@@ -78,6 +78,7 @@ def test_text():
     [
         (None, "missing"),
         (["a.wav", "b.wav"], r"\['a.wav', 'b.wav'\]"),
+        (["录音.wav"], r"\['录音.wav'\]"),
         (True, "True"),
         (1.5, "1.5"),
         ("a\0b", r"'a\\x00b'"),

@@ -139,6 +139,7 @@ def test_a_duplicate_key_is_refused(tmp_path, name):
         ("sw2 0.0 1.0", "segment is 'sw2 0.0 1.0', expected a recording"),
         ("sw1 0 1 0 0", "segment is 'sw1 0 1 0 0', expected a recording"),
         ("", "segment is '', expected a recording"),
+        ("录音 0 1", "segment is '录音 0 1', expected a recording"),
         ("sw1 -0.5 1.0", "start is '-0.5', expected a number of seconds, 0 or more"),
         ("sw1 0.0 -2", "end is '-2', expected a number of seconds"),
         ("sw1 nan 1.0", "start is 'nan', expected"),

@@ -274,6 +274,10 @@ def test_the_file_of_a_decoding_command_is_read(tmp_path):
             "Lhotse transform 'Tempo', expected Speed, Volume or Resample",
         ),
         (
+            dict(recording=_recording(transforms=[_transform("变速", 0.9)])),
+            "Lhotse transform '变速', expected Speed, Volume or Resample",
+        ),
+        (
             dict(recording=_recording(transforms=[{}])),
             "Lhotse transform None, expected Speed, Volume or Resample",
         ),

@@ -208,6 +208,12 @@ def test_data_root_of_speechbrain_is_the_directory_of_the_json(tmp_path):
     assert (second.utterance_id, second.audio, second.text) == ("s2", "/in/s2.wav", "好")
 
 
+def test_a_named_object_in_hanzi_is_named(tmp_path):
+    small_corpora.write_text(tmp_path / "train.json", '{"合成": {"wrd": "好"}}')
+    with pytest.raises(errors.UserError, match="train.json: '合成': columns are .*; add the field"):
+        list(registry.list_utterances("table", [str(tmp_path / "train.json")]))
+
+
 @pytest.mark.parametrize("content", ["", "[1]", '{"u1": 3}', '{"a": {}}\n{"b": {}}', "{" * 5000])
 def test_invalid_json_of_named_objects_is_refused(tmp_path, content):
     small_corpora.write_text(tmp_path / "train.json", content)
