@@ -72,7 +72,7 @@ def _tone_of_yi(hanzi: str, syllables: Sequence[str], place: int) -> str:
     is_decimal = after == "点" and hanzi[place + 2 : place + 3] in _DIGITS
     is_hundred = after in ("百", "千") and before != "第"
     is_named = before in _BEFORE_FIRST_TONE or after in _AFTER_FIRST_TONE or is_decimal
-    is_named |= before == "月" and after == "日"
+    is_named |= before + after == "月日" or hanzi[place + 1 : place + 3] == "数二"
     if not after or (is_named and not is_hundred):
         return "1"
     if _is_between_equals(hanzi, place) and hanzi[place - 2 : place - 1] != "一":  # not 一天一天

@@ -85,6 +85,7 @@ def test_bu(hanzi, expected):
         ("一万", "yi2 wan4"),
         ("一点", "yi4 dian3"),
         ("一点五", "yi1 dian2 wu3"),
+        ("数一数二", "shu3 yi1 shu3 er4"),
         ("三缺一", "san1 que1 yi1"),
         ("三缺一上", "san1 que1 yi1 shang4"),
         ("三网合一的", "san1 wang3 he2 yi1 de5"),
