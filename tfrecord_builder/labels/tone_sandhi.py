@@ -11,8 +11,8 @@ It is never applied to the pinyin of a corpus. The rules, for the words between 
                 otherwise fourth. Chao 1968, A Grammar of Spoken Chinese, has it neutral in 是不是 too.
     一          second before a fourth (一个 yi2 ge4), fourth before another (一天 yi4 tian1), neutral between
                 two equal characters (看一看). First in cardinal and ordinal use: at the end, after 第 or a
-                numeral (but 一千一百 yi4 bai3), before a digit, 月, 号, 楼, 级 or 审, in dates (一月一日),
-                and in 统一, 唯一, 周一 and the like.
+                numeral (but 一千一百 yi4 bai3), before a digit, 月, 号, 楼, 线, 级 or 审, in dates
+                (一月一日), first before 是 or 加, and in 统一, 唯一, 周一, 合一 and the like.
     kinship     The second syllable of a doubled term is neutral: 姐姐 jie3 jie5, 妈妈 ma1 ma5. Chao 1968.
 
 Speakers differ on longer sequences of third tones; this is one variant.
@@ -72,7 +72,7 @@ def _tone_of_yi(hanzi: str, syllables: Sequence[str], place: int) -> str:
     is_decimal = after == "点" and hanzi[place + 2 : place + 3] in _DIGITS
     is_hundred = after in ("百", "千") and before != "第"
     is_named = before in _BEFORE_FIRST_TONE or after in _AFTER_FIRST_TONE or is_decimal
-    is_named |= before + after == "月日" or hanzi[place + 1 : place + 3] == "数二"
+    is_named |= before + after in ("月日", "是", "加") or hanzi[place + 1 : place + 3] == "数二"
     if not after or (is_named and not is_hundred):
         return "1"
     if _is_between_equals(hanzi, place) and hanzi[place - 2 : place - 1] != "一":  # not 一天一天

@@ -89,6 +89,8 @@ def test_bu(hanzi, expected):
         ("三缺一", "san1 que1 yi1"),
         ("三缺一上", "san1 que1 yi1 shang4"),
         ("三网合一的", "san1 wang3 he2 yi1 de5"),
+        ("一是太贵", "yi1 shi4 tai4 gui4"),
+        ("这一是非", "zhe4 yi2 shi4 fei1"),
         ("一线城市", "yi1 xian4 cheng2 shi4"),
     ],
 )
