@@ -26,7 +26,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.augmentation import augmentation_config, copies
 from tfrecord_builder.building import catalog
 from tfrecord_builder.data import manifest
-from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.labels import labelling, normalisation, vocabularies
 from tfrecord_builder.output import resumable
 from tfrecord_builder.records import items
 from tfrecord_builder.storage import files
@@ -57,6 +57,7 @@ class Labelled(resumable.Written):
         counts: see vocabularies.Collector.to_json.
         num_unclear: number of utterances with unclear numbers (see Labeller).
         unclear: utterance_id and text of the first one.
+        left_out: number of characters of each kind that are no labels (see normalisation.count_left_out).
     """
 
     run: str = ""
@@ -64,6 +65,7 @@ class Labelled(resumable.Written):
     counts: dict = dataclasses.field(default_factory=dict)
     num_unclear: int = 0
     unclear: str = ""
+    left_out: dict = dataclasses.field(default_factory=collections.Counter)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +111,7 @@ class ChunkLabeller(resumable.ShardWriter):
             else:
                 collector.add(labels, utterance.split)
                 self._note_unclear(utterance, labelled)
+                labelled.left_out.update(self.labeller.count_left_out(utterance))
                 for named, variant in list_copies(utterance, self.augmentation, self.sources):
                     lines.append(to_line(items.Item(named, labels, signature, variant)))
                     labelled.split_sizes[named.split] += 1
@@ -152,6 +155,9 @@ def find_problem(
     """Returns why an utterance is rejected (details follow after ": "), or empty."""
     if utterance.problem:
         return utterance.problem  # of the corpus's listing
+    unreadable = normalisation.find_unreadable(utterance.text)
+    if unreadable:
+        return f"transcript has a character that cannot be read: {unreadable}"
     if unknown_syllables:
         return f"pinyin has an unknown syllable: {unknown_syllables[0]}"
     if not labels.tokens:

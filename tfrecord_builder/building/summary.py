@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import hashlib
 import os
@@ -25,7 +26,7 @@ _UNCLEAR = {
     "keep": "--numbers=keep: labels of %d transcript(s) lack points, signs or units of numbers (12.5%% is "
     "1 2 5), as of %s; --numbers=read reads them in Mandarin (docs/numbers.md)",
     "read": "--numbers=read: numbers of %d transcript(s) may be read otherwise than said, as of %s: a hyphen "
-    "as a minus, 3-1 as a range, 24/7 as a fraction, a sign left out; write in hanzi what was said",
+    "as a minus, 3-1 as a range, 24/7 as a fraction, a sign or space left out; write in hanzi what was said",
 }
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # a path may have them, a table may not
 
@@ -62,6 +63,14 @@ def log_unclear(labelled: Sequence[chunks.Labelled], numbers: str) -> None:
     unclear = [each for each in labelled if each.num_unclear]
     if unclear:
         logging.warning(_UNCLEAR[numbers], sum(each.num_unclear for each in unclear), unclear[0].unclear)
+
+
+def log_left_out(labelled: Sequence[chunks.Labelled]) -> None:
+    """Logs how many characters of each kind, besides punctuation, are not in the labels."""
+    counts = sum((collections.Counter(each.left_out) for each in labelled), collections.Counter())
+    if counts:
+        found = _format_counts(counts.most_common())
+        logging.warning("left out of the transcripts: %s; write in words what was said", found)
 
 
 def log_vocabulary(collector: vocabularies.Collector, saved: vocabularies.Vocabularies) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import hashlib
@@ -122,6 +123,10 @@ class Labeller:
         """Returns whether labels that come from the transcript may lack something of a number."""
         is_read = self.config.token_type not in _OF_SYLLABLE or not utterance.pinyin
         return is_read and numerals.is_unclear(utterance.text, self.config.numbers)
+
+    def count_left_out(self, utterance: manifest.Utterance) -> collections.Counter[str]:
+        """Returns how many characters of a transcript, by kind, are neither labels nor punctuation."""
+        return normalisation.count_left_out(_read_numbers(utterance, self.config))
 
     def unknown_syllables(self, utterance: manifest.Utterance, transcript: str) -> list[str]:
         """Returns the tokens of the corpus's pinyin that should be syllables but are not, if used."""

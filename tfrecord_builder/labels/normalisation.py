@@ -3,11 +3,12 @@
     normalise("\ufeffＯ Ｐ  Ａ（淮海 店）\r\n")  ->  "o p a淮海店"
 
 To add a rule, write a function from text to text and enter it in STEPS. With --numbers=read, numbers have
-become hanzi before (numerals.py).
+become hanzi before (numerals.py). docs/build.md tells what becomes of symbols.
 """
 
 from __future__ import annotations
 
+import collections
 import functools
 import re
 import unicodedata
@@ -18,6 +19,31 @@ _HANZI = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 HANZI_RUN = re.compile(f"([{_HANZI}]+)")
 _SPACE_NEXT_TO_HANZI = re.compile(f"(?<=[{_HANZI}]) | (?=[{_HANZI}])")
 _APOSTROPHES = re.compile("['\u2019\u02bc]")
+# The radicals from U+2E81 and strokes from U+31CF: Unicode's EquivalentUnifiedIdeograph, where NFKC lacks it.
+_RADICALS = (
+    "厂乛乚乙亻冂𠘨刀刂卜㔾小小兀尣尢𡯂巳幺彑彐忄心扌攵\u2e9a旡日月歺母民氵氺灬爫爫丬牛犭王𤴔目示礻𥫗糹纟"
+    "罓罒㓁冗𦉫羊𦍌𦍋耂肀聿肉𦥑艹艹艹虎衤覀西见角𧢲讠贝𧾷车辶辶辶邑钅長镸长门𨸏阝雨青韦页风飞食𩙿飠饣"
+    "𩠐马骨鬼鱼鸟卤麦黄黾斉齐歯齿竜龙龜亀龟"
+)
+_SAME = str.maketrans("≦≧∶〜∼−‐’", "≤≥:~~--'") | dict(enumerate(_RADICALS, 0x2E81))
+_SAME |= dict(enumerate("乀一丨丿丿丶𠃍乛𠃊𠃎𠄌亅𡿨𠃋乀𠃑乚乙𠄎", 0x31CF))
+_ENCLOSED = "[Ⅰ-ↂ①-⒛⓪-⓿❶-➓〡-〩㈠-㈩㉑-㉟㊀-㊉㊱-㊿]"  # numbers in one character
+_WORDS = "加 等于 乘 除以 小于 大于 约等于 不等于 小于等于 大于等于 正负 根号 无穷大 度 加加 摄氏度 华氏度"
+_SAID = dict(zip((*"+=×÷<>≈≠≤≥±√∞°", "++", "°c", "°f"), _WORDS.split()))
+# <b> is a tag, 张×同学 a name with a gap, and the + of +1 is silent.
+_SYMBOL = re.compile(
+    rf"<[^<>]*>|(?<=[{_HANZI}])×(?=[{_HANZI}])|(?<=[\w)]) ?([+=×÷<>≈≠≤≥]) ?(?=[\w(√±∞])|(?<=\w)(\+\+?)(?!\+)"
+    r"|([±√≈≤≥]|[<>](?= ?[0-9]))(?= ?[\w(])|(∞|(?<=\w)°(?![CcFf])|°[CcFf](?![A-Za-z]))"
+)
+_EMOJI = re.compile("[\U0001f000-\U0001faff]")  # those that this Python does not know, too
+_GAPS = "⺀□〓\ufffc\ufffd⿰⿱⿲⿳⿴⿵⿶⿷⿸⿹⿺⿻\u2ffc\u2ffd\u2ffe\u2fff"  # for a character that is missing
+_UNREADABLE = {
+    "Co": "private use",
+    "Cc": "control character",
+    "Cs": "half of a character",
+    "Cn": "unassigned",
+}
+_DROPPED = ("zero-width characters", "enclosing marks and variation selectors")
 
 
 def normalise(transcript: str) -> str:
@@ -27,7 +53,7 @@ def normalise(transcript: str) -> str:
 
 def split_phrases(transcript: str) -> list[str]:
     """Returns the normalised phrases of a transcript, which end at punctuation."""
-    folded = _join_elisions(_fold(transcript))
+    folded = _join_elisions(say_symbols(_fold(transcript)))
     text = "".join("\n" if unicodedata.category(c)[0] == "P" else c for c in folded)
     return [phrase for phrase in map(normalise, text.split("\n")) if phrase]
 
@@ -46,9 +72,31 @@ def is_hanzi(text: str) -> bool:
     return HANZI_RUN.fullmatch(text) is not None
 
 
+def compose(text: str) -> str:
+    """Returns NFKC, with hanzi for radicals: full-width letters become ASCII, and ①② 1、2."""
+    separated = re.sub(f"(?<={_ENCLOSED})(?=[0-9]|{_ENCLOSED})|(?<=[0-9])(?={_ENCLOSED})", "、", text)
+    digits = re.sub(_ENCLOSED, lambda match: str(int(unicodedata.numeric(match[0]))), separated)
+    return unicodedata.normalize("NFKC", digits).translate(_SAME)
+
+
+def say_symbols(text: str) -> str:
+    """Returns a composed text with words for symbols that are read aloud: a+b=c becomes a加b等于c."""
+    return _SYMBOL.sub(lambda each: _SAID[each[each.lastindex].lower()] if each.lastindex else each[0], text)
+
+
+def find_unreadable(transcript: str) -> str:
+    """Returns the first character that nobody can know, with its name or kind; empty if there is none."""
+    return next((f"U+{ord(each):04X} ({_why(each)})" for each in transcript if _why(each)), "")
+
+
+def count_left_out(transcript: str) -> collections.Counter[str]:
+    """Returns how many characters of each kind, besides punctuation, normalisation leaves out."""
+    return collections.Counter(filter(None, map(_kind_left_out, say_symbols(_fold(transcript)))))
+
+
 def _fold(text: str) -> str:
-    """NFKC (full-width letters become ASCII) in lower case; some letters compose only in lower case."""
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
+    """Composed in lower case; some letters compose only in lower case."""
+    return unicodedata.normalize("NFKC", compose(text).lower())
 
 
 def _join_elisions(text: str) -> str:
@@ -62,10 +110,30 @@ def _drop_punctuation(text: str) -> str:
 
 @functools.cache
 def _keep_or_space(character: str) -> str:
+    kind = _kind_left_out(character)
+    if kind in _DROPPED:
+        return ""
+    return " " if kind or unicodedata.category(character)[0] in "PSZC" else character
+
+
+@functools.cache
+def _kind_left_out(character: str) -> str:
     category = unicodedata.category(character)
-    if category in ("Cf", "Me") or "VARIATION SELECTOR" in unicodedata.name(character, ""):
-        return ""  # byte order mark, zero-width joiners, and how the character before is drawn
-    return " " if category[0] in "PSZC" else character
+    if category == "Cf":
+        return _DROPPED[0]
+    if category == "Me" or "VARIATION SELECTOR" in unicodedata.name(character, ""):
+        return _DROPPED[1]
+    if category == "So" or _EMOJI.match(character):
+        return "emoji and other pictures"
+    return "symbols" if category[0] == "S" or character in "@#&%‰*/" else ""
+
+
+@functools.cache
+def _why(character: str) -> str:
+    if character in _GAPS:
+        return unicodedata.name(character, "unassigned").lower()
+    is_known = character.isspace() or _EMOJI.match(character)
+    return "" if is_known else _UNREADABLE.get(unicodedata.category(character), "")
 
 
 def _drop_spaces(text: str) -> str:
@@ -73,4 +141,4 @@ def _drop_spaces(text: str) -> str:
     return _SPACE_NEXT_TO_HANZI.sub("", " ".join(text.split()))
 
 
-STEPS = (_fold, _join_elisions, _drop_punctuation, _drop_spaces)
+STEPS = (_fold, say_symbols, _join_elisions, _drop_punctuation, _drop_spaces)

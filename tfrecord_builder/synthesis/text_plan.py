@@ -62,7 +62,7 @@ def make_plan(
     planned, rejected = [], []
     for each in utterances:
         labels, name, choices = labeller(each), each.utterance_id, speakers[each.split]
-        is_spoken = all(map(engine.speaks, labels.tokens))
+        is_spoken = all(map(engine.speaks, labels.tokens)) and not normalisation.find_unreadable(each.text)
         if labels.characters and is_spoken and len(labels.tokens) <= _MAX_TOKENS:
             rng = prompts.random_state(config.synthesis_seed, f"speaker of {name}")
             speaker, phrases = choices[rng.randint(len(choices))], _segment(each.text, labels.transcript)

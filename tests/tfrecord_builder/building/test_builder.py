@@ -160,6 +160,24 @@ def test_numbers_that_lose_something_are_counted(tmp_path, caplog, numbers, said
     assert numbers == "keep" or "歼-20: a hyphen as a minus" in line
 
 
+def test_unreadable_characters_are_rejected_and_what_is_left_out_is_counted(tmp_path, caplog):
+    rows = "hanzi\tpinyin\n⻢上出发\t\n刘\ue863是皇帝\t\n我和\ufffd你\t\nA＋B＝C\t\n你好★🏙&\u200b\t\n"
+    small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
+    _build(tmp_path / "in", tmp_path / "out", corpus="text", max_rejected=0.5)
+    reason = "transcript has a character that cannot be read"
+    assert _rejected(tmp_path / "out") == [
+        ("in-train-3", "train", f"{reason}: U+E863 (private use)"),
+        ("in-train-4", "train", f"{reason}: U+FFFD (replacement character)"),
+    ]
+    records = _records(tmp_path / "out", "train")
+    assert sorted(record["transcript"].decode() for record in records) == ["a加b等于c", "你好", "马上出发"]
+    (line,) = (record.message for record in caplog.records if record.message.startswith("left out"))
+    assert line == (
+        "left out of the transcripts: emoji and other pictures (2), symbols (1), zero-width characters (1); "
+        "write in words what was said"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "is_mixed"), [("她們來這裡學習國語說話聽車站", True), ("乾隆皇后著作", False)]
 )

@@ -1,3 +1,5 @@
+import unicodedata
+
 import pytest
 
 from tfrecord_builder.labels import normalisation
@@ -16,7 +18,7 @@ from tfrecord_builder.labels import normalisation
         ("你好，世界！“是的”。", "你好世界是的"),
         ("It's   OK,really", "its ok really"),
         ("零\t一\u200b二", "零一二"),
-        ("①㈱ 5℃", "1株5 c"),
+        ("①㈱ 5℃", "1株5摄氏度"),
         ("我❤️北京1️⃣号🏙️", "我北京1号"),  # with variation selectors and a keycap
         ("葛\U000e0100城", "葛城"),
         ("ที่นี่", "ที่นี่"),  # vowels and tones above letters
@@ -50,3 +52,74 @@ def test_normalise_twice_changes_nothing():
 def test_phrases_end_at_punctuation(transcript, expected):
     assert normalisation.split_phrases(transcript) == expected
     assert "".join(expected).replace(" ", "") == normalisation.normalise(transcript).replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("transcript", "expected"),
+    [
+        ("⻢上出发", "马上出发"),
+        ("⼈⺠⽣活", "人民生活"),
+        ("⺫⻛⻩⻰㇐", "目风黄龙一"),
+        ("第Ⅳ章❶②③⑴㈠", "第4章1 2 3 1 1"),
+        ("A＋B＝C", "a加b等于c"),
+        ("a + b = c", "a加b等于c"),
+        ("x²≠y", "x2不等于y"),
+        ("鸡蛋+牛奶", "鸡蛋加牛奶"),
+        ("C++和A+", "c加加和a加"),
+        ("a×b÷c", "a乘b除以c"),
+        ("a<b，b≥c", "a小于b b大于等于c"),
+        ("≤5，>3", "小于等于5大于3"),
+        ("误差±5", "误差正负5"),
+        ("√2≈1", "根号2约等于1"),
+        ("∞", "无穷大"),
+        ("39°，30℉", "39度30华氏度"),
+        ("<b>你好</b>", "b你好b"),
+        ("张×同学，+1，==", "张同学1"),
+        ("R&B@家#1", "r b家1"),
+    ],
+)
+def test_radicals_become_hanzi_and_symbols_words(transcript, expected):
+    assert normalisation.normalise(transcript) == expected
+    assert normalisation.normalise(expected) == expected
+
+
+def test_phrases_have_the_words_of_symbols():
+    assert normalisation.split_phrases("A＋B，C＝D") == ["a加b", "c等于d"]
+
+
+def test_every_radical_becomes_one_hanzi():
+    radicals = [chr(code) for code in range(0x2E81, 0x2FD6) if unicodedata.category(chr(code)) == "So"]
+    assert len(radicals) == 114 + 214
+    for radical in radicals:
+        hanzi = normalisation.normalise(radical)
+        assert len(hanzi) == 1 and normalisation.is_hanzi(hanzi) and not 0x2E80 <= ord(hanzi) < 0x2FE0
+
+
+@pytest.mark.parametrize(
+    ("transcript", "found"),
+    [
+        ("刘\ue863是皇帝", "U+E863 (private use)"),
+        ("我和\ufffd你", "U+FFFD (replacement character)"),
+        ("图\ufffc", "U+FFFC (object replacement character)"),
+        ("响\x07铃", "U+0007 (control character)"),
+        ("半\ud83d", "U+D83D (half of a character)"),
+        ("空\u0378", "U+0378 (unassigned)"),
+        ("李〓", "U+3013 (geta mark)"),
+        ("⿰亻尔", "U+2FF0 (ideographic description character left to right)"),
+        ("⺀", "U+2E80 (cjk radical repeat)"),
+        ("零\t一\n\u200b\ufeff⻢🫠", ""),
+    ],
+)
+def test_what_cannot_be_known_is_found(transcript, found):
+    assert normalisation.find_unreadable(transcript) == found
+
+
+def test_what_is_left_out_is_counted_by_kind():
+    counts = normalisation.count_left_out("我❤️北京🏙🏻★，\u200b\ufeffR&B~100%，A+B。")
+    assert counts == {
+        "emoji and other pictures": 4,
+        "enclosing marks and variation selectors": 1,
+        "zero-width characters": 2,
+        "symbols": 3,
+    }
+    assert not normalisation.count_left_out("你好，“世界”！It's 3.5 (A+B=C)…")

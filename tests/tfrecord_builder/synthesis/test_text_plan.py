@@ -51,12 +51,19 @@ def test_pinyin_is_made_where_the_text_has_none(text_dir):
 
 
 def test_what_cannot_be_spoken_is_rejected(text_dir):
-    write(text_dir, "我用A卡\two3 yong4 A ka3", "好\thao3 ma5", "好" * 61 + "\t" + "hao3 " * 61, "好\thao3")
+    write(
+        text_dir,
+        "我用A卡\two3 yong4 A ka3",
+        "好\thao3 ma5",
+        "好" * 61 + "\t" + "hao3 " * 61,
+        "我和\ufffd你\two3 he2 ni3",
+        "好\thao3",
+    )
     planned, rejected = make_plan(text_dir)
     name = f"{text_dir.name}-train"
-    assert planned[0].utterance_id == f"{name}-5"
+    assert planned[0].utterance_id == f"{name}-6"
     reason = "not 1 to 60 hanzi with a toned syllable each, or Latin letters for kokoro"
-    assert rejected == [(f"{name}-{line}", "train", reason, "") for line in (2, 3, 4)]
+    assert rejected == [(f"{name}-{line}", "train", reason, "") for line in (2, 3, 4, 5)]
 
 
 def test_a_directory_of_text_that_does_not_exist(tmp_path):
