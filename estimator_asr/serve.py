@@ -61,6 +61,9 @@ class ServeConfig(config_flags.Checked):
         30.0, "how long a request may take to arrive; ten minutes of WAV in 30 s need 5 Mbit/s", positive=True
     )
     max_connections: int = config_flags.setting(500, "connections with a request at one time", minimum=1)
+    idle_seconds: float = config_flags.setting(
+        75.0, "how long a connection may be open without a request; proxies keep it for 60", positive=True
+    )
     stop_seconds: float = config_flags.setting(
         30.0, "how long requests may take that are open when the server is stopped", positive=True
     )
@@ -106,6 +109,8 @@ def main(config: ServeConfig) -> None:
         body_seconds=config.max_body_seconds,
         max_batch_size=config.max_batch_size,
         batch_delay_seconds=config.batch_delay_ms / 1000,
+        idle_seconds=config.idle_seconds,
+        stop_seconds=config.stop_seconds,
     )
     parts = service.Service(config.saved_model, limits)
     version = parts.versions.current
@@ -122,7 +127,7 @@ def main(config: ServeConfig) -> None:
             "--host=%s: every machine that reaches the server can use it; pass --token_file", config.host
         )
     application = app.build(parts, token, hosts, config.max_connections)
-    running.run(application, bound, config.stop_seconds, announce)
+    running.run(application, bound, limits, announce)
     os._exit(0)  # a thread that hangs would keep the process alive
 
 

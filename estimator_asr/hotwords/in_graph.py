@@ -107,7 +107,8 @@ def _check(hotwords, characters, syllables) -> tf.Operation:
     is_wrong = (counts[1] > 0) & tf.not_equal(*counts)
     wrong = [tf.boolean_mask(each, is_wrong)[:1] for each in (hotwords, *map(tf.strings.as_string, counts))]
     got = ["hotwords: ", wrong[0], " has ", wrong[1], " characters and ", wrong[2], " syllables"]
-    message = tf.strings.join([*got, ", expected one syllable for each character; fix it"])
+    expected = ", expected one syllable for each character; fix it"
+    message = tf.strings.join(["E_HOTWORD_SYLLABLES: ", *got, expected])
     return tf.debugging.Assert(tf.logical_not(tf.reduce_any(is_wrong)), [message])
 
 

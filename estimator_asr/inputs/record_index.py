@@ -136,7 +136,8 @@ class RecordReader:
         try:
             return schema.unframe(framed, size)
         except ValueError as error:
-            raise ValueError(f"corrupted record at {offset} of {self._shards[shard].path}: {error}") from None
+            where = f"corrupted record at {offset} of {self._shards[shard].path}"
+            raise ValueError(f"{schema.DAMAGED}: {where}: {error}") from None
 
     def _open_shard(self, shard):
         with self._fetching:  # a copy that is fetched stays until it is open, if few wait for that

@@ -22,7 +22,8 @@ from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.storage import files
 
 # How TensorFlow reports the errors.UserError of shard_cache.
-_FETCHING = re.compile(r"UserError: (.+)")
+_FETCHING = re.compile(rf"{errors.UserError.__name__}: (.+)")
+_DAMAGED = re.compile(rf"{schema.DAMAGED}: (.+?)\]?$", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,19 +163,14 @@ def explain_damage(data_dirs: Sequence[str], split: str) -> Iterator[None]:
         fetching = _FETCHING.search(error.message)
         if fetching:
             raise errors.UserError(fetching[1]) from error
-        reason = _find_reason(error.message)
-        if isinstance(error, tf.errors.InvalidArgumentError) and not reason:
+        damage = _DAMAGED.search(error.message)
+        if isinstance(error, tf.errors.InvalidArgumentError) and not damage:
             raise
-        reason = reason or error.message.splitlines()[0]
+        # TensorFlow may put the traceback of the graph before the line that names the record.
+        reason = damage[1] if damage else error.message.partition("\n\t")[0].splitlines()[-1].strip()
         paths = ",".join(data_dirs)
         verify = shlex.join(["python", "-m", "tfrecord_builder.verify", f"--data_dir={paths}"])
         raise errors.UserError(
             f"{paths}: a shard of split {split} is damaged ({reason}); copy or build the data again; "
             f"{verify} names the shard"
         ) from error
-
-
-def _find_reason(message):
-    """The line that names the record; TensorFlow may put the traceback of the graph before it."""
-    lines = (line.strip().rpartition("ValueError: ")[2] for line in message.splitlines())
-    return next((line for line in lines if schema.DAMAGED in line or "ted record at " in line), "")

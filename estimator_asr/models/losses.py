@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from estimator_asr.models import layers
 
-WRONG_LABEL = "label out of range:"  # prefix of the error for a label that is not a class, or the blank
+WRONG_LABEL = "E_WRONG_LABEL"  # code of the error for a label that is not a class, or the blank
 CLASSIC, CUDNN = "classic", "cudnn"
 CUDNN_MAX_LABELS = 255  # cudnnCTCLoss refuses label sequences of more than 256
 
@@ -97,8 +97,8 @@ def check_labels(ids: tf.Tensor, num_ids: tf.Tensor, size: int) -> tf.Tensor:
         )
     ids = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]), ids, 0)
     is_right = tf.reduce_all((ids >= 0) & (ids < size))
-    message = [WRONG_LABEL, tf.reduce_min(ids), "to", tf.reduce_max(ids), f"expected 0 to {size - 1}"]
-    with tf.control_dependencies([tf.debugging.Assert(is_right, message)]):
+    got = [f"{WRONG_LABEL}: label out of range:", tf.reduce_min(ids), "to", tf.reduce_max(ids)]
+    with tf.control_dependencies([tf.debugging.Assert(is_right, [*got, f"expected 0 to {size - 1}"])]):
         return tf.identity(ids)
 
 

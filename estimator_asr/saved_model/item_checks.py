@@ -55,7 +55,7 @@ def check_rows(name: str, values: tf.Tensor, others: dict[str, tf.Tensor]) -> tf
     checks = []
     for other, each in others.items():
         num_rows, wanted = tf.shape(each)[0], tf.shape(values)[0]
-        message = f"{other}: has {{}} rows, expected the {{}} of {name}; send one for each stream"
+        message = f"E_ROWS: {other}: has {{}} rows, expected the {{}} of {name}; send one for each stream"
         message = tf.strings.format(message, (num_rows, wanted))
         checks.append(tf.debugging.Assert(tf.equal(num_rows, wanted), [message]))
     with tf.control_dependencies(checks):
@@ -133,7 +133,8 @@ def _refuse_wrong_lengths(name: str, lengths: tf.Tensor, values_name: str, value
     """Returns the lengths; running them fails if they are not one for each row, from 0 to its width."""
     num_rows, width = tf.shape(values)[0], tf.shape(values)[1]
     expected = f"one from 0 to {{}} for each of the {{}} rows of {values_name}; send the true lengths"
-    message = tf.strings.format(f"{name}: is {{}}, expected {expected}", (lengths, width, num_rows))
+    message = f"E_LENGTHS: {name}: is {{}}, expected {expected}"
+    message = tf.strings.format(message, (lengths, width, num_rows))
     fits = tf.equal(tf.size(lengths), num_rows) & tf.reduce_all((lengths >= 0) & (lengths <= width))
     with tf.control_dependencies([tf.debugging.Assert(fits, [message])]):
         return tf.identity(lengths)

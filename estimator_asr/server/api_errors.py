@@ -9,8 +9,7 @@ from typing import Optional
 from starlette import responses
 
 CLOSE = {"connection": "close"}  # the rest of the body is not read
-_OPENAI_PATHS = ("/v1/audio/", "/v1/models")
-_TENSORFLOW_PATHS = ("/v1/models/",)
+_OPENAI_PATHS, _TENSORFLOW_PATHS = "/v1/", "/v1/models/"
 OVERLOADED = 429
 FAILED = "server: has failed; its log has the details"
 _CLIENT_GONE = 499  # nginx's status for it

@@ -11,10 +11,12 @@ import soxr
 
 from estimator_asr.saved_model import statuses
 from estimator_asr.server import api_errors, openai_request
+from estimator_asr.transcripts import file_headers
 
 _MAX_MESSAGE_BYTES = 1 << 18
 _ENCODINGS = {"s16le": ("<i2", 1 / 32768), "f32le": ("<f4", 1.0)}  # of samples: dtype, scale
 _RATES = range(8000, 192001)  # Hz
+_ADVICE = "send samples of one channel alone, or the whole file to /v1/audio/transcriptions"
 
 
 class Audio:
@@ -35,8 +37,11 @@ class Audio:
             raise api_errors.refuse(f"{got}, expected {_RATES[0]} to {_RATES[-1]} Hz; send that of the audio")
         (self._dtype, self._scale), self.rate = _ENCODINGS[encoding], int(rate)
 
-    def read(self, content: bytes) -> np.ndarray:
-        """Returns the samples of a message, float32 [num_samples]; raises ApiError if they are none."""
+    def read(self, content: bytes, is_first: bool) -> np.ndarray:
+        """Returns a message's samples, float32 [num_samples]; raises ApiError or UserError if it has none."""
+        if is_first:
+            rate = self.rate if self._dtype == "<i2" else 0
+            content = file_headers.strip(content, rate, "message", _ADVICE)
         width = np.dtype(self._dtype).itemsize
         if len(content) > _MAX_MESSAGE_BYTES or len(content) % width:
             expected = f"at most {_MAX_MESSAGE_BYTES}, a multiple of {width}"

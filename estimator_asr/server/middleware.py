@@ -29,6 +29,7 @@ _ANSWERS = ("http.response.start", "websocket.http.response.start", "websocket.a
 _DENIED = "websocket.close"  # before it is accepted: of a path that is none
 _BEARER = "bearer."
 _PAGE = "/page/"  # asks for the token
+_MAX_HEAD_BYTES = 1 << 14  # uvicorn limits only what arrives in pieces
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)  # of a client; it is written to the log
 # The page shows its own files alone, and no other page shows it.
 _HEADERS = {
@@ -109,6 +110,11 @@ def check(token: Optional[str], hosts: Optional[tuple[str, ...]], scope: Scope) 
     It must have the token, and its Host header one of the hosts, with or without a port; None: anything.
     """
     headers = datastructures.Headers(scope=scope)
+    url = scope.get("raw_path", b"") + scope.get("query_string", b"")
+    num_bytes = len(url) + sum(len(name) + len(value) for name, value in headers.raw)
+    if num_bytes > _MAX_HEAD_BYTES:
+        problem = f"its URL and headers have {num_bytes} bytes, expected at most {_MAX_HEAD_BYTES}"
+        raise api_errors.refuse(f"request: {problem}; send smaller ones")
     if "content-length" in headers and "transfer-encoding" in headers:
         # A proxy may take the one and the server the other.
         raise api_errors.refuse(

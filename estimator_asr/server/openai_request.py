@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from python_multipart import multipart
 from starlette import datastructures, formparsers
 
 from estimator_asr.hotwords import hotword_list
@@ -32,9 +33,26 @@ _FIELDS = {
 _MAX_FIELDS = 100
 _PART_BYTES = 1 << 18
 _MAX_FIELD_BYTES = 1 << 16
+_FILE_NAME = b'; filename="file"'
 # The parser warns of every malformed form; the client gets a sentence.
 for _name in ("python_multipart", "multipart"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+
+class _Parser(formparsers.MultiPartParser):
+    """Takes the part `file` for a file also if its header has no `filename`, or only `filename*`."""
+
+    _header = b""
+
+    def on_header_value(self, data: bytes, start: int, end: int) -> None:
+        self._header += data[start:end]
+        super().on_header_value(data, start, end)
+
+    def on_header_end(self) -> None:
+        if multipart.parse_options_header(self._header)[1].get(b"name") == b"file":
+            super().on_header_value(_FILE_NAME, 0, len(_FILE_NAME))
+        super().on_header_end()
+        self._header = b""
 
 
 class Form(NamedTuple):
@@ -54,7 +72,7 @@ async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
         api_errors.ApiError: it is not such a form, or a field has another value.
         errors.UserError: a hotword has another form.
     """
-    if not headers.get("content-type", "").startswith("multipart/form-data"):
+    if not headers.get("content-type", "").lower().startswith("multipart/form-data"):
         got = repr(headers.get("content-type", "")[:80])
         raise api_errors.refuse(
             f"request: content type is {got}, expected multipart/form-data; send a form with the field file"
@@ -67,7 +85,7 @@ async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
 
     limits = {"max_files": 1, "max_fields": _MAX_FIELDS, "max_part_size": _MAX_FIELD_BYTES}
     try:
-        parser = formparsers.MultiPartParser(datastructures.Headers(headers), stream(), **limits)
+        parser = _Parser(datastructures.Headers(headers), stream(), **limits)
         fields = await parser.parse()
     except (formparsers.MultiPartException, ValueError, LookupError) as error:
         reason = getattr(error, "message", error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import logging
 import signal
 import socket
 import sys
@@ -13,6 +14,7 @@ from typing import Optional
 import uvicorn
 from starlette.types import ASGIApp
 
+from estimator_asr.server import service
 from tfrecord_builder import errors
 
 if sys.version_info >= (3, 10):
@@ -53,9 +55,9 @@ def list_local_hosts(host: str, bound: socket.socket) -> Optional[tuple[str, ...
 
 
 class Server(uvicorn.Server):
-    """uvicorn with its own limits of headers and idle connections; middleware.py limits open requests."""
+    """uvicorn; middleware.py limits open requests and their headers."""
 
-    def __init__(self, app: ASGIApp, stop_seconds: float, on_ready: Callable[[], object]):
+    def __init__(self, app: ASGIApp, limits: service.Limits, on_ready: Callable[[], object]):
         config = uvicorn.Config(
             app,
             http="h11",
@@ -69,9 +71,14 @@ class Server(uvicorn.Server):
             access_log=False,
             server_header=False,
             backlog=_BACKLOG,
-            timeout_graceful_shutdown=max(1, round(stop_seconds)),
+            timeout_keep_alive=limits.idle_seconds,
+            timeout_graceful_shutdown=max(1, round(limits.stop_seconds)),
         )
         super().__init__(config)
+        # uvicorn logs a traceback for text that is not UTF-8, and closes the stream with 1007.
+        logging.getLogger("uvicorn.error").addFilter(
+            lambda record: not isinstance((record.exc_info or (None, None))[1], UnicodeDecodeError)
+        )
         self._on_ready = on_ready
 
     async def startup(self, sockets=None) -> None:
@@ -80,7 +87,9 @@ class Server(uvicorn.Server):
             self._on_ready()
 
 
-def run(app: ASGIApp, bound: socket.socket, stop_seconds: float, on_ready: Callable[[str], object]) -> None:
+def run(
+    app: ASGIApp, bound: socket.socket, limits: service.Limits, on_ready: Callable[[str], object]
+) -> None:
     """Serves on a socket from `bind` until SIGTERM or SIGINT; requests that are open then have stop_seconds.
 
     `on_ready` is called with the URL once connections are accepted.
@@ -89,4 +98,4 @@ def run(app: ASGIApp, bound: socket.socket, stop_seconds: float, on_ready: Calla
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     for each in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises what has stopped it again, for this handler
         signal.signal(each, lambda *_: None)
-    Server(app, stop_seconds, lambda: on_ready(url)).run(sockets=[bound])
+    Server(app, limits, lambda: on_ready(url)).run(sockets=[bound])

@@ -32,6 +32,8 @@ class Limits:
     max_batch_size: int = 16
     batch_delay_seconds: float = 0.05
     body_seconds: float = 30.0
+    idle_seconds: float = 75.0
+    stop_seconds: float = 30.0
 
 
 class Service:

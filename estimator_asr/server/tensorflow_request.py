@@ -167,7 +167,9 @@ def _read_string(where: str, value) -> bytes:
         expected = 'expected a string, or {"b64": BASE64} for bytes'
         raise api_errors.refuse(f"{where}: is {_describe(value)}, {expected}; send one of them")
     try:
-        return base64.b64decode(value["b64"], validate=True)
+        text = value["b64"].encode().translate(None, b" \t\n\v\f\r")
+        padding = b"" if text.endswith(b"=") else b"=" * (-len(text) % 4)
+        return base64.b64decode(text + padding, validate=True)
     except ValueError as error:
         message = f"{where}: is not valid base64 ({error}), expected base64; encode the bytes again"
         raise api_errors.refuse(message) from None

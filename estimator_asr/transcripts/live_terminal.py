@@ -15,7 +15,7 @@ import numpy as np
 import soxr
 
 from estimator_asr.saved_model import stream_client
-from estimator_asr.transcripts import caption_lines, live
+from estimator_asr.transcripts import caption_lines, file_headers, live
 from tfrecord_builder import errors
 
 _PCM_RATE = 16000
@@ -23,6 +23,7 @@ _BLOCK_SECONDS = 0.1
 _MAX_BLOCKS = 600  # that wait for a model slower than the speech: a minute
 _READ_BYTES = 2 * round(_BLOCK_SECONDS * _PCM_RATE)
 _POLL_SECONDS = 0.2  # for Ctrl-C
+_ADVICE = "leave --live out, or convert the audio by ffmpeg -i FILE -ac 1 -ar 16000 -f s16le -"
 _NORMAL, _DIM, _CLEAR = "\033[0m", "\033[2m", "\r\033[K"
 
 
@@ -66,11 +67,18 @@ def open_microphone(sample_rate: int) -> Iterator[np.ndarray]:
 
 
 def read_pcm(file: BinaryIO, sample_rate: int) -> Iterator[np.ndarray]:
-    """Yields 16-bit little-endian samples, mono at 16 kHz, as float32 [num_samples] at another rate."""
-    resampler, rest = soxr.ResampleStream(_PCM_RATE, sample_rate, 1, dtype="float32"), b""
+    """Yields 16-bit little-endian samples, mono at 16 kHz, as float32 [num_samples] at another rate.
+
+    Raises:
+        errors.UserError: they have the header of a file, unless it is a WAV file of such samples.
+    """
+    resampler, rest = soxr.ResampleStream(_PCM_RATE, sample_rate, 1, dtype="float32"), None
     while True:
         content = os.read(file.fileno(), _READ_BYTES)  # may be left to wait when the process ends
-        rest += content
+        if rest is None:
+            rest = file_headers.strip(content, _PCM_RATE, "standard input", _ADVICE)
+        else:
+            rest += content
         whole = rest[: len(rest) // 2 * 2]
         rest = rest[len(whole) :]
         samples = np.frombuffer(whole, "<i2").astype(np.float32) / 32768

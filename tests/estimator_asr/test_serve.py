@@ -95,6 +95,21 @@ def test_stops_although_a_thread_hangs(tiny_export):
 
 
 @pytest.mark.long
+def test_an_idle_connection_is_open_as_long_as_the_flag_says(tiny_export):
+    program = served.Served(tiny_export.export_dir, "--idle_seconds=1")
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", program.port, timeout=60)
+        connection.request("GET", "/v1/models/asr")
+        assert connection.getresponse().read()
+        began = time.monotonic()
+        assert connection.sock.recv(1) == b""
+        assert 0.8 < time.monotonic() - began < 30
+        connection.close()
+    finally:
+        program.process.kill()
+
+
+@pytest.mark.long
 def test_killed_and_started_again(tiny_export):
     """The port is free at once, and the model is loaded from the same files."""
     program = served.Served(tiny_export.export_dir)

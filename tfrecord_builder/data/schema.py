@@ -22,7 +22,7 @@ from tfrecord_builder.runtime import lazy_tensorflow as tf
 
 FBANK_DTYPES = ("float16", "float32")
 COPY_SEPARATOR = "~"  # between the id of an utterance and the names of what an augmented copy changes
-DAMAGED = "fbank has"  # start of the error message for a record whose features have another size
+DAMAGED = "E_DAMAGED_RECORD"  # code of the error for a record whose features have another size
 FRAMING_BYTES = 16  # of a TFRecord file around each record: 12 before it, 4 after it
 _RAW_DTYPES = {"float16": "uint16", "float32": "float32"}  # decode_raw with a fixed length has no float16
 _COUNTED = {"num_tokens": "token_ids", "num_characters": "character_ids"}
@@ -200,9 +200,9 @@ def _decode_fbank(stored, num_frames, utterance_id, num_bins: int, fbank_dtype: 
 
 def _describe_first_damaged(lengths, expected, num_frames, utterance_id, what: str) -> tf.Tensor:
     text = tf.strings.as_string
-    sizes = [f": {DAMAGED} ", text(lengths), " bytes, expected ", text(expected), " for ", text(num_frames)]
+    sizes = [": fbank has ", text(lengths), " bytes, expected ", text(expected), " for ", text(num_frames)]
     messages = tf.strings.join(
-        ["utterance ", utterance_id, *sizes, f" frames of {what}; build the data again"]
+        [f"{DAMAGED}: utterance ", utterance_id, *sizes, f" frames of {what}; build the data again"]
     )
     return tf.strings.reduce_join(tf.boolean_mask(messages, tf.not_equal(lengths, expected))[:1])
 

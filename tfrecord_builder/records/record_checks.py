@@ -124,7 +124,7 @@ def _read_fbank(data: bytes, num_frames: int, expected: Expected) -> np.ndarray:
     num_bytes = num_frames * expected.frontend.num_bins * dtype.itemsize
     if len(data) != num_bytes or num_frames < 1:
         raise Damaged(
-            f"{schema.DAMAGED} {len(data)} bytes, expected {num_bytes} for {num_frames} frames of "
+            f"fbank has {len(data)} bytes, expected {num_bytes} for {num_frames} frames of "
             f"{expected.frontend.num_bins} {expected.fbank_dtype} values"
         )
     return np.frombuffer(data, dtype).reshape(num_frames, -1)

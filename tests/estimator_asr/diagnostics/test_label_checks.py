@@ -90,7 +90,9 @@ def test_a_step_that_fails_names_the_utterance_wherever_it_is(tmp_path):
 
 
 def test_a_step_that_fails_over_correct_records_shows_the_ids(tmp_path):
-    with pytest.raises(errors.UserError, match=r"data: .*\[label out of range:\] \[1\] \[to\] \[7\]"):
+    with pytest.raises(
+        errors.UserError, match=r"data: .*\[E_WRONG_LABEL: label out of range:\] \[1\] \[to\] \[7\]"
+    ):
         with label_checks.explain(*make(tmp_path)):
             fail(1, 7)
 

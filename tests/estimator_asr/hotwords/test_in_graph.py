@@ -94,7 +94,7 @@ def test_a_wrong_number_of_syllables_is_named(parse):
     with pytest.raises(tf.errors.InvalidArgumentError) as refused:
         parse("你好", "乐山 yue4 2")
     problem = "乐山 yue4 2 has 2 characters and 1 syllables, expected one syllable for each character; fix it"
-    assert f"[hotwords: {problem}]" in str(refused.value)
+    assert f"[E_HOTWORD_SYLLABLES: hotwords: {problem}]" in str(refused.value)
 
 
 def test_toneless_models(tmp_path):

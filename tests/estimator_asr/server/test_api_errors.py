@@ -15,7 +15,7 @@ def test_tensorflow_serving(path):
     assert (response.status_code, json.loads(response.body)) == (400, {"error": "request: is wrong"})
 
 
-@pytest.mark.parametrize("path", ["/v1/audio/transcriptions", "/v1/models"])
+@pytest.mark.parametrize("path", ["/v1/audio/transcriptions", "/v1/models", "/v1/chat/completions", "/v1/"])
 @pytest.mark.parametrize(
     "status, kind", [(400, "invalid_request_error"), (429, "rate_limit_error"), (500, "server_error")]
 )

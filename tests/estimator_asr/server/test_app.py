@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import http.client
 import io
 import json
 import re
@@ -102,6 +103,72 @@ def test_a_chunked_request_with_a_length_is_refused(server, request_line):
         said = connection.makefile("rb").read()  # up to the end: the server closes the connection
     assert said.startswith(b"HTTP/1.1 400 ")
     assert b"request: has a length and is chunked, expected one of them; send one of them" in said
+
+
+def ask(server, head: bytes) -> bytes:
+    """Sends a request in one piece; returns the response, up to its end."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(head + b"connection: close\r\n\r\n")
+        return connection.makefile("rb").read()
+
+
+MODEL = b"GET /v1/models/asr HTTP/1.1\r\nhost: x\r\n"  # 14 bytes of path, 5 of the header
+CLOSE = 15  # bytes of the header that `ask` adds
+
+
+@pytest.mark.parametrize(
+    "head, num_bytes",
+    [
+        (MODEL + b"x: " + b"y" * 17000 + b"\r\n", 14 + 5 + 17001),
+        (MODEL + b"x: y\r\n" * 8500, 14 + 5 + 17000),
+        (MODEL.replace(b"/asr", b"/asr?x=" + b"y" * 17000), 14 + 2 + 17000 + 5),
+        (MODEL.replace(b"/asr", b"/" + b"y" * 17000), 11 + 17000 + 5),
+    ],
+    ids=("one header", "many headers", "query", "path"),
+)
+def test_headers_that_arrive_at_once_are_limited_too(server, head, num_bytes):
+    said = ask(server, head)
+    assert said.startswith(b"HTTP/1.1 400 ")
+    got = f"its URL and headers have {num_bytes + CLOSE} bytes"
+    assert said.endswith(f'{{"error":"request: {got}, expected at most 16384; send smaller ones"}}'.encode())
+
+
+def test_headers_within_the_limit(server):
+    assert ask(server, MODEL + b"x: " + b"y" * 16000 + b"\r\n").startswith(b"HTTP/1.1 200 ")
+
+
+def test_headers_that_arrive_in_pieces_are_limited(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(MODEL + b"x: " + b"y" * 17000)
+        assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
+
+
+def request_status(connection) -> int:
+    connection.request("GET", "/v1/models/asr")
+    response = connection.getresponse()
+    response.read()
+    return response.status
+
+
+def test_an_idle_connection_is_closed_after_its_time(tiny_export):
+    with local_server.serve(tiny_export.export_dir, idle_seconds=1.5) as other:
+        connection = http.client.HTTPConnection("127.0.0.1", other.port, timeout=30)
+        assert request_status(connection) == 200
+        began = time.monotonic()
+        assert connection.sock.recv(1) == b""
+        assert 1.3 < time.monotonic() - began < 20
+        connection.close()
+
+
+@pytest.mark.long
+def test_an_idle_connection_of_a_proxy_is_kept(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    assert request_status(connection) == 200
+    before = connection.sock
+    time.sleep(6)
+    assert request_status(connection) == 200
+    assert connection.sock is before
+    connection.close()
 
 
 def test_slow_body(server):

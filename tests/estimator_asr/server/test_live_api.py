@@ -16,6 +16,7 @@ import openai
 import pytest
 import soundfile
 import soxr
+import telephone_files
 from websockets import exceptions
 from websockets.sync import client as websocket_client
 
@@ -213,6 +214,77 @@ def test_a_message_that_is_far_too_large_ends_the_stream(server):
             socket.recv(timeout=10)
 
 
+def to_file(waveform, format: str) -> bytes:
+    if format in telephone_files.KINDS:
+        return telephone_files.encode(format)
+    file = io.BytesIO()
+    soundfile.write(file, waveform, RATE, format=format)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "format, name",
+    [
+        ("RF64", "WAV"),
+        ("MP3", "MP3 or AAC"),
+        ("FLAC", "FLAC"),
+        ("OGG", "Ogg"),
+        ("webm", "WebM"),
+        ("m4a", "MP4"),
+        ("aac", "MP3 or AAC"),
+    ],
+)
+@pytest.mark.parametrize("query", ["", "?encoding=f32le"])
+def test_a_file_is_no_samples(server, waveform, format, name, query):
+    content = to_file(waveform, format)
+    with connect(server, query) as socket:
+        socket.send(json.dumps({"hotwords": "你好"}))
+        socket.send(b"")
+        socket.send(content[:3201])  # also half a sample
+        (answer,) = read(socket)
+    assert answer["error"]["message"] == (
+        f"message: begins as {name} files do, expected samples without a header; "
+        "send samples of one channel alone, or the whole file to /v1/audio/transcriptions"
+    )
+    assert socket.close_code == 1008
+
+
+def test_samples_that_look_like_a_file_later(server, waveform):
+    with connect(server) as socket:
+        socket.send(to_pcm(waveform))
+        send(socket, to_file(waveform, "FLAC")[:6400])
+        assert read(socket)[-1]["type"] == "final"
+
+
+def test_a_wav_file_of_the_samples_that_are_expected_loses_its_header(server, waveform):
+    file = io.BytesIO()
+    soundfile.write(file, np.round(waveform * 32767).astype(np.int16), RATE, format="WAV")
+    finals = []
+    for content in (to_pcm(waveform), file.getvalue()):
+        with connect(server) as socket:
+            send(socket, content, 4096)
+            finals.append(read(socket)[-1])
+    assert finals[0] == finals[1] and finals[0]["text"] != ""
+
+
+@pytest.mark.parametrize("query", ["?sample_rate=8000", "?encoding=f32le"])
+def test_a_wav_file_of_other_samples_is_refused(server, waveform, query):
+    with connect(server, query) as socket:
+        socket.send(to_file(waveform, "WAV")[:3200])
+        (answer,) = read(socket)
+    assert answer["error"]["message"].startswith("message: begins as WAV files do, expected samples without")
+
+
+@pytest.mark.parametrize("parts", [(b"\xff\xfe",), (b'{"hotwords": "\xe5', b'\x25"}')])
+def test_text_that_is_not_utf_8_ends_the_stream_without_a_traceback(server, caplog, parts):
+    with connect(server) as socket:
+        socket.send([each for each in parts] if len(parts) > 1 else parts[0], text=True)
+        with pytest.raises(exceptions.ConnectionClosedError):
+            socket.recv(timeout=30)
+    assert socket.close_code == 1007
+    assert caplog.messages == []
+
+
 def test_a_client_that_sends_nothing(server):
     with connect(server) as socket:
         (answer,) = read(socket)
@@ -340,6 +412,14 @@ def test_a_page_of_another_site_is_refused(server):
     with connect(server, origin=f"http://127.0.0.1:{server.port}") as socket:
         send(socket, b"")
         assert read(socket)[-1]["type"] == "final"
+
+
+def test_headers_of_a_stream_are_limited(server):
+    headers = {f"x-{i}": "y" * 6000 for i in range(3)}
+    with pytest.raises(exceptions.InvalidStatus) as refused, connect(server, additional_headers=headers):
+        pass
+    assert refused.value.response.status_code == 400
+    assert b"bytes, expected at most 16384; send smaller ones" in refused.value.response.body
 
 
 def test_streams_are_counted(server, waveform):

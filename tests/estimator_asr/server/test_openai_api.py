@@ -303,6 +303,62 @@ def test_forms_that_are_wrong(server, caplog, body, kind, error):
     assert caplog.messages == []
 
 
+@pytest.mark.parametrize(
+    "disposition",
+    [
+        'form-data; name="file"',
+        "form-data; name=file",
+        "form-data; filename*=UTF-8''%E4%BC%9A%E8%AE%AE.wav; name=\"file\"",
+        "form-data; name=\"file\"; filename*=UTF-8''%E4%BC%9A%E8%AE%AE.wav",
+        'form-data; name="file"; filename=""',
+        'Form-Data; Name="file"; FileName="会议.wav"',
+    ],
+)
+@pytest.mark.parametrize("kind", ["multipart/form-data", "Multipart/Form-Data"])
+def test_the_part_file_is_a_file_whatever_its_header_says(server, waveform, disposition, kind):
+    content = encode(np.resize(waveform, 48000)).getvalue()
+    assert len(content) > 1 << 16
+    head = f"--b\r\nContent-Disposition: {disposition}\r\nContent-Type: audio/wav\r\n\r\n".encode()
+    model = b'\r\n--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nasr\r\n--b--\r\n'
+    headers = {"content-type": f"{kind}; boundary=b"}
+    response = server.post(PATH, data=head + content + model, headers=headers)
+    assert response.status_code == 200
+    assert response.json()["text"] == post(server, content).json()["text"] != ""
+
+
+def test_two_files_are_refused_also_without_names(server):
+    part = b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n'
+    headers = {"content-type": "multipart/form-data; boundary=b"}
+    response = server.post(PATH, data=2 * part + b"--b--\r\n", headers=headers)
+    assert response.status_code == 400
+    assert "Too many files" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "method, path, status",
+    [
+        ("POST", "/v1/chat/completions", 404),
+        ("GET", "/v1/files", 404),
+        ("POST", "/v1/audio/translations", 404),
+        ("GET", "/v1/audio/transcriptions", 405),
+        ("POST", "/v1/models", 405),
+    ],
+)
+def test_other_paths_of_openai(server, method, path, status):
+    response = server.session.request(method, server.url(path), timeout=60)
+    reason = {404: "Not Found", 405: "Method Not Allowed"}[status]
+    message = f"{method} {path}: {reason}; see docs/serve.md"
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+    assert (response.status_code, response.json()) == (status, {"error": error})
+
+
+def test_the_client_raises_the_sentence_of_an_unknown_path(client):
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.chat.completions.create(model="asr", messages=[])
+    assert caught.value.body["message"] == "POST /v1/chat/completions: Not Found; see docs/serve.md"
+    assert caught.value.type == "invalid_request_error"
+
+
 def test_the_name_of_a_file_is_never_opened(server, tmp_path, waveform):
     (tmp_path / "secret.wav").write_bytes(b"x")
     for name in (str(tmp_path / "secret.wav"), "../../etc/passwd", "s3://bucket/a.wav"):

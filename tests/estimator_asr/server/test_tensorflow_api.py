@@ -180,6 +180,14 @@ def test_hotwords_that_the_graph_refuses(server, waveforms):
     )
 
 
+def test_base64_with_line_breaks_and_without_padding(server, waveforms):
+    text = to_b64(waveforms[1])["b64"]
+    wrapped = "\n".join(text[start : start + 76] for start in range(0, len(text), 76)).rstrip("=")
+    found = server.predict({"instances": [{"b64": wrapped}]}).json()
+    assert found == server.predict({"instances": [{"b64": text}]}).json()
+    assert found["predictions"][0]["status"] == "ok"
+
+
 def test_a_length_beyond_the_waveform_is_refused(server):
     instance = {"waveform": np.zeros(100).tolist(), "num_samples": 101}
     response = server.predict({"signature_name": "waveform", "instances": [instance]})

@@ -49,6 +49,29 @@ def test_the_only_input_needs_no_name(instance):
     assert call == tensorflow_request.Call("serving_default", [{"wav_bytes": b"RIF"}], (), False, ())
 
 
+# What absl::Base64Unescape takes, by which TensorFlow Serving reads "b64" (its util/json_tensor.cc).
+@pytest.mark.parametrize(
+    "text, content",
+    [
+        ("UklG\nRg==\n", b"RIFF"),
+        ("Ukl\r\n GRg =\t=\v\f", b"RIFF"),
+        ("UklGRg", b"RIFF"),
+        ("UklGRkY", b"RIFFF"),
+        ("", b""),
+        ("+/+/", b"\xfb\xff\xbf"),
+    ],
+)
+def test_base64_as_tensorflow_serving_takes_it(text, content):
+    assert parse({"instances": [{"b64": text}]}).rows == [{"wav_bytes": content}]
+
+
+@pytest.mark.parametrize("text", ["UklGRg=", "UklGR", "UklGRg==UklG", "-_-_", "UklG\u2028", "UklG\x00", "é"])
+def test_what_is_not_base64(text):
+    with pytest.raises(api_errors.ApiError) as raised:
+        parse({"instances": [{"b64": text}]})
+    assert raised.value.message.startswith("instances[0].wav_bytes: is not valid base64 (")
+
+
 def test_columns():
     call = parse(
         {"signature_name": "waveform", "inputs": {"waveform": [[0.5, 1], [2, 3]], "num_samples": [2, 1]}}

@@ -10,11 +10,13 @@ import pathlib
 import shutil
 import threading
 import time
+import types
 
 import local_server
 import numpy as np
 import programs
 import pytest
+import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from estimator_asr.saved_model import export_info
@@ -200,6 +202,52 @@ def test_an_export_without_the_signature_waveform(export_dir):
         errors.UserError, match=r"1: has no signature waveform, expected an export of this version; export"
     ):
         versions.ServedVersion(str(path))
+
+
+NODE = "\n\t [[{{node Assert/Assert}}]]"
+OLD = "泥郝 ni3 has 2 characters and 1 syllables, expected one syllable for each character; fix it"
+
+
+@pytest.mark.parametrize(
+    "message, sentence",
+    [
+        (
+            "assertion failed: [E_AUDIO_TOO_LONG: audio: any [improved] sentence]" + NODE,
+            "audio: any [improved] sentence",
+        ),
+        (
+            "assertion failed: [E_HOTWORD_SYLLABLES: hotwords: [泥] fix them]" + NODE,
+            "hotwords: [泥] fix them",
+        ),
+        (f"assertion failed: [hotwords: {OLD}]" + NODE, f"hotwords: {OLD}"),  # exports of 0.1.0
+        (
+            "assertion failed: [waveform: is too short]" + NODE,  # as well
+            "inputs: are refused by the model (assertion failed: [waveform: is too short] "
+            "[[{{node Assert/Assert}}]])",
+        ),
+    ],
+)
+def test_sentences_of_the_graph(message, sentence):
+    class Refusing:
+        def run(self, _):
+            raise tf.errors.InvalidArgumentError(None, None, message)
+
+    version = types.SimpleNamespace(_recognisers={"waveform": Refusing()})
+    with pytest.raises(errors.UserError) as refused:
+        versions.ServedVersion.run(version, "waveform", (), [{"num_samples": np.int32(1)}])
+    assert str(refused.value) == sentence
+
+
+def test_a_length_that_the_graph_refuses(tiny_export):
+    version = versions.ServedVersion(tiny_export.version_dir)
+    row = {"waveform": np.zeros(3, np.float32), "num_samples": np.int32(5)}
+    with pytest.raises(errors.UserError) as refused:
+        version.run("waveform", (), [row])
+    assert str(refused.value) == (
+        "num_samples: is [5], expected one from 0 to 3 for each of the 1 rows of waveform; "
+        "send the true lengths"
+    )
+    version.retire()
 
 
 def test_no_export(tmp_path):

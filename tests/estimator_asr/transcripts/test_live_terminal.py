@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -13,6 +14,7 @@ import types
 
 import numpy as np
 import pytest
+import soundfile
 
 from estimator_asr.saved_model import statuses
 from estimator_asr.transcripts import live_terminal, pauses
@@ -168,6 +170,29 @@ def test_samples_of_a_pipe(rate):
     assert len(found) == rate and found.dtype == np.float32
     expected = 20000 / 32768 * np.sin(np.arange(rate) * 2 * np.pi * 200 / rate)
     np.testing.assert_allclose(found[200:-200], expected[200:-200], atol=1e-3)
+
+
+def test_a_file_in_a_pipe_is_no_samples(tmp_path):
+    soundfile.write(tmp_path / "a.wav", np.zeros(16000), 44100)
+    with open(tmp_path / "a.wav", "rb") as file, pytest.raises(errors.UserError) as refused:
+        next(live_terminal.read_pcm(file, 16000))
+    assert str(refused.value) == (
+        "standard input: begins as WAV files do, expected samples without a header; "
+        "leave --live out, or convert the audio by ffmpeg -i FILE -ac 1 -ar 16000 -f s16le -"
+    )
+
+
+def test_a_wav_file_in_a_pipe_as_arecord_writes_it():
+    samples = np.arange(-8000, 8000, dtype="<i2")
+    content = io.BytesIO()
+    soundfile.write(content, samples, 16000, format="WAV")
+    reader, writer = os.pipe()
+    os.write(writer, content.getvalue()[:44])
+    os.write(writer, samples.tobytes())
+    os.close(writer)
+    with open(reader, "rb") as file:
+        found = np.concatenate(list(live_terminal.read_pcm(file, 16000)))
+    np.testing.assert_array_equal(found, np.float32(samples) / 32768)
 
 
 def test_what_a_source_raises_reaches_the_caller():

@@ -38,9 +38,10 @@ class LocalServer:
 
 @contextlib.contextmanager
 def serve(saved_model, token=None, max_open=50, stop_seconds=5, **limits):
-    parts = service.Service(str(saved_model), service.Limits(**limits))
+    limits = service.Limits(stop_seconds=stop_seconds, **limits)
+    parts = service.Service(str(saved_model), limits)
     bound = running.bind("127.0.0.1", 0)
-    server = running.Server(app.build(parts, token, None, max_open), stop_seconds, lambda: None)
+    server = running.Server(app.build(parts, token, None, max_open), limits, lambda: None)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     port = bound.getsockname()[1]
     thread.start()
