@@ -4,7 +4,7 @@
 #   docker build --tag=estimator-asr:gpu --build-arg=DEVICE=gpu .
 #   docker run --rm --volume="$PWD/asr:/asr" estimator-asr estimator_asr.train --data_dir=/asr/data --model_dir=/asr/model
 #
-# PYTHON chooses the TensorFlow: 2.15 with 3.9 to 3.11, 2.21 with 3.12 and 3.13.
+# PYTHON chooses the TensorFlow: 2.15 with 3.10 and 3.11, 2.21 with 3.12 and 3.13.
 ARG PYTHON=3.12
 FROM python:${PYTHON}-slim-bookworm
 

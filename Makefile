@@ -14,9 +14,9 @@ VENV ?= .venv
 ifneq ($(words $(VENV)),1)
 $(error VENV is "$(VENV)", expected a path without spaces)
 endif
-# TensorFlow 2.15 has wheels for CPython 3.9 to 3.11, TensorFlow 2.21 for later ones, but none for Intel Macs.
-VERSIONS := $(shell [ "$$(uname -sm)" = "Darwin x86_64" ] || echo 3.13 3.12) 3.11 3.10 3.9
-RANGE = CPython from 3.9 to $(firstword $(VERSIONS))
+# TensorFlow 2.15 has wheels for CPython 3.10 and 3.11, TensorFlow 2.21 for later ones, but none for Intel Macs.
+VERSIONS := $(shell [ "$$(uname -sm)" = "Darwin x86_64" ] || echo 3.13 3.12) 3.11 3.10
+RANGE = CPython from 3.10 to $(firstword $(VERSIONS))
 # Run, not looked up: a pyenv shim exists for versions that are not active, and Debian ships python3 without ensurepip.
 # The executable is the one that an active environment was made from.
 PROBE = -c 'import ensurepip, os.path, sys, venv; version = "%d.%d" % sys.version_info[:2]; \

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Union
+from typing import NamedTuple
 
 import numpy as np
 
@@ -80,7 +80,7 @@ class LiteRtGraph:
         return {_name(each): interpreter.get_tensor(each["index"]) for each in outputs}
 
 
-Graph = Union[OnnxGraph, LiteRtGraph]
+Graph = OnnxGraph | LiteRtGraph
 
 
 class Backend(NamedTuple):

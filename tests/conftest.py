@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import gc
 import json
 import os
 import pathlib
 import pickle
+import sys
 import tempfile
 
 import paths
@@ -43,6 +45,14 @@ _FIRST = (
 def pytest_collection_modifyitems(items):
     order = {stem: index for index, stem in enumerate(_FIRST)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _databases_are_closed():
+    """Fails the last test of a file that leaves an SQLite database open; older Pythons do not report one."""
+    yield
+    if sys.version_info >= (3, 13):
+        gc.collect()
 
 
 def _build_once(tmp_path_factory, name: str, build) -> pathlib.Path:

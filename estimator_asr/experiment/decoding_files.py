@@ -94,7 +94,7 @@ def load(path: str, num_tokens: int) -> Decoding:
     saved, models = _read(path), {}
     for name, file in saved.paths(path).items():
         try:
-            with open(file, "rb") as opened, np.load(opened) as arrays:
+            with open(file, "rb") as opened, np.lib.npyio.NpzFile(opened) as arrays:
                 models[name] = _READERS[name](arrays)
         except (OSError, EOFError, ValueError, TypeError, KeyError, zipfile.BadZipFile, zlib.error) as error:
             raise errors.UserError(f"{file}: cannot be read ({error}); {_TUNE_AGAIN}") from error

@@ -7,22 +7,16 @@ import ipaddress
 import logging
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from typing import Optional
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.websockets import websockets_sansio_impl
 
 from estimator_asr.server import service
 from tfrecord_builder import errors
 
-if sys.version_info >= (3, 10):
-    from uvicorn.protocols.websockets import websockets_sansio_impl
-
-    _WEBSOCKETS = websockets_sansio_impl.WebSocketsSansIOProtocol
-else:  # the last uvicorn for it neither splits subprotocols nor limits what is not read
-    _WEBSOCKETS = "none"
 _BACKLOG = 1024
 _MAX_MESSAGE_BYTES = 1 << 20  # above the limit of live_messages.py, which answers with a sentence
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
@@ -61,7 +55,7 @@ class Server(uvicorn.Server):
         config = uvicorn.Config(
             app,
             http="h11",
-            ws=_WEBSOCKETS,
+            ws=websockets_sansio_impl.WebSocketsSansIOProtocol,
             ws_max_size=_MAX_MESSAGE_BYTES,
             ws_ping_interval=None,  # live_api.py ends what is silent; a pong may wait behind audio
             ws_per_message_deflate=False,  # a small message may become a large one

@@ -17,7 +17,7 @@ from tfrecord_builder.runtime import tensorflow_release
 pytestmark = pytest.mark.long
 
 DATA = paths.ROOT / "tests" / "data"
-ARCHIVES = sorted(path.name.removesuffix(".tar.xz") for path in DATA.glob("*.tar.xz"))
+ARCHIVES = [path.name.removesuffix(".tar.xz") for path in paths.find_files("tests/data/*.tar.xz")]
 OWN = f"tensorflow-{tensorflow_release.find(tf.__version__).version}"
 PARAMS = [pytest.param(name, marks=[pytest.mark.slow] if name == OWN else []) for name in ARCHIVES]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import signal
 import time
 
@@ -72,10 +73,10 @@ def test_sigterm_saves_a_checkpoint_of_replicas(directory, tmp_path):
     endless = command(directory, "language", "endless", "--train_steps=1000000", "--num_cpu_replicas=2")
     process = programs.start(*endless, outputs=outputs)
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not (os.path.exists(outputs[1]) and "step 3 of" in open(outputs[1]).read()):
-        assert process.is_alive() and time.monotonic() < deadline, open(outputs[1]).read()
+    while not (os.path.exists(outputs[1]) and "step 3 of" in pathlib.Path(outputs[1]).read_text()):
+        assert process.is_alive() and time.monotonic() < deadline, pathlib.Path(outputs[1]).read_text()
         time.sleep(0.1)
     os.kill(process.pid, signal.SIGTERM)
     process.join(60)
     assert process.exitcode == 143
-    assert "SIGTERM: a checkpoint is saved" in open(outputs[1]).read()
+    assert "SIGTERM: a checkpoint is saved" in pathlib.Path(outputs[1]).read_text()

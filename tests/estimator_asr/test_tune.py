@@ -313,7 +313,8 @@ def test_damaged_settings_are_named(model_dir, content, message):
 
 
 def write_array(file):
-    np.save(file.open("wb"), np.zeros(3))
+    with file.open("wb") as opened:
+        np.save(opened, np.zeros(3))
 
 
 @pytest.mark.parametrize(

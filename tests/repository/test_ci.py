@@ -1,8 +1,10 @@
-""".ci/run: both Pythons, their results and the sum; anything that fails, fails it."""
+""".ci/run: the demo, the tests with every Python, their results and the sum; what fails, fails it."""
 
 from __future__ import annotations
 
 import os
+import pathlib
+import re
 import shutil
 import subprocess
 
@@ -13,37 +15,99 @@ import scripts
 # Two runs for one Python, as pytest -q ends them.
 PASSED = "12 passed, 2 skipped, 5 warnings in 3.21s\n.\n3 passed, 1 skipped in 61.00s (0:01:01)"
 FAILED = "2 failed, 10 passed, 1 error in 3.21s"
-MAKE = r'echo "$@" >> words; cat "$3"; ! grep -q "failed\|No CPython" "$3"'
+# Notes its words; prints the file of its Python, except for the demo and an installation.
+MAKE = """echo "$@" >> words
+case "$1" in
+  demo) [ ! -e no_demo ] ;;
+  test*) cat "$3"; ! grep -q "failed\\|No CPython" "$3" ;;
+esac"""
+NOT_ROOT = {"bin/id": 'case "$1" in -u) echo 1000 ;; *) echo somebody ;; esac'}
+VERSIONS = ("3.11", "3.10", "3.12", "3.13")
 
 
-# Passed, failed and skipped, of CPython 3.11, of 3.12 and of both.
-@pytest.mark.parametrize(
-    "first, second, code, counts",
-    [
-        (PASSED, "14 passed in 8.00s", 0, [(15, 0, 3), (14, 0, 0), (29, 0, 3)]),
-        (FAILED, PASSED, 1, [(10, 3, 0), (15, 0, 3), (25, 3, 3)]),
-        (PASSED, FAILED, 1, [(15, 0, 3), (10, 3, 0), (25, 3, 3)]),
-        (PASSED, "No CPython 3.12 was found", 1, [(15, 0, 3), (0, 0, 0), (15, 0, 3)]),
-        (PASSED, "no tests ran in 0.01s", 1, [(15, 0, 3), (0, 0, 0), (15, 0, 3)]),
-    ],
-    ids=["passed", "failed on the first", "failed on the second", "no such Python", "no tests"],
-)
-def test_runs_both_and_ends_with_the_sum(first, second, code, counts, tmp_path):
-    scripts.write(tmp_path, {"bin/make": MAKE})
-    (tmp_path / "PYTHON=python3.11").write_text(f"{first}\n")
-    (tmp_path / "PYTHON=python3.12").write_text(f"{second}\n")
+@pytest.fixture
+def clone(tmp_path):
     shutil.copytree(paths.ROOT / ".ci", tmp_path / ".ci")
-    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
-    done = subprocess.run([tmp_path / ".ci/run"], env=environment, capture_output=True, text=True)
+    scripts.write(tmp_path, {"bin/make": MAKE, **NOT_ROOT})
+    for version in VERSIONS:
+        (tmp_path / f"PYTHON=python{version}").write_text("14 passed in 8.00s\n")
+    return tmp_path
+
+
+def run(clone):
+    environment = {**os.environ, "PATH": f"{clone / 'bin'}:{os.environ['PATH']}"}
+    return subprocess.run(["bash", clone / ".ci/run"], env=environment, capture_output=True, text=True)
+
+
+# Passed, failed and skipped, of CPython 3.11, of 3.13 and of all four.
+@pytest.mark.parametrize(
+    "first, last, code, counts",
+    [
+        (PASSED, "14 passed in 8.00s", 0, [(15, 0, 3), (14, 0, 0), (57, 0, 3)]),
+        (FAILED, PASSED, 1, [(10, 3, 0), (15, 0, 3), (53, 3, 3)]),
+        (PASSED, FAILED, 1, [(15, 0, 3), (10, 3, 0), (53, 3, 3)]),
+        (PASSED, "No CPython 3.13 was found", 1, [(15, 0, 3), (0, 0, 0), (43, 0, 3)]),
+        (PASSED, "no tests ran in 0.01s", 1, [(15, 0, 3), (0, 0, 0), (43, 0, 3)]),
+    ],
+    ids=["passed", "failed on the first", "failed on the last", "no such Python", "no tests"],
+)
+def test_runs_every_python_and_ends_with_the_sum(clone, first, last, code, counts):
+    (clone / "PYTHON=python3.11").write_text(f"{first}\n")
+    (clone / "PYTHON=python3.13").write_text(f"{last}\n")
+    done = run(clone)
     assert done.returncode == code
-    assert (tmp_path / "words").read_text().splitlines() == [
+    words = (clone / "words").read_text().splitlines()
+    assert [line for line in words if "installed-dev" not in line] == [
+        "demo VENV=.venv-3.11 PYTHON=python3.11",
         "test-all VENV=.venv-3.11 PYTHON=python3.11",
-        "test-long VENV=.venv-3.12 PYTHON=python3.12",
+        "test VENV=.venv-3.10 PYTHON=python3.10",
+        "test VENV=.venv-3.12 PYTHON=python3.12",
+        "test-long VENV=.venv-3.13 PYTHON=python3.13",
     ]
-    heads = ("CPython 3.11: ", "CPython 3.12: ", "")
-    assert done.stdout.splitlines()[-3:] == [
+    assert {line.split("/")[0] for line in words if "installed-dev" in line} == {
+        f".venv-{version}" for version in ("3.10", "3.12", "3.13")
+    }
+    heads = ("CPython 3.11: ", "CPython 3.13: ", "")
+    said = done.stdout.splitlines()
+    assert [said[-5], said[-2], said[-1]] == [
         f"{head}{passed} passed, {failed} failed, {skipped} skipped"
         for head, (passed, failed, skipped) in zip(heads, counts)
     ]
-    none_passed = "CPython 3.12: no test has passed, expected all to\n"
+    none_passed = "CPython 3.13: no test has passed, expected all to\n"
     assert done.stderr == (none_passed if counts[1] == (0, 0, 0) else "")
+
+
+def test_a_demo_that_fails_fails_it_and_keeps_no_test_from_running(clone):
+    (clone / "no_demo").touch()
+    done = run(clone)
+    assert done.returncode == 1 and done.stdout.splitlines()[-1] == "56 passed, 0 failed, 0 skipped"
+
+
+def test_says_that_it_has_no_user_of_its_own(clone):
+    assert run(clone).stdout.startswith(
+        "CPython 3.11: as somebody, without a user of its own (that needs root, "
+    )
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv") or not pathlib.Path("/usr/bin/python3.11").exists(),
+    reason="not root, or no setpriv or CPython 3.11 of the system",
+)
+def test_as_root_a_user_without_privileges_runs_a_copy_of_the_clone(clone):
+    """In a home of its own; what make made in the clone is not copied, and nothing is left."""
+    (clone / "bin/id").unlink()
+    user = 'id -un; pwd; echo "$HOME"; ls -A; touch "$HOME/mine" "$TMPDIR/mine" demo'
+    scripts.write(clone, {"bin/make": f'[ "$1" = -C ] || exec {clone}/bin/other "$@"\ncd "$2" && {user}'})
+    scripts.write(clone, {"bin/other": MAKE})
+    for name in (".venv-3.11", "demo"):
+        (clone / name).mkdir()
+    for path in (clone, *clone.parents):
+        reachable = path.stat().st_mode & 0o001
+        if not reachable:
+            path.chmod(path.stat().st_mode | 0o011)
+    said = run(clone).stdout.splitlines()
+    assert re.fullmatch(r"CPython 3.11: Python 3\.11\.\d+ of the system, as the user nobody", said[0])
+    user, directory, home = said[1:4]
+    assert (user, directory) == ("nobody", f"{home}/clone") and not os.path.exists(home)
+    listed = said[4 : said.index("nobody", 4)]
+    assert "bin" in listed and ".ci" in listed and not {".venv-3.11", "demo"} & set(listed)

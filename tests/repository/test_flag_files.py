@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pathlib
 
+import paths
 import program_flags
 import pytest
 
 FLAGS = program_flags.ROOT / "flags"
-FILES = sorted(path.relative_to(FLAGS).as_posix() for path in FLAGS.rglob("*") if path.is_file())
+FILES = [path.relative_to(FLAGS).as_posix() for path in paths.find_files("flags/**/*")]
 # With models of their own; the others only build.
 COMPLETE = {"aishell1", "demo", "manifest", "streaming", "thchs30", "whisper"}
 
@@ -19,7 +20,7 @@ def parsed(program_answers):
 
 
 def test_each_corpus_has_its_files():
-    corpora = {path.name for path in FLAGS.iterdir()}
+    corpora = {file.partition("/")[0] for file in FILES}
     files_of = {corpus: {f"{corpus}/{name}" for name in program_flags.OF_FLAG_FILES} for corpus in corpora}
     required = {f"{corpus}/build.flags" for corpus in corpora}.union(*(files_of[each] for each in COMPLETE))
     assert required <= set(FILES) <= set().union(*files_of.values())

@@ -10,7 +10,7 @@ import grimp
 import paths
 
 PACKAGES = ("tfrecord_builder", "estimator_asr", "estimator_asr_runtime")
-FILES = [path for package in PACKAGES for path in sorted((paths.ROOT / package).rglob("*.py"))]
+FILES = paths.find_files(*(f"{package}/**/*.py" for package in PACKAGES))
 build_graph = functools.lru_cache(grimp.build_graph)
 
 

@@ -13,10 +13,10 @@ import pytest
 import scripts
 
 BROKEN = "echo 'pyenv: python3.11: command not found' >&2; exit 127"
-NAMES = [f"python3.{minor}" for minor in range(9, 14)] + ["python3", "python"]
+NAMES = [f"python3.{minor}" for minor in range(10, 14)] + ["python3", "python"]
 UV = '[ "$1 $2 $3" = "venv --seed --python" ] && mkdir "$5" "$5/bin" && cp "of uv/$4" "$5/bin/python"'
 INTEL_MAC = {"bin/uname": "echo Darwin x86_64"}
-FROM_TO = "CPython from 3.9 to 3.13"
+FROM_TO = "CPython from 3.10 to 3.13"
 INSTALL = "install one with its venv module (or install uv), then call make again."
 UNFIT = f"expected a {FROM_TO} that runs and has its venv module"
 
@@ -32,7 +32,7 @@ esac"""
 
 
 PYTHON_3_11 = {"bin/python3.11": suitable("3.11")}
-IN_PATH = {f"bin/python{name}": suitable(name) for name in ("3.9", "3.11", "3.12")}
+IN_PATH = {f"bin/python{name}": suitable(name) for name in ("3.10", "3.11", "3.12")}
 IN_PYENV = {f"a home/.pyenv/versions/{name}/bin/python": suitable(name[:4]) for name in ("3.10.13", "3.12.1")}
 
 
@@ -62,9 +62,9 @@ def said(completed):
     "programs, words, sentence",
     [
         ({}, [], f"No {FROM_TO} was found: {INSTALL}"),
-        (INTEL_MAC, [], f"No CPython from 3.9 to 3.11 was found: {INSTALL}"),
+        (INTEL_MAC, [], f"No CPython from 3.10 to 3.11 was found: {INSTALL}"),
         (PYTHON_3_11, ["PYTHON=python3.12"], f"No CPython 3.12 was found: {INSTALL}"),
-        ({}, ["PYTHON=python3.8"], f"PYTHON is python3.8, {UNFIT}"),
+        ({}, ["PYTHON=python3.9"], f"PYTHON is python3.9, {UNFIT}"),
         ({}, ["PYTHON=python3.14"], f"PYTHON is python3.14, {UNFIT}"),
         ({}, ["PYTHON=python"], f"PYTHON is python, {UNFIT}"),
         ({}, ["PYTHON=/nowhere/python"], f"PYTHON is /nowhere/python, {UNFIT}"),
@@ -82,7 +82,7 @@ def test_says_in_one_sentence_what_is_missing(house, programs, words, sentence):
 @pytest.mark.parametrize(
     "programs, words, chosen",
     [
-        ({"bin/python3.9": suitable("3.9")}, [], "3.9"),  # the other names do not run
+        ({"bin/python3.10": suitable("3.10")}, [], "3.10"),  # the other names do not run
         ({**IN_PATH, "bin/python3": suitable("3.10")}, [], "3.12"),  # the newest
         ({"bin/python": suitable("3.10")}, [], "3.10"),
         ({**IN_PATH, **INTEL_MAC}, [], "3.11"),  # the newest that has a TensorFlow there
@@ -91,7 +91,7 @@ def test_says_in_one_sentence_what_is_missing(house, programs, words, sentence):
         ({**IN_PATH, **IN_PYENV}, ["PYTHON=python3.11"], "3.11"),
         ({**IN_PATH, **IN_PYENV}, ["PYTHON=python3.10"], "3.10"),
         ({**IN_PATH, **IN_PYENV}, ["PYTHON=3.10"], "3.10"),
-        ({**IN_PATH, **IN_PYENV}, ["PYTHON=bin/python3.9"], "3.9"),
+        ({**IN_PATH, **IN_PYENV}, ["PYTHON=bin/python3.10"], "3.10"),
         ({"bin/uv": UV}, [], "3.13"),
         ({"bin/uv": UV}, ["PYTHON=python3.12"], "3.12"),
     ],
@@ -115,7 +115,7 @@ REFUSED = "make did not make it: delete it, or name another directory with VENV=
     [
         ("", "made-by-make", {"bin/uv": UV}, [], HAS_NONE + REPLACED),
         ("", "installed", {"bin/uv": UV}, [], HAS_NONE + REPLACED),
-        ("", "installed-dev", {"bin/python3.9": suitable("3.9")}, [], HAS_NONE + REPLACED),
+        ("", "installed-dev", {"bin/python3.10": suitable("3.10")}, [], HAS_NONE + REPLACED),
         ("3.11", "made-by-make", {"bin/uv": UV}, ["PYTHON=python3.12"], HAS_ANOTHER + REPLACED),
         ("", "mine", {"bin/uv": UV}, [], HAS_NONE + REFUSED),
         ("3.11", "mine", {"bin/uv": UV}, ["PYTHON=python3.12"], HAS_ANOTHER + REFUSED),
@@ -136,9 +136,9 @@ def test_replaces_what_make_made_and_nothing_else(house, version, marker, others
     assert (house / ".venv" / "old").exists() != is_replaced
 
 
-@pytest.mark.parametrize("words", [[], ["PYTHON=python3.9"]])
+@pytest.mark.parametrize("words", [[], ["PYTHON=python3.10"]])
 def test_a_second_call_installs_nothing_until_the_requirements_change(house, words):
-    scripts.write(house, {"bin/python3.9": suitable("3.9")})
+    scripts.write(house, {"bin/python3.10": suitable("3.10")})
 
     def install():
         assert make(house, *words, target=".venv/installed-dev").returncode == 0
@@ -153,10 +153,10 @@ def test_a_second_call_installs_nothing_until_the_requirements_change(house, wor
 
 
 def test_an_installation_that_failed_is_tried_again_in_the_same_environment(house):
-    scripts.write(house, {"bin/python3.9": suitable("3.9").replace("pip.log ;;", "pip.log; false ;;")})
+    scripts.write(house, {"bin/python3.10": suitable("3.10").replace("pip.log ;;", "pip.log; false ;;")})
     assert make(house).returncode != 0
     assert {path.name for path in (house / ".venv").iterdir()} == {"bin", "made-by-make"}
-    scripts.write(house, {".venv/bin/python": suitable("3.9"), "bin/python3.9": BROKEN})
+    scripts.write(house, {".venv/bin/python": suitable("3.10"), "bin/python3.10": BROKEN})
     assert make(house).returncode == 0
     assert (house / ".venv" / "installed").exists()
     assert len((house / "pip.log").read_text().splitlines()) == 2
@@ -166,11 +166,11 @@ def test_the_makefile_takes_this_python_and_the_versions_that_it_names():
     """By what it has a Python run to see whether it is suitable."""
     makefile = (paths.ROOT / "Makefile").read_text(encoding="utf-8")
     (probe,) = re.findall(r"(?ms)^PROBE = -c '(.*?)'$", makefile)
-    probe = probe.replace("\\\n", "").replace("$(VERSIONS)", "3.13 3.12 3.11 3.10 3.9")
+    probe = probe.replace("\\\n", "").replace("$(VERSIONS)", "3.13 3.12 3.11 3.10")
     name, executable = subprocess.check_output([sys.executable, "-c", probe], text=True).strip().split(" ", 1)
     assert name == f"{sys.version_info[0]}.{sys.version_info[1]}"
     assert executable.startswith(sys.base_prefix + os.sep) and os.access(executable, os.X_OK)
     for minor in range(7, 16):
         pretend = f"import sys; sys.version_info = (3, {minor}, 0); "
         code = subprocess.run([sys.executable, "-c", pretend + probe]).returncode
-        assert (minor, code) == (minor, 0 if 9 <= minor <= 13 else 1)
+        assert (minor, code) == (minor, 0 if 10 <= minor <= 13 else 1)

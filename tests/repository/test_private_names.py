@@ -22,7 +22,7 @@ def read_table() -> dict[str, set[str]]:
 
 def test_the_table_has_every_private_name_and_no_other():
     """The code uses nearly every kind of private name, so this proves the checker too."""
-    files = [path for package in PACKAGES for path in (paths.ROOT / package).rglob("*.py")]
+    files = paths.find_files(*(f"{package}/**/*.py" for package in PACKAGES))
     names = {
         path.relative_to(paths.ROOT).as_posix(): private_names.find_all(path.read_text("utf-8"))
         for path in files

@@ -94,18 +94,17 @@ def ask(commands: Mapping[str, Mapping[str, Iterable[str]]]) -> dict[str, dict]:
 def programs() -> tuple[str, ...]:
     """The modules of the house that are command-line programs."""
     modules = []
-    for package in ("tfrecord_builder", "estimator_asr"):
-        for path in (ROOT / package).rglob("*.py"):
-            if "    program.run(" in path.read_text(encoding="utf-8"):
-                module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-                modules.append(module.removesuffix(".__main__"))
+    for path in paths.find_files("tfrecord_builder/**/*.py", "estimator_asr/**/*.py"):
+        if "    program.run(" in path.read_text(encoding="utf-8"):
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            modules.append(module.removesuffix(".__main__"))
     return tuple(sorted(modules))
 
 
 def ask_all() -> dict[str, dict]:
     """Returns the answers of all programs, who also parse the flag files that are theirs."""
     commands = {module: {} for module in programs()}
-    for path in sorted((ROOT / "flags").rglob("*.flags")):
+    for path in paths.find_files("flags/**/*.flags"):
         program, needed = OF_FLAG_FILES[path.name]
         name, command = str(path.relative_to(ROOT / "flags")), [*needed, f"--flagfile={path}"]
         commands[program][name] = command

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import pathlib
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
@@ -73,6 +74,7 @@ def _run(program, arguments, cwd, outputs, environment):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), descriptor)
     os.chdir(cwd)
     os.environ.update(environment)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background ignore it
     sys.argv = [program, *arguments]
     if program.endswith(".py"):
         sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)

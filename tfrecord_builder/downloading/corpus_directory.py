@@ -11,8 +11,9 @@ data_thchs30/.data_thchs30.tgz.unpacked    marks the archive as completely unpac
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
-import platform
+import posixpath
 import shutil
 import tarfile
 import zlib
@@ -24,6 +25,9 @@ import tqdm
 from tfrecord_builder import errors
 from tfrecord_builder.downloading import archives, fetch
 from tfrecord_builder.storage import files, locks
+
+if not hasattr(tarfile, "data_filter"):  # CPython before 3.10.12 and 3.11.4
+    from backports import tarfile
 
 
 def select_archives(corpus: archives.Corpus, parts: Sequence[str]) -> list[archives.Archive]:
@@ -53,7 +57,6 @@ def download(
     """
     selected = select_archives(corpus, parts)
     _check_available(corpus, selected, directory)
-    _check_python()
     with _locked(directory):
         finished = [each for each in selected if os.path.exists(_marker(corpus, each, directory))]
         if finished != selected:
@@ -66,15 +69,6 @@ def download(
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
     return [archive.name for archive in finished]
-
-
-def _check_python() -> None:
-    """Refuses a Python whose tarfile has no filter: one before 3.9.17, 3.10.12 or 3.11.4."""
-    if not hasattr(tarfile, "data_filter"):
-        raise errors.UserError(
-            f"Python: version is {platform.python_version()}, expected 3.9.17, 3.10.12, 3.11.4 or a later "
-            'patch release, whose tarfile has filter="data"; update Python, or unpack the archive yourself.'
-        )
 
 
 @contextlib.contextmanager
@@ -152,11 +146,11 @@ def _install(corpus: archives.Corpus, archive: archives.Archive, directory: str)
 def unpack(archive: str, directory: str) -> None:
     """Unpacks a .tar.gz, whose checksum was verified, into a new directory.
 
-    The "data" filter of tarfile (PEP 706) refuses names and links that lead outside, and devices. Archives
-    inside (AISHELL-1 and aidatatang_200zh have one per speaker) are unpacked where they are, and removed.
+    Names and links that lead outside are refused, and devices. Archives inside (AISHELL-1 and
+    aidatatang_200zh have one per speaker) are unpacked where they are, and removed.
 
     Raises:
-        UserError: the archive is damaged, or has an entry that the filter refuses.
+        UserError: the archive is damaged, or has an entry that is refused.
         OSError: the directory cannot be written.
     """
     os.makedirs(directory)
@@ -178,12 +172,32 @@ def unpack(archive: str, directory: str) -> None:
 def _extract(file: BinaryIO, path: str, directory: str) -> None:
     try:
         with tarfile.open(fileobj=file, mode="r|gz", bufsize=1 << 20) as tar:
-            tar.extractall(directory, filter="data")
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+            tar.extractall(directory, filter=_filter)
+    except (tarfile.TarError, EOFError, KeyError, zlib.error) as error:
         raise errors.UserError(
             f"{path}: it cannot be unpacked ({error or type(error).__name__}), expected a .tar.gz with files "
             "and folders of its own; remove it and run the command again."
         ) from error
+
+
+def _filter(member: tarfile.TarInfo, directory: str) -> tarfile.TarInfo:
+    """Applies the "data" filter of tarfile (PEP 706), and refuses the links that mislead its older releases.
+
+    A link whose target has ".." only at its beginning, in a folder that is not reached through a link, leads
+    where its text says (CVE-2025-4138, CVE-2025-4330, CVE-2025-4517).
+    """
+    below = itertools.dropwhile(("", ".", "..").__contains__, member.linkname.split("/"))
+    if member.issym() and ".." in below:
+        raise tarfile.TarError(f"{member.name!r} is a link with '..' after a name")
+    for name in (posixpath.dirname(member.name), member.linkname if member.islnk() else ""):
+        if _has_link(directory, name):
+            raise tarfile.TarError(f"{member.name!r} leads through a link")
+    return tarfile.data_filter(member, directory)
+
+
+def _has_link(directory: str, name: str) -> bool:
+    parts = itertools.accumulate(name.strip("/").split("/"), os.path.join)
+    return any(os.path.islink(os.path.join(directory, part)) for part in parts)
 
 
 def _marker(corpus: archives.Corpus, archive: archives.Archive, directory: str) -> str:

@@ -23,7 +23,7 @@ class Release:
         return f"{self.version} (Python {first} to {last})"
 
 
-RELEASES = (Release("2.15", (3, 9), (3, 11), tensorflow_io="0.36"), Release("2.21", (3, 12), (3, 13)))
+RELEASES = (Release("2.15", (3, 10), (3, 11), tensorflow_io="0.36"), Release("2.21", (3, 12), (3, 13)))
 
 
 def find(version: str) -> Optional[Release]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import sqlite3
@@ -84,14 +85,16 @@ def check(
     else:
         text = "labels and features of the records are not checked without the vocabularies"
         yield Problem(FILES, data_dir, text)
-    places = _Places()
-    for shard in info.shards:
-        path = os.path.join(data_dir, shard.file)
-        try:
-            with files.open_binary(path) as file:
-                yield from _check_shard(record_file.RecordFile(file), path, shard, expected, places, advance)
-        except OSError as error:
-            yield _unreadable(path, error, "shard")
+    with contextlib.closing(sqlite3.connect("")) as database:
+        places = _Places(database)
+        for shard in info.shards:
+            path = os.path.join(data_dir, shard.file)
+            try:
+                with files.open_binary(path) as file:
+                    reader = record_file.RecordFile(file)
+                    yield from _check_shard(reader, path, shard, expected, places, advance)
+            except OSError as error:
+                yield _unreadable(path, error, "shard")
 
 
 def _sidecar_files(info: dataset_info.DatasetInfo) -> dict[str, str]:
@@ -153,8 +156,8 @@ def _check_record(
 class _Places:
     """The first place of each utterance id, in a temporary file: memory does not grow with the data."""
 
-    def __init__(self):
-        self._database = sqlite3.connect("")
+    def __init__(self, database: sqlite3.Connection):
+        self._database = database
         self._database.execute("PRAGMA journal_mode = OFF")
         self._database.execute("CREATE TABLE places (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID")
 

@@ -42,7 +42,7 @@ def check_installed(name: str) -> None:
     except ImportError as error:
         raise errors.UserError(
             f"export: {error.name} cannot be imported ({error}), expected it for --format={name}; run "
-            "pip install 'estimator-asr[formats]', for onnx with CPython 3.10 or later"
+            "pip install 'estimator-asr[formats]'"
         ) from error
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Union
 
 import tensorflow as tf
 
@@ -72,7 +71,7 @@ class Momentum:
         return tf.group(*_apply_to_all(_apply_momentum, pairs, numbers, self.rate_of))
 
 
-Optimizer = Union[Adam, Momentum]
+Optimizer = Adam | Momentum
 
 
 def _apply_to_all(apply, pairs, numbers, rate_of):

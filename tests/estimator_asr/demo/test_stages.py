@@ -139,8 +139,9 @@ time.sleep(60)
 RUNNER = """
 import fcntl, pathlib, signal
 from estimator_asr.demo import __main__ as demo, stages
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup and a shell's background job ignore signals
+signal.signal(signal.SIGINT, signal.default_int_handler)
 demo._exit_on(signal.SIGTERM, signal.SIGHUP)
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits it as ignored
 with open("lock", "w") as lock:
     fcntl.flock(lock, fcntl.LOCK_EX)
     stage = stages.Stage("sleep", "Sleep", "sleeper", ())

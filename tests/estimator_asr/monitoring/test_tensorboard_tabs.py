@@ -72,8 +72,8 @@ def tensorboard(directory):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "tensorboard.main", f"--logdir={directory}", f"--port={port}"]
-    log = open(directory.parent / "tensorboard.log", "w")
-    process = subprocess.Popen([*command, "--host=127.0.0.1"], stdout=log, stderr=log)
+    with open(directory.parent / "tensorboard.log", "w") as log:
+        process = subprocess.Popen([*command, "--host=127.0.0.1"], stdout=log, stderr=log)
     try:
         yield f"http://127.0.0.1:{port}/"
     finally:

@@ -97,7 +97,7 @@ def send(port: int, kind: str, request: bytes, timeout: float = 0.3) -> str:
             connection.sendall(request)
             connection.settimeout(60 if kind in hostile_requests.WHOLE else timeout)
             said = connection.recv(1000)
-        except (ConnectionError, socket.timeout):
+        except (TimeoutError, ConnectionError):
             return ""
     found = re.match(rb"HTTP/1\.1 (\d{3}) ", said)
     assert found or not said, said[:200]

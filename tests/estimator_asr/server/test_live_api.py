@@ -7,7 +7,6 @@ import base64
 import contextlib
 import io
 import json
-import sys
 import time
 
 import local_server
@@ -24,9 +23,6 @@ from estimator_asr.server import api_errors, live_api, versions
 from estimator_asr.transcripts import pauses
 
 RATE = 16000
-pytestmark = pytest.mark.skipif(
-    sys.version_info < (3, 10), reason="its last uvicorn has no WebSockets for this"
-)
 
 
 @pytest.fixture(autouse=True)

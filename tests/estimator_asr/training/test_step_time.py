@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -78,14 +79,15 @@ def test_a_signal_ends_a_stuck_step(tmp_path, number, code):
     outputs = [str(tmp_path / name) for name in ("stdout", "stderr")]
     process = programs.start(STUCK, str(tmp_path), "10", outputs=outputs)
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not (os.path.exists(outputs[0]) and "waits" in open(outputs[0]).read()):
-        assert process.is_alive() and time.monotonic() < deadline, open(outputs[1]).read()
+    while not (os.path.exists(outputs[0]) and "waits" in pathlib.Path(outputs[0]).read_text()):
+        assert process.is_alive() and time.monotonic() < deadline, pathlib.Path(outputs[1]).read_text()
         time.sleep(0.1)
     os.kill(process.pid, number)
     process.join(60)
     assert process.exitcode == code
     assert (
-        f"the step has not ended 1 s after signal {number:d}, so nothing was saved" in open(outputs[1]).read()
+        f"the step has not ended 1 s after signal {number:d}, so nothing was saved"
+        in pathlib.Path(outputs[1]).read_text()
     )
 
 

@@ -117,6 +117,15 @@ def test_what_does_not_fit_into_the_line_is_its_beginning():
     assert live_terminal._find_tail("你好", 1) == ""
 
 
+@pytest.fixture
+def python_ends_on_ctrl_c():
+    """As in a terminal; a job in the background of a shell ignores SIGINT."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
+@pytest.mark.usefixtures("python_ends_on_ctrl_c")
 def test_ctrl_c_ends_the_audio_after_what_was_heard(capsys):
     """Also while the model runs; what the source has given is not lost."""
     given = threading.Event()
@@ -139,6 +148,7 @@ def test_ctrl_c_ends_the_audio_after_what_was_heard(capsys):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.usefixtures("python_ends_on_ctrl_c")
 def test_ctrl_c_ends_a_source_that_never_does(capsys):
     given = threading.Event()
 

@@ -58,7 +58,7 @@ def use(directory: str) -> dict:
 
 def extract(archive: pathlib.Path, directory: pathlib.Path) -> str:
     with tarfile.open(archive) as file:
-        # Python 3.9.0 to 3.9.16 and 3.10.0 to 3.10.11 have no filters.
+        # Python before 3.10.12 and 3.11.4 has no filters.
         options = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
         file.extractall(directory, **options)
     return str(directory)

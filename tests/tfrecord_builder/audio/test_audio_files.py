@@ -368,4 +368,5 @@ def test_blocks_of_a_flac_without_a_length(tmp_path):
     path = tmp_path / "a.flac"
     soundfile.write(str(path), tone(20000, 16000), 16000)
     path.write_bytes(without_length(path.read_bytes()))
-    assert audio_files.AudioBlocks(str(path), 16000).seconds is None
+    with contextlib.closing(audio_files.AudioBlocks(str(path), 16000)) as blocks:
+        assert blocks.seconds is None

@@ -1,4 +1,5 @@
 import os
+import pathlib
 
 from tfrecord_builder.corpora import tables
 from tfrecord_builder.data import manifest
@@ -14,7 +15,7 @@ def test_write_then_read_is_identity(tmp_path):
     path = str(tmp_path / "manifest.tsv")
     manifest.write_manifest(path, utterances)
     assert list(tables.list_manifest(str(tmp_path))) == utterances
-    assert "\taudio" + os.sep + "u1.wav\t" in open(path, encoding="utf-8").read()
+    assert "\taudio" + os.sep + "u1.wav\t" in pathlib.Path(path).read_text(encoding="utf-8")
 
 
 def test_a_directory_behind_a_symbolic_link(tmp_path):

@@ -104,7 +104,7 @@ def test_an_attempt_that_received_much_resets_the_pauses(server, path, monkeypat
 
 
 def test_an_attempt_that_receives_nothing_counts(server, path):
-    """Only from release 2 on urllib3 counts what it reads; CPython 3.9 has an older one."""
+    """Only from release 2 on urllib3 counts what it reads."""
     server.answer = loopback_server.break_off(0)
     why = r"IncompleteRead\(0 bytes read, 1000000 more expected\)|the connection was closed"
     assert re.search(rf"stopped at 0 bytes \(({why})\)", error_of(server, path))

@@ -55,7 +55,7 @@ def test_another_release_is_refused_in_one_sentence(tmp_path):
     done = run(tmp_path, "__version__ = '2.17.0'")
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert done.stderr.startswith(
-        "error: tensorflow: version is 2.17.0, expected 2.15 (Python 3.9 to 3.11) or 2.21"
+        "error: tensorflow: version is 2.17.0, expected 2.15 (Python 3.10 to 3.11) or 2.21"
     )
 
 

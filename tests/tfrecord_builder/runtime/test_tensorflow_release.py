@@ -18,7 +18,7 @@ def test_the_release_of_a_version(version, release):
     "python, release",
     [
         ((3, 8), None),
-        ((3, 9), "2.15"),
+        ((3, 10), "2.15"),
         ((3, 11, 7), "2.15"),
         ((3, 12), "2.21"),
         ((3, 13), "2.21"),
@@ -35,6 +35,6 @@ def test_other_releases_are_refused_in_one_sentence():
     with pytest.raises(errors.UserError) as caught:
         tensorflow_release.require("2.22.0rc0")
     assert str(caught.value) == (
-        "tensorflow: version is 2.22.0rc0, expected 2.15 (Python 3.9 to 3.11) or 2.21 (Python 3.12 to 3.13); "
-        "install the pinned one with pip install -r requirements.txt"
+        "tensorflow: version is 2.22.0rc0, expected 2.15 (Python 3.10 to 3.11) or 2.21 "
+        "(Python 3.12 to 3.13); install the pinned one with pip install -r requirements.txt"
     )

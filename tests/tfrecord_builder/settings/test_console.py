@@ -59,11 +59,12 @@ def test_an_installation_has_the_flag_files_and_the_templates(tmp_path, monkeypa
     (tmp_path / "wheel").mkdir()
     wheel = zipfile.ZipFile(tmp_path / "wheel" / build_meta.build_wheel(str(tmp_path / "wheel")))
     names = {pathlib.PurePath(name) for name in wheel.namelist()}
-    flag_files = (path.relative_to(paths.ROOT) for path in (paths.ROOT / "flags").rglob("*.flags"))
-    for path in flag_files:
-        assert any(name.match(f"data/share/estimator_asr/{path}") for name in names), path
-    for path in paths.ROOT.glob("*/*/*.html"):
-        assert path.relative_to(paths.ROOT) in names
+    for path in paths.find_files("flags/*/*.flags"):
+        installed = f"data/share/estimator_asr/{path.relative_to(paths.ROOT)}"
+        assert any(name.match(installed) for name in names), path
+    pages = (f"{package}/**/*.{kind}" for package in packages for kind in ("html", "js", "css"))
+    found = {path.relative_to(paths.ROOT) for path in paths.find_files(*pages)}
+    assert len(found) > 40 and found <= names
     entry_points = next(name for name in wheel.namelist() if name.endswith("entry_points.txt"))
     assert b"tfrecord-builder = tfrecord_builder.__main__:main" in wheel.read(entry_points)
 

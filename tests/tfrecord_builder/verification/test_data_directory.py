@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import shutil
+import sqlite3
 
 import built_data
 import numpy as np
@@ -39,6 +40,11 @@ def _texts(data_dir):
     return [str(each).removeprefix(f"{data_dir}/") for each in _verify(data_dir)]
 
 
+def _read_records(path):
+    with path.open("rb") as file:
+        return list(record_file.RecordFile(file).records())
+
+
 def _change_info(data_dir, **changes):
     dataclasses.replace(dataset_info.DatasetInfo.load(str(data_dir)), **changes).save(str(data_dir))
 
@@ -47,6 +53,14 @@ def test_a_new_build_has_no_problems(built):
     done = []
     assert _verify(built, done.append) == []
     assert sum(done) == sum(path.stat().st_size for path in pathlib.Path(built).glob("*.tfrecord"))
+
+
+def test_the_database_of_ids_is_closed(built, monkeypatch):
+    opened, connect = [], sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda path: opened.append(connect(path)) or opened[0])
+    assert _verify(built) == []
+    with pytest.raises(sqlite3.ProgrammingError, match="Cannot operate on a closed database"):
+        opened[0].execute("SELECT 1")
 
 
 def test_text_has_no_problems(tmp_path):
@@ -87,7 +101,7 @@ def test_a_flipped_bit_of_a_sidecar_file_is_found(data_dir, name):
 def test_damaged_data_names_shard_record_byte_and_utterance(data_dir):
     path = data_dir / SHARD
     content = bytearray(path.read_bytes())
-    first, second = list(record_file.RecordFile(path.open("rb")).records())[:2]
+    first, second = _read_records(path)[:2]
     place = first.data.index(b"fbank") + 500
     content[12 + place] ^= 1
     content[second.offset + 12 + len(second.data)] ^= 1
@@ -122,7 +136,7 @@ def test_a_truncated_shard_and_extra_bytes(data_dir):
 
 def test_a_shard_that_is_truncated_between_records(data_dir):
     path = data_dir / SHARD
-    offset = list(record_file.RecordFile(path.open("rb")).records())[-1].offset
+    offset = _read_records(path)[-1].offset
     path.write_bytes(path.read_bytes()[:offset])
     assert f"{SHARD}: shard has 3 records, expected 4; copy or build the data again" in _texts(data_dir)
 

@@ -147,18 +147,18 @@ def test_what_only_some_need_is_a_warning(check):
     )
 
 
-@pytest.mark.parametrize("python", [(3, 8, 18), (3, 14, 0)])
+@pytest.mark.parametrize("python", [(3, 9, 18), (3, 14, 0)])
 def test_a_python_without_a_release_is_a_problem(check, python):
     version = ".".join(map(str, python))
     found = complaints(check(python, {**NEW, "tensorflow": None}))
     assert found == [
         (
             "problem",
-            f"python is {version}, expected 3.9 to 3.13; create a new environment with one of them",
+            f"python is {version}, expected 3.10 to 3.13; create a new environment with one of them",
         ),
         (
             "problem",
-            "tensorflow is not installed, expected 2.15 (Python 3.9 to 3.11) or 2.21 (Python 3.12 to 3.13); "
+            "tensorflow is not installed, expected 2.15 (Python 3.10 to 3.11) or 2.21 (Python 3.12 to 3.13); "
             "install the pinned versions with pip install -r requirements.txt",
         ),
     ]

@@ -1,0 +1,57 @@
+"""What a work tree holds besides the project (a demo, notebooks, data) changes no test and no lint."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import paths
+import pytest
+
+OURS = ("README.md", "flags/demo/build.flags", "estimator_asr/page/a.html", "estimator_asr/train.py")
+THEIRS = (
+    *("NOTES.md", "flags/mine/build.flags", "estimator_asr/.ipynb_checkpoints/train-checkpoint.py"),
+    *(
+        "demo/text/report.html",
+        ".venv/lib/a.py",
+        "notebooks/a.ipynb",
+        "data/a.py",
+        "build/lib/estimator_asr/a.py",
+    ),
+)
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    for name in (*OURS, *THEIRS):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("import  os\n")
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    return tmp_path
+
+
+def find(*patterns):
+    return [path.relative_to(paths.ROOT).as_posix() for path in paths.find_files(*patterns)]
+
+
+def test_git_says_which_files_belong_to_the_project(tree):
+    for words in (["init", "-q"], ["add", *OURS]):
+        subprocess.run(["git", *words], cwd=tree, check=True)
+    assert find("**/*") == sorted(OURS)
+    assert find("*.md", "flags/**/*") == ["README.md", "flags/demo/build.flags"]
+
+
+@pytest.mark.parametrize("has_git", [True, False])
+def test_without_a_repository_the_patterns_say_it(tree, monkeypatch, has_git):
+    if not has_git:
+        monkeypatch.setenv("PATH", str(tree))
+    assert find("estimator_asr/**/*.html", "flags/demo/*") == sorted(OURS[1:3])
+
+
+def test_ruff_checks_the_code_of_the_project_alone(tree):
+    (tree / "pyproject.toml").write_bytes((paths.SUPPORT.parent.parent / "pyproject.toml").read_bytes())
+    command = [sys.executable, "-m", "ruff", "check", "--show-files", "."]
+    listed = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=True).stdout.splitlines()
+    names = {name.removeprefix(f"{tree}/") for name in listed}
+    assert "estimator_asr/train.py" in names
+    assert {name.partition("/")[0] for name in names} == {"estimator_asr"}
