@@ -24,6 +24,20 @@ def test_commands_are_real_and_links_lead_to_files_and_headings(page, program_an
             assert heading in {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in titles}
 
 
+@pytest.mark.parametrize("page", ["README.md", "BUILD.md", "docs/pretrained.md"])
+def test_the_export_is_evaluated_and_its_report_has_a_character_error_rate(page):
+    """An acoustic model alone writes syllables, so a report of it has no character error rate."""
+    commands = doc_commands.commands((ROOT / page).read_text(encoding="utf-8"))
+    commands = [words for words in commands if words[0] == "python"]
+    programs = [words[2] for words in commands]
+    export = programs.index("estimator_asr.export")
+    flags = dict(word.split("=", 1) for word in commands[export + 1][3:])
+    assert programs[export + 1 : export + 3] == ["estimator_asr.evaluate", "estimator_asr.transcribe"]
+    assert flags["--saved_model"] == "EXPORT" and "--language_model_dir=LM" in commands[export]
+    assert f"--data_dir={flags['--data_dir']}" in commands[export]
+    assert "estimator_asr.evaluate" not in programs[:export]
+
+
 PAGE = """
 Not here: `python -m estimator_asr.nowhere`.
 ```bash
