@@ -142,6 +142,9 @@ class Training(NamedTuple):
             base_rate=config.optimizer.learning_rate,
             peak_rate=schedules.initial_rate(config.optimizer, plan.batch_size),
             constant_loss_steps=config.watch.constant_loss_steps,
+            steps_per_epoch=plan.steps_per_epoch,
+            num_utterances=plan.source.num_utterances,
+            hours=plan.source.seconds / 3600,
         )
         dog = watchdog.Watchdog(training)
         hooks.append(lambda step: watchdog.WatchdogHook(dog, step.update.number, step.scalars))

@@ -37,7 +37,10 @@ Observations = observations.Observations
 
 
 class Alarm(NamedTuple):
-    """A rule, and its sentence: a format string of the rule's values and the training's commands."""
+    """A rule, and its sentence: a format string of the rule's values and the training's commands.
+
+    {little} in a sentence becomes the cause that the model has seen too little, where it has.
+    """
 
     rule: Callable[[Observations], Optional[dict]]
     sentence: str
@@ -45,7 +48,10 @@ class Alarm(NamedTuple):
     def check(self, observed: Observations) -> Optional[str]:
         """Returns the sentence, None where all is well."""
         values = self.rule(observed)
-        return None if values is None else self.sentence.format(**values, **observed.training.commands())
+        if values is None:
+            return None
+        little = observed.training.explain_little(observed.step)
+        return self.sentence.format(**values, **observed.training.commands(), little=little)
 
 
 def _limit(tag, compare, limit, after=None, unless=None):
@@ -179,35 +185,35 @@ STEP_ALARMS = {
     ),
     "all-blank": Alarm(
         _limit("blank-fraction", operator.ge, BLANK_FRACTION, _SETTLED),
-        "{percent} of the frames are blank, so hypotheses are empty; likely the learning rate is far off, "
-        f"or the labels do not belong to the audio; {_MEMORISE}",
+        "{percent} of the frames are blank, so hypotheses are empty; likely {little}the learning rate is far "
+        f"off, or the labels do not belong to the audio; {_MEMORISE}",
     ),
     "repeated": Alarm(
         _limit("repeated-fraction", operator.ge, 0.5, _SETTLED, unless=_is_mostly_right),
-        "{percent} of the utterances have the same hypothesis as one with another reference; likely the "
-        "model ignores its input, because features and labels do not belong together or the learning rate is "
-        f"too high; {_MEMORISE}",
+        "{percent} of the utterances have the same hypothesis as one with another reference; likely "
+        "{little}the model ignores its input, because features and labels do not belong together or the "
+        f"learning rate is too high; {_MEMORISE}",
     ),
     # Healthy models rise from below to 0.8 and more within the first epochs.
     "short-hypotheses": Alarm(
         _limit("length-ratio", operator.lt, 0.5, _LATE, unless=_is_blank),
-        "hypotheses have {value:.2f} tokens per reference token; likely tokens are deleted, as where "
-        f"transcripts contain more than was spoken; {_COMPARE}",
+        "hypotheses have {value:.2f} tokens per reference token; likely {little}tokens are deleted, as "
+        f"where transcripts contain more than was spoken; {_COMPARE}",
     ),
     "long-hypotheses": Alarm(
         _limit("length-ratio", operator.gt, 1.5, _LATE, unless=_is_blank),
-        "hypotheses have {value:.2f} tokens per reference token; likely noise is transcribed, as where "
-        f"transcripts contain less than was spoken; {_COMPARE}",
+        "hypotheses have {value:.2f} tokens per reference token; likely {little}noise is transcribed, as "
+        f"where transcripts contain less than was spoken; {_COMPARE}",
     ),
     "flat-loss": Alarm(
         lambda observed: _flat_loss(observed, ever_fell=True),
-        f"{_FLAT}; likely the learning rate, now {{rate:.2g}}, is too high, or the model is too small; "
-        "train a new model at a third of the rate: {slower}",
+        f"{_FLAT}; likely {{little}}the learning rate, now {{rate:.2g}}, is too high, or the model is too "
+        "small; train a new model at a third of the rate: {slower}",
     ),
     "loss-never-fell": Alarm(
         lambda observed: _flat_loss(observed, ever_fell=False),
-        f"{_FLAT} and hardly fell before; likely the learning rate, now {{rate:.2g}}, is far off, or the "
-        f"labels do not belong to the input; {_MEMORISE}",
+        f"{_FLAT} and hardly fell before; likely {{little}}the learning rate, now {{rate:.2g}}, is far "
+        f"off, or the labels do not belong to the input; {_MEMORISE}",
     ),
 }
 DEV_ALARMS = {
@@ -218,18 +224,18 @@ DEV_ALARMS = {
     ),
     "dev-empty": Alarm(
         _dev_empty,
-        "on dev, hypotheses have {percent} as many tokens as the references, so they are empty; likely the "
-        f"learning rate is far off, or the labels do not belong to the audio; {_MEMORISE}",
+        "on dev, hypotheses have {percent} as many tokens as the references, so they are empty; likely "
+        f"{{little}}the learning rate is far off, or the labels do not belong to the audio; {_MEMORISE}",
     ),
     "decoding-gap": Alarm(
         _decoding_gap,
-        "on dev, {high} of the decoded tokens are wrong, but {low} with teacher forcing; likely the "
-        "decoder has memorised the texts, and the CTC head has not learned the audio; train a new model with "
-        "more weight on CTC: {more_ctc}",
+        "on dev, {high} of the decoded tokens are wrong, but {low} with teacher forcing; likely "
+        "{little}the decoder has memorised the texts, and the CTC head has not learned the audio; train a "
+        "new model with more weight on CTC: {more_ctc}",
     ),
     "dev-gap": Alarm(
         _dev_gap,
-        "{low} errors in training, {high} on dev; likely the model overfits, or dev was recorded or "
+        "{low} errors in training, {high} on dev; likely {little}the model overfits, or dev was recorded or "
         "transcribed differently; look for speakers and sentences that stand out: {evaluate}",
     ),
 }

@@ -10,6 +10,9 @@ import numpy as np
 
 from estimator_asr.monitoring import advice
 
+# The demo's model, whose speech is easy, reads 2,800 utterances before it writes any token. After some epochs
+# the same utterances teach a model nothing more about other ones.
+_FEW_UTTERANCES, _USEFUL_EPOCHS = 5000, 10
 # Means are taken over this many observed steps, and noisy metrics must agree in all of them.
 IN_A_ROW = 5
 
@@ -26,6 +29,9 @@ class TrainingFacts(NamedTuple):
     base_rate: float  # --learning_rate
     peak_rate: float  # learning rate at the end of the warm-up
     constant_loss_steps: int  # --constant_loss_steps, the patience
+    steps_per_epoch: float = 1.0
+    num_utterances: int = _FEW_UTTERANCES  # in the train split
+    hours: float = 0.0  # of the train split; 0 for text
 
     @property
     def span(self) -> int:
@@ -41,6 +47,15 @@ class TrainingFacts(NamedTuple):
     def late_step(self) -> int:
         """From here on hypotheses are about as long as the references."""
         return self.warmup_steps + min(10 * self.constant_loss_steps, self.max_steps // 2)
+
+    def explain_little(self, step: int) -> str:
+        """Returns the cause that the model has seen too little by a step, and "" if it has seen enough."""
+        epochs = step / self.steps_per_epoch
+        if self.num_utterances * min(epochs, _USEFUL_EPOCHS) >= _FEW_UTTERANCES:
+            return ""
+        size = f"{self.num_utterances:,} utterances{f', {self.hours:.2f} hours' if self.hours else ''}"
+        how = "on more data" if epochs >= _USEFUL_EPOCHS else "longer or on more data"
+        return f"the model has seen too little ({epochs:.1f} epochs of {size}): train {how} first; otherwise "
 
     def commands(self) -> dict[str, str]:
         """Returns the commands that alarms advise, by name."""
@@ -82,6 +97,11 @@ class Observations(NamedTuple):
     training: TrainingFacts
     steps: Sequence[Step] = ()
     evaluations: Sequence[DevEvaluation] = ()
+
+    @property
+    def step(self) -> int:
+        """The step of the newest observation."""
+        return max([each.number for each in self.steps] + [each.step for each in self.evaluations])
 
     def newest(self, tag: str, default: float) -> float:
         return self.steps[-1].metrics.get(tag, default)

@@ -25,6 +25,11 @@ _NUM_TIGHTEST = 3  # and if none is
 _SECONDS = 10.0  # of reading; tfrecord_builder.verify reads everything
 _UNKNOWN_FRACTION = 0.02
 _BATCH = 64
+_EXTEND = "learned as <unk>; build with --extend_vocabulary or without --vocabulary_dir"
+_ADD_TEXT = (
+    "because train lacks them; add recordings or text that contain them to train, or build with the "
+    "vocabulary of a larger text (build --corpus=text, then --vocabulary_dir)"
+)
 _FEATURES = ("utterance_id", "num_frames", "num_tokens", "token_ids")
 
 
@@ -49,10 +54,11 @@ def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.F
     info = dataset_info.DatasetInfo.load(data_dir)
     tokens = vocabulary.Vocabulary.load(os.path.join(data_dir, dataset_info.TOKENS_FILE))
     yield findings.ok(f"{tokens.size:,} tokens of token type {info.token_type}")
+    is_extensible = "train" in info.splits and info.splits["train"].unknown_tokens > 0
     for name in dict.fromkeys([*manifest.SPLITS, *sorted(info.splits)]):
         if name in info.splits:
             info.shard_paths(data_dir, name)  # refuses one of another size
-            yield from judge_split(name, info.splits[name])
+            yield from judge_split(name, info.splits[name], is_extensible)
             if name != "train":
                 yield from map(findings.warning, splits.describe_seen_speakers([info], name))
     if "train" not in info.splits:
@@ -73,8 +79,10 @@ def _find_settings(model_dir):
     return experiment.DEFAULT_SUBSAMPLING, config_lib.InputConfig.shard_cache_gb
 
 
-def judge_split(name: str, split: dataset_info.SplitInfo) -> Iterator[findings.Finding]:
-    """Yields the size of a split, and warnings about its labels."""
+def judge_split(
+    name: str, split: dataset_info.SplitInfo, is_extensible: bool = True
+) -> Iterator[findings.Finding]:
+    """Yields the size of a split, and warnings about its labels; train may have tokens for the vocabulary."""
     hours = f", {split.hours:.2f} hours" if split.seconds else ""
     yield findings.ok(
         f"{name}: {split.num_utterances:,} utterances{hours}, {split.num_tokens:,} tokens, "
@@ -83,7 +91,7 @@ def judge_split(name: str, split: dataset_info.SplitInfo) -> Iterator[findings.F
     if split.unknown_tokens > _UNKNOWN_FRACTION * split.num_tokens:
         yield findings.warning(
             f"{name}: {100 * split.unknown_tokens / split.num_tokens:.1f} % of the tokens are unknown, "
-            "learned as <unk>; build with --extend_vocabulary or without --vocabulary_dir"
+            f"{_EXTEND if is_extensible else _ADD_TEXT}"
         )
     shared = split.shared_sentences.get("train", 0)
     if name != "train" and split.num_sentences and shared > split.num_sentences / 2:

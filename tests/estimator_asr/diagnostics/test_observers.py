@@ -7,6 +7,7 @@ import sys
 import loop_models
 import paths
 import pytest
+import tensorflow as tf
 
 from estimator_asr.diagnostics import observers
 from estimator_asr.experiment import training_config
@@ -36,6 +37,16 @@ def test_the_evaluator_of_a_cluster_watches_dev_and_the_chief_its_steps(tmp_path
     }
     exporters = {name: [exporter.name for exporter in each.exporters] for name, each in observed.items()}
     assert exporters == {"chief": ["watchdog"], "worker-1": [], "evaluator": ["watchdog"]}
+
+
+def test_the_watchdog_knows_how_much_data_an_epoch_has(tmp_path):
+    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
+    (exporter,) = observe(model, infos, dirs, None).exporters
+    with tf.Graph().as_default():  # which the writer of event files needs
+        exporter.watchdog.add_evaluation({"global_step": 3, "length-ratio": 0.0}, str(tmp_path / "eval"))
+    epochs = 3 / plan_lib.make(model, infos, dirs, 0).steps_per_epoch
+    (alarm,) = (tmp_path / "model" / "alarms.log").read_text(encoding="utf-8").splitlines()
+    assert f"likely the model has seen too little ({epochs:.1f} epochs of 12 utterances): train " in alarm
 
 
 def test_only_the_chief_writes_in_the_model_directory(tmp_path):

@@ -264,3 +264,41 @@ def test_every_sentence_ends_with_a_command_that_its_program_accepts():
     answers = program_flags.ask(asked)
     parsed = [answer for module in answers.values() for answer in module["parsed"].values()]
     assert [answer for answer in parsed if answer.get("words") != []] == []
+
+
+FIRST_DAY = TRAINING._replace(steps_per_epoch=12.0, num_utterances=34, hours=0.0418, max_steps=36)
+
+
+def test_of_a_first_day_the_sentence_names_the_little_data_before_other_causes():
+    evaluation = observations.DevEvaluation(36, {}, {"length-ratio": 0.0})
+    first_day = observations.Observations(FIRST_DAY._replace(warmup_steps=0), evaluations=[evaluation])
+    assert check(alarms.DEV_ALARMS, first_day) == {
+        "dev-empty": "on dev, hypotheses have 0 % as many tokens as the references, so they are empty; "
+        "likely the model has seen too little (3.0 epochs of 34 utterances, 0.04 hours): train longer or on "
+        "more data first; otherwise the learning rate is far off, or the labels do not belong to the audio; "
+        f"test whether one batch can be memorised: {TRAINING.command} --overfit_batches=1"
+    }
+
+
+LITTLE = (
+    "likely the model has seen too little (500.0 epochs of 34 utterances, 0.04 hours): train on more data "
+)
+
+
+def test_every_alarm_of_hypotheses_and_losses_names_the_little_data_and_no_alarm_of_faulty_data_does():
+    """6000 steps of 12 steps per epoch; only the causes that more data would not remove stand alone."""
+    kinds = {"all-blank": BLANK}
+    kinds.update({kind: {**HEALTHY, **bad} for kind, bad, _, _ in THRESHOLDS if kind != "all-blank"})
+    said = {kind: raised(repeat(bad), FIRST_DAY)[kind] for kind, bad in kinds.items()}
+    named = {kind for kind, sentence in said.items() if LITTLE in sentence}
+    assert named == {"all-blank", "repeated", "short-hypotheses", "long-hypotheses"}
+    assert all("too little" not in said[kind] for kind in said.keys() - named)
+    flat = raised(repeat(HEALTHY, count=30, last_step=6000), FIRST_DAY)
+    assert [LITTLE in flat[kind] for kind in flat] == [True] and "loss" in next(iter(flat))
+    pairs = [({"token-error-rate": 0.1}, {"token-error-rate": 0.9, "teacher-forced-error-rate": 0.1})] * 2
+    gap = [observations.DevEvaluation(6000, *pair) for pair in pairs]
+    on_dev = check(alarms.DEV_ALARMS, observations.Observations(FIRST_DAY, evaluations=gap))
+    assert {kind: LITTLE in sentence for kind, sentence in on_dev.items()} == {
+        "decoding-gap": True,
+        "dev-gap": True,
+    }

@@ -91,6 +91,22 @@ def test_a_dev_split_of_speakers_that_train_has_is_named(tmp_path, num_shared, i
     assert any(text.startswith("dev: all 2 speakers are also in train, so ") for text in texts) == is_named
 
 
+@pytest.mark.parametrize("num_in_train, is_advised", [(1, True), (0, False)])
+def test_the_vocabulary_is_to_be_extended_only_if_train_has_tokens_that_it_lacks(
+    tmp_path, num_in_train, is_advised
+):
+    info = small_records.make_data(str(tmp_path / "data"))
+    unknown = {"train": num_in_train, "dev": info.splits["dev"].num_tokens}
+    counted = {
+        name: dataclasses.replace(info.splits[name], unknown_tokens=count) for name, count in unknown.items()
+    }
+    dataclasses.replace(info, splits={**info.splits, **counted}).save(str(tmp_path / "data"))
+    texts = [finding.text for finding in data.check(str(tmp_path / "data"))]
+    (text,) = [each for each in texts if each.startswith("dev: ") and "are unknown" in each]
+    assert text.startswith("dev: 100.0 % of the tokens are unknown, ")
+    assert ("--extend_vocabulary" in text) == is_advised and ("train lacks them" in text) != is_advised
+
+
 def test_unknown_tokens_and_shared_sentences_are_warnings(tmp_path):
     split = small_records.make_data(str(tmp_path / "data")).splits["dev"]
     assert isinstance(split, dataset_info.SplitInfo)
@@ -100,5 +116,11 @@ def test_unknown_tokens_and_shared_sentences_are_warnings(tmp_path):
     texts = [finding.text for finding in data.judge_split("dev", odd) if finding.level == "warning"]
     assert "3.0 % of the tokens are unknown" in texts[0] and "--extend_vocabulary" in texts[0]
     assert "2 of 3 sentences are also in train" in texts[1]
+    texts = [finding.text for finding in data.judge_split("dev", odd, is_extensible=False)]
+    assert texts[1] == (
+        "dev: 3.0 % of the tokens are unknown, because train lacks them; add recordings or text that contain "
+        "them to train, or build with the vocabulary of a larger text (build --corpus=text, then "
+        "--vocabulary_dir)"
+    )
     fine = dataclasses.replace(odd, unknown_tokens=2, shared_sentences={"train": 1})
     assert [finding.level for finding in data.judge_split("dev", fine)] == ["ok"]
