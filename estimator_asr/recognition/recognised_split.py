@@ -126,7 +126,7 @@ def open_version(
         task_spec.ACOUSTIC,
         config_json.from_json_dict(config_lib.InputConfig, exported.input),
         _measures(True, "character" if has_language else exported.token_type),
-        {"model": version_dir, **facts},
+        {"model": version_dir, "global_step": exported.acoustic.global_step, **facts},
         _vocabularies(exported.token_type, *vocabularies),
         loaded.find("language") if has_language else None,
         hotwords,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Optional
 
-from estimator_asr.scoring import attribution, delays, error_rate
+from estimator_asr.scoring import attribution, delays, error_rate, utterances
 from estimator_asr.scoring.reports import scored_split
 
 _NEXT = {
@@ -32,10 +32,16 @@ _GAINS = {  # floor: the condition, and what it means
         "ranking better can bring {gain} at most, of which hearing better brings a part too",
     ),
 }
-_WROTE_NOTHING = (
-    "The model writes nothing for any utterance. Look at its loss in TensorBoard, and run doctor on the data "
-    "and the model: it is hardly trained, or its labels do not fit its audio."
+_MANY_ERRORS = 0.5  # error rate above which more data help more than work on single causes
+_TOO_LITTLE = (
+    "Most likely the model has seen too little{seen}, or data of another kind: train longer, or on more data "
+    "like these."
 )
+_WROTE_NOTHING = (
+    "The model writes nothing for any utterance. {too_little} Otherwise its labels do not fit its audio: "
+    "look at its loss in TensorBoard, and run doctor on the data and the model."
+)
+_MOSTLY_WRONG = "More than half is wrong. {too_little} Until then, single kinds of errors tell little."
 _MODELS = {
     "acoustic": "of the acoustic model",
     "language": "of the language model, whose syllables were heard right",
@@ -93,9 +99,15 @@ def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
     """
     causes = values["attribution"]
     total = sum(each["errors"] for each in causes.values())
+    seen = f" ({values['global_step']:,} training steps)" if "global_step" in values else ""
+    too_little = _TOO_LITTLE.format(seen=seen)
     if total and is_silent:
-        yield _WROTE_NOTHING
+        yield _WROTE_NOTHING.format(too_little=too_little)
     elif total:
+        rates = [values[name]["rate"] for name in utterances.MEASURES if name in values]
+        is_mostly_wrong = any(rate is not None and rate > _MANY_ERRORS for rate in rates[-1:])
+        if is_mostly_wrong:
+            yield _MOSTLY_WRONG.format(too_little=too_little)
         by_model = sorted(attribution.by_model(causes).items(), key=lambda item: -item[1])
         parts = [
             f"{count:,} {_MODELS[name]} ({100 * count / total:.0f} %)" for name, count in by_model if count
@@ -104,9 +116,10 @@ def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
         own = [cause for cause in causes if cause.startswith(by_model[0][0])]
         cause = max(own, key=lambda name: causes[name]["errors"])
         most = f"Most frequent among them, {causes[cause]['errors']:,}: {attribution.CAUSES[cause]}"
-        yield f"Work on the first of these. {most}. Next: {_NEXT[cause]}."
+        if not is_mostly_wrong or cause == attribution.UNREACHABLE:
+            yield f"Work on the first of these. {most}. Next: {_NEXT[cause]}."
         for name, (condition, part) in _GAINS.items():
-            if name in values["floors"]:
-                remaining = values["floors"][name]["errors"]
-                gain = f"{max(0.0, 100 * (1 - remaining / total)):.0f} %"
-                yield f"If {condition}, {remaining:,} errors would remain: {part.format(gain=gain)}."
+            remaining = values["floors"][name]["errors"] if name in values["floors"] else total
+            gain = round(100 * (1 - remaining / total))
+            if gain > 0:
+                yield f"If {condition}, {remaining:,} errors would remain: {part.format(gain=f'{gain} %')}."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from estimator_asr.scoring import attribution
 from estimator_asr.scoring.reports import formats, scored_split
 
@@ -41,9 +43,13 @@ def test_each_cause_has_its_advice():
         assert f"Most frequent among them, 1: {text}. Next: " in sentence
 
 
-def test_floors_that_are_no_better_bring_nothing():
-    (*_, sentence) = formats.list_advice(values({attribution.TONE: 2}, oracle=3), False)
-    assert "3 errors would remain: ranking better can bring 0 % at most" in sentence
+@pytest.mark.parametrize(
+    ("remaining", "gain"), [(300, None), (250, None), (249, None), (245, "2 %"), (0, "100 %")]
+)
+def test_a_floor_is_named_only_if_it_brings_something(remaining, gain):
+    said = " ".join(formats.list_advice(values({attribution.TONE: 250}, oracle=remaining), False))
+    assert ("ranking better" in said) == (gain is not None)
+    assert gain is None or f"{remaining} errors would remain: ranking better can bring {gain} at most" in said
 
 
 def test_one_error():
@@ -52,8 +58,34 @@ def test_one_error():
 
 
 def test_a_model_that_writes_nothing():
-    (sentence,) = formats.list_advice(values({attribution.DELETION: 9}), is_silent=True)
-    assert sentence.startswith("The model writes nothing for any utterance. Look at its loss")
+    given = {**values({attribution.DELETION: 9}), "global_step": 36, "token_error_rate": {"rate": 1.0}}
+    assert list(formats.list_advice(given, is_silent=True)) == [
+        "The model writes nothing for any utterance. Most likely the model has seen too little (36 training "
+        "steps), or data of another kind: train longer, or on more data like these. Otherwise its labels do "
+        "not fit its audio: look at its loss in TensorBoard, and run doctor on the data and the model."
+    ]
+
+
+def test_a_model_that_has_more_than_half_wrong_is_to_learn_more_before_it_is_to_be_listened_to():
+    counts = {attribution.DELETION: 60, attribution.HOMOPHONE: 31}
+    given = {**values(counts), "global_step": 1036, "token_error_rate": {"rate": 0.4}}
+    given["character_error_rate"] = {"rate": 0.91}
+    assert list(formats.list_advice(given, False)) == [
+        "More than half is wrong. Most likely the model has seen too little (1,036 training steps), or data "
+        "of another kind: train longer, or on more data like these. Until then, single kinds of errors tell "
+        "little.",
+        "91 errors: 60 of the acoustic model (66 %), 31 of the language model, whose syllables were heard "
+        "right (34 %).",
+    ]
+    given["character_error_rate"] = {"rate": 0.5}
+    assert "listen for speech that is cut off" in list(formats.list_advice(given, False))[1]
+
+
+def test_characters_without_a_vocabulary_are_named_however_much_is_wrong():
+    given = {**values({attribution.UNREACHABLE: 9}), "character_error_rate": {"rate": 0.9}}
+    first, _, last = formats.list_advice(given, False)
+    assert first.startswith("More than half is wrong. Most likely the model has seen too little, or data")
+    assert last.endswith("Next: build with text that contains these characters, and train both models again.")
 
 
 def test_nothing_wrong_needs_no_advice():
