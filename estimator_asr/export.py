@@ -21,7 +21,6 @@ from tfrecord_builder.runtime import lazy_tensorflow
 lazy_tensorflow.load_or_exit()
 
 import tensorflow as tf
-import tqdm
 from absl import logging
 
 from estimator_asr.experiment import task_spec
@@ -31,7 +30,7 @@ from estimator_asr.inputs import splits
 from estimator_asr.recognition import recognised_split
 from estimator_asr.saved_model import export_info, model_pairs, saved_model_writer, statuses, trained_model
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.settings import config_flags, program, progress_bar
 
 SAVED_MODEL = "saved_model"
 
@@ -124,7 +123,7 @@ def export(config: ExportConfig) -> str:
     # Before anything is written.
     reports = {path: model_card.read_metrics(path) for path in config.report_dir}
     has_language = config.language_model_dir is not None
-    with tqdm.tqdm(desc="export", total=2 + has_language, unit="step", disable=None) as progress:
+    with progress_bar.Bar(desc="export", total=2 + has_language, unit="step") as progress:
         acoustic = _open(config, task_spec.ACOUSTIC, progress)
         language = _open(config, task_spec.LANGUAGE, progress) if has_language else None
         pair = acoustic, language
@@ -155,7 +154,9 @@ def export(config: ExportConfig) -> str:
     return path
 
 
-def _open(config: ExportConfig, want: task_spec.TaskSpec, progress: tqdm.tqdm) -> trained_model.TrainedModel:
+def _open(
+    config: ExportConfig, want: task_spec.TaskSpec, progress: progress_bar.Bar
+) -> trained_model.TrainedModel:
     path = getattr(config, f"{want.name}_model_dir")
     trained = trained_model.open_trained_model(path, config.decoding, want)
     progress.update()

@@ -20,7 +20,6 @@ from tfrecord_builder.runtime import lazy_tensorflow
 lazy_tensorflow.load_or_exit()
 
 import tensorflow as tf
-import tqdm
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import task_spec
@@ -28,7 +27,7 @@ from estimator_asr.inputs import input_fn, splits
 from estimator_asr.ngrams import arpa, counting, kneser_ney
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, schema
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.settings import config_flags, program, progress_bar
 from tfrecord_builder.storage import files
 
 _COPY = re.compile(rf"{schema.COPY_SEPARATOR}(?:speed|copy)[0-9]".encode())  # after the id of the utterance
@@ -81,7 +80,7 @@ def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
     directory = os.path.dirname(path)
     if directory and not files.is_remote(path) and not files.is_directory(directory):
         raise errors.UserError(f"{directory}: directory does not exist; create it or change --output_file")
-    with tqdm.tqdm(desc="estimate", total=3, unit="step", disable=None) as progress:
+    with progress_bar.Bar(desc="estimate", total=3, unit="step") as progress:
         text = counting.encode(read_sentences(config.data_dir, config.unit))
         progress.update()
         estimate = kneser_ney.estimate(text, config.order, config.prune)
@@ -102,7 +101,7 @@ def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
         )
     source = splits.read_split(infos, data_dirs, _SPLIT, task_spec.LANGUAGE)
     read = input_fn.build_input_fn(source, config_lib.InputConfig(), training=False)
-    bar = tqdm.tqdm(desc="read", total=source.num_utterances, unit=" utterances", disable=None, leave=False)
+    bar = progress_bar.Bar(desc="read", total=source.num_utterances, unit=" utterances", leave=False)
     originals, copies = set(), {}
     with splits.explain_damage(data_dirs, _SPLIT), bar:
         for batch, _ in input_fn.read_elements(read):

@@ -76,7 +76,7 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
     paths = _plan_outputs(inputs, config)
     loaded, model = _load(config)
     sample_rate = loaded.info.frontend.sample_rate
-    is_between = config.output_dir == _STANDARD_OUTPUT and sys.stdout.isatty()  # a bar, between transcripts
+    is_between = config.output_dir == _STANDARD_OUTPUT and sys.stdout.isatty()  # progress, and transcripts
     transcripts = transcriber.transcribe_all(model, inputs, sample_rate, "transcribe", hidden=is_between)
     num_bad = 0
     for (_, transcript, problem), path in zip(transcripts, paths):
@@ -88,6 +88,8 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
             problem = str(error)
             tqdm.tqdm.write(f"error: {problem}", file=sys.stderr)
         num_bad += bool(problem)
+    if config.output_dir != _STANDARD_OUTPUT:
+        print(f"wrote {len(inputs) - num_bad:,} of {len(inputs):,} transcripts to {config.output_dir}")
     return 1 if num_bad else 0
 
 

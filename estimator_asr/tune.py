@@ -162,7 +162,8 @@ def read_ngram(path: str, model: model_directory.ModelDirectory) -> types.Simple
 
 def _print(result: search.Result, config: TuneConfig) -> None:
     for step in result.steps:
-        wrong = (f"{count} wrong {picture.LABELS[measure]}" for measure, count in step.errors.items())
+        counts = ((*each, result.num_labels[each[0]]) for each in step.errors.items())
+        wrong = (f"{count:,} of {size:,} {picture.LABELS[name]} wrong" for name, count, size in counts)
         print(f"{step.name}: {', '.join(wrong)}")
     best = result.steps[-1].settings
     if result.judged is not None:
@@ -172,10 +173,9 @@ def _print(result: search.Result, config: TuneConfig) -> None:
             f"confidence: calibration error {before:.1f} % -> {after:.1f} % (of each half of the utterances, "
             "fitted on the other)"
         )
-    weights = _WEIGHTS if config.acoustic_model_dir else _WEIGHTS[:1]
-    chosen = ", ".join(f"{name} {getattr(best, name):g}" for name in weights)
+    found = ", ".join(f"{name} {getattr(best, name):g}" for name in _WEIGHTS if getattr(best, name))
     path = config.acoustic_model_dir or config.language_model_dir
-    print(f"{chosen}: saved in {path}, drawn in {os.path.join(path, _PICTURE)}")
+    print(f"{found or 'all weights 0'}: saved in {path}, drawn in {os.path.join(path, _PICTURE)}")
 
 
 def main(config: TuneConfig) -> None:

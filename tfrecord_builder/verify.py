@@ -18,7 +18,7 @@ import tqdm
 
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.settings import config_flags, program, progress_bar
 from tfrecord_builder.verification import data_directory, reextraction
 
 _MAX_LINES = 20  # per kind of problem and directory
@@ -52,11 +52,11 @@ def verify(data_dir: str, num_samples: int, seed: int) -> bool:
     saved = data_directory.load_vocabularies(data_dir, info)
     num_bytes = sum(shard.num_bytes for shard in info.shards)
     num_records = sum(shard.num_records for shard in info.shards)
-    with tqdm.tqdm(desc="verifying", total=num_bytes, disable=None, unit="B", unit_scale=True) as bar:
+    with progress_bar.Bar(desc="verifying", total=num_bytes, unit="B", unit_scale=True) as bar:
         _print(data_directory.check(data_dir, info, saved, bar.update), printed)
     if num_samples and saved:
         num_samples = min(num_samples, num_records)
-        with tqdm.tqdm(desc="extracting again", total=num_samples, disable=None, unit="utt") as bar:
+        with progress_bar.Bar(desc="extracting again", total=num_samples, unit="utt") as bar:
             again = reextraction.Reextraction(data_dir, info, saved, bar.update)
             _print(again.problems(num_samples, seed), printed)
     for kind, count in printed.items():

@@ -19,10 +19,10 @@ from typing import Optional
 
 import numpy as np
 import tensorflow as tf
-import tqdm
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import batches, buckets, input_progress, order, record_index, shard_cache, splits
+from tfrecord_builder.settings import progress_bar
 
 _PREFETCHED_BATCHES = 4
 
@@ -192,7 +192,7 @@ def read_sample(
     """
     limit = 2**32 * max_utterances / source.num_utterances
     elements = read_elements(build_input_fn(source, config, training=False))
-    with tqdm.tqdm(total=source.num_utterances, unit=" utterances", desc="read", disable=None) as progress:
+    with progress_bar.Bar(total=source.num_utterances, unit=" utterances", desc="read") as progress:
         for batch, _ in elements:
             progress.update(len(batch["utterance_id"]))
             is_chosen = [zlib.crc32(name) < limit for name in batch["utterance_id"]]

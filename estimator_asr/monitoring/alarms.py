@@ -37,10 +37,7 @@ Observations = observations.Observations
 
 
 class Alarm(NamedTuple):
-    """A rule, and its sentence: a format string of the rule's values and the training's commands.
-
-    {little} in a sentence becomes the cause that the model has seen too little, where it has.
-    """
+    """A rule, and its sentence: a format string of its values, the training's commands, and `little`."""
 
     rule: Callable[[Observations], Optional[dict]]
     sentence: str
@@ -48,10 +45,8 @@ class Alarm(NamedTuple):
     def check(self, observed: Observations) -> Optional[str]:
         """Returns the sentence, None where all is well."""
         values = self.rule(observed)
-        if values is None:
-            return None
-        little = observed.training.explain_little(observed.step)
-        return self.sentence.format(**values, **observed.training.commands(), little=little)
+        words = {**observed.training.commands(), "little": observed.little}
+        return None if values is None else self.sentence.format(**values, **words)
 
 
 def _limit(tag, compare, limit, after=None, unless=None):

@@ -48,15 +48,6 @@ class TrainingFacts(NamedTuple):
         """From here on hypotheses are about as long as the references."""
         return self.warmup_steps + min(10 * self.constant_loss_steps, self.max_steps // 2)
 
-    def explain_little(self, step: int) -> str:
-        """Returns the cause that the model has seen too little by a step, and "" if it has seen enough."""
-        epochs = step / self.steps_per_epoch
-        if self.num_utterances * min(epochs, _USEFUL_EPOCHS) >= _FEW_UTTERANCES:
-            return ""
-        size = f"{self.num_utterances:,} utterances{f', {self.hours:.2f} hours' if self.hours else ''}"
-        how = "on more data" if epochs >= _USEFUL_EPOCHS else "longer or on more data"
-        return f"the model has seen too little ({epochs:.1f} epochs of {size}): train {how} first; otherwise "
-
     def commands(self) -> dict[str, str]:
         """Returns the commands that alarms advise, by name."""
         slower, sibling = f"{self.base_rate / 3:.2g}", self.model_dir.rstrip("/")
@@ -99,9 +90,15 @@ class Observations(NamedTuple):
     evaluations: Sequence[DevEvaluation] = ()
 
     @property
-    def step(self) -> int:
-        """The step of the newest observation."""
-        return max([each.number for each in self.steps] + [each.step for each in self.evaluations])
+    def little(self) -> str:
+        """The cause that the model has seen too little; "" if it has seen enough."""
+        size, hours = self.training.num_utterances, self.training.hours
+        step = max([each[0] for each in (*self.steps, *self.evaluations)], default=0)
+        epochs = step / self.training.steps_per_epoch
+        how = "longer or on more data" if epochs < _USEFUL_EPOCHS else "on more data"
+        seen = f"{epochs:.1f} epochs of {size:,} utterances" + (f", {hours:.2f} hours" if hours else "")
+        cause = f"the model has seen too little ({seen}): train {how} first; otherwise "
+        return cause if size * min(epochs, _USEFUL_EPOCHS) < _FEW_UTTERANCES else ""
 
     def newest(self, tag: str, default: float) -> float:
         return self.steps[-1].metrics.get(tag, default)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
-import tqdm
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory, task_spec
@@ -17,7 +16,7 @@ from estimator_asr.saved_model import export_info, recogniser, stream_client, tr
 from estimator_asr.scoring import attribution, utterances
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
-from tfrecord_builder.settings import config_json
+from tfrecord_builder.settings import config_json, progress_bar
 from tfrecord_builder.tokens import vocabulary
 
 # Measure -> (reference, a feature of the record; hypothesis, an output of the recogniser).
@@ -188,9 +187,7 @@ def recognise(subject: Subject, source: splits.Split) -> Recognised:
     """Recognises and scores the split, with a progress bar."""
     scored = Recognised({measure: [] for measure in subject.measures}, [], {}, [])
     read = input_fn.build_input_fn(source, subject.input, training=False)
-    with tqdm.tqdm(
-        total=source.num_utterances, unit=" utterances", desc="evaluate", disable=None
-    ) as progress:
+    with progress_bar.Bar(total=source.num_utterances, unit=" utterances", desc="evaluate") as progress:
         for batch, _ in input_fn.read_elements(read):
             _add(scored, subject, batch)
             progress.update(len(batch["utterance_id"]))

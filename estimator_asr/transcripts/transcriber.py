@@ -13,6 +13,7 @@ from estimator_asr.saved_model import statuses
 from estimator_asr.transcripts import captions, pauses, recordings
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
+from tfrecord_builder.settings import progress_bar
 
 # Of a batch with its padding: short segments are faster together, and memory is that of the longest one.
 _BATCH_SECONDS = 30.0
@@ -50,13 +51,12 @@ def transcribe(
 def transcribe_all(
     model, inputs: Sequence[recordings.Recording], sample_rate: int, name: str, hidden: bool = False
 ) -> Iterator[tuple[recordings.Recording, Optional[captions.Transcript], str]]:
-    """Yields recordings, each with its transcript, or None and why; shows a bar of that name in a terminal.
+    """Yields recordings, each with its transcript, or None and why; shows progress, unless it is hidden.
 
     What is wrong with a recording is also a line on standard error, above the bar.
     """
-    hidden = hidden or not sys.stderr.isatty()
     total = None if hidden else recordings.total_seconds(inputs)
-    with tqdm.tqdm(total=total and round(total), desc=name, unit=" s", disable=hidden) as bar:
+    with progress_bar.Bar(total=total and round(total), desc=name, unit=" s", disable=hidden) as bar:
         progress = Progress(bar)
         for recording in inputs:
             try:
@@ -70,7 +70,7 @@ def transcribe_all(
 class Progress:
     """Shows whole seconds of audio on a bar: those of the recordings that have ended, and of the one now."""
 
-    def __init__(self, bar: tqdm.tqdm):
+    def __init__(self, bar: progress_bar.Bar):
         self._bar, self._ended, self._seconds = bar, 0.0, 0.0
 
     def show(self, seconds: float) -> None:

@@ -10,14 +10,13 @@ import types
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Optional
 
-import tqdm
-
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import splits
 from estimator_asr.recognition import recognised_split
 from estimator_asr.saved_model import trained_model
 from estimator_asr.scoring import utterances
 from estimator_asr.tuning import calibration, trials
+from tfrecord_builder.settings import progress_bar
 
 _NGRAM_WEIGHTS = (0.25, 0.5, 0.75, 1.0, 1.25)
 _TOKEN_BONUSES = (0.0, 2.0, 4.0, 6.0)
@@ -56,7 +55,7 @@ class Search:
         num_weights = 2 + len(_RANKING_WEIGHTS)  # 0 is one of them, and the step
         count = has_ngram * (len(_NGRAM_WEIGHTS) * len(_TOKEN_BONUSES) + len(_FINER) + 3)
         count += (has_decoder + (bench.language is not None)) * num_weights + 3
-        self._progress = tqdm.tqdm(total=count, desc="tune", unit=" trials", disable=None)
+        self._progress = progress_bar.Bar(total=count, desc="tune", unit=" trials")
 
     def run(self, whisper: Optional[trials.WhisperBench] = None) -> Result:
         """Returns what each step gives, and fits the confidences of the last one."""
@@ -146,7 +145,7 @@ def search_language(trained: trained_model.TrainedModel, source: splits.Split, m
     """
     batches = list(trials.read_batches(source, trained.model.config.input, max_utterances))
     untuned, steps = trials.untune(trained.model.decode), []
-    for weight in tqdm.tqdm(_CHARACTER_NGRAM_WEIGHTS, desc="tune", unit=" trials", disable=None):
+    for weight in progress_bar.Bar(_CHARACTER_NGRAM_WEIGHTS, desc="tune", unit=" trials"):
         settings = dataclasses.replace(untuned, ngram_weight=weight)
         errors = sum(edits.errors for edits in _write_sentences(trained, settings, batches))
         steps.append(Step("n-gram model", settings, {_CHARACTERS: errors}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -118,7 +119,9 @@ def test_the_program_prints_each_step(tiny_export, model_dir, ngram, capsys):
     steps = ["greedy", "beam search", "n-gram model"]
     steps += ["choice by the attention decoder", "choice by the language model"]
     assert [line.split(":")[0] for line in lines] == [*steps, "confidence", lines[-1].split(":")[0]]
-    assert all(line.endswith("wrong characters") for line in lines[:5])
+    tokens, characters = (f"{count} {name} wrong" for count, name in ((27, "tokens"), (27, "characters")))
+    assert all(re.fullmatch(rf".*: \d+ of {tokens}, \d+ of {characters}", line) for line in lines[:5])
+    assert "whisper" not in lines[-1]
     assert lines[-1].startswith("ngram_weight ") and f": saved in {model_dir}, " in lines[-1]
     assert lines[-1].endswith(f"drawn in {model_dir}/tuning.png")
     saved = json.loads((model_dir / "decoding.json").read_text(encoding="utf-8"))
@@ -239,7 +242,7 @@ def test_a_language_model_alone(tiny_export, tmp_path, capsys):
     data_dir, ngram = (tiny_export.data_dir,), str(tmp_path / "characters.arpa")
     tune.main(tune.TuneConfig(language_model_dir=model_dir, ngram=ngram, data_dir=data_dir, split="test"))
     before, after, saved = capsys.readouterr().out.splitlines()
-    counts = [int(line.split(": ")[1].removesuffix(" wrong characters")) for line in (before, after)]
+    counts = [int(line.split(": ")[1].split(" of ")[0]) for line in (before, after)]
     assert (before.split(":")[0], after.split(":")[0]) == ("most probable characters", "n-gram model")
     assert counts[1] < counts[0]
     assert saved.startswith("ngram_weight ") and f": saved in {model_dir}, " in saved

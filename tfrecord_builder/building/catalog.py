@@ -10,16 +10,15 @@ import errno
 import hashlib
 import json
 import sqlite3
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Optional
 
-import tqdm
 from absl import logging
 
 from tfrecord_builder import errors
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import normalisation
+from tfrecord_builder.settings import progress_bar
 from tfrecord_builder.storage import files
 
 _SCHEMA = """
@@ -178,7 +177,7 @@ def list_corpus(
 
     Raises UserError if there are none, an utterance id is a duplicate, or as the rows do.
     """
-    for row in tqdm.tqdm(rows, unit="utt", desc="listing", disable=not sys.stderr.isatty()):
+    for row in progress_bar.Bar(rows, unit="utt", desc="listing"):
         corpus.add_row(row)
     where = ", ".join(corpus_dirs)
     if not corpus.count_utterances():

@@ -20,10 +20,9 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-import tqdm
-
 from tfrecord_builder import errors
 from tfrecord_builder.downloading import archives, fetch
+from tfrecord_builder.settings import progress_bar
 from tfrecord_builder.storage import files, locks
 
 if not hasattr(tarfile, "data_filter"):  # CPython before 3.10.12 and 3.11.4
@@ -156,14 +155,14 @@ def unpack(archive: str, directory: str) -> None:
     os.makedirs(directory)
     with open(archive, "rb") as plain:
         size, name = os.path.getsize(archive), os.path.basename(archive)
-        with tqdm.tqdm.wrapattr(plain, "read", size, desc=f"unpacking {name}", disable=None) as file:
+        with progress_bar.Bar.wrapattr(plain, "read", size, desc=f"unpacking {name}") as file:
             _extract(file, archive, directory)
     inner = [
         path
         for path in files.find_files(directory, (".tar.gz",))
         if not os.path.basename(path).startswith(".")  # ._S0002.tar.gz of macOS is not an archive
     ]
-    for path in tqdm.tqdm(inner, "unpacking archives inside", disable=None if inner else True):
+    for path in progress_bar.Bar(inner, "unpacking archives inside", disable=not inner):
         with open(path, "rb") as file:
             _extract(file, path, os.path.dirname(path))
         os.remove(path)

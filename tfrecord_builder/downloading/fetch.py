@@ -10,11 +10,11 @@ import time
 from typing import Optional
 
 import requests
-import tqdm
 import urllib3
 from absl import logging
 
 from tfrecord_builder import errors
+from tfrecord_builder.settings import progress_bar
 
 _CHUNK_BYTES = 1 << 16
 _RESET_BYTES = 1 << 24  # an attempt that receives this much does not count as failed
@@ -121,7 +121,7 @@ def _receive(response: requests.Response, path: str, start: int, most: float) ->
     received, name = start, os.path.basename(path)
     with (
         open(path, "ab" if start else "wb") as file,
-        tqdm.tqdm(desc=name, initial=start, total=most, unit="B", unit_scale=True, disable=None) as bar,
+        progress_bar.Bar(desc=name, initial=start, total=most, unit="B", unit_scale=True) as bar,
     ):
         while received <= most and (chunk := response.raw.read(_CHUNK_BYTES, decode_content=False)):
             file.write(chunk)
@@ -146,7 +146,7 @@ def check_md5(path: str, md5: str) -> None:
     digest = hashlib.md5(usedforsecurity=False)  # against damage, as published
     with open(path, "rb") as plain:
         size, name = os.path.getsize(path), os.path.basename(path)
-        with tqdm.tqdm.wrapattr(plain, "read", size, desc=f"verifying {name}", disable=None) as file:
+        with progress_bar.Bar.wrapattr(plain, "read", size, desc=f"verifying {name}") as file:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
     if digest.hexdigest() != md5:

@@ -6,14 +6,12 @@ import functools
 import multiprocessing
 import multiprocessing.connection
 import signal
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 
-import tqdm
-
 from tfrecord_builder import errors
 from tfrecord_builder.output import resumable
+from tfrecord_builder.settings import progress_bar
 
 REPORT_EVERY = 16  # utterances
 
@@ -62,11 +60,11 @@ def _send_progress(connection: Connection, file: str, done: int, rejected: int) 
         connection.send((file, done, rejected))
 
 
-class _Progress(tqdm.tqdm):
+class _Progress(progress_bar.Bar):
     """Progress bar: utterances done, time left, rejected so far."""
 
     def __init__(self, num_utterances: int, title: str):
-        super().__init__(total=num_utterances, unit="utt", desc=title, disable=not sys.stderr.isatty())
+        super().__init__(total=num_utterances, unit="utt", desc=title)
         self._by_file: dict[str, tuple[int, int]] = {}
 
     def note(self, file: str, done: int, rejected: int) -> None:

@@ -38,7 +38,7 @@ def load() -> ModuleType:
     _require_avx()
     is_quiet = os.environ.setdefault(_LOG_LEVEL, _ERRORS_ONLY) == _ERRORS_ONLY
     try:
-        quietly = _without_standard_error() if is_quiet else contextlib.nullcontext()
+        quietly = without_standard_error() if is_quiet else contextlib.nullcontext()
         with quietly, _without_keras(), _without_garbage_collection():
             import tensorflow
     except ImportError as error:
@@ -97,7 +97,7 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _without_standard_error() -> Iterator[None]:
+def without_standard_error() -> Iterator[None]:
     """Holds back what is written to file descriptor 2, by C++ too, unless the block fails."""
     try:
         standard_error = os.dup(2)

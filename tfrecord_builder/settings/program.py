@@ -28,6 +28,10 @@ def run(main: Callable[..., object], *config_classes: type, takes_words: bool = 
             because `--use_x False` would ignore `False`.
     """
     logging.get_absl_handler().setFormatter(standard_logging.Formatter("%(message)s"))
+    # Below a warning, lines of other libraries tell users nothing; tf2onnx has 400 of them for an export.
+    logging.get_absl_handler().addFilter(
+        lambda record: record.name == "absl" or record.levelno > standard_logging.INFO
+    )
     for config_class in config_classes:
         config_flags.define(config_class)
 

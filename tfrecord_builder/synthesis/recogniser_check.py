@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import sys
 from collections.abc import Callable, Sequence
 
-import tqdm
 from rapidfuzz.distance import Levenshtein
 
 from tfrecord_builder import errors
 from tfrecord_builder.runtime import lazy_tensorflow as tf
-from tfrecord_builder.settings import config_flags
+from tfrecord_builder.settings import config_flags, progress_bar
 from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import prompts
 
@@ -67,7 +65,7 @@ def find_misread(
 ) -> list[tuple[str, str, str, str]]:
     """Returns rows of dataset_info.REJECTED_COLUMNS for the recordings that `recognise` reads differently."""
     rows = []
-    for prompt in tqdm.tqdm(planned, desc="checking", unit="utt", disable=not sys.stderr.isatty()):
+    for prompt in progress_bar.Bar(planned, desc="checking", unit="utt"):
         path = prompt.recording(output_dir)
         with open(path, "rb") as file:
             (status,), (pinyin,) = recognise([file.read()])

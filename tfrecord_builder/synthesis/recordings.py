@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from typing import Optional
 
 import soundfile
-import tqdm
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 from tfrecord_builder.runtime import cpu
+from tfrecord_builder.settings import progress_bar
 from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import prompts
 
@@ -64,9 +64,8 @@ def _speak_in_processes(missing, output_dir, engine, num_workers):
     context.set_forkserver_preload([__name__, type(engine).__module__])
     spoken, running = context.RawArray("l", len(missing)), {}  # each process counts its own
     arguments = [(output_dir, batch, engine, spoken, i) for i, batch in enumerate(missing)][::-1]
-    options = {"total": sum(map(len, missing)), "unit": "utt", "disable": not sys.stderr.isatty()}
     try:
-        with tqdm.tqdm(desc="speaking", **options) as bar:
+        with progress_bar.Bar(desc="speaking", total=sum(map(len, missing)), unit="utt") as bar:
             while arguments or running:
                 while arguments and len(running) < num_workers:
                     process = context.Process(target=_speak, args=arguments.pop(), daemon=True)

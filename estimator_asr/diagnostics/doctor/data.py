@@ -25,11 +25,6 @@ _NUM_TIGHTEST = 3  # and if none is
 _SECONDS = 10.0  # of reading; tfrecord_builder.verify reads everything
 _UNKNOWN_FRACTION = 0.02
 _BATCH = 64
-_EXTEND = "learned as <unk>; build with --extend_vocabulary or without --vocabulary_dir"
-_ADD_TEXT = (
-    "because train lacks them; add recordings or text that contain them to train, or build with the "
-    "vocabulary of a larger text (build --corpus=text, then --vocabulary_dir)"
-)
 _FEATURES = ("utterance_id", "num_frames", "num_tokens", "token_ids")
 
 
@@ -89,10 +84,12 @@ def judge_split(
         f"{len(split.shards)} shards of the right size"
     )
     if split.unknown_tokens > _UNKNOWN_FRACTION * split.num_tokens:
-        yield findings.warning(
-            f"{name}: {100 * split.unknown_tokens / split.num_tokens:.1f} % of the tokens are unknown, "
-            f"{_EXTEND if is_extensible else _ADD_TEXT}"
-        )
+        advice = "learned as <unk>; build with --extend_vocabulary or without --vocabulary_dir"
+        if not is_extensible:
+            advice = "because train lacks them; add recordings or text that contain them to train, or build "
+            advice += "with the vocabulary of a larger text (build --corpus=text, then --vocabulary_dir)"
+        unknown = f"{100 * split.unknown_tokens / split.num_tokens:.1f} % of the tokens are unknown"
+        yield findings.warning(f"{name}: {unknown}, {advice}")
     shared = split.shared_sentences.get("train", 0)
     if name != "train" and split.num_sentences and shared > split.num_sentences / 2:
         yield findings.warning(

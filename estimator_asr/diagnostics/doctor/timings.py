@@ -9,7 +9,6 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
-import tqdm
 
 from estimator_asr.diagnostics import trial
 from estimator_asr.diagnostics.doctor import findings
@@ -17,6 +16,7 @@ from estimator_asr.experiment import experiment, model_directory, task_spec, tra
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.training.distributed import strategies
 from tfrecord_builder.data import dataset_info
+from tfrecord_builder.settings import progress_bar
 
 _SIZES = {"CPU": 2048, "GPU": 8192}
 _PRODUCT_SECONDS = 1.5
@@ -115,7 +115,7 @@ def _time_steps(running, batches, length_key):
     counter = Counter(running.train_op)
     running.step(first, counter.shapes)  # builds kernels and allocates memory
     shapes, begin = [], time.monotonic()
-    for batch in tqdm.tqdm(batches, desc="training steps", unit=" steps", disable=None, leave=False):
+    for batch in progress_bar.Bar(batches, desc="training steps", unit=" steps", leave=False):
         if time.monotonic() - begin > _STEP_SECONDS:
             break
         shapes.append(running.step(batch, counter.shapes))

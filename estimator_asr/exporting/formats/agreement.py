@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
 import numpy as np
-import tqdm
 from rapidfuzz.distance import Levenshtein
 
 from estimator_asr.exporting import parity, sample
@@ -24,6 +23,8 @@ from estimator_asr_runtime import model as runtime_model
 from estimator_asr_runtime import model_json
 from estimator_asr_runtime import recogniser as runtime
 from tfrecord_builder import errors
+from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.settings import progress_bar
 from tfrecord_builder.storage import files
 
 FILE = os.path.join("assets.extra", "parity_{}.json")
@@ -72,7 +73,9 @@ def compare(version_dir: str, name: str, weights: str, utterances: Sequence[samp
     with contextlib.closing(version.session), _as_user_errors(name):
         other = runtime.Recogniser(runtime_model.load(os.path.join(version_dir, name), num_threads=1))
         model = version.find("waveform")
-        for each in tqdm.tqdm(utterances, desc=f"compare {name}", unit="recording", disable=None):
+        with lazy_tensorflow.without_standard_error():  # at first LiteRT says how it runs
+            other.recognise(utterances[0].waveform)
+        for each in progress_bar.Bar(utterances, desc=f"compare {name}", unit="recording"):
             expected, got = _recognise(model, each.waveform), other.recognise(each.waveform)
             where = f"export: {each.utterance_id} in {name}"
             _add(agreement, expected, got)

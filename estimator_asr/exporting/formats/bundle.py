@@ -23,6 +23,7 @@ from estimator_asr.saved_model import export_info, trained_model
 from estimator_asr_runtime import model_json
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
+from tfrecord_builder.runtime import lazy_tensorflow
 from tfrecord_builder.storage import files
 
 CONVERTERS = {"litert": litert, "onnx": onnx}
@@ -59,7 +60,8 @@ def write(
 
 def _convert(name: str, part: parts.Part, weights: str) -> bytes:
     try:
-        return CONVERTERS[name].convert(part, weights)
+        with lazy_tensorflow.without_standard_error():
+            return CONVERTERS[name].convert(part, weights)
     except Exception as error:  # converters have many
         reason = " ".join(str(error).split())[:300]
         raise errors.UserError(

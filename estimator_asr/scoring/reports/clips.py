@@ -10,11 +10,11 @@ from typing import Optional
 
 import numpy as np
 import soundfile
-import tqdm
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 from tfrecord_builder.data import recordings
+from tfrecord_builder.settings import progress_bar
 from tfrecord_builder.storage import files
 
 _SAMPLE_RATE = 16000  # Hz; one that MP3 has
@@ -27,7 +27,7 @@ _FULL_SCALE_SINE = math.sqrt(0.5)  # RMS of 0 dBFS
 def measure_levels(by_id: Mapping[str, recordings.Recording]) -> dict[str, float]:
     """Returns the RMS level in dBFS of each recording that can be read; a full-scale sine has 0."""
     levels = {}
-    for name, recording in tqdm.tqdm(by_id.items(), unit=" recordings", desc="loudness", disable=None):
+    for name, recording in progress_bar.Bar(by_id.items(), unit=" recordings", desc="loudness"):
         waveform = _read(recording)
         if waveform is not None:
             rms = float(np.sqrt(np.mean(np.square(waveform))))

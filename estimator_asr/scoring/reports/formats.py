@@ -34,14 +34,9 @@ _GAINS = {  # floor: the condition, and what it means
 }
 _MANY_ERRORS = 0.5  # error rate above which more data help more than work on single causes
 _TOO_LITTLE = (
-    "Most likely the model has seen too little{seen}, or data of another kind: train longer, or on more data "
-    "like these."
+    "Most likely it has seen too little ({} steps), or other data: train longer, or on more like these"
 )
-_WROTE_NOTHING = (
-    "The model writes nothing for any utterance. {too_little} Otherwise its labels do not fit its audio: "
-    "look at its loss in TensorBoard, and run doctor on the data and the model."
-)
-_MOSTLY_WRONG = "More than half is wrong. {too_little} Until then, single kinds of errors tell little."
+_OTHERWISE = "otherwise its labels do not fit its audio: see its loss in TensorBoard, and run doctor on both"
 _MODELS = {
     "acoustic": "of the acoustic model",
     "language": "of the language model, whose syllables were heard right",
@@ -99,15 +94,13 @@ def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
     """
     causes = values["attribution"]
     total = sum(each["errors"] for each in causes.values())
-    seen = f" ({values['global_step']:,} training steps)" if "global_step" in values else ""
-    too_little = _TOO_LITTLE.format(seen=seen)
+    too_little = _TOO_LITTLE.format(values.get("global_step", "few"))
     if total and is_silent:
-        yield _WROTE_NOTHING.format(too_little=too_little)
+        yield f"The model writes nothing for any utterance. {too_little}; {_OTHERWISE}."
     elif total:
-        rates = [values[name]["rate"] for name in utterances.MEASURES if name in values]
-        is_mostly_wrong = any(rate is not None and rate > _MANY_ERRORS for rate in rates[-1:])
-        if is_mostly_wrong:
-            yield _MOSTLY_WRONG.format(too_little=too_little)
+        (*_, rate) = 0.0, *(values[name]["rate"] or 0.0 for name in utterances.MEASURES if name in values)
+        if rate > _MANY_ERRORS:
+            yield f"The model is mostly wrong. {too_little}, before you look at single kinds of errors."
         by_model = sorted(attribution.by_model(causes).items(), key=lambda item: -item[1])
         parts = [
             f"{count:,} {_MODELS[name]} ({100 * count / total:.0f} %)" for name, count in by_model if count
@@ -116,7 +109,7 @@ def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
         own = [cause for cause in causes if cause.startswith(by_model[0][0])]
         cause = max(own, key=lambda name: causes[name]["errors"])
         most = f"Most frequent among them, {causes[cause]['errors']:,}: {attribution.CAUSES[cause]}"
-        if not is_mostly_wrong or cause == attribution.UNREACHABLE:
+        if rate <= _MANY_ERRORS or cause == attribution.UNREACHABLE:
             yield f"Work on the first of these. {most}. Next: {_NEXT[cause]}."
         for name, (condition, part) in _GAINS.items():
             remaining = values["floors"][name]["errors"] if name in values["floors"] else total

@@ -49,22 +49,26 @@ def test_commands_can_be_pasted_whatever_the_directories_are_called():
     assert words["slower"][-2:] == ["--model_dir=my models/AM-rate0.0005", "--learning_rate=0.0005"]
 
 
+def little(step, **facts):
+    training = alarm_cases.TRAINING._replace(steps_per_epoch=50.0, **facts)
+    return observations.Observations(training, [observations.Step(step, {})]).little
+
+
 def test_what_a_model_has_seen_is_little_below_5000_utterances_in_at_most_ten_epochs():
-    hour = alarm_cases.TRAINING._replace(steps_per_epoch=50.0, num_utterances=1000, hours=1.0)
-    assert hour.explain_little(249) == (
+    assert little(249, num_utterances=1000, hours=1.0) == (
         "the model has seen too little (5.0 epochs of 1,000 utterances, 1.00 hours): train longer or on more "
         "data first; otherwise "
     )
-    assert hour.explain_little(250) == ""
-    text = hour._replace(num_utterances=499, hours=0.0)
-    assert text.explain_little(50_000) == (
-        "the model has seen too little (1000.0 epochs of 499 utterances): train on more data "
-        "first; otherwise "
+    assert little(250, num_utterances=1000, hours=1.0) == ""
+    assert little(50_000, num_utterances=499) == (
+        "the model has seen too little (1000.0 epochs of 499 utterances): train on more data first; "
+        "otherwise "
     )
-    assert text._replace(num_utterances=500).explain_little(500) == ""
+    assert little(500, num_utterances=500) == ""
 
 
-def test_the_newest_step_is_that_of_a_training_step_or_of_an_evaluation():
-    evaluation = observations.DevEvaluation(30, {}, {})
-    assert observe(observations.Step(10, {}), observations.Step(20, {})).step == 20
-    assert observe(observations.Step(20, {}))._replace(evaluations=[evaluation]).step == 30
+def test_what_a_model_has_seen_ends_with_the_newest_step_or_evaluation():
+    training = alarm_cases.TRAINING._replace(num_utterances=500)
+    step, evaluation = observations.Step(9, {}), observations.DevEvaluation(10, {}, {})
+    assert "9.0 epochs of 500" in observations.Observations(training, [observations.Step(3, {}), step]).little
+    assert observations.Observations(training, [step], [evaluation]).little == ""

@@ -60,9 +60,9 @@ def test_one_error():
 def test_a_model_that_writes_nothing():
     given = {**values({attribution.DELETION: 9}), "global_step": 36, "token_error_rate": {"rate": 1.0}}
     assert list(formats.list_advice(given, is_silent=True)) == [
-        "The model writes nothing for any utterance. Most likely the model has seen too little (36 training "
-        "steps), or data of another kind: train longer, or on more data like these. Otherwise its labels do "
-        "not fit its audio: look at its loss in TensorBoard, and run doctor on the data and the model."
+        "The model writes nothing for any utterance. Most likely it has seen too little (36 steps), or other "
+        "data: train longer, or on more like these; otherwise its labels do not fit its audio: see its loss "
+        "in TensorBoard, and run doctor on both."
     ]
 
 
@@ -71,9 +71,8 @@ def test_a_model_that_has_more_than_half_wrong_is_to_learn_more_before_it_is_to_
     given = {**values(counts), "global_step": 1036, "token_error_rate": {"rate": 0.4}}
     given["character_error_rate"] = {"rate": 0.91}
     assert list(formats.list_advice(given, False)) == [
-        "More than half is wrong. Most likely the model has seen too little (1,036 training steps), or data "
-        "of another kind: train longer, or on more data like these. Until then, single kinds of errors tell "
-        "little.",
+        "The model is mostly wrong. Most likely it has seen too little (1036 steps), or other data: train "
+        "longer, or on more like these, before you look at single kinds of errors.",
         "91 errors: 60 of the acoustic model (66 %), 31 of the language model, whose syllables were heard "
         "right (34 %).",
     ]
@@ -84,8 +83,13 @@ def test_a_model_that_has_more_than_half_wrong_is_to_learn_more_before_it_is_to_
 def test_characters_without_a_vocabulary_are_named_however_much_is_wrong():
     given = {**values({attribution.UNREACHABLE: 9}), "character_error_rate": {"rate": 0.9}}
     first, _, last = formats.list_advice(given, False)
-    assert first.startswith("More than half is wrong. Most likely the model has seen too little, or data")
+    assert first.startswith("The model is mostly wrong. Most likely it has seen too little (few steps)")
     assert last.endswith("Next: build with text that contains these characters, and train both models again.")
+
+
+def test_insertions_where_nothing_was_said_have_no_rate_and_the_usual_advice():
+    given = {**values({attribution.INSERTION: 9}), "character_error_rate": {"rate": None}}
+    assert "listen for second voices and noise" in list(formats.list_advice(given, False))[1]
 
 
 def test_nothing_wrong_needs_no_advice():
