@@ -21,6 +21,7 @@ from estimator_asr.saved_model import recogniser
 from estimator_asr.transcripts import captions, transcriber
 from estimator_asr.transcripts import recordings as recordings_lib
 from tfrecord_builder import errors
+from tfrecord_builder.settings import progress_bar
 
 
 def run(*arguments):
@@ -178,12 +179,34 @@ def test_folder_to_one_file_per_recording(tiny_export, recordings, tmp_path):
     shutil.copy(recordings / "a.wav", tmp_path / "in")
     flags = [f"--saved_model={tiny_export.export_dir}", f"--output_dir={tmp_path / 'out'}", "--format=vtt"]
     completed = run(*flags, tmp_path / "in")
-    assert (completed.returncode, completed.stdout) == (1, "")
+    assert completed.stdout == f"wrote 2 of 3 transcripts to {tmp_path / 'out'}\n"
+    assert completed.returncode == 1
     (complaint,) = list_complaints(completed)
     assert "text.wav: is not a readable WAV" in complaint
     written = sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.*"))
     assert written == ["a.vtt", "sub/b.vtt"]
     assert (tmp_path / "out" / "a.vtt").read_text(encoding="utf-8").startswith("WEBVTT\n\n00:00:00.")
+
+
+def test_without_a_terminal_many_files_show_the_seconds_that_are_done_and_left(
+    tiny_export, recordings, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(progress_bar, "SECONDS", 0.0)
+    words = [str(recordings / "a.wav"), str(recordings / "b.flac")]
+    for flags, num_printed in (({"output_dir": str(tmp_path), "format": "txt"}, 1), ({}, 2)):
+        transcribe.main(transcribe.TranscribeConfig(saved_model=tiny_export.export_dir, **flags), words)
+        captured = capsys.readouterr()
+        assert len(captured.out.splitlines()) == num_printed and "transcribe: " not in captured.out
+        lines = [line for line in captured.err.splitlines() if line.startswith("transcribe: ")]
+        assert len(lines) > 1 and all(re.search(r"\d/\d \[\d\d:\d\d<.*\]$", line) for line in lines)
+
+
+def test_in_a_terminal_transcripts_are_not_mixed_with_progress(tiny_export, recordings, capsys, monkeypatch):
+    monkeypatch.setattr(progress_bar, "SECONDS", 0.0)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    config = transcribe.TranscribeConfig(saved_model=tiny_export.export_dir)
+    transcribe.main(config, [str(recordings / "a.wav"), str(recordings / "b.flac")])
+    assert "transcribe: " not in capsys.readouterr().err
 
 
 def test_an_output_that_cannot_be_written_costs_only_itself(
@@ -200,7 +223,9 @@ def test_an_output_that_cannot_be_written_costs_only_itself(
         saved_model=tiny_export.export_dir, output_dir=str(tmp_path / "out"), format="txt"
     )
     assert transcribe.main(config, [str(recordings / "a.wav"), str(recordings / "b.flac")]) == 1
-    assert "a.txt: is no regular file, expected one or a new name" in capsys.readouterr().err
+    captured = capsys.readouterr()
+    assert "a.txt: is no regular file, expected one or a new name" in captured.err
+    assert captured.out == f"wrote 1 of 2 transcripts to {tmp_path / 'out'}\n"
     assert (tmp_path / "out" / "b.txt").is_file()
 
 

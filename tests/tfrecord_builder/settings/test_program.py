@@ -7,7 +7,7 @@ import paths
 import pytest
 
 PROGRAM = """
-    import dataclasses
+    import dataclasses, logging as standard_logging
     from absl import logging
     from tfrecord_builder.settings import config_flags, program; from tfrecord_builder import errors
 
@@ -35,6 +35,12 @@ PROGRAM = """
             raise OpError(FULL_DISK)
         if config.depth == -1:
             logging.warning("depth is %d", -1)
+        if config.depth == -2:
+            logging.set_verbosity(logging.INFO)
+            library = standard_logging.getLogger("another.library")
+            logging.info("own line")
+            library.info("line of a library")
+            library.warning("warning of a library")
         print("words", words, flush=config.depth == 8)
         return 7 if config.depth == 7 else None
 
@@ -116,6 +122,10 @@ def test_what_tensorflow_cannot_write_is_one_sentence_too():
 
 def test_log_lines_consist_of_the_message():
     assert run("--depth=-1") == (0, "words ()\n", "depth is -1\n")
+
+
+def test_other_libraries_log_warnings_alone():
+    assert run("--depth=-2") == (0, "words ()\n", "own line\nwarning of a library\n")
 
 
 @pytest.mark.parametrize("flag", ["--help", "--helpfull"])

@@ -210,6 +210,24 @@ def test_standard_operators_and_no_control_flow(directory):
         assert [each.version for each in model.opset_import if not each.domain] == [17]
 
 
+def test_what_the_libraries_say_while_they_convert_and_run_is_not_shown(directory, tmp_path, capfd):
+    export(tmp_path, open_model(directory, "plain"), weights="int8")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_a_converter_says_is_shown_if_it_fails(directory, tmp_path, capfd, monkeypatch):
+    def fail(part, weights):
+        os.write(2, b"error: of C++\n")
+        raise ValueError("no such operation")
+
+    monkeypatch.setattr(bundle.CONVERTERS["litert"], "convert", fail)
+    with pytest.raises(
+        errors.UserError, match=r"converted to litert \(no such operation\); leave litert out"
+    ):
+        export(tmp_path, open_model(directory, "plain"), names=["litert"])
+    assert capfd.readouterr() == ("", "error: of C++\n")
+
+
 def test_a_format_that_disagrees_is_not_written(directory, tmp_path, monkeypatch):
     monkeypatch.setattr(runtime.Recogniser, "recognise", lambda self, waveform: {**_OTHER})
     with pytest.raises(errors.UserError, match="^export: u0 in onnx: transcript is '别的', expected "):

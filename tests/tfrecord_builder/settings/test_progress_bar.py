@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+import tqdm
+
+from tfrecord_builder.settings import progress_bar
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    monkeypatch.setattr(progress_bar, "SECONDS", 0.0)
+
+
+def test_without_a_terminal_progress_is_whole_lines_with_the_time_left(at_once, capsys):
+    with progress_bar.Bar(desc="work", total=4, unit=" s") as bar:
+        for _ in range(4):
+            bar.update()
+            bar.refresh()
+    captured = capsys.readouterr()
+    assert captured.out == "" and "\r" not in captured.err
+    lines = captured.err.splitlines()
+    assert all(re.fullmatch(r"work: +\d+%\|[# \d]+\| \d/4 \[00:00<(00:00|\?), .*\]", line) for line in lines)
+    assert {re.search(r"\d/4", line)[0] for line in lines} == {"0/4", "1/4", "2/4", "3/4", "4/4"}
+
+
+def test_without_a_terminal_a_short_loop_writes_nothing(capsys):
+    assert list(progress_bar.Bar(range(3), desc="work")) == [0, 1, 2]
+    with progress_bar.Bar.wrapattr(sys.stdin, "read", 5, desc="read"):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_messages_beside_it_stay_lines_of_their_own(at_once, capsys):
+    with progress_bar.Bar(desc="work", total=2) as bar:
+        tqdm.tqdm.write("warning: quiet", file=sys.stderr)
+        bar.update()
+    assert capsys.readouterr().err.splitlines().count("warning: quiet") == 1
+
+
+def test_in_a_terminal_one_line_is_drawn_again(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress_bar.Bar(desc="work", total=2) as bar:
+        bar.update(2)
+    drawn = capsys.readouterr().err
+    assert drawn.count("\n") == 1 and drawn.split("\r")[-1].startswith("work: 100%|")
+
+
+def test_a_disabled_one_writes_nothing(at_once, capsys):
+    list(progress_bar.Bar(range(3), disable=True))
+    assert capsys.readouterr().err == ""
