@@ -119,13 +119,33 @@ def test_the_program_prints_each_step(tiny_export, model_dir, ngram, capsys):
     steps = ["greedy", "beam search", "n-gram model"]
     steps += ["choice by the attention decoder", "choice by the language model"]
     assert [line.split(":")[0] for line in lines] == [*steps, "confidence", lines[-1].split(":")[0]]
-    tokens, characters = (f"{count} {name} wrong" for count, name in ((27, "tokens"), (27, "characters")))
-    assert all(re.fullmatch(rf".*: \d+ of {tokens}, \d+ of {characters}", line) for line in lines[:5])
+    total = sum(len(pronunciation.split()) for _, _, pronunciation, _ in tiny_export.utterances.values())
+    counts = rf".*: \d+ of {total} tokens wrong, \d+ of {total} characters wrong"
+    assert all(re.fullmatch(counts, line) for line in lines[:5])
     assert "whisper" not in lines[-1]
     assert lines[-1].startswith("ngram_weight ") and f": saved in {model_dir}, " in lines[-1]
     assert lines[-1].endswith(f"drawn in {model_dir}/tuning.png")
     saved = json.loads((model_dir / "decoding.json").read_text(encoding="utf-8"))
     assert saved["decode"]["confidence_scale"] > 0
+
+
+@pytest.mark.parametrize(
+    ("found", "named"),
+    [
+        ({"ngram_weight": 0.38, "token_bonus": 6.0}, "ngram_weight 0.38, token_bonus 6"),
+        ({"whisper_weight": 0.5}, "whisper_weight 0.5"),
+        ({}, "all weights 0"),
+    ],
+)
+def test_counts_have_totals_and_weights_of_what_is_not_there_are_not_named(found, named, capsys):
+    tokens, characters = utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE
+    step = search.Step("beam search", config.DecodeConfig(**found), {tokens: 42, characters: 1043})
+    result = search.Result([step], {tokens: 1201, characters: 1234}, None, None)
+    tune._print(result, tune.TuneConfig("AM", data_dir=("DATA",)))
+    assert capsys.readouterr().out.splitlines() == [
+        "beam search: 42 of 1,201 tokens wrong, 1,043 of 1,234 characters wrong",
+        f"{named}: saved in AM, drawn in AM/tuning.png",
+    ]
 
 
 @pytest.mark.long
