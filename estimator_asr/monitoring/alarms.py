@@ -45,8 +45,8 @@ class Alarm(NamedTuple):
     def check(self, observed: Observations) -> Optional[str]:
         """Returns the sentence, None where all is well."""
         values = self.rule(observed)
-        words = {**observed.training.commands(), "little": observed.little}
-        return None if values is None else self.sentence.format(**values, **words)
+        words = observed.training.commands()
+        return None if values is None else self.sentence.format(**values, **words, little=observed.little)
 
 
 def _limit(tag, compare, limit, after=None, unless=None):

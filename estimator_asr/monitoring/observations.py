@@ -93,8 +93,7 @@ class Observations(NamedTuple):
     def little(self) -> str:
         """The cause that the model has seen too little; "" if it has seen enough."""
         size, hours = self.training.num_utterances, self.training.hours
-        step = max([each[0] for each in (*self.steps, *self.evaluations)], default=0)
-        epochs = step / self.training.steps_per_epoch
+        epochs = max(each[0] for each in (*self.steps, *self.evaluations)) / self.training.steps_per_epoch
         how = "longer or on more data" if epochs < _USEFUL_EPOCHS else "on more data"
         seen = f"{epochs:.1f} epochs of {size:,} utterances" + (f", {hours:.2f} hours" if hours else "")
         cause = f"the model has seen too little ({seen}): train {how} first; otherwise "

@@ -27,11 +27,10 @@ def run(main: Callable[..., object], *config_classes: type, takes_words: bool = 
         takes_words: whether arguments other than flags (FILE...) are allowed; they are refused otherwise,
             because `--use_x False` would ignore `False`.
     """
-    logging.get_absl_handler().setFormatter(standard_logging.Formatter("%(message)s"))
+    handler = logging.get_absl_handler()
+    handler.setFormatter(standard_logging.Formatter("%(message)s"))
     # Below a warning, lines of other libraries tell users nothing; tf2onnx has 400 of them for an export.
-    logging.get_absl_handler().addFilter(
-        lambda record: record.name == "absl" or record.levelno > standard_logging.INFO
-    )
+    handler.addFilter(lambda line: line.name == "absl" or line.levelno > standard_logging.INFO)
     for config_class in config_classes:
         config_flags.define(config_class)
 
