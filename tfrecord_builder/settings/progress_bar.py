@@ -16,7 +16,7 @@ class Bar(tqdm.tqdm):
     def __init__(self, *arguments, **options):
         if not sys.stderr.isatty():
             lines = types.SimpleNamespace(write=_write_line, flush=sys.stderr.flush)
-            options.update(file=lines, mininterval=SECONDS, delay=SECONDS, leave=False)
+            options.update(file=lines, mininterval=SECONDS, delay=SECONDS, leave=False, position=0)
         super().__init__(*arguments, **options)
 
 

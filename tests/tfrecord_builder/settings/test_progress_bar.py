@@ -33,6 +33,15 @@ def test_without_a_terminal_a_short_loop_writes_nothing(capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_the_lines_of_one_within_another_have_no_control_characters(at_once, capsys):
+    for _ in progress_bar.Bar(range(2), desc="outer"):
+        for _ in progress_bar.Bar(range(2), desc="inner"):
+            pass
+    written = capsys.readouterr().err
+    assert not set(written) & {"\r", "\x1b"}
+    assert {line.split(":")[0] for line in written.splitlines()} == {"outer", "inner"}
+
+
 def test_messages_beside_it_stay_lines_of_their_own(at_once, capsys):
     with progress_bar.Bar(desc="work", total=2) as bar:
         tqdm.tqdm.write("warning: quiet", file=sys.stderr)
