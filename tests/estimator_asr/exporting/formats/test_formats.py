@@ -211,7 +211,7 @@ def test_standard_operators_and_no_control_flow(directory):
 
 
 def test_what_the_libraries_say_while_they_convert_and_run_is_not_shown(directory, tmp_path, capfd):
-    export(tmp_path, open_model(directory, "plain"), weights="int8")
+    export(tmp_path, open_model(directory, "plain"))
     captured = capfd.readouterr()
     for chatter in ("folding node", "Using opset", "experimental converter", "non-converted", "XNNPACK"):
         assert chatter not in captured.out + captured.err
