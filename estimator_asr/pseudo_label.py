@@ -12,7 +12,6 @@ continues. A file that cannot be read is named on standard error, the others con
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -30,7 +29,7 @@ from estimator_asr.scoring.reports import report
 from estimator_asr.transcripts import pseudo_labels, recordings, transcriber
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, manifest
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.settings import config_flags, config_json, program
 from tfrecord_builder.storage import files, locks
 
 _COLUMNS = ("id", "audio", "start", "seconds", "confidence", "disagreement", "problem")  # of rejected.tsv
@@ -135,7 +134,7 @@ def _read_report(report_dir: str, version_dir: str) -> tuple[list[dict], list]:
     """Returns the outputs and the token edits of each utterance in a report of evaluate on a version."""
     measures, where = report.read(report_dir), f"--report_dir={report_dir}"
     try:
-        model = json.loads(files.read_text(os.path.join(report_dir, report.METRICS_FILE)))["model"]
+        model = config_json.parse(files.read_text(os.path.join(report_dir, report.METRICS_FILE)))["model"]
         same = os.path.realpath(model) == os.path.realpath(version_dir)
     except (OSError, ValueError, LookupError, TypeError) as error:
         problem = f"{report.METRICS_FILE} cannot be read ({type(error).__name__}: {error})"
@@ -145,7 +144,7 @@ def _read_report(report_dir: str, version_dir: str) -> tuple[list[dict], list]:
     if not same:
         raise errors.UserError(f"{where}: is of {model}, expected {version_dir}; evaluate that one")
     lines = files.read_text(os.path.join(report_dir, report.OUTPUTS_FILE)).split("\n")
-    outputs = [json.loads(line) for line in lines if line]
+    outputs = [config_json.parse(line) for line in lines if line]
     edits = [each.edits for each in measures.get(utterances.TOKEN_ERROR_RATE, ())]
     if len(edits) != len(outputs) or not all(each.keys() >= pseudo_labels.OUTPUTS for each in outputs):
         wanted = f"the token error rate, {', '.join(sorted(pseudo_labels.OUTPUTS))} of each utterance"

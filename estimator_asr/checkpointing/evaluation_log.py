@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.estimator import estimator_api
 from tfrecord_builder import errors
+from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
 FILE = "evaluations.json"
@@ -60,7 +61,7 @@ def read_rows(path: str, row_type: type[Row], advice: str) -> list[Row]:
                 **{name: row[name] for name in row_type._fields if name != "metrics"},
                 metrics={tag: float(value) for tag, value in row["metrics"].items()},
             )
-            for row in json.loads(files.read_text(path))
+            for row in config_json.parse(files.read_text(path))
         ]
     except FileNotFoundError:
         return []

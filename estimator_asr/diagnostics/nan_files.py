@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tfrecord_builder import errors
+from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
 CHECKPOINT = "model.ckpt"
@@ -93,7 +94,7 @@ def read_report(path: str) -> dict[str, Any]:
     """Returns report.json of a step's directory; raises errors.UserError if it is missing or damaged."""
     file = pathlib.Path(path, _REPORT_FILE)
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return config_json.parse(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise _unreadable(file, "report", error) from error
 

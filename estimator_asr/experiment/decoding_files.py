@@ -144,7 +144,7 @@ def copy(source: str, target: str) -> None:
 def _read(path: str) -> SavedDecoding:
     file = os.path.join(path, DECODING_FILE)
     try:
-        return config_json.from_json_dict(SavedDecoding, json.loads(files.read_text(file)))
+        return config_json.from_json_dict(SavedDecoding, config_json.parse(files.read_text(file)))
     except FileNotFoundError:
         return SavedDecoding(config_lib.DecodeConfig(), "")
     except (OSError, ValueError, errors.UserError) as error:

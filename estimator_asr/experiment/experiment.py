@@ -85,7 +85,7 @@ class ExperimentConfig:
         """Reads config.json; raises errors.UserError if it is missing, not JSON, or of another version."""
         path = os.path.join(model_dir, CONFIG_FILE)
         try:
-            values = json.loads(files.read_text(path))
+            values = config_json.parse(files.read_text(path))
         except FileNotFoundError:
             raise errors.UserError(
                 f"{model_dir}: {CONFIG_FILE} is missing, expected a model directory; make one with python -m "

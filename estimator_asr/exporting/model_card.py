@@ -5,7 +5,6 @@ After Mitchell et al., "Model cards for model reporting", FAT* 2019, section 4.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 
@@ -14,6 +13,8 @@ from estimator_asr.scoring import utterances
 from estimator_asr.scoring.reports import formats, report
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
+from tfrecord_builder.settings import config_json
+from tfrecord_builder.storage import files
 
 FILE = os.path.join("assets.extra", "model_card.md")
 _NO_DATA = "Not stated: the model was exported without `--data_dir`."
@@ -32,8 +33,7 @@ def read_metrics(report_dir: str) -> dict:
     """
     path = os.path.join(report_dir, report.METRICS_FILE)
     try:
-        with open(path, encoding="utf-8") as file:
-            values = json.load(file)
+        values = config_json.parse(files.read_text(path))
         if _describe_rates([values]) == _NO_RATES:
             raise ValueError("it has no error rate")
         return values

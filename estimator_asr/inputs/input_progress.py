@@ -77,7 +77,7 @@ def load(model_dir: str) -> Optional[InputProgress]:
     """Returns the progress of the runs before, or None; errors.UserError: the file is not from `save`."""
     path = os.path.join(model_dir, FILE)
     try:
-        return config_json.from_json_dict(InputProgress, json.loads(files.read_text(path)))
+        return config_json.from_json_dict(InputProgress, config_json.parse(files.read_text(path)))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, AttributeError, LookupError, errors.UserError) as error:

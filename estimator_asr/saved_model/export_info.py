@@ -118,8 +118,8 @@ def load(version_dir: str) -> ExportInfo:
     """
     path = os.path.join(version_dir, INFO_FILE)
     try:
-        values = json.loads(files.read_text(path))
-    except (OSError, ValueError, RecursionError) as error:  # the last one of deeply nested lists
+        values = config_json.parse(files.read_text(path))
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise errors.UserError(f"{path}: cannot be read ({reason}); {_ADVICE}") from error
     try:

@@ -17,6 +17,7 @@ import matplotlib.pyplot as plt
 from estimator_asr.scoring import edit_distance
 from estimator_asr.transcripts import captions
 from tfrecord_builder import errors
+from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import vocabulary
 
@@ -47,7 +48,7 @@ def open_directory(output_dir: str, settings: list[str]) -> dict[str, list[dict]
     if files.list_names(output_dir):  # a kill may have cut the last line
         try:
             complete = files.read_text(file).split("\n")[:-1] if files.exists(file) else []
-            saved, *lines = [json.loads(line) for line in complete] or [[f"no {_FILE}"]]
+            saved, *lines = [config_json.parse(line) for line in complete] or [[f"no {_FILE}"]]
             lines = [(path, status, rows) for path, status, rows in lines if _signature(path) == status]
             got = " ".join(saved)
         except (ValueError, TypeError):

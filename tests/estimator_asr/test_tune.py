@@ -320,6 +320,7 @@ def test_models_that_do_not_fit_are_refused(tiny_export, model_dir, tmp_path):
     ("content", "message"),
     [
         (b"{", "cannot be read (Expecting property name"),
+        (b"[" * 100_000, "cannot be read (it is nested too deeply"),
         (b'{"decode": {"beam": 3}}', "cannot be read (SavedDecoding: key ngram_sha256 is missing"),
         (
             b'{"decode": {"beam": 3}, "ngram_sha256": ""}',

@@ -18,7 +18,7 @@ from absl import logging
 from tfrecord_builder import errors
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import normalisation
-from tfrecord_builder.settings import progress_bar
+from tfrecord_builder.settings import config_json, progress_bar
 from tfrecord_builder.storage import files
 
 _SCHEMA = """
@@ -85,7 +85,7 @@ class Catalog:
         self._database.execute("DELETE FROM groups")
         query = "SELECT row, json FROM utterances WHERE split = ?"
         for row, line in self._database.execute(query, (split,)):
-            digest = hashlib.sha256(key(manifest.Utterance(**json.loads(line))).encode()).digest()
+            digest = hashlib.sha256(key(manifest.Utterance(**config_json.parse(line))).encode()).digest()
             self._database.execute("INSERT INTO groups VALUES (?, ?)", (digest, row))
         return self._count("SELECT count(DISTINCT digest) FROM groups")
 
@@ -155,7 +155,7 @@ def open_new(path: str) -> Iterator[Catalog]:
 def parse_line(line: str) -> manifest.Utterance:
     """Returns the utterance of a line of Catalog.lines."""
     split, _, described = line.partition("\t")
-    return manifest.Utterance(**{**json.loads(described), "split": split})
+    return manifest.Utterance(**{**config_json.parse(described), "split": split})
 
 
 def read_rows(path: str, sha256: str) -> Iterator[Row]:

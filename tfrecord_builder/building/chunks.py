@@ -14,7 +14,6 @@ import dataclasses
 import hashlib
 import importlib.metadata
 import itertools
-import json
 import os
 import pathlib
 import platform
@@ -29,6 +28,7 @@ from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling, normalisation, vocabularies
 from tfrecord_builder.output import resumable
 from tfrecord_builder.records import items
+from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
 _MIN_UTTERANCES = 10_000  # of a chunk: fewer are not worth a worker
@@ -223,7 +223,7 @@ def _describe_program() -> list:
 def _is_unchanged(path: str) -> bool:
     """Returns whether the recordings of a labelled chunk are still the same."""
     with files.open_binary(path) as file:
-        labelled = [items.from_json(json.loads(line.split(b"\t", 4)[4])) for line in file]
+        labelled = [items.from_json(config_json.parse(line.split(b"\t", 4)[4])) for line in file]
     signatures = find_signatures([each.utterance.audio for each in labelled])
     return signatures == [each.signature for each in labelled]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import itertools
-import json
 import re
 import zlib
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any, Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import text_files
+from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
 
@@ -64,8 +64,8 @@ def get_text(where: str, fields: dict[str, Any], name: str, default: Optional[st
 
 def _parse(where: str, text: str, wanted: type, name: str) -> Any:
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = config_json.parse(text)
+    except ValueError:
         value = None
     if not isinstance(value, wanted):
         raise errors.UserError(f"{where}: {_show(text)} is not a valid JSON {name}; write the file again.")

@@ -139,7 +139,7 @@ class DatasetInfo:
         if not files.is_directory(data_dir):
             raise errors.UserError(f"{data_dir}: data directory does not exist; build it first")
         try:
-            return config_json.from_json_dict(cls, json.loads(files.read_text(path)))
+            return config_json.from_json_dict(cls, config_json.parse(files.read_text(path)))
         except FileNotFoundError:
             raise errors.UserError(
                 f"{data_dir}: {INFO_FILE} is missing, so the data is not complete; run the build to its end"

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import pathlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Optional, TypeVar
 
 from tfrecord_builder import errors
+from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
 Item = TypeVar("Item")
@@ -83,7 +83,7 @@ def read_items(shard_path: str, parse: Callable[[dict], Item]) -> Iterator[Item]
     with files.open_binary(path) as file:
         for number, line in enumerate(file, 1):
             try:
-                yield parse(json.loads(line))
+                yield parse(config_json.parse(line))
             except (ValueError, KeyError, TypeError) as error:
                 raise errors.UserError(
                     f"{path}: line {number} is not an item ({type(error).__name__}: {error}), expected the "

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import json
 import os
 from collections.abc import Iterable, Mapping
 from typing import Optional
@@ -16,7 +15,7 @@ from typing import Optional
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.labels import labelling, subwords
-from tfrecord_builder.settings import config_flags
+from tfrecord_builder.settings import config_flags, config_json
 from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import readings, vocabulary
 
@@ -114,7 +113,7 @@ def check_token_type(directory: str, token_type: str) -> None:
         if not files.exists(path):
             continue
         try:
-            saved = json.loads(files.read_text(path))["token_type"]
+            saved = config_json.parse(files.read_text(path))["token_type"]
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise errors.UserError(
                 f"--vocabulary_dir: {path} cannot be read ({error!r}), expected JSON with the key "

@@ -15,6 +15,7 @@ from typing import Any, Optional, Protocol
 
 from tfrecord_builder import errors
 from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
 # Called after each utterance with the numbers of utterances done and rejected.
@@ -48,7 +49,7 @@ class Written:
 
     @classmethod
     def load(cls, path: str) -> Written:
-        return cls(**json.loads(files.read_text(path)))
+        return cls(**config_json.parse(files.read_text(path)))
 
 
 @dataclasses.dataclass(frozen=True)

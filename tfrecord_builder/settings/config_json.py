@@ -1,9 +1,10 @@
-"""Converts frozen dataclasses to JSON and back; a value of another type is refused with its path."""
+"""Parses JSON, and converts frozen dataclasses to JSON and back: a value of another type is refused."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import reprlib
 import typing
 from collections.abc import Mapping
 from typing import Any, Optional, TypeVar
@@ -20,6 +21,21 @@ EXPECTED = {
     list: "a list",
     dict: "named values",
 }
+_MAX_DIGITS = 300  # a float holds 308
+
+
+def parse(text: str | bytes) -> Any:
+    """Parses JSON; raises ValueError if it is not valid, is nested too deeply or has too large an integer."""
+    try:
+        return json.loads(text, parse_int=_parse_int)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _parse_int(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"an integer has {len(digits)} digits")
+    return int(digits)
 
 
 def to_json_dict(config: Any) -> dict[str, Any]:
@@ -63,7 +79,7 @@ def _from_json(wanted: Any, value: Any, where: str) -> Any:
 
 def _require(value: Any, wanted: type, where: str) -> Any:
     if type(value) is not wanted:
-        raise errors.UserError(f"{where}: is {value!r}, expected {EXPECTED[wanted]}")
+        raise errors.UserError(f"{where}: is {reprlib.repr(value)}, expected {EXPECTED[wanted]}")
     return value
 
 

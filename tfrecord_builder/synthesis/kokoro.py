@@ -12,7 +12,6 @@ import functools
 import glob
 import importlib.util
 import itertools
-import json
 import os
 import random
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ import numpy as np
 import soxr
 
 from tfrecord_builder import errors
+from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import prompts
 from tfrecord_builder.tokens import syllables
@@ -143,7 +143,7 @@ class Engine(prompts.Engine):
         """The ids of symbols: a JSON object, or its member "vocab"."""
         try:
             path = next(filter(os.path.isfile, map(self._path, ("vocab.json", "config.json"))))
-            content = json.loads(files.read_text(path))
+            content = config_json.parse(files.read_text(path))
             return dict(content.get("vocab", content))
         except (StopIteration, OSError, ValueError, TypeError, AttributeError) as error:
             raise self._broken("vocab.json or config.json is missing or is not a vocabulary") from error

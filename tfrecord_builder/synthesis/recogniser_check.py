@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Sequence
 
@@ -11,7 +10,7 @@ from rapidfuzz.distance import Levenshtein
 
 from tfrecord_builder import errors
 from tfrecord_builder.runtime import lazy_tensorflow as tf
-from tfrecord_builder.settings import config_flags, progress_bar
+from tfrecord_builder.settings import config_flags, config_json, progress_bar
 from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import prompts
 
@@ -45,7 +44,7 @@ def load(export_dir: str) -> Callable:
     directory = versions[-1]  # the newest
     session = tf.compat.v1.Session(graph=tf.Graph())
     try:
-        token_type = json.loads(files.read_text(os.path.join(directory, _EXPORT_INFO)))["token_type"]
+        token_type = config_json.parse(files.read_text(os.path.join(directory, _EXPORT_INFO)))["token_type"]
         if token_type != "syllable":
             raise ValueError(f"token type is {token_type}")
         with session.graph.as_default():

@@ -17,6 +17,7 @@ from estimator_asr.checkpointing.pretrained import encoder_tensors, wav2vec2_lay
 from estimator_asr.models import frozen_encoder
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend, pretrained_encoder
+from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
 PUBLISHED = ("config.json", "model.safetensors")
@@ -154,7 +155,7 @@ def _read_settings(path: str) -> dict[str, Any]:
 
 def _read_json(path: str) -> dict[str, Any]:
     try:
-        values = json.loads(files.read_text(path))
+        values = config_json.parse(files.read_text(path))
     except (OSError, ValueError) as error:
         raise errors.UserError(f"{path}: cannot be read ({error}); {_ADVICE}") from error
     return values if isinstance(values, dict) else {}

@@ -6,12 +6,12 @@ printable characters (bytes_to_unicode of GPT-2's encoder.py), `model.merges` pa
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
 _PROMPT = ("<|startoftranscript|>", "<|zh|>", "<|transcribe|>", "<|notimestamps|>")
@@ -43,7 +43,7 @@ class Spelling(NamedTuple):
 
 def read(path: str) -> Tokenizer:
     """Reads tokenizer.json; raises OSError or ValueError if it cannot be read or is none of Whisper."""
-    values = json.loads(files.read_text(path))
+    values = config_json.parse(files.read_text(path))
     try:
         special = {each["content"]: each["id"] for each in values["added_tokens"]}
         vocabulary = values["model"]["vocab"]

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from estimator_asr.scoring import utterances
 from estimator_asr.scoring.reports import report_page, scored_split
 from tfrecord_builder import errors
+from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
 METRICS_FILE = "metrics.json"
@@ -65,7 +66,7 @@ def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
     measures: dict[str, list[utterances.ScoredUtterance]] = {}
     try:
         lines = files.read_text(os.path.join(path, OUTPUTS_FILE)).split("\n")
-        for row in map(json.loads, filter(None, lines)):
+        for row in map(config_json.parse, filter(None, lines)):
             for measure, texts in row["scored"].items():
                 reference, hypothesis = texts
                 scored = utterances.score(measure, row["utterance_id"], row["speaker"], reference, hypothesis)

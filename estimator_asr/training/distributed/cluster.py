@@ -20,6 +20,7 @@ from collections.abc import Mapping, MutableMapping
 from typing import Optional
 
 from tfrecord_builder import errors
+from tfrecord_builder.settings import config_json
 
 VARIABLE = "TF_CONFIG"
 _ANSWER_SECONDS = 2.0  # for which an answer of another worker is waited for
@@ -89,7 +90,7 @@ def write(cluster: Optional[Cluster], environment: MutableMapping[str, str] = os
 def parse(text: str) -> Optional[Cluster]:
     """Returns the cluster of a TF_CONFIG text; None if it has none. Raises errors.UserError as read does."""
     try:
-        value = json.loads(text)
+        value = config_json.parse(text)
     except ValueError as error:
         raise _error(f"is not valid JSON ({error})", _EXAMPLE) from None
     _require(isinstance(value, dict), f"is {text}", _EXAMPLE)

@@ -179,7 +179,7 @@ def test_a_kill_between_two_files_leaves_no_index_without_data(model, monkeypatc
     assert names == ["model.ckpt-1.data-00000-of-00001"]
 
 
-@pytest.mark.parametrize("content", ["", "3", "[3]", '[{"step": 1}]'])
+@pytest.mark.parametrize("content", ["", "3", "[3]", '[{"step": 1}]', "[" * 100_000])
 def test_a_damaged_registry_is_refused(model, content):
     keep(model, 1, 0.5)
     pathlib.Path(model.path, "best", "best_checkpoints.json").write_text(content, encoding="utf-8")

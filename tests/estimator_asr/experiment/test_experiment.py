@@ -69,9 +69,10 @@ def test_load_refuses_what_is_no_model_directory(tmp_path):
         errors.UserError, match="config.json is missing, expected a model directory; make one"
     ):
         experiment.ExperimentConfig.load(str(tmp_path))
-    (tmp_path / "config.json").write_text('{"model":', encoding="utf-8")
-    with pytest.raises(errors.UserError, match="config.json: is not valid JSON .*; restore it from a copy"):
-        experiment.ExperimentConfig.load(str(tmp_path))
+    for text in ('{"model":', '{"model":' * 100_000):
+        (tmp_path / "config.json").write_text(text, encoding="utf-8")
+        with pytest.raises(errors.UserError, match="config.json: is not valid JSON .*; restore it from a c"):
+            experiment.ExperimentConfig.load(str(tmp_path))
     (tmp_path / "config.json").write_text('{"format_version": 99}', encoding="utf-8")
     with pytest.raises(errors.UserError, match="config.json: is not of format version 2; train a new model"):
         experiment.ExperimentConfig.load(str(tmp_path))

@@ -69,9 +69,10 @@ def test_load_of_a_file_that_is_not_whole_or_of_another_version(tmp_path):
     INFO.save(str(tmp_path))
     path = tmp_path / "dataset_info.json"
     values = json.loads(path.read_text())
-    path.write_text(path.read_text()[:100])
-    with pytest.raises(errors.UserError, match="dataset_info.json: is not valid JSON"):
-        dataset_info.DatasetInfo.load(str(tmp_path))
+    for text, said in ((path.read_text()[:100], ""), ('{"a":' * 100_000, "it is nested too deeply")):
+        path.write_text(text)
+        with pytest.raises(errors.UserError, match=f"dataset_info.json: is not valid JSON .*{said}"):
+            dataset_info.DatasetInfo.load(str(tmp_path))
     for name, said in (("fbank_dtype", "float16, float32"), ("token_type", "syllable, toneless, ")):
         path.write_text(json.dumps({**values, name: "foat16"}))
         with pytest.raises(errors.UserError, match=f"info.json: {name} is 'foat16', expected one of {said}"):

@@ -81,3 +81,27 @@ def test_json_names_the_place_of_what_is_wrong_inside():
         config_json.from_json_dict(Info, {**values, "lengths": {"x": 3}})
     with pytest.raises(errors.UserError, match=r"Info: is \[\], expected named values"):
         config_json.from_json_dict(Info, [])
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("[" * 100_000, "it is nested too deeply"),
+        ('{"a":' * 100_000, "it is nested too deeply"),
+        ("1" * 301, "an integer has 301 digits"),
+        ("", "Expecting value"),
+    ],
+)
+def test_text_that_is_not_json_is_a_value_error(text, said):
+    with pytest.raises(ValueError, match=said):
+        config_json.parse(text)
+
+
+def test_integers_that_a_float_holds_are_exact():
+    assert config_json.parse(b"[12345678901234567890123, -1]") == [12345678901234567890123, -1]
+
+
+def test_a_large_value_of_another_type_is_shortened():
+    with pytest.raises(errors.UserError) as raised:
+        config_json.from_json_dict(Shard, {"file": [["deep"]] * 1000, "num_bytes": 1})
+    assert len(str(raised.value)) < 120

@@ -59,6 +59,7 @@ def _break(directory, name, content):
     [
         ("model.safetensors", b"\x10\0\0\0\0\0\0\0{}", "model.safetensors: cannot be read"),
         ("config.json", b"{", "config.json: cannot be read"),
+        ("config.json", b"[" * 100_000, "config.json: cannot be read \\(it is nested too deeply"),
         ("config.json", b"[]", "config.json: model_type is None, expected one of whisper"),
         ("config.json", b'{"model_type": ["hubert"]}', "model_type is .*hubert.*, expected one of whisper"),
         (

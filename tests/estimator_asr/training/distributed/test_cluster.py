@@ -67,6 +67,7 @@ def test_a_single_worker_with_an_evaluator_is_a_cluster():
     "text, said",
     [
         ("{", 'TF_CONFIG: is not valid JSON .*, expected {"cluster": '),
+        ("[" * 100_000, r"TF_CONFIG: is not valid JSON \(it is nested too deeply\), expected {"),
         ("[1]", r"TF_CONFIG: is \[1\], expected"),
         ('{"cluster": ["a:1"]}', r"cluster is \['a:1'\]"),
         (

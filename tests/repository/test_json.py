@@ -1,0 +1,25 @@
+"""One loader of JSON, because json.loads raises RecursionError for deeply nested text."""
+
+from __future__ import annotations
+
+import re
+
+import paths
+
+LOADERS = {
+    "tfrecord_builder/settings/config_json.py": 1,
+    "estimator_asr/server/tensorflow_request.py": 1,  # does not hold up other threads
+    "estimator_asr/server/live_messages.py": 1,
+    "estimator_asr/exporting/sample_client.py": 1,  # runs without this package
+    "estimator_asr/demo/stages.py": 1,  # files that the demo itself has just written
+    "estimator_asr/demo/tables.py": 2,
+}
+
+
+def test_json_is_loaded_by_one_function():
+    found = {}
+    for package in ("estimator_asr", "tfrecord_builder"):
+        for path in sorted((paths.ROOT / package).rglob("*.py")):
+            count = len(re.findall(r"\bjson\.loads?\b(?!\(json\.dumps)", path.read_text("utf-8")))
+            found[path.relative_to(paths.ROOT).as_posix()] = count
+    assert {path: count for path, count in found.items() if count}.items() <= LOADERS.items()
