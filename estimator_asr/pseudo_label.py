@@ -174,7 +174,7 @@ def _write(output_dir: str, rows: Sequence[Mapping]) -> None:
     with files.writing(path) as temporary:
         manifest.write_manifest(temporary, map(_to_utterance, kept))
     lines = [_COLUMNS, *([str(row[name]) for name in _COLUMNS] for row in rows if row["problem"])]
-    text = "".join("\t".join(re.sub(r"\s", " ", value) for value in line) + "\n" for line in lines)
+    text = "".join("\t".join(map(files.escape_controls, line)) + "\n" for line in lines)
     recordings.save(os.path.join(output_dir, dataset_info.REJECTED_FILE), text)
     hours = [sum(row["seconds"] for row in each) / 3600 for each in (kept, rows)]
     print(f"kept {len(kept):,} of {len(rows):,} utterances, {hours[0]:.2f} of {hours[1]:.2f} hours: {path}")

@@ -66,8 +66,6 @@ class TranscribeConfig(config_flags.Checked):
 
 def main(config: TranscribeConfig, words: list[str]) -> int:
     tf.get_logger().setLevel("ERROR")
-    # The bytes of a file name that is not UTF-8 are printed as in error messages and escaped as in JSON.
-    sys.stdout.reconfigure(errors="backslashreplace")
     if config.live:
         return _transcribe_live(config, words)
     if not words:

@@ -71,10 +71,15 @@ def _transcribe(loaded: recogniser.Recogniser, path: str, style: str) -> int:
     if style == "json":
         print(json.dumps({"file": path, **result}, ensure_ascii=False), flush=True)
     elif is_ok:
-        print(path, result["transcript"], result["pinyin"], sep="\t", flush=True)
+        print(_escape_controls(path), result["transcript"], result["pinyin"], sep="\t", flush=True)
     if not is_ok:
         print(f"{path}: {statuses.SENTENCES[result['status']]}", file=sys.stderr)
     return 0 if is_ok else 1
+
+
+def _escape_controls(path: str) -> str:
+    """Returns a path with its tabs, line breaks and other control characters as backslash escapes."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", lambda match: ascii(match[0])[1:-1], path)
 
 
 def _make_parser() -> argparse.ArgumentParser:

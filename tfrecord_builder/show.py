@@ -10,6 +10,7 @@ its spectrogram with transcript and pronunciation.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ from tfrecord_builder.runtime import fonts
 from tfrecord_builder.settings import config_flags, program
 from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import vocabulary
+
+_MAX_NAME_BYTES = 200  # of 255, which must also hold the hash and the endings of a file in the making
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,8 +198,12 @@ def _draw(record: schema.Record, expected: record_checks.Expected, output: str) 
 
 
 def _file_name(utterance_id: str) -> str:
-    safe = re.sub("[^A-Za-z0-9._-]+", "_", utterance_id).lstrip(".")[:100]
-    return f"{safe or 'record'}.png"
+    """Returns a name for a picture; a hash tells apart ids that have lost characters."""
+    safe = re.sub(r"[^\w.-]+", "_", utterance_id).lstrip(".") or "record"
+    safe = safe.encode()[:_MAX_NAME_BYTES].decode(errors="ignore")
+    if safe != utterance_id:
+        safe += "-" + hashlib.sha256(utterance_id.encode()).hexdigest()[:8]
+    return f"{safe}.png"
 
 
 if __name__ == "__main__":

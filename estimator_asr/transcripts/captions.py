@@ -14,6 +14,7 @@ import numpy as np
 
 from estimator_asr.saved_model import statuses
 from estimator_asr.transcripts import caption_lines, pauses
+from tfrecord_builder.storage import files
 
 FORMATS = ("tsv", "json", "txt", "srt", "vtt")
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}  # of WebVTT
@@ -56,7 +57,8 @@ def render(transcript: Transcript, format: str) -> str:
         return as_text[format](transcript.segments)
     result = {"file": transcript.path, **join(transcript.segments)}
     if format == "tsv":
-        return "\t".join(result[name] for name in ("file", "transcript", "pinyin")) + "\n"
+        fields = (result[name] for name in ("file", "transcript", "pinyin"))
+        return "\t".join(map(files.escape_controls, fields)) + "\n"
     if transcript.is_cut:
         result["segments"] = list_segments(transcript.segments)
     return json.dumps(result, ensure_ascii=False) + "\n"

@@ -127,6 +127,12 @@ def test_a_name_that_is_not_unicode_and_an_encoding_without_hanzi(speech):
     assert done.stdout.endswith(b"/\\udcff.wav\t\\u4f60\\u597d\tni3 hao3\n")
 
 
+def test_a_name_with_tabs_and_line_breaks_stays_one_field(speech, tmp_path, capsys):
+    path = shutil.copyfile(speech, tmp_path / "a\tb\nc\x1b.wav")
+    assert transcribe.main(["--model=m", str(path)]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}/a\\tb\\nc\\x1b.wav\tni3 hao3\tni3 hao3\n"
+
+
 def test_a_reader_that_has_enough(speech):
     done = run_program('{ "$@"; echo $? >&2; } | true', *[speech] * 3)
     assert done.stderr in (b"1\n", b"0\n")

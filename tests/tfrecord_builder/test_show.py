@@ -91,9 +91,14 @@ def test_segment_and_channel_of_an_utterance():
 
 def test_the_name_of_the_picture_is_safe():
     assert show._file_name("A11_0-x.1") == "A11_0-x.1.png"
-    assert show._file_name("../..//etc/\n一") == "_.._etc_.png"
-    assert show._file_name("..") == "record.png"
-    assert len(show._file_name("x" * 500)) == 104
+    assert show._file_name("合成04") == "合成04.png"
+    # The hash is the start of `printf 'a/b' | sha256sum`.
+    assert show._file_name("a/b") == "a_b-c14cddc0.png"
+    assert re.fullmatch("_.._etc_一-[0-9a-f]{8}.png", show._file_name("../..//etc/\n一"))
+    assert re.fullmatch("record-[0-9a-f]{8}.png", show._file_name(".."))
+    for long in ("x" * 100_000, "合" * 500, "𠮷" * 500):
+        assert 200 < len(os.fsencode(show._file_name(long))) <= 213
+        assert show._file_name(long) != show._file_name(long + long[0])
 
 
 def test_wrong_settings():

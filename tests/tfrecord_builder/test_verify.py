@@ -41,6 +41,29 @@ def test_unreadable_dataset_info_is_a_problem(built, data_dir, capsys):
     assert capsys.readouterr().out == f"{data_dir}/dataset_info.json: Is a directory\n"
 
 
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        (
+            '"feature_mean": [',
+            '"feature_mean": [NaN,',
+            "DatasetInfo.feature_mean: is nan, expected a finite nu",
+        ),
+        (
+            f'"{SHARD}"',
+            f'"../{SHARD}"',
+            f"shard is '../{SHARD}', expected the name of a file in the directory",
+        ),
+    ],
+)
+def test_what_no_build_writes_into_dataset_info_is_a_problem(data_dir, capsys, old, new, said):
+    path = data_dir / "dataset_info.json"
+    shutil.copy(data_dir / SHARD, data_dir.parent)
+    path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+    assert not verify.verify(str(data_dir), 0, 1)
+    assert capsys.readouterr().out.startswith(f"{path}: {said}")
+
+
 def test_wrong_settings_are_refused():
     with pytest.raises(errors.UserError) as caught:
         verify.VerifyConfig()

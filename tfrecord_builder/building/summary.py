@@ -6,7 +6,6 @@ import collections
 import dataclasses
 import hashlib
 import os
-import re
 from collections.abc import Sequence
 
 from absl import logging
@@ -28,7 +27,6 @@ _UNCLEAR = {
     "read": "--numbers=read: numbers of %d transcript(s) may be read otherwise than said, as of %s: a hyphen "
     "as a minus, 3-1 as a range, 24/7 as a fraction, a sign or space left out; write in hanzi what was said",
 }
-_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # a path may have them, a table may not
 
 
 def check_rejected(config: build_config.BuildConfig, corpus: catalog.Catalog) -> None:
@@ -146,4 +144,4 @@ def _write_rejected(path: str, corpus: catalog.Catalog) -> None:
     with files.writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write("\t".join(dataset_info.REJECTED_COLUMNS) + "\n")
         for row in corpus.rejected():
-            file.write("\t".join(_CONTROL_CHARACTERS.sub(" ", each) for each in row) + "\n")
+            file.write("\t".join(map(files.escape_controls, row)) + "\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
@@ -42,7 +41,6 @@ CORPORA = {
 }
 
 _LISTS = ("table", "wenet")  # of these a file can be passed in place of its directory
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # tables and JSON can hold them
 
 
 def list_utterances(
@@ -107,5 +105,4 @@ def _to_printable(name: str) -> str:
     """Returns a name as UTF-8 text on one line; a file name may have other bytes and control characters."""
     if name.isprintable():
         return name
-    decoded = os.fsencode(name).decode("utf-8", "backslashreplace")
-    return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], decoded)
+    return files.escape_controls(os.fsencode(name).decode("utf-8", "backslashreplace"))

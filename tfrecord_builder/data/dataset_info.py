@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Sequence
 from typing import Optional
 
@@ -53,6 +54,10 @@ class ShardInfo:
     num_bytes: int
     sha256: str
     items_sha256: str = ""
+
+    def __post_init__(self):
+        if not re.fullmatch("[^/\0\ud800-\udfff]+", self.file):
+            raise errors.UserError(f"shard is {self.file!r}, expected the name of a file in the directory")
 
 
 @dataclasses.dataclass(frozen=True)

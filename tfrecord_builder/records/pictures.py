@@ -15,6 +15,7 @@ from tfrecord_builder.data import schema
 from tfrecord_builder.runtime import fonts
 
 _LINE_WIDTH = 90  # Latin characters; hanzi are twice as wide
+_MAX_LINES = 50  # of each text: matplotlib needs minutes for long ones, and refuses pictures of 2^16 dots
 _DPI = 120
 _FIRST_LINE_POINTS, _LINE_POINTS = -46, 20  # below the axes and their labels
 
@@ -26,7 +27,7 @@ def draw(record: schema.Record, config: frontend.FrontendConfig, path: str) -> l
         The texts that were omitted, because no CJK font is installed.
     """
     texts = [text for text in (record.transcript, record.pronunciation) if text]
-    lines = [line for text in texts if fonts.can_draw(text) for line in _wrap(text)]
+    lines = [line for text in texts if fonts.can_draw(text) for line in _wrap(text)[:_MAX_LINES]]
     with matplotlib.rc_context(fonts.rc_params()):
         size_inches = (12, 4.4 + len(lines) * _LINE_POINTS / 72)
         figure, axes = plt.subplots(figsize=size_inches, layout="constrained")
@@ -37,7 +38,7 @@ def draw(record: schema.Record, config: frontend.FrontendConfig, path: str) -> l
         axes.set_ylabel("frequency bin" if config.frontend == "log_spectrogram" else "mel bin")
         figure.colorbar(image, ax=axes, label=label, pad=0.01)
         if fonts.can_draw(record.utterance_id):
-            axes.set_title(record.utterance_id, loc="left", size=10, color="#555555")
+            axes.set_title(record.utterance_id[:_LINE_WIDTH], loc="left", size=10, color="#555555")
         for number, line in enumerate(lines):
             offset = (0, _FIRST_LINE_POINTS - _LINE_POINTS * number)
             axes.annotate(line, (0, 0), offset, "axes fraction", "offset points", size=13)

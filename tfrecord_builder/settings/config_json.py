@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import reprlib
 import typing
 from collections.abc import Mapping
@@ -47,7 +48,8 @@ def from_json_dict(config_class: type[Config], values: Mapping[str, Any]) -> Con
     """Makes a config from what `to_json_dict` returned; a missing key takes its default.
 
     Raises:
-        errors.UserError: a key is unknown, one without a default is missing, or a value has another type.
+        errors.UserError: a key is unknown, one without a default is missing, or a value has another type
+            or is NaN or Inf.
     """
     return _from_json(config_class, values, config_class.__name__)
 
@@ -74,6 +76,8 @@ def _from_json(wanted: Any, value: Any, where: str) -> Any:
         }
     if wanted is float and type(value) is int:
         return float(value)
+    if wanted is float and type(value) is float and not math.isfinite(value):
+        raise errors.UserError(f"{where}: is {value}, expected a finite number")
     return _require(value, wanted, where) if wanted in EXPECTED else value
 
 

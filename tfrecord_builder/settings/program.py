@@ -19,7 +19,8 @@ def run(main: Callable[..., object], *config_classes: type, takes_words: bool = 
 
     A UserError, a refusal of the file system (full, read-only, no permission), a wrong flag or an extra word
     is one line on standard error and exit code 1; Ctrl-C in main is one line and 130; --help is 0. Any other
-    error is a bug and has a traceback. Log lines consist of the message.
+    error is a bug and has a traceback. Log lines consist of the message. What the encoding of standard output
+    lacks, and bytes of a file name that is not UTF-8, are backslash escapes, as in messages.
 
     Args:
         main: takes a config of each class, and then the words if takes_words; returns the exit code or None.
@@ -27,6 +28,8 @@ def run(main: Callable[..., object], *config_classes: type, takes_words: bool = 
         takes_words: whether arguments other than flags (FILE...) are allowed; they are refused otherwise,
             because `--use_x False` would ignore `False`.
     """
+    if sys.stdout is not None:  # not closed
+        sys.stdout.reconfigure(errors="backslashreplace")
     handler = logging.get_absl_handler()
     handler.setFormatter(standard_logging.Formatter("%(message)s"))
     # Below a warning, lines of other libraries tell users nothing; tf2onnx has 400 of them for an export.
@@ -85,6 +88,6 @@ def _flag_files_first(argv: list[str]) -> list[str]:
 
 
 def _complain(message: str, exit_code: int) -> int:
-    sys.stdout.flush()
+    print(end="", flush=True)
     print(message, file=sys.stderr)
     return exit_code

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import uuid
@@ -25,6 +26,12 @@ EXPECTED_LOCAL = (
     "expected a path on a local disk or a mounted volume; copy from or to an object store with its own tool, "
     "such as gcloud storage cp or aws s3 cp"
 )
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # tab, line breaks, and what a terminal obeys
+
+
+def escape_controls(text: str) -> str:
+    """Returns text, such as a path, for a line of a table: with backslash escapes for control characters."""
+    return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def is_remote(path: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -75,6 +76,13 @@ def test_a_text_with_line_breaks_stays_one_caption():
     segment = make_segment("好\n\n好")
     assert captions.to_vtt([segment]).count("\n\n") == 2
     assert captions.to_text([segment]) == "好 好\n"
+
+
+def test_a_file_name_with_tabs_and_line_breaks_stays_one_field():
+    found = captions.Transcript("a\tb\nc\r\x1b\u2028\u3000号.wav", [make_segment("你好")])
+    line = "a\\tb\\nc\\r\\x1b\\u2028\u3000号.wav\t你好\ta1 a1\n"
+    assert captions.render(found, "tsv") == line
+    assert json.loads(captions.render(found, "json"))["file"] == found.path
 
 
 def test_no_speech_has_no_captions():

@@ -287,7 +287,7 @@ def test_the_rejected_name_the_path_that_was_tried(tmp_path):
     with pytest.raises(errors.UserError, match=r"no such audio file \(1\)"):
         _build(tmp_path / "in", tmp_path / "out")
     lines = (tmp_path / "out" / "rejected.tsv").read_text(encoding="utf-8").splitlines()
-    assert lines[1] == f"u1\ttrain\tno such audio file\t{tmp_path}/in/wav/a b.wav"
+    assert lines[1] == f"u1\ttrain\tno such audio file\t{tmp_path}/in/wav/a\\x1fb.wav"
 
 
 def test_rows_of_a_table_are_the_parts_that_they_say(tmp_path):

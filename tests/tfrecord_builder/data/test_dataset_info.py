@@ -54,6 +54,28 @@ def test_text_has_no_frontend(tmp_path):
     assert dataset_info.DatasetInfo.load(str(tmp_path)) == info
 
 
+@pytest.mark.parametrize("file", ["../dev.tfrecord", "/data/dev.tfrecord", "a/b", "", "a\0b", "\ud800"])
+def test_a_shard_outside_the_directory_is_refused(tmp_path, file):
+    INFO.save(str(tmp_path))
+    path = tmp_path / "dataset_info.json"
+    path.write_text(path.read_text().replace(json.dumps(SHARD.file), json.dumps(file)))
+    with pytest.raises(errors.UserError) as raised:
+        dataset_info.DatasetInfo.load(str(tmp_path))
+    assert str(raised.value) == f"{path}: shard is {file!r}, expected the name of a file in the directory"
+
+
+@pytest.mark.parametrize("name", ["feature_mean", "feature_stddev"])
+@pytest.mark.parametrize("value, shown", [("NaN", "nan"), ("-Infinity", "-inf"), ("1e999", "inf")])
+def test_a_moment_that_is_not_finite_is_refused(tmp_path, name, value, shown):
+    INFO.save(str(tmp_path))
+    path = tmp_path / "dataset_info.json"
+    values = {**json.loads(path.read_text()), name: ["VALUE", 1.0]}
+    path.write_text(json.dumps(values).replace('"VALUE"', value))
+    with pytest.raises(errors.UserError) as raised:
+        dataset_info.DatasetInfo.load(str(tmp_path))
+    assert str(raised.value) == f"{path}: DatasetInfo.{name}: is {shown}, expected a finite number"
+
+
 def test_hours():
     assert DEV.hours == 0.5
 

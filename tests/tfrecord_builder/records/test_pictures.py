@@ -96,3 +96,10 @@ def test_features_that_change_change_the_picture(tmp_path):
     _, one = _image(tmp_path, _record(), config)
     record = schema.Record("u$1", "s", "ni hao", "ni3 hao3", [1], [], FBANK[::-1], 0)
     assert (_image(tmp_path, record, config)[1] != one).any()
+
+
+def test_a_long_id_and_long_texts_are_cut(tmp_path):
+    """matplotlib takes half a minute for a title of 100,000 characters, and refuses 1,000 lines."""
+    cut = _record(utterance_id="u" * 90, transcript="x" * 90 * 50, pronunciation="")
+    long = _record(utterance_id="u" * 100_000, transcript="x" * 90 * 1000, pronunciation="")
+    assert np.array_equal(_image(tmp_path, long)[1], _image(tmp_path, cut)[1])

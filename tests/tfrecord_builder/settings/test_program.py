@@ -30,6 +30,8 @@ PROGRAM = """
         if config.depth == 6:
             with open("/dev/full", "w") as file:
                 file.write("x")
+        if config.depth == 11:
+            return print(*words)
         if config.depth >= 9:
             OpError.__module__ = "tensorflow.python.framework.errors_impl" if config.depth == 9 else "my"
             raise OpError(FULL_DISK)
@@ -52,11 +54,11 @@ PROGRAM = """
 """
 
 
-def run(*arguments, takes_words=False):
+def run(*arguments, takes_words=False, **options):
     program = textwrap.dedent(PROGRAM).replace("{takes_words}", str(takes_words))
     root = paths.ROOT
     command = [sys.executable, "-c", program, *arguments]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=root, text=True, **{"capture_output": True, **options})
     return done.returncode, done.stdout, done.stderr
 
 
@@ -180,3 +182,19 @@ def test_the_first_of_several_words_is_named(tmp_path):
     assert run(f"--flagfile={file}")[2] == (
         "error: command line: argument is 'once', expected flags; write --flag=value or --noflag\n"
     )
+
+
+@pytest.mark.parametrize(
+    "encoding, shown", [("latin-1", "caf\xe9 \\u5408"), ("ascii", "caf\\xe9 \\u5408"), ("utf-8", "café 合")]
+)
+def test_characters_that_the_terminal_lacks_are_escaped(encoding, shown):
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    word = "café 合 \udcff"  # the last one is a byte that is not UTF-8
+    code, out, err = run("--depth=11", word, takes_words=True, env=environment, encoding=encoding)
+    assert (code, out, err) == (0, f"{shown} \\udcff\n", "")
+
+
+def test_closed_standard_output():
+    options = {"stderr": subprocess.PIPE, "capture_output": False, "preexec_fn": lambda: os.close(1)}
+    assert run("--depth=2", **options)[::2] == (1, "error: corpus: depth is 2, expected 1; dig less.\n")
+    assert run(**options)[::2] == (0, "")
