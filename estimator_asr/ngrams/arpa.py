@@ -17,12 +17,13 @@
     \\end\\
 
 Lines before \\data\\ are ignored. Fields are separated by tabs or spaces: log10 probability, words, and log10
-back-off weight, 0 where it is missing.
+back-off weight, 0 where it is missing. -inf is read as -99, which SRILM writes for the logarithm of 0.
 """
 
 from __future__ import annotations
 
 import array
+import codecs
 import gzip
 import re
 import zlib
@@ -37,6 +38,9 @@ from tfrecord_builder.storage import files
 _GZIP_START = b"\x1f\x8b"
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)")
 _OTHER_UNKNOWN = b"<UNK>"  # as KenLM also accepts
+# Nothing between two tabs, or a back-off weight in the place of the only word.
+_NO_WORD = re.compile(rb"\t *\t|^\S+ +(-\d[\d.e-]*|\d+\.\d+)$")
+_LOG_ZERO = -99.0
 _ADVICE = "copy or write the file again"
 
 
@@ -112,13 +116,16 @@ def _read_bytes(path: str) -> bytes:
     try:
         with files.open_binary(path) as file:
             content = file.read()
-        return gzip.decompress(content) if content.startswith(_GZIP_START) else content
+        content = gzip.decompress(content) if content.startswith(_GZIP_START) else content
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise errors.UserError(f"{path}: gzip file is damaged ({error}); {_ADVICE}") from error
     except OSError as error:
         raise errors.UserError(
             f"{path}: n-gram model cannot be read ({error.strerror}); pass the path of an ARPA file"
         ) from error
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise errors.UserError(f"{path}: is UTF-16 text, expected UTF-8; run iconv -f UTF-16 -t UTF-8")
+    return content.removeprefix(codecs.BOM_UTF8)
 
 
 def _read_header(lines: _Lines) -> list[int]:
@@ -151,6 +158,8 @@ def _read_section(lines: _Lines, order: int, count: int, ids: dict[bytes, int]) 
         if len(row) not in (order + 1, order + 2):
             break
         try:
+            if _NO_WORD.search(lines.lines[index].strip()):
+                raise ValueError(f"{_quote(lines.lines[index].strip())} has no word after its probability")
             if order == 1:
                 _add_word(row[1], ids)
             numbers.extend(map(_parse_number, (row[0], *(row[order + 1 :] or [b"0"]))))
@@ -183,6 +192,8 @@ def _parse_number(text: bytes) -> float:
         number = float(text)
     except ValueError:
         number = np.nan
+    if number == -np.inf:
+        return _LOG_ZERO
     if not np.isfinite(number):
         raise ValueError(f"{_quote(text)} is not a finite number")
     return number

@@ -42,6 +42,30 @@ def test_files_of_other_tools_are_read(tool, num_ngrams):
     assert {"<s>", "</s>", "<unk>", "ni3"} < set(made.words)
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_byte_order_mark_is_skipped_and_utf_16_is_named(tmp_path, packed):
+    path = tmp_path / "windows.arpa"
+    path.write_bytes((gzip.compress if packed else bytes)(small_ngrams.ARPA.encode("utf-8-sig")))
+    assert arpa.read(str(path)).words == ("<unk>", "<s>", "</s>", "a", "b")
+    path.write_bytes((gzip.compress if packed else bytes)(small_ngrams.ARPA.encode("utf-16")))
+    with pytest.raises(errors.UserError) as raised:
+        arpa.read(str(path))
+    assert str(raised.value) == f"{path}: is UTF-16 text, expected UTF-8; run iconv -f UTF-16 -t UTF-8"
+
+
+def test_minus_infinity_is_the_logarithm_of_0(tmp_path):
+    text = small_ngrams.ARPA.replace("-99\t<s>\t-0.5", "-inf\t<s>\t-Infinity")
+    made = arpa.read(small_ngrams.write(tmp_path, text))
+    np.testing.assert_allclose(made.orders[0].log_probs[1] / LOG_10, -99)
+    np.testing.assert_allclose(made.orders[0].back_offs[1] / LOG_10, -99)
+
+
+@pytest.mark.parametrize("word", ["3", "3.14", "-3.5"])
+def test_a_number_can_be_a_word(tmp_path, word):
+    made = arpa.read(small_ngrams.write(tmp_path, small_ngrams.ARPA.replace("b", word)))
+    assert made.words == ("<unk>", "<s>", "</s>", "a", word)
+
+
 def test_highest_orders_without_ngrams_are_left_out(tmp_path):
     text = small_ngrams.ARPA.replace("ngram 3=1", "ngram 3=0").replace("-0.05\t<s> a b\n", "")
     assert arpa.read(small_ngrams.write(tmp_path, text)).order == 2
@@ -69,6 +93,10 @@ def test_highest_orders_without_ngrams_are_left_out(tmp_path):
             r"line 15: '-0.2\\ta' has 2 fields, expected 3 or 4 \(log10 probability, wo",
         ),
         ("-0.2\ta b", "x\ta b", "line 15: 'x' is not a finite number; copy"),
+        ("-0.2\ta b", "inf\ta b", "line 15: 'inf' is not a finite number; copy"),
+        ("-0.75\tb\t-0.125", "-0.75\t\t-0.125", r"line 11: '-0.75\\t\\t-0.125' has no word after its probab"),
+        ("-0.75\tb\t-0.125", "-0.75\t \t0", r"line 11: '-0.75\\t \\t0' has no word after its probability; c"),
+        ("-0.75\tb\t-0.125", "-0.75  -0.125", "line 11: '-0.75  -0.125' has no word after its probability; "),
         ("-0.2\ta b", "nan\ta b", "line 15: 'nan' is not a finite number; copy"),
         ("-0.2\ta b", "0.2\ta b", "line 15: log10 probability is above 0, expected at most 0; copy"),
         ("-0.2\ta b", "-0.2\ta c", "line 15: 'c' is not among the 1-grams; copy"),
