@@ -58,12 +58,13 @@ def average(config: AverageConfig) -> tuple[str, list[best_checkpoints.Entry]]:
     for lock in read_locks:
         lock.release()
     path = os.path.join(model.path, DIRECTORY)
-    incomplete = f"{path}.incomplete"
-    shutil.rmtree(incomplete, ignore_errors=True)  # left by a killed run
-    model_directory.copy_description(model, incomplete)
-    checkpoints.save(values, checkpoints.prefix_of(incomplete, checkpoints.step_of(prefixes[-1])))
-    shutil.rmtree(path, ignore_errors=True)
-    os.rename(incomplete, path)
+    with locks.reserved(path, f"--model_dir: another average is writing {path}; wait until it ends"):
+        incomplete = f"{path}.incomplete"
+        shutil.rmtree(incomplete, ignore_errors=True)  # left by a killed run
+        model_directory.copy_description(model, incomplete)
+        checkpoints.save(values, checkpoints.prefix_of(incomplete, checkpoints.step_of(prefixes[-1])))
+        shutil.rmtree(path, ignore_errors=True)
+        os.rename(incomplete, path)
     return path, entries
 
 

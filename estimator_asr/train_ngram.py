@@ -10,6 +10,7 @@ out the 3-grams that occur once, often three in four; --prune=0 keeps all.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -28,7 +29,7 @@ from estimator_asr.ngrams import arpa, counting, kneser_ney
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.settings import config_flags, program, progress_bar
-from tfrecord_builder.storage import files
+from tfrecord_builder.storage import files, locks
 
 _COPY = re.compile(rf"{schema.COPY_SEPARATOR}(?:speed|copy)[0-9]".encode())  # after the id of the utterance
 _SPLIT = "train"
@@ -73,14 +74,15 @@ def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
 
     Raises:
         errors.UserError: the data is incomplete or damaged, has no words, its directories differ in their
-            token type, or the directory of the file does not exist.
+            token type, or the directory of the file does not exist, or another run is writing the file.
     """
-    path = config.output_file
-    files.find_target(path)
+    path = files.find_target(config.output_file)
     directory = os.path.dirname(path)
     if directory and not files.is_remote(path) and not files.is_directory(directory):
         raise errors.UserError(f"{directory}: directory does not exist; create it or change --output_file")
-    with progress_bar.Bar(desc="estimate", total=3, unit="step") as progress:
+    busy = f"--output_file: another train_ngram is writing {path}; wait until it ends, or choose another file"
+    lock = contextlib.nullcontext() if files.is_remote(path) else locks.reserved(path, busy)
+    with lock, progress_bar.Bar(desc="estimate", total=3, unit="step") as progress:
         text = counting.encode(read_sentences(config.data_dir, config.unit))
         progress.update()
         estimate = kneser_ney.estimate(text, config.order, config.prune)

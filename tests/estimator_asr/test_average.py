@@ -15,6 +15,7 @@ from estimator_asr.checkpointing import best_checkpoints, checkpoints
 from estimator_asr.experiment import model_directory
 from estimator_asr.saved_model import trained_model
 from tfrecord_builder import errors
+from tfrecord_builder.storage import locks
 
 
 @pytest.fixture
@@ -94,6 +95,13 @@ def test_a_damaged_checkpoint_is_refused_and_the_older_average_kept(model):
     with pytest.raises(errors.UserError, match="model.ckpt-10: checkpoint cannot be read"):
         average.average(average.AverageConfig(model.path))
     assert trained_model.open_trained_model(path).global_step == 30
+
+
+def test_a_second_average_is_refused(model):
+    averaged = os.path.join(model.path, "averaged")
+    with locks.exclusive(f"{averaged}.lock", ""), pytest.raises(errors.UserError) as raised:
+        average.average(average.AverageConfig(model.path))
+    assert str(raised.value) == f"--model_dir: another average is writing {averaged}; wait until it ends"
 
 
 def test_settings():

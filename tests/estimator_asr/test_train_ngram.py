@@ -13,6 +13,7 @@ from estimator_asr import train_ngram
 from estimator_asr.ngrams import arpa
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
+from tfrecord_builder.storage import locks
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +72,19 @@ def test_a_pipe_is_refused_before_anything_is_read(tmp_path):
     with pytest.raises(errors.UserError, match="pipe: is no regular file, expected one or a new name"):
         train_ngram.train(config)
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_a_second_run_with_one_output_file_is_refused(text_dir, tmp_path):
+    path, link = tmp_path / "a.arpa", tmp_path / "link.arpa"
+    path.write_text("older"), link.symlink_to(path)
+    with locks.exclusive(f"{path}.lock", ""), pytest.raises(errors.UserError) as raised:
+        train_ngram.train(train_ngram.TrainNgramConfig((text_dir,), str(link)))
+    assert str(raised.value) == (
+        f"--output_file: another train_ngram is writing {path}; wait until it ends, or choose another file"
+    )
+    assert path.read_text() == "older"
+    train_ngram.train(train_ngram.TrainNgramConfig((text_dir,), str(link)))
+    assert sorted(os.listdir(tmp_path)) == ["a.arpa", "link.arpa"] and len(path.read_text()) > 100
 
 
 def test_augmented_copies_are_no_text(text_dir, tmp_path):

@@ -11,6 +11,7 @@ data_thchs30/.data_thchs30.tgz.unpacked    marks the archive as completely unpac
 from __future__ import annotations
 
 import contextlib
+import gzip
 import itertools
 import os
 import posixpath
@@ -27,6 +28,10 @@ from tfrecord_builder.storage import files, locks
 
 if not hasattr(tarfile, "data_filter"):  # CPython before 3.10.12 and 3.11.4
     from backports import tarfile
+
+_MAX_RATIO = 100  # of files to their archive; of speech it is below 2, of transcripts about 5
+_MIN_ROOM_BYTES = 10_000_000  # for archives of any size
+_MAX_FOLDERS = 100
 
 
 def select_archives(corpus: archives.Corpus, parts: Sequence[str]) -> list[archives.Archive]:
@@ -170,13 +175,26 @@ def unpack(archive: str, directory: str) -> None:
 
 def _extract(file: BinaryIO, path: str, directory: str) -> None:
     try:
-        with tarfile.open(fileobj=file, mode="r|gz", bufsize=1 << 20) as tar:
-            tar.extractall(directory, filter=_filter)
-    except (tarfile.TarError, EOFError, KeyError, zlib.error) as error:
+        # Not mode r|gz, which copies what is left of each decompressed block for each read.
+        with gzip.open(file) as plain, tarfile.open(fileobj=plain, mode="r|", bufsize=1 << 16) as tar:
+            tar.extractall(directory, _check_members(tar, path), filter=_filter)
+    except (tarfile.TarError, EOFError, KeyError, zlib.error, gzip.BadGzipFile) as error:
         raise errors.UserError(
             f"{path}: it cannot be unpacked ({error or type(error).__name__}), expected a .tar.gz with files "
             "and folders of its own; remove it and run the command again."
         ) from error
+
+
+def _check_members(tar: tarfile.TarFile, path: str) -> Iterator[tarfile.TarInfo]:
+    """Yields the members of an archive; raises TarError if they need far more than a corpus."""
+    room = max(_MIN_ROOM_BYTES, _MAX_RATIO * os.path.getsize(path))
+    for member in tar:
+        room -= member.size + tarfile.BLOCKSIZE
+        if room < 0:
+            raise tarfile.TarError(f"its files have more than {_MAX_RATIO} times its size")
+        if member.name.count("/") > _MAX_FOLDERS:
+            raise tarfile.TarError(f"its folders are nested more than {_MAX_FOLDERS} deep")
+        yield member
 
 
 def _filter(member: tarfile.TarInfo, directory: str) -> tarfile.TarInfo:

@@ -41,6 +41,10 @@ def fetch(url: str, path: str, expected_bytes: int) -> None:
         before = _size(path)
         try:
             return _attempt(url, path, expected_bytes)
+        except errors.UserError:
+            raise
+        except (ValueError, requests.TooManyRedirects) as error:  # to file://, half an address, in a circle
+            raise _unexpected(url, f"a redirect that cannot be followed ({error})", "the archive") from error
         except (_RetryableError, requests.RequestException, urllib3.exceptions.HTTPError) as error:
             reason = _reason(error)
         if _size(path) - before >= _RESET_BYTES:

@@ -61,6 +61,22 @@ def in_turn(path: str) -> Iterator[None]:
                         os.remove(path)
 
 
+@contextlib.contextmanager
+def reserved(path: str, busy: str) -> Iterator[None]:
+    """Locks a local file that is about to be written, by an empty file beside it that exists only meanwhile.
+
+    Raises:
+        errors.UserError: another process has the lock; `busy` is the message.
+    """
+    lock = f"{path}.lock"
+    with exclusive(lock, busy):
+        try:
+            yield
+        finally:
+            with contextlib.suppress(FileNotFoundError):  # on a file system without locks
+                os.remove(lock)
+
+
 class ReadLock:
     """Keeps a file from being removed by remove_unless_read as long as the object lives, or until release().
 

@@ -118,6 +118,27 @@ def test_a_server_without_ranges_sends_the_whole_file_again(server, path):
     assert read(path) == CONTENT
 
 
+@pytest.mark.parametrize(
+    "target, reason",
+    [
+        ("file:///etc/passwd", "No connection adapters were found for 'file:///etc/passwd'"),
+        ("ftp://example.com/a.tgz", "No connection adapters were found for 'ftp://example.com/a.tgz'"),
+        ("http://[::1", "Invalid IPv6 URL"),
+        ("/a.tgz", "Exceeded 30 redirects."),
+    ],
+)
+def test_a_redirect_that_leads_nowhere_is_refused_at_once(server, path, target, reason):
+    server.answer = loopback_server.redirect(target)
+    said = error_of(server, path)
+    assert said.startswith(
+        f"{server.address('/a.tgz')}: the server returned a redirect that cannot be follow"
+    )
+    assert reason in said and said.endswith(
+        "open the address in a browser to see why, or pass another --mirror."
+    )
+    assert len(server.asked) == (31 if target == "/a.tgz" else 1)
+
+
 def test_of_a_complete_file_nothing_is_missing(server, path):
     server.script = [loopback_server.without_length()]
     run(server, path)

@@ -48,6 +48,21 @@ def test_an_exclusive_lock_of_a_directory_a_file_or_a_new_one(tmp_path, path, na
         assert file.read() == "content"
 
 
+def test_a_file_that_is_being_written_is_reserved_by_one(path):
+    with locks.reserved(path, "a: is busy; wait"):
+        assert os.path.exists(f"{path}.lock")
+        with (
+            pytest.raises(errors.UserError, match="^a: is busy; wait$"),
+            locks.reserved(path, "a: is busy; wait"),
+        ):
+            pass
+    assert not os.path.exists(f"{path}.lock")
+    open(f"{path}.lock", "w").close()  # left by a killed run
+    with locks.reserved(path, ""):
+        pass
+    assert os.listdir(os.path.dirname(path)) == ["file"]
+
+
 def test_a_file_that_is_being_read_is_not_removed(path):
     first, second = locks.ReadLock(path), locks.ReadLock(path)
     first.release()
@@ -90,6 +105,12 @@ def test_without_locks_in_the_file_system_everybody_gets_them(path, no_locks):
     locks.ReadLock(path)
     with locks.exclusive(path, "busy"), locks.exclusive(path, "busy"):
         assert _remove(path)
+
+
+def test_without_locks_in_the_file_system_a_file_can_be_reserved_twice(path, no_locks):
+    with locks.reserved(path, ""), locks.reserved(path, ""):
+        pass
+    assert os.listdir(os.path.dirname(path)) == ["file"]
 
 
 def test_without_locks_in_the_file_system_there_are_no_turns(tmp_path, no_locks):
