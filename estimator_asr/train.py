@@ -87,8 +87,10 @@ def run(data_dirs: Sequence[str], model_dir: str, sections: dict[str, Any], comm
         return 0
     if cluster and not cluster.is_chief:  # the chief writes the directory
         model = model_directory.open_new(model_dir, config, data_dirs[0])
-        return _train(observers.Training(model, infos, data_dirs, command, cluster))
-    with directory_lock.reserve(model_dir, directory_lock.CLUSTER_WAIT_SECONDS if cluster else 0.0):
+        with directory_lock.clear_copies(model_dir, cluster):
+            return _train(observers.Training(model, infos, data_dirs, command, cluster))
+    wait_seconds = directory_lock.CLUSTER_WAIT_SECONDS if cluster else 0.0
+    with directory_lock.reserve(model_dir, wait_seconds), directory_lock.clear_copies(model_dir, cluster):
         model = model_directory.check(model_dir, config, data_dirs[0])
         return _train(observers.Training(model, infos, data_dirs, command, cluster))
 

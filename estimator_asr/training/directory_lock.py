@@ -1,17 +1,22 @@
-"""Model directory of a training: checks that it may be used, and locks it against other trainings."""
+"""Model directory of a training: checks that it may be used, locks it against other trainings, clears it."""
 
 from __future__ import annotations
 
 import contextlib
 import glob
 import os
+import shutil
 from collections.abc import Iterator
+from typing import Optional
 
 from estimator_asr.checkpointing import best_checkpoints
+from estimator_asr.training.distributed import cluster as cluster_lib
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.storage import locks
 
+# TensorFlow lets each worker but the chief write checkpoints too, which nobody reads.
+_COPIES = "tmp_worker_{}"
 _LOCK_FILE = "training.lock"
 # An NFS 4 server keeps the lock of a machine that died for 90 s by default.
 CLUSTER_WAIT_SECONDS = 120.0
@@ -60,3 +65,25 @@ def reserve(model_dir: str, wait_seconds: float = 0.0) -> Iterator[None]:
             if is_new and os.listdir(model_dir) == [_LOCK_FILE]:  # the run was refused
                 os.remove(path)
                 os.rmdir(model_dir)
+
+
+@contextlib.contextmanager
+def clear_copies(model_dir: str, cluster: Optional[cluster_lib.Cluster]) -> Iterator[None]:
+    """Removes the copies of this worker, and of workers that the cluster lacks: at the end, and first.
+
+    A process that was killed leaves them.
+    """
+    _remove_copies(model_dir, cluster)
+    try:
+        yield
+    finally:
+        _remove_copies(model_dir, cluster)
+
+
+def _remove_copies(model_dir: str, cluster: Optional[cluster_lib.Cluster]) -> None:
+    kept = {_COPIES.format(number) for number in range(len(cluster.workers) - 1)} if cluster else set()
+    if cluster and cluster.rank:
+        kept.remove(_COPIES.format(cluster.rank - 1))
+    for path in glob.glob(os.path.join(glob.escape(model_dir), _COPIES.format("*"))):
+        if os.path.basename(path) not in kept:
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -7,6 +8,7 @@ import signal
 import pytest
 
 from estimator_asr.training import directory_lock
+from estimator_asr.training.distributed import cluster
 from tfrecord_builder import errors
 from tfrecord_builder.storage import locks
 
@@ -123,3 +125,20 @@ def test_a_model_directory_with_its_own_exports_is_trained_again(tmp_path):
     (tmp_path / "export" / "best" / "1763000000" / "saved_model.pb").touch()
     directory_lock.check_usable(str(tmp_path))
     directory_lock.check_usable(str(tmp_path / "new"))
+
+
+@pytest.mark.parametrize(
+    "rank, kept",
+    [(None, []), (0, ["tmp_worker_0", "tmp_worker_1"]), (1, ["tmp_worker_1"]), (2, ["tmp_worker_0"])],
+)
+def test_copies_are_removed_unless_their_worker_may_be_alive(tmp_path, rank, kept):
+    three = None if rank is None else cluster.Cluster(("a:1", "b:1", "c:1"), None, rank)
+    kept = ["best", "tmp_worker-1", *kept]
+    for name in ("best", "tmp_worker-1", "tmp_worker_0", "tmp_worker_1", "tmp_worker_2"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.ckpt-7.index").touch()
+    with contextlib.suppress(ZeroDivisionError), directory_lock.clear_copies(str(tmp_path), three):
+        assert sorted(os.listdir(tmp_path)) == sorted(kept)
+        (tmp_path / f"tmp_worker_{(rank or 4) - 1}").mkdir()  # as TensorFlow does
+        raise ZeroDivisionError
+    assert sorted(os.listdir(tmp_path)) == sorted(kept)

@@ -67,6 +67,7 @@ def test_two_workers_and_an_evaluator_give_the_weights_of_one_process(data, tmp_
     weights, expected = finish(data, tmp_path / "model", tmp_path / "logs", 10)
     assert weights["global_step"] == 10
     assert_equal(weights, expected)
+    assert not list((tmp_path / "model").glob("tmp_worker_*"))  # each with the checkpoints of the chief
 
 
 @pytest.mark.slow
@@ -82,6 +83,7 @@ def test_sigterm_to_one_worker_ends_all_and_a_second_start_continues(data, tmp_p
     step = int(tf.train.load_variable(str(model_dir), "global_step"))
     assert step > 0
     assert_equal(*finish(data, model_dir, logs, step + 10))
+    assert not list(model_dir.glob("tmp_worker_*"))
 
 
 @pytest.mark.slow
@@ -93,6 +95,7 @@ def test_a_worker_that_was_killed_ends_the_others_and_all_continue_from_the_last
         workers.send_signal("worker-1", signal.SIGKILL)
         workers.processes["chief"].join(TIMEOUT_SECONDS)
         assert workers.processes["chief"].exitcode == 70, workers.read_log("chief")
+    assert list((model_dir / "tmp_worker_0").glob("*.index"))
     said = workers.read_log("chief").splitlines()[-1]
     assert "TF_CONFIG: worker 1 (127.0.0.1:" in said and said.endswith(
         "died, expected all workers to run; start all of them again; "
@@ -100,3 +103,4 @@ def test_a_worker_that_was_killed_ends_the_others_and_all_continue_from_the_last
     )
     step = int(tf.train.load_variable(str(model_dir), "global_step"))
     assert_equal(*finish(data, model_dir, logs, step + 10))
+    assert not list(model_dir.glob("tmp_worker_*"))
