@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from tfrecord_builder.runtime import lazy_tensorflow
 
-lazy_tensorflow.load_or_exit()
+lazy_tensorflow.load_or_exit(__name__)
 
 import numpy as np
 import tensorflow as tf

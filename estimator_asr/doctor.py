@@ -14,6 +14,10 @@ Nothing is written. Takes about a minute; exit code 1 if there is a problem.
 
 from __future__ import annotations
 
+from tfrecord_builder.runtime import interrupts
+
+interrupts.exit_at_once(__name__)
+
 import dataclasses
 import importlib
 import os

@@ -12,6 +12,10 @@ SavedModel. An interrupted run continues where it stopped when it is run again w
 
 from __future__ import annotations
 
+from tfrecord_builder.runtime import interrupts
+
+interrupts.exit_at_once(__name__)
+
 import dataclasses
 import logging as standard_logging
 from typing import Optional

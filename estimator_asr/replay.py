@@ -15,7 +15,7 @@ from typing import NamedTuple, Optional
 
 from tfrecord_builder.runtime import lazy_tensorflow
 
-lazy_tensorflow.load_or_exit()
+lazy_tensorflow.load_or_exit(__name__)
 
 import numpy as np
 import tensorflow as tf

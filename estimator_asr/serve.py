@@ -17,13 +17,12 @@ import logging as standard_logging
 import os
 from typing import Optional
 
-from absl import logging
-
 from tfrecord_builder.runtime import lazy_tensorflow
 
-lazy_tensorflow.load_or_exit()
+lazy_tensorflow.load_or_exit(__name__)
 
 import tensorflow as tf
+from absl import logging
 
 from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags, program

@@ -21,7 +21,7 @@ from typing import Any
 from tfrecord_builder.runtime import lazy_tensorflow
 
 os.environ.setdefault("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit")  # lets --xla compile for the CPU
-lazy_tensorflow.load_or_exit()
+lazy_tensorflow.load_or_exit(__name__)
 
 import tensorflow as tf
 from absl import logging

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from tfrecord_builder.runtime import lazy_tensorflow
 
-lazy_tensorflow.load_or_exit()
+lazy_tensorflow.load_or_exit(__name__)
 
 import tensorflow as tf
 

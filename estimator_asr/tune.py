@@ -24,7 +24,7 @@ from typing import Optional
 
 from tfrecord_builder.runtime import lazy_tensorflow
 
-lazy_tensorflow.load_or_exit()
+lazy_tensorflow.load_or_exit(__name__)
 
 import tensorflow as tf
 from absl import logging

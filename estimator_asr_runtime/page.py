@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from estimator_asr_runtime import interrupts
+
+interrupts.exit_at_once(__name__)
+
 import argparse
 import os
 import sys
@@ -28,12 +32,15 @@ examples:
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Runs the program; returns its exit code."""
     args = _make_parser().parse_args(argv)
+    interrupts.raise_again()
     try:
         model_dir = model.find(args.model, ("onnx",))
         num_bytes = write(model_dir, args.onnxruntime_web, args.output_dir)
     except errors.UserError as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return interrupts.EXIT_CODE
     command = f"python -m http.server --directory={args.output_dir}"
     print(f"{args.output_dir}: {num_bytes / 1e6:.1f} MB; serve it by {command}")
     return 0

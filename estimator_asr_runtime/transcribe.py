@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from estimator_asr_runtime import interrupts
+
+interrupts.exit_at_once(__name__)
+
 import argparse
 import json
 import os
@@ -28,12 +32,12 @@ examples:
   python -m estimator_asr_runtime.transcribe --model=EXPORT a.wav b.wav
   python -m estimator_asr_runtime.transcribe --model=EXPORT --format=json *.wav
 """
-_INTERRUPTED = 130  # as shells have it
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Runs the program; returns its exit code."""
     args = _make_parser().parse_args(argv)
+    interrupts.raise_again()
     sys.stdout.reconfigure(errors="backslashreplace")  # for names and encodings without a character
     try:
         hotwords = _read_lines(args.hotwords_file) if args.hotwords_file else ()
@@ -46,7 +50,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the exit
         return 1
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return interrupts.EXIT_CODE
 
 
 def _read_lines(path: str) -> list[str]:

@@ -12,6 +12,10 @@ stopped when it is run again with the same flags.
 
 from __future__ import annotations
 
+from tfrecord_builder.runtime import interrupts
+
+interrupts.exit_at_once(__name__)
+
 import os
 
 from tfrecord_builder.audio import frontend

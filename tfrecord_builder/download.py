@@ -14,6 +14,10 @@ that was downloaded. Every archive must have the MD5 sum that openslr.org publis
 
 from __future__ import annotations
 
+from tfrecord_builder.runtime import interrupts
+
+interrupts.exit_at_once(__name__)
+
 import dataclasses
 import os
 import shlex

@@ -9,6 +9,10 @@ its spectrogram with transcript and pronunciation.
 
 from __future__ import annotations
 
+from tfrecord_builder.runtime import interrupts
+
+interrupts.exit_at_once(__name__)
+
 import dataclasses
 import hashlib
 import os

@@ -12,6 +12,10 @@ Writes to --output_dir; the same settings give the same bytes, and an interrupte
 
 from __future__ import annotations
 
+from tfrecord_builder.runtime import interrupts
+
+interrupts.exit_at_once(__name__)
+
 import os
 from collections.abc import Sequence
 

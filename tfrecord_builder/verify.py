@@ -10,6 +10,10 @@ audio and compares them.
 
 from __future__ import annotations
 
+from tfrecord_builder.runtime import interrupts
+
+interrupts.exit_at_once(__name__)
+
 import collections
 import dataclasses
 from collections.abc import Iterable

@@ -8,6 +8,10 @@ When the demo is run again, finished stages are skipped and an interrupted one c
 
 from __future__ import annotations
 
+from tfrecord_builder.runtime import interrupts
+
+interrupts.exit_at_once(__name__)
+
 import csv
 import dataclasses
 import os

@@ -9,6 +9,10 @@ Those of dev and test are distinct and occur nowhere in training, but all their 
 
 from __future__ import annotations
 
+from tfrecord_builder.runtime import interrupts
+
+interrupts.exit_at_once(__name__)
+
 import collections
 import dataclasses
 import itertools

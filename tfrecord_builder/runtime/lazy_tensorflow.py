@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from tfrecord_builder import errors as _errors  # tf.errors is TensorFlow's
-from tfrecord_builder.runtime import cpu, tensorflow_release
+from tfrecord_builder.runtime import cpu, interrupts, tensorflow_release
 
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _ERRORS_ONLY = "3"  # they still come as exceptions
@@ -50,8 +50,9 @@ def load() -> ModuleType:
     return tensorflow
 
 
-def load_or_exit() -> None:
+def load_or_exit(module_name: str) -> None:
     """Calls load, for a program that then imports TensorFlow; ends it with one sentence on an error."""
+    interrupts.exit_at_once(module_name)
     try:
         load()
     except _errors.UserError as error:

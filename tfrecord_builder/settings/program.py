@@ -11,6 +11,7 @@ from collections.abc import Callable
 from absl import app, flags, logging
 
 from tfrecord_builder import errors
+from tfrecord_builder.runtime import interrupts
 from tfrecord_builder.settings import config_flags
 
 
@@ -39,6 +40,7 @@ def run(main: Callable[..., object], *config_classes: type, takes_words: bool = 
 
     def guarded(argv: list[str]) -> object:
         try:
+            interrupts.raise_again()
             words = argv[1:]
             if words and not takes_words:
                 raise errors.UserError(
@@ -49,7 +51,7 @@ def run(main: Callable[..., object], *config_classes: type, takes_words: bool = 
         except errors.UserError as error:
             return _complain(f"error: {error}", 1)
         except KeyboardInterrupt:
-            return _complain("interrupted", 130)
+            return _complain("interrupted", interrupts.EXIT_CODE)
         except BrokenPipeError:  # `show | head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the exit would fail again
             return 1

@@ -1,0 +1,50 @@
+"""Ctrl-C before main: no traceback, in any program."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import paths
+import program_flags
+import pytest
+
+from tfrecord_builder.runtime import interrupts
+
+RUNTIME = ("estimator_asr_runtime.transcribe", "estimator_asr_runtime.page")
+# A package that every program imports before it has parsed its flags.
+INTERRUPTING = "import os, signal; os.kill(os.getpid(), signal.SIGINT); raise SystemExit(7)"
+
+
+@pytest.mark.parametrize("module", [*program_flags.programs(), *RUNTIME])
+@pytest.mark.parametrize("handler, code", [(signal.SIG_DFL, 130), (signal.SIG_IGN, 7)])
+def test_an_interrupt_of_the_imports_is_no_traceback(module, handler, code, tmp_path):
+    (tmp_path / ("numpy.py" if module in RUNTIME else "absl.py")).write_text(INTERRUPTING, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", module],
+        cwd=paths.ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, handler),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
+def test_a_module_that_is_imported_and_a_signal_that_is_ignored_change_nothing():
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        for handler in (signal.SIG_IGN, signal.default_int_handler):
+            signal.signal(signal.SIGINT, handler)
+            interrupts.exit_at_once("__main__" if handler is signal.SIG_IGN else "estimator_asr.train")
+            assert signal.getsignal(signal.SIGINT) is handler
+            interrupts.raise_again()
+            assert signal.getsignal(signal.SIGINT) is handler
+        interrupts.exit_at_once("__main__")
+        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        interrupts.raise_again()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
