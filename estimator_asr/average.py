@@ -35,7 +35,7 @@ class AverageConfig(config_flags.Checked):
     """Which checkpoints are averaged."""
 
     model_dir: str = config_flags.setting(
-        "", "model directory, acoustic or language", required=True, local=True
+        "", "model directory, acoustic or language", required=True, checkpoints=True
     )
     num_checkpoints: int = config_flags.setting(
         5,

@@ -36,7 +36,9 @@ class DoctorConfig(config_flags.Checked):
     """What to check in addition to the machine."""
 
     data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
-    model_dir: Optional[str] = config_flags.setting(None, "model directory, acoustic or language", local=True)
+    model_dir: Optional[str] = config_flags.setting(
+        None, "model directory, acoustic or language", checkpoints=True
+    )
 
 
 def examine(config: DoctorConfig) -> Iterator[tuple[str, Iterable[findings.Finding]]]:

@@ -48,9 +48,11 @@ _MAX_COMPARED = 26  # named by letters
 class EvaluateConfig(config_flags.Checked):
     """Flags of evaluate."""
 
-    model_dir: Optional[str] = config_flags.setting(None, "model directory, acoustic or language", local=True)
+    model_dir: Optional[str] = config_flags.setting(
+        None, "model directory, acoustic or language", checkpoints=True
+    )
     saved_model: Optional[str] = config_flags.setting(
-        None, "export directory, or one version in it", local=True
+        None, "export directory, or one version in it", checkpoints=True
     )
     data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
     split: str = config_flags.setting("test", "split to evaluate on")

@@ -40,13 +40,13 @@ class ExportConfig(config_flags.Checked):
     """Flags of export."""
 
     acoustic_model_dir: str = config_flags.setting(
-        "", "model directory of the acoustic model", required=True, local=True
+        "", "model directory of the acoustic model", required=True, checkpoints=True
     )
     language_model_dir: Optional[str] = config_flags.setting(
-        None, "model directory of the language model; without it transcripts are tokens", local=True
+        None, "model directory of the language model; without it transcripts are tokens", checkpoints=True
     )
     export_dir: str = config_flags.setting(
-        "", "directory in which the version is written", required=True, local=True
+        "", "directory in which the version is written", required=True, checkpoints=True
     )
     decoding: Optional[str] = config_flags.setting(
         None, "beam (search) or greedy, in both models; default: what each directory has"

@@ -40,8 +40,10 @@ _NOT_IN_MANIFEST = re.compile("[\t\n\r\ud800-\udfff]")
 class PseudoLabelConfig(config_flags.Checked):
     """Flags of pseudo_label."""
 
-    saved_model: str = config_flags.setting("", "export of the teacher", required=True, local=True)
-    second_saved_model: Optional[str] = config_flags.setting(None, "export of a second teacher", local=True)
+    saved_model: str = config_flags.setting("", "export of the teacher", required=True, checkpoints=True)
+    second_saved_model: Optional[str] = config_flags.setting(
+        None, "export of a second teacher", checkpoints=True
+    )
     audio_dir: str = config_flags.setting("", "folder of recordings", required=True, local=True)
     output_dir: str = config_flags.setting("", "directory of the corpus", required=True, local=True)
     max_disagreement: float = config_flags.setting(0.0, "largest error rate between decodings", minimum=0)

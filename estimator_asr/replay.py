@@ -35,7 +35,9 @@ from tfrecord_builder.settings import config_flags, program
 class ReplayConfig(config_flags.Checked):
     """Flags of the program."""
 
-    nan_dir: str = config_flags.setting("", "a directory step-N of MODEL_DIR/nan", required=True, local=True)
+    nan_dir: str = config_flags.setting(
+        "", "a directory step-N of MODEL_DIR/nan", required=True, checkpoints=True
+    )
 
 
 class Replay(NamedTuple):

@@ -36,7 +36,7 @@ class ServeConfig(config_flags.Checked):
     """Flags of serve."""
 
     saved_model: str = config_flags.setting(
-        "", "export directory, or one version in it", required=True, local=True
+        "", "export directory, or one version in it", required=True, checkpoints=True
     )
     port: int = config_flags.setting(8501, "TCP port; 0 for any free one", minimum=0, maximum=65535)
     host: str = config_flags.setting("127.0.0.1", "address to listen on; 0.0.0.0 for every network")

@@ -51,7 +51,7 @@ class Directories(config_flags.Checked):
         (), "data directories made by tfrecord_builder.build, comma separated", required=True
     )
     model_dir: str = config_flags.setting(
-        "", "model directory, created or continued", required=True, local=True
+        "", "model directory, created or continued", required=True, checkpoints=True
     )
 
 

@@ -41,7 +41,7 @@ class TranscribeConfig(config_flags.Checked):
     """Flags of transcribe."""
 
     saved_model: str = config_flags.setting(
-        "", "export directory, or one version in it", required=True, local=True
+        "", "export directory, or one version in it", required=True, checkpoints=True
     )
     format: str = config_flags.setting("tsv", "output for each recording", choices=captions.FORMATS)
     output_dir: str = config_flags.setting(

@@ -54,12 +54,14 @@ class TuneConfig(config_flags.Checked):
     """Flags of tune."""
 
     acoustic_model_dir: Optional[str] = config_flags.setting(
-        None, "model directory of the acoustic model; without it the language model is tuned", local=True
+        None,
+        "model directory of the acoustic model; without it the language model is tuned",
+        checkpoints=True,
     )
     language_model_dir: Optional[str] = config_flags.setting(
         None,
         "model directory of the language model: the one to tune, or to export the acoustic model with",
-        local=True,
+        checkpoints=True,
     )
     ngram: Optional[str] = config_flags.setting(
         None, "ARPA file, also .gz: tokens for an acoustic model, characters for a language model"

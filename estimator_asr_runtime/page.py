@@ -99,14 +99,23 @@ def _make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--model",
         required=True,
+        type=os.path.expanduser,
         metavar="EXPORT",
         help="export directory with a model as ONNX, or a version or onnx in it",
     )
     parser.add_argument(
-        "--onnxruntime_web", required=True, metavar="DIR", help="the unpacked package, or its directory dist"
+        "--onnxruntime_web",
+        required=True,
+        type=os.path.expanduser,
+        metavar="DIR",
+        help="the unpacked package, or its directory dist",
     )
     parser.add_argument(
-        "--output_dir", required=True, metavar="PAGE", help="directory of the page, empty or new"
+        "--output_dir",
+        required=True,
+        type=os.path.expanduser,
+        metavar="PAGE",
+        help="directory of the page, empty or new",
     )
     return parser
 

@@ -94,7 +94,11 @@ def _make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--model", required=True, metavar="EXPORT", help="export directory, or a version or a format in it"
+        "--model",
+        required=True,
+        type=os.path.expanduser,
+        metavar="EXPORT",
+        help="export directory, or a version or a format in it",
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="output; default: text")
     parser.add_argument(
@@ -106,6 +110,7 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--hotwords_file",
+        type=os.path.expanduser,
         metavar="FILE",
         help="words to expect, one per line: 乐山 le4 shan1, or with a boost 乐山 le4 shan1 6",
     )

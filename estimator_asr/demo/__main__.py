@@ -46,7 +46,9 @@ SIZES: dict[str, dict[str, str]] = {
 class DemoConfig(config_flags.Checked):
     """Settings of the demo."""
 
-    output_dir: str = config_flags.setting("demo", "directory of everything that the demo makes", local=True)
+    output_dir: str = config_flags.setting(
+        "demo", "directory of everything that the demo makes", checkpoints=True
+    )
     size: str = config_flags.setting(
         "full",
         "full: at most 8 minutes on two cores; small: two minutes, only shows that everything works",

@@ -115,7 +115,7 @@ class TrainConfig(config_flags.Checked):
     warm_start_from: Optional[str] = setting(
         None,
         "model directory or checkpoint in it, or pretrained encoder, with the initial weights of a new model",
-        local=True,
+        checkpoints=True,
     )
     precision: str = setting(
         "float32",

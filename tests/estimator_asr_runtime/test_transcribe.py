@@ -86,6 +86,13 @@ def test_hotwords_of_a_file(speech, tmp_path, capsys):
         assert capsys.readouterr().err == expected
 
 
+def test_a_tilde_is_the_home_directory(speech, tmp_path, monkeypatch, capsys):
+    monkeypatch.undo()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert transcribe.main(["--model=~/none", speech]) == 1
+    assert capsys.readouterr().err.startswith(f"{tmp_path}/none")
+
+
 def test_threads_are_not_negative(speech, capsys):
     with pytest.raises(SystemExit):
         transcribe.main(["--model=m", "--threads=-1", speech])

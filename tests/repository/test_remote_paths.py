@@ -34,6 +34,7 @@ PATHS = {
     "tfrecord_builder.synthesise": ("output_dir model check", "text_dir"),
     "tfrecord_builder.verify": ("", "data_dir"),
 }
+DEMO = ("estimator_asr.demo", "output_dir")  # of model directories
 EXPECTED = (
     "expected a path on a local disk or a mounted volume; copy from or to an object store with its own tool, "
     "such as gcloud storage cp or aws s3 cp"
@@ -48,6 +49,20 @@ def test_each_flag_of_a_path_refuses_object_stores_or_takes_them(module, program
     assert {flag for flag in said if said[flag] == refusals[flag]} == local
     assert not any("mounted volume" in str(said[flag]) for flag in set(said) - local)
     assert {flag for flag in said if re.search("(_dir|_file|_model)$", flag)} <= local | remote <= set(said)
+
+
+@pytest.mark.parametrize("module", program_flags.programs())
+def test_paths_of_checkpoints_have_no_character_of_a_pattern(module, program_answers):
+    said = program_answers[module]["patterns"]
+    refused = {flag for flag, answers in said.items() if "TensorFlow takes for a pattern" in str(answers)}
+    ours = "(acoustic_|language_|)model_dir|(second_|)saved_model|export_dir|nan_dir|warm_start_from|check"
+    assert refused == {flag for flag in said if re.fullmatch(ours, flag) or (module, flag) == DEMO}
+    for flag in refused:
+        assert said[flag] == [
+            f"flag --{flag}=/a{special}: expected a path without {special}, which TensorFlow takes for a "
+            "pattern; rename it"
+            for special in program_flags.PATTERNS
+        ]
 
 
 def test_show_weights_and_warm_start_refuse_an_object_store():

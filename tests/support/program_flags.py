@@ -22,6 +22,7 @@ OF_FLAG_FILES = {
 }
 
 # Of the stores that files.py knows, and of one that it does not.
+PATTERNS = "[]*?\\"
 URLS = ("gs://bucket/a", "s3://bucket/a", "hdfs://host/a")
 
 _ASK = """
@@ -49,6 +50,7 @@ def ask(module, commands, urls):
     answer = {"flags": {**switches, "flagfile": False}}  # absl lists --flagfile nowhere
     answer["parsed"] = {name: parse(own, module, command) for name, command in commands.items()}
     say = lambda word: parse(own, module, [word]).get("error")
+    answer["patterns"] = {flag: [say(f"--{flag}=/a{special}") for special in PATTERNS] for flag in own}
     answer["remote"] = {flag: [say(f"--{flag}={url}") for url in urls] for flag in own}
     for name in own:
         delattr(flags.FLAGS, name)
@@ -68,7 +70,7 @@ def parse(own, module, command):
     defaults = {name: repr(flags.FLAGS[name].default) for name in values}
     return {"words": words, "values": values, "defaults": defaults}
 
-commands, urls = json.load(sys.stdin)
+commands, urls, PATTERNS = json.load(sys.stdin)
 print(json.dumps({module: ask(module, of_module, urls) for module, of_module in commands.items()}))
 """
 
@@ -82,9 +84,10 @@ def ask(commands: Mapping[str, Mapping[str, Iterable[str]]]) -> dict[str, dict]:
     Returns:
       module -> {"flags": flag -> whether it is a switch,
                  "parsed": name -> {"error": ...} or {"words", "values", "defaults"},
+                 "patterns": flag -> what is said to a path with each of PATTERNS, or None,
                  "remote": flag -> what is said to each of URLS, or None}.
     """
-    asked = json.dumps([commands, URLS])
+    asked = json.dumps([commands, URLS, PATTERNS])
     command = [sys.executable, "-c", _ASK]
     completed = subprocess.run(command, input=asked, capture_output=True, text=True, cwd=ROOT)
     assert completed.returncode == 0, completed.stderr

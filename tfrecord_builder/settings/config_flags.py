@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
+import re
 import sys
 import typing
 from collections.abc import Iterator, Sequence
@@ -41,6 +43,8 @@ class Setting:
     alternative: str = ""  # a field whose value in a flag file is ignored if this one is on the command line
     # A path with a scheme (gs://, s3://) is refused; set it unless files.py opens the path.
     local: bool = False
+    # A local directory of checkpoints or SavedModels: what TensorFlow would take for a pattern is refused.
+    checkpoints: bool = False
 
     def describe(self) -> str:
         """Returns the help with the choices."""
@@ -53,8 +57,12 @@ class Setting:
                 continue
             if self.choices is not None and item not in self.choices:
                 return f"expected one of {', '.join(map(str, self.choices))}"
-            if self.local and files.is_remote(item):
+            if (self.local or self.checkpoints) and files.is_remote(item):
                 return files.EXPECTED_LOCAL
+            if self.checkpoints and (special := re.search(r"[][*?\\]", item)):
+                return (
+                    f"expected a path without {special[0]}, which TensorFlow takes for a pattern; rename it"
+                )
             if isinstance(item, (int, float)) and not self._is_in_range(item):
                 return f"expected {self._format_range()}"
         return None
@@ -183,6 +191,8 @@ def _parse_text(text: str, field_type: Any) -> Any:
     if typing.get_origin(field_type) is tuple:
         item_type = typing.get_args(field_type)[0]
         return tuple(_parse_text(item.strip(), item_type) for item in text.split(",") if item.strip())
+    if field_type is str:
+        return os.path.expanduser(text)  # ~ in a path, which shells leave in --flag=~/a and in a list
     try:
         return _BOOLEANS[text.lower()] if field_type is bool else field_type(text)
     except (KeyError, ValueError):

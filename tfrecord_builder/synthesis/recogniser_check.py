@@ -21,7 +21,7 @@ _EXPORT_INFO = os.path.join("assets.extra", "export.json")
 class CheckConfig(config_flags.Checked):
     """The recogniser that checks recordings; without one none is rejected."""
 
-    check: str = config_flags.setting("", "export directory of a model of toned syllables", local=True)
+    check: str = config_flags.setting("", "export directory of a model of toned syllables", checkpoints=True)
     max_error_rate: float = config_flags.setting(
         0.2, "toned syllable error rate above which --check rejects a recording", minimum=0
     )

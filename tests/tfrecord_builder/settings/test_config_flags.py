@@ -50,6 +50,17 @@ def test_each_type_is_parsed():
     assert isinstance(config.dropout, float)
 
 
+@pytest.mark.parametrize("written", ["--corpus_dir={}", "--flagfile={}"])
+def test_a_tilde_is_the_home_directory(monkeypatch, tmp_path, written):
+    monkeypatch.setenv("HOME", "/home/me")
+    word = "~/a,~,/b~/c, ~/d,gs://~/e"
+    if "flagfile" in written:
+        (tmp_path / "a.flags").write_text(f"--corpus_dir={word}\n", encoding="utf-8")
+        word = tmp_path / "a.flags"
+    config = parse(written.format(word))
+    assert config.corpus_dir == ("/home/me/a", "/home/me", "/b~/c", "/home/me/d", "gs://~/e")
+
+
 def test_empty_text_is_none_and_the_empty_tuple():
     config = parse("--train_steps=", "--boundary_epochs=")
     assert config.train_steps is None and config.boundary_epochs == ()
