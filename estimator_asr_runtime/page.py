@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from estimator_asr_runtime import interrupts
+import signal
+import sys
 
-interrupts.exit_at_once(__name__)
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # KeyboardInterrupt shows where imports are
 
 import argparse
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from typing import Optional
@@ -32,15 +33,12 @@ examples:
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Runs the program; returns its exit code."""
     args = _make_parser().parse_args(argv)
-    interrupts.raise_again()
     try:
         model_dir = model.find(args.model, ("onnx",))
         num_bytes = write(model_dir, args.onnxruntime_web, args.output_dir)
     except errors.UserError as error:
         print(error, file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return interrupts.EXIT_CODE
     command = f"python -m http.server --directory={args.output_dir}"
     print(f"{args.output_dir}: {num_bytes / 1e6:.1f} MB; serve it by {command}")
     return 0

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from estimator_asr_runtime import interrupts
+import signal
+import sys
 
-interrupts.exit_at_once(__name__)
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # KeyboardInterrupt shows where imports are
 
 import argparse
 import json
 import os
 import re
-import sys
 from collections.abc import Sequence
 from typing import Optional
 
@@ -37,7 +38,6 @@ examples:
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Runs the program; returns its exit code."""
     args = _make_parser().parse_args(argv)
-    interrupts.raise_again()
     sys.stdout.reconfigure(errors="backslashreplace")  # for names and encodings without a character
     try:
         hotwords = _read_lines(args.hotwords_file) if args.hotwords_file else ()
@@ -50,7 +50,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the exit
         return 1
     except KeyboardInterrupt:
-        return interrupts.EXIT_CODE
+        return 130
 
 
 def _read_lines(path: str) -> list[str]:

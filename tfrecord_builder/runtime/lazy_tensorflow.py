@@ -50,7 +50,7 @@ def load() -> ModuleType:
     return tensorflow
 
 
-def load_or_exit(module_name: str) -> None:
+def load_or_exit(module_name: str = "") -> None:
     """Calls load, for a program that then imports TensorFlow; ends it with one sentence on an error."""
     interrupts.exit_at_once(module_name)
     try:
