@@ -30,7 +30,8 @@ def test_an_interrupt_of_the_imports_is_no_traceback(module, handler, code, tmp_
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, handler),
     )
-    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+    assert (done.returncode, done.stdout) == (code, "")
+    assert code == 7 or done.stderr == ""  # TensorFlow's log lines are shown where its import fails
 
 
 def test_a_module_that_is_imported_and_a_signal_that_is_ignored_change_nothing():
