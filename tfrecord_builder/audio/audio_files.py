@@ -27,6 +27,7 @@ NO_CHANNEL = "no such channel"
 DISK_FAILED = "disk failed"  # the audio itself may be intact
 
 SILENT_PEAK = 0.0005  # of full scale: -66 dB, 16 steps of 16-bit audio; audio below is silent
+FORMATS = "WAV, FLAC, Ogg, MP3, AIFF, AU, CAF, MP4, WebM, Matroska, AAC, AMR, WMA or MPEG-TS"
 _BLOCK_BYTES = 1 << 20
 SAMPLE_RATES_HZ = range(1000, 1_000_001)  # of recorders; another rate means a damaged header
 
@@ -73,20 +74,19 @@ def read_audio(
         OSError: the object store failed.
     """
     end_seconds = start_seconds + min(max_seconds, math.inf if seconds is None else seconds)
-    with _as_audio_error(path), _open(path) as file, containers.decode(file, end_seconds) as decoding:
-        wav = decoding.read_wav() if decoding else file
-        with _noticing_failed_reads(wav):
-            reader = audio_stream.Reader(wav)
-            if start_seconds or seconds is not None:
-                samples = reader.read_segment(max_seconds, start_seconds, seconds)
-            else:
-                samples = reader.read(max_seconds)
+    with contextlib.ExitStack() as stack, _as_audio_error(path):
+        file = stack.enter_context(_open(path))
+        for reader in _find_readers(file, end_seconds, stack):
+            with _noticing_failed_reads(file):
+                samples = reader.read(max_seconds, start_seconds, seconds)
+            if not reader.rest:
+                break
         if reader.problem:
-            _read_through(wav)
+            _read_through(file)
     _check_rate(path, reader.sample_rate)
     if len(samples) > max_seconds * reader.sample_rate:
         raise AudioError(f"{path}: audio is longer than {max_seconds:g} s; cut or remove it", TOO_LONG)
-    _check_whole(path, (decoding.problem if decoding else "") or reader.problem)
+    _check_whole(path, reader.problem)
     waveform = _select_channel(path, samples, channel)
     if reader.sample_rate != sample_rate and len(waveform):
         waveform = soxr.resample(waveform, reader.sample_rate, sample_rate)
@@ -116,9 +116,12 @@ class AudioBlocks:
         self._path, self._sample_rate = path, sample_rate
         with contextlib.ExitStack() as stack, _as_audio_error(path):
             self._file = stack.enter_context(file or _open(path))
-            decoding = stack.enter_context(containers.decode(self._file, max_seconds))
-            with _noticing_failed_reads(self._file):
-                self._reader = decoding or audio_stream.Reader(self._file)
+            for reader in _find_readers(self._file, max_seconds, stack):
+                with _noticing_failed_reads(self._file):
+                    reader.look_ahead()
+                if not reader.rest:
+                    break
+            self._reader = reader
             _check_rate(path, self._reader.sample_rate)
             self._opened = stack.pop_all()
         self.seconds = self._reader.seconds
@@ -151,6 +154,24 @@ class AudioBlocks:
                 _read_through(self._file)
         _check_whole(self._path, self._reader.problem)
         _check_not_empty(self._path, num_samples, self._sample_rate)
+
+
+def _find_readers(
+    file: BinaryIO, max_seconds: float, stack: contextlib.ExitStack
+) -> Iterator[audio_stream.Reader]:
+    """Yields a reader by libsndfile, and one by FFmpeg for a file that the first one does not read whole."""
+    why, name = f"is not a readable {FORMATS} file", ""
+    try:
+        with _noticing_failed_reads(file):
+            reader = audio_stream.Reader(file)
+    except soundfile.LibsndfileError:
+        name = containers.find_format(lambda count, start: os.pread(file.fileno(), count, start))
+        if not name:
+            raise
+    else:
+        yield reader
+        why, name = reader.rest, reader.format
+    yield stack.enter_context(containers.decode(file, name, max_seconds, why))
 
 
 def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> np.ndarray:
@@ -197,7 +218,7 @@ def _as_audio_error(path: str) -> Iterator[None]:
         reason = error.error_string.removeprefix("Error : ").rstrip(".")
         if reason.startswith("File does not exist"):  # libsndfile's message for an MP3 without a whole frame
             reason = "damaged MP3"
-        raise AudioError(f"{path}: is not a readable WAV, FLAC, Ogg or MP3 file ({reason})") from error
+        raise AudioError(f"{path}: is not a readable {FORMATS} file ({reason})") from error
 
 
 def _check_rate(path: str, rate: int) -> None:

@@ -13,6 +13,8 @@ from typing import BinaryIO, Optional
 import numpy as np
 import soundfile
 
+from tfrecord_builder.audio import stream_ends
+
 # libsndfile's log of a WAV whose header has a longer length than the file: "data : 64000 (should be 19169)".
 _SHORT_WAV = re.compile(r"^data : (\d+) \(should be (\d+)\)$", re.MULTILINE)
 # Programs that write WAV to a pipe write this length or more: SoX 0x7ffff000, rounded down to whole samples
@@ -35,69 +37,124 @@ class Reader:
         sample_rate: in Hz.
         seconds: duration by the header; None if it has none.
         problem: what is missing, once all has been read (empty if nothing is).
+        rest: which audio follows the samples that libsndfile reads, known then too (empty for none).
 
     Samples are float32 [num_samples, num_channels].
     """
 
-    def __init__(self, file: BinaryIO):
-        self._file = file
-        with _quiet_mp3(file):
-            self._stream = _Stream(file.fileno(), closefd=False)
+    def __init__(self, file: BinaryIO, *raw: int):
+        """`raw` are sample rate and channels of a file of float32 samples without a header."""
+        self._file, self._raw = file, raw
+        self._open()
+        self.format = self._stream.format.lower()  # as FFmpeg has it
         self.sample_rate, num_samples = self._stream.samplerate, self._stream.frames
         self.seconds = None if num_samples == _UNKNOWN_SAMPLES else num_samples / max(1, self.sample_rate)
-        self.problem = ""
+        self.problem = self.rest = ""
 
-    def read(self, max_seconds: float) -> np.ndarray:
-        """Reads to the end, or somewhat beyond max_seconds; memory does not depend on the header."""
-        is_flac = self._stream.format == "FLAC"
-        blocks, num_samples = [], 0
-        for block in self.read_blocks(_SMALL_BLOCK if is_flac else _BLOCK // self._stream.channels):
-            blocks.append(block)
-            num_samples += len(block)
-            if num_samples > max_seconds * self.sample_rate:
-                break
-        return blocks[0] if len(blocks) == 1 else np.concatenate([self._no_samples(), *blocks])
-
-    def read_segment(self, max_seconds: float, start_seconds: float, seconds: Optional[float]) -> np.ndarray:
-        """Reads a segment (None for all after its start), or one sample more than max_seconds of it."""
-        start = round(start_seconds * self.sample_rate)
-        left = self._stream.frames - start
-        num_samples = left if seconds is None else round(seconds * self.sample_rate)
-        if left <= 0 or num_samples - left > _OVERSHOOT_SECONDS * self.sample_rate:
-            self.problem = (
-                f"it has {self._stream.frames / self.sample_rate:.2f} s, expected the segment that begins at "
-                f"{start_seconds:.2f} s" + ("" if seconds is None else f" and lasts {seconds:.2f} s")
-            )
-            return self._no_samples()
-        num_samples = int(min(num_samples, left, max_seconds * self.sample_rate + 1))
+    def _open(self) -> None:
+        os.lseek(self._file.fileno(), 0, os.SEEK_SET)
+        options = {"format": "RAW", "subtype": "FLOAT"} if self._raw else {}
         with _quiet_mp3(self._file):
-            self._stream.seek(start)
-            samples = self._stream.read(num_samples, dtype="float32", always_2d=True)
-        if len(samples) < num_samples:
-            self.problem = f"it has {len(samples)} samples, expected {num_samples}"
+            self._stream = _Stream(self._file.fileno(), "r", *self._raw, closefd=False, **options)
+
+    def look_ahead(self) -> None:
+        """Finds the rest before anything is read; without a last sample, the duration is unknown."""
+        if self._stream.format in ("MP3", "FLAC", "OGG"):
+            self._skip_to_end()
+            self._open()
+
+    def _skip_to_end(self) -> None:
+        try:
+            with _quiet_mp3(self._file):
+                self._stream.seek(max(self._stream.frames - 1, 0))
+                is_there = len(self._stream.read(1))
+        except soundfile.LibsndfileError:
+            is_there = False
+        self.seconds = self.seconds if is_there else None
+        self._find_rest()
+
+    def read(
+        self, max_seconds: float, start_seconds: float = 0.0, seconds: Optional[float] = None
+    ) -> np.ndarray:
+        """Reads to the end or a segment, at most one sample more than max_seconds.
+
+        Memory does not depend on the header.
+        """
+        start, wanted = (round((each or 0) * self.sample_rate) for each in (start_seconds, seconds))
+        most = int(min(max_seconds * self.sample_rate + 1, _UNKNOWN_SAMPLES))
+        num_samples = most if seconds is None else min(most, wanted)
+        is_flac = self._stream.format == "FLAC"
+        blocks = [self._no_samples()]
+        if self._seek(start):
+            block_samples = _SMALL_BLOCK if is_flac else _BLOCK // self._stream.channels
+            blocks += self.read_blocks(block_samples, start, num_samples)
+        samples = blocks[1] if len(blocks) == 2 else np.concatenate(blocks)
+        is_short = seconds is not None and num_samples - len(samples) > _OVERSHOOT_SECONDS * self.sample_rate
+        if is_short or (start and not len(samples)):
+            length = min(start + len(samples), self._stream.frames) / self.sample_rate
+            self.problem = (
+                f"it has {length:.2f} s, expected the segment that begins at {start_seconds:.2f} s"
+                + ("" if seconds is None else f" and lasts {seconds:.2f} s")
+            )
         return samples
 
-    def read_blocks(self, block_samples: int = _SMALL_BLOCK) -> Iterator[np.ndarray]:
-        """Yields blocks up to the end of the file."""
-        num_samples = 0
-        while True:
+    def _seek(self, start: int) -> bool:
+        """Goes to a sample; returns False beyond the end."""
+        if start >= self._stream.frames > 0:
+            self._skip_to_end()
+            return False
+        try:
+            with _quiet_mp3(self._file):
+                return not start or self._stream.seek(start) >= 0
+        except soundfile.LibsndfileError:
+            return False
+
+    def read_blocks(
+        self, block_samples: int = _SMALL_BLOCK, start: int = 0, num_samples: int = _UNKNOWN_SAMPLES
+    ) -> Iterator[np.ndarray]:
+        """Yields blocks of so many samples after `start`, where the file is, or up to its end."""
+        end, position = start + num_samples, start
+        while position < end:
             # Not past the end: libsndfile would report an Ogg as truncated.
-            block = self._read(min(block_samples, self._stream.frames - num_samples))
+            block = self._read(min(block_samples, end - position, self._stream.frames - position))
             if not len(block):
+                self._find_rest()
+                self.problem = self.problem or self._find_truncation(position)
                 break
-            num_samples += len(block)
+            position += len(block)
             yield block
-        self.problem = self.problem or _truncation(self._stream, num_samples)
 
     def _read(self, num_samples: int) -> np.ndarray:
         try:
             with _quiet_mp3(self._file):
                 return self._stream.read(num_samples, dtype="float32", always_2d=True)
         except soundfile.LibsndfileError:
-            if _FLAC_END not in self._stream.extra_info:
+            if _FLAC_END in self._stream.extra_info:
+                self.problem = "the FLAC stream has no end"
+            elif not stream_ends.is_joined(self._file, self._stream.format):
                 raise
-            self.problem = "the FLAC stream has no end"
             return self._no_samples()
+
+    def _find_rest(self) -> None:
+        file, frames = self._file.fileno(), self._stream.frames
+        is_known = frames != _UNKNOWN_SAMPLES
+        position = os.lseek(file, 0, os.SEEK_CUR) if is_known else os.fstat(file).st_size
+        rest = stream_ends.find_rest(self._file, self._stream.format, position)
+        end = f" its end at {frames / self.sample_rate:.2f} s" if is_known else " its first part"
+        self.rest = rest and rest + end
+
+    def _find_truncation(self, num_samples: int) -> str:
+        """Returns what the file lacks compared with its header, or empty."""
+        stream = self._stream
+        short_wav = _SHORT_WAV.search(stream.extra_info)
+        if short_wav and int(short_wav[1]) < _UNKNOWN_LENGTH:
+            return f"it has {short_wav[2]} bytes of samples, expected {short_wav[1]}"
+        if "without an End-Of-Stream flag" in stream.extra_info:
+            return "the Ogg stream has no end"
+        is_long = stream.frames == _UNKNOWN_SAMPLES or stream.frames - num_samples <= _MP3_SLACK_SAMPLES
+        if is_long or stream.format == "MP3" and not stream_ends.is_longer_by_header(self._file):
+            return ""
+        return f"it has {num_samples} samples, expected {stream.frames}"
 
     def _no_samples(self) -> np.ndarray:
         return np.empty([0, self._stream.channels], np.float32)
@@ -129,15 +186,3 @@ class _Stream(soundfile.SoundFile):
 
     def seekable(self) -> bool:
         return False
-
-
-def _truncation(stream: soundfile.SoundFile, num_samples: int) -> str:
-    """Returns what a stream lacks compared with its header, or empty."""
-    short_wav = _SHORT_WAV.search(stream.extra_info)
-    if short_wav and int(short_wav[1]) < _UNKNOWN_LENGTH:
-        return f"it has {short_wav[2]} bytes of samples, expected {short_wav[1]}"
-    if "without an End-Of-Stream flag" in stream.extra_info:
-        return "the Ogg stream has no end"
-    if stream.frames != _UNKNOWN_SAMPLES and stream.frames - num_samples > _MP3_SLACK_SAMPLES:
-        return f"it has {num_samples} samples, expected {stream.frames}"
-    return ""

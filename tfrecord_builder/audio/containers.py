@@ -1,4 +1,5 @@
-"""Recordings of telephones and browsers (MP4, WebM, AAC, AMR): FFmpeg decodes them to WAV, by PyAV.
+"""Recordings that FFmpeg decodes, by PyAV: those of telephones and browsers (MP4, WebM, AAC, AMR), WMA,
+MPEG-TS, and MP3, Ogg and FLAC files that libsndfile does not read whole.
 
 A process of its own does so, within limits of time and memory: damaged files have crashed FFmpeg, and small
 ones may hold hours.
@@ -11,24 +12,49 @@ import errno
 import math
 import os
 import pathlib
+import re
 import resource
 import signal
 import subprocess
 import sys
 import tempfile
-import wave
-from collections.abc import Iterator
-from typing import BinaryIO, Optional
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 # CPU time of decoding: at least, and per second of audio, which takes 0.002.
 CPU_SECONDS, CPU_SECONDS_PER_SECOND = 5.0, 0.2
 _PROGRAM = "import sys; from tfrecord_builder.audio import containers; containers.run(*sys.argv[1:])"
 _STALLED_SECONDS = 60  # without a packet
-_MAX_MEMORY_BYTES, _MAX_WAV_BYTES = 1 << 30, (1 << 32) - 1
+_MAX_MEMORY_BYTES, _MAX_RAW_BYTES = 1 << 30, 1 << 33
 _SLACK_SECONDS = 0.2  # of a duration in a header
-_STARTS = {b"\x1a\x45\xdf\xa3": "matroska", b"#!AMR\n": "amr", b"#!AMR-WB\n": "amr"}
+_TIMED = ("mov", "matroska", "mpegts", "asf")  # formats whose packets tell when they were recorded
+_BROKEN = ("mp3", "mpegts")  # formats in which other data may be between the frames
+_JITTER_SECONDS = 0.1  # of those times, and the samples before the first one that an encoder adds
+_MAX_GAP_SECONDS = 3600  # a longer one is an error in the times
+_HEAD_BYTES = 1 << 16
+# FFmpeg's format by the first bytes after ID3 tags; empty for those of libsndfile alone.
+_STARTS = {
+    "": rb"RIFF|RIFX|RF64|FORM|caff|\.snd",
+    "mov": rb".{4}(ftyp|moov|mdat|wide|free|skip)",
+    "matroska": rb"\x1a\x45\xdf\xa3",
+    "amr": rb"#!AMR(-WB)?\n",
+    "asf": rb"\x30\x26\xb2\x75\x8e\x66\xcf\x11",
+    "mpegts": rb"G.{187}G.{187}G|.{4}G.{191}G.{191}G",
+    "ogg": rb"OggS",
+    "flac": rb"fLaC",
+}
+# Two frames that begin alike, perhaps after zeros or a part of a frame: ADTS has layer 0, MP3 has 1 to 3.
+_FRAMES = re.compile(
+    rb"(?P<aac>\xff[\xf0\xf1\xf8\xf9].).{4,8189}?(?P=aac)"
+    rb"|(?P<mp3>\xff[\xe2-\xe7\xf2-\xf7\xfa-\xff])[\x10-\xef].{20,2880}?(?P=mp3)",
+    re.DOTALL,
+)
+_CODECS = (
+    "aac,aac_latm,ac3,alac,amrnb,amrwb,flac,mp2float,mp3float,opus,speex,vorbis,wmalossless,wmapro,wmav1,"
+    "wmav2"
+)
 # FFmpeg opens no other files, no connections, and no decoder of video.
-_OPTIONS = {"protocol_whitelist": "none", "codec_whitelist": "aac,alac,amrnb,amrwb,flac,mp3float,opus,vorbis"}
+_OPTIONS = {"protocol_whitelist": "none", "codec_whitelist": _CODECS}
 _SIGNALS = dict.fromkeys([-signal.SIGXCPU, -signal.SIGALRM], "it takes too long; convert it to WAV or FLAC")
 
 
@@ -37,28 +63,39 @@ class DecodingError(Exception):
 
 
 class Decoding:
-    """A file that is being decoded; `problem`, what is missing, is known at its end, empty for nothing.
+    """A file that is being decoded, which is read as by audio_stream.Reader.
 
-    The sample rate is in Hz; `seconds` are those of the header, or of all packets if it has none.
+    `seconds` are those of the header, or of all packets if it has none. `problem` is known at the end.
     """
 
-    def __init__(self, process: subprocess.Popen, wav: BinaryIO):
-        self._process, self._wav, self.problem = process, wav, ""
-        head = process.stdout.readline()
-        rate, seconds = head.split() if head[:1].isdigit() else self._finish(head)
-        self.sample_rate, self.seconds = int(rate), float(seconds)
+    rest = ""
 
-    def read_wav(self) -> BinaryIO:
-        """Waits until the end; returns a WAV file. Raises DecodingError, or OSError if there is no space."""
-        self.problem = self._finish()
-        self._wav.seek(0)
-        return self._wav
+    def __init__(self, process: subprocess.Popen, raw: BinaryIO, why: str):
+        self._process, self._raw, self._why, self.problem = process, raw, why, ""
+        head = process.stdout.readline()
+        rate, channels, seconds = head.split() if head[:1].isdigit() else self._finish(head)
+        self.sample_rate, self._channels, self.seconds = int(rate), int(channels), float(seconds)
+
+    def look_ahead(self) -> None:
+        """Nothing is left to find."""
+
+    def read(self, *segment):
+        """Returns float32 [num_samples, num_channels]. Raises DecodingError, or OSError for a full disk."""
+        reader = self._open()
+        samples = reader.read(*segment)
+        self.problem = self.problem or reader.problem
+        return samples
 
     def read_blocks(self) -> Iterator:
-        """Yields float32 [num_samples, num_channels], as audio_stream.Reader."""
+        """Yields float32 [num_samples, num_channels], after the process has ended."""
+        yield from self._open().read_blocks()
+
+    def _open(self):
         from tfrecord_builder.audio import audio_stream  # takes 0.1 s, which the process does without
 
-        yield from audio_stream.Reader(self.read_wav()).read_blocks()
+        self.problem = self._finish()
+        self._raw.seek(0)
+        return audio_stream.Reader(self._raw, self.sample_rate, self._channels)
 
     def _finish(self, head: bytes = b"") -> str:
         text = (head + self._process.stdout.read()).decode(errors="replace").strip()
@@ -68,51 +105,66 @@ class Decoding:
                 raise OSError(error, os.strerror(error))
         if code:  # more than a line is a traceback
             problem = _SIGNALS.get(code) or ("damaged or truncated" if "\n" in text or not text else text)
-            raise DecodingError(f"is not a readable MP4, WebM, AAC or AMR file ({problem})")
+            raise DecodingError(f"{self._why} ({problem})")
         return text
 
 
-def find_format(head: bytes) -> str:
-    """Returns FFmpeg's name of the format by the first 12 bytes; empty for what libsndfile has to read."""
-    if head[4:8] == b"ftyp":
-        return "mov"
-    if head[:1] == b"\xff" and len(head) > 1 and head[1] & 0xF6 == 0xF0:  # ADTS: layer 0; MP3 has 1 to 3
-        return "aac"
-    return next((name for start, name in _STARTS.items() if head.startswith(start)), "")
+def find_format(read: Callable[[int, int], bytes]) -> str:
+    """Returns FFmpeg's name of a file's format, or an empty string; read(count, offset) returns its bytes."""
+    start = 0
+    while (head := read(10, start))[:3] == b"ID3" and len(head) == 10:
+        start += 10 + sum((byte & 127) << 7 * (9 - place) for place, byte in enumerate(head[6:], 6))
+    head = read(_HEAD_BYTES, start)
+    for name, pattern in _STARTS.items():
+        if re.match(b"(?s)" + pattern, head):
+            return name
+    frames = _FRAMES.search(head)
+    return frames.lastgroup if frames else ""
 
 
 @contextlib.contextmanager
-def decode(file: BinaryIO, max_seconds: float) -> Iterator[Optional[Decoding]]:
-    """Begins to decode an open file, to max_seconds or a little further; yields None for libsndfile's."""
-    format_name = find_format(os.pread(file.fileno(), 12, 0))
-    if not format_name:
-        yield None
-        return
-    with tempfile.TemporaryFile(buffering=0) as wav:
-        words = [sys.executable, "-c", _PROGRAM, format_name, str(wav.fileno()), str(max_seconds)]
+def decode(file: BinaryIO, format_name: str, max_seconds: float, why: str) -> Iterator[Decoding]:
+    """Begins to decode an open file, to max_seconds or a little further; errors begin with `why`."""
+    with tempfile.TemporaryFile(buffering=0) as raw:
+        words = [sys.executable, "-c", _PROGRAM, format_name, str(raw.fileno()), str(max_seconds)]
         options = {"stdin": file, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         root = pathlib.Path(__file__).resolve().parents[2]
-        with subprocess.Popen(words, cwd=root, pass_fds=[wav.fileno()], **options) as process:
+        with subprocess.Popen(words, cwd=root, pass_fds=[raw.fileno()], **options) as process:
             try:
-                yield Decoding(process, wav)
+                yield Decoding(process, raw, why)
             finally:
                 process.kill()
 
 
 def run(format_name: str, descriptor: str, max_seconds: str) -> None:
-    """Decodes standard input to a WAV file; prints rate and seconds by the header, then what is missing."""
+    """Decodes standard input to float32 samples; prints rate, channels and seconds, then what is missing."""
     try:
         import av
     except ImportError as error:
         sys.exit(f"{error}; run pip install 'estimator-asr[containers]'")
     with contextlib.suppress(ValueError, OSError):  # macOS has no such limit
         resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_WAV_BYTES, _MAX_WAV_BYTES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_RAW_BYTES, _MAX_RAW_BYTES))
     _extend_time(0)
-    with open(0, "rb") as file, open(int(descriptor), "wb") as wav:
+    limit = float(max_seconds)
+    with _open_track(av, format_name) as (container, stream):
+        seconds, problem = _measure(container, stream, limit)
+        print(stream.rate, stream.channels, seconds, flush=True)
+    with _open_track(av, format_name) as (container, stream), open(int(descriptor), "wb") as raw:
+        print(_write(container, stream, raw, seconds, limit, av) or problem)
+
+
+@contextlib.contextmanager
+def _open_track(av, format_name: str) -> Iterator[tuple]:
+    with open(0, "rb", closefd=False) as file:
         file.seek(0)
         with av.open(file, format=format_name, metadata_errors="replace", options=_OPTIONS) as container:
-            print(_write(container, wav, float(max_seconds), av))
+            stream = next(
+                (each for each in container.streams.audio if each.codec_context and each.rate), None
+            )
+            if stream is None:
+                sys.exit("no audio track that can be decoded")
+            yield container, stream
 
 
 def _extend_time(seconds: float) -> None:
@@ -121,53 +173,70 @@ def _extend_time(seconds: float) -> None:
     signal.alarm(_STALLED_SECONDS)
 
 
-def _write(container, file: BinaryIO, max_seconds: float, av) -> str:
-    """Returns what is missing."""
-    stream = next((each for each in container.streams.audio if each.codec_context and each.rate), None)
-    if stream is None:
-        sys.exit("no audio track that can be decoded")
-    seconds, end = _measure(container, stream, max_seconds), 0.0
-    print(stream.rate, seconds, flush=True)
-    resampler = av.AudioResampler("s16", stream.layout, stream.rate)
-    with wave.open(file, "wb") as wav:
-        wav.setparams((stream.channels, 2, stream.rate, 0, "NONE", ""))
-        for packet in container.demux(stream):
-            try:
-                blocks = [block for frame in packet.decode() for block in resampler.resample(frame)]
-            except av.error.FFmpegError:
-                if packet.pos + packet.size < os.fstat(0).st_size:
-                    raise
-                return "it ends within a frame"
-            for block in blocks:
-                wav.writeframesraw(bytes(block.planes[0])[: 2 * stream.channels * block.samples])
-            _extend_time(wav.tell() / stream.rate)
-            if wav.tell() > (min(seconds, max_seconds) + 1) * stream.rate:
-                if seconds < max_seconds:
-                    sys.exit(f"it continues after its end at {seconds:.2f} s")
-                return ""
-            end = max(end, _end(packet))
-    return f"it has {end:.2f} s, expected {seconds:.2f}" if end < seconds - _SLACK_SECONDS else ""
+class _Clock:
+    """Finds the gaps in the times of packets or frames."""
+
+    def __init__(self, container, max_seconds: float):
+        names = container.format.name.split(",")
+        self._is_timed, self._max_seconds = not set(_TIMED).isdisjoint(names), max_seconds
+        # The times of a broadcast begin anywhere.
+        self._zero = 0.0 if {"mov", "matroska"} & set(names) else (container.start_time or 0) / 1e6
+
+    def find_gap(self, item, position: float) -> float:
+        """Returns the seconds of silence between `position`, where the samples before it end, and an item."""
+        if not self._is_timed or item.pts is None:
+            return 0.0
+        gap = float(item.pts * item.time_base) - self._zero - position
+        if gap < -_JITTER_SECONDS:  # another recording was appended
+            self._zero += gap
+        if gap > min(self._max_seconds, _MAX_GAP_SECONDS) and position < self._max_seconds:
+            sys.exit(f"nothing was recorded for {gap:.1f} s after {position:.2f} s")
+        return gap if gap > _JITTER_SECONDS else 0.0
 
 
-def _measure(container, stream, max_seconds: float) -> float:
-    """Returns the seconds by the header or all packets, the longer; beyond max_seconds it stops.
+def _measure(container, stream, max_seconds: float) -> tuple[float, str]:
+    """Returns the seconds by the header or all packets, the longer, and what is missing.
 
-    FFmpeg would estimate them by the bit rate, and a header may lie.
+    Beyond max_seconds it stops. FFmpeg would estimate them by the bit rate, and a header may lie.
     """
-    end = 0.0
+    promised, position, clock = 0.0, 0.0, _Clock(container, max_seconds)
     if "mov" in container.format.name and stream.duration:
-        end = float(stream.duration * stream.time_base)
+        promised = float((stream.duration + max(stream.start_time or 0, 0)) * stream.time_base)
     if "matroska" in container.format.name and container.duration and len(container.streams) == 1:
-        end = container.duration / 1e6  # with a video, that of the longer one
+        promised = container.duration / 1e6  # with a video, that of the longer one
     for packet in container.demux(stream):
-        if end > max_seconds:
-            break
-        end = max(end, _end(packet))
-        _extend_time(end)
-    if end:
-        container.seek(0)
-    return end
+        if position > max_seconds:
+            return max(promised, position), ""
+        position += clock.find_gap(packet, position) + float((packet.duration or 0) * packet.time_base)
+        _extend_time(position)
+    is_short = position < promised - _SLACK_SECONDS
+    return max(promised, position), f"it has {position:.2f} s, expected {promised:.2f}" if is_short else ""
 
 
-def _end(packet) -> float:
-    return float(((packet.pts or 0) + (packet.duration or 0)) * packet.time_base)
+def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float, av) -> str:
+    """Writes the samples; returns what is missing at the end."""
+    clock, resamplers, sample_bytes = _Clock(container, max_seconds), {}, 4 * stream.channels
+    for packet in container.demux(stream):
+        try:
+            frames = packet.decode()
+        except av.error.FFmpegError:
+            if container.format.name in _BROKEN:
+                continue
+            if packet.pos + packet.size < os.fstat(0).st_size:
+                raise
+            return "it ends within a frame"
+        for frame in frames:
+            gap = clock.find_gap(frame, raw.tell() / sample_bytes / stream.rate)
+            raw.seek(round(gap * stream.rate) * sample_bytes, os.SEEK_CUR)  # silence that takes no space
+            kind = frame.sample_rate, frame.layout.name, frame.format.name  # of joined files, several
+            if kind not in resamplers:
+                resamplers[kind] = av.AudioResampler("flt", stream.layout, stream.rate)
+            for block in resamplers[kind].resample(frame):
+                raw.write(bytes(block.planes[0])[: sample_bytes * block.samples])
+        position = raw.tell() / sample_bytes / stream.rate
+        _extend_time(position)
+        if position > min(2 * seconds, max_seconds) + 1:
+            if seconds < max_seconds:
+                sys.exit(f"it continues after its end at {seconds:.2f} s")
+            return ""
+    return ""

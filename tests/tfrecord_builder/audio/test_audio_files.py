@@ -152,7 +152,7 @@ def test_flac_that_is_damaged_in_the_middle_is_not_truncated(read, tmp_path):
     "content, message",
     [
         (b"", "a.wav: file is empty, expected audio"),
-        (b"not audio at all\n" * 20, r"a.wav: is not a readable WAV, FLAC, Ogg or MP3 file \(Format not"),
+        (b"not audio at all\n" * 20, r"a.wav: is not a readable WAV, FLAC, .* or MPEG-TS file \(Format not"),
     ],
 )
 def test_a_file_without_audio_is_refused(read, tmp_path, content, message):
@@ -298,7 +298,7 @@ def test_an_mp3_without_a_complete_frame_is_damaged(read, tmp_path):
 def test_standard_error_is_restored_after_a_damaged_mp3(read, tmp_path, capfd):
     path = tmp_path / "a.mp3"
     path.write_bytes(b"ID3" + bytes(100))
-    with pytest.raises(audio_files.AudioError, match="is not a readable WAV, FLAC, Ogg or MP3"):
+    with pytest.raises(audio_files.AudioError, match="is not a readable WAV, FLAC, Ogg, MP3"):
         read(str(path), 16000)
     os.write(2, b"ours")
     assert capfd.readouterr().err == "ours"

@@ -52,11 +52,26 @@ def test_the_tone_comes_back(read, write, kind):
     blocks.close()
 
 
+def find_format(content):
+    return containers.find_format(lambda count, start: content[start : start + count])
+
+
 def test_formats_by_their_first_bytes():
-    heads = [b"\0\0\0\x1cftypisom", b"\x1a\x45\xdf\xa3", b"\xff\xf1", b"\xff\xf9", b"#!AMR\n", b"#!AMR-WB\n"]
-    assert [containers.find_format(head) for head in heads] == ["mov", "matroska", "aac", "aac", "amr", "amr"]
-    others = [b"RIFF", b"fLaC", b"OggS", b"ID3", b"\xff\xfb", b"\xff\xf3", b"\xff\xe3", b"\xff", b""]
-    assert {containers.find_format(head) for head in others} == {""}
+    heads = [b"\0\0\0\x1cftypisom", b"\0\0\0\x08wide", b"\x1a\x45\xdf\xa3", b"#!AMR\n", b"#!AMR-WB\n"]
+    assert [find_format(head) for head in heads] == ["mov", "mov", "matroska", "amr", "amr"]
+    heads = [bytes.fromhex("3026b2758e66cf11"), (b"G" + bytes(187)) * 3, (bytes(4) + b"G" + bytes(187)) * 3]
+    assert [find_format(head) for head in heads] == ["asf", "mpegts", "mpegts"]
+    assert [find_format(head) for head in [b"OggS", b"fLaC", b"RIFF", b"ID3", b"\xff", b""]] == (
+        ["ogg", "flac", "", "", "", ""]
+    )
+
+
+@pytest.mark.parametrize("before", [b"", bytes(1000), b"ID3\4\0\0\0\0\1\2" + b"\xff" * 130])
+def test_formats_by_two_frames(before):
+    headers = {"aac": b"\xff\xf1\x60\x40", "mp3": b"\xff\xfb\x90\xc0"}
+    for name, header in headers.items():
+        frame = header + bytes(200)
+        assert (find_format(before + 2 * frame), find_format(before + frame)) == (name, "")
 
 
 def test_amr_frames_without_speech(write):
@@ -99,12 +114,12 @@ def damage(content):
         (lambda: b"\0\0\0\x18ftypM4A " + bytes(range(256)) * 20, "damaged or truncated"),
         (lambda: b"\x1a\x45\xdf\xa3" + bytes(range(256)) * 20, "damaged or truncated"),
         (lambda: b"#!AMR\n" + bytes(range(256)) * 20, "damaged or truncated"),
-        (lambda: b"\xff\xf1" + bytes(range(256)) * 20, "no audio track that can be decoded"),
+        (lambda: b"\xff\xf1" + bytes(range(256)) * 20, "Format not recognised"),
         (lambda: telephone_files.encode("m4a", 0.0, video_seconds=1.0), "no audio track that can be decoded"),
     ],
 )
 def test_files_that_cannot_be_decoded(read, write, make, problem):
-    message = rf"a.wav: is not a readable MP4, WebM, AAC or AMR file \({problem}\)$"
+    message = rf"a.wav: is not a readable WAV, .* or MPEG-TS file \({problem}\)$"
     with pytest.raises(audio_files.AudioError, match=message) as caught:
         read(write(make()), 16000)
     assert caught.value.reason == audio_files.UNREADABLE
@@ -164,9 +179,9 @@ def put_in_place(monkeypatch, tmp_path, command):
     "command, problem",
     [
         ("kill -ALRM $$", "it takes too long; convert it to WAV or FLAC"),
-        ("echo 8000 2.0; kill -XCPU $$", "it takes too long; convert it to WAV or FLAC"),
+        ("echo 8000 1 2.0; kill -XCPU $$", "it takes too long; convert it to WAV or FLAC"),
         ("kill -SEGV $$", "damaged or truncated"),
-        ("echo 8000 2.0; kill -ABRT $$", "damaged or truncated"),
+        ("echo 8000 1 2.0; kill -ABRT $$", "damaged or truncated"),
         (
             "echo \"No module named 'av'; run pip install 'estimator-asr[containers]'\"; exit 1",
             r"No module named 'av'; run pip install 'estimator-asr\[containers\]'",
@@ -195,17 +210,17 @@ def run_process(change, file, wav):
 
 def test_limits_of_the_process(write, tmp_path):
     path = write(telephone_files.encode("m4a", 60.0, level=0.0))
-    with open(path, "rb") as file, open(tmp_path / "b.wav", "wb") as wav:
-        assert run_process("", file, wav).returncode == 0
+    with open(path, "rb") as file, open(tmp_path / "b.raw", "wb") as raw:
+        assert run_process("", file, raw).returncode == 0
         burn = "c.CPU_SECONDS = 0.5; c._extend_time(0)\nwhile True: pass"
-        assert run_process(burn, file, wav).returncode == -signal.SIGXCPU
+        assert run_process(burn, file, raw).returncode == -signal.SIGXCPU
         wait = "c._STALLED_SECONDS = 1; c._extend_time(0); time.sleep(60)"
-        assert run_process(wait, file, wav).returncode == -signal.SIGALRM
-        assert b"File too large" in run_process("c._MAX_WAV_BYTES = 1000", file, wav).stderr
+        assert run_process(wait, file, raw).returncode == -signal.SIGALRM
+        assert b"File too large" in run_process("c._MAX_RAW_BYTES = 1000", file, raw).stderr
         assert (
             b"MemoryError"
             in run_process(
-                "c._MAX_MEMORY_BYTES = 1 << 28; c._write = lambda *_: bytes(1 << 28)", file, wav
+                "c._MAX_MEMORY_BYTES = 1 << 28; c._write = lambda *_: bytes(1 << 28)", file, raw
             ).stderr
         )
 

@@ -1,0 +1,63 @@
+"""Finds the audio that libsndfile leaves out at the end of an MP3, Ogg or FLAC file.
+
+It reads as many samples as a header promises, or as the size of an MP3 suggests, and only the first one of
+joined files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
+_BLOCK_BYTES, _PATTERN_BYTES = 1 << 20, 8
+_HEAD_BYTES = 1 << 20  # of an MP3, which may begin with pictures
+_TAG_BYTES = 128  # of ID3v1, which may follow a FLAC
+# What begins a stream, or a frame of an MP3 of layer II or III.
+_STARTS = {
+    "FLAC": re.compile(rb"fLaC[\0\x80]\0\0\x22"),
+    "MP3": re.compile(rb"\xff[\xe2-\xe5\xf2-\xf5\xfa-\xfd][\x10-\xef]"),
+    "OGG": re.compile(rb"OggS\0[\2\3\6\7]"),
+}
+# The first frame of most MP3s tells how many frames follow, and with all flags (15) also how many bytes, and
+# how many samples the encoder added: 12 bits each for those at the start and at the end.
+_INFO = re.compile(rb"\xff[\xe2-\xfd].{11,36}?(?:Xing|Info|VBRI)", re.DOTALL)
+_WHOLE_INFO = re.compile(rb"(?:Xing|Info)\0\0\0\x0f.{4}(.{4}).{125}.(..)", re.DOTALL)
+
+
+def find_rest(file: BinaryIO, kind: str, position: int) -> str:
+    """Returns what follows the samples that were read up to a byte of a file, or an empty string."""
+    if kind == "MP3":
+        num_frames = sum(1 for _ in _find(file, kind, position))
+        return "more frames follow" if num_frames and num_frames > _count_padding(file) else ""
+    if is_joined(file, kind):
+        return "another stream follows"
+    is_cut = kind == "FLAC" and os.fstat(file.fileno()).st_size - position > _TAG_BYTES
+    return "more frames follow" if is_cut else ""
+
+
+def is_joined(file: BinaryIO, kind: str) -> bool:
+    """Returns whether an Ogg or FLAC file has several streams."""
+    return kind in ("FLAC", "OGG") and len(list(_find(file, kind, 0))) > 1
+
+
+def is_longer_by_header(file: BinaryIO) -> bool:
+    """Returns whether an MP3 has a header that promises more bytes than there are, or does not tell bytes."""
+    head = os.pread(file.fileno(), _HEAD_BYTES, 0)
+    info = _WHOLE_INFO.search(head)
+    if info:
+        return info.start() + int.from_bytes(info[1], "big") > os.fstat(file.fileno()).st_size + _TAG_BYTES
+    return _INFO.search(head) is not None
+
+
+def _count_padding(file: BinaryIO) -> int:
+    """Returns how many frames at the end of an MP3 may hold only samples that its encoder added."""
+    info = _WHOLE_INFO.search(os.pread(file.fileno(), _HEAD_BYTES, 0))
+    return (int.from_bytes(info[2], "big") & 4095) // 576 if info else 0
+
+
+def _find(file: BinaryIO, kind: str, start: int) -> Iterator[int]:
+    while block := os.pread(file.fileno(), _BLOCK_BYTES + _PATTERN_BYTES - 1, start):
+        yield from (match for match in _STARTS[kind].finditer(block) if match.start() < _BLOCK_BYTES)
+        start += _BLOCK_BYTES
