@@ -58,10 +58,11 @@ class Reader:
             self._stream = _Stream(self._file.fileno(), "r", *self._raw, closefd=False, **options)
 
     def look_ahead(self) -> None:
-        """Finds the rest before anything is read; without a last sample, the duration is unknown."""
-        if self._stream.format in ("MP3", "FLAC", "OGG"):
+        """Finds the rest, and a duration that the header has wrong, before anything is read."""
+        if self.format in ("mp3", "flac", "ogg"):
             self._skip_to_end()
             self._open()
+            self.problem = ""
 
     def _skip_to_end(self) -> None:
         try:
@@ -70,7 +71,9 @@ class Reader:
                 is_there = len(self._stream.read(1))
         except soundfile.LibsndfileError:
             is_there = False
-        self.seconds = self.seconds if is_there else None
+        if not is_there and self._stream.frames != _UNKNOWN_SAMPLES:
+            self._open()
+            self.seconds = sum(map(len, self.read_blocks(_BLOCK // self._stream.channels))) / self.sample_rate
         self._find_rest()
 
     def read(

@@ -27,6 +27,7 @@ _PROGRAM = "import sys; from tfrecord_builder.audio import containers; container
 _STALLED_SECONDS = 60  # without a packet
 _MAX_MEMORY_BYTES, _MAX_RAW_BYTES = 1 << 30, 1 << 33
 _SLACK_SECONDS = 0.2  # of a duration in a header
+_JOINED = ("mp3", "ogg", "flac")  # formats whose length is known only when they have been decoded
 _TIMED = ("mov", "matroska", "mpegts", "asf")  # formats whose packets tell when they were recorded
 _BROKEN = ("mp3", "mpegts")  # formats in which other data may be between the frames
 _JITTER_SECONDS = 0.1  # of those times, and the samples before the first one that an encoder adds
@@ -146,12 +147,17 @@ def run(format_name: str, descriptor: str, max_seconds: str) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_RAW_BYTES, _MAX_RAW_BYTES))
     _extend_time(0)
-    limit = float(max_seconds)
-    with _open_track(av, format_name) as (container, stream):
-        seconds, problem = _measure(container, stream, limit)
-        print(stream.rate, stream.channels, seconds, flush=True)
+    limit, seconds, problem = float(max_seconds), math.inf, ""
+    if format_name not in _JOINED:
+        with _open_track(av, format_name) as (container, stream):
+            seconds, problem = _measure(container, stream, limit)
+            print(stream.rate, stream.channels, seconds, flush=True)
     with _open_track(av, format_name) as (container, stream), open(int(descriptor), "wb") as raw:
-        print(_write(container, stream, raw, seconds, limit, av) or problem)
+        rate, channels = stream.rate, stream.channels
+        problem = _write(container, stream, raw, seconds, limit, av) or problem
+        if format_name in _JOINED:
+            print(rate, channels, raw.tell() / rate / channels / 4)
+    print(problem)
 
 
 @contextlib.contextmanager
@@ -215,7 +221,8 @@ def _measure(container, stream, max_seconds: float) -> tuple[float, str]:
 
 def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float, av) -> str:
     """Writes the samples; returns what is missing at the end."""
-    clock, resamplers, sample_bytes = _Clock(container, max_seconds), {}, 4 * stream.channels
+    rate, layout, clock, resamplers = stream.rate, stream.layout, _Clock(container, max_seconds), {}
+    sample_bytes = 4 * stream.channels
     for packet in container.demux(stream):
         try:
             frames = packet.decode()
@@ -226,14 +233,14 @@ def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float,
                 raise
             return "it ends within a frame"
         for frame in frames:
-            gap = clock.find_gap(frame, raw.tell() / sample_bytes / stream.rate)
-            raw.seek(round(gap * stream.rate) * sample_bytes, os.SEEK_CUR)  # silence that takes no space
+            gap = clock.find_gap(frame, raw.tell() / sample_bytes / rate)
+            raw.seek(round(gap * rate) * sample_bytes, os.SEEK_CUR)  # silence that takes no space
             kind = frame.sample_rate, frame.layout.name, frame.format.name  # of joined files, several
             if kind not in resamplers:
-                resamplers[kind] = av.AudioResampler("flt", stream.layout, stream.rate)
+                resamplers[kind] = av.AudioResampler("flt", layout, rate)
             for block in resamplers[kind].resample(frame):
                 raw.write(bytes(block.planes[0])[: sample_bytes * block.samples])
-        position = raw.tell() / sample_bytes / stream.rate
+        position = raw.tell() / sample_bytes / rate
         _extend_time(position)
         if position > min(2 * seconds, max_seconds) + 1:
             if seconds < max_seconds:

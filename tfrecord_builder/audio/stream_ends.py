@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-_BLOCK_BYTES, _PATTERN_BYTES = 1 << 20, 8
+_BLOCK_BYTES, _PATTERN_BYTES = 1 << 16, 8
 _HEAD_BYTES = 1 << 20  # of an MP3, which may begin with pictures
 _TAG_BYTES = 128  # of ID3v1, which may follow a FLAC
 # What begins a stream, or a frame of an MP3 of layer II or III.
