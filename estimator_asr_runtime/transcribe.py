@@ -20,8 +20,8 @@ from estimator_asr_runtime import errors, model, recogniser, statuses
 _EPILOG = """\
 The model is an export of estimator_asr as ONNX or LiteRT: EXPORT, of which the newest version is taken, a
 version, or the directory of a format in it. Its files are compared with the digests in model.json. Audio may
-be WAV, FLAC, OGG or MP3, of any sample rate and number of channels. Each file is one utterance, so cut long
-recordings at pauses.
+be WAV, FLAC, Ogg, MP3, AIFF, AU or CAF, of any sample rate and number of channels. Each file is one
+utterance, so cut long recordings at pauses.
 
   --format=text   file<TAB>transcript<TAB>pinyin, one line per file
   --format=json   one object per file, with its name: transcript, pinyin, confidence, status, the start and
@@ -56,6 +56,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 def _read_lines(path: str) -> list[str]:
     """Returns the lines of a text file that are not empty and no comments (#)."""
     try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OSError(None, "is not a regular file")
         with open(path, encoding="utf-8-sig") as file:
             lines = list(map(str.strip, file))
         return [line for line in lines if line and not line.startswith("#")]

@@ -56,9 +56,9 @@ class Decoder:
             errors.UserError: it cannot be used.
         """
         arguments = content, sample_rate, self._max_upload_seconds
-        is_container = containers.find_format(content[:12])  # a process of its own reads the header
-        if is_container or len(content) > SMALL_BYTES:
-            thread = self._containers if is_container else self._headers
+        name = containers.find_format(lambda count, start: content[start : start + count])
+        if name or len(content) > SMALL_BYTES:  # a process of its own may read the header
+            thread = self._containers if name not in ("", *containers.JOINED) else self._headers
             seconds = await asyncio.get_running_loop().run_in_executor(thread, measure, *arguments)
         else:
             seconds = measure(*arguments)

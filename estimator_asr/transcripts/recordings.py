@@ -20,7 +20,10 @@ from tfrecord_builder.storage import files
 STANDARD_INPUT = "-"
 _NAMED = ("tsv", "json")  # formats whose lines have the name of their recording
 _ANY_RATE = 16000  # of the samples, of which none is read
-SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".m4a", ".mp4", ".3gp", ".webm", ".aac", ".amr")
+SUFFIXES = (
+    *(".wav", ".flac", ".ogg", ".oga", ".opus", ".spx", ".mp3", ".aiff", ".aif", ".au", ".caf"),
+    *(".m4a", ".mp4", ".mov", ".3gp", ".webm", ".mkv", ".mka", ".aac", ".amr", ".wma", ".ts"),
+)
 
 
 class Recording(NamedTuple):

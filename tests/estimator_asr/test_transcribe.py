@@ -104,9 +104,7 @@ def test_a_file_name_that_is_not_utf_8_is_escaped(tiny_export, recordings, tmp_p
     completed = run(f"--saved_model={tiny_export.version_dir}", "--format=json", good, bad)
     assert json.loads(completed.stdout)["file"] == good
     (complaint,) = list_complaints(completed)
-    assert complaint.startswith(
-        rf"error: {tmp_path}/\udcbb\udcb5.wav: is not a readable WAV, FLAC, Ogg or MP3"
-    )
+    assert complaint.startswith(rf"error: {tmp_path}/\udcbb\udcb5.wav: is not a readable WAV, FLAC, Ogg, MP3")
     assert completed.returncode == 1
 
 

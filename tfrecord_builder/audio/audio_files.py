@@ -6,7 +6,7 @@ import contextlib
 import io
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, Optional
 
 import numpy as np
@@ -76,11 +76,9 @@ def read_audio(
     end_seconds = start_seconds + min(max_seconds, math.inf if seconds is None else seconds)
     with contextlib.ExitStack() as stack, _as_audio_error(path):
         file = stack.enter_context(_open(path))
-        for reader in _find_readers(file, end_seconds, stack):
-            with _noticing_failed_reads(file):
-                samples = reader.read(max_seconds, start_seconds, seconds)
-            if not reader.rest:
-                break
+        reader, samples = _read_with(
+            lambda reader: reader.read(max_seconds, start_seconds, seconds), file, end_seconds, stack
+        )
         if reader.problem:
             _read_through(file)
     _check_rate(path, reader.sample_rate)
@@ -116,12 +114,7 @@ class AudioBlocks:
         self._path, self._sample_rate = path, sample_rate
         with contextlib.ExitStack() as stack, _as_audio_error(path):
             self._file = stack.enter_context(file or _open(path))
-            for reader in _find_readers(self._file, max_seconds, stack):
-                with _noticing_failed_reads(self._file):
-                    reader.look_ahead()
-                if not reader.rest:
-                    break
-            self._reader = reader
+            self._reader, _ = _read_with(lambda reader: reader.look_ahead(), self._file, max_seconds, stack)
             _check_rate(path, self._reader.sample_rate)
             self._opened = stack.pop_all()
         self.seconds = self._reader.seconds
@@ -156,22 +149,24 @@ class AudioBlocks:
         _check_not_empty(self._path, num_samples, self._sample_rate)
 
 
-def _find_readers(
-    file: BinaryIO, max_seconds: float, stack: contextlib.ExitStack
-) -> Iterator[audio_stream.Reader]:
-    """Yields a reader by libsndfile, and one by FFmpeg for a file that the first one does not read whole."""
-    why, name = f"is not a readable {FORMATS} file", ""
+def _read_with(read: Callable, file: BinaryIO, max_seconds: float, stack: contextlib.ExitStack) -> tuple:
+    """Returns a reader and read(reader): by libsndfile or, if it cannot or leaves a rest, by FFmpeg."""
     try:
         with _noticing_failed_reads(file):
             reader = audio_stream.Reader(file)
     except soundfile.LibsndfileError:
+        why = f"is not a readable {FORMATS} file"
         name = containers.find_format(lambda count, start: os.pread(file.fileno(), count, start))
         if not name:
             raise
     else:
-        yield reader
+        with _noticing_failed_reads(file):
+            result = read(reader)
+        if not reader.rest:
+            return reader, result
         why, name = reader.rest, reader.format
-    yield stack.enter_context(containers.decode(file, name, max_seconds, why))
+    decoding = stack.enter_context(containers.decode(file, name, max_seconds, why))
+    return decoding, read(decoding)
 
 
 def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> np.ndarray:

@@ -27,7 +27,7 @@ _PROGRAM = "import sys; from tfrecord_builder.audio import containers; container
 _STALLED_SECONDS = 60  # without a packet
 _MAX_MEMORY_BYTES, _MAX_RAW_BYTES = 1 << 30, 1 << 33
 _SLACK_SECONDS = 0.2  # of a duration in a header
-_JOINED = ("mp3", "ogg", "flac")  # formats whose length is known only when they have been decoded
+JOINED = ("mp3", "ogg", "flac")  # formats whose length is known only when they have been decoded
 _TIMED = ("mov", "matroska", "mpegts", "asf")  # formats whose packets tell when they were recorded
 _BROKEN = ("mp3", "mpegts")  # formats in which other data may be between the frames
 _JITTER_SECONDS = 0.1  # of those times, and the samples before the first one that an encoder adds
@@ -148,14 +148,14 @@ def run(format_name: str, descriptor: str, max_seconds: str) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_RAW_BYTES, _MAX_RAW_BYTES))
     _extend_time(0)
     limit, seconds, problem = float(max_seconds), math.inf, ""
-    if format_name not in _JOINED:
+    if format_name not in JOINED:
         with _open_track(av, format_name) as (container, stream):
             seconds, problem = _measure(container, stream, limit)
             print(stream.rate, stream.channels, seconds, flush=True)
     with _open_track(av, format_name) as (container, stream), open(int(descriptor), "wb") as raw:
         rate, channels = stream.rate, stream.channels
         problem = _write(container, stream, raw, seconds, limit, av) or problem
-        if format_name in _JOINED:
+        if format_name in JOINED:
             print(rate, channels, raw.tell() / rate / channels / 4)
     print(problem)
 

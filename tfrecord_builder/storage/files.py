@@ -14,6 +14,7 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -117,13 +118,21 @@ def concerns_one_file(error: OSError) -> bool:
 def open_binary(path: str) -> BinaryIO:
     """Opens a file for reading; of a remote file or a member of an archive, a temporary copy."""
     try:
-        return _open_copy(path) if is_remote(path) else open(path, "rb")
+        return _open_copy(path) if is_remote(path) else open(path, "rb", opener=_open_regular)
     except FileNotFoundError:
         member = members.parse(path)
         if member is None:
             raise
         with _reading(member) as file:
             return members.copy(file, member)
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """Opens a file for open(), which would wait for a pipe and read a device for ever."""
+    mode = os.stat(path).st_mode
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # the latter is refused by open() itself
+        return os.open(path, flags)
+    raise OSError(errno.EINVAL, "Not a regular file", path)
 
 
 def _open_copy(path: str) -> BinaryIO:
@@ -140,7 +149,7 @@ def _reading(member: members.Member) -> Iterator[BinaryIO]:
         with _store(member.path).reading(member.path, member.offset, member.num_bytes) as file:
             yield file
     else:
-        with open(member.path, "rb") as file:
+        with open(member.path, "rb", opener=_open_regular) as file:
             file.seek(member.offset)
             yield file
 

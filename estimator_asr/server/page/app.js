@@ -1,7 +1,7 @@
 // The page: from a file or the microphone to characters under their times.
 
 import { askVersion, Refused, transcribe } from "./api.js";
-import { decode, encodeWav, isContainer, record } from "./audio.js";
+import { decode, encodeWav, record } from "./audio.js";
 import { copy } from "./clipboard.js";
 import { Live } from "./live.js";
 import { Player } from "./player.js";
@@ -75,6 +75,7 @@ async function show(ask, samples, begin = performance.now()) {
   try {
     const result = await ask();
     if (number !== newest) return;
+    if (samples && Math.abs(result.duration - samples.length / 16000) > 0.5) samples = null;
     shown = { result, samples, seconds: (performance.now() - begin) / 1000 };
     player.load(samples);
     redraw();
@@ -86,10 +87,8 @@ async function show(ask, samples, begin = performance.now()) {
 async function openFile(file) {
   if (!file) return;
   const bytes = await file.arrayBuffer();
-  const needsWav = isContainer(new Uint8Array(bytes.slice(0, 12)));
-  const samples = await decode(bytes).catch(() => null); // decoding takes the bytes away
-  if (needsWav && samples) await recogniseSamples(samples);
-  else await recognise(file, file.name, samples);
+  const samples = await decode(bytes).catch(() => null); // for the pictures; the browser leaves out gaps
+  await recognise(file, file.name, samples);
 }
 
 function recogniseSamples(samples) {

@@ -8,13 +8,6 @@ export async function decode(bytes) {
   return mix(await context.decodeAudioData(bytes));
 }
 
-// Whether a file begins as MP4, WebM, AAC or AMR, which the server may not decode.
-export function isContainer(head) {
-  const text = String.fromCharCode(...head);
-  const isAac = head[0] === 0xff && (head[1] & 0xf6) === 0xf0; // layer 0; MP3 has 1 to 3
-  return isAac || text.startsWith("ftyp", 4) || text.startsWith("\x1a\x45\xdf\xa3") || text.startsWith("#!AMR");
-}
-
 function mix(buffer) {
   const samples = new Float32Array(buffer.length);
   for (let channel = 0; channel < buffer.numberOfChannels; channel++) {

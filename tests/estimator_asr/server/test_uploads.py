@@ -153,7 +153,7 @@ def test_times_of_packets_that_lie_about_the_length():
     clock = content.index(b"mdhd") + 16
     content = content[:clock] + struct.pack(">I", 50 * 44100) + content[clock + 4 :]
     assert uploads.measure(content, 16000, 60) == pytest.approx(2, abs=0.1)
-    said = r"^file: is not a readable MP4, .* file \(it continues after its end at 2.00 s\)$"
+    said = r"^file: is not a readable WAV, .* file \(it continues after its end at 2.00 s\)$"
     with pytest.raises(errors.UserError, match=said):
         uploads.read(content, 16000, 60)
 

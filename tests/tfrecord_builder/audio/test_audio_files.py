@@ -203,7 +203,7 @@ def test_audio_longer_than_the_limit_is_refused(tmp_path):
 
 
 def test_a_file_without_permission_is_refused(tmp_path, monkeypatch):
-    def deny(*_):
+    def deny(*_, **__):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     soundfile.write(str(tmp_path / "a.wav"), tone(1000, 16000), 16000)

@@ -71,7 +71,7 @@ def test_formats_by_two_frames(before):
     headers = {"aac": b"\xff\xf1\x60\x40", "mp3": b"\xff\xfb\x90\xc0"}
     for name, header in headers.items():
         frame = header + bytes(200)
-        assert (find_format(before + 2 * frame), find_format(before + frame)) == (name, "")
+        assert [find_format(before + count * frame) for count in (2, 1)] == [name, ""]
 
 
 def test_amr_frames_without_speech(write):
