@@ -14,7 +14,7 @@ import soundfile
 import soxr
 
 from tfrecord_builder import errors
-from tfrecord_builder.audio import audio_stream, containers
+from tfrecord_builder.audio import audio_stream, containers, stream_ends
 from tfrecord_builder.storage import files
 
 # Why audio cannot be used, as the builder counts it.
@@ -165,6 +165,8 @@ def _read_with(read: Callable, file: BinaryIO, max_seconds: float, stack: contex
         if not reader.rest:
             return reader, result
         why, name = reader.rest, reader.format
+        if stream_ends.is_joined(file, "FLAC"):  # FFmpeg leaves out a part where they meet
+            raise containers.DecodingError(f"{why}; decode both, and join what comes out as WAV") from None
     decoding = stack.enter_context(containers.decode(file, name, max_seconds, why))
     return decoding, read(decoding)
 

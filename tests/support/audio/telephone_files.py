@@ -1,7 +1,8 @@
-"""Recordings of telephones and browsers, encoded by PyAV: a tone in MP4, WebM, AAC and AMR."""
+"""Recordings of telephones, browsers and others, encoded by PyAV: a tone in MP4, WebM, AAC, MP3 and so on."""
 
 from __future__ import annotations
 
+import fractions
 import functools
 import pathlib
 import tempfile
@@ -16,38 +17,62 @@ KINDS = {
     "aac": ("adts", "aac", 16000),
     "3gp": ("3gp", "libopencore_amrnb", 8000),
     "amr": ("amr", "libopencore_amrnb", 8000),
+    "mkv": ("matroska", "aac", 16000),
+    "ts": ("mpegts", "aac", 16000),
+    "wma": ("asf", "wmav2", 44100),
+    "mp3": ("mp3", "libmp3lame", 16000),
+    "opus": ("ogg", "libopus", 48000),
+    "ogg flac": ("ogg", "flac", 16000),
 }
 
 
 @functools.cache
-def encode(kind: str, seconds: float = 2.0, level: float = 0.5, video_seconds=0.0, **options) -> bytes:
-    """A tone; `options` are those of FFmpeg's format. A video may be beside it, or alone for 0 seconds."""
+def encode(
+    kind: str,
+    seconds=2.0,
+    level=0.5,
+    video_seconds=0.0,
+    hz=HZ,
+    start=0.0,
+    pause=0.0,
+    rate=0,
+    channels=1,
+    **options,
+) -> bytes:
+    """A tone; `options` are those of FFmpeg's format. A video may be beside it, or alone for 0 seconds.
+
+    The times of its packets begin at `start`, and a pause is in the middle.
+    """
     import av
 
-    container_format, codec, rate = KINDS[kind]
+    container_format, codec, usual_rate = KINDS[kind]
+    layout = "mono" if channels == 1 else "stereo"
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / "a"
         with av.open(str(path), "w", format=container_format, options=options) as container:
-            audio = container.add_stream(codec, rate=rate, layout="mono") if seconds else None
+            audio = container.add_stream(codec, rate=rate or usual_rate, layout=layout) if seconds else None
+            if codec == "wmav2":
+                audio.bit_rate = 64000
             if video_seconds:
                 _write_video(av, container, video_seconds)
             if audio:
-                _write_tone(
-                    av,
-                    container,
-                    audio,
-                    np.sin(2 * np.pi * HZ * np.arange(int(seconds * rate)) / rate) * level,
-                )
+                times = np.arange(int(seconds * audio.rate)) / audio.rate
+                _write_tone(av, container, audio, level * np.sin(2 * np.pi * hz * times), start, pause)
         return path.read_bytes()
 
 
-def _write_tone(av, container, stream, samples):
-    frame = av.AudioFrame.from_ndarray(np.int16(32767 * samples)[None], format="s16", layout="mono")
+def _write_tone(av, container, stream, samples, start, pause):
+    layout = stream.layout.name
+    numbers = np.repeat(np.int16(32767 * samples), stream.channels)[None]
+    frame = av.AudioFrame.from_ndarray(numbers, format="s16", layout=layout)
     frame.sample_rate = stream.rate
-    fifo = av.AudioFifo()
-    for resampled in av.AudioResampler(stream.codec_context.format.name, "mono", stream.rate).resample(frame):
+    fifo, count = av.AudioFifo(), 0
+    for resampled in av.AudioResampler(stream.codec_context.format.name, layout, stream.rate).resample(frame):
         fifo.write(resampled)
-    for part in fifo.read_many(stream.codec_context.frame_size, partial=True):
+    for part in fifo.read_many(stream.codec_context.frame_size or 1024, partial=True):
+        shift = start + (pause if count >= len(samples) // 2 else 0.0)
+        part.pts, part.time_base = count + round(shift * stream.rate), fractions.Fraction(1, stream.rate)
+        count += part.samples
         container.mux(stream.encode(part))
     container.mux(stream.encode(None))
 

@@ -1,0 +1,80 @@
+"""containers: where audio is missing by the times of its packets, there is silence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import telephone_files
+
+from tfrecord_builder.audio import audio_files
+
+pytest.importorskip("av")
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(content):
+        (tmp_path / "a").write_bytes(content)
+        return str(tmp_path / "a")
+
+    return write_file
+
+
+def find_sound(samples):
+    """Returns the seconds at which sound begins and ends, in a list of them."""
+    blocks = samples[: len(samples) // 160 * 160].reshape(-1, 160)  # of 10 ms
+    is_loud = np.concatenate([[False], np.sqrt(np.mean(blocks**2, axis=1)) > 0.05, [False]])
+    return (np.flatnonzero(is_loud[1:] != is_loud[:-1]) / 100).tolist()
+
+
+@pytest.mark.parametrize("kind", ["m4a", "mkv", "webm", "ts", "wma"])
+def test_audio_that_begins_after_the_video(write, kind):
+    video = 0.0 if kind == "webm" else 6.0  # its times begin at 0 without one
+    path = write(telephone_files.encode(kind, 2.0, start=4.0, video_seconds=video))
+    samples = audio_files.read_audio(path, 16000)
+    assert find_sound(samples) == pytest.approx([4.0, 6.0], abs=0.12)
+    blocks = audio_files.AudioBlocks(path, 16000)
+    assert blocks.seconds == pytest.approx(6.0, abs=0.1)
+    np.testing.assert_array_equal(np.concatenate(list(blocks)), samples)
+
+
+@pytest.mark.parametrize("kind", ["m4a", "mkv", "webm", "ts"])
+@pytest.mark.parametrize("pause", [0.4, 3.0])
+def test_a_recorder_that_was_paused(write, kind, pause):
+    path = write(telephone_files.encode(kind, 2.0, pause=pause))
+    expected = [0.0, 1.0, 1.0 + pause, 2.0 + pause]
+    assert find_sound(audio_files.read_audio(path, 16000)) == pytest.approx(expected, abs=0.15)
+    part = audio_files.read_audio(path, 16000, start_seconds=0.5, seconds=pause + 1.0)
+    assert find_sound(part) == pytest.approx([0.0, 0.5, 0.5 + pause, 1.0 + pause], abs=0.15)
+
+
+@pytest.mark.parametrize("kind", telephone_files.KINDS)
+def test_the_samples_that_an_encoder_adds_are_no_gap(write, kind):
+    samples = audio_files.read_audio(write(telephone_files.encode(kind, 1.0)), 16000)
+    assert find_sound(samples) == pytest.approx([0.0, 1.0], abs=0.1)
+
+
+def test_times_that_go_back_are_another_recording(write):
+    path = write(2 * telephone_files.encode("ts", 1.0, pause=0.5))
+    assert find_sound(audio_files.read_audio(path, 16000)) == pytest.approx(
+        [0.0, 0.55, 1.05, 2.1, 2.65, 3.15], abs=0.2
+    ) or len(audio_files.read_audio(path, 16000)) / 16000 == pytest.approx(3.1, abs=0.2)
+
+
+@pytest.mark.parametrize("read", [audio_files.read_audio, audio_files.AudioBlocks])
+def test_hours_without_audio_are_refused(write, read):
+    path = write(telephone_files.encode("webm", 2.0, pause=36000.0))
+    message = r"a: is not a readable .* \(nothing was recorded for 36000.0 s after 1.0\d s\)$"
+    with pytest.raises(audio_files.AudioError, match=message):
+        read(path, 16000)
+    with pytest.raises(audio_files.AudioError, match="nothing was recorded for 36000.0 s"):
+        audio_files.read_audio(path, 16000, max_seconds=30.0)
+    assert len(audio_files.read_audio(path, 16000, start_seconds=0.25, seconds=0.5)) == 8000
+
+
+def test_a_gap_that_makes_a_recording_too_long(write):
+    path = write(telephone_files.encode("webm", 2.0, pause=3.0))
+    assert len(audio_files.read_audio(path, 16000, max_seconds=5.1)) / 16000 == pytest.approx(5.0, abs=0.05)
+    with pytest.raises(audio_files.AudioError, match="audio is longer than 4 s; cut or remove it") as caught:
+        audio_files.read_audio(path, 16000, max_seconds=4.0)
+    assert caught.value.reason == audio_files.TOO_LONG

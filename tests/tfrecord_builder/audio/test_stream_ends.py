@@ -1,0 +1,214 @@
+"""MP3, Ogg and FLAC files that libsndfile does not read whole: all samples are read, or they are refused."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import soundfile
+import telephone_files
+
+from tfrecord_builder.audio import audio_files, containers, stream_ends
+
+pytest.importorskip("av")
+
+
+def read_blocks(path, sample_rate):
+    blocks = audio_files.AudioBlocks(path, sample_rate)
+    samples = np.concatenate(list(blocks))
+    assert blocks.seconds == pytest.approx(len(samples) / sample_rate, abs=0.01)
+    return samples
+
+
+@pytest.fixture(params=[audio_files.read_audio, read_blocks])
+def read(request):
+    return request.param
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(content):
+        (tmp_path / "a").write_bytes(content)
+        return str(tmp_path / "a")
+
+    return write_file
+
+
+def encode(kind, seconds, hz, rate=16000):
+    """By libsndfile."""
+    file, times = io.BytesIO(), np.arange(int(seconds * rate)) / rate
+    soundfile.write(file, 0.5 * np.sin(2 * np.pi * hz * times), rate, format=kind[0], subtype=kind[1])
+    return file.getvalue()
+
+
+KINDS = {"mp3": ("MP3", None), "vorbis": ("OGG", "VORBIS"), "opus": ("OGG", "OPUS"), "flac": ("FLAC", None)}
+ID3_V1 = b"TAG" + bytes(125)
+ID3_V2 = b"ID3\4\0\0\0\0\7\x68" + b"\xff\xfe" * 500  # 1000 bytes
+APE_V2 = b"APETAGEX" + bytes(24) + b"Title\0one" + b"APETAGEX" + bytes(24)
+LYRICS = b"LYRICSBEGIN" + b"LYR00005words" + b"000018LYRICS200"
+
+
+def loudest_hz(samples):
+    return np.argmax(np.abs(np.fft.rfft(samples * np.hanning(len(samples))))) * 16000 / len(samples)
+
+
+def check(samples, seconds, tolerance=0.15):
+    """The first second is 440 Hz, the last half a second is 880 Hz."""
+    assert len(samples) / 16000 == pytest.approx(seconds, abs=tolerance)
+    assert loudest_hz(samples[3200:12800]) == pytest.approx(440, abs=2)
+    assert loudest_hz(samples[-6400:-1600]) == pytest.approx(880, abs=4)
+
+
+@pytest.mark.parametrize("kind", ["mp3", "vorbis", "opus"])
+def test_joined_files_are_read_whole(read, write, kind):
+    first, second = encode(KINDS[kind], 1.0, 440), encode(KINDS[kind], 0.5, 880)
+    check(read(write(first + second), 16000), 1.5)
+
+
+def test_tags_between_joined_mp3s(read, write):
+    first, second = encode(KINDS["mp3"], 1.0, 440), encode(KINDS["mp3"], 0.5, 880)
+    check(read(write(first + ID3_V1 + ID3_V2 + second + ID3_V1), 16000), 1.5)
+
+
+@pytest.mark.parametrize("options", [{"rate": 44100}, {"channels": 2}, {"rate": 22050, "channels": 2}])
+def test_joined_mp3s_of_another_rate_or_number_of_channels(read, write, options):
+    first, second = (
+        telephone_files.encode("mp3", 1.0),
+        telephone_files.encode("mp3", 0.5, hz=880.0, **options),
+    )
+    check(read(write(first + second), 16000), 1.5)
+    first, second = (
+        telephone_files.encode("mp3", 1.0, **options),
+        telephone_files.encode("mp3", 0.5, hz=880.0),
+    )
+    check(read(write(first + second), 16000), 1.5)
+
+
+def test_joined_flac_files_are_refused(read, write):
+    """FFmpeg would leave out a part where they meet."""
+    first, second = encode(KINDS["flac"], 1.0, 440), encode(KINDS["flac"], 0.5, 880)
+    message = "a: another stream follows its end at 1.00 s; decode both, and join what comes out as WAV$"
+    with pytest.raises(audio_files.AudioError, match=message):
+        read(write(first + second), 16000)
+    message = "a: another stream follows its first part; decode both"
+    with pytest.raises(audio_files.AudioError, match=message):
+        read(write(with_length(first, 0) + second), 16000)
+
+
+@pytest.mark.parametrize("first, second", [("vorbis", "opus"), ("opus", "vorbis")])
+def test_joined_ogg_files_that_ffmpeg_cannot_decode_are_refused(read, write, first, second):
+    content = encode(KINDS[first], 1.0, 440) + encode(KINDS[second], 0.5, 880)
+    message = r"a: another stream follows its end at 1.00 s \(damaged or truncated\)$"
+    with pytest.raises(audio_files.AudioError, match=message):
+        read(write(content), 16000)
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [ID3_V1, ID3_V2, APE_V2 + ID3_V1, LYRICS + ID3_V1, bytes(3000)],
+    ids=["ID3v1", "ID3v2", "APEv2", "Lyrics3", "zeros"],
+)
+def test_tags_at_the_end_are_no_audio(read, write, monkeypatch, tags):
+    monkeypatch.setattr(containers, "decode", None)  # libsndfile reads it
+    assert len(read(write(encode(KINDS["mp3"], 1.0, 440) + tags), 16000)) == 16000
+    if tags == ID3_V1:
+        assert len(read(write(encode(KINDS["flac"], 1.0, 440) + tags), 16000)) == 16000
+
+
+def test_frames_of_padding_at_the_end_are_no_audio(read, write, monkeypatch):
+    """LAME ends some files with a frame of which all samples are padding."""
+    content = bytearray(encode(KINDS["mp3"], 1.0, 440))
+    info = content.index(b"Info") if b"Info" in content else content.index(b"Xing")
+    delay = int.from_bytes(content[info + 141 : info + 144], "big") >> 12
+    content[info + 141 : info + 144] = (delay << 12 | 1500).to_bytes(3, "big")
+    monkeypatch.setattr(containers, "decode", None)
+    assert len(read(write(bytes(content)), 16000)) < 16000
+
+
+def test_mp3s_without_a_header(read, write):
+    """By its size and its first frame libsndfile expects too few samples or too many."""
+    quiet, loud = (
+        telephone_files.encode("mp3", 2.0, level, write_xing="0", id3v2_version="0") for level in (0.0, 0.5)
+    )
+    for content in (quiet + loud, loud + quiet, ID3_V2 * 20 + loud):
+        samples = read(write(content), 16000)
+        assert len(samples) / 16000 == pytest.approx(4.1 if content[:3] != b"ID3" else 2.05, abs=0.1)
+
+
+def with_num_frames(mp3, count):
+    info = mp3.index(b"Info") if b"Info" in mp3 else mp3.index(b"Xing")
+    return mp3[: info + 8] + count.to_bytes(4, "big") + mp3[info + 12 :]
+
+
+@pytest.mark.parametrize("count", [10, 25, 3000])
+def test_an_mp3_whose_header_has_another_number_of_frames(read, write, count):
+    content = with_num_frames(encode(KINDS["mp3"], 1.0, 440), count)
+    assert len(read(write(content), 16000)) / 16000 == pytest.approx(1.0, abs=0.08)
+
+
+def test_a_truncated_mp3_is_still_refused(read, write):
+    content = encode(KINDS["mp3"], 2.0, 440)
+    with pytest.raises(audio_files.AudioError, match=r"it has \d+ samples, expected 32000"):
+        read(write(content[: len(content) // 2]), 16000)
+
+
+def with_length(flac, num_samples):
+    return flac[:21] + bytes([flac[21] & 0xF0]) + num_samples.to_bytes(4, "big") + flac[26:]
+
+
+def test_a_flac_that_is_longer_than_its_header_says(read, write):
+    noise, file = np.random.default_rng(0).uniform(-0.5, 0.5, 48000), io.BytesIO()
+    soundfile.write(file, noise, 16000, format="FLAC")
+    samples = read(write(with_length(file.getvalue(), 16000)), 16000)
+    np.testing.assert_allclose(samples, noise, atol=1e-4)
+
+
+def test_segments_of_joined_files(write):
+    path = write(encode(KINDS["vorbis"], 1.0, 440) + encode(KINDS["vorbis"], 0.5, 880))
+    part = audio_files.read_audio(path, 16000, start_seconds=1.1, seconds=0.3)
+    assert (len(part), loudest_hz(part)) == (4800, pytest.approx(880, abs=4))
+    part = audio_files.read_audio(path, 16000, start_seconds=0.75)
+    assert len(part) == pytest.approx(12000, abs=1000)
+    with pytest.raises(
+        audio_files.AudioError, match="it has 1.[45]. s, expected the segment that begins at 2.00 s"
+    ):
+        audio_files.read_audio(path, 16000, start_seconds=2.0)
+
+
+def test_a_segment_without_an_end_in_a_flac_of_unknown_length(write):
+    noise, file = np.random.default_rng(0).uniform(-0.5, 0.5, 48000), io.BytesIO()
+    soundfile.write(file, noise, 16000, format="FLAC")
+    path = write(with_length(file.getvalue(), 0))
+    np.testing.assert_allclose(
+        audio_files.read_audio(path, 16000, start_seconds=2.5), noise[40000:], atol=1e-4
+    )
+    np.testing.assert_allclose(
+        audio_files.read_audio(path, 16000, 2.0, start_seconds=2.5), noise[40000:], atol=1e-4
+    )
+    with pytest.raises(audio_files.AudioError, match="expected the segment that begins at 3.50 s"):
+        audio_files.read_audio(path, 16000, start_seconds=3.5)
+
+
+def test_without_pyav_the_message_says_what_follows(read, write, monkeypatch, tmp_path):
+    (tmp_path / "av.py").write_text("raise ImportError(\"No module named 'av'\")")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    message = (
+        r"a: more frames follow its end at 1.00 s \(No module named 'av'; "
+        r"run pip install 'estimator-asr\[containers\]'\)$"
+    )
+    with pytest.raises(audio_files.AudioError, match=message):
+        read(write(2 * encode(KINDS["mp3"], 1.0, 440)), 16000)
+
+
+def test_a_pattern_at_the_border_of_two_blocks_is_found_once(write, monkeypatch):
+    monkeypatch.setattr(stream_ends, "_BLOCK_BYTES", 10)
+    for start in range(25):
+        with open(write(bytes(start) + b"OggS\0\2" + bytes(30)), "rb") as file:
+            assert len(list(stream_ends._find(file, "OGG", 0))) == 1
+
+
+@pytest.mark.parametrize("before", [bytes(2000), b"half a frame" * 30], ids=["zeros", "part"])
+def test_something_before_the_first_mp3_frame(read, write, before):
+    content = telephone_files.encode("mp3", 1.0, write_xing="0", id3v2_version="0")
+    assert len(read(write(before + content), 16000)) / 16000 == pytest.approx(1.05, abs=0.08)
