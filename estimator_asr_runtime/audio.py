@@ -63,6 +63,8 @@ def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
                 return Audio(resampling.resample(mono, sound.samplerate, sample_rate), statuses.OK)
     except soundfile.LibsndfileError:
         return Audio(nothing, statuses.MALFORMED)
+    except errors.UserError:
+        raise
     except (OSError, ValueError) as error:  # ValueError: NUL in the path
         reason = getattr(error, "strerror", None) or error
         raise errors.UserError(f"{path}: {reason}; pass the path of an audio file") from error
@@ -71,6 +73,7 @@ def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
 def _read_mono(sound: soundfile.SoundFile, most: int) -> np.ndarray:
     """Reads samples until there are none or enough; the header may have another number."""
     sound.seekable = lambda: False  # to read on: soundfile would seek, which FLAC of unknown length refuses
+    most = min(most, sound.frames)  # after it, a tag would be a damaged FLAC
     block = np.empty([max(_BLOCK_NUMBERS // sound.channels, 1), sound.channels], np.float32)
     blocks, count = [np.zeros(0, np.float32)], 0
     while count < most and len(samples := sound.read(out=block[: most - count])):

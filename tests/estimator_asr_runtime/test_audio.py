@@ -70,6 +70,45 @@ def test_flac_of_unknown_length_whatever_its_name(tmp_path):
     assert audio.read(str(tmp_path / "a.raw"), 16000, 1).status == statuses.TOO_LONG
 
 
+def encode(kind, num_samples, subtype=None) -> bytes:
+    file = io.BytesIO()
+    noise = np.random.default_rng(0).uniform(-0.5, 0.5, num_samples)
+    soundfile.write(file, noise, 16000, subtype, format=kind)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("kind", "subtype"), [("MP3", None), ("OGG", "VORBIS"), ("OGG", "OPUS"), ("FLAC", None)]
+)
+def test_joined_files_are_refused_with_the_end_of_the_first(tmp_path, kind, subtype):
+    first, second = encode(kind, 16000, subtype), encode(kind, 8000, subtype)
+    (tmp_path / "a").write_bytes(first)
+    assert len(audio.read(str(tmp_path / "a"), 16000, 9).waveform) == 16000
+    for tag in (b"TAG" + bytes(125), bytes(90)):
+        (tmp_path / "a").write_bytes(first + tag)
+        assert audio.read(str(tmp_path / "a"), 16000, 9).status == statuses.OK
+    (tmp_path / "a").write_bytes(first + second)
+    with pytest.raises(errors.UserError) as raised:
+        audio.read(str(tmp_path / "a"), 16000, 9)
+    assert str(raised.value) == (
+        f"{tmp_path}/a: more audio follows its end at 1.00 s, as in files that were joined; "
+        "convert it to WAV, 16-bit PCM"
+    )
+
+
+@pytest.mark.parametrize("kind", ["MP3", "FLAC"])
+def test_a_header_that_promises_too_little(tmp_path, kind):
+    content = bytearray(encode(kind, 32000))
+    if kind == "MP3":
+        info = content.index(b"Xing") if b"Xing" in content else content.index(b"Info")
+        content[info + 8 : info + 12] = (20).to_bytes(4, "big")  # frames
+    else:
+        content[22:26] = (8000).to_bytes(4, "big")  # samples
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(errors.UserError, match=r"a: more audio follows its end at 0.\d\d s"):
+        audio.read(str(tmp_path / "a"), 16000, 9)
+
+
 def test_longer_than_a_block_and_huge(tmp_path):
     noise = np.random.default_rng(1).normal(size=[300000, 2]) * 0.1
     path = write(tmp_path / "a.wav", noise, subtype="FLOAT")

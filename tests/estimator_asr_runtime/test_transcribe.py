@@ -80,7 +80,9 @@ def test_hotwords_of_a_file(speech, tmp_path, capsys):
         assert transcribe.main(["--model=m", f"--hotwords_file={path}", speech]) == 0
     assert made == [["号 hao3 3"]]
     path.write_bytes(b"\xff")
-    for name, reason in ((path, "is not UTF-8"), (tmp_path / "none", "No such file or directory")):
+    os.mkfifo(tmp_path / "pipe")
+    reasons = {path: "is not UTF-8", tmp_path / "none": "No such file or directory"}
+    for name, reason in {**reasons, tmp_path / "pipe": "is not a regular file"}.items():
         assert transcribe.main(["--model=m", f"--hotwords_file={name}", speech]) == 1
         expected = f"{name}: {reason}; pass a text file with one hotword per line\n"
         assert capsys.readouterr().err == expected

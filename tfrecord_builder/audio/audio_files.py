@@ -14,7 +14,7 @@ import soundfile
 import soxr
 
 from tfrecord_builder import errors
-from tfrecord_builder.audio import audio_stream, containers, stream_ends
+from tfrecord_builder.audio import audio_stream, containers
 from tfrecord_builder.storage import files
 
 # Why audio cannot be used, as the builder counts it.
@@ -98,7 +98,7 @@ class AudioBlocks:
     A block is made of up to 16,384 samples of the file: 1 s at 16 kHz, 2 s at 8 kHz.
 
     Attributes:
-        seconds: duration by the header, in seconds; None if it has none.
+        seconds: duration in seconds, by the header unless that is wrong; None if it has none.
 
     Raises, when it is made and while it is read:
         AudioError, OSError: as read_audio does; truncation shows at the end.
@@ -165,10 +165,8 @@ def _read_with(read: Callable, file: BinaryIO, max_seconds: float, stack: contex
         if not reader.rest:
             return reader, result
         why, name = reader.rest, reader.format
-        if stream_ends.is_joined(file, "FLAC"):  # FFmpeg leaves out a part where they meet
-            raise containers.DecodingError(f"{why}; decode both, and join what comes out as WAV") from None
-    decoding = stack.enter_context(containers.decode(file, name, max_seconds, why))
-    return decoding, read(decoding)
+    reader = stack.enter_context(containers.decode(file, name, max_seconds, why))
+    return reader, read(reader)
 
 
 def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> np.ndarray:

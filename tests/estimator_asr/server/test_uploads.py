@@ -129,6 +129,22 @@ def test_recordings_of_telephones(kind):
     assert upload.seconds == pytest.approx(2, abs=0.15) and len(upload.pieces) == 1
 
 
+def test_joined_recordings_count_with_all_their_seconds():
+    content = telephone_files.encode("mp3", 1.0) + telephone_files.encode("mp3", 2.0)
+    assert uploads.measure(content, 16000, 60) == pytest.approx(3, abs=0.2)
+    assert uploads.read(content, 16000, 60).seconds == pytest.approx(3, abs=0.2)
+    with pytest.raises(errors.UserError, match="^file: audio is longer than 2 s; send a shorter one$"):
+        uploads.read(content, 16000, 2)
+
+
+def test_times_count_from_the_start_of_a_video():
+    content = telephone_files.encode("m4a", start=4.0, video_seconds=6.0)
+    upload = uploads.read(content, 16000, 60)
+    assert upload.seconds == pytest.approx(6, abs=0.1)
+    with pytest.raises(errors.UserError, match="^file: audio is longer than 5 s; send a shorter one$"):
+        uploads.measure(content, 16000, 5)
+
+
 @pytest.mark.long
 def test_hours_of_silence_of_a_telephone_are_refused_by_the_header():
     content = telephone_files.encode("m4a", 700.0, level=0.0)

@@ -173,6 +173,21 @@ def test_no_samples_missing_file_and_directory_are_refused(read, tmp_path):
         read(str(tmp_path), 16000)
 
 
+def test_a_pipe_is_refused_at_once(read, tmp_path):
+    os.mkfifo(tmp_path / "a.wav")
+    message = r"a.wav: cannot be read \(Not a regular file\), expected an audio file$"
+    with pytest.raises(audio_files.AudioError, match=message) as caught:
+        read(str(tmp_path / "a.wav"), 16000)
+    assert caught.value.reason == audio_files.UNREADABLE
+
+
+@pytest.mark.parametrize("kind", ["AIFF", "AU", "CAF"])
+def test_other_formats_of_libsndfile(read, tmp_path, kind):
+    path = str(tmp_path / "a")
+    soundfile.write(path, np.array([0, 16384, -32768], np.int16), 16000, format=kind)
+    np.testing.assert_array_equal(read(path, 16000), [0.0, 0.5, -1.0])
+
+
 def test_resampling_may_leave_no_samples(read, tmp_path):
     soundfile.write(str(tmp_path / "a.wav"), np.ones(1, np.int16), 192000)
     with pytest.raises(

@@ -1,6 +1,7 @@
 import errno
 import hashlib
 import os
+import socket
 
 import pytest
 
@@ -37,6 +38,18 @@ def test_a_directory_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", deny)  # root has every permission
     with pytest.raises(PermissionError):
         list(files.find_files(str(tmp_path), (".wav",)))
+
+
+def test_pipes_sockets_and_devices_are_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "socket"))
+    for path in (tmp_path / "pipe", tmp_path / "socket", "/dev/zero"):
+        for read in (files.open_binary, files.read_text, files.sha256):
+            with pytest.raises(OSError, match="Not a regular file"):
+                read(str(path))
+    with pytest.raises(OSError, match="Not a regular file"):
+        files.open_binary(f"{tmp_path / 'pipe'}:17")  # a member of an archive
 
 
 def test_a_file_is_replaced_when_the_block_ends_without_error(tmp_path):
