@@ -13,7 +13,7 @@ from typing import BinaryIO, Optional
 import numpy as np
 import soundfile
 
-from tfrecord_builder.audio import containers, stream_ends
+from tfrecord_builder.audio import stream_ends
 
 # libsndfile's log of a WAV whose header has a longer length than the file: "data : 64000 (should be 19169)".
 _SHORT_WAV = re.compile(r"^data : (\d+) \(should be (\d+)\)$", re.MULTILINE)
@@ -145,9 +145,6 @@ class Reader:
         rest = stream_ends.find_rest(self._file, self._stream.format, position)
         end = f" its end at {frames / self.sample_rate:.2f} s" if is_known else " its first part"
         self.rest = rest and rest + end
-        if rest and stream_ends.is_joined(self._file, "FLAC"):  # FFmpeg leaves out a part where they meet
-            message = f"{self.rest}; decode both, and join what comes out as WAV"
-            raise containers.DecodingError(message)
 
     def _find_truncation(self, num_samples: int) -> str:
         """Returns what the file lacks compared with its header, or empty."""

@@ -21,6 +21,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
+from tfrecord_builder.audio import stream_ends
+
 # CPU time of decoding: at least, and per second of audio, which takes 0.002.
 CPU_SECONDS, CPU_SECONDS_PER_SECOND = 5.0, 0.2
 _PROGRAM = "import sys; from tfrecord_builder.audio import containers; containers.run(*sys.argv[1:])"
@@ -29,11 +31,10 @@ _MAX_MEMORY_BYTES, _MAX_RAW_BYTES = 1 << 30, 1 << 33
 _SLACK_SECONDS = 0.2  # of a duration in a header
 JOINED = ("mp3", "ogg", "flac")  # formats whose length is known only when they have been decoded
 _TIMED = ("mov", "matroska", "mpegts", "asf")  # formats whose packets tell when they were recorded
-_BROKEN = ("mp3", "mpegts")  # formats in which other data may be between the frames
-_JITTER_SECONDS = 0.1  # of those times, and the samples before the first one that an encoder adds
-_MAX_GAP_SECONDS = 3600  # a longer one is an error in the times
-_HEAD_BYTES = 1 << 16
-# FFmpeg's format by the first bytes after ID3 tags; empty for those of libsndfile alone.
+_INTERRUPTED = ("mp3", "mpegts")  # formats that may hold other data between their frames
+_JITTER_SECONDS = 0.1  # smaller gaps are rounded times, or samples that an encoder adds at the start
+_MAX_GAP_SECONDS = 3600  # a longer gap is an error in the times
+# FFmpeg's name of a format: its first bytes, after ID3 tags. Only libsndfile reads those without a name.
 _STARTS = {
     "": rb"RIFF|RIFX|RF64|FORM|caff|\.snd",
     "mov": rb".{4}(ftyp|moov|mdat|wide|free|skip)",
@@ -115,7 +116,7 @@ def find_format(read: Callable[[int, int], bytes]) -> str:
     start = 0
     while (head := read(10, start))[:3] == b"ID3" and len(head) == 10:
         start += 10 + sum((byte & 127) << 7 * (9 - place) for place, byte in enumerate(head[6:], 6))
-    head = read(_HEAD_BYTES, start)
+    head = read(1 << 16, start)
     for name, pattern in _STARTS.items():
         if re.match(b"(?s)" + pattern, head):
             return name
@@ -126,6 +127,8 @@ def find_format(read: Callable[[int, int], bytes]) -> str:
 @contextlib.contextmanager
 def decode(file: BinaryIO, format_name: str, max_seconds: float, why: str) -> Iterator[Decoding]:
     """Begins to decode an open file, to max_seconds or a little further; errors begin with `why`."""
+    if format_name == "flac" and stream_ends.is_joined(file, "FLAC"):  # it leaves out a part
+        raise DecodingError(f"{why}; decode both, and join what comes out as WAV")
     with tempfile.TemporaryFile(buffering=0) as raw:
         words = [sys.executable, "-c", _PROGRAM, format_name, str(raw.fileno()), str(max_seconds)]
         options = {"stdin": file, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
@@ -165,12 +168,10 @@ def _open_track(av, format_name: str) -> Iterator[tuple]:
     with open(0, "rb", closefd=False) as file:
         file.seek(0)
         with av.open(file, format=format_name, metadata_errors="replace", options=_OPTIONS) as container:
-            stream = next(
-                (each for each in container.streams.audio if each.codec_context and each.rate), None
-            )
-            if stream is None:
+            streams = [each for each in container.streams.audio if each.codec_context and each.rate]
+            if not streams:
                 sys.exit("no audio track that can be decoded")
-            yield container, stream
+            yield container, streams[0]
 
 
 def _extend_time(seconds: float) -> None:
@@ -227,7 +228,7 @@ def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float,
         try:
             frames = packet.decode()
         except av.error.FFmpegError:
-            if container.format.name in _BROKEN:
+            if container.format.name in _INTERRUPTED:
                 continue
             if packet.pos + packet.size < os.fstat(0).st_size:
                 raise

@@ -1,5 +1,6 @@
 import errno
 import io
+import os
 
 import pytest
 import small_corpora
@@ -9,6 +10,15 @@ from tfrecord_builder.corpora import text_files
 from tfrecord_builder.storage import files
 
 CHINESE = "编号\t文本\nu1\t今天天气很好\nu2\t广州市房地产中介协会分析\n"
+
+
+def test_a_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "manifest.tsv")
+    message = (
+        r"manifest.tsv: cannot be read \(Not a regular file\), expected a text file; see docs/corpora.md"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        list(text_files.read_lines(str(tmp_path / "manifest.tsv")))
 
 
 @pytest.mark.parametrize(
