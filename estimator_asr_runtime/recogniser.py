@@ -44,7 +44,10 @@ class Recogniser:
         """
         settings = self._model.settings
         read = audio.read(path, settings.sample_rate, settings.max_seconds)
-        return self.recognise(read.waveform) if read.status == statuses.OK else make_empty(read.status)
+        if read.status not in (statuses.OK, statuses.UNFINISHED):
+            return make_empty(read.status)
+        result = self.recognise(read.waveform)
+        return {**result, "status": read.status} if result["status"] == statuses.OK else result
 
     def recognise(self, waveform: np.ndarray) -> dict:
         """Recognises an utterance, float32 [num_samples] at the sample rate of the model, full scale 1.

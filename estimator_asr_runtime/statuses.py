@@ -1,4 +1,4 @@
-"""Status of an utterance: ok, or why its transcript is empty; as in estimator_asr/saved_model/statuses.py."""
+"""Status of an utterance: ok, a remark, or why it has no text; as in estimator_asr.saved_model.statuses."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ EMPTY = "empty"
 SILENT = "silent"
 NOT_FINITE = "not_finite"
 TOO_LONG = "too_long"
+UNFINISHED = "unfinished"  # the only one besides ok with a transcript
 
 SILENT_PEAK = np.float32(0.0005)  # of full scale; audio below is silent
 LOUDEST_PEAK = np.float32(1e12)  # full scale is 1; the energy of a much higher one does not fit into float32
@@ -22,6 +23,7 @@ SENTENCES = {
     SILENT: "audio is silent, expected a peak of at least 0.0005 of full scale; its transcript is empty",
     NOT_FINITE: f"has NaN or Inf samples, or a peak above {LOUDEST_PEAK:.0e} of full scale; save it again",
     TOO_LONG: "is longer than the model accepts; cut it at pauses",
+    UNFINISHED: "was transcribed up to the end of the file, although its header says 0 samples",
 }
 
 

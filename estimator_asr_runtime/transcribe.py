@@ -73,12 +73,12 @@ def _transcribe(loaded: recogniser.Recogniser, path: str, style: str) -> int:
     except errors.UserError as error:
         print(error, file=sys.stderr)
         return 1
-    is_ok = result["status"] == statuses.OK
+    is_ok = result["status"] in (statuses.OK, statuses.UNFINISHED)
     if style == "json":
         print(json.dumps({"file": path, **result}, ensure_ascii=False), flush=True)
     elif is_ok:
         print(_escape_controls(path), result["transcript"], result["pinyin"], sep="\t", flush=True)
-    if not is_ok:
+    if result["status"] != statuses.OK:
         print(f"{path}: {statuses.SENTENCES[result['status']]}", file=sys.stderr)
     return 0 if is_ok else 1
 

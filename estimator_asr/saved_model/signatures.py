@@ -29,7 +29,7 @@ from estimator_asr.hotwords import in_graph
 from estimator_asr.models import frozen_encoder, layers
 from estimator_asr.saved_model import cascade, item_checks, recogniser, statuses, streams, wav
 from estimator_asr.tasks import sequences
-from tfrecord_builder.audio import frontend
+from tfrecord_builder.audio import audio_files, frontend
 
 SIGNATURE_INPUTS = {
     "serving_default": ("wav_bytes",),
@@ -143,6 +143,9 @@ def _build_audio_inputs(
         recogniser.HOTWORDS: default(tf.constant([], tf.string), [None], recogniser.HOTWORDS),
     }
     status = {name: item_checks.first_problem(*columns[i:]) for i, name in enumerate(SIGNATURE_INPUTS)}
+    is_unfinished = wav.read_headers(wav_bytes, audio_files.SAMPLE_RATES_HZ).is_unfinished
+    remark = tf.where(is_unfinished, statuses.UNFINISHED, statuses.OK)
+    status["serving_default"] = item_checks.first_problem(status["serving_default"], remark)
     return tensors, features, status
 
 

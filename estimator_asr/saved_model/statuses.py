@@ -1,4 +1,4 @@
-"""Status of each item of a batch, the output `status`: ok, or why its transcript is empty."""
+"""Status of each item of a batch, the output `status`: ok, a remark, or why its transcript is empty."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ EMPTY = "empty"
 SILENT = "silent"
 NOT_FINITE = "not_finite"
 TOO_LONG = "too_long"
+UNFINISHED = "unfinished"  # the only one besides ok with a transcript
 
 # Longest item of an export. Attention over n frames takes n x n numbers per head: three minutes need about a
 # gigabyte.
@@ -28,6 +29,7 @@ SENTENCES = {
     SILENT: "audio is silent, expected a peak of at least 0.0005 of full scale; its transcript is empty",
     NOT_FINITE: f"has NaN or Inf samples, or a peak above {LOUDEST_PEAK:.0e} of full scale; save it again",
     TOO_LONG: "is longer than the model accepts; cut it at pauses",
+    UNFINISHED: "was transcribed up to the end of the file, although its header says 0 samples",
 }
 
 

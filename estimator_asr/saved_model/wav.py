@@ -3,7 +3,8 @@
 Reads PCM of 8 (unsigned) to 32 bits, IEEE float of 32 and 64 bits, A-law and mu-law, plain or as
 WAVE_FORMAT_EXTENSIBLE, in RIFF, RF64 and BW64 files ("Multimedia Programming Interface and Data
 Specifications 1.0", 1991; EBU Tech 3306). A file whose length was unknown when its header was written, as of
-ffmpeg and sox in a pipe, is read to its end, as is one that is shorter than its header says.
+ffmpeg and sox in a pipe, is read to its end, as is one that is shorter than its header says, and one whose
+header says 0 samples, unless chunks follow that reach to its end: its status says so.
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ class Header(NamedTuple):
     sample_bytes: tf.Tensor  # of one sample of one channel
     data_start: tf.Tensor  # byte at which the samples begin
     num_frames: tf.Tensor  # samples of each channel
+    is_unfinished: tf.Tensor  # bool: the file says 0, and has samples
 
 
 def decode_batch(
     wavs: tf.Tensor, sample_rate: int, max_seconds: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Decodes WAV files, string [batch]; channels are averaged, other sample rates resampled.
+    """Decodes WAV files, string [batch]; channels are mixed, other sample rates resampled.
 
     Returns:
         waveform float32 [batch, max_samples], zero at or beyond num_samples; num_samples int32 [batch]; and
@@ -64,7 +66,7 @@ def decode_batch(
 
 def read_headers(wavs: tf.Tensor, sample_rates: range) -> Header:
     """Reads the headers of WAV files, string [batch]; a sample rate outside of `sample_rates` is invalid."""
-    format_chunk, data_chunk, has_both = _find_chunks(wavs)
+    format_chunk, data_chunk, has_both, is_unfinished = _find_chunks(wavs)
     fields = _read(wavs, format_chunk + _CHUNK_BYTES, tf.uint16, _EXTENSIBLE_BYTES // 2)  # [batch, 20]
     tag, num_channels, rate_low, rate_high, _, _, frame_bytes, num_bits = (fields[:, i] for i in range(8))
     is_extensible = tf.equal(tag, _EXTENSIBLE)
@@ -75,15 +77,15 @@ def read_headers(wavs: tf.Tensor, sample_rates: range) -> Header:
     is_valid &= _is_encoding(tag, num_bits) & (num_channels > 0)
     is_valid &= tf.equal(frame_bytes, num_channels * sample_bytes)
     is_valid &= (rate >= sample_rates.start) & (rate < sample_rates.stop)
-    num_frames = _count_data_bytes(wavs, data_chunk) // tf.maximum(frame_bytes, 1)
-    values = (tag, rate, num_channels, sample_bytes, data_chunk + _CHUNK_BYTES, num_frames)
+    num_frames = _count_data_bytes(wavs, data_chunk, is_unfinished) // tf.maximum(frame_bytes, 1)
+    values = (tag, rate, num_channels, sample_bytes, data_chunk + _CHUNK_BYTES, num_frames, is_unfinished)
     return Header(is_valid, *(tf.where(is_valid, value, tf.zeros_like(value)) for value in values))
 
 
 def decode(wav: tf.Tensor, header: Header) -> tf.Tensor:
     """Decodes one file, string [], whose header (each field []) is valid; returns float32 [num_frames].
 
-    Full scale is 1; channels are averaged; a last frame that is not whole is ignored.
+    Full scale is 1; channels are mixed as by audio_files; a last frame that is not whole is ignored.
     """
     num_bytes = header.num_frames * header.num_channels * header.sample_bytes
     data = tf.strings.substr(wav, header.data_start, num_bytes)
@@ -100,11 +102,18 @@ def decode(wav: tf.Tensor, header: Header) -> tf.Tensor:
     is_of = [tf.equal(header.tag, tag) & tf.equal(header.sample_bytes, size) for tag, size in decoders]
     chosen = tf.argmax(tf.cast(tf.stack(is_of), tf.int32), output_type=tf.int32)
     samples = tf.switch_case(chosen, list(decoders.values()))
-    by_channel = tf.stack([-1, header.num_channels])
+    by_channel = tf.reshape(samples, tf.stack([-1, header.num_channels]))
+    return tf.cond(tf.equal(header.num_channels, 1), lambda: samples, lambda: _mix(by_channel))
+
+
+def _mix(samples: tf.Tensor) -> tf.Tensor:
+    levels, total = (tf.math.reduce_variance(each, 0) for each in (samples, tf.reduce_sum(samples, 1)))
+    loudest = tf.reduce_max(levels)
+    loud = tf.argmax(tf.cast(levels >= audio_files.LOUD * loudest, tf.int32))
     return tf.cond(
-        tf.equal(header.num_channels, 1),
-        lambda: samples,
-        lambda: tf.reduce_mean(tf.reshape(samples, by_channel), axis=1),
+        total < audio_files.CANCELLED * loudest,
+        lambda: tf.gather(samples, loud, axis=1),
+        lambda: tf.reduce_mean(samples, axis=1),
     )
 
 
@@ -129,8 +138,9 @@ def _mu_law() -> np.ndarray:
     return np.float32(np.where(codes & 128, -sizes, sizes) / 2.0**15)
 
 
-def _find_chunks(wavs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the starts of the chunks "fmt " and "data", int64 [batch], and whether both exist, bool."""
+def _find_chunks(wavs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns the starts of the chunks "fmt " and "data", int64 [batch], whether both exist, and whether the
+    latter says 0 bytes while no other chunks fill the rest of the file, bool."""
     lengths = tf.cast(tf.strings.length(wavs), tf.int64)
     none = tf.zeros_like(lengths)
 
@@ -139,18 +149,22 @@ def _find_chunks(wavs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
 
     def read_chunk(position, format, data):
         name, size = _substr(wavs, position, 4), _read_uint32(wavs, position + 4)
-        is_whole = position + _CHUNK_BYTES <= lengths
-        is_data = tf.equal(name, "data") & is_whole
+        is_whole, is_first = position + _CHUNK_BYTES <= lengths, tf.equal(data, 0)
+        is_data = tf.equal(name, "data") & is_whole & is_first
         format = tf.where(tf.equal(name, "fmt ") & tf.equal(format, 0), position, format)
-        after = tf.where(is_data, lengths, position + _CHUNK_BYTES + size + size % 2)
-        return after, format, tf.where(is_data, position, data)
+        after = position + _CHUNK_BYTES + tf.where(is_data, none, size + size % 2)
+        after = tf.where(is_data & tf.not_equal(_read_data_size(wavs, position), 0), lengths, after)
+        is_chunk = is_first | tf.strings.regex_full_match(name, "[ -~]{4}")
+        after = tf.where(is_chunk, after, lengths + 2)
+        return tf.where(is_whole, after, position), format, tf.where(is_data, position, data)
 
     start = (none + _RIFF_BYTES, none, none)
-    _, format, data = tf.while_loop(go_on, read_chunk, start, maximum_iterations=statuses.MAX_CHUNKS)
+    end, format, data = tf.while_loop(go_on, read_chunk, start, maximum_iterations=statuses.MAX_CHUNKS)
     kind = _substr(wavs, none, 4)
     is_riff = tf.reduce_any([tf.equal(kind, name) for name in ("RIFF", "RF64", "BW64")], axis=0)
     is_riff &= tf.equal(_substr(wavs, none + 8, 4), "WAVE")
-    return format, data, is_riff & (format > 0) & (data > 0)
+    is_unfinished = tf.not_equal(end, lengths) & tf.not_equal(end, lengths + 1)  # a last byte of padding
+    return format, data, is_riff & (format > 0) & (data > 0), is_unfinished
 
 
 def _is_encoding(tag: tf.Tensor, num_bits: tf.Tensor) -> tf.Tensor:
@@ -160,16 +174,19 @@ def _is_encoding(tag: tf.Tensor, num_bits: tf.Tensor) -> tf.Tensor:
     return is_pcm | is_float | is_law
 
 
-def _count_data_bytes(wavs: tf.Tensor, data: tf.Tensor) -> tf.Tensor:
+def _count_data_bytes(wavs: tf.Tensor, data: tf.Tensor, is_unfinished: tf.Tensor) -> tf.Tensor:
     """Returns the bytes of samples, int64 [batch], which reach to the end of the file if no size is known."""
     lengths = tf.cast(tf.strings.length(wavs), tf.int64)
     present = tf.maximum(lengths - data - _CHUNK_BYTES, 0)
-    size, none = _read_uint32(wavs, data + 4), tf.zeros_like(lengths)
-    has_large_size = tf.equal(_substr(wavs, none + _RIFF_BYTES, 4), "ds64") & tf.equal(size, _UNKNOWN_SIZE)
-    size = tf.where(has_large_size, _read(wavs, none + _LARGE_SIZE_START, tf.int64, 1)[:, 0], size)
-    is_empty_file = tf.equal(_read_uint32(wavs, none + 4) + 8, lengths)
-    is_unknown = (size < 0) | tf.equal(size, _UNKNOWN_SIZE) | (tf.equal(size, 0) & ~is_empty_file)
+    size = _read_data_size(wavs, data)
+    is_unknown = (size < 0) | tf.equal(size, _UNKNOWN_SIZE) | is_unfinished
     return tf.where(is_unknown, present, tf.minimum(size, present))
+
+
+def _read_data_size(wavs: tf.Tensor, data: tf.Tensor) -> tf.Tensor:
+    size, none = _read_uint32(wavs, data + 4), tf.zeros_like(data)
+    has_large_size = tf.equal(_substr(wavs, none + _RIFF_BYTES, 4), "ds64") & tf.equal(size, _UNKNOWN_SIZE)
+    return tf.where(has_large_size, _read(wavs, none + _LARGE_SIZE_START, tf.int64, 1)[:, 0], size)
 
 
 def _read(wavs: tf.Tensor, start: tf.Tensor, dtype: tf.DType, count: int) -> tf.Tensor:

@@ -52,6 +52,8 @@ class OpenAIApi:
                 if form.is_streamed:
                     return await _stream(self._parts, version, batch)
                 results = await self._parts.recognise(request, batch)
+        for result in results if upload.is_unfinished else ():
+            result["status"] = statuses.UNFINISHED if result["status"] == statuses.OK else result["status"]
         rows = zip(upload.pieces, results)
         segments = [captions.make_segment(piece, version.sample_rate, result) for piece, result in rows]
         return _respond(form, version, segments, upload.seconds)

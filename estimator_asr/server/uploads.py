@@ -36,6 +36,7 @@ class Upload(NamedTuple):
 
     pieces: list[pauses.Piece]
     seconds: float
+    is_unfinished: bool = False  # its header says 0 samples
 
 
 class Decoder:
@@ -107,7 +108,7 @@ def read(content: bytes, sample_rate: int, max_seconds: float) -> Upload:
     with _open(content, sample_rate, max_seconds) as blocks:
         checked = _Checked(blocks, sample_rate, max_seconds)
         pieces = list(pauses.cut(checked, sample_rate))
-        return Upload(pieces, checked.seconds)
+        return Upload(pieces, checked.seconds, bool(blocks.warning))
 
 
 @contextlib.contextmanager

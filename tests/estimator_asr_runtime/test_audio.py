@@ -119,6 +119,19 @@ def test_longer_than_a_block_and_huge(tmp_path):
     assert (status, statuses.check(waveform, 400, 99999)) == (statuses.OK, statuses.NOT_FINITE)
 
 
+@pytest.mark.parametrize("num_bytes", [16, 17, 4001])
+def test_a_header_of_0_samples_that_samples_follow(tmp_path, num_bytes):
+    """An odd number of bytes has no padding."""
+    path = write(tmp_path / "a.wav", np.full(4001, 0.25), subtype="PCM_U8")
+    content = (tmp_path / "a.wav").read_bytes()[: 44 + num_bytes]
+    (tmp_path / "a.wav").write_bytes(content[:40] + bytes(4) + content[44:])
+    read = audio.read(path, 16000, 1)
+    assert (read.status, read.waveform.tolist()) == (statuses.UNFINISHED, [0.25] * num_bytes)
+    (tmp_path / "a.wav").write_bytes(content[:40] + bytes(4) + b"LIST\x04\0\0\0INFO")
+    read = audio.read(path, 16000, 1)
+    assert (read.status, len(read.waveform)) == (statuses.OK, 0)
+
+
 def test_a_seek_that_fails_has_no_traceback(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
     with audio._File(io.FileIO(tmp_path / "a")) as file:

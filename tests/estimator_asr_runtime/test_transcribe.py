@@ -48,6 +48,19 @@ def test_a_bad_file_is_a_sentence_and_the_others_go_on(speech, tmp_path, capsys)
     assert printed.err == f"{bad[0]}: {silent}\n{bad[1]}: {missing}\n"
 
 
+def test_a_recording_that_was_cut_off_is_a_transcript_and_a_sentence(speech, capsys):
+    with open(speech, "r+b") as file:
+        file.seek(40)
+        file.write(bytes(4))
+    assert transcribe.main(["--model=m", speech]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == f"{speech}\tni3 hao3\tni3 hao3\n"
+    sentence = "was transcribed up to the end of the file, although its header says 0 samples"
+    assert printed.err == f"{speech}: {sentence}\n"
+    assert transcribe.main(["--model=m", "--format=json", speech]) == 0
+    assert json.loads(capsys.readouterr().out)["status"] == "unfinished"
+
+
 def test_a_model_that_cannot_be_loaded(speech, monkeypatch, capsys, tmp_path):
     monkeypatch.undo()
     assert transcribe.main([f"--model={tmp_path}", speech]) == 1

@@ -12,6 +12,7 @@ from typing import BinaryIO, Optional
 import numpy as np
 import soundfile
 import soxr
+from absl import logging
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_stream, containers
@@ -29,6 +30,9 @@ DISK_FAILED = "disk failed"  # the audio itself may be intact
 SILENT_PEAK = 0.0005  # of full scale: -66 dB, 16 steps of 16-bit audio; audio below is silent
 FORMATS = "WAV, FLAC, Ogg, MP3, AIFF, AU, CAF, MP4, WebM, Matroska, AAC, AMR, WMA or MPEG-TS"
 _BLOCK_BYTES = 1 << 20
+# Channels cancel each other if the variance of their sum is less than this share of that of the loudest:
+# the level of the mean of two is then 20 dB below. The first that has a quarter of the latter is as good.
+CANCELLED, LOUD = 0.04, 0.25
 SAMPLE_RATES_HZ = range(1000, 1_000_001)  # of recorders; another rate means a damaged header
 
 
@@ -63,7 +67,7 @@ def read_audio(
         max_seconds: longest audio to accept; not much more than that is read.
         start_seconds: where to begin.
         seconds: how much to read; None for all that remains.
-        channel: which one, from 0; None for the mean of all.
+        channel: which one, from 0; None for the mean of all, or a loud one if they cancel each other.
 
     Returns:
         float32 [num_samples] in [-1, 1] (resampling and float files may exceed that), num_samples > 0.
@@ -81,6 +85,8 @@ def read_audio(
         )
         if reader.problem:
             _read_through(file)
+    if reader.warning:
+        logging.warning("%s: %s", path, reader.warning)
     _check_rate(path, reader.sample_rate)
     if len(samples) > max_seconds * reader.sample_rate:
         raise AudioError(f"{path}: audio is longer than {max_seconds:g} s; cut or remove it", TOO_LONG)
@@ -93,12 +99,13 @@ def read_audio(
 
 
 class AudioBlocks:
-    """A file of the formats of read_audio, of any length, the mean of its channels, in blocks.
+    """A file of the formats of read_audio, of any length, its channels mixed as there, in blocks.
 
     A block is made of up to 16,384 samples of the file: 1 s at 16 kHz, 2 s at 8 kHz.
 
     Attributes:
         seconds: duration in seconds, by the header unless that is wrong; None if it has none.
+        warning: why more is read than the header says, or empty.
 
     Raises, when it is made and while it is read:
         AudioError, OSError: as read_audio does; truncation shows at the end.
@@ -117,7 +124,7 @@ class AudioBlocks:
             self._reader, _ = _read_with(lambda reader: reader.look_ahead(), self._file, max_seconds, stack)
             _check_rate(path, self._reader.sample_rate)
             self._opened = stack.pop_all()
-        self.seconds = self._reader.seconds
+        self.seconds, self.warning = self._reader.seconds, self._reader.warning
 
     def close(self) -> None:
         """Closes the file; iterating closes it too."""
@@ -176,9 +183,13 @@ def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> n
             f"{path}: channel is {channel}, expected 0 to {num_channels - 1}; fix the manifest of the corpus",
             NO_CHANNEL,
         )
-    if num_channels == 1 or channel is not None:
+    if num_channels == 1 or channel is not None or not len(samples):
         return samples[:, channel or 0]
-    return samples.mean(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):  # such samples stay NaN or Inf
+        levels, total = samples.var(axis=0), samples.sum(axis=1).var()
+        if total < CANCELLED * levels.max():
+            return samples[:, np.argmax(levels >= LOUD * levels.max())]
+        return samples.mean(axis=1)
 
 
 def _check_not_empty(path: str, num_samples: int, sample_rate: int) -> None:

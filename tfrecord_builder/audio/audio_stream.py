@@ -13,7 +13,7 @@ from typing import BinaryIO, Optional
 import numpy as np
 import soundfile
 
-from tfrecord_builder.audio import stream_ends
+from tfrecord_builder.audio import stream_ends, unfinished_wav
 
 # libsndfile's log of a WAV whose header has a longer length than the file: "data : 64000 (should be 19169)".
 _SHORT_WAV = re.compile(r"^data : (\d+) \(should be (\d+)\)$", re.MULTILINE)
@@ -36,6 +36,7 @@ class Reader:
     Attributes:
         sample_rate: in Hz.
         seconds: duration by the header; None if it has none.
+        warning: why more was read than the header says (empty if it does not lie).
         problem: what is missing, once all has been read (empty if nothing is).
         rest: which audio follows the samples that libsndfile reads, known then too (empty for none).
 
@@ -54,8 +55,10 @@ class Reader:
     def _open(self) -> None:
         os.lseek(self._file.fileno(), 0, os.SEEK_SET)
         options = {"format": "RAW", "subtype": "FLOAT"} if self._raw else {}
+        repaired = None if self._raw else unfinished_wav.open_repaired(self._file)
+        self.warning = unfinished_wav.WARNING if repaired else ""
         with _quiet_mp3(self._file):
-            self._stream = _Stream(self._file.fileno(), "r", *self._raw, closefd=False, **options)
+            self._stream = _Stream(repaired or self._file.fileno(), "r", *self._raw, closefd=False, **options)
 
     def look_ahead(self) -> None:
         """Finds the rest, and a duration that the header has wrong, before anything is read."""

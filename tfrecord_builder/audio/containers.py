@@ -70,7 +70,7 @@ class Decoding:
     `seconds` are those of the header, or of all packets if it has none. `problem` is known at the end.
     """
 
-    rest = ""
+    rest = warning = ""
 
     def __init__(self, process: subprocess.Popen, raw: BinaryIO, why: str):
         self._process, self._raw, self._why, self.problem = process, raw, why, ""

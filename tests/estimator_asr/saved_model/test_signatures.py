@@ -216,6 +216,15 @@ def test_files_that_cannot_be_read_cost_only_themselves(tiny_export, waveforms):
         assert found[output][:2] == values[:2]
 
 
+def test_a_recorder_that_was_cut_off_has_a_transcript_and_a_status(tiny_export, waveforms):
+    whole, silent = wav_files.encode(waveforms[0]), wav_files.encode(np.zeros(16000))
+    files = [whole, *(each[:40] + bytes(4) + each[44:] for each in (whole, silent, whole[:100]))]
+    result = recogniser.load(tiny_export.version_dir, "serving_default").run({"wav_bytes": files})
+    assert result["status"] == ["ok", "unfinished", "silent", "empty"]
+    assert result["transcript"][1] == result["transcript"][0] != ""
+    np.testing.assert_allclose(result["confidence"][1], result["confidence"][0], rtol=1e-4)
+
+
 def test_features_that_are_not_finite_cost_only_themselves(tiny_export, waveforms):
     model = recogniser.load(tiny_export.version_dir, "features")
     batch = make_batches(waveforms[:3])["features"]

@@ -7,7 +7,8 @@ from tfrecord_builder.audio import audio_files
 
 
 def test_every_status_has_a_sentence():
-    assert list(statuses.SENTENCES) == ["ok", "malformed", "empty", "silent", "not_finite", "too_long"]
+    names = ["ok", "malformed", "empty", "silent", "not_finite", "too_long", "unfinished"]
+    assert list(statuses.SENTENCES) == names
 
 
 def test_the_sentence_of_silence_names_the_peak():

@@ -15,6 +15,8 @@ import tensorflow as tf
 import wav_files
 
 from estimator_asr.saved_model import wav
+from estimator_asr_runtime import audio
+from tfrecord_builder.audio import audio_files
 
 RATES = range(1000, 1_000_001)
 SAMPLES = struct.pack("<4h", 16384, -8192, 4096, -32768)
@@ -35,6 +37,13 @@ def read():
             return (rate, found) if is_valid else None
 
         yield read_one
+
+
+@pytest.fixture(scope="module")
+def is_unfinished():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        wavs = tf.compat.v1.placeholder(tf.string, [None])
+        yield session.make_callable(wav.read_headers(wavs, RATES).is_unfinished, [wavs])
 
 
 @pytest.mark.parametrize("num_channels", [1, 2, 3, 6])
@@ -104,6 +113,44 @@ def test_a_file_without_samples_is_valid_and_what_follows_them_is_none(read):
     empty = [wav_files.make_format(), wav_files.make_chunk(b"data", b"")]
     assert read(wav_files.make_file(*empty))[1].tolist() == []
     assert read(wav_files.make_file(*empty, wav_files.make_chunk(b"LIST", b"INFO")))[1].tolist() == []
+
+
+def test_a_header_of_0_samples_that_samples_follow(read, is_unfinished):
+    """As tests/tfrecord_builder/audio/test_unfinished_wav.py has it for libsndfile."""
+    format, empty = wav_files.make_format(), wav_files.make_chunk(b"data", b"")
+    large = wav_files.make_chunk(b"ds64", struct.pack("<QQQI", 0, 0, 0, 0))
+    unknown = wav_files.make_chunk(b"data", SAMPLES, wav_files.UNKNOWN)
+    starts = (b"", bytes(16), b"LIST" + bytes(4), b"data\x04\0\0\0", b"LIST\xff\xff\xff\xff")
+    files = [wav_files.make_file(format, empty + start + SAMPLES) for start in starts]
+    files.append(wav_files.make_file(large, format, unknown, size=wav_files.UNKNOWN, kind=b"RF64"))
+    assert is_unfinished(files).tolist() == [True] * 6
+    assert [read(each)[1][-4:].tolist() for each in files] == [VALUES] * 6
+    after = (b"", wav_files.make_chunk(b"LIST", b"INFO"), wav_files.make_chunk(b"id3 ", b"ID3")[:-1])
+    files = [wav_files.make_file(format, empty, each, size=0) for each in after]
+    files += [wav_files.make_file(format, unknown), wav_files.make_file(format, unknown)[:50], b"RIFF"]
+    assert is_unfinished(files).tolist() == [False] * 6
+    assert [read(each)[1].tolist() for each in files[:3]] == [[]] * 3
+
+
+@pytest.mark.parametrize(
+    ("frames", "mixed"),
+    [
+        ([[0.5, -0.5], [-0.25, 0.25]], [0.5, -0.25]),
+        ([[0.5, -0.375], [-0.25, 0.1875]], [0.0625, -0.03125]),  # the mean of two is 18 dB below the louder
+        ([[0.5, -0.4375], [-0.25, 0.21875]], [0.5, -0.25]),  # 24 dB
+        ([[0.125, 0.5, -0.5], [0.125, -0.25, 0.25]], [0.5, -0.25]),
+        ([[0.5, 0.0, 0.0, 0.0] * 4, [-0.25, 0.0, 0.0, 0.0] * 4], [0.125, -0.0625]),
+        ([[0.0, 0.0], [0.0, 0.0]], [0.0, 0.0]),
+    ],
+)
+def test_channels_that_cancel_each_other(read, frames, mixed, tmp_path):
+    """All three readers take the first loud channel in place of the mean."""
+    contents = wav_files.encode(np.array(frames), subtype="FLOAT")
+    assert read(contents)[1].tolist() == mixed
+    (tmp_path / "a.wav").write_bytes(contents)
+    assert audio_files.read_audio(str(tmp_path / "a.wav"), 16000).tolist() == mixed
+    assert np.concatenate(list(audio_files.AudioBlocks(str(tmp_path / "a.wav"), 16000))).tolist() == mixed
+    assert audio.read(str(tmp_path / "a.wav"), 16000, 1).waveform.tolist() == mixed
 
 
 @pytest.mark.parametrize("kind", [b"RF64", b"BW64"])

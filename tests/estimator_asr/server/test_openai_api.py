@@ -72,6 +72,13 @@ def test_recordings_of_telephones(server, kind):
     assert response.json()["duration"] == pytest.approx(2, abs=0.15)
 
 
+def test_the_status_of_a_recording_that_was_cut_off(server, waveform, expected):
+    content = encode(waveform).read()
+    response = post(server, content[:40] + bytes(4) + content[44:], response_format="verbose_json")
+    assert (response.json()["text"], response.json()["status"]) == (expected["transcript"], "unfinished")
+    assert post(server, content, response_format="verbose_json").json()["status"] == "ok"
+
+
 def test_a_truncated_recording_of_a_telephone(server):
     content = telephone_files.encode("m4a", movflags="faststart")
     response = post(server, content[: len(content) // 2])

@@ -74,7 +74,7 @@ def test_audio_whose_header_has_no_length(monkeypatch):
 
 def make_blocks(wait):
     class Blocks:
-        seconds = None
+        seconds, warning = None, ""
 
         def __init__(self, *_):
             pass

@@ -81,6 +81,17 @@ def test_a_long_silent_recording_has_a_warning(tmp_path, capsys):
     assert "a.wav: audio is silent, expected a peak of at least 0.0005" in capsys.readouterr().err
 
 
+def test_a_recording_that_was_cut_off_has_a_warning(tmp_path, capsys):
+    path = tmp_path / "a.wav"
+    soundfile.write(path, make_speech(2.0), 16000)
+    content = path.read_bytes()
+    path.write_bytes(content[:40] + bytes(4) + content[44:])
+    (segment,) = transcriber.transcribe(Counter(), *recordings.find([str(path)]), 16000).segments
+    assert segment.result["transcript"] == "2.0"
+    sentence = "its header says 0 samples, but samples follow; all are read up to the end of the file"
+    assert capsys.readouterr().err == f"warning: {path}: {sentence}\n"
+
+
 def test_nan_in_the_middle_of_a_long_recording_is_refused(tmp_path):
     waveform = make_speech(40.0)
     waveform[16000 * 35] = np.nan
