@@ -34,8 +34,8 @@ def clone(tmp_path):
     return tmp_path
 
 
-def run(clone):
-    environment = {**os.environ, "PATH": f"{clone / 'bin'}:{os.environ['PATH']}"}
+def run(clone, **variables):
+    environment = {**os.environ, "PATH": f"{clone / 'bin'}:{os.environ['PATH']}", **variables}
     return subprocess.run(["bash", clone / ".ci/run"], env=environment, capture_output=True, text=True)
 
 
@@ -81,6 +81,13 @@ def test_a_demo_that_fails_fails_it_and_keeps_no_test_from_running(clone):
     (clone / "no_demo").touch()
     done = run(clone)
     assert done.returncode == 1 and done.stdout.splitlines()[-1] == "56 passed, 0 failed, 0 skipped"
+
+
+def test_the_long_tests_of_the_last_python_are_left_out_where_time_is_short(clone):
+    done = run(clone, SECONDS="3901")
+    assert "CPython 3.13: without the long tests, 65 minutes after the start" in done.stdout
+    words = (clone / "words").read_text().splitlines()
+    assert words[-1] == "test VENV=.venv-3.13 PYTHON=python3.13" and done.returncode == 0
 
 
 def test_says_that_it_has_no_user_of_its_own(clone):
