@@ -294,18 +294,18 @@ def test_a_link_in_an_archive_inside_starts_in_the_folder_of_its_name(unpacked):
     "entries, reason",
     [
         ([("c/a.wav", bytes(80_000_000))], "its files have more than 100 times its size"),
-        ([(f"c/{i}", b"") for i in range(20_000)] + [folder("d")] * 20_000, "its files have more than 100"),
+        ([(f"c/{i}", b"") for i in range(11_000)] + [folder("d")] * 11_000, "its files have more than 100"),
         ([("c/" + "d/" * 3000 + "a.wav", b"")], "its folders are nested more than 100 deep"),
     ],
     ids=["zeros", "files", "folders"],
 )
 def test_what_no_corpus_has_is_refused_at_once(unpacked, tmp_path, entries, reason):
     packed = pack(*entries)
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(errors.UserError) as caught:
         unpacked(packed)
     assert str(caught.value).startswith(f"{tmp_path / 'a.tgz'}: it cannot be unpacked ({reason}")
-    assert time.monotonic() - start < 30  # of 80 MB of zeros tarfile alone makes two minutes
+    assert time.process_time() - start < 30  # of 80 MB of zeros tarfile alone makes two minutes
 
 
 def test_silence_of_a_few_megabytes_is_unpacked(unpacked):
