@@ -24,9 +24,9 @@ _NUM_LOGGED = 10
 _MIN_TRADITIONAL = 10  # kinds of characters: simplified text has a few of them, such as 乾 in 乾隆
 _UNCLEAR = {
     "keep": "--numbers=keep: labels of %d transcript(s) lack points, signs or units of numbers (12.5%% is "
-    "1 2 5), as of %s; --numbers=read reads them in Mandarin (docs/numbers.md)",
-    "read": "--numbers=read: numbers of %d transcript(s) may be read otherwise than said, as of %s: a hyphen "
-    "as a minus, 3-1 as a range, 24/7 as a fraction, a sign or space left out; write in hanzi what was said",
+    "1 2 5), for example %s; --numbers=read reads them in Mandarin (docs/numbers.md)",
+    "read": "--numbers=read: numbers of %d transcript(s) may be read otherwise than said (a hyphen as a minus, "
+    "3-1 as a range, 24/7 as a fraction, a sign left out), for example %s; write in hanzi what was said",
 }
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # a path may have them, a table may not
 

@@ -28,7 +28,13 @@ _COMPLETED = (
 )
 _OF_DEGREE = "很太最较更不多好挺特极真够体全身边周米年寸尺"
 _KNOCKED = "推踢摁按砍昏晕绊撞剐刮压吓击打难跌摔放翻拉"
-_VERBS = dict(zip("数量教转调弹还扇缝", "shu3 liang2 jiao1 zhuan4 tiao2 tan2 huan2 shan1 feng2".split()))
+_VERBS = dict(
+    pair.split(":")
+    for pair in """
+    数:shu3 量:liang2 教:jiao1 转:zhuan4 调:tiao2 弹:tan2 还:huan2 扇:shan1 缝:feng2
+    炸:zha2 晃:huang4 卷:juan3 钉:ding4 铺:pu1 盛:cheng2 剥:bao1 削:xiao1 嚼:jiao2
+    """.split()
+)
 _REPEATED = re.compile(rf"(?<![一两几每各这那数重质流宗])([{''.join(_VERBS)}])(?:一|了|了一)\1")
 _PLACES = "在上下里的面为处至归当本就着入出落满遍块亩是"
 _STRONG_ZI = frozenset("男女电分孔才卵精原量质离粒弟学游王君妻亲父太庄孟荀天菌赤公养生求产之一")

@@ -73,8 +73,9 @@ def is_hanzi(text: str) -> bool:
 
 
 def compose(text: str) -> str:
-    """Returns NFKC, with hanzi for radicals: full-width letters become ASCII, and ①② 1、2."""
-    separated = re.sub(f"(?<={_ENCLOSED})(?=[0-9]|{_ENCLOSED})|(?<=[0-9])(?={_ENCLOSED})", "、", text)
+    """Returns NFKC, with hanzi for radicals: full-width letters become ASCII, ①② 1、2, and m² 平方米."""
+    metres = re.sub("(?<![A-Za-z])m³|㎥", "立方米", re.sub("(?<![A-Za-z])m²|㎡", "平方米", text))
+    separated = re.sub(f"(?<={_ENCLOSED})(?=[0-9]|{_ENCLOSED})|(?<=[0-9])(?={_ENCLOSED})", "、", metres)
     digits = re.sub(_ENCLOSED, lambda match: str(int(unicodedata.numeric(match[0]))), separated)
     return unicodedata.normalize("NFKC", digits).translate(_SAME)
 
