@@ -19,7 +19,8 @@ NAMES = {
     "id": "id utterance_id utt_id uttid utt key 编号 序号 音频编号".split(),
     "audio": (
         "audio audio_path audio_file audio_filepath path file file_name filename file_path filepath wav "
-        "wav_path wav_file wav_filename 音频 音频文件 音频路径 文件 文件名 文件路径 路径 录音 录音文件 录音文件名 语音"
+        "wav_path wav_file wav_filename 音频 音频文件 音频路径 文件 文件名 文件路径 路径 录音 录音文件 "
+        "录音文件名 语音"
     ).split(),
     "text": (
         "text transcript transcription sentence txt wrd words hanzi 文本 文本内容 文字 汉字 内容 句子 转写 "
@@ -135,12 +136,8 @@ def _find_columns(header: tuple[str, ...]) -> dict[str, list[int]]:
     return {name: indices for name, indices in columns.items() if indices}
 
 
-def _find_missing(header: Sequence[str], needed: Needed) -> list[tuple[str, ...]]:
-    return [names for names in needed if not set(names) & set(_find_columns(tuple(header)))]
-
-
 def _check_columns(where: str, header: Sequence[str], needed: Needed, remedy: str) -> None:
-    missing = _find_missing(header, needed)
+    missing = [names for names in needed if not set(names) & set(_find_columns(tuple(header)))]
     if missing:
         choices = [" or ".join(f"{name} ({', '.join(NAMES[name])})" for name in names) for names in missing]
         raise errors.UserError(

@@ -46,7 +46,8 @@ _AMOUNT = rf"-?{_PLAIN}(?:[%‰]|[cdkm]?m[23]|k?m/[hs]|μm|[A-Za-z]*)"
 _TIME = "(?:[01]?[0-9]|2[0-4])(?::[0-5][0-9]){1,2}(?:[AaPp][Mm])?"
 _WHOLE = re.compile(
     rf"(?![\d.]+(?:e-|(?:(?<=\d{{4}})s|st|nd|rd|th)$))[^\W\d_]*{_AMOUNT}(?:[~-]{_AMOUNT})?|{_TIME}(?:[~-]{_TIME})?"
-    rf"|{_PLAIN}(?::{_PLAIN})+|\d{{4}}([-/.])\d{{1,2}}\1\d{{1,2}}|\d+(?:\.\d+){{3}}"
+    rf"|[1-9](?:_[1-9])+|(?:[1-9]\d?_){{2,}}[1-9]\d?|{_PLAIN}(?::{_PLAIN})+"
+    r"|\d{4}([-/.])\d{1,2}\1\d{1,2}|\d+(?:\.\d+){3}"
 )
 _QUOTED = re.compile(r"(?<![0-9])([\"'])([^\"']*)\1")
 # A sign between two numbers that were read.
@@ -71,9 +72,7 @@ def is_unclear(transcript: str, numbers: str) -> bool:
     is_falling = any(int(first) >= int(second) for first, second in _PAIR.findall(text))
     rewritten = _rewrite(_QUOTED.sub(r"\2", text))
     runs = (_EDGES.sub("", run) for run in _RUN.findall(rewritten) if re.search("[0-9]", run))
-    is_whole = (
-        all(map(_WHOLE.fullmatch, runs)) and "'、" not in rewritten and not _LEFT.search(read(transcript))
-    )
+    is_whole = all(map(_WHOLE.fullmatch, runs)) and not _LEFT.search(read(transcript))
     return is_falling or not is_whole or bool(_HYPHEN.search(text) or _DAY.search(text))
 
 
@@ -98,10 +97,6 @@ def _grammar():
     import wetext  # slow to import
 
     return wetext.Normalizer(lang="zh", operator="tn", enable_0_to_9=True)
-
-
-def _say(match: re.Match) -> str:
-    return _SAID[match[1]]
 
 
 def _spell(match: re.Match) -> str:
@@ -145,11 +140,7 @@ _RULES = tuple(
         (r"(?<![0-9A-Za-z.\u4e00-\u9fff])\.(?=[0-9]+(?![0-9.]))", "0."),
         (r"(?<![0-9,.'])[1-9][0-9]{0,2}(?:([,'])[0-9]{3})(?:\1[0-9]{3})*(?![,']?[0-9])", _join),
         (r"(?<![\d.'])(?<!\d )[1-9]\d{0,2}(?: \d{3})* (?:000|\d{3}(?=[.元人米]))(?! ?\d)", _join),
-        (
-            r"(?<![\d,])(?:[1-9](?:,[1-9])+|(?:[1-9]\d?,){2,}[1-9]\d?)(?![\d,])",
-            lambda each: each[0].replace(",", "、"),
-        ),
-        (r"(?<=[0-9]),(?=[0-9])", "'、"),  # unclear; no label has the apostrophe
+        (r"(?<=[0-9]),(?=[0-9])", "_"),  # a pause; the grammar ignores commas
         (r"(?<=[0-9]) (?=[0-9]+/[0-9])", "又"),
         (r"([0-9]+)°([0-9]+)['′]", r"\1度\2分"),
         (r"([0-9])['′](?=[0-9]{2}(?:[\"″]|['′]{2}))", r"\1分"),
@@ -160,7 +151,7 @@ _RULES = tuple(
         ),
         (r"(?<![0-9.])2(?=手[车房货烟书店市]|线城|代[产机核]|单元|档|人转|锅头|元[一二12]次)", "二"),
         (r"(?<![0-9.])[0-9]{3,}(?=后)", _read_each),
-        (r"(?<![0-9.])2(?=年(?!级|[0-9]+班))", "两"),
+        (r"(?<![0-9.第])2(?=年(?!级|[0-9]+班))", "两"),
         (r"(?<![0-9A-Za-z\u4e00-\u9fff.)-])-(?=[0-9]+/[0-9])", "负"),
         (rf"([¥$€£]) ?({_NUMBER})[~-]\1? ?(?={_NUMBER})", r"\2到\1"),
         (rf"(?:US)?([¥$€£]) ?({_SUM})(?![0-9.,]*(?:[A-Za-z]|,[0-9]))", lambda each: each[2] + _SAID[each[1]]),
@@ -176,7 +167,7 @@ _RULES = tuple(
         (r"(?<![0-9.])[0-9]{3,4}(?=房间|室)", _spell_code),
         (r"(?<![0-9A-Za-z.])([A-Za-z]+)-(?=[0-9.]+(?![0-9.%℃°]))", r"\1"),
         (r"(?<![0-9A-Za-z/])([A-Za-z]+)([0-9]+)(?![0-9.])", _name),
-        (r"(?<=第)[0-9]+(?:[、和到至~-][0-9]+)*(?![0-9.]| [0-9])", _read_each),
+        (r"(?<=第)[0-9]+(?:[、_和到至~-][0-9]+)*(?![0-9.]| [0-9])", _read_each),
         (r"(?<![0-9.:])0(?=[1-9][月日时点])", ""),
         (r"(?<=[0-9][点时分])-(?=[0-9])", "到"),
         (r"(?<![0-9.])(?:1[0-9]|20)[0-9]{2}(?=[至到](?:1[0-9]|20)[0-9]{2}年(?!前))", _spell),
@@ -207,7 +198,7 @@ _RULES = tuple(
         (r"(?<![\d.])(?!1[3-9]\d{9}(?!\d))(?:\d{13,}|\d{8,}(?![元万亿人年个米]))(?![\d.])", _spell),
         (r"(?<=[0-9])米[0-9]{2}(?![0-9])", _spell),
         (r"(?<=[0-9.][0-9])g(?![A-Za-z])", "克"),  # 5g is 5G
-        (r"(?<=[0-9]) ?(k?Hz|k?W|V|mL|dB|mAh)(?![A-Za-z])", _say),
+        (r"(?<=[0-9]) ?(k?Hz|k?W|V|mL|dB|mAh)(?![A-Za-z])", lambda each: _SAID[each[1]]),
         (r"(?<=[0-9])(?: ?\* ?| x )(?=[0-9])", "乘"),
     )
 )

@@ -146,7 +146,7 @@ def test_text_with_latin_letters_pairs(tmp_path):
     ("numbers", "said"),
     [
         ("keep", "labels of 2 transcript(s) lack points, signs or units of numbers (12.5% is 1 2 5), for "),
-        ("read", "numbers of 1 transcript(s) may be read otherwise than said (a hyphen as a minus, "),
+        ("read", "numbers of 1 transcript(s) may be read otherwise than said (a hyphen as minus, "),
     ],
 )
 def test_numbers_that_lose_something_are_counted(tmp_path, caplog, numbers, said):
