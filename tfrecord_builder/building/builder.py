@@ -111,8 +111,7 @@ def _label(
     for each in labelled:
         collector.merge(each.counts)
         split_sizes.update(each.split_sizes)
-    summary.log_unclear(labelled, labeller.config.numbers)
-    summary.log_left_out(labelled)
+    summary.log_losses(labelled, labeller.config.numbers)
     paths = [os.path.join(directory, each.file) for each in labelled]
     return collector, sharding.write(paths, split_sizes, config.num_shards, workspace, corpus)
 

@@ -23,9 +23,9 @@ _NUM_LOGGED = 10
 _MIN_TRADITIONAL = 10  # kinds of characters: simplified text has a few of them, such as 乾 in 乾隆
 _UNCLEAR = {
     "keep": "--numbers=keep: labels of %d transcript(s) lack points, signs or units of numbers (12.5%% is "
-    "1 2 5), as of %s; --numbers=read reads them in Mandarin (docs/numbers.md)",
-    "read": "--numbers=read: numbers of %d transcript(s) may be read otherwise than said, as of %s: a hyphen "
-    "as a minus, 3-1 as a range, 24/7 as a fraction, a sign or space left out; write in hanzi what was said",
+    "1 2 5), for example %s; --numbers=read reads them in Mandarin (docs/numbers.md)",
+    "read": "--numbers=read: numbers of %d transcript(s) may be read otherwise than said (a hyphen as minus, "
+    "3-1 as a range, 24/7 as a fraction, a sign left out), for example %s; write in hanzi what was said",
 }
 
 
@@ -56,15 +56,11 @@ def log_rejected(corpus: catalog.Catalog) -> None:
         )
 
 
-def log_unclear(labelled: Sequence[chunks.Labelled], numbers: str) -> None:
-    """Logs how many transcripts have numbers that --numbers=numbers does not read for sure."""
+def log_losses(labelled: Sequence[chunks.Labelled], numbers: str) -> None:
+    """Logs how many transcripts have unclear numbers, and how many characters of each kind are no labels."""
     unclear = [each for each in labelled if each.num_unclear]
     if unclear:
         logging.warning(_UNCLEAR[numbers], sum(each.num_unclear for each in unclear), unclear[0].unclear)
-
-
-def log_left_out(labelled: Sequence[chunks.Labelled]) -> None:
-    """Logs how many characters of each kind, besides punctuation, are not in the labels."""
     counts = sum((collections.Counter(each.left_out) for each in labelled), collections.Counter())
     if counts:
         found = _format_counts(counts.most_common())

@@ -19,11 +19,12 @@ NAMES = {
     "id": "id utterance_id utt_id uttid utt key 编号 序号 音频编号".split(),
     "audio": (
         "audio audio_path audio_file audio_filepath path file file_name filename file_path filepath wav "
-        "wav_path wav_file wav_filename 音频 音频文件 音频路径 文件 文件名 文件路径 路径 录音 录音文件 语音"
+        "wav_path wav_file wav_filename 音频 音频文件 音频路径 文件 文件名 文件路径 路径 录音 录音文件 "
+        "录音文件名 语音"
     ).split(),
     "text": (
         "text transcript transcription sentence txt wrd words hanzi 文本 文本内容 文字 汉字 内容 句子 转写 "
-        "转写文本 转录 标注"
+        "转写文本 转录 转录文本 标注"
     ).split(),
     "pinyin": ["pinyin", "拼音"],
     "speaker": "speaker speaker_id speaker_name spk spk_id client_id 说话人 说话人编号 发音人 录音人".split(),
@@ -135,12 +136,8 @@ def _find_columns(header: tuple[str, ...]) -> dict[str, list[int]]:
     return {name: indices for name, indices in columns.items() if indices}
 
 
-def _find_missing(header: Sequence[str], needed: Needed) -> list[tuple[str, ...]]:
-    return [names for names in needed if not set(names) & set(_find_columns(tuple(header)))]
-
-
 def _check_columns(where: str, header: Sequence[str], needed: Needed, remedy: str) -> None:
-    missing = _find_missing(header, needed)
+    missing = [names for names in needed if not set(names) & set(_find_columns(tuple(header)))]
     if missing:
         choices = [" or ".join(f"{name} ({', '.join(NAMES[name])})" for name in names) for names in missing]
         raise errors.UserError(
@@ -154,10 +151,10 @@ def _read_row(
 ) -> Row:
     """Returns the values by NAMES; of several columns for one name, the one that is not empty."""
     if any(map(str.strip, values[len(header) :])):
-        remedy = "quote its values that contain" if separator in ",;" else "replace within its values the"
+        remedy = "quote its values that contain {}" if separator in ",;" else "remove {} from its values"
         raise errors.UserError(
-            f"{where} has {len(values)} values, expected {len(header)}; {remedy} {_SEPARATORS[separator]}, "
-            "or name all columns in the first line."
+            f"{where} has {len(values)} values, expected {len(header)}; "
+            f"{remedy.format(_SEPARATORS[separator])}, or name all columns in the first line."
         )
     row = {}
     for name, indices in _find_columns(tuple(header)).items():
@@ -170,7 +167,7 @@ def _read_row(
         row[name] = filled[0] if filled else ""
     if ("audio",) in needed and not all(row[name] for name in ("id", "audio") if name in row):
         separated = separator and f", separated by {_SEPARATORS[separator]}"
-        raise errors.UserError(f"{where}: id or audio is empty, expected both{separated}; fix the line.")
+        raise errors.UserError(f"{where}: id or audio is empty; fill in both{separated}.")
     return row
 
 

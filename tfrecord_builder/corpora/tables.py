@@ -22,8 +22,7 @@ from tfrecord_builder.storage import files
 def list_manifest(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields the utterances of corpus_dir/manifest.tsv."""
     path = os.path.join(corpus_dir, manifest.MANIFEST_FILE)
-    others = [] if files.exists(path) else _list_tables(corpus_dir)
-    if others:
+    if not files.exists(path) and (others := _list_tables(corpus_dir)):
         raise errors.UserError(
             f"{path}: file does not exist; pass --corpus=table to read {errors.list_examples(others)}."
         )

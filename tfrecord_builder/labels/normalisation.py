@@ -35,15 +35,15 @@ _SYMBOL = re.compile(
     rf"<[^<>]*>|(?<=[{_HANZI}])×(?=[{_HANZI}])|(?<=[\w)]) ?([+=×÷<>≈≠≤≥]) ?(?=[\w(√±∞])|(?<=\w)(\+\+?)(?!\+)"
     r"|([±√≈≤≥]|[<>](?= ?[0-9]))(?= ?[\w(])|(∞|(?<=\w)°(?![CcFf])|°[CcFf](?![A-Za-z]))"
 )
-_EMOJI = re.compile("[\U0001f000-\U0001faff]")  # those that this Python does not know, too
 _GAPS = "⺀□〓\ufffc\ufffd⿰⿱⿲⿳⿴⿵⿶⿷⿸⿹⿺⿻\u2ffc\u2ffd\u2ffe\u2fff"  # for a character that is missing
-_UNREADABLE = {
-    "Co": "private use",
-    "Cc": "control character",
-    "Cs": "half of a character",
-    "Cn": "unassigned",
+# By the categories of `_categorise`: what nobody can know, and what is left out besides punctuation.
+_UNREADABLE = dict(Co="private use", Cc="control character", Cs="half of a character", Cn="unassigned")
+_LEFT_OUT = {
+    "Cf": "zero-width characters",
+    "Me": "enclosing marks and variation selectors",
+    "So": "emoji and other pictures",
+    **dict.fromkeys(("Sc", "Sk", "Sm"), "symbols"),
 }
-_DROPPED = ("zero-width characters", "enclosing marks and variation selectors")
 
 
 def normalise(transcript: str) -> str:
@@ -73,8 +73,9 @@ def is_hanzi(text: str) -> bool:
 
 
 def compose(text: str) -> str:
-    """Returns NFKC, with hanzi for radicals: full-width letters become ASCII, and ①② 1、2."""
-    separated = re.sub(f"(?<={_ENCLOSED})(?=[0-9]|{_ENCLOSED})|(?<=[0-9])(?={_ENCLOSED})", "、", text)
+    """Returns NFKC, with hanzi for radicals: full-width letters become ASCII, ①② 1、2, and m² 平方米."""
+    metres = re.sub("(?<![A-Za-z])m³|㎥", "立方米", re.sub("(?<![A-Za-z])m²|㎡", "平方米", text))
+    separated = re.sub(f"(?<={_ENCLOSED})(?=[0-9]|{_ENCLOSED})|(?<=[0-9])(?={_ENCLOSED})", "、", metres)
     digits = re.sub(_ENCLOSED, lambda match: str(int(unicodedata.numeric(match[0]))), separated)
     return unicodedata.normalize("NFKC", digits).translate(_SAME)
 
@@ -91,7 +92,8 @@ def find_unreadable(transcript: str) -> str:
 
 def count_left_out(transcript: str) -> collections.Counter[str]:
     """Returns how many characters of each kind, besides punctuation, normalisation leaves out."""
-    return collections.Counter(filter(None, map(_kind_left_out, say_symbols(_fold(transcript)))))
+    categories = map(_categorise, say_symbols(_fold(transcript)))
+    return collections.Counter(_LEFT_OUT[each] for each in categories if each in _LEFT_OUT)
 
 
 def _fold(text: str) -> str:
@@ -110,30 +112,26 @@ def _drop_punctuation(text: str) -> str:
 
 @functools.cache
 def _keep_or_space(character: str) -> str:
-    kind = _kind_left_out(character)
-    if kind in _DROPPED:
-        return ""
-    return " " if kind or unicodedata.category(character)[0] in "PSZC" else character
+    category = _categorise(character)
+    return "" if category in ("Cf", "Me") else " " if category[0] in "PSZC" else character
 
 
 @functools.cache
-def _kind_left_out(character: str) -> str:
-    category = unicodedata.category(character)
-    if category == "Cf":
-        return _DROPPED[0]
-    if category == "Me" or "VARIATION SELECTOR" in unicodedata.name(character, ""):
-        return _DROPPED[1]
-    if category == "So" or _EMOJI.match(character):
-        return "emoji and other pictures"
-    return "symbols" if category[0] == "S" or character in "@#&%‰*/" else ""
+def _categorise(character: str) -> str:
+    """Returns Unicode's category; variation selectors are marks, @ and the like symbols, new emoji known."""
+    if character in "@#&%‰*/":
+        return "Sm"
+    if "\U0001f000" <= character <= "\U0001faff":
+        return "So"
+    is_selector = "VARIATION SELECTOR" in unicodedata.name(character, "")
+    return "Me" if is_selector else unicodedata.category(character)
 
 
 @functools.cache
 def _why(character: str) -> str:
     if character in _GAPS:
         return unicodedata.name(character, "unassigned").lower()
-    is_known = character.isspace() or _EMOJI.match(character)
-    return "" if is_known else _UNREADABLE.get(unicodedata.category(character), "")
+    return "" if character.isspace() else _UNREADABLE.get(_categorise(character), "")
 
 
 def _drop_spaces(text: str) -> str:

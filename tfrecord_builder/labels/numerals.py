@@ -25,12 +25,12 @@ _SUM = rf"{_NUMBER}[百千万亿]*"
 # A number whose sign, point or unit normalisation would drop.
 _LOSS = re.compile(
     r"[0-9]年?[.:/~+*×÷=^·—–'′-][0-9]|(?<![0-9A-Za-z])[-+.][0-9]|[¥$€£<>≈±√≤≥=×÷*#] ?[0-9]"
-    r"|[0-9] ?[%‰°℃¥$€£#+/′″]|[A-Za-z]\^[0-9]"
+    r"|[0-9] ?[%‰°℃¥$€£#+/′″]|[A-Za-z]\^[0-9]|[0-9] ?[cdk]m[23]"
 )
 # A minus or a part of a name, unless a unit follows; a hyphen that only separates; amounts side by side.
 _HYPHEN = re.compile(
     r"(?![年月日]|(?<=[0-9])[点时分])[\u4e00-\u9fff]-[0-9]+(?!\.?[0-9]| ?[%℃°度])"
-    r"|[0-9]-[\u4e00-\u9fff]|[0-9A-Za-z][¥$€£][0-9]"
+    r"|[0-9]-[\u4e00-\u9fff]|[-–] +[0-9]|[0-9A-Za-z][¥$€£][0-9]"
 )
 # A score, a difference, 24/7 or a day, if the first number is not less than the second; 02/29 and 12-25.
 _PAIR = re.compile(r"(?<![0-9A-Za-z./:-])([0-9]+)[/-]([0-9]+)(?![0-9./:=-])")
@@ -42,11 +42,12 @@ _DAY = re.compile(
 _RUN = re.compile(r"(?:[^\s\u2018-\u201f\u2600-\u9fff\uf900-\U0003ffff!?,:;()\[\]{}]|(?<=\d)[ ,:](?=\d))+")
 _EDGES = re.compile(r"^(?:—|\.\.+)+|[.~·—]+$")
 _PLAIN = r"(?:0|[1-9][0-9]*(?!\.)|0(?=\.)|[1-9][0-9]{0,7}(?=\.))(?:\.[0-9]+)?"
-_AMOUNT = rf"-?{_PLAIN}(?:[%‰]|[cdkm]?m[23]|k?m/[hs]|[^\W\d_]*)"
+_AMOUNT = rf"-?{_PLAIN}(?:[%‰]|[cdkm]?m[23]|k?m/[hs]|μm|[A-Za-z]*)"
 _TIME = "(?:[01]?[0-9]|2[0-4])(?::[0-5][0-9]){1,2}(?:[AaPp][Mm])?"
 _WHOLE = re.compile(
     rf"(?![\d.]+(?:e-|(?:(?<=\d{{4}})s|st|nd|rd|th)$))[^\W\d_]*{_AMOUNT}(?:[~-]{_AMOUNT})?|{_TIME}(?:[~-]{_TIME})?"
-    rf"|{_PLAIN}(?::{_PLAIN})+|\d{{4}}([-/.])\d{{1,2}}\1\d{{1,2}}|\d+(?:\.\d+){{3}}"
+    rf"|[1-9](?:_[1-9])+|(?:[1-9]\d?_){{2,}}[1-9]\d?|{_PLAIN}(?::{_PLAIN})+"
+    r"|\d{4}([-/.])\d{1,2}\1\d{1,2}|\d+(?:\.\d+){3}"
 )
 _QUOTED = re.compile(r"(?<![0-9])([\"'])([^\"']*)\1")
 # A sign between two numbers that were read.
@@ -71,9 +72,7 @@ def is_unclear(transcript: str, numbers: str) -> bool:
     is_falling = any(int(first) >= int(second) for first, second in _PAIR.findall(text))
     rewritten = _rewrite(_QUOTED.sub(r"\2", text))
     runs = (_EDGES.sub("", run) for run in _RUN.findall(rewritten) if re.search("[0-9]", run))
-    is_whole = (
-        all(map(_WHOLE.fullmatch, runs)) and "'、" not in rewritten and not _LEFT.search(read(transcript))
-    )
+    is_whole = all(map(_WHOLE.fullmatch, runs)) and not _LEFT.search(read(transcript))
     return is_falling or not is_whole or bool(_HYPHEN.search(text) or _DAY.search(text))
 
 
@@ -81,9 +80,9 @@ def _fold(transcript: str) -> str:
     """Returns the composed transcript, in which 2½ is 2又1/2 and 2³ is 2^3."""
     text = re.sub(r"(?<=\d)，(?=\d)(?!0\d|\d{3}(?!\d))", "、", transcript)
     text = re.sub("(?<=[0-9０-９])(?=[¼-¾⅐-⅞])", "又", text)
-    text = re.sub("(?<![A-Za-z])m³|㎥", "立方米", re.sub("(?<![A-Za-z])m²|㎡", "平方米", text))
     text = re.sub("(?<=[0-9A-Za-ln-z])(?=[²³¹⁰⁴-⁹⁻])", "^", text)
-    return re.sub("[・•]", "·", normalisation.compose(text).replace("\u2044", "/"))
+    text = re.sub("[・•]", "·", normalisation.compose(text).replace("\u2044", "/"))
+    return re.sub(r"(?<=[0-9]) +(?=[%‰°\u4e00-\u9fff])|(?<=[\u4e00-\u9fff]) +(?=[0-9])", "", text)
 
 
 def _rewrite(text: str) -> str:
@@ -100,10 +99,6 @@ def _grammar():
     return wetext.Normalizer(lang="zh", operator="tn", enable_0_to_9=True)
 
 
-def _say(match: re.Match) -> str:
-    return _SAID[match[1]]
-
-
 def _spell(match: re.Match) -> str:
     return match[0].translate(_DIGITS)
 
@@ -111,9 +106,9 @@ def _spell(match: re.Match) -> str:
 def _join(match: re.Match) -> str:
     """Writes a grouped number without separators; in hanzi where it would be read as a code."""
     digits, following = re.sub("[, ']", "", match[0]), match.string[match.end() :]
-    if not 4 < len(digits) < 13 or re.match(r"\.[0-9]|[元人米]", following):
+    if not 4 < len(digits) < 13 or re.match(r"\.[0-9]|[元人米A-Za-z%‰°]", following):
         return digits
-    return match[0] if re.match("[A-Za-z%‰°]", following) else _grammar().normalize(f"{digits}元")[:-1]
+    return _grammar().normalize(f"{digits}元")[:-1]
 
 
 def _spell_code(match: re.Match) -> str:
@@ -140,23 +135,25 @@ def _name(match: re.Match) -> str:
 _RULES = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"(?<=[年月日])[~—–](?=[0-9])", "到"),
+        (r"(?:(?<=[年月日号])(?:[~—–]|-(?=\d+[年月日号]))|(?<=[0-9][点时分])-)(?=[0-9])", "到"),
+        (r"(?<=:[0-9]{2})[~—–-](?=[0-9]{1,2}:)", "到"),
         (r"(?:(?<=[0-9%])|(?<=°C))[—–](?=[0-9])", "~"),
         (r"(?<![0-9A-Za-z.\u4e00-\u9fff])\.(?=[0-9]+(?![0-9.]))", "0."),
         (r"(?<![0-9,.'])[1-9][0-9]{0,2}(?:([,'])[0-9]{3})(?:\1[0-9]{3})*(?![,']?[0-9])", _join),
         (r"(?<![\d.'])(?<!\d )[1-9]\d{0,2}(?: \d{3})* (?:000|\d{3}(?=[.元人米]))(?! ?\d)", _join),
-        (
-            r"(?<![\d,])(?:[1-9](?:,[1-9])+|(?:[1-9]\d?,){2,}[1-9]\d?)(?![\d,])",
-            lambda each: each[0].replace(",", "、"),
-        ),
-        (r"(?<=[0-9]),(?=[0-9])", "'、"),  # unclear; no label has the apostrophe
+        (r"(?<=[0-9]),(?=[0-9])", "_"),  # a pause; the grammar ignores commas
         (r"(?<=[0-9]) (?=[0-9]+/[0-9])", "又"),
         (r"([0-9]+)°([0-9]+)['′]", r"\1度\2分"),
         (r"([0-9])['′](?=[0-9]{2}(?:[\"″]|['′]{2}))", r"\1分"),
         (r"(?<=分)([0-9]{1,2})(?:[\"″]|['′]{2})", r"\1秒"),
-        (r"['‘]([0-9]{2})(?=年)|(?<![0-9.])(?:[05-9][05]|10)(?=(?:[、/和][0-9]{2})*后(?!来))", _spell),
+        (
+            r"['‘]([0-9]{2})(?=年)|(?<![0-9.])(?:19|20)?(?:[05-9][05]|10)(?=(?:[、/和][0-9]{2})*后(?!来))",
+            _spell,
+        ),
         (r"(?<![0-9.])2(?=手[车房货烟书店市]|线城|代[产机核]|单元|档|人转|锅头|元[一二12]次)", "二"),
-        (r"(?<![0-9.])2(?=年(?!级|[0-9]+班))", "两"),
+        (r"(?<=月)0?2(?=日)", "二"),
+        (r"(?<![0-9.])[0-9]{3,}(?=后)", _read_each),
+        (r"(?<![0-9.第])2(?=年(?!级|[0-9]+班))", "两"),
         (r"(?<![0-9A-Za-z\u4e00-\u9fff.)-])-(?=[0-9]+/[0-9])", "负"),
         (rf"([¥$€£]) ?({_NUMBER})[~-]\1? ?(?={_NUMBER})", r"\2到\1"),
         (rf"(?:US)?([¥$€£]) ?({_SUM})(?![0-9.,]*(?:[A-Za-z]|,[0-9]))", lambda each: each[2] + _SAID[each[1]]),
@@ -172,9 +169,8 @@ _RULES = tuple(
         (r"(?<![0-9.])[0-9]{3,4}(?=房间|室)", _spell_code),
         (r"(?<![0-9A-Za-z.])([A-Za-z]+)-(?=[0-9.]+(?![0-9.%℃°]))", r"\1"),
         (r"(?<![0-9A-Za-z/])([A-Za-z]+)([0-9]+)(?![0-9.])", _name),
-        (r"(?<=第)[0-9]+(?:[、和到至~-][0-9]+)*(?![0-9.]| [0-9])", _read_each),
+        (r"(?<=第)[0-9]+(?:[、_和到至~-][0-9]+)*(?![0-9.]| [0-9])", _read_each),
         (r"(?<![0-9.:])0(?=[1-9][月日时点])", ""),
-        (r"(?<=[0-9][点时分])-(?=[0-9])", "到"),
         (r"(?<![0-9.])(?:1[0-9]|20)[0-9]{2}(?=[至到](?:1[0-9]|20)[0-9]{2}年(?!前))", _spell),
         (r"(?<![0-9.-])([0-9]{1,2})-(?=[0-9]{1,3}年)", r"\1到"),
         (r"(?<![0-9.])(?:[3-9][0-9]00|[0-9]{5,12})(?=年)", _read_each),  # no calendar year
@@ -183,15 +179,14 @@ _RULES = tuple(
         (r"(比分[^0-9,。;!?]{0,3}[0-9]+)-(?=[0-9])", r"\1比"),
         (rf"(?<![0-9.-])(?!0[0-9])({_NUMBER})-(?!0[0-9])(?={_NUMBER}(?:[^0-9A-Za-z.=/年月:-]|$))", r"\1到"),
         (r"(?<![0-9./])([0-9]+/[0-9]+)[~-](?=[0-9]+/[0-9])", r"\1到"),
-        (r"(?<![0-9./])([0-9]+)/([0-9]+)(?![0-9./])", r"\2分之\1"),
+        (r"(?<![0-9./])([0-9]+)/([0-9]+)(?![0-9./%‰A-Za-z\"'′″])", r"\2分之\1"),
         (r"[0-9]+分之[0-9]+(?![0-9.])", _read_each),
         (r"(?:(?<=[元米里升克次吨件])|(?<=[0-9][\u4e00-\u9fff]))/(?=[\u4e00-\u9fff])", "每"),
-        (r"(?<=月)2(?=日)", "二"),
         (rf"({_NUMBER})‰", r"千分之\1"),
-        (r"(?<=:[0-9]{2})[~-](?=[0-9]{1,2}:)", "到"),
         (r"(?<![0-9:])0?([0-9]{1,2}):00:0?([1-9]|[1-5][0-9])(?![0-9:.])", r"\1点零分\2秒"),
         (r"(?<![0-9:.])0?([0-9]{1,2}):0?(0|[0-9]{2}):0?([0-9]{1,2}\.[0-9]+)(?![0-9:.])", r"\1点\2分\3秒"),
         (r"(?<![0-9:.])0?([0-9]{1,2}):(?=[0-9]{2}\.)0?([0-9]+\.[0-9]+)(?![0-9:.])", r"\1分\2秒"),
+        (r"(?<=[0-9]:[0-9]{2})分(?!钟)", ""),
         (r"(?<![0-9:])0?(1?[0-9]|2[0-4]):00(?![0-9:]| ?[AaPp][Mm])", r"\1点"),
         (r"(?<![0-9:])00?:([0-5][0-9])(?![0-9:])", r"零点\1分"),
         (r"(?<![0-9:])0?2:(?=[0-5]\d(?![\d:]| ?[AaPp]))|(?<![0-9.])0?2点(?=[0-9]{2}|0分|[^0-9]|$)", "两点"),
@@ -199,10 +194,10 @@ _RULES = tuple(
         (r"(?<![0-9.])(?![0-9]+(?:\.[0-9]{3}){2}(?!\.))[0-9]{1,3}(?:\.[0-9]+){2}(?![0-9.])", _spell),
         (r"(?<![0-9])[0-9]{1,2}·[0-9]{1,2}(?![0-9])", _spell),
         (r"(?<![0-9.,:/-])0[0-9]+(?![0-9.:/-])", _spell),
-        (r"(?<![\d.])(?!1[3-9]\d{9}(?!\d))(?:\d{13,}|\d{8,}(?![元万亿人年个米]))(?![\d.])", _spell),
+        (r"(?<![\d.])(?!1[3-9]\d{9}(?!\d))(?:\d{13,}|\d{8,}(?![元万亿人年个米%]|k[gm]))(?![\d.])", _spell),
         (r"(?<=[0-9])米[0-9]{2}(?![0-9])", _spell),
         (r"(?<=[0-9.][0-9])g(?![A-Za-z])", "克"),  # 5g is 5G
-        (r"(?<=[0-9]) ?(k?Hz|k?W|V|mL|dB|mAh)(?![A-Za-z])", _say),
-        (r"(?<=[0-9]) ?\* ?(?=[0-9])", "乘"),
+        (r"(?<=[0-9]) ?(k?Hz|k?W|V|mL|dB|mAh)(?![A-Za-z])", lambda each: _SAID[each[1]]),
+        (r"(?<=[0-9])(?: ?\* ?| x )(?=[0-9])", "乘"),
     )
 )

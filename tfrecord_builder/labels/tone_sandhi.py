@@ -64,7 +64,7 @@ def change_tones(words: Sequence[str], syllables: Sequence[str], is_fixed: Seque
 
 
 def _tone_of_bu(hanzi: str, syllables: Sequence[str], place: int) -> str:
-    return "2" if _next_tone(syllables, place) == "4" else "4"
+    return "2" if "".join(syllables[place + 1 : place + 2]).endswith("4") else "4"
 
 
 def _tone_of_yi(hanzi: str, syllables: Sequence[str], place: int) -> str:
@@ -75,21 +75,13 @@ def _tone_of_yi(hanzi: str, syllables: Sequence[str], place: int) -> str:
     is_named |= before + after in ("月日", "是", "加") or hanzi[place + 1 : place + 3] == "数二"
     if not after or (is_named and not is_hundred):
         return "1"
-    if _is_between_equals(hanzi, place) and hanzi[place - 2 : place - 1] != "一":  # not 一天一天
+    if before == after != "一" and hanzi[place - 2 : place - 1] != "一":  # not 一天一天
         return "5"
-    return "2" if _next_tone(syllables, place) == "4" else "4"
+    return _tone_of_bu(hanzi, syllables, place)
 
 
 _TONES = {"一": _tone_of_yi, "不": _tone_of_bu}
 _CHANGING = {"一": ("yi1", "yi2", "yi4", "yi5"), "不": ("bu2", "bu4")}  # a dictionary's bu5 is kept: 差不多
-
-
-def _is_between_equals(hanzi: str, place: int) -> bool:
-    return 0 < place < len(hanzi) - 1 and hanzi[place - 1] == hanzi[place + 1] != hanzi[place]
-
-
-def _next_tone(syllables: Sequence[str], place: int) -> str:
-    return syllables[place + 1][-1] if place + 1 < len(syllables) else ""
 
 
 def _group_feet(words: Sequence[str]) -> list[str]:

@@ -136,7 +136,7 @@ def test_the_error_of_a_corpus_is_the_sentence_of_the_ordinary_build(tmp_path, p
 def test_the_corpus_is_listed_again_by_the_next_build(tmp_path):
     corpora = _make_two_corpora(tmp_path / "in")
     _break(corpora, "an empty id")
-    with pytest.raises(errors.UserError, match="line 7: id or audio is empty, expected both"):
+    with pytest.raises(errors.UserError, match="line 7: id or audio is empty; fill in both"):
         _build(tmp_path / "out", corpora, runner="DirectRunner")
     corpora = _make_two_corpora(tmp_path / "in")
     expected = _build(tmp_path / "local", corpora, num_workers=1)

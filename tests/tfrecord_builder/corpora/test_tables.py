@@ -162,7 +162,7 @@ def test_metadata_of_hugging_face_in_json_lines(tmp_path):
             "id,audio,text\nu1,a.wav,今天,天气\n",
             "train.csv: line 2 has 4 values, expected 3; quote its values",
         ),
-        ("id,audio,text\n,a.wav,好\n", "train.csv: line 2: id or audio is empty, expected both"),
+        ("id,audio,text\n,a.wav,好\n", "train.csv: line 2: id or audio is empty; fill in both"),
         ("audio,text\n ,好\n", "line 2: id or audio is empty"),
         (
             "id,audio,text,split\nu,a,好,other\n",
@@ -284,11 +284,11 @@ def test_manifest_a_folder_named_like_a_split_is_ignored(tmp_path):
         (HEADER + "\ta.wav\ts\t你\n", "line 2: id or audio is empty"),
         (
             "id\taudio\ttext\nu1\ta.wav\t你\tmore\n",
-            "line 2 has 4 values, expected 3; replace within its values the tabs, or name all columns in the",
+            "line 2 has 4 values, expected 3; remove tabs from its values, or name all columns in the",
         ),
         (
             "id\taudio\ttext\nu1,a.wav,你\n",
-            "line 2: id or audio is empty, expected both, separated by tabs; fix the line",
+            "line 2: id or audio is empty; fill in both, separated by tabs",
         ),
         (
             "编号 音频 文本\n",
@@ -311,6 +311,7 @@ def test_manifest_refuses(tmp_path, content, message):
 HEADERS = [
     ("编号 音频 文本 拼音 说话人 划分", "验证", "训练"),
     ("编号 文件 内容 拼音 发音人 用途", "验证集", "训练集"),
+    ("编号 录音文件名 转录文本 拼音 发音人 用途", "验证集", "训练集"),
     ("序号 路径 转写 拼音 录音人 子集", "开发", ""),
     ("id audio 汉字 pinyin speaker 数据集", "dev", "训练"),
 ]
@@ -458,7 +459,7 @@ def test_common_voice_other_columns_byte_order_mark_and_line_ends(tmp_path):
         ),
         (
             "client_id\tpath\tsentence\na\t \t好\n",
-            "train.tsv: line 2: id or audio is empty, expected both",
+            "train.tsv: line 2: id or audio is empty; fill in both",
         ),
     ],
 )

@@ -61,6 +61,8 @@ from tfrecord_builder.labels import context_readings, pinyin
         ("你教教他", "ni3 jiao1 jiao5 ta1"),
         ("到处转转", "dao4 chu4 zhuan4 zhuan5"),
         ("调一调", "tiao2 yi5 tiao2"),
+        ("把鱼炸一炸", "ba3 yu2 zha2 yi5 zha2"),
+        ("晃了晃头", "huang4 le5 huang4 tou2"),
         ("一量一量", "yi2 liang4 yi2 liang4"),  # no verb
         ("教教材", "jiao1 jiao4 cai2"),
         ("等地拥有", "deng3 di4 yong1 you3"),

@@ -21,6 +21,7 @@ from tfrecord_builder.labels import normalisation
         ("①㈱ 5℃", "1株5摄氏度"),
         ("我❤️北京1️⃣号🏙️", "我北京1号"),  # with variation selectors and a keycap
         ("葛\U000e0100城", "葛城"),
+        ("30m²，5㎡，2m³", "30平方米5平方米2立方米"),
         ("ที่นี่", "ที่นี่"),  # vowels and tones above letters
         ("，。 ", ""),
         ("二〇二四", "二〇二四"),
