@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 
 from tfrecord_builder import errors
 
@@ -15,15 +14,16 @@ _STARTS = (
 _FRAMES = rb"(\xff[\xe2\xe3\xf0-\xf5\xf8-\xfd])[\x10-\xef](.{14,1450}?\1[\x10-\xef]){3}"
 _FILE = re.compile(_STARTS + _FRAMES, re.DOTALL)
 _MAX_HEAD_BYTES = 5000  # by which a file is recognised
-_PCM, _EXTENSIBLE = 1, 0xFFFE  # formats of WAV files
+# The header of a WAV file with 16-bit samples of one channel.
+_WAV = rb"\ARIFF.{4}WAVEfmt .{4}(\x01\x00|\xfe\xff)\x01\x00%b.{6}\x10\x00.*?data.{4}"
 
 
 class HeaderFilter:
     """Passes samples on, without the header of a WAV file of 16-bit mono samples at `rate` Hz."""
 
     def __init__(self, rate: int, where: str, advice: str):
-        self._rate, self._where, self._advice = rate, where, advice
-        self._head = b""
+        self._header = re.compile(_WAV % re.escape(rate.to_bytes(4, "little")), re.DOTALL)
+        self._where, self._advice, self._head = where, advice, b""
 
     def take(self, content: bytes) -> bytes:
         """Returns the next bytes of the stream.
@@ -32,20 +32,10 @@ class HeaderFilter:
             errors.UserError: the stream begins as another file does; the sentence ends with the advice.
         """
         if not self._head:
-            content = self._strip(content)
+            content = self._header.sub(b"", content)
         if len(self._head) < _MAX_HEAD_BYTES:
             self._head = (self._head + content)[:_MAX_HEAD_BYTES]
             if _FILE.match(self._head):
                 problem = "begins as an audio file does, expected samples without a header"
                 raise errors.UserError(f"{self._where}: {problem}; {self._advice}")
         return content
-
-    def _strip(self, content: bytes) -> bytes:
-        kind, *form = struct.unpack("<HHI6xH", content[20:36].ljust(16, b"\0"))
-        if content[8:16] != b"WAVEfmt " or kind not in (_PCM, _EXTENSIBLE) or form != [1, self._rate, 16]:
-            return content
-        place = 12
-        while content[place : place + 4] not in (b"data", b""):
-            size = int.from_bytes(content[place + 4 : place + 8], "little")
-            place += 8 + size + size % 2
-        return content[place + 8 :] if place + 8 <= len(content) else content
