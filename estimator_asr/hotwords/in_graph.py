@@ -61,7 +61,7 @@ def parse(acoustic: model_directory.ModelDirectory, hotwords: tf.Tensor) -> Hotw
     num_syllables = tf.maximum(counts - 1 - tf.cast(has_boost, tf.int32), 0)
     syllables = tf.RaggedTensor.from_tensor(words[:, 1:], lengths=num_syllables)
     with tf.control_dependencies([_check(hotwords, characters, syllables)]):
-        characters = characters.with_flat_values(tf.identity(characters.flat_values))
+        syllables = syllables.with_flat_values(tf.identity(syllables.flat_values))
     token_ids = _find_ids(acoustic, _choose_syllables(characters, syllables).to_tensor())
     return Hotwords(characters.to_tensor(), phrases_lib.Phrases(token_ids, boosts))
 

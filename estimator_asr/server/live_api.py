@@ -104,7 +104,7 @@ class _Stream:
         while not self._is_over and not self._is_closed:
             message = await self._receive()
             if message.get("bytes") is not None:
-                await self._add(self._audio.read(message["bytes"], not self._live.num_samples))
+                await self._add(self._audio.read(message["bytes"]))
             else:
                 command = live_messages.read_command(message["text"])
                 if command.hotwords and self._live.num_samples:

@@ -36,12 +36,12 @@ class Audio:
             got = f"sample_rate: is {rate[:80]!r}"
             raise api_errors.refuse(f"{got}, expected {_RATES[0]} to {_RATES[-1]} Hz; send that of the audio")
         (self._dtype, self._scale), self.rate = _ENCODINGS[encoding], int(rate)
+        wav_rate = self.rate if encoding == "s16le" else 0
+        self._filter = file_headers.HeaderFilter(wav_rate, "message", _ADVICE)
 
-    def read(self, content: bytes, is_first: bool) -> np.ndarray:
+    def read(self, content: bytes) -> np.ndarray:
         """Returns a message's samples, float32 [num_samples]; raises ApiError or UserError if it has none."""
-        if is_first:
-            rate = self.rate if self._dtype == "<i2" else 0
-            content = file_headers.strip(content, rate, "message", _ADVICE)
+        content = self._filter.take(content)
         width = np.dtype(self._dtype).itemsize
         if len(content) > _MAX_MESSAGE_BYTES or len(content) % width:
             expected = f"at most {_MAX_MESSAGE_BYTES}, a multiple of {width}"

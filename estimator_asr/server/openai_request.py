@@ -33,7 +33,6 @@ _FIELDS = {
 _MAX_FIELDS = 100
 _PART_BYTES = 1 << 18
 _MAX_FIELD_BYTES = 1 << 16
-_FILE_NAME = b'; filename="file"'
 # The parser warns of every malformed form; the client gets a sentence.
 for _name in ("python_multipart", "multipart"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
@@ -42,17 +41,11 @@ for _name in ("python_multipart", "multipart"):
 class _Parser(formparsers.MultiPartParser):
     """Takes the part `file` for a file also if its header has no `filename`, or only `filename*`."""
 
-    _header = b""
-
-    def on_header_value(self, data: bytes, start: int, end: int) -> None:
-        self._header += data[start:end]
-        super().on_header_value(data, start, end)
-
-    def on_header_end(self) -> None:
-        if multipart.parse_options_header(self._header)[1].get(b"name") == b"file":
-            super().on_header_value(_FILE_NAME, 0, len(_FILE_NAME))
-        super().on_header_end()
-        self._header = b""
+    def on_headers_finished(self) -> None:
+        part = self._current_part
+        if multipart.parse_options_header(part.content_disposition)[1].get(b"name") == b"file":
+            part.content_disposition += b'; filename="file"'
+        super().on_headers_finished()
 
 
 class Form(NamedTuple):

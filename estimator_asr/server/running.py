@@ -48,6 +48,18 @@ def list_local_hosts(host: str, bound: socket.socket) -> Optional[tuple[str, ...
     return tuple(dict.fromkeys((*_LOCAL_HOSTS, f"[{host}]" if ":" in host else host.lower())))
 
 
+class _WebSocket(websockets_sansio_impl.WebSocketsSansIOProtocol):
+    """uvicorn's, which leaves a client without an answer whose upgrade the package websockets refuses."""
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        problem = self.conn.handshake_exc
+        if problem and not self.transport.is_closing():
+            message = f"request: opens no WebSocket ({problem}); send shorter headers, and no body\n"
+            self.transport.write(self.conn.reject(400, message).serialize())
+            self.transport.close()
+
+
 class Server(uvicorn.Server):
     """uvicorn; middleware.py limits open requests and their headers."""
 
@@ -55,7 +67,7 @@ class Server(uvicorn.Server):
         config = uvicorn.Config(
             app,
             http="h11",
-            ws=websockets_sansio_impl.WebSocketsSansIOProtocol,
+            ws=_WebSocket,
             ws_max_size=_MAX_MESSAGE_BYTES,
             ws_ping_interval=None,  # live_api.py ends what is silent; a pong may wait behind audio
             ws_per_message_deflate=False,  # a small message may become a large one

@@ -28,7 +28,7 @@ POLL_SECONDS = 2.0
 _LOG_SECONDS = 60
 _LINE_LENGTH = 300  # of what TensorFlow says
 # A sentence of the graph behind its code; exports of 0.1.0 have one such sentence, without a code.
-_REFUSAL = re.compile(r"\[E_[A-Z_]+: (.*)\]|assertion failed: \[(hotwords: .*; fix it)\]")
+_REFUSAL = re.compile(r"\[(?:E_[A-Z_]+: |(?=hotwords: .*; fix it\]))(.*)\]")
 _Files = frozenset[tuple[str, int, int]]
 _Row = Mapping[str, "bytes | np.ndarray"]
 
@@ -104,9 +104,8 @@ class ServedVersion:
                 {**batch, recogniser.HOTWORDS: np.array(hotwords, object)}
             )
         except tf.errors.InvalidArgumentError as error:
-            refusal = _REFUSAL.search(error.message)
-            problem = refusal and refusal[refusal.lastindex]
-            problem = problem or f"inputs: are refused by the model ({_describe(error)})"
+            sentence = _REFUSAL.search(error.message)
+            problem = sentence[1] if sentence else f"inputs: are refused by the model ({_describe(error)})"
             raise errors.UserError(problem) from error
         return [dict(zip(columns, values)) for values in zip(*columns.values())]
 

@@ -72,13 +72,11 @@ def read_pcm(file: BinaryIO, sample_rate: int) -> Iterator[np.ndarray]:
     Raises:
         errors.UserError: they have the header of a file, unless it is a WAV file of such samples.
     """
-    resampler, rest = soxr.ResampleStream(_PCM_RATE, sample_rate, 1, dtype="float32"), None
+    resampler, rest = soxr.ResampleStream(_PCM_RATE, sample_rate, 1, dtype="float32"), b""
+    header_filter = file_headers.HeaderFilter(_PCM_RATE, "standard input", _ADVICE)
     while True:
         content = os.read(file.fileno(), _READ_BYTES)  # may be left to wait when the process ends
-        if rest is None:
-            rest = file_headers.strip(content, _PCM_RATE, "standard input", _ADVICE)
-        else:
-            rest += content
+        rest += header_filter.take(content)
         whole = rest[: len(rest) // 2 * 2]
         rest = rest[len(whole) :]
         samples = np.frombuffer(whole, "<i2").astype(np.float32) / 32768

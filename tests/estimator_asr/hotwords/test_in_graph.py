@@ -90,11 +90,19 @@ def test_no_words(parse):
     assert parse() == []
 
 
-def test_a_wrong_number_of_syllables_is_named(parse):
-    with pytest.raises(tf.errors.InvalidArgumentError) as refused:
-        parse("你好", "乐山 yue4 2")
-    problem = "乐山 yue4 2 has 2 characters and 1 syllables, expected one syllable for each character; fix it"
-    assert f"[E_HOTWORD_SYLLABLES: hotwords: {problem}]" in str(refused.value)
+@pytest.mark.parametrize(
+    "word, num_characters, num_syllables",
+    [("乐山 yue4 2", 2, 1), ("hello world", 5, 1), ("乐 yue4 shan1 da4 fo2", 1, 4)],
+)
+def test_a_wrong_number_of_syllables_is_named(parse, word, num_characters, num_syllables):
+    problem = f"{word} has {num_characters} characters and {num_syllables} syllables"
+    for _ in range(10):  # what is computed at the same time does not fail first
+        with pytest.raises(tf.errors.InvalidArgumentError) as refused:
+            parse("你好", word)
+        expected = (
+            f"[E_HOTWORD_SYLLABLES: hotwords: {problem}, expected one syllable for each character; fix it]"
+        )
+        assert expected in str(refused.value)
 
 
 def test_toneless_models(tmp_path):

@@ -143,6 +143,30 @@ def test_headers_that_arrive_in_pieces_are_limited(server):
         assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
 
 
+UPGRADE = (
+    b"GET /v1/stream HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        UPGRADE + b"x: " + b"y" * 9000 + b"\r\n",
+        UPGRADE + b"x: y\r\n" * 150,
+        UPGRADE.replace(b"stream", b"stream?x=" + b"y" * 9000),
+        UPGRADE + b"content-length: 5\r\n",
+    ],
+    ids=("long header", "many headers", "long URL", "a body"),
+)
+def test_an_upgrade_that_is_refused_is_answered(server, head):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(head + b"\r\n")
+        said = connection.makefile("rb").read()
+    assert said.startswith(b"HTTP/1.1 400 ")
+    assert re.search(rb"request: opens no WebSocket \(.+\); send shorter headers, and no body\n$", said)
+
+
 def request_status(connection) -> int:
     connection.request("GET", "/v1/models/asr")
     response = connection.getresponse()

@@ -218,28 +218,19 @@ def to_file(waveform, format: str) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize(
-    "format, name",
-    [
-        ("RF64", "WAV"),
-        ("MP3", "MP3 or AAC"),
-        ("FLAC", "FLAC"),
-        ("OGG", "Ogg"),
-        ("webm", "WebM"),
-        ("m4a", "MP4"),
-        ("aac", "MP3 or AAC"),
-    ],
-)
-@pytest.mark.parametrize("query", ["", "?encoding=f32le"])
-def test_a_file_is_no_samples(server, waveform, format, name, query):
-    content = to_file(waveform, format)
+@pytest.mark.parametrize("format", ["RF64", "MP3", "FLAC", "OGG", "webm", "m4a", "aac"])
+@pytest.mark.parametrize("query, size", [("", 3202), ("?encoding=f32le", 3201), ("", 10)])
+def test_a_file_is_no_samples(server, waveform, format, query, size):
+    content = to_file(waveform, format)[:3210]
     with connect(server, query) as socket:
         socket.send(json.dumps({"hotwords": "你好"}))
         socket.send(b"")
-        socket.send(content[:3201])  # also half a sample
+        with contextlib.suppress(exceptions.ConnectionClosed):
+            for place in range(0, len(content), size):
+                socket.send(content[place : place + size])
         (answer,) = read(socket)
     assert answer["error"]["message"] == (
-        f"message: begins as {name} files do, expected samples without a header; "
+        "message: begins as an audio file does, expected samples without a header; "
         "send samples of one channel alone, or the whole file to /v1/audio/transcriptions"
     )
     assert socket.close_code == 1008
@@ -268,7 +259,7 @@ def test_a_wav_file_of_other_samples_is_refused(server, waveform, query):
     with connect(server, query) as socket:
         socket.send(to_file(waveform, "WAV")[:3200])
         (answer,) = read(socket)
-    assert answer["error"]["message"].startswith("message: begins as WAV files do, expected samples without")
+    assert answer["error"]["message"].startswith("message: begins as an audio file does, expected ")
 
 
 @pytest.mark.parametrize("parts", [(b"\xff\xfe",), (b'{"hotwords": "\xe5', b'\x25"}')])

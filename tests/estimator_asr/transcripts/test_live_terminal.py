@@ -187,7 +187,7 @@ def test_a_file_in_a_pipe_is_no_samples(tmp_path):
     with open(tmp_path / "a.wav", "rb") as file, pytest.raises(errors.UserError) as refused:
         next(live_terminal.read_pcm(file, 16000))
     assert str(refused.value) == (
-        "standard input: begins as WAV files do, expected samples without a header; "
+        "standard input: begins as an audio file does, expected samples without a header; "
         "leave --live out, or convert the audio by ffmpeg -i FILE -ac 1 -ar 16000 -f s16le -"
     )
 
