@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import io
-import mmap
 import os
 import re
 import struct
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import numpy as np
 import soundfile
@@ -16,11 +15,11 @@ from estimator_asr_runtime import errors, resampling, statuses
 
 _SAMPLE_RATES_HZ = range(1000, 1_000_001)  # of recorders; another rate means a damaged header
 _BLOCK_NUMBERS = 1 << 18
-_FRAME = re.compile(rb"\xff[\xe2-\xe5\xf2-\xf5\xfa-\xfd][\x10-\xef]")  # how an MP3 frame begins
+# Two MP3 frames that begin alike. Encoders add up to seven frames, and a picture in a tag may look like some.
+_FRAMES = re.compile(rb"(?s)(\xff[\xe2-\xe5\xf2-\xf5\xfa-\xfd])[\x10-\xef].{20,2880}?\1")
+_MAX_FRAME_PAIRS = 3
 _STREAMS = {"FLAC": re.compile(rb"fLaC[\0\x80]\0\0\x22"), "OGG": re.compile(rb"OggS\0[\2\3\6\7]")}
-# The first frame of most MP3s: the last 12 bits are the samples that the encoder added at the end.
-_INFO = re.compile(rb"(?:Xing|Info)\0\0\0\x0f.{133}(..)", re.DOTALL)
-_UNKNOWN_SIZE, _MAX_CHUNKS = 0xFFFFFFFF, 128
+_HEAD_BYTES = 1 << 20  # chunks before the samples
 _CHUNK_NAME = re.compile(rb"[ -~]{4}")
 _CANCELLED, _LOUD = np.float32(0.04), np.float32(0.25)  # as in tfrecord_builder/audio/audio_files.py
 
@@ -44,13 +43,6 @@ class _File(io.BufferedReader):
             return self.tell()
 
 
-class _Map(mmap.mmap):
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> None:
-        """Stays within the file: libsndfile expects padding after an odd number of bytes."""
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self.tell(), os.SEEK_END: len(self)}[whence]
-        super().seek(max(0, min(start + offset, len(self))))
-
-
 def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
     """Reads an audio file of any format of libsndfile; sample_rate (Hz) is that of the result.
 
@@ -60,7 +52,8 @@ def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
     if os.path.exists(path) and not os.path.isfile(path):
         raise errors.UserError(f"{path}: is not a regular file, expected an audio file; pass the path of one")
     try:
-        with _File(io.FileIO(path)) as file, soundfile.SoundFile(repaired := _repair(file) or file) as sound:
+        with _File(io.FileIO(path)) as file:
+            sound, status = _open(file, max_seconds)
             if sound.samplerate not in _SAMPLE_RATES_HZ:
                 return Audio(nothing, statuses.MALFORMED)
             with np.errstate(over="ignore", invalid="ignore"):  # such samples become NaN or Inf
@@ -72,7 +65,6 @@ def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
                         f"{path}: more audio follows its end at {len(mono) / sound.samplerate:.2f} s, as in "
                         "files that were joined; convert it to WAV, 16-bit PCM"
                     )
-                status = statuses.OK if repaired is file else statuses.UNFINISHED
                 return Audio(resampling.resample(mono, sound.samplerate, sample_rate), status)
     except soundfile.LibsndfileError:
         return Audio(nothing, statuses.MALFORMED)
@@ -101,9 +93,7 @@ def _is_longer(file: io.BufferedReader, kind: str) -> bool:
     file.seek(0)
     content = file.read()
     if kind == "MP3":
-        info = _INFO.search(content)
-        num_padding = (int.from_bytes(info[1], "big") & 4095) // 576 if info else 0  # frames
-        return len(_FRAME.findall(content, position)) > num_padding
+        return len(_FRAMES.findall(content, position)) > _MAX_FRAME_PAIRS
     is_cut = kind == "FLAC" and len(content) - position > 128  # bytes of an ID3v1 tag
     return is_cut or (kind in _STREAMS and len(_STREAMS[kind].findall(content)) > 1)
 
@@ -115,29 +105,27 @@ def _mix(samples: np.ndarray) -> np.ndarray:
     return samples.mean(axis=1)
 
 
-def _repair(file: _File) -> Optional[_Map]:
-    """Maps a WAV file whose header says 0 samples while samples follow, with their number in its header.
-
-    Returns None for others; equals tfrecord_builder/audio/unfinished_wav.py.
-    """
-    head = file.peek(12)[:12]
-    if head[:4] not in (b"RIFF", b"RF64", b"BW64") or head[8:] != b"WAVE":
-        return None
-    wav = _Map(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    start, place, large_size = 12, 0, _UNKNOWN_SIZE
-    for _ in range(_MAX_CHUNKS):
-        name, size = struct.unpack("<4sI", wav[start : start + 8].ljust(8, b"\xff"))
-        if place and not _CHUNK_NAME.fullmatch(name):
-            break
-        if name == b"ds64":
-            large_size = int.from_bytes(wav[start + 16 : start + 24], "little")
-        elif name == b"data" and not place:
-            place, size = start + 4, large_size if size == _UNKNOWN_SIZE else size
-            if size:
-                return None
-        start += 8 + size + size % 2
-    if not place or start - len(wav) in (0, 1):
-        return None
+def _open(file: _File, max_seconds: int) -> tuple[soundfile.SoundFile, str]:
+    """Opens a file; if a WAV has 0 samples by its header while samples follow, its status is UNFINISHED."""
+    sound = soundfile.SoundFile(file)
+    if sound.frames or sound.format not in ("WAV", "WAVEX", "RF64"):
+        return sound, statuses.OK
+    file.seek(0)
+    wav = bytearray(file.read(_HEAD_BYTES + (max_seconds + 1) * sound.samplerate * sound.channels * 8))
+    start = _find_samples(wav)
+    if not start:
+        return sound, statuses.OK
     wav[:4] = b"RIFF"  # RF64 has the number elsewhere
-    wav[place : place + 4] = struct.pack("<I", min(len(wav) - place - 4, _UNKNOWN_SIZE))
-    return wav
+    wav[start - 4 : start] = struct.pack("<I", len(wav) - start)
+    return soundfile.SoundFile(io.BytesIO(wav + b"\0")), statuses.UNFINISHED  # padding to an even number
+
+
+def _find_samples(wav: bytearray) -> int:
+    """Returns where the samples begin; 0 if there are none, as chunks reach exactly to the end."""
+    place, start = 12, 0
+    while place + 8 <= len(wav) and (not start or _CHUNK_NAME.match(wav, place)):
+        name, size = struct.unpack_from("<4sI", wav, place)
+        if name == b"data" and not start:
+            start, size = place + 8, 0
+        place += 8 + size + size % 2
+    return 0 if place - len(wav) in (0, 1) else start

@@ -96,6 +96,13 @@ def test_joined_files_are_refused_with_the_end_of_the_first(tmp_path, kind, subt
     )
 
 
+def test_random_bytes_after_an_mp3_are_no_audio(tmp_path):
+    """As the picture in a tag is."""
+    picture = np.random.default_rng(0).bytes(60000)
+    (tmp_path / "a").write_bytes(encode("MP3", 16000) + picture)
+    assert len(audio.read(str(tmp_path / "a"), 16000, 9).waveform) == 16000
+
+
 @pytest.mark.parametrize("kind", ["MP3", "FLAC"])
 def test_a_header_that_promises_too_little(tmp_path, kind):
     content = bytearray(encode(kind, 32000))

@@ -77,7 +77,7 @@ class Reader:
         if not is_there and self._stream.frames != _UNKNOWN_SAMPLES:
             self._open()
             self.seconds = sum(map(len, self.read_blocks(_BLOCK // self._stream.channels))) / self.sample_rate
-        self._find_rest()
+        self.rest = self.rest or self._find_rest()
 
     def read(
         self, max_seconds: float, start_seconds: float = 0.0, seconds: Optional[float] = None
@@ -97,9 +97,11 @@ class Reader:
         samples = blocks[1] if len(blocks) == 2 else np.concatenate(blocks)
         is_short = seconds is not None and num_samples - len(samples) > _OVERSHOOT_SECONDS * self.sample_rate
         if is_short or (start and not len(samples)):
+            is_known = len(samples) or self._stream.frames != _UNKNOWN_SAMPLES
             length = min(start + len(samples), self._stream.frames) / self.sample_rate
             self.problem = (
-                f"it has {length:.2f} s, expected the segment that begins at {start_seconds:.2f} s"
+                (f"it has {length:.2f} s" if is_known else "it ends earlier")
+                + f", expected the segment that begins at {start_seconds:.2f} s"
                 + ("" if seconds is None else f" and lasts {seconds:.2f} s")
             )
         return samples
@@ -124,7 +126,7 @@ class Reader:
             # Not past the end: libsndfile would report an Ogg as truncated.
             block = self._read(min(block_samples, end - position, self._stream.frames - position))
             if not len(block):
-                self._find_rest()
+                self.rest = self.rest or self._find_rest()
                 self.problem = self.problem or self._find_truncation(position)
                 break
             position += len(block)
@@ -137,17 +139,19 @@ class Reader:
         except soundfile.LibsndfileError:
             if _FLAC_END in self._stream.extra_info:
                 self.problem = "the FLAC stream has no end"
+            elif self._stream.format == "MP3" and not self._find_rest():  # zeros, where libmpg123 gives up
+                self.rest = "something that is no audio follows the last frame"
             elif not stream_ends.is_joined(self._file, self._stream.format):
                 raise
             return self._no_samples()
 
-    def _find_rest(self) -> None:
+    def _find_rest(self) -> str:
         file, frames = self._file.fileno(), self._stream.frames
         is_known = frames != _UNKNOWN_SAMPLES
         position = os.lseek(file, 0, os.SEEK_CUR) if is_known else os.fstat(file).st_size
         rest = stream_ends.find_rest(self._file, self._stream.format, position)
         end = f" its end at {frames / self.sample_rate:.2f} s" if is_known else " its first part"
-        self.rest = rest and rest + end
+        return rest and rest + end
 
     def _find_truncation(self, num_samples: int) -> str:
         """Returns what the file lacks compared with its header, or empty."""

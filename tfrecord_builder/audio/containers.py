@@ -36,7 +36,7 @@ _JITTER_SECONDS = 0.1  # smaller gaps are rounded times, or samples that an enco
 _MAX_GAP_SECONDS = 3600  # a longer gap is an error in the times
 # FFmpeg's name of a format: its first bytes, after ID3 tags. Only libsndfile reads those without a name.
 _STARTS = {
-    "": rb"RIFF|RIFX|RF64|FORM|caff|\.snd",
+    "": rb"RIFF|RIFX|RF64|BW64|FORM|caff|\.snd",
     "mov": rb".{4}(ftyp|moov|mdat|wide|free|skip)",
     "matroska": rb"\x1a\x45\xdf\xa3",
     "amr": rb"#!AMR(-WB)?\n",
@@ -57,6 +57,7 @@ _CODECS = (
 )
 # FFmpeg opens no other files, no connections, and no decoder of video.
 _OPTIONS = {"protocol_whitelist": "none", "codec_whitelist": _CODECS}
+_GAP, _JOIN_AS_WAV = "nothing was recorded for", "; decode both, and join what comes out as WAV"
 _SIGNALS = dict.fromkeys([-signal.SIGXCPU, -signal.SIGALRM], "it takes too long; convert it to WAV or FLAC")
 
 
@@ -72,8 +73,9 @@ class Decoding:
 
     rest = warning = ""
 
-    def __init__(self, process: subprocess.Popen, raw: BinaryIO, why: str):
-        self._process, self._raw, self._why, self.problem = process, raw, why, ""
+    def __init__(self, process: subprocess.Popen, raw: BinaryIO, why: str, why_damaged: str):
+        self._process, self._raw, self.problem = process, raw, ""
+        self._why, self._why_damaged = why, why_damaged
         head = process.stdout.readline()
         rate, channels, seconds = head.split() if head[:1].isdigit() else self._finish(head)
         self.sample_rate, self._channels, self.seconds = int(rate), int(channels), float(seconds)
@@ -106,8 +108,10 @@ class Decoding:
             if os.strerror(error) in text:
                 raise OSError(error, os.strerror(error))
         if code:  # more than a line is a traceback
-            problem = _SIGNALS.get(code) or ("damaged or truncated" if "\n" in text or not text else text)
-            raise DecodingError(f"{self._why} ({problem})")
+            problem = _SIGNALS.get(code) or ("" if "\n" in text else text)
+            if problem.startswith(_GAP):
+                raise DecodingError(problem)
+            raise DecodingError(self._why + (f" ({problem})" if problem else self._why_damaged))
         return text
 
 
@@ -127,15 +131,16 @@ def find_format(read: Callable[[int, int], bytes]) -> str:
 @contextlib.contextmanager
 def decode(file: BinaryIO, format_name: str, max_seconds: float, why: str) -> Iterator[Decoding]:
     """Begins to decode an open file, to max_seconds or a little further; errors begin with `why`."""
-    if format_name == "flac" and stream_ends.is_joined(file, "FLAC"):  # it leaves out a part
-        raise DecodingError(f"{why}; decode both, and join what comes out as WAV")
+    is_joined = stream_ends.is_joined(file, format_name.upper())
+    if is_joined and format_name == "flac":  # it leaves out a part
+        raise DecodingError(f"{why}{_JOIN_AS_WAV}")
     with tempfile.TemporaryFile(buffering=0) as raw:
         words = [sys.executable, "-c", _PROGRAM, format_name, str(raw.fileno()), str(max_seconds)]
         options = {"stdin": file, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         root = pathlib.Path(__file__).resolve().parents[2]
         with subprocess.Popen(words, cwd=root, pass_fds=[raw.fileno()], **options) as process:
             try:
-                yield Decoding(process, raw, why)
+                yield Decoding(process, raw, why, _JOIN_AS_WAV if is_joined else " (damaged or truncated)")
             finally:
                 process.kill()
 
@@ -197,7 +202,7 @@ class _Clock:
         if gap < -_JITTER_SECONDS:  # another recording was appended
             self._zero += gap
         if gap > min(self._max_seconds, _MAX_GAP_SECONDS) and position < self._max_seconds:
-            sys.exit(f"nothing was recorded for {gap:.1f} s after {position:.2f} s")
+            sys.exit(f"{_GAP} {gap:.1f} s after {position:.2f} s; cut the recording there")
         return gap if gap > _JITTER_SECONDS else 0.0
 
 
@@ -247,4 +252,5 @@ def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float,
             if seconds < max_seconds:
                 sys.exit(f"it continues after its end at {seconds:.2f} s")
             return ""
-    return ""
+    is_cut = container.format.name == "ogg" and not stream_ends.has_end(0)
+    return "the Ogg stream has no end" if is_cut else ""

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 _BLOCK_BYTES, _PATTERN_BYTES = 1 << 16, 8
 _HEAD_BYTES = 1 << 20  # of an MP3, which may begin with pictures
-_TAG_BYTES = 128  # of ID3v1, which may follow a FLAC
+_TAG_BYTES = 128  # of ID3v1
 # What begins a stream, or a frame of an MP3 of layer II or III.
 _STARTS = {
     "FLAC": re.compile(rb"fLaC[\0\x80]\0\0\x22"),
@@ -29,17 +29,26 @@ _WHOLE_INFO = re.compile(rb"(?:Xing|Info)\0\0\0\x0f.{4}(.{4}).{125}.(..)", re.DO
 def find_rest(file: BinaryIO, kind: str, position: int) -> str:
     """Returns what follows the samples that were read up to a byte of a file, or an empty string."""
     if kind == "MP3":
-        num_frames = sum(1 for _ in _find(file, kind, position))
+        end = _find_tags(file)
+        num_frames = sum(start < end for start in _find(file, kind, position))
         return "more frames follow" if num_frames and num_frames > _count_padding(file) else ""
     if is_joined(file, kind):
         return "another stream follows"
-    is_cut = kind == "FLAC" and os.fstat(file.fileno()).st_size - position > _TAG_BYTES
+    is_cut = kind == "FLAC" and _find_tags(file) > position
     return "more frames follow" if is_cut else ""
 
 
 def is_joined(file: BinaryIO, kind: str) -> bool:
     """Returns whether an Ogg or FLAC file has several streams."""
     return kind in ("FLAC", "OGG") and len(list(_find(file, kind, 0))) > 1
+
+
+def has_end(descriptor: int) -> bool:
+    """Returns whether the last page of an open Ogg file is whole, and says that no other follows."""
+    start = max(os.fstat(descriptor).st_size - 2 * _BLOCK_BYTES, 0)  # a page has up to 65,307 bytes
+    page = os.pread(descriptor, 2 * _BLOCK_BYTES, start).rpartition(b"OggS\0")[2]
+    num_segments = page[21] if len(page) > 21 else 255
+    return page[:1] >= b"\4" and len(page) >= 22 + num_segments + sum(page[22 : 22 + num_segments])
 
 
 def is_longer_by_header(file: BinaryIO) -> bool:
@@ -51,6 +60,14 @@ def is_longer_by_header(file: BinaryIO) -> bool:
     return _INFO.search(head) is not None
 
 
+def _find_tags(file: BinaryIO) -> int:
+    """Returns where the tags at the end begin: ID3v1, and APEv2, whose picture may look like frames."""
+    end = os.fstat(file.fileno()).st_size
+    end -= _TAG_BYTES * (os.pread(file.fileno(), 3, max(end - _TAG_BYTES, 0)) == b"TAG")
+    footer = os.pread(file.fileno(), 32, max(end - 32, 0))
+    return end - (32 + int.from_bytes(footer[12:16], "little") if footer[:8] == b"APETAGEX" else 0)
+
+
 def _count_padding(file: BinaryIO) -> int:
     """Returns how many frames at the end of an MP3 may hold only samples that its encoder added."""
     info = _WHOLE_INFO.search(os.pread(file.fileno(), _HEAD_BYTES, 0))
@@ -59,5 +76,7 @@ def _count_padding(file: BinaryIO) -> int:
 
 def _find(file: BinaryIO, kind: str, start: int) -> Iterator[int]:
     while block := os.pread(file.fileno(), _BLOCK_BYTES + _PATTERN_BYTES - 1, start):
-        yield from (match for match in _STARTS[kind].finditer(block) if match.start() < _BLOCK_BYTES)
+        yield from (
+            start + at for match in _STARTS[kind].finditer(block) if (at := match.start()) < _BLOCK_BYTES
+        )
         start += _BLOCK_BYTES

@@ -66,7 +66,7 @@ def test_times_that_go_back_are_another_recording(write):
 @pytest.mark.parametrize("read", [audio_files.read_audio, audio_files.AudioBlocks])
 def test_hours_without_audio_are_refused(write, read):
     path = write(telephone_files.encode("webm", 2.0, pause=36000.0))
-    message = r"a: is not a readable .* \(nothing was recorded for 36000.0 s after 1.0\d s\)$"
+    message = r"a: nothing was recorded for 36000.0 s after 1.0\d s; cut the recording there$"
     with pytest.raises(audio_files.AudioError, match=message):
         read(path, 16000)
     with pytest.raises(audio_files.AudioError, match="nothing was recorded for 36000.0 s"):

@@ -99,7 +99,7 @@ def test_joined_flac_files_are_refused(read, write):
 @pytest.mark.parametrize("first, second", [("vorbis", "opus"), ("opus", "vorbis")])
 def test_joined_ogg_files_that_ffmpeg_cannot_decode_are_refused(read, write, first, second):
     content = encode(KINDS[first], 1.0, 440) + encode(KINDS[second], 0.5, 880)
-    message = r"a: another stream follows its end at 1.00 s \(damaged or truncated\)$"
+    message = "a: another stream follows its end at 1.00 s; decode both, and join what comes out as WAV$"
     with pytest.raises(audio_files.AudioError, match=message):
         read(write(content), 16000)
 
@@ -114,6 +114,29 @@ def test_tags_at_the_end_are_no_audio(read, write, monkeypatch, tags):
     assert len(read(write(encode(KINDS["mp3"], 1.0, 440) + tags), 16000)) == 16000
     if tags == ID3_V1:
         assert len(read(write(encode(KINDS["flac"], 1.0, 440) + tags), 16000)) == 16000
+
+
+@pytest.mark.parametrize("kind", ["mp3", "flac"])
+def test_a_picture_in_a_tag_at_the_end_is_no_audio(read, write, monkeypatch, kind):
+    """Its bytes begin as frames do."""
+    item = b"\xff\xfb\x90\x64" * 500
+    tag = b"APETAGEX" + bytes(24) + item + b"APETAGEX" + bytes(4) + (len(item) + 32).to_bytes(4, "little")
+    monkeypatch.setattr(containers, "decode", None)
+    assert len(read(write(encode(KINDS[kind], 1.0, 440) + tag + bytes(16) + ID3_V1), 16000)) == 16000
+
+
+def test_zeros_after_an_mp3_without_a_header(read, write):
+    content = telephone_files.encode("mp3", 1.0, write_xing="0", id3v2_version="0")
+    assert len(read(write(content + bytes(4000)), 16000)) / 16000 == pytest.approx(1.05, abs=0.08)
+
+
+@pytest.mark.parametrize("kind", ["vorbis", "opus"])
+def test_joined_ogg_files_without_an_end_are_refused(read, write, kind):
+    content = encode(KINDS[kind], 1.0, 440) + encode(KINDS[kind], 0.5, 880)
+    with pytest.raises(
+        audio_files.AudioError, match="a: audio is truncated, the Ogg stream has no end; copy"
+    ):
+        read(write(content[:-500]), 16000)
 
 
 def test_frames_of_padding_at_the_end_are_no_audio(read, write, monkeypatch):
@@ -186,7 +209,8 @@ def test_a_segment_without_an_end_in_a_flac_of_unknown_length(write):
     np.testing.assert_allclose(
         audio_files.read_audio(path, 16000, 2.0, start_seconds=2.5), noise[40000:], atol=1e-4
     )
-    with pytest.raises(audio_files.AudioError, match="expected the segment that begins at 3.50 s"):
+    message = "it ends earlier, expected the segment that begins at 3.50 s;"
+    with pytest.raises(audio_files.AudioError, match=message):
         audio_files.read_audio(path, 16000, start_seconds=3.5)
 
 
