@@ -123,7 +123,7 @@ def export(config: ExportConfig) -> str:
     # Before anything is written.
     reports = {path: model_card.read_metrics(path) for path in config.report_dir}
     has_language = config.language_model_dir is not None
-    with progress_bar.Bar(desc="export", total=2 + has_language, unit="step") as progress:
+    with progress_bar.ProgressBar(desc="export", total=2 + has_language, unit="step") as progress:
         acoustic = _open(config, task_spec.ACOUSTIC, progress)
         language = _open(config, task_spec.LANGUAGE, progress) if has_language else None
         pair = acoustic, language
@@ -155,7 +155,7 @@ def export(config: ExportConfig) -> str:
 
 
 def _open(
-    config: ExportConfig, want: task_spec.TaskSpec, progress: progress_bar.Bar
+    config: ExportConfig, want: task_spec.TaskSpec, progress: progress_bar.ProgressBar
 ) -> trained_model.TrainedModel:
     path = getattr(config, f"{want.name}_model_dir")
     trained = trained_model.open_trained_model(path, config.decoding, want)

@@ -82,7 +82,7 @@ def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
         raise errors.UserError(f"{directory}: directory does not exist; create it or change --output_file")
     busy = f"--output_file: another train_ngram is writing {path}; wait until it ends, or choose another file"
     lock = contextlib.nullcontext() if files.is_remote(path) else locks.reserved(path, busy)
-    with lock, progress_bar.Bar(desc="estimate", total=3, unit="step") as progress:
+    with lock, progress_bar.ProgressBar(desc="estimate", total=3, unit="step") as progress:
         text = counting.encode(read_sentences(config.data_dir, config.unit))
         progress.update()
         estimate = kneser_ney.estimate(text, config.order, config.prune)
@@ -103,7 +103,7 @@ def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
         )
     source = splits.read_split(infos, data_dirs, _SPLIT, task_spec.LANGUAGE)
     read = input_fn.build_input_fn(source, config_lib.InputConfig(), training=False)
-    bar = progress_bar.Bar(desc="read", total=source.num_utterances, unit=" utterances", leave=False)
+    bar = progress_bar.ProgressBar(desc="read", total=source.num_utterances, unit=" utterances", leave=False)
     originals, copies = set(), {}
     with splits.explain_damage(data_dirs, _SPLIT), bar:
         for batch, _ in input_fn.read_elements(read):

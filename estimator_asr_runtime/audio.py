@@ -21,7 +21,10 @@ _MAX_FRAME_PAIRS = 3
 _STREAMS = {"FLAC": re.compile(rb"fLaC[\0\x80]\0\0\x22"), "OGG": re.compile(rb"OggS\0[\2\3\6\7]")}
 _HEAD_BYTES = 1 << 20  # chunks before the samples
 _CHUNK_NAME = re.compile(rb"[ -~]{4}")
-_CANCELLED, _LOUD = np.float32(0.04), np.float32(0.25)  # as in tfrecord_builder/audio/audio_files.py
+_CANCELLED, _LOUD = (
+    np.float32(0.04),
+    np.float32(0.25),
+)  # equal to those of tfrecord_builder/audio/audio_files.py
 
 
 class Audio(NamedTuple):
@@ -78,7 +81,7 @@ def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
 def _read_mono(sound: soundfile.SoundFile, most: int) -> np.ndarray:
     """Reads samples until there are none or enough; the header may have another number."""
     sound.seekable = lambda: False  # to read on: soundfile would seek, which FLAC of unknown length refuses
-    most = min(most, sound.frames)  # after it, a tag would be a damaged FLAC
+    most = min(most, sound.frames)  # libsndfile takes a tag after the end for a damaged FLAC
     block = np.empty([max(_BLOCK_NUMBERS // sound.channels, 1), sound.channels], np.float32)
     blocks, count = [np.zeros(0, np.float32)], 0
     while count < most and len(samples := sound.read(out=block[: most - count])):
@@ -89,13 +92,15 @@ def _read_mono(sound: soundfile.SoundFile, most: int) -> np.ndarray:
 
 def _is_longer(file: io.BufferedReader, kind: str) -> bool:
     """Returns whether audio follows what was read: a second file, or more than a header promises."""
+    if kind not in ("MP3", *_STREAMS):
+        return False
     position = file.tell()
     file.seek(0)
     content = file.read()
     if kind == "MP3":
         return len(_FRAMES.findall(content, position)) > _MAX_FRAME_PAIRS
     is_cut = kind == "FLAC" and len(content) - position > 128  # bytes of an ID3v1 tag
-    return is_cut or (kind in _STREAMS and len(_STREAMS[kind].findall(content)) > 1)
+    return is_cut or len(_STREAMS[kind].findall(content)) > 1
 
 
 def _mix(samples: np.ndarray) -> np.ndarray:

@@ -30,7 +30,7 @@ from tfrecord_builder.settings import config_flags, program
 from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import vocabulary
 
-_MAX_NAME_BYTES = 200  # of 255, which must also hold the hash and the endings of a file in the making
+_MAX_NAME_BYTES = 200  # a file name has 255 bytes; the hash and temporary endings need the others
 
 
 @dataclasses.dataclass(frozen=True)

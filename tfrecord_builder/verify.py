@@ -56,11 +56,11 @@ def verify(data_dir: str, num_samples: int, seed: int) -> bool:
     saved = data_directory.load_vocabularies(data_dir, info)
     num_bytes = sum(shard.num_bytes for shard in info.shards)
     num_records = sum(shard.num_records for shard in info.shards)
-    with progress_bar.Bar(desc="verifying", total=num_bytes, unit="B", unit_scale=True) as bar:
+    with progress_bar.ProgressBar(desc="verifying", total=num_bytes, unit="B", unit_scale=True) as bar:
         _print(data_directory.check(data_dir, info, saved, bar.update), printed)
     if num_samples and saved:
         num_samples = min(num_samples, num_records)
-        with progress_bar.Bar(desc="extracting again", total=num_samples, unit="utt") as bar:
+        with progress_bar.ProgressBar(desc="extracting again", total=num_samples, unit="utt") as bar:
             again = reextraction.Reextraction(data_dir, info, saved, bar.update)
             _print(again.problems(num_samples, seed), printed)
     for kind, count in printed.items():

@@ -192,7 +192,7 @@ def read_sample(
     """
     limit = 2**32 * max_utterances / source.num_utterances
     elements = read_elements(build_input_fn(source, config, training=False))
-    with progress_bar.Bar(total=source.num_utterances, unit=" utterances", desc="read") as progress:
+    with progress_bar.ProgressBar(total=source.num_utterances, unit=" utterances", desc="read") as progress:
         for batch, _ in elements:
             progress.update(len(batch["utterance_id"]))
             is_chosen = [zlib.crc32(name) < limit for name in batch["utterance_id"]]

@@ -30,8 +30,8 @@ class TrainingFacts(NamedTuple):
     peak_rate: float  # learning rate at the end of the warm-up
     constant_loss_steps: int  # --constant_loss_steps, the patience
     steps_per_epoch: float = 1.0
-    num_utterances: int = _FEW_UTTERANCES  # in the train split
-    hours: float = 0.0  # of the train split; 0 for text
+    num_utterances: int = _FEW_UTTERANCES  # the train split has so many
+    hours: float = 0.0  # duration of the train split; 0 for text
 
     @property
     def span(self) -> int:

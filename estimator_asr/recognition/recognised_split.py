@@ -187,7 +187,9 @@ def recognise(subject: Subject, source: splits.Split) -> Recognised:
     """Recognises and scores the split, with a progress bar."""
     scored = Recognised({measure: [] for measure in subject.measures}, [], {}, [])
     read = input_fn.build_input_fn(source, subject.input, training=False)
-    with progress_bar.Bar(total=source.num_utterances, unit=" utterances", desc="evaluate") as progress:
+    with progress_bar.ProgressBar(
+        total=source.num_utterances, unit=" utterances", desc="evaluate"
+    ) as progress:
         for batch, _ in input_fn.read_elements(read):
             _add(scored, subject, batch)
             progress.update(len(batch["utterance_id"]))

@@ -69,9 +69,9 @@ def reserve(model_dir: str, wait_seconds: float = 0.0) -> Iterator[None]:
 
 @contextlib.contextmanager
 def clear_copies(model_dir: str, cluster: Optional[cluster_lib.Cluster]) -> Iterator[None]:
-    """Removes the copies of this worker, and of workers that the cluster lacks: at the end, and first.
+    """Removes the checkpoints of this worker and of workers that the cluster lacks, first and at the end.
 
-    A process that was killed leaves them.
+    A killed process leaves its checkpoints behind. Workers of the cluster may be alive, so theirs are kept.
     """
     _remove_copies(model_dir, cluster)
     try:

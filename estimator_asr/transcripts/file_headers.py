@@ -13,7 +13,7 @@ _STARTS = (
 # Four frames of MP3 or AAC that begin alike; of a million streams of speech, one begins so.
 _FRAMES = rb"(\xff[\xe2\xe3\xf0-\xf5\xf8-\xfd])[\x10-\xef](.{14,1450}?\1[\x10-\xef]){3}"
 _FILE = re.compile(_STARTS + _FRAMES, re.DOTALL)
-_MAX_HEAD_BYTES = 5000  # by which a file is recognised
+_MAX_HEAD_BYTES = 5000  # enough bytes to recognise a file
 # The header of a WAV file with 16-bit samples of one channel.
 _WAV = rb"\ARIFF.{4}WAVEfmt .{4}(\x01\x00|\xfe\xff)\x01\x00%b.{6}\x10\x00.*?data.{4}"
 

@@ -59,7 +59,7 @@ def transcribe_all(
     What is wrong with a recording is also a line on standard error, above the bar.
     """
     total = None if hidden else recordings.total_seconds(inputs)
-    with progress_bar.Bar(total=total and round(total), desc=name, unit=" s", disable=hidden) as bar:
+    with progress_bar.ProgressBar(total=total and round(total), desc=name, unit=" s", disable=hidden) as bar:
         progress = Progress(bar)
         for recording in inputs:
             try:
@@ -73,7 +73,7 @@ def transcribe_all(
 class Progress:
     """Shows whole seconds of audio on a bar: those of the recordings that have ended, and of the one now."""
 
-    def __init__(self, bar: progress_bar.Bar):
+    def __init__(self, bar: progress_bar.ProgressBar):
         self._bar, self._ended, self._seconds = bar, 0.0, 0.0
 
     def show(self, seconds: float) -> None:

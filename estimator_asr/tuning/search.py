@@ -55,7 +55,7 @@ class Search:
         num_weights = 2 + len(_RANKING_WEIGHTS)  # 0 is one of them, and the step
         count = has_ngram * (len(_NGRAM_WEIGHTS) * len(_TOKEN_BONUSES) + len(_FINER) + 3)
         count += (has_decoder + (bench.language is not None)) * num_weights + 3
-        self._progress = progress_bar.Bar(total=count, desc="tune", unit=" trials")
+        self._progress = progress_bar.ProgressBar(total=count, desc="tune", unit=" trials")
 
     def run(self, whisper: Optional[trials.WhisperBench] = None) -> Result:
         """Returns what each step gives, and fits the confidences of the last one."""
@@ -145,7 +145,7 @@ def search_language(trained: trained_model.TrainedModel, source: splits.Split, m
     """
     batches = list(trials.read_batches(source, trained.model.config.input, max_utterances))
     untuned, steps = trials.untune(trained.model.decode), []
-    for weight in progress_bar.Bar(_CHARACTER_NGRAM_WEIGHTS, desc="tune", unit=" trials"):
+    for weight in progress_bar.ProgressBar(_CHARACTER_NGRAM_WEIGHTS, desc="tune", unit=" trials"):
         settings = dataclasses.replace(untuned, ngram_weight=weight)
         errors = sum(edits.errors for edits in _write_sentences(trained, settings, batches))
         steps.append(Step("n-gram model", settings, {_CHARACTERS: errors}))

@@ -47,7 +47,7 @@ class Reader:
         """`raw` are sample rate and channels of a file of float32 samples without a header."""
         self._file, self._raw = file, raw
         self._open()
-        self.format = self._stream.format.lower()  # as FFmpeg has it
+        self.format = self._stream.format.lower()  # FFmpeg's name of the format
         self.sample_rate, num_samples = self._stream.samplerate, self._stream.frames
         self.seconds = None if num_samples == _UNKNOWN_SAMPLES else num_samples / max(1, self.sample_rate)
         self.problem = self.rest = ""

@@ -241,7 +241,7 @@ def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float,
         for frame in frames:
             gap = clock.find_gap(frame, raw.tell() / sample_bytes / rate)
             raw.seek(round(gap * rate) * sample_bytes, os.SEEK_CUR)  # silence that takes no space
-            kind = frame.sample_rate, frame.layout.name, frame.format.name  # of joined files, several
+            kind = frame.sample_rate, frame.layout.name, frame.format.name  # joined files may have several
             if kind not in resamplers:
                 resamplers[kind] = av.AudioResampler("flt", layout, rate)
             for block in resamplers[kind].resample(frame):

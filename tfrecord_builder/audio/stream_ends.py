@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 _BLOCK_BYTES, _PATTERN_BYTES = 1 << 16, 8
-_HEAD_BYTES = 1 << 20  # of an MP3, which may begin with pictures
-_TAG_BYTES = 128  # of ID3v1
+_HEAD_BYTES = 1 << 20  # where the header of an MP3 is searched, as pictures may precede it
+_TAG_BYTES = 128  # size of an ID3v1 tag
 # What begins a stream, or a frame of an MP3 of layer II or III.
 _STARTS = {
     "FLAC": re.compile(rb"fLaC[\0\x80]\0\0\x22"),

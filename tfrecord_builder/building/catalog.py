@@ -177,7 +177,7 @@ def list_corpus(
 
     Raises UserError if there are none, an utterance id is a duplicate, or as the rows do.
     """
-    for row in progress_bar.Bar(rows, unit="utt", desc="listing"):
+    for row in progress_bar.ProgressBar(rows, unit="utt", desc="listing"):
         corpus.add_row(row)
     where = ", ".join(corpus_dirs)
     if not corpus.count_utterances():

@@ -13,8 +13,8 @@ from tfrecord_builder import errors
 from tfrecord_builder.corpora import json_lines, layout, segments, text_files
 from tfrecord_builder.data import manifest
 
-# As DeepSpeech, SpeechBrain, Coqui, Common Voice, NeMo, WeNet, Hugging Face's datasets and spreadsheets name
-# them, in lower case with underscores. A column of the first name takes precedence over the others.
+# The names in DeepSpeech, SpeechBrain, Coqui, Common Voice, NeMo, WeNet, Hugging Face's datasets and
+# spreadsheets, in lower case with underscores. A column of the first name takes precedence over the others.
 NAMES = {
     "id": "id utterance_id utt_id uttid utt key 编号 序号 音频编号".split(),
     "audio": (

@@ -29,8 +29,8 @@ from tfrecord_builder.storage import files, locks
 if not hasattr(tarfile, "data_filter"):  # CPython before 3.10.12 and 3.11.4
     from backports import tarfile
 
-_MAX_RATIO = 100  # of files to their archive; of speech it is below 2, of transcripts about 5
-_MIN_ROOM_BYTES = 10_000_000  # for archives of any size
+_MAX_RATIO = 100  # unpacked size to archive size: speech is below 2, transcripts are about 5
+_MIN_ROOM_BYTES = 10_000_000  # any archive may unpack to this size
 _MAX_FOLDERS = 100
 
 
@@ -160,14 +160,14 @@ def unpack(archive: str, directory: str) -> None:
     os.makedirs(directory)
     with open(archive, "rb") as plain:
         size, name = os.path.getsize(archive), os.path.basename(archive)
-        with progress_bar.Bar.wrapattr(plain, "read", size, desc=f"unpacking {name}") as file:
+        with progress_bar.ProgressBar.wrapattr(plain, "read", size, desc=f"unpacking {name}") as file:
             _extract(file, archive, directory)
     inner = [
         path
         for path in files.find_files(directory, (".tar.gz",))
         if not os.path.basename(path).startswith(".")  # ._S0002.tar.gz of macOS is not an archive
     ]
-    for path in progress_bar.Bar(inner, "unpacking archives inside", disable=not inner):
+    for path in progress_bar.ProgressBar(inner, "unpacking archives inside", disable=not inner):
         with open(path, "rb") as file:
             _extract(file, path, os.path.dirname(path))
         os.remove(path)

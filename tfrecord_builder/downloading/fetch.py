@@ -43,7 +43,10 @@ def fetch(url: str, path: str, expected_bytes: int) -> None:
             return _attempt(url, path, expected_bytes)
         except errors.UserError:
             raise
-        except (ValueError, requests.TooManyRedirects) as error:  # to file://, half an address, in a circle
+        except (
+            ValueError,
+            requests.TooManyRedirects,
+        ) as error:  # a redirect to file://, to a partial URL, or in a circle
             raise _unexpected(url, f"a redirect that cannot be followed ({error})", "the archive") from error
         except (_RetryableError, requests.RequestException, urllib3.exceptions.HTTPError) as error:
             reason = _reason(error)
@@ -125,7 +128,7 @@ def _receive(response: requests.Response, path: str, start: int, most: float) ->
     received, name = start, os.path.basename(path)
     with (
         open(path, "ab" if start else "wb") as file,
-        progress_bar.Bar(desc=name, initial=start, total=most, unit="B", unit_scale=True) as bar,
+        progress_bar.ProgressBar(desc=name, initial=start, total=most, unit="B", unit_scale=True) as bar,
     ):
         while received <= most and (chunk := response.raw.read(_CHUNK_BYTES, decode_content=False)):
             file.write(chunk)
@@ -150,7 +153,7 @@ def check_md5(path: str, md5: str) -> None:
     digest = hashlib.md5(usedforsecurity=False)  # against damage, as published
     with open(path, "rb") as plain:
         size, name = os.path.getsize(path), os.path.basename(path)
-        with progress_bar.Bar.wrapattr(plain, "read", size, desc=f"verifying {name}") as file:
+        with progress_bar.ProgressBar.wrapattr(plain, "read", size, desc=f"verifying {name}") as file:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
     if digest.hexdigest() != md5:

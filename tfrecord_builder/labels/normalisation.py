@@ -35,8 +35,8 @@ _SYMBOL = re.compile(
     rf"<[^<>]*>|(?<=[{_HANZI}])×(?=[{_HANZI}])|(?<=[\w)]) ?([+=×÷<>≈≠≤≥]) ?(?=[\w(√±∞])|(?<=\w)(\+\+?)(?!\+)"
     r"|([±√≈≤≥]|[<>](?= ?[0-9]))(?= ?[\w(])|(∞|(?<=\w)°(?![CcFf])|°[CcFf](?![A-Za-z]))"
 )
-_GAPS = "⺀□〓\ufffc\ufffd⿰⿱⿲⿳⿴⿵⿶⿷⿸⿹⿺⿻\u2ffc\u2ffd\u2ffe\u2fff"  # for a character that is missing
-# By the categories of `_categorise`: what nobody can know, and what is left out besides punctuation.
+_GAPS = "⺀□〓\ufffc\ufffd⿰⿱⿲⿳⿴⿵⿶⿷⿸⿹⿺⿻\u2ffc\u2ffd\u2ffe\u2fff"  # placeholders
+# Keys are the categories of `_categorise`: unknowable characters, and characters that are left out.
 _UNREADABLE = dict(Co="private use", Cc="control character", Cs="half of a character", Cn="unassigned")
 _LEFT_OUT = {
     "Cf": "zero-width characters",

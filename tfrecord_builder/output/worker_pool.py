@@ -60,7 +60,7 @@ def _send_progress(connection: Connection, file: str, done: int, rejected: int) 
         connection.send((file, done, rejected))
 
 
-class _Progress(progress_bar.Bar):
+class _Progress(progress_bar.ProgressBar):
     """Progress bar: utterances done, time left, rejected so far."""
 
     def __init__(self, num_utterances: int, title: str):

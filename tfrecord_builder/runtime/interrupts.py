@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-EXIT_CODE = 128 + signal.SIGINT  # as a shell reports a process that SIGINT ended
+EXIT_CODE = 128 + signal.SIGINT  # shells report a process that SIGINT ended by this code
 
 
 def exit_at_once(module_name: str) -> None:

@@ -10,7 +10,7 @@ import tqdm
 SECONDS = 10.0
 
 
-class Bar(tqdm.tqdm):
+class ProgressBar(tqdm.tqdm):
     """A tqdm bar, with its arguments; without a terminal a bar that ends within SECONDS shows nothing."""
 
     def __init__(self, *arguments, **options):

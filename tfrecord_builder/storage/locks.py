@@ -73,7 +73,7 @@ def reserved(path: str, busy: str) -> Iterator[None]:
         try:
             yield
         finally:
-            with contextlib.suppress(FileNotFoundError):  # on a file system without locks
+            with contextlib.suppress(FileNotFoundError):  # a file system without locks leaves no file
                 os.remove(lock)
 
 

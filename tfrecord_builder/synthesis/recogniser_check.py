@@ -64,7 +64,7 @@ def find_misread(
 ) -> list[tuple[str, str, str, str]]:
     """Returns rows of dataset_info.REJECTED_COLUMNS for the recordings that `recognise` reads differently."""
     rows = []
-    for prompt in progress_bar.Bar(planned, desc="checking", unit="utt"):
+    for prompt in progress_bar.ProgressBar(planned, desc="checking", unit="utt"):
         path = prompt.recording(output_dir)
         with open(path, "rb") as file:
             (status,), (pinyin,) = recognise([file.read()])

@@ -65,7 +65,7 @@ def _speak_in_processes(missing, output_dir, engine, num_workers):
     spoken, running = context.RawArray("l", len(missing)), {}  # each process counts its own
     arguments = [(output_dir, batch, engine, spoken, i) for i, batch in enumerate(missing)][::-1]
     try:
-        with progress_bar.Bar(desc="speaking", total=sum(map(len, missing)), unit="utt") as bar:
+        with progress_bar.ProgressBar(desc="speaking", total=sum(map(len, missing)), unit="utt") as bar:
             while arguments or running:
                 while arguments and len(running) < num_workers:
                     process = context.Process(target=_speak, args=arguments.pop(), daemon=True)

@@ -115,7 +115,7 @@ def _time_steps(running, batches, length_key):
     counter = Counter(running.train_op)
     running.step(first, counter.shapes)  # builds kernels and allocates memory
     shapes, begin = [], time.monotonic()
-    for batch in progress_bar.Bar(batches, desc="training steps", unit=" steps", leave=False):
+    for batch in progress_bar.ProgressBar(batches, desc="training steps", unit=" steps", leave=False):
         if time.monotonic() - begin > _STEP_SECONDS:
             break
         shapes.append(running.step(batch, counter.shapes))

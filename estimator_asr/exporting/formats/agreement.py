@@ -73,9 +73,9 @@ def compare(version_dir: str, name: str, weights: str, utterances: Sequence[samp
     with contextlib.closing(version.session), _as_user_errors(name):
         other = runtime.Recogniser(runtime_model.load(os.path.join(version_dir, name), num_threads=1))
         model = version.find("waveform")
-        with lazy_tensorflow.without_standard_error():  # at first LiteRT says how it runs
+        with lazy_tensorflow.without_standard_error():  # LiteRT prints a line at its first run
             other.recognise(utterances[0].waveform)
-        for each in progress_bar.Bar(utterances, desc=f"compare {name}", unit="recording"):
+        for each in progress_bar.ProgressBar(utterances, desc=f"compare {name}", unit="recording"):
             expected, got = _recognise(model, each.waveform), other.recognise(each.waveform)
             where = f"export: {each.utterance_id} in {name}"
             _add(agreement, expected, got)

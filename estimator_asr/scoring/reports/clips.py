@@ -27,7 +27,7 @@ _FULL_SCALE_SINE = math.sqrt(0.5)  # RMS of 0 dBFS
 def measure_levels(by_id: Mapping[str, recordings.Recording]) -> dict[str, float]:
     """Returns the RMS level in dBFS of each recording that can be read; a full-scale sine has 0."""
     levels = {}
-    for name, recording in progress_bar.Bar(by_id.items(), unit=" recordings", desc="loudness"):
+    for name, recording in progress_bar.ProgressBar(by_id.items(), unit=" recordings", desc="loudness"):
         waveform = _read(recording)
         if waveform is not None:
             rms = float(np.sqrt(np.mean(np.square(waveform))))

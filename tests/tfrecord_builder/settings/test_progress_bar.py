@@ -15,7 +15,7 @@ def at_once(monkeypatch):
 
 
 def test_without_a_terminal_progress_is_whole_lines_with_the_time_left(at_once, capsys):
-    with progress_bar.Bar(desc="work", total=4, unit=" s") as bar:
+    with progress_bar.ProgressBar(desc="work", total=4, unit=" s") as bar:
         for _ in range(4):
             bar.update()
             bar.refresh()
@@ -27,15 +27,15 @@ def test_without_a_terminal_progress_is_whole_lines_with_the_time_left(at_once, 
 
 
 def test_without_a_terminal_a_short_loop_writes_nothing(capsys):
-    assert list(progress_bar.Bar(range(3), desc="work")) == [0, 1, 2]
-    with progress_bar.Bar.wrapattr(sys.stdin, "read", 5, desc="read"):
+    assert list(progress_bar.ProgressBar(range(3), desc="work")) == [0, 1, 2]
+    with progress_bar.ProgressBar.wrapattr(sys.stdin, "read", 5, desc="read"):
         pass
     assert capsys.readouterr().err == ""
 
 
 def test_the_lines_of_one_within_another_have_no_control_characters(at_once, capsys):
-    for _ in progress_bar.Bar(range(2), desc="outer"):
-        for _ in progress_bar.Bar(range(2), desc="inner"):
+    for _ in progress_bar.ProgressBar(range(2), desc="outer"):
+        for _ in progress_bar.ProgressBar(range(2), desc="inner"):
             pass
     written = capsys.readouterr().err
     assert not set(written) & {"\r", "\x1b"}
@@ -43,7 +43,7 @@ def test_the_lines_of_one_within_another_have_no_control_characters(at_once, cap
 
 
 def test_messages_beside_it_stay_lines_of_their_own(at_once, capsys):
-    with progress_bar.Bar(desc="work", total=2) as bar:
+    with progress_bar.ProgressBar(desc="work", total=2) as bar:
         tqdm.tqdm.write("warning: quiet", file=sys.stderr)
         bar.update()
     assert capsys.readouterr().err.splitlines().count("warning: quiet") == 1
@@ -51,12 +51,12 @@ def test_messages_beside_it_stay_lines_of_their_own(at_once, capsys):
 
 def test_in_a_terminal_one_line_is_drawn_again(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with progress_bar.Bar(desc="work", total=2) as bar:
+    with progress_bar.ProgressBar(desc="work", total=2) as bar:
         bar.update(2)
     drawn = capsys.readouterr().err
     assert drawn.count("\n") == 1 and drawn.split("\r")[-1].startswith("work: 100%|")
 
 
 def test_a_disabled_one_writes_nothing(at_once, capsys):
-    list(progress_bar.Bar(range(3), disable=True))
+    list(progress_bar.ProgressBar(range(3), disable=True))
     assert capsys.readouterr().err == ""
