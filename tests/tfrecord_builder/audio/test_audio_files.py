@@ -279,6 +279,13 @@ def test_a_segment_without_an_end_is_not_read_past_the_limit(tmp_path):
     assert peak < 4 * 16000 * 10
 
 
+@pytest.mark.parametrize("second", [-1.0, -0.95])
+def test_channels_that_cancel_each_other_leave_the_first(tmp_path, second):
+    tone = 0.5 * np.sin(np.arange(4000) / 5)
+    soundfile.write(path := str(tmp_path / "a.wav"), np.stack([tone, second * tone], axis=1), 16000, "FLOAT")
+    np.testing.assert_allclose(audio_files.read_audio(path, 16000), tone, atol=1e-6)
+
+
 def test_one_channel(tmp_path):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, np.stack([np.full(16000, 0.25), np.full(16000, -0.5)], axis=1), 16000)
