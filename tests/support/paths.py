@@ -28,7 +28,7 @@ def find_files(*patterns: str) -> list[pathlib.Path]:
 def _list_tracked(root: pathlib.Path) -> frozenset[pathlib.Path]:
     try:
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True).stdout
-    except FileNotFoundError:
+    except OSError:
         return frozenset()
     return frozenset(root / name for name in listed.split("\0") if name)
 

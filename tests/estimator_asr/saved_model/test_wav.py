@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shutil
 import struct
 import subprocess
 import wave
@@ -273,8 +274,7 @@ def test_what_programs_write_into_a_pipe(read, program, tmp_path):
         "ffmpeg": ["-v", "error", "-i", str(wav_file), "-f", "wav", "-"],
         "sox": [str(wav_file), "-t", "wav", "-"],
     }[program]
-    try:
-        contents = subprocess.run([program, *arguments], capture_output=True, check=True).stdout
-    except FileNotFoundError:
+    if not shutil.which(program):
         pytest.skip(f"{program} is not installed")
+    contents = subprocess.run([program, *arguments], capture_output=True, check=True).stdout
     np.testing.assert_array_equal(read(contents)[1], wav_files.decode(wav_file.read_bytes()))
