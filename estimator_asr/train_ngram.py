@@ -112,6 +112,8 @@ def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
                 words = text.decode("utf-8").split()
                 words = words if unit == "token" else list("".join(words))
                 original, *changes = _COPY.split(name, 1)
+                if not words:
+                    continue  # a copy without words
                 if changes:
                     copies.setdefault(original, words)
                 else:

@@ -19,7 +19,7 @@ from estimator_asr.inputs import shard_cache
 from estimator_asr.inputs import splits as splits_lib
 from estimator_asr.models import losses
 from tfrecord_builder import errors
-from tfrecord_builder.data import dataset_info
+from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.tokens import vocabulary
 
 SPLITS = ("train", "dev")
@@ -91,6 +91,8 @@ def find_problem(
         features = tf.train.Example.FromString(serialized).features.feature
     except message.DecodeError:
         return "a record is not a tf.train.Example"
+    if schema.is_wordless(_text(features, "utterance_id")):
+        return ""
     labels = [("token_ids", _text(features, "pronunciation").split(), tokens)]
     # An utterance whose hanzi and pinyin do not pair has no character_ids.
     if characters is not None and _values(features["character_ids"])[1]:

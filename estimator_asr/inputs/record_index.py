@@ -28,7 +28,7 @@ _NUM_AHEAD = 64  # batches whose shards are open before their turn
 
 
 class RecordIndex(NamedTuple):
-    """Takes 16 bytes per record."""
+    """Takes 16 bytes per record; one of length 0, text of a copy without words, is left out."""
 
     firsts: np.ndarray  # int64 [shards + 1], number of the first record of each shard, then of all records
     offsets: np.ndarray  # int64 [records], position in the shard in bytes
@@ -57,9 +57,10 @@ def load(source: splits.Split, config: config_lib.InputConfig, first_shard: int 
 
 def _join(of_shards) -> RecordIndex:
     sizes, lengths = np.concatenate(of_shards, axis=1)
-    firsts = np.cumsum([0, *(columns.shape[1] for columns in of_shards)])
+    firsts = np.cumsum([0, *(np.count_nonzero(columns[1]) for columns in of_shards)])
     ends = [np.cumsum(columns[0] + np.int64(schema.FRAMING_BYTES)) for columns in of_shards]
-    return RecordIndex(firsts, np.concatenate(ends) - sizes - schema.FRAMING_BYTES, sizes, lengths)
+    offsets = np.concatenate(ends) - sizes - schema.FRAMING_BYTES
+    return RecordIndex(firsts, *(column[lengths > 0] for column in (offsets, sizes, lengths)))
 
 
 def _load(path, num_bytes) -> Optional[np.ndarray]:

@@ -109,6 +109,7 @@ def read_split(
     length_counts = Counter()
     for part in parts:
         length_counts.update(part.frame_lengths if spec.reads_audio else part.token_lengths)
+    del length_counts[0]  # text of copies without words
     _check_content(pairs, split, spec, length_counts)
     described = [dataclasses.astuple(shard) for part in parts for shard in part.shards]
     num_unknown = sum(part.unknown_tokens for part in parts)

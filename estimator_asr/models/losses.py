@@ -28,9 +28,9 @@ def ctc_loss(
 ) -> tf.Tensor:
     """Returns the negative log probability of the labels over all alignments (Graves et al., 2006).
 
-    An utterance without labels, or with fewer frames than labels plus repeats, has no alignment: its loss and
-    gradient are 0. So is the gradient of every frame at or beyond num_frames (cuDNN's kernel returns another:
-    tensorflow#41280).
+    An utterance without labels has one alignment, the blank in each frame. One with fewer frames than labels
+    plus repeats has none: its loss and gradient are 0. So is the gradient of every frame at or beyond
+    num_frames (cuDNN's kernel returns another: tensorflow#41280).
 
     Args:
         logits: float [batch, num_frames, num_classes].
@@ -44,16 +44,19 @@ def ctc_loss(
     """
     token_ids = check_labels(token_ids, num_tokens, logits.shape[-1] - 1)
     possible = has_alignment(num_frames, token_ids, num_tokens)
-    is_frame = tf.sequence_mask(num_frames, tf.shape(logits)[1]) & possible[:, None]
+    is_frame = tf.sequence_mask(num_frames, tf.shape(logits)[1])
     logits = tf.where(is_frame[:, :, None], tf.cast(logits, tf.float32), 0.0)
-    # An impossible utterance gets one label, one frame and weight 0: the kernels refuse empty ones
+    is_spoken = possible & (num_tokens > 0)
+    # Any other utterance gets one label, one frame and weight 0: the kernels refuse empty ones
     # and return infinity where there are too few frames.
-    num_tokens = tf.where(possible, num_tokens, tf.ones_like(num_tokens))
+    num_tokens = tf.where(is_spoken, num_tokens, tf.ones_like(num_tokens))
     token_ids = tf.pad(token_ids, [[0, 0], [0, 1]])
     is_token = tf.sequence_mask(num_tokens, tf.shape(token_ids)[1])
     labels = tf.ragged.boolean_mask(token_ids, is_token).to_sparse()
-    losses = KERNELS[kernel](labels, logits, tf.maximum(num_frames, 1))
-    return tf.where(possible, losses, tf.zeros_like(losses))
+    spoken_logits = tf.where(is_spoken[:, None, None], logits, 0.0)
+    losses = KERNELS[kernel](labels, spoken_logits, tf.maximum(num_frames, 1))
+    blanks = -tf.reduce_sum(tf.where(is_frame, tf.nn.log_softmax(logits)[..., -1], 0.0), axis=1)
+    return tf.where(is_spoken, losses, tf.where(possible, blanks, tf.zeros_like(losses)))
 
 
 def _classic(labels, logits, num_frames):
@@ -103,11 +106,11 @@ def check_labels(ids: tf.Tensor, num_ids: tf.Tensor, size: int) -> tf.Tensor:
 
 
 def has_alignment(num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
-    """Returns bool [batch]: has labels, and vocabulary.min_ctc_frames of them at least."""
+    """Returns bool [batch]: has at least as many frames as vocabulary.min_ctc_frames of the labels."""
     following = tf.concat([token_ids[:, 1:], -tf.ones_like(token_ids[:, :1])], axis=1)
     is_pair = tf.sequence_mask(num_tokens - 1, tf.shape(token_ids)[1])
     repeats = tf.reduce_sum(tf.cast(is_pair & tf.equal(token_ids, following), tf.int32), axis=1)
-    return (num_tokens > 0) & (num_frames >= num_tokens + repeats)
+    return num_frames >= num_tokens + repeats
 
 
 def cross_entropy(

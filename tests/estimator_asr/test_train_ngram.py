@@ -101,6 +101,16 @@ def test_augmented_copies_are_no_text(text_dir, tmp_path):
     assert len(list(train_ngram.read_sentences([text_dir, data_dir], "character"))) == 3 + 2
 
 
+def test_copies_without_words_are_no_text(tmp_path):
+    def copy(record):
+        return small_records.without_words(record) if int(record.utterance_id[-3:]) % 2 else record
+
+    data_dir = str(tmp_path / "data")
+    small_records.make_data(data_dir, splits=[("train", 12)], change=copy)
+    sentences = list(train_ngram.read_sentences([data_dir], "token"))
+    assert len(sentences) == 6 and all(sentences)
+
+
 def test_copies_count_once_if_the_utterances_are_left_out_and_a_tilde_alone_is_no_copy(tmp_path):
     """As with --speed_perturb_factors=0.9,1.1, and with names such as a~b in data without copies."""
 

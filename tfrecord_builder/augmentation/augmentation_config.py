@@ -43,6 +43,13 @@ class AugmentationConfig(config_flags.Checked):
         "usually mp3,opus,telephone,lowpass",
         choices=codecs.CHANNELS,
     )
+    wordless_share: float = config_flags.setting(
+        0.0,
+        "share of the train utterances that have another copy, of noise, tones, music or many voices and "
+        "without labels, from which the model learns to write nothing for such sounds",
+        minimum=0,
+        maximum=1,
+    )
     augmentation_seed: int = config_flags.setting(1, "random seed of the augmented copies")
 
     def __post_init__(self):
@@ -79,4 +86,4 @@ class AugmentationConfig(config_flags.Checked):
     @property
     def is_plain(self) -> bool:
         """Whether every utterance is used once, unchanged."""
-        return self.speed_perturb_factors == (1.0,) and not self.augmented_copies
+        return self.speed_perturb_factors == (1.0,) and not self.augmented_copies and not self.wordless_share

@@ -8,6 +8,10 @@ with its own reverberation, noise, volume and codec:
     u1~speed0.9    u1~speed0.9~copy1~noise-cafe-at12.3dB~volume-3.1dB
     u1             u1~copy1~noise-street-at4.0dB~volume+1.7dB
 
+With --wordless_share some utterances have a copy more, which has another sound in place of the words:
+
+    u1~wordless-music
+
 Every random number is a hash of the seed, the utterance id, the copy and what is sampled, so nothing else
 changes it: not the order, not the number of workers, not the contents of another directory.
 """
@@ -23,13 +27,14 @@ from typing import Optional
 import soundfile
 
 from tfrecord_builder import errors
-from tfrecord_builder.augmentation import augmentation_config, codecs
+from tfrecord_builder.augmentation import augmentation_config, codecs, wordless
 from tfrecord_builder.data import schema
 from tfrecord_builder.storage import files
 
 _MAX_RIR_SECONDS = 10.0  # the longest reverberation of a cathedral
 _SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
 _UNKNOWN_SECONDS = 1e9  # a FLAC from a pipe has a count of 2^63 - 1 samples
+_NUM_HASHES = 2**48
 _LAST_OFFSET = 0.9  # of a noise recording, so that something is left to read after it
 
 
@@ -71,6 +76,8 @@ class Variant:
         volume_db: gain, applied before the codec.
         codec: name of one of codecs.CHANNELS; None for no codec.
         codec_setting: of that channel.
+        wordless: name of one of wordless.KINDS, which takes the place of the words; None for the words.
+        wordless_seed: of that sound.
     """
 
     speed: float = 1.0
@@ -83,6 +90,8 @@ class Variant:
     volume_db: float = 0.0
     codec: Optional[str] = None
     codec_setting: int = 0
+    wordless: Optional[str] = None
+    wordless_seed: int = 0
 
     def name(self, utterance_id: str) -> str:
         """Returns the id of the copy: that of the utterance and the changes, separated by "~"."""
@@ -94,6 +103,7 @@ class Variant:
             f"noise-{_stem(self.noise)}-at{self.snr_db:.1f}dB" if self.noise else "",
             f"volume{self.volume_db:+.1f}dB" if self.volume_db else "",
             codecs.CHANNELS[self.codec].name.format(self.codec_setting) if self.codec else "",
+            f"{schema.WORDLESS}{self.wordless}" if self.wordless else "",
         ]
         return schema.COPY_SEPARATOR.join(filter(None, parts))
 
@@ -110,11 +120,15 @@ def list_variants(
             f"utterance {utterance_id}: its id contains {schema.COPY_SEPARATOR!r}, which marks augmented "
             "copies; rename the utterance or leave augmentation out."
         )
-    return [
+    variants = [
         _sample_variant(utterance_id, speed, copy, config, sources)
         for speed in sorted(config.speed_perturb_factors, key=lambda factor: factor != 1)
         for copy in range(config.augmented_copies + 1)
     ]
+    if _hash(config.augmentation_seed, utterance_id, "is wordless") < config.wordless_share * _NUM_HASHES:
+        seed, kinds = _hash(config.augmentation_seed, utterance_id, "wordless"), list(wordless.KINDS)
+        variants.append(Variant(wordless=kinds[seed % len(kinds)], wordless_seed=seed))
+    return variants
 
 
 def _sample_variant(utterance_id: str, speed: float, copy: int, config, sources: Sources) -> Variant:
@@ -123,9 +137,7 @@ def _sample_variant(utterance_id: str, speed: float, copy: int, config, sources:
 
     def sample(what: str) -> float:
         """Returns a number in [0, 1), uniform over utterances, copies and what is sampled."""
-        key = repr((config.augmentation_seed, utterance_id, speed, copy, what))
-        digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
-        return int.from_bytes(digest[:6], "big") / 2**48
+        return _hash(config.augmentation_seed, utterance_id, speed, copy, what) / _NUM_HASHES
 
     changes = {"volume_db": round((2 * sample("volume") - 1) * config.volume_db, 1)}
     if sources.rirs:
@@ -140,6 +152,12 @@ def _sample_variant(utterance_id: str, speed: float, copy: int, config, sources:
         changes["codec"] = config.codecs[int(sample("codec") * len(config.codecs))]
         changes["codec_setting"] = codecs.CHANNELS[changes["codec"]].sample(sample("codec_setting"))
     return Variant(speed, copy, **changes)
+
+
+def _hash(*key) -> int:
+    """Returns a number below _NUM_HASHES."""
+    digest = hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:6], "big")
 
 
 def find_sources(config: augmentation_config.AugmentationConfig) -> Sources:

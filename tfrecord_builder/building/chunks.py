@@ -36,6 +36,7 @@ _MAX_CHUNKS = 200  # all are read at once, and an operating system allows a few 
 _LIBRARIES = ("pypinyin", "rjieba", "wetext", "sentencepiece")
 _CONCURRENT_REQUESTS = 32
 _PLAIN = copies.Variant()
+_WORDLESS = labelling.Labels("", (), ())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +114,8 @@ class ChunkLabeller(resumable.ShardWriter):
                 self._note_unclear(utterance, labelled)
                 labelled.left_out.update(self.labeller.count_left_out(utterance))
                 for named, variant in list_copies(utterance, self.augmentation, self.sources):
-                    lines.append(to_line(items.Item(named, labels, signature, variant)))
+                    spoken = _WORDLESS if variant and variant.wordless else labels
+                    lines.append(to_line(items.Item(named, spoken, signature, variant)))
                     labelled.split_sizes[named.split] += 1
             on_progress(done, len(labelled.rejected))
         labelled.num_records, labelled.counts = len(utterances) - len(labelled.rejected), collector.to_json()

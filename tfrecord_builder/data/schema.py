@@ -21,6 +21,7 @@ import numpy as np
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 
 FBANK_DTYPES = ("float16", "float32")
+WORDLESS = "wordless-"  # begins the name of a change that leaves no words
 COPY_SEPARATOR = "~"  # between the id of an utterance and the names of what an augmented copy changes
 DAMAGED = "E_DAMAGED_RECORD"  # code of the error for a record whose features have another size
 FRAMING_BYTES = 16  # of a TFRecord file around each record: 12 before it, 4 after it
@@ -209,3 +210,8 @@ def _describe_first_damaged(lengths, expected, num_frames, utterance_id, what: s
 
 def _to_bytes(fbank: np.ndarray) -> bytes:
     return np.ascontiguousarray(fbank, fbank.dtype.newbyteorder("<")).tobytes()
+
+
+def is_wordless(utterance_id: str) -> bool:
+    """Returns whether an id is that of a copy without words, which has no labels."""
+    return f"{COPY_SEPARATOR}{WORDLESS}" in utterance_id

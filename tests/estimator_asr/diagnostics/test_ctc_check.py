@@ -66,6 +66,6 @@ def test_a_gradient_at_padding_is_refused_however_small(monkeypatch):
 def test_hard_cases_have_losses_where_there_is_an_alignment():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         loss, gradient = session.run(ctc_check._build(ctc_check.hard_cases(), losses.CLASSIC))
-    # 2, 2, 2 needs its 5 frames; 3, 3 has one frame too few; then no labels, no frames.
-    assert (loss > 0).tolist() == [True, True, True, True, False, False, False]
-    assert not gradient[4:].any() and gradient[:4].any(axis=(1, 2)).all()
+    # 2, 2, 2 needs its 5 frames; 3, 3 has one frame too few; then no labels, which are blanks, and no frames.
+    assert (loss > 0).tolist() == [True, True, True, True, False, True, False]
+    assert gradient.any(axis=(1, 2)).tolist() == (loss > 0).tolist()

@@ -173,6 +173,13 @@ def test_wrong_characters_are_described_for_a_language_model(character_ids, said
     assert label_checks.find_problem(wrong, TOKENS) == ""
 
 
+def test_a_copy_without_words_has_no_labels():
+    no_labels = example([], [], pronunciation="", transcript="")
+    assert label_checks.find_problem(no_labels, TOKENS) == "utterance u1: token_ids is empty, expected ids"
+    copy = example([], [], utterance_id="u1~wordless-music", pronunciation="", transcript="")
+    assert label_checks.find_problem(copy, TOKENS, CHARACTERS) == ""
+
+
 def test_an_utterance_may_have_no_characters():
     assert label_checks.find_problem(example(character_ids=[]), TOKENS, CHARACTERS) == ""
 

@@ -94,6 +94,21 @@ def test_the_index_of_text_counts_tokens(source):
     assert record_index.load(source, SETTINGS).lengths.min() >= 16  # beside it
 
 
+def test_text_of_copies_without_words_is_left_out_but_not_their_sound(tmp_path):
+    def change(record):
+        return small_records.without_words(record) if len(record.token_ids) == 2 else record
+
+    path = str(tmp_path / "data")
+    info = small_records.make_data(path, splits=[("train", 12)], change=change)
+    specs = task_spec.LANGUAGE, task_spec.ACOUSTIC
+    parts = [splits.read_split([info], [path], "train", spec) for spec in specs]
+    text, speech = (dataclasses.replace(part, index_dir=str(tmp_path)) for part in parts)
+    assert (text.num_utterances, speech.num_utterances) == (8, 12)
+    index = record_index.load(text, SETTINGS)
+    assert index.lengths.tolist() == [1, 3, 1, 3, 1, 3, 1, 3] and index.firsts.tolist() == [0, 4, 8]
+    assert record_index.load(speech, SETTINGS).lengths.size == 12
+
+
 def test_a_shard_is_indexed_once(source, monkeypatch):
     before = record_index.load(source, SETTINGS)
     assert sorted(os.listdir(source.index_dir)) == sorted(

@@ -54,10 +54,10 @@ def cudnn_op(monkeypatch):
     return calls
 
 
-@pytest.mark.parametrize("labels", [[0], [1], [0, 1], [1, 0], [0, 0], [0, 1, 0]])
+@pytest.mark.parametrize("labels", [[], [0], [1], [0, 1], [1, 0], [0, 0], [0, 1, 0]])
 def test_ctc_loss_is_the_sum_over_all_paths(labels):
     logits = np.random.default_rng(1).normal(size=[1, 3, 3])
-    loss, _ = ctc(logits, [3], [labels], [len(labels)])
+    loss, _ = ctc(logits, [3], [[*labels, 0]], [len(labels)])
     assert loss[0] == pytest.approx(enumerate_ctc(logits[0], labels), rel=1e-5)
 
 
@@ -74,7 +74,6 @@ def test_ctc_loss_ignores_padding_of_frames_and_labels():
     [
         (1, [0, 1], 2),  # more labels than frames
         (2, [0, 0], 2),  # too few frames: a blank separates equal labels
-        (3, [0, 0], 0),  # no labels
         (0, [0, 1], 1),  # no frames
     ],
 )
@@ -93,13 +92,14 @@ def test_a_gradient_that_is_no_number_stays_with_padding_and_impossible_utteranc
     """Whatever a kernel leaves there: NaN."""
 
     def leave_nan(labels, logits, num_frames):
-        weights = np.zeros([2, 3, 1], np.float32)
-        weights[0, 2:] = weights[1] = np.nan
+        weights = np.zeros([3, 3, 1], np.float32)
+        weights[0, 2:] = weights[1:] = np.nan
         return tf.reduce_sum(logits * weights, axis=[1, 2])
 
     monkeypatch.setitem(losses.KERNELS, "nan", leave_nan)
-    _, gradient = ctc(np.ones([2, 3, 3]), [2, 1], [[0], [1]], [1, 0], "nan")
+    _, gradient = ctc(np.ones([3, 3, 3]), [2, 1, 3], [[0, 0], [0, 1], [0, 0]], [1, 2, 0], "nan")
     assert np.all(gradient[list(rows), 2] == 0) and np.all(gradient[1] == 0)
+    np.testing.assert_allclose(gradient[2], np.tile([1 / 3, 1 / 3, -2 / 3], [3, 1]), rtol=1e-6)  # the blank
 
 
 def test_cudnn_gets_its_blank_first_and_gives_what_the_classic_op_gives(cudnn_op):
@@ -171,9 +171,11 @@ def test_labels_that_are_not_a_matrix_of_integers_are_refused_when_the_model_is_
         losses.ctc_loss(tf.zeros([1, 5, 3]), tf.constant([5]), tf.constant(labels), tf.constant([2]))
 
 
-def test_batch_without_any_label_has_loss_zero():
-    loss, gradient = ctc(np.zeros([2, 3, 3]), [3, 3], np.zeros([2, 0]), [0, 0])
-    assert np.all(loss == 0) and np.all(gradient == 0)
+def test_utterances_without_labels_have_the_loss_of_blanks_alone_and_padding_none():
+    loss, gradient = ctc(np.zeros([2, 3, 3]), [2, 0], np.zeros([2, 0]), [0, 0])
+    np.testing.assert_allclose(loss, [2 * np.log(3), 0], rtol=1e-6)
+    np.testing.assert_allclose(gradient[0, :2], np.tile([1 / 3, 1 / 3, -2 / 3], [2, 1]), rtol=1e-6)
+    assert np.all(gradient[0, 2] == 0) and np.all(gradient[1] == 0)
 
 
 def test_has_alignment_counts_repeats_of_real_labels_alone():

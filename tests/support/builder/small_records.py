@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import os
 
 import numpy as np
@@ -86,6 +87,12 @@ def make_records(split, count, tokens, frontend_config, with_audio) -> list[sche
             )
         )
     return records
+
+
+def without_words(record: schema.Record) -> schema.Record:
+    """Returns a record as the builder's copies without words have them: with features, but no labels."""
+    texts = {"transcript": "", "pronunciation": "", "token_ids": [], "character_ids": []}
+    return dataclasses.replace(record, utterance_id=f"{record.utterance_id}~wordless-noise", **texts)
 
 
 def _make_features(syllables, num_bins, seed):

@@ -12,6 +12,7 @@ import small_corpora
 
 from tfrecord_builder import errors
 from tfrecord_builder.augmentation import augmentation_config, copies, effects
+from tfrecord_builder.data import schema
 
 Config = augmentation_config.AugmentationConfig
 Variant = copies.Variant
@@ -74,6 +75,18 @@ def test_draws_are_these(folders):
         "u1~speed0.9~copy1~room-hall1~noise-street-at7.4dB~volume-3.6dB",
         "u1~speed0.9~copy2~room-my_room_2_~noise-cafe-at6.2dB~volume+2.4dB",
     ]
+
+
+def test_a_share_of_the_utterances_has_a_copy_without_words():
+    config = Config(wordless_share=0.25)
+    of_all = [copies.list_variants(f"u{i}", config, copies.Sources()) for i in range(2000)]
+    names = [[each.name("u") for each in variants[1:]] for variants in of_all]
+    found = [each[0] for each in names if each]
+    assert 440 < len(found) < 560 and all(variants[0] == Variant() for variants in of_all)
+    assert {*found} == {f"u~wordless-{kind}" for kind in ("noise", "tones", "music", "babble")}
+    assert len({variants[-1].wordless_seed for variants in of_all}) == len(found) + 1
+    assert all(map(schema.is_wordless, found)) and not schema.is_wordless("u~copy1~noise-cafe-at3.0dB")
+    assert not config.is_plain and names[5] == ["u~wordless-tones"] and not any(names[:5])
 
 
 def test_draws_lie_in_their_ranges_and_fill_them(folders):
@@ -150,6 +163,7 @@ def test_variants_go_through_json(folders):
 PROGRAM = """
 import dataclasses, hashlib, json, sys
 from tfrecord_builder.augmentation import augmentation_config, copies, effects
+from tfrecord_builder.data import schema
 import numpy as np
 folders = dict(rir_dir=sys.argv[1], noise_dir=sys.argv[2])
 factors = (1.1, 1.0)

@@ -10,7 +10,7 @@ import small_corpora
 import soundfile
 import tensorflow as tf
 
-from tfrecord_builder import errors
+from tfrecord_builder import errors, verify
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import augmentation_config, codecs
 from tfrecord_builder.building import build_config, builder
@@ -543,6 +543,26 @@ def test_copies_in_noise_are_the_same_in_every_build(tmp_path):
     assert (tmp_path / "one" / shard_file).read_bytes() == (tmp_path / "two" / shard_file).read_bytes()
     names = sorted(record["utterance_id"].decode() for record in _records(tmp_path / "one", "train"))
     assert names[0] == "u00" and names[1].startswith("u00~copy1~noise-cafe-at")
+
+
+def test_copies_without_words_have_sound_but_no_labels_and_pass_verify(tmp_path):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 2, 2)
+    config = augmentation_config.AugmentationConfig(wordless_share=1.0)
+    for name in ("one", "two"):
+        info = _build(corpus_dir, tmp_path / name, augmentation=config, num_shards=1)
+    shard_file = "train-00000-of-00001.tfrecord"
+    assert (tmp_path / "one" / shard_file).read_bytes() == (tmp_path / "two" / shard_file).read_bytes()
+    records = {
+        each["utterance_id"].decode(): each for each in _records(tmp_path / "one", "train", num_bins=80)
+    }
+    wordless = {name: each for name, each in records.items() if "~wordless-" in name}
+    assert len(records) == 4 and {name.split("~")[0] for name in wordless} == {"u00", "u01"}
+    for each in wordless.values():
+        assert each["num_tokens"] == each["num_characters"] == 0 and not each["transcript"]
+        assert 500 <= each["duration_ms"] <= 10_000 and len(each["fbank"]) > 40
+    train = info.splits["train"]
+    assert (train.num_utterances, train.num_tokens, info.splits["dev"].num_utterances) == (4, 4, 2)
+    assert verify.main(verify.VerifyConfig(data_dir=(str(tmp_path / "one"),), sample=4)) == 0
 
 
 @pytest.mark.long

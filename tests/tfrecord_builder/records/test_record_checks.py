@@ -103,6 +103,12 @@ def test_missing_token_ids_are_a_problem():
     ]
 
 
+def test_a_copy_without_words_has_no_labels():
+    texts = {"transcript": "", "pronunciation": "", "token_ids": [], "character_ids": []}
+    assert _problems(utterance_id="u1~wordless-music", **texts) == []
+    assert _problems(**texts) == ["number of tokens is 0, expected one or more"]
+
+
 @pytest.mark.parametrize(
     "changes, message",
     [
