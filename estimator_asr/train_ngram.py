@@ -31,7 +31,9 @@ from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.settings import config_flags, program, progress_bar
 from tfrecord_builder.storage import files, locks
 
-_COPY = re.compile(rf"{schema.COPY_SEPARATOR}(?:speed|copy)[0-9]".encode())  # after the id of the utterance
+_COPY = re.compile(
+    rf"{schema.COPY_SEPARATOR}(?:speed[0-9]|copy[0-9]|sound-)".encode()
+)  # after the id of the utterance
 _SPLIT = "train"
 _MAX_ORDER = 6
 

@@ -43,12 +43,12 @@ class AugmentationConfig(config_flags.Checked):
         "usually mp3,opus,telephone,lowpass",
         choices=codecs.CHANNELS,
     )
-    wordless_share: float = config_flags.setting(
+    sound_share: float = config_flags.setting(
         0.0,
-        "share of the train utterances that have another copy, of noise, tones, music or many voices and "
-        "without labels, from which the model learns to write nothing for such sounds",
+        "share of the train utterances that have a copy without words, of noise, tones, music or many voices "
+        "alone, from which the model learns to write nothing for them; as many have a copy in such a sound",
         minimum=0,
-        maximum=1,
+        maximum=0.5,
     )
     augmentation_seed: int = config_flags.setting(1, "random seed of the augmented copies")
 
@@ -80,10 +80,10 @@ class AugmentationConfig(config_flags.Checked):
         snr = ",".join(f"{value:g}" for value in self.noise_snr_db)
         if len(self.noise_snr_db) != 2 or self.noise_snr_db[0] > self.noise_snr_db[1]:
             raise errors.UserError(f"--noise_snr_db={snr}: expected lowest,highest; pass for example 0,20.")
-        if self.noise_snr_db != _SNR_DB and not self.noise_dir:
+        if self.noise_snr_db != _SNR_DB and not self.noise_dir and not self.sound_share:
             raise errors.UserError(f"--noise_snr_db={snr}: --noise_dir is missing; pass it, or omit both.")
 
     @property
     def is_plain(self) -> bool:
         """Whether every utterance is used once, unchanged."""
-        return self.speed_perturb_factors == (1.0,) and not self.augmented_copies and not self.wordless_share
+        return self.speed_perturb_factors == (1.0,) and not self.augmented_copies and not self.sound_share

@@ -8,9 +8,9 @@ with its own reverberation, noise, volume and codec:
     u1~speed0.9    u1~speed0.9~copy1~noise-cafe-at12.3dB~volume-3.1dB
     u1             u1~copy1~noise-street-at4.0dB~volume+1.7dB
 
-With --wordless_share some utterances have a copy more, which has another sound in place of the words:
+With --sound_share some utterances have a copy more, with another sound or with that in place of the words:
 
-    u1~wordless-music
+    u2~sound-babble-at7.1dB    u3~wordless-music
 
 Every random number is a hash of the seed, the utterance id, the copy and what is sampled, so nothing else
 changes it: not the order, not the number of workers, not the contents of another directory.
@@ -27,7 +27,7 @@ from typing import Optional
 import soundfile
 
 from tfrecord_builder import errors
-from tfrecord_builder.augmentation import augmentation_config, codecs, wordless
+from tfrecord_builder.augmentation import augmentation_config, codecs, sounds
 from tfrecord_builder.data import schema
 from tfrecord_builder.storage import files
 
@@ -35,6 +35,9 @@ _MAX_RIR_SECONDS = 10.0  # the longest reverberation of a cathedral
 _SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
 _UNKNOWN_SECONDS = 1e9  # a FLAC from a pipe has a count of 2^63 - 1 samples
 _NUM_HASHES = 2**48
+# Voices are most like words; around words a model would learn to pick words out of them.
+_ALONE = ("noise", "tones", "music", "babble", "babble", "babble")
+_AROUND_WORDS = ("noise", "tones", "music")
 _LAST_OFFSET = 0.9  # of a noise recording, so that something is left to read after it
 
 
@@ -76,8 +79,9 @@ class Variant:
         volume_db: gain, applied before the codec.
         codec: name of one of codecs.CHANNELS; None for no codec.
         codec_setting: of that channel.
-        wordless: name of one of wordless.KINDS, which takes the place of the words; None for the words.
-        wordless_seed: of that sound.
+        sound: name of one of sounds.KINDS; None for no such sound.
+        sound_seed: of that sound.
+        is_wordless: whether the sound takes the place of the words, instead of being added at snr_db.
     """
 
     speed: float = 1.0
@@ -90,8 +94,9 @@ class Variant:
     volume_db: float = 0.0
     codec: Optional[str] = None
     codec_setting: int = 0
-    wordless: Optional[str] = None
-    wordless_seed: int = 0
+    sound: Optional[str] = None
+    sound_seed: int = 0
+    is_wordless: bool = False
 
     def name(self, utterance_id: str) -> str:
         """Returns the id of the copy: that of the utterance and the changes, separated by "~"."""
@@ -103,7 +108,8 @@ class Variant:
             f"noise-{_stem(self.noise)}-at{self.snr_db:.1f}dB" if self.noise else "",
             f"volume{self.volume_db:+.1f}dB" if self.volume_db else "",
             codecs.CHANNELS[self.codec].name.format(self.codec_setting) if self.codec else "",
-            f"{schema.WORDLESS}{self.wordless}" if self.wordless else "",
+            f"{schema.WORDLESS}{self.sound}" if self.is_wordless else "",
+            f"sound-{self.sound}-at{self.snr_db:.1f}dB" if self.sound and not self.is_wordless else "",
         ]
         return schema.COPY_SEPARATOR.join(filter(None, parts))
 
@@ -125,10 +131,23 @@ def list_variants(
         for speed in sorted(config.speed_perturb_factors, key=lambda factor: factor != 1)
         for copy in range(config.augmented_copies + 1)
     ]
-    if _hash(config.augmentation_seed, utterance_id, "is wordless") < config.wordless_share * _NUM_HASHES:
-        seed, kinds = _hash(config.augmentation_seed, utterance_id, "wordless"), list(wordless.KINDS)
-        variants.append(Variant(wordless=kinds[seed % len(kinds)], wordless_seed=seed))
-    return variants
+    return variants + _sample_sound(utterance_id, config)
+
+
+def _sample_sound(utterance_id: str, config) -> list[Variant]:
+    """Returns the copy in a sound or of it alone, if the utterance has one of them."""
+
+    def sample(what: str) -> int:
+        return _hash(config.augmentation_seed, utterance_id, what)
+
+    place, seed = sample("sound share") / _NUM_HASHES, sample("sound")
+    if place >= 2 * config.sound_share:
+        return []
+    is_wordless = place < config.sound_share
+    kinds = _ALONE if is_wordless else _AROUND_WORDS
+    low, high = config.noise_snr_db
+    snr_db = round(low + sample("sound snr") / _NUM_HASHES * (high - low), 1)
+    return [Variant(snr_db=snr_db, sound=kinds[seed % len(kinds)], sound_seed=seed, is_wordless=is_wordless)]
 
 
 def _sample_variant(utterance_id: str, speed: float, copy: int, config, sources: Sources) -> Variant:

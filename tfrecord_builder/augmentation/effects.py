@@ -15,7 +15,7 @@ import soxr
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
-from tfrecord_builder.augmentation import codecs, copies, wordless
+from tfrecord_builder.augmentation import codecs, copies, sounds
 
 _CACHED_RIRS = 32  # of at most 10 s: 20 MB at 16 kHz
 
@@ -30,8 +30,10 @@ def apply(waveform: np.ndarray, sample_rate: int, variant: copies.Variant) -> np
     Raises:
         UserError: the impulse response or the noise cannot be read.
     """
-    if variant.wordless:
-        waveform = wordless.make(variant.wordless, variant.wordless_seed, waveform, sample_rate)
+    if variant.sound:
+        sound = sounds.make(variant.sound, variant.sound_seed, waveform, sample_rate)
+        in_sound = add_noise(waveform, np.resize(sound, len(waveform)), variant.snr_db)
+        waveform = sound if variant.is_wordless else in_sound
     if variant.speed != 1:
         # Tempo, pitch and formants change together, as with SoX's and Kaldi's speed.
         waveform = soxr.resample(waveform, variant.speed, 1.0)

@@ -114,7 +114,7 @@ class ChunkLabeller(resumable.ShardWriter):
                 self._note_unclear(utterance, labelled)
                 labelled.left_out.update(self.labeller.count_left_out(utterance))
                 for named, variant in list_copies(utterance, self.augmentation, self.sources):
-                    spoken = _WORDLESS if variant and variant.wordless else labels
+                    spoken = _WORDLESS if variant and variant.is_wordless else labels
                     lines.append(to_line(items.Item(named, spoken, signature, variant)))
                     labelled.split_sizes[named.split] += 1
             on_progress(done, len(labelled.rejected))

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ import small_augmentation
 import small_corpora
 
 from tfrecord_builder import errors
-from tfrecord_builder.augmentation import augmentation_config, copies, effects
+from tfrecord_builder.augmentation import augmentation_config, copies, effects, sounds
 from tfrecord_builder.data import schema
 
 Config = augmentation_config.AugmentationConfig
@@ -77,16 +78,36 @@ def test_draws_are_these(folders):
     ]
 
 
-def test_a_share_of_the_utterances_has_a_copy_without_words():
-    config = Config(wordless_share=0.25)
+def test_a_share_of_the_utterances_has_a_copy_without_words_and_as_many_one_in_a_sound():
+    config = Config(sound_share=0.2)
     of_all = [copies.list_variants(f"u{i}", config, copies.Sources()) for i in range(2000)]
-    names = [[each.name("u") for each in variants[1:]] for variants in of_all]
-    found = [each[0] for each in names if each]
-    assert 440 < len(found) < 560 and all(variants[0] == Variant() for variants in of_all)
-    assert {*found} == {f"u~wordless-{kind}" for kind in ("noise", "tones", "music", "babble")}
-    assert len({variants[-1].wordless_seed for variants in of_all}) == len(found) + 1
-    assert all(map(schema.is_wordless, found)) and not schema.is_wordless("u~copy1~noise-cafe-at3.0dB")
-    assert not config.is_plain and names[5] == ["u~wordless-tones"] and not any(names[:5])
+    assert all(plain == Variant() and len(rest) <= 1 for plain, *rest in of_all) and not config.is_plain
+    names = [each.name("u") for _, *rest in of_all for each in rest]
+    wordless = [name for name in names if schema.is_wordless(name)]
+    noisy = [re.fullmatch(r"u~sound-(.*)-at(.*)dB", name) for name in names if name not in wordless]
+    assert 350 < len(wordless) < 450 and 350 < len(noisy) < 450
+    assert {*wordless} == {f"u~wordless-{each}" for each in ("noise", "tones", "music", "babble")}
+    assert {each[1] for each in noisy} == {"noise", "tones", "music"}  # no word within other words
+    assert 0.4 < sum("babble" in each for each in wordless) / len(wordless) < 0.6
+    levels = sorted(float(each[2]) for each in noisy)
+    assert 0 <= levels[0] < 1 and 19 < levels[-1] <= 20 and 9 < levels[len(levels) // 2] < 11
+    assert len({each.sound_seed for _, *rest in of_all for each in rest}) == len(names)
+    assert names[:3] == ["u~wordless-tones", "u~wordless-babble", "u~wordless-babble"]
+
+
+@pytest.mark.parametrize("is_wordless", [False, True])
+def test_a_sound_is_added_or_takes_the_place_of_the_words(is_wordless):
+    waveform = small_augmentation.noise(8000)
+    variant = Variant(snr_db=6.0, sound="music", sound_seed=3, is_wordless=is_wordless)
+    sound = sounds.make("music", 3, waveform, small_corpora.SAMPLE_RATE)
+    made = effects.apply(waveform, small_corpora.SAMPLE_RATE, variant)
+    if is_wordless:
+        np.testing.assert_array_equal(made, sound)
+    else:
+        added, wanted = made - waveform, np.resize(sound, 8000)
+        np.testing.assert_allclose(np.corrcoef(added, wanted)[0, 1], 1, atol=1e-4)
+        ratio = np.sum(waveform.astype(np.float64) ** 2) / np.sum(added.astype(np.float64) ** 2)
+        assert 10 * np.log10(ratio) == pytest.approx(6.0, abs=0.01)
 
 
 def test_draws_lie_in_their_ranges_and_fill_them(folders):
@@ -162,7 +183,7 @@ def test_variants_go_through_json(folders):
 
 PROGRAM = """
 import dataclasses, hashlib, json, sys
-from tfrecord_builder.augmentation import augmentation_config, copies, effects
+from tfrecord_builder.augmentation import augmentation_config, copies, effects, sounds
 from tfrecord_builder.data import schema
 import numpy as np
 folders = dict(rir_dir=sys.argv[1], noise_dir=sys.argv[2])

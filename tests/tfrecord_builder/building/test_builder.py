@@ -546,8 +546,8 @@ def test_copies_in_noise_are_the_same_in_every_build(tmp_path):
 
 
 def test_copies_without_words_have_sound_but_no_labels_and_pass_verify(tmp_path):
-    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 2, 2)
-    config = augmentation_config.AugmentationConfig(wordless_share=1.0)
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 4, 2)
+    config = augmentation_config.AugmentationConfig(sound_share=0.5)
     for name in ("one", "two"):
         info = _build(corpus_dir, tmp_path / name, augmentation=config, num_shards=1)
     shard_file = "train-00000-of-00001.tfrecord"
@@ -555,14 +555,22 @@ def test_copies_without_words_have_sound_but_no_labels_and_pass_verify(tmp_path)
     records = {
         each["utterance_id"].decode(): each for each in _records(tmp_path / "one", "train", num_bins=80)
     }
-    wordless = {name: each for name, each in records.items() if "~wordless-" in name}
-    assert len(records) == 4 and {name.split("~")[0] for name in wordless} == {"u00", "u01"}
-    for each in wordless.values():
+    copies = [
+        "u00~sound-babble-at14.7dB",
+        "u01~wordless-music",
+        "u02~sound-music-at2.1dB",
+        "u03~wordless-babble",
+    ]
+    assert sorted(records) == sorted(["u00", "u01", "u02", "u03", *copies])
+    for name in (copies[1], copies[3]):
+        each = records[name]
         assert each["num_tokens"] == each["num_characters"] == 0 and not each["transcript"]
         assert 500 <= each["duration_ms"] <= 10_000 and len(each["fbank"]) > 40
     train = info.splits["train"]
-    assert (train.num_utterances, train.num_tokens, info.splits["dev"].num_utterances) == (4, 4, 2)
-    assert verify.main(verify.VerifyConfig(data_dir=(str(tmp_path / "one"),), sample=4)) == 0
+    spoken = sum(each["num_tokens"] for each in records.values())
+    assert (train.num_utterances, train.num_tokens, info.splits["dev"].num_utterances) == (8, spoken, 2)
+    assert records[copies[0]]["duration_ms"] == records["u00"]["duration_ms"] == 500
+    assert verify.main(verify.VerifyConfig(data_dir=(str(tmp_path / "one"),), sample=8)) == 0
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ import soxr
 _SECONDS = (0.5, 10.0)
 _LEVELS_DBFS = (-55.0, -10.0)
 _VOICES = (8, 12)  # of babble
-_PIECE_SECONDS = (0.1, 0.8)  # a note, and what has one loudness
+_PIECE_SECONDS = (0.1, 0.8)  # of a note, of a voice, and of what has one loudness
 
 
 def make(kind: str, seed: int, waveform: np.ndarray, sample_rate: int) -> np.ndarray:
@@ -70,11 +70,12 @@ def music(rng: np.random.Generator, waveform: np.ndarray, sample_rate: int) -> n
 
 
 def babble(rng: np.random.Generator, waveform: np.ndarray, sample_rate: int) -> np.ndarray:
-    """Returns 8 to 12 voices: the recording at other speeds and from elsewhere on, half of them backwards."""
+    """Returns 8 to 12 voices: pieces of the recording, each voice at another speed, half of them backwards."""
     samples = np.zeros(len(waveform))
     for _ in range(rng.integers(_VOICES[0], _VOICES[1] + 1)):
         voice = soxr.resample(waveform, rng.uniform(0.7, 1.4), 1.0)[:: rng.choice([1, -1])]
-        samples += np.resize(np.roll(voice, rng.integers(len(voice))), len(samples))
+        for begin, end in _pieces(rng, len(samples), sample_rate, 1):
+            samples[begin:end] += np.resize(np.roll(voice, rng.integers(len(voice))), end - begin)
     return samples
 
 
