@@ -27,7 +27,7 @@ from typing import Optional
 import soundfile
 
 from tfrecord_builder import errors
-from tfrecord_builder.augmentation import augmentation_config, codecs, sounds
+from tfrecord_builder.augmentation import augmentation_config, codecs
 from tfrecord_builder.data import schema
 from tfrecord_builder.storage import files
 
@@ -35,7 +35,7 @@ _MAX_RIR_SECONDS = 10.0  # the longest reverberation of a cathedral
 _SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
 _UNKNOWN_SECONDS = 1e9  # a FLAC from a pipe has a count of 2^63 - 1 samples
 _NUM_HASHES = 2**48
-# Voices are most like words; around words a model would learn to pick words out of them.
+# Voices are most like words. Around words a model would learn to find words in voices.
 _ALONE = ("noise", "tones", "music", "babble", "babble", "babble")
 _AROUND_WORDS = ("noise", "tones", "music")
 _LAST_OFFSET = 0.9  # of a noise recording, so that something is left to read after it

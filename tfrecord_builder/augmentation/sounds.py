@@ -1,6 +1,6 @@
-"""Sounds without words, from which a model learns to write nothing: noise, tones, music, and many voices.
+"""Sounds without words, from which a model learns to write nothing: noise, tones, music, many voices at once.
 
-Each is made of a seed, so that a copy of an utterance is always the same.
+A seed makes each of them, so that a copy of an utterance is always the same.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def music(rng: np.random.Generator, waveform: np.ndarray, sample_rate: int) -> n
 
 
 def babble(rng: np.random.Generator, waveform: np.ndarray, sample_rate: int) -> np.ndarray:
-    """Returns 8 to 12 voices: pieces of the recording, each voice at another speed, half of them backwards."""
+    """Returns voices of pieces of the recording, each at another speed, half of them backwards."""
     samples = np.zeros(len(waveform))
     for _ in range(rng.integers(_VOICES[0], _VOICES[1] + 1)):
         voice = soxr.resample(waveform, rng.uniform(0.7, 1.4), 1.0)[:: rng.choice([1, -1])]

@@ -556,9 +556,9 @@ def test_copies_without_words_have_sound_but_no_labels_and_pass_verify(tmp_path)
         each["utterance_id"].decode(): each for each in _records(tmp_path / "one", "train", num_bins=80)
     }
     copies = [
-        "u00~sound-babble-at14.7dB",
-        "u01~wordless-music",
-        "u02~sound-music-at2.1dB",
+        "u00~sound-music-at14.7dB",
+        "u01~wordless-noise",
+        "u02~sound-noise-at2.1dB",
         "u03~wordless-babble",
     ]
     assert sorted(records) == sorted(["u00", "u01", "u02", "u03", *copies])
