@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import re
 from collections.abc import Iterator, Sequence
 
 from tfrecord_builder.runtime import lazy_tensorflow
@@ -31,9 +30,6 @@ from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.settings import config_flags, program, progress_bar
 from tfrecord_builder.storage import files, locks
 
-_COPY = re.compile(
-    rf"{schema.COPY_SEPARATOR}(?:speed[0-9]|copy[0-9]|sound-)".encode()
-)  # after the id of the utterance
 _SPLIT = "train"
 _MAX_ORDER = 6
 
@@ -113,12 +109,10 @@ def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
             for name, text in zip(batch["utterance_id"], texts):
                 words = text.decode("utf-8").split()
                 words = words if unit == "token" else list("".join(words))
-                original, *changes = _COPY.split(name, 1)
-                if not words:
-                    continue  # a copy without words
-                if changes:
+                original, *changes = schema.COPY.split(name.decode("utf-8"), maxsplit=1)
+                if words and changes:
                     copies.setdefault(original, words)
-                else:
+                elif words:
                     originals.add(original)
                     yield words
             bar.update(len(batch["transcript"]))

@@ -108,7 +108,7 @@ class Variant:
             f"noise-{_stem(self.noise)}-at{self.snr_db:.1f}dB" if self.noise else "",
             f"volume{self.volume_db:+.1f}dB" if self.volume_db else "",
             codecs.CHANNELS[self.codec].name.format(self.codec_setting) if self.codec else "",
-            f"{schema.WORDLESS}{self.sound}" if self.is_wordless else "",
+            f"wordless-{self.sound}" if self.is_wordless else "",
             f"sound-{self.sound}-at{self.snr_db:.1f}dB" if self.sound and not self.is_wordless else "",
         ]
         return schema.COPY_SEPARATOR.join(filter(None, parts))
@@ -121,9 +121,10 @@ def list_variants(
 
     Raises UserError if the id could be that of a copy.
     """
-    if schema.COPY_SEPARATOR in utterance_id and not config.is_plain:
+    mark = schema.COPY.search(utterance_id)
+    if mark and not config.is_plain:
         raise errors.UserError(
-            f"utterance {utterance_id}: its id contains {schema.COPY_SEPARATOR!r}, which marks augmented "
+            f"utterance {utterance_id}: its id contains {mark[0]!r}, which marks augmented "
             "copies; rename the utterance or leave augmentation out."
         )
     variants = [

@@ -11,6 +11,7 @@ record_checks, which validates them.
 from __future__ import annotations
 
 import dataclasses
+import re
 import struct
 from collections.abc import Sequence
 from typing import Optional
@@ -21,8 +22,9 @@ import numpy as np
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 
 FBANK_DTYPES = ("float16", "float32")
-WORDLESS = "wordless-"  # begins the name of a change that leaves no words
 COPY_SEPARATOR = "~"  # between the id of an utterance and the names of what an augmented copy changes
+WORDLESS = f"{COPY_SEPARATOR}wordless-"  # in the ids of copies without words, which have no labels
+COPY = re.compile(f"{COPY_SEPARATOR}(?:speed[0-9]|copy[0-9]|sound-|wordless-)")  # in the ids of all copies
 DAMAGED = "E_DAMAGED_RECORD"  # code of the error for a record whose features have another size
 FRAMING_BYTES = 16  # of a TFRecord file around each record: 12 before it, 4 after it
 _RAW_DTYPES = {"float16": "uint16", "float32": "float32"}  # decode_raw with a fixed length has no float16
@@ -210,8 +212,3 @@ def _describe_first_damaged(lengths, expected, num_frames, utterance_id, what: s
 
 def _to_bytes(fbank: np.ndarray) -> bytes:
     return np.ascontiguousarray(fbank, fbank.dtype.newbyteorder("<")).tobytes()
-
-
-def is_wordless(utterance_id: str) -> bool:
-    """Returns whether an id is that of a copy without words, which has no labels."""
-    return f"{COPY_SEPARATOR}{WORDLESS}" in utterance_id
