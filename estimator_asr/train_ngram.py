@@ -110,9 +110,9 @@ def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
                 words = text.decode("utf-8").split()
                 words = words if unit == "token" else list("".join(words))
                 original, *changes = schema.COPY.split(name.decode("utf-8"), maxsplit=1)
-                if words and changes:
+                if changes:
                     copies.setdefault(original, words)
-                elif words:
+                else:
                     originals.add(original)
                     yield words
             bar.update(len(batch["transcript"]))

@@ -91,7 +91,7 @@ def find_problem(
         features = tf.train.Example.FromString(serialized).features.feature
     except message.DecodeError:
         return "a record is not a tf.train.Example"
-    if schema.WORDLESS in _text(features, "utterance_id"):
+    if schema.WORDLESS in _text(features, "utterance_id") and not _values(features["token_ids"])[1]:
         return ""
     labels = [("token_ids", _text(features, "pronunciation").split(), tokens)]
     # An utterance whose hanzi and pinyin do not pair has no character_ids.

@@ -36,8 +36,14 @@ def read_chunks(source: splits.Split, config: config_lib.InputConfig) -> tf.data
     key, numbers = source.spec.length_key, tf.data.Dataset.range(len(source.shards))
     paths = shard_cache.fetch_ahead(source.shards, numbers, config.shard_cache_gb)
     chunks = paths.flat_map(tf.data.TFRecordDataset).batch(_RECORDS_PER_CHUNK)
+
+    def parse(records):
+        lengths = schema.parse_lengths(records, key)
+        is_kept = lengths > 0  # text of copies without words has none
+        return tf.boolean_mask(lengths, is_kept), tf.boolean_mask(records, is_kept)
+
     return chunks.map(
-        lambda records: (schema.parse_lengths(records, key), records),
+        parse,
         num_parallel_calls=count_threads(),
         deterministic=True,
     )

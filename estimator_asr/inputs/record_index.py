@@ -28,7 +28,7 @@ _NUM_AHEAD = 64  # batches whose shards are open before their turn
 
 
 class RecordIndex(NamedTuple):
-    """Takes 16 bytes per record; one of length 0, text of a copy without words, is left out."""
+    """Takes 16 bytes per record. Text of copies without words, which has length 0, is left out."""
 
     firsts: np.ndarray  # int64 [shards + 1], number of the first record of each shard, then of all records
     offsets: np.ndarray  # int64 [records], position in the shard in bytes
@@ -60,7 +60,8 @@ def _join(of_shards) -> RecordIndex:
     firsts = np.cumsum([0, *(np.count_nonzero(columns[1]) for columns in of_shards)])
     ends = [np.cumsum(columns[0] + np.int64(schema.FRAMING_BYTES)) for columns in of_shards]
     offsets = np.concatenate(ends) - sizes - schema.FRAMING_BYTES
-    return RecordIndex(firsts, *(column[lengths > 0] for column in (offsets, sizes, lengths)))
+    is_kept = lengths > 0
+    return RecordIndex(firsts, offsets[is_kept], sizes[is_kept], lengths[is_kept])
 
 
 def _load(path, num_bytes) -> Optional[np.ndarray]:

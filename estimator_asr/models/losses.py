@@ -44,10 +44,10 @@ def ctc_loss(
     """
     token_ids = check_labels(token_ids, num_tokens, logits.shape[-1] - 1)
     possible = has_alignment(num_frames, token_ids, num_tokens)
-    is_frame = tf.sequence_mask(num_frames, tf.shape(logits)[1])
+    is_frame = tf.sequence_mask(num_frames, tf.shape(logits)[1]) & possible[:, None]
     logits = tf.where(is_frame[:, :, None], tf.cast(logits, tf.float32), 0.0)
     is_spoken = possible & (num_tokens > 0)
-    # Any other utterance gets one label, one frame and weight 0: the kernels refuse empty ones
+    # Any other utterance gets one label, no logits and weight 0: the kernels refuse empty ones
     # and return infinity where there are too few frames.
     num_tokens = tf.where(is_spoken, num_tokens, tf.ones_like(num_tokens))
     token_ids = tf.pad(token_ids, [[0, 0], [0, 1]])
@@ -55,7 +55,8 @@ def ctc_loss(
     labels = tf.ragged.boolean_mask(token_ids, is_token).to_sparse()
     spoken_logits = tf.where(is_spoken[:, None, None], logits, 0.0)
     losses = KERNELS[kernel](labels, spoken_logits, tf.maximum(num_frames, 1))
-    blanks = -tf.reduce_sum(tf.where(is_frame, tf.nn.log_softmax(logits)[..., -1], 0.0), axis=1)
+    of_blanks = tf.reduce_logsumexp(logits, axis=-1) - logits[..., -1]
+    blanks = tf.reduce_sum(tf.where(is_frame, of_blanks, 0.0), axis=1)
     return tf.where(is_spoken, losses, tf.where(possible, blanks, tf.zeros_like(losses)))
 
 

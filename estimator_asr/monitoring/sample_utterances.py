@@ -79,5 +79,5 @@ def _read(info, shard, spec, cache):
 
 def _is_usable(values):
     if "fbank" in values:
-        return values["num_frames"] > 0
+        return values["num_frames"] > 0 and values["num_tokens"] > 0
     return 0 < values["num_tokens"] == values["num_characters"]

@@ -24,6 +24,7 @@ from tfrecord_builder import errors
 
 _PRETRAINED = "acoustic/encoder/pretrained"  # scope of models/frozen_encoder.py
 _EDGE = 2  # frames of the encoder
+_FRAMES_PER_LABEL = 8  # of the encoder: 0.16 or 0.32 s
 
 
 class Acoustic(task.Task):
@@ -196,11 +197,15 @@ class Acoustic(task.Task):
 
 
 def ctc_part(outputs: acoustic.AcousticOutputs, labels: dict, ctc_kernel: str) -> metrics.Ratio:
-    """Returns the CTC loss over the labels; an utterance that cannot be aligned does not count."""
+    """Returns the CTC loss over the labels; an utterance that cannot be aligned does not count.
+
+    One without words counts as many labels as one of its length with words has, about.
+    """
     token_ids, num_tokens = labels["token_ids"], labels["num_tokens"]
     loss = losses_lib.ctc_loss(outputs.ctc_logits, outputs.num_frames, token_ids, num_tokens, ctc_kernel)
     is_possible = losses_lib.has_alignment(outputs.num_frames, token_ids, num_tokens)
-    num_labels = tf.reduce_sum(tf.where(is_possible, num_tokens, 0))
+    counted = tf.where(num_tokens > 0, num_tokens, outputs.num_frames // _FRAMES_PER_LABEL)
+    num_labels = tf.reduce_sum(tf.where(is_possible, counted, 0))
     return metrics.Ratio(tf.reduce_sum(loss), tf.cast(num_labels, tf.float32))
 
 

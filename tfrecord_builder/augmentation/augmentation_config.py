@@ -34,7 +34,10 @@ class AugmentationConfig(config_flags.Checked):
     )
     noise_dir: str = config_flags.setting("", "directory of noise recordings, searched recursively")
     noise_snr_db: tuple[float, ...] = config_flags.setting(
-        _SNR_DB, "lowest and highest signal-to-noise ratio in dB", minimum=-50, maximum=100
+        _SNR_DB,
+        "lowest and highest signal-to-noise ratio in dB of --noise_dir and --sound_share",
+        minimum=-50,
+        maximum=100,
     )
     volume_db: float = config_flags.setting(0.0, "largest gain in dB, up or down", minimum=0, maximum=60)
     codecs: tuple[str, ...] = config_flags.setting(
@@ -45,8 +48,9 @@ class AugmentationConfig(config_flags.Checked):
     )
     sound_share: float = config_flags.setting(
         0.0,
-        "share of the train utterances that have a copy without words, of noise, tones, music or many voices "
-        "alone, from which the model learns to write nothing for them; as many have a copy in such a sound",
+        "fraction of the train utterances that get a copy without words: noise, tones, music or many voices "
+        "at once, from which the model learns to write nothing; as many others get a copy with noise, tones "
+        "or music added",
         minimum=0,
         maximum=0.5,
     )
@@ -81,7 +85,9 @@ class AugmentationConfig(config_flags.Checked):
         if len(self.noise_snr_db) != 2 or self.noise_snr_db[0] > self.noise_snr_db[1]:
             raise errors.UserError(f"--noise_snr_db={snr}: expected lowest,highest; pass for example 0,20.")
         if self.noise_snr_db != _SNR_DB and not self.noise_dir and not self.sound_share:
-            raise errors.UserError(f"--noise_snr_db={snr}: --noise_dir is missing; pass it, or omit both.")
+            raise errors.UserError(
+                f"--noise_snr_db={snr}: --noise_dir is missing; pass it or --sound_share, or leave it out."
+            )
 
     @property
     def is_plain(self) -> bool:

@@ -8,9 +8,9 @@ with its own reverberation, noise, volume and codec:
     u1~speed0.9    u1~speed0.9~copy1~noise-cafe-at12.3dB~volume-3.1dB
     u1             u1~copy1~noise-street-at4.0dB~volume+1.7dB
 
-With --sound_share some utterances have a copy more, with another sound or with that in place of the words:
+With --sound_share some utterances have one copy more: with a sound added, or with one instead of the words:
 
-    u2~sound-babble-at7.1dB    u3~wordless-music
+    u2~sound-music-at7.1dB    u3~wordless-babble
 
 Every random number is a hash of the seed, the utterance id, the copy and what is sampled, so nothing else
 changes it: not the order, not the number of workers, not the contents of another directory.
@@ -35,8 +35,8 @@ _MAX_RIR_SECONDS = 10.0  # the longest reverberation of a cathedral
 _SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
 _UNKNOWN_SECONDS = 1e9  # a FLAC from a pipe has a count of 2^63 - 1 samples
 _NUM_HASHES = 2**48
-# Voices are most like words. Around words a model would learn to find words in voices.
-_ALONE = ("noise", "tones", "music", "babble", "babble", "babble")
+# Voices are most like words; they are never added to words, or a model would learn to find words in voices.
+_ALONE = ("noise", "tones", "music", "babble", "babble")
 _AROUND_WORDS = ("noise", "tones", "music")
 _LAST_OFFSET = 0.9  # of a noise recording, so that something is left to read after it
 
@@ -125,7 +125,7 @@ def list_variants(
     if mark and not config.is_plain:
         raise errors.UserError(
             f"utterance {utterance_id}: its id contains {mark[0]!r}, which marks augmented "
-            "copies; rename the utterance or leave augmentation out."
+            "copies; rename the utterance, or build without such copies (--sound_share=0)."
         )
     variants = [
         _sample_variant(utterance_id, speed, copy, config, sources)
@@ -136,15 +136,15 @@ def list_variants(
 
 
 def _sample_sound(utterance_id: str, config) -> list[Variant]:
-    """Returns the copy in a sound or of it alone, if the utterance has one of them."""
+    """Returns at most one copy: with a sound, or of a sound alone."""
 
     def sample(what: str) -> int:
         return _hash(config.augmentation_seed, utterance_id, what)
 
-    place, seed = sample("sound share") / _NUM_HASHES, sample("sound")
-    if place >= 2 * config.sound_share:
+    drawn, seed = sample("sound share") / _NUM_HASHES, sample("sound")
+    if drawn >= 2 * config.sound_share:
         return []
-    is_wordless = place < config.sound_share
+    is_wordless = drawn < config.sound_share
     kinds = _ALONE if is_wordless else _AROUND_WORDS
     low, high = config.noise_snr_db
     snr_db = round(low + sample("sound snr") / _NUM_HASHES * (high - low), 1)

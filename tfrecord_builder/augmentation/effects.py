@@ -30,10 +30,11 @@ def apply(waveform: np.ndarray, sample_rate: int, variant: copies.Variant) -> np
     Raises:
         UserError: the impulse response or the noise cannot be read.
     """
-    if variant.sound:
-        sound = sounds.make(variant.sound, variant.sound_seed, waveform, sample_rate)
-        in_sound = add_noise(waveform, np.resize(sound, len(waveform)), variant.snr_db)
-        waveform = sound if variant.is_wordless else in_sound
+    if variant.is_wordless:
+        waveform = sounds.make(variant.sound, variant.sound_seed, waveform, sample_rate)
+    elif variant.sound:
+        sound = sounds.make(variant.sound, variant.sound_seed, waveform, sample_rate, len(waveform))
+        waveform = add_noise(waveform, sound, variant.snr_db)
     if variant.speed != 1:
         # Tempo, pitch and formants change together, as with SoX's and Kaldi's speed.
         waveform = soxr.resample(waveform, variant.speed, 1.0)

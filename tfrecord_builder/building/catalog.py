@@ -16,7 +16,7 @@ from typing import Optional
 from absl import logging
 
 from tfrecord_builder import errors
-from tfrecord_builder.data import manifest
+from tfrecord_builder.data import manifest, schema
 from tfrecord_builder.labels import normalisation
 from tfrecord_builder.settings import config_json, progress_bar
 from tfrecord_builder.storage import files
@@ -30,10 +30,10 @@ CREATE TABLE items (id TEXT, split TEXT, sentence BLOB);
 CREATE TABLE rejected (row INTEGER PRIMARY KEY, id TEXT, split TEXT, reason TEXT, audio TEXT);
 CREATE TABLE groups (digest BLOB, row INTEGER, PRIMARY KEY (digest, row)) WITHOUT ROWID;
 """
-_SENTENCES = """
+_SENTENCES = f"""
 CREATE TABLE sentences (sentence BLOB, split TEXT, PRIMARY KEY (sentence, split)) WITHOUT ROWID;
 INSERT INTO sentences SELECT DISTINCT sentence, split FROM items
-  WHERE id NOT IN (SELECT id FROM rejected) ORDER BY sentence, split;
+  WHERE id NOT IN (SELECT id FROM rejected) AND NOT instr(id, '{schema.WORDLESS}') ORDER BY sentence, split;
 """
 _SHARED = """
 SELECT ours.split, theirs.split, count(*) FROM sentences ours JOIN sentences theirs USING (sentence)

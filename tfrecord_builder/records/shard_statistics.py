@@ -119,6 +119,8 @@ class ShardStatistics(resumable.Written):
         return tuple(mean.tolist()), tuple(np.sqrt(np.maximum(variance, 0.0)).tolist())
 
     def _count_level(self, record: schema.Record, item: items.Item, level: loudness.Loudness) -> None:
+        if item.variant and item.variant.is_wordless:
+            return  # it says nothing about the recordings
         self.rms_levels[str(math.floor(level.rms_dbfs))] += 1
         self.peak_levels[str(math.floor(level.peak_dbfs))] += 1
         self.clipped_utterances += level.clipped_samples > 0

@@ -178,6 +178,8 @@ def test_a_copy_without_words_has_no_labels():
     assert label_checks.find_problem(no_labels, TOKENS) == "utterance u1: token_ids is empty, expected ids"
     copy = example([], [], utterance_id="u1~wordless-music", pronunciation="", transcript="")
     assert label_checks.find_problem(copy, TOKENS, CHARACTERS) == ""
+    labelled = example([9], utterance_id="u1~wordless-music", pronunciation="", transcript="")
+    assert "u1~wordless-music: token_ids contains 9" in label_checks.find_problem(labelled, TOKENS)
 
 
 def test_an_utterance_may_have_no_characters():

@@ -107,6 +107,9 @@ def test_text_of_copies_without_words_is_left_out_but_not_their_sound(tmp_path):
     index = record_index.load(text, SETTINGS)
     assert index.lengths.tolist() == [1, 3, 1, 3, 1, 3, 1, 3] and index.firsts.tolist() == [0, 4, 8]
     assert record_index.load(speech, SETTINGS).lengths.size == 12
+    for source, count in ((text, 8), (speech, 12)):
+        read_in_order = input_fn.build_input_fn(source, SETTINGS, training=False)
+        assert sum(len(each["num_tokens"]) for each, _ in input_fn.read_elements(read_in_order)) == count
 
 
 def test_a_shard_is_indexed_once(source, monkeypatch):

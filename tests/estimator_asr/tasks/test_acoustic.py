@@ -109,6 +109,16 @@ def test_where_ctc_can_align_nothing_the_loss_is_the_decoder_s_and_zero_without_
         assert shown["avg-loss"] == pytest.approx(average, rel=1e-6)
 
 
+def test_an_utterance_without_words_counts_a_label_for_each_eight_of_its_frames():
+    with tf.Graph().as_default():
+        outputs = acoustic.AcousticOutputs(tf.zeros([3, 20, 4]), tf.constant([20, 20, 0]), None)
+        labels = {"token_ids": tf.zeros([3, 1], tf.int32), "num_tokens": tf.constant([0, 1, 0])}
+        loss, count = run(acoustic_task.ctc_part(outputs, labels, "classic"))
+    assert count == 20 // 8 + 1
+    # The one path of blanks, and 210 of all paths, which begin and end the label where they like.
+    assert loss == pytest.approx(20 * np.log(4) + (20 * np.log(4) - np.log(210)), rel=1e-5)
+
+
 def test_without_a_decoder_the_loss_is_that_of_ctc_per_label_that_it_aligns():
     _, total, _ = run_losses(0.25, [1, 1], [[0, 0], [0, 1]], [1, 2], has_decoder=False)
     np.testing.assert_allclose(total, [np.log(4), 1], rtol=1e-6)

@@ -88,11 +88,11 @@ def test_a_share_of_the_utterances_has_a_copy_without_words_and_as_many_one_in_a
     assert 350 < len(wordless) < 450 and 350 < len(noisy) < 450
     assert {*wordless} == {f"u~wordless-{each}" for each in ("noise", "tones", "music", "babble")}
     assert {each[1] for each in noisy} == {"noise", "tones", "music"}  # no word within other words
-    assert 0.4 < sum("babble" in each for each in wordless) / len(wordless) < 0.6
+    assert 0.3 < sum("babble" in each for each in wordless) / len(wordless) < 0.5
     levels = sorted(float(each[2]) for each in noisy)
     assert 0 <= levels[0] < 1 and 19 < levels[-1] <= 20 and 9 < levels[len(levels) // 2] < 11
     assert len({each.sound_seed for _, *rest in of_all for each in rest}) == len(names)
-    assert names[:3] == ["u~wordless-babble", "u~wordless-tones", "u~wordless-babble"]
+    assert names[:3] == ["u~wordless-babble", "u~wordless-babble", "u~wordless-noise"]
 
 
 @pytest.mark.parametrize("is_wordless", [False, True])
@@ -104,7 +104,8 @@ def test_a_sound_is_added_or_takes_the_place_of_the_words(is_wordless):
     if is_wordless:
         np.testing.assert_array_equal(made, sound)
     else:
-        added, wanted = made - waveform, np.resize(sound, 8000)
+        added = made - waveform
+        wanted = sounds.make("music", 3, waveform, small_corpora.SAMPLE_RATE, len(waveform))
         np.testing.assert_allclose(np.corrcoef(added, wanted)[0, 1], 1, atol=1e-4)
         ratio = np.sum(waveform.astype(np.float64) ** 2) / np.sum(added.astype(np.float64) ** 2)
         assert 10 * np.log10(ratio) == pytest.approx(6.0, abs=0.01)
@@ -224,7 +225,7 @@ def test_an_id_that_could_be_a_copys_is_refused():
         )
     assert str(caught.value) == (
         "utterance u1~speed0.9: its id contains '~speed0', which marks augmented "
-        "copies; rename the utterance or leave augmentation out."
+        "copies; rename the utterance, or build without such copies (--sound_share=0)."
     )
     assert copies.list_variants("a~b", Config(), copies.Sources()) == [Variant()]
 

@@ -557,7 +557,7 @@ def test_copies_without_words_have_sound_but_no_labels_and_pass_verify(tmp_path)
     }
     copies = [
         "u00~sound-music-at14.7dB",
-        "u01~wordless-noise",
+        "u01~wordless-babble",
         "u02~sound-noise-at2.1dB",
         "u03~wordless-babble",
     ]
@@ -568,6 +568,7 @@ def test_copies_without_words_have_sound_but_no_labels_and_pass_verify(tmp_path)
         assert 500 <= each["duration_ms"] <= 10_000 and len(each["fbank"]) > 40
     train = info.splits["train"]
     spoken = sum(each["num_tokens"] for each in records.values())
+    assert train.num_sentences == 4
     assert (train.num_utterances, train.num_tokens, info.splits["dev"].num_utterances) == (8, spoken, 2)
     assert records[copies[0]]["duration_ms"] == records["u00"]["duration_ms"] == 500
     assert verify.main(verify.VerifyConfig(data_dir=(str(tmp_path / "one"),), sample=8)) == 0
