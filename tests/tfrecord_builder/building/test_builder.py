@@ -559,7 +559,7 @@ def test_copies_without_words_have_sound_but_no_labels_and_pass_verify(tmp_path)
         "u00~sound-music-at14.7dB",
         "u01~wordless-babble",
         "u02~sound-noise-at2.1dB",
-        "u03~wordless-babble",
+        "u03~wordless-tones",
     ]
     assert sorted(records) == sorted(["u00", "u01", "u02", "u03", *copies])
     for name in (copies[1], copies[3]):
