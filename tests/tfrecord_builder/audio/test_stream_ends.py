@@ -88,7 +88,7 @@ def test_an_mp3_with_other_bytes_between_its_frames_is_read_whole(write, other, 
     samples, blocks = audio_files.read_audio(path, 16000), audio_files.AudioBlocks(path, 16000)
     np.testing.assert_allclose(np.concatenate(list(blocks)), samples, atol=0.01)
     assert len(samples) / 16000 == pytest.approx(6.0, abs=0.1)
-    ends = [loudest_hz(each) for each in (samples[:16000], samples[-16000:])]
+    ends = [loudest_hz(second) for second in (samples[:16000], samples[-16000:])]
     assert ends == pytest.approx([440, 880], abs=2)
 
 
