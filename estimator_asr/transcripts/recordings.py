@@ -86,6 +86,7 @@ def open_blocks(recording: Recording, sample_rate: int) -> audio_files.AudioBloc
         problem = f"cannot be copied to a temporary file ({error.strerror}), expected room for it; free space"
         raise audio_files.AudioError(f"-: {problem}") from error
     if not file.tell():
+        file.close()
         raise audio_files.AudioError("-: standard input is empty, expected audio; write a recording to it")
     file.seek(0)
     return audio_files.AudioBlocks(recording.path, sample_rate, file)

@@ -40,8 +40,7 @@ def content():
 
 @pytest.mark.long
 def test_starts_recognises_and_finishes_what_is_open(tiny_export, content):
-    program = served.Served(tiny_export.export_dir)
-    try:
+    with served.Served(tiny_export.export_dir) as program:
         version = tiny_export.version_dir.rsplit("/", 1)[1]
         ready = rf"{tiny_export.version_dir}: version {version}, loaded in [\d.]+ s\n"
         assert re.fullmatch(rf"http://127\.0\.0\.1:\d+ serves {ready}", program.line)
@@ -52,11 +51,11 @@ def test_starts_recognises_and_finishes_what_is_open(tiny_export, content):
         assert requests.get(f"{program.url}/v1/models/asr", timeout=60).status_code == 200
         code, said = program.stop(signal.SIGTERM)
         assert f" WARNING {tiny_export.version_dir}: {served.UNREAD} and" in program.read_log()
-        responses = [connection.getresponse() for connection in opened]
-    finally:
-        program.process.kill()
+        statuses = [connection.getresponse().status for connection in opened]
+        for connection in opened:
+            connection.close()
     assert (code, said) == (0, "")
-    assert [each.status for each in responses] == [200] * 7
+    assert statuses == [200] * 7
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", program.port), timeout=1).close()
 
@@ -65,21 +64,17 @@ def test_starts_recognises_and_finishes_what_is_open(tiny_export, content):
 def test_interrupted_with_a_token(tiny_export, tmp_path):
     token_file = tmp_path / "token"
     token_file.write_text("secret\n")
-    program = served.Served(tiny_export.version_dir, f"--token_file={token_file}")
-    try:
+    with served.Served(tiny_export.version_dir, f"--token_file={token_file}") as program:
         assert requests.get(f"{program.url}/v1/models/asr", timeout=60).status_code == 401
         headers = {"authorization": "Bearer secret", "host": "example.com"}  # any host
         assert requests.get(f"{program.url}/v1/models/asr", headers=headers, timeout=60).status_code == 200
         assert program.stop(signal.SIGINT) == (0, "")
-    finally:
-        program.process.kill()
 
 
 @pytest.mark.long
 def test_stops_although_a_thread_hangs(tiny_export):
     """A recording is decoded for ten minutes; the exit of Python alone would wait for its thread."""
-    program = served.Served(tiny_export.export_dir, "--stop_seconds=1", program=("-c", HANGING))
-    try:
+    with served.Served(tiny_export.export_dir, "--stop_seconds=1", program=("-c", HANGING)) as program:
         connection = http.client.HTTPConnection("127.0.0.1", program.port, timeout=60)
         body = hostile_requests.make_form(hostile_requests.make_speech())
         form = {"content-type": "multipart/form-data; boundary=boundary"}
@@ -89,15 +84,13 @@ def test_stops_although_a_thread_hangs(tiny_export):
         code, said = program.stop(signal.SIGTERM)
         assert (code, time.monotonic() - started < 10) == (0, True)
         assert connection.getresponse().status == 503
+        connection.close()
         assert "Traceback" not in said, said
-    finally:
-        program.process.kill()
 
 
 @pytest.mark.long
 def test_an_idle_connection_is_open_as_long_as_the_flag_says(tiny_export):
-    program = served.Served(tiny_export.export_dir, "--idle_seconds=1")
-    try:
+    with served.Served(tiny_export.export_dir, "--idle_seconds=1") as program:
         connection = http.client.HTTPConnection("127.0.0.1", program.port, timeout=60)
         connection.request("GET", "/v1/models/asr")
         assert connection.getresponse().read()
@@ -105,30 +98,24 @@ def test_an_idle_connection_is_open_as_long_as_the_flag_says(tiny_export):
         assert connection.sock.recv(1) == b""
         assert 0.8 < time.monotonic() - began < 30
         connection.close()
-    finally:
-        program.process.kill()
 
 
 @pytest.mark.long
 def test_killed_and_started_again(tiny_export):
     """The port is free at once, and the model is loaded from the same files."""
-    program = served.Served(tiny_export.export_dir)
-    assert program.stop(signal.SIGKILL) == (-signal.SIGKILL, "")
-    again = served.Served(tiny_export.export_dir, f"--port={program.port}")
-    try:
+    with served.Served(tiny_export.export_dir) as program:
+        assert program.stop(signal.SIGKILL) == (-signal.SIGKILL, "")
+    with served.Served(tiny_export.export_dir, f"--port={program.port}") as again:
         assert again.url == program.url
         assert requests.get(f"{again.url}/healthz", timeout=60).json()["status"] == "ok"
         assert again.stop(signal.SIGTERM) == (0, "")
-    finally:
-        again.process.kill()
 
 
 @pytest.mark.long
 def test_lines_of_the_log_have_time_and_level(tiny_export):
     """One line of uvicorn, and one of ours: of a request for which there is no connection."""
-    program = served.Served(tiny_export.export_dir, "--max_connections=1")
     head = b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: 999999\r\n\r\n"
-    try:
+    with served.Served(tiny_export.export_dir, "--max_connections=1") as program:
         with socket.create_connection(("127.0.0.1", program.port), timeout=60) as malformed:
             malformed.sendall(b"no HTTP\r\n\r\n")
             assert malformed.makefile("rb").readline().startswith(b"HTTP/1.1 400 ")
@@ -138,8 +125,6 @@ def test_lines_of_the_log_have_time_and_level(tiny_export):
             refused = requests.get(f"{program.url}/v1/models", headers={"x-request-id": "meeting-7"})
         assert (refused.status_code, refused.headers["x-request-id"]) == (503, "meeting-7")
         code, said = program.stop(signal.SIGTERM)
-    finally:
-        program.process.kill()
     time_of = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}"
     ours = "GET /v1/models: status is 503, request id is meeting-7"
     expected = rf"{time_of} WARNING Invalid HTTP request received\.\n{time_of} ERROR {ours}\n"
@@ -210,8 +195,7 @@ def test_a_host_that_is_no_name(host):
 
 @pytest.mark.long
 def test_other_hosts_are_refused_on_this_machine_alone(tiny_export):
-    program = served.Served(tiny_export.export_dir)
-    try:
+    with served.Served(tiny_export.export_dir) as program:
         for host in ("localhost", f"127.0.0.1:{program.port}", "[::1]:80", "LOCALHOST:1"):
             assert requests.get(f"{program.url}/v1/models/asr", headers={"host": host}).status_code == 200
         for host in ("example.com", f"example.com:{program.port}", "", "127.0.0.1.example.com"):
@@ -222,19 +206,14 @@ def test_other_hosts_are_refused_on_this_machine_alone(tiny_export):
                 "or start the server with --token_file"
             )
         assert program.stop(signal.SIGTERM) == (0, "")
-    finally:
-        program.process.kill()
 
 
 @pytest.mark.long
 def test_a_server_that_is_open_to_all_says_so(tiny_export):
-    program = served.Served(tiny_export.export_dir, "--host=0.0.0.0")
-    try:
+    with served.Served(tiny_export.export_dir, "--host=0.0.0.0") as program:
         said = "--host=0.0.0.0: every machine that reaches the server can use it; pass --token_file"
         code, log = program.stop(signal.SIGTERM)
         assert (code, log.count(said)) == (0, 1)
-    finally:
-        program.process.kill()
 
 
 def test_token_file_that_is_missing(tmp_path):

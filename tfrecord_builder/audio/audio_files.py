@@ -118,7 +118,7 @@ class AudioBlocks:
 
         A file that FFmpeg decodes may end after max_seconds.
         """
-        self._path, self._sample_rate = path, sample_rate
+        self._path, self._sample_rate, self._max_seconds = path, sample_rate, max_seconds
         with contextlib.ExitStack() as stack, _as_audio_error(path):
             self._file = stack.enter_context(file or _open(path))
             self._reader, _ = _read_with(lambda reader: reader.look_ahead(), self._file, max_seconds, stack)
@@ -136,7 +136,7 @@ class AudioBlocks:
             yield from self._iterate()
 
     def _iterate(self):
-        rate, blocks, num_samples = self._reader.sample_rate, self._reader.read_blocks(), 0
+        rate, blocks, num_samples = self._reader.sample_rate, self._read_blocks(), 0
         resampler = soxr.ResampleStream(rate, self._sample_rate, 1, dtype="float32")
         block: Optional[np.ndarray] = np.empty([0, 1], np.float32)
         while block is not None:
@@ -154,6 +154,20 @@ class AudioBlocks:
                 _read_through(self._file)
         _check_whole(self._path, self._reader.problem)
         _check_not_empty(self._path, num_samples, self._sample_rate)
+
+    def _read_blocks(self) -> Iterator[np.ndarray]:
+        """Yields the samples of the file; FFmpeg continues where libsndfile gives up."""
+        num_samples = 0
+        for block in self._reader.read_blocks():
+            num_samples += len(block)
+            yield block
+        if self._reader.rest:
+            name, why = self._reader.format, self._reader.rest
+            decoding = containers.decode(self._file, name, self._max_seconds, why)
+            self._reader = self._opened.enter_context(decoding)
+            for block in self._reader.read_blocks():
+                yield block[num_samples:]
+                num_samples = max(0, num_samples - len(block))
 
 
 def _read_with(read: Callable, file: BinaryIO, max_seconds: float, stack: contextlib.ExitStack) -> tuple:

@@ -139,8 +139,8 @@ class Reader:
         except soundfile.LibsndfileError:
             if _FLAC_END in self._stream.extra_info:
                 self.problem = "the FLAC stream has no end"
-            elif self._stream.format == "MP3" and not self._find_rest():  # zeros, where libmpg123 gives up
-                self.rest = "something that is no audio follows the last frame"
+            elif self._stream.format == "MP3":  # libmpg123 gives up
+                self.rest = "some bytes between or after its frames are not audio"
             elif not stream_ends.is_joined(self._file, self._stream.format):
                 raise
             return self._no_samples()

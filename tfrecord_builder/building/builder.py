@@ -72,7 +72,7 @@ def build(
             written = run(shards, shard_writer.RecordWriter(directory, settings), title="building")
             _reject(written, corpus)
             summary.check_rejected(config, corpus)
-            info = summary.write(directory, settings, label_config, written, corpus)
+            info = summary.write(directory, settings, label_config, written, corpus, collector.left_out)
             staging.publish(config.output_dir, info)
             summary.log_rejected(corpus)
     return info
@@ -111,7 +111,7 @@ def _label(
     for each in labelled:
         collector.merge(each.counts)
         split_sizes.update(each.split_sizes)
-    summary.log_losses(labelled, labeller.config.numbers)
+    summary.log_losses(labelled, labeller.config.numbers, collector.left_out)
     paths = [os.path.join(directory, each.file) for each in labelled]
     return collector, sharding.write(paths, split_sizes, config.num_shards, workspace, corpus)
 

@@ -58,7 +58,6 @@ class Labelled(resumable.Written):
         counts: see vocabularies.Collector.to_json.
         num_unclear: number of utterances with unclear numbers (see Labeller).
         unclear: utterance_id and text of the first one.
-        left_out: number of characters of each kind that are no labels (see normalisation.count_left_out).
     """
 
     run: str = ""
@@ -66,7 +65,6 @@ class Labelled(resumable.Written):
     counts: dict = dataclasses.field(default_factory=dict)
     num_unclear: int = 0
     unclear: str = ""
-    left_out: dict = dataclasses.field(default_factory=collections.Counter)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +110,7 @@ class ChunkLabeller(resumable.ShardWriter):
             else:
                 collector.add(labels, utterance.split)
                 self._note_unclear(utterance, labelled)
-                labelled.left_out.update(self.labeller.count_left_out(utterance))
+                collector.left_out.update(self.labeller.count_left_out(utterance))
                 for named, variant in list_copies(utterance, self.augmentation, self.sources):
                     spoken = _WORDLESS if variant and variant.is_wordless else labels
                     lines.append(to_line(items.Item(named, spoken, signature, variant)))

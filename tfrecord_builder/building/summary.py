@@ -56,14 +56,13 @@ def log_rejected(corpus: catalog.Catalog) -> None:
         )
 
 
-def log_losses(labelled: Sequence[chunks.Labelled], numbers: str) -> None:
+def log_losses(labelled: Sequence[chunks.Labelled], numbers: str, left_out: collections.Counter[str]) -> None:
     """Logs how many transcripts have unclear numbers, and how many characters of each kind are no labels."""
     unclear = [each for each in labelled if each.num_unclear]
     if unclear:
         logging.warning(_UNCLEAR[numbers], sum(each.num_unclear for each in unclear), unclear[0].unclear)
-    counts = sum((collections.Counter(each.left_out) for each in labelled), collections.Counter())
-    if counts:
-        found = _format_counts(counts.most_common())
+    if left_out:
+        found = _format_counts(left_out.most_common())
         logging.warning("left out of the transcripts: %s; write in words what was said", found)
 
 
@@ -96,6 +95,7 @@ def write(
     label_config: labelling.LabelConfig,
     shards: Sequence[shard_statistics.ShardStatistics],
     corpus: catalog.Catalog,
+    left_out: collections.Counter[str],
 ) -> dataset_info.DatasetInfo:
     """Writes all of these files except dataset_info.json, which comes last of all.
 
@@ -130,7 +130,7 @@ def write(
     report = os.path.join(directory, dataset_info.REPORT_FILE)
     saved.save(directory)
     _write_rejected(rejected, corpus)
-    page.write(report, info, totals, corpus.rejected(), saved)
+    page.write(report, info, totals, corpus.rejected(), saved, left_out)
     hashes = {"rejected_sha256": files.sha256(rejected), "report_sha256": files.sha256(report)}
     return dataclasses.replace(info, **hashes)
 

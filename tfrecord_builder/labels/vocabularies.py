@@ -79,6 +79,7 @@ class Collector:
         self.training_tokens: set[str] = set()  # of the train split alone, as are the next
         self.training_characters: set[str] = set()
         self.pairs: dict[str, set[str]] = {}  # token to the characters that are written for it
+        self.left_out: collections.Counter[str] = collections.Counter()  # see normalisation.count_left_out
 
     def add(self, labels: labelling.Labels, split: str) -> None:
         """Counts the labels of one utterance."""
@@ -97,11 +98,12 @@ class Collector:
             "training_tokens": sorted(self.training_tokens),
             "training_characters": sorted(self.training_characters),
             "pairs": {token: sorted(written) for token, written in self.pairs.items()},
+            "left_out": self.left_out,
         }
 
     def merge(self, counts: dict) -> None:
         """Adds the counts of another collector."""
-        for name in ("tokens", "characters", "training_tokens", "training_characters"):
+        for name in ("tokens", "characters", "training_tokens", "training_characters", "left_out"):
             getattr(self, name).update(counts[name])
         for token, written in counts["pairs"].items():
             self.pairs.setdefault(token, set()).update(written)

@@ -46,8 +46,12 @@ def write(
     totals: Totals,
     rejected: Iterable[Rejection],
     saved: vocabularies.Vocabularies,
+    left_out: Mapping[str, int],
 ) -> None:
-    """Writes the page of a build from its statistics by split and its rejected utterances."""
+    """Writes the page of a build from its statistics by split and its rejected utterances.
+
+    left_out is the number of characters by kind that are not labels (see normalisation.count_left_out).
+    """
     totals = {name: totals[name] for name in sorted(totals, key=manifest.SPLITS.index)}
     all_splits = shard_statistics.ShardStatistics()
     for total in totals.values():
@@ -65,6 +69,7 @@ def write(
             "Tokens": list_labels(_counts(totals, "token_counts"), saved.tokens),
             "Characters": list_labels(_counts(totals, "character_counts"), saved.characters),
         },
+        left_out=_rank(left_out),
         audio={
             "longest": list_audio(all_splits.longest, lambda ms: f"{ms / 1000:.2f} s"),
             "loudest": list_audio(all_splits.loudest, lambda level: f"{level / 10:.1f} dBFS"),

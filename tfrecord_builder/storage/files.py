@@ -136,9 +136,11 @@ def _open_regular(path: str, flags: int) -> int:
 
 
 def _open_copy(path: str) -> BinaryIO:
-    copy = tempfile.TemporaryFile()
-    download(path, copy)
-    copy.seek(0)
+    with contextlib.ExitStack() as stack:
+        copy = stack.enter_context(tempfile.TemporaryFile())
+        download(path, copy)
+        copy.seek(0)
+        stack.pop_all()
     return copy
 
 

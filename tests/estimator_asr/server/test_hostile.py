@@ -43,15 +43,12 @@ def program(tiny_export):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < 2 * NUM_CONNECTIONS:  # of the server, too
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2 * NUM_CONNECTIONS), hard))
-    started = served.Served(tiny_export.export_dir, "--max_audio_seconds=60")
-    try:
+    with served.Served(tiny_export.export_dir, "--max_audio_seconds=60") as started:
         requests.get(f"{started.url}/healthz", timeout=60).raise_for_status()
         yield started
         code, said = started.stop(signal.SIGTERM)
         assert code == 0
         assert "Traceback" not in said, said[said.index("Traceback") :][:5000]
-    finally:
-        started.process.kill()
 
 
 class Honest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import tempfile
 import types
 
 import numpy as np
@@ -95,10 +96,13 @@ def test_standard_input_with_the_header_of_a_pipe(tmp_path, monkeypatch, length)
 
 def test_empty_standard_input_is_named(monkeypatch):
     give_standard_input(monkeypatch, b"")
+    copy = tempfile.TemporaryFile()
+    monkeypatch.setattr(recordings.tempfile, "TemporaryFile", lambda: copy)
     with pytest.raises(
         audio_files.AudioError, match="-: standard input is empty, expected audio; write a record"
     ):
         recordings.open_blocks(recordings.Recording("-", "stdin"), 16000)
+    assert copy.closed
 
 
 def test_standard_input_without_room_for_a_copy_is_named(monkeypatch):

@@ -25,6 +25,16 @@ class Served:
         self.line = self.process.stdout.readline()
         self.url = self.line.split()[0] if self.line else ""
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        """Ends the program, unless it has ended."""
+        self.process.kill()
+        self.process.wait(60)
+        self.process.stdout.close()
+        self._log.close()
+
     @property
     def port(self) -> int:
         return int(self.url.rsplit(":", 1)[1])

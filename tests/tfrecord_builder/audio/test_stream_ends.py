@@ -71,6 +71,27 @@ def test_tags_between_joined_mp3s(read, write):
     check(read(write(first + ID3_V1 + ID3_V2 + second + ID3_V1), 16000), 1.5)
 
 
+def interrupted_mp3(other, share=0.5):
+    """Three seconds of 440 Hz and three of 880 Hz; other bytes stand at a share of the MP3's size."""
+    tones = [np.sin(2 * np.pi * hz * np.arange(48000) / 16000) for hz in (440, 880)]
+    soundfile.write(file := io.BytesIO(), 0.5 * np.concatenate(tones), 16000, format="MP3")
+    content = file.getvalue()
+    middle = round(share * len(content))
+    return content[:middle] + other + content[middle:]
+
+
+@pytest.mark.parametrize("other", [bytes(2000), b"no audio" * 250], ids=["zeros", "text"])
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_an_mp3_with_other_bytes_between_its_frames_is_read_whole(write, other, share):
+    """libmpg123 gives up after 1024 such bytes."""
+    path = write(interrupted_mp3(other, share))
+    samples, blocks = audio_files.read_audio(path, 16000), audio_files.AudioBlocks(path, 16000)
+    np.testing.assert_allclose(np.concatenate(list(blocks)), samples, atol=0.01)
+    assert len(samples) / 16000 == pytest.approx(6.0, abs=0.1)
+    ends = [loudest_hz(second) for second in (samples[:16000], samples[-16000:])]
+    assert ends == pytest.approx([440, 880], abs=2)
+
+
 @pytest.mark.parametrize("options", [{"rate": 44100}, {"channels": 2}, {"rate": 22050, "channels": 2}])
 def test_joined_mp3s_of_another_rate_or_number_of_channels(read, write, options):
     first, second = (
@@ -214,15 +235,20 @@ def test_a_segment_without_an_end_in_a_flac_of_unknown_length(write):
         audio_files.read_audio(path, 16000, start_seconds=3.5)
 
 
-def test_without_pyav_the_message_says_what_follows(read, write, monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    "make, why",
+    [
+        (lambda: 2 * encode(KINDS["mp3"], 1.0, 440), "more frames follow its end at 1.00 s"),
+        (lambda: interrupted_mp3(bytes(2000)), "some bytes between or after its frames are not audio"),
+    ],
+    ids=["joined", "interrupted"],
+)
+def test_without_pyav_the_message_says_what_is_wrong(read, write, monkeypatch, tmp_path, make, why):
     (tmp_path / "av.py").write_text("raise ImportError(\"No module named 'av'\")")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    message = (
-        r"a: more frames follow its end at 1.00 s \(No module named 'av'; "
-        r"run pip install 'estimator-asr\[containers\]'\)$"
-    )
+    message = rf"a: {why} \(No module named 'av'; run pip install 'estimator-asr\[containers\]'\)$"
     with pytest.raises(audio_files.AudioError, match=message):
-        read(write(2 * encode(KINDS["mp3"], 1.0, 440)), 16000)
+        read(write(make()), 16000)
 
 
 def test_a_pattern_at_the_border_of_two_blocks_is_found_once(write, monkeypatch):

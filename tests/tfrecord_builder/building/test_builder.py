@@ -176,6 +176,8 @@ def test_unreadable_characters_are_rejected_and_what_is_left_out_is_counted(tmp_
         "left out of the transcripts: emoji and other pictures (2), symbols (1), zero-width characters (1); "
         "write in words what was said"
     )
+    report = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "emoji and other pictures <i>2</i>" in report and "zero-width characters <i>1</i>" in report
 
 
 @pytest.mark.parametrize(

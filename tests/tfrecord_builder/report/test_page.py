@@ -79,9 +79,10 @@ class _Checker(html.parser.HTMLParser):
         self.text.append(data)
 
 
-def _write(tmp_path, shards, rejected=(), **changes):
+def _write(tmp_path, shards, rejected=(), left_out=None, **changes):
     path = tmp_path / "report.html"
-    page.write(str(path), _info(shards, **changes), shard_statistics.add_up(shards), iter(rejected), SAVED)
+    info, totals = _info(shards, **changes), shard_statistics.add_up(shards)
+    page.write(str(path), info, totals, iter(rejected), SAVED, left_out or {})
     content = path.read_text("utf-8")
     checker = _Checker()
     checker.feed(content)
@@ -143,6 +144,13 @@ def test_text_has_no_sound(tmp_path):
     assert "ni3 7 hao3 6" in text and "Nothing was rejected." in text
 
 
+@pytest.mark.parametrize("left_out", [{"symbols": 1, "emoji and other pictures": 1200}, {}])
+def test_characters_that_are_not_labels_are_listed(tmp_path, left_out):
+    _, _, text = _write(tmp_path, _shards(), left_out=left_out)
+    assert ("write words instead. emoji and other pictures 1,200 symbols 1" in text) == bool(left_out)
+    assert ("Left out" in text) == bool(left_out)
+
+
 def test_no_tones_for_characters(tmp_path):
     _, _, text = _write(tmp_path, _shards(), token_type="character")
     assert "Tones" not in text
@@ -153,7 +161,7 @@ def test_an_empty_build_has_a_page(tmp_path):
     info = dataset_info.DatasetInfo(
         frontend.FrontendConfig(), "float16", "syllable", "", "", "", (), (), {}, 0
     )
-    page.write(str(path), info, {}, [], SAVED)
+    page.write(str(path), info, {}, [], SAVED, {})
     assert "There is no train split." in path.read_text("utf-8")
 
 
@@ -165,7 +173,8 @@ def test_the_same_build_gives_the_same_bytes_however_it_is_divided(tmp_path):
     for cut in (1, 3, 5):
         shards = [_shard("b", "train", names[cut:]), dev, _shard("a", "train", names[:cut])]
         for order in (shards, shards[::-1]):
-            page.write(str(tmp_path / "report.html"), info, shard_statistics.add_up(order), REJECTED, SAVED)
+            totals = shard_statistics.add_up(order)
+            page.write(str(tmp_path / "report.html"), info, totals, REJECTED, SAVED, {})
             contents.add((tmp_path / "report.html").read_bytes())
     assert len(contents) == 1
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import pathlib
+import tempfile
 
 import numpy as np
 import pytest
@@ -157,6 +158,14 @@ def test_missing_files(put):
     for function in (files.list_names, files.size_and_time, files.remove_tree):
         with pytest.raises(FileNotFoundError):
             function(f"{BUCKET}/none")
+
+
+def test_the_temporary_copy_of_a_missing_file_is_closed(monkeypatch):
+    copies, make = [], tempfile.TemporaryFile
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: copies.append(make()) or copies[-1])
+    with pytest.raises(FileNotFoundError):
+        files.open_binary(f"{BUCKET}/none")
+    assert [copy.closed for copy in copies] == [True]
 
 
 @pytest.mark.parametrize("function", [files.exists, files.is_directory, files.list_names, files.open_binary])
