@@ -127,8 +127,6 @@ def _add_features(
     waveform = read_waveform(item.utterance, sample_rate, settings.max_seconds)
     if item.variant:
         waveform = effects.apply(waveform, sample_rate, item.variant)
-        if item.variant.is_wordless:
-            waveform = waveform[: int(settings.max_seconds * sample_rate)]
     if len(waveform) > settings.frontend.max_seconds * sample_rate:
         raise Rejected(f"longer than {settings.frontend.max_seconds} s, the most that the encoder reads")
     if frontend.num_frames(len(waveform), settings.frontend) < vocabulary.min_ctc_frames(item.labels.tokens):
