@@ -63,6 +63,13 @@ def make_instance(num_samples=16000):
     return {"b64": base64.b64encode(file.getvalue()).decode()}
 
 
+def wait_until(is_so):
+    end = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def count_gone(server):
     found = re.search(r'asr_requests_total{route="predict",status="499"} (.*)', server.get("/metrics").text)
     return float(found[1]) if found else 0.0
@@ -276,9 +283,10 @@ def test_a_full_queue_and_a_stalled_worker(server, stall):
         threading.Thread(target=server.predict, args=({"instances": [make_instance(16000 * 9)]},))
         for _ in range(3)
     ]
-    for thread in threads:
+    batcher = server.parts.batcher
+    for number, thread in enumerate(threads):  # the first is taken, the others wait
         thread.start()
-        time.sleep(0.3)
+        wait_until(lambda number=number: batcher._tasks and len(batcher._queue.items) == number)
     found = server.predict({"instances": [make_instance(16000 * 9)]})
     assert found.status_code == 429
     assert found.headers["retry-after"].isdecimal()
