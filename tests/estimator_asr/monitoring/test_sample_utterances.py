@@ -43,6 +43,15 @@ def test_the_same_few_are_chosen_whatever_the_order_of_the_directories(tmp_path)
     assert len(choose([one[0]], [one[1]], "dev", task_spec.ACOUSTIC, 99)) == 20
 
 
+def test_a_copy_without_words_is_no_sample(tmp_path):
+    def change(record):
+        return small_records.without_words(record) if record.utterance_id < "dev015" else record
+
+    info, path = make_data(tmp_path, change=change)
+    chosen = choose([info], [path], "dev", task_spec.ACOUSTIC, 99)
+    assert sorted(each.utterance_id for each in chosen) == [f"dev{i:03d}" for i in range(15, 20)]
+
+
 def test_a_record_is_as_it_was_written(tmp_path):
     info, path = make_data(tmp_path)
     (first, *_) = choose([info], [path], "dev", task_spec.ACOUSTIC, 1)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import small_corpora
 
+from tfrecord_builder.augmentation import copies
 from tfrecord_builder.data import dataset_info, manifest, schema
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.records import items, loudness, shard_statistics
@@ -126,6 +127,15 @@ def test_what_the_report_tells_is_counted():
     assert statistics.longest[0] == [100, "u1", "/c/u1.wav", 1.5, 2.0]
     assert [entry[:2] for entry in statistics.loudest] == [[-200, "u1"], [-202, "u0"]]
     assert [entry[:2] for entry in statistics.quietest] == [[202, "u0"], [200, "u1"]]
+
+
+def test_a_copy_without_words_says_nothing_about_the_levels_of_the_recordings():
+    statistics, sound = _empty(), copies.Variant(sound="music", is_wordless=True)
+    item = items.Item(manifest.Utterance("u", "/c/u.wav", "s", "", "", "train"), KNOWN, variant=sound)
+    record = schema.Record("u", "s", "", "", [], [], np.ones([8, 3], np.float16), 100)
+    statistics.count(record, item, SAVED, loudness.Loudness(0.1, -20.0, 7))
+    assert (statistics.rms_levels, statistics.peak_levels, statistics.clipped_utterances) == ({}, {}, 0)
+    assert (statistics.num_frames, statistics.longest) == (8, [])
 
 
 def test_text_has_no_sound_to_count():
