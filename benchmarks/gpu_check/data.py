@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from typing import NamedTuple
 
 import numpy as np
 import soundfile
@@ -15,17 +16,35 @@ _SYLLABLES = {
 }
 _SAMPLE_RATE = 16000
 _SECONDS = 0.2  # of a syllable
-_NUM_UTTERANCES = {"train": 96, "dev": 8}
+_NUM_DEV = 8
 
 
-def write_corpus(directory: str) -> None:
-    """Writes recordings of three to eight syllables and their manifest; the same files on every machine."""
+class Corpus(NamedTuple):
+    """What is recorded: a tone per syllable, or noise, in which nothing can be learned but which is which."""
+
+    num_train: int  # utterances
+    num_syllables: tuple[int, int]  # of an utterance, lowest and highest
+    is_noise: bool = False
+
+
+CORPORA = {
+    "data": Corpus(96, (3, 8)),
+    "long_data": Corpus(87, (23, 23), is_noise=True),  # a batch of flags/aishell1: 40,000 frames
+}
+
+
+def write_corpus(directory: str, corpus: Corpus) -> None:
+    """Writes recordings and their manifest; the same files on every machine."""
     rng = random.Random(1)
     lines = ["id\taudio\tspeaker\ttext\tpinyin\tsplit"]
-    for split, number in _NUM_UTTERANCES.items():
+    for split, number in {"train": corpus.num_train, "dev": _NUM_DEV}.items():
         for i in range(number):
-            name, pinyin = f"{split}{i:02d}", rng.choices(list(_SYLLABLES), k=rng.randint(3, 8))
-            soundfile.write(os.path.join(directory, f"{name}.wav"), _speak(pinyin), _SAMPLE_RATE)
+            name = f"{split}{i:02d}"
+            pinyin = rng.choices(list(_SYLLABLES), k=rng.randint(*corpus.num_syllables))
+            samples = _speak(pinyin)
+            if corpus.is_noise:
+                samples = np.random.default_rng(len(lines)).uniform(-0.3, 0.3, len(samples))
+            soundfile.write(os.path.join(directory, f"{name}.wav"), samples, _SAMPLE_RATE)
             lines.append(f"{name}\t{name}.wav\t{split}\t{_write(pinyin)}\t{' '.join(pinyin)}\t{split}")
     with open(os.path.join(directory, "manifest.tsv"), "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")

@@ -15,7 +15,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
-NUM_STEPS = 50
+NUM_STEPS = 50  # whose losses are compared
+_KERNELS = {"CUDA_CACHE_MAXSIZE": "4294967296"}  # bytes; what the driver compiles at first use fits into it
 _ROOT = pathlib.Path(__file__).parents[2]
 _FIRST_TIMED = 10  # the steps before allocate memory, and compile
 _ENOUGH = 0.9  # of the first five losses, that the last five must be below
@@ -47,7 +48,7 @@ def run(words: Sequence[str], log: str, limit: float, environment: Mapping[str, 
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 cwd=_ROOT,
-                env={**os.environ, **environment},
+                env={**_KERNELS, **os.environ, **environment},
                 timeout=limit,
             ).returncode
         except subprocess.TimeoutExpired:  # the child is dead now
@@ -61,7 +62,7 @@ def _explain(code: Optional[int], text: str, limit: float) -> str:
         return ""
     last = text.splitlines()[-1] if text else "it printed nothing"
     if code is None:
-        return f"no end after {limit:g} s: {last}"
+        return f"no end after {limit:.3g} s: {last}"
     how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     return f"{how}: {last}"
 
@@ -95,25 +96,27 @@ def find_peak(log: str) -> str:
 
 def difference(losses: Sequence[float], expected: Sequence[float]) -> float:
     """Returns the largest difference of a step, relative to the loss that was expected."""
-    return max(abs(got - want) / abs(want) for got, want in zip(losses, expected))
+    pairs = zip(losses[:NUM_STEPS], expected)
+    return max(abs(got - want) / abs(want) for got, want in pairs)
 
 
-def judge(losses: Sequence[float], expected: Sequence[float], tolerance: float) -> str:
-    """Returns what is wrong with the losses of a training, "" if nothing is."""
-    if len(losses) != NUM_STEPS:
-        return f"{len(losses)} losses, expected {NUM_STEPS}"
+def judge(losses: Sequence[float], expected: Sequence[float], tolerance: float, num_steps: int) -> str:
+    """Returns what is wrong with the losses of a training of so many steps, "" if nothing is."""
+    if len(losses) != num_steps:
+        return f"{len(losses)} losses, expected {num_steps}"
     for step, loss in enumerate(losses, 1):
         if not math.isfinite(loss):
             return f"loss of step {step} is {loss}"
     first, last = statistics.mean(losses[:5]), statistics.mean(losses[-5:])
     if last > _ENOUGH * first:
         return f"loss does not fall: {first:.3f} in the first five steps, {last:.3f} in the last five"
-    if len(expected) != NUM_STEPS:
-        return "no losses of the CPU to compare with"
+    if len(expected) != num_steps:
+        return "no losses of the first line to compare with"
     apart = difference(losses, expected)
     if apart > tolerance:
         step = next(
             n for n, pair in enumerate(zip(losses, expected), 1) if difference(*zip(pair)) > tolerance
         )
-        return f"losses differ from the CPU's by {apart:.1e}, expected {tolerance:g} at most, in step {step}"
+        where = f"in step {step}"
+        return f"losses differ from the first line's by {apart:.1e}, expected {tolerance:g} at most, {where}"
     return ""

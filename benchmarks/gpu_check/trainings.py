@@ -9,12 +9,15 @@ _ROUNDED = 0.1  # tolerance of reduced precision
 EXACT = {"NVIDIA_TF32_OVERRIDE": "0"}  # GPUs from compute capability 8.0 on round float32 products to TF32
 _BFLOAT16_CPUS = frozenset({"avx512_bf16", "amx_bf16"})
 
-# Small models without what is random in a step: replicas sample other masks.
-FLAGS = """--train_steps=50 --save_summary_steps=1 --learning_rate=0.0005 --warmup_epochs=0 --nospec_augment
---acoustic_dropout=0 --language_dropout=0 --ngram_dropout=0 --token_noise=0 --batch_frames=4000
---batch_tokens=200 --encoder_layers=2 --encoder_units=32 --encoder_inner_units=64 --attention_heads=2
---language_layers=2 --language_units=32 --language_inner_units=64 --ngram_rows=1023
---ngram_units=16""".split()
+# Without what is random in a step: replicas sample other masks.
+_FLAGS = """--save_summary_steps=1 --warmup_epochs=0 --nospec_augment --acoustic_dropout=0
+--language_dropout=0 --ngram_dropout=0 --token_noise=0""".split()
+_SMALL = """--learning_rate=0.0005 --batch_frames=4000 --batch_tokens=200 --encoder_layers=2
+--encoder_units=32 --encoder_inner_units=64 --attention_heads=2 --language_layers=2 --language_units=32
+--language_inner_units=64 --ngram_rows=1023 --ngram_units=16""".split()
+# An epoch is one batch here, so that the decay of the flag file would end too soon.
+_AISHELL1 = """--flagfile=flags/aishell1/acoustic.flags --learning_rate=0.0003 --decay_boundary_epochs=
+--decay_factors=1""".split()
 
 
 class Training(NamedTuple):
@@ -27,13 +30,32 @@ class Training(NamedTuple):
     tolerance: float = 1e-3
     environment: dict[str, str] = EXACT
     cpu_flags: frozenset[str] = frozenset()  # of which the CPU must have one
+    parts: int = 1  # into which the GPU is split, one for each replica
 
 
-# The others are compared with the first.
+class Group(NamedTuple):
+    """Trainings of one model; the others are compared with the first."""
+
+    name: str
+    data: str  # directory
+    num_steps: int
+    flags: Sequence[str]
+    trainings: Sequence[Training]
+
+
+def list_groups(num_parts: int) -> list[Group]:
+    """Returns all trainings; one GPU is split into so many parts if that is more than one."""
+    split = [Training(f"{num_parts} parts of a GPU", (), 1, parts=num_parts)] * (num_parts > 1)
+    trainings = [*TRAININGS, *split]
+    return [
+        Group("acoustic", "data", 50, ("--model=acoustic", *_SMALL, *_FLAGS), trainings),
+        Group("flags/aishell1", "long_data", 200, (*_AISHELL1, *_FLAGS), LARGE_TRAININGS),
+        Group("language", "data", 50, ("--model=language", *_SMALL, *_FLAGS), trainings),
+    ]
+
+
 TRAININGS = (
     Training("CPU"),
-    Training("two CPU replicas", ("--num_cpu_replicas=2",), tolerance=1e-4),
-    Training("CPU, bfloat16", ("--precision=bfloat16",), 0, (0, 0), _ROUNDED, {}, _BFLOAT16_CPUS),
     Training("GPU", num_gpus=1),
     Training("GPU, TF32", (), 1, (8, 0), _ROUNDED, {}),
     Training("GPU, XLA", ("--xla",), 1),
@@ -42,6 +64,13 @@ TRAININGS = (
     Training("two GPUs", num_gpus=2),
     Training("two GPUs, XLA", ("--xla",), 2),
     Training("two GPUs, float16", ("--precision=float16",), 2, (7, 0), _ROUNDED, {}),
+    Training("two CPU replicas", ("--num_cpu_replicas=2",), tolerance=1e-4),
+    Training("CPU, bfloat16", ("--precision=bfloat16",), 0, (0, 0), _ROUNDED, {}, _BFLOAT16_CPUS),
+)
+LARGE_TRAININGS = (
+    Training("GPU, TF32", (), 1, (8, 0), _ROUNDED, {}),
+    Training("GPU, TF32, XLA", ("--xla",), 1, (8, 0), _ROUNDED, {}),
+    Training("GPU, bfloat16, XLA", ("--precision=bfloat16", "--xla"), 1, (8, 0), _ROUNDED, {}),
 )
 
 

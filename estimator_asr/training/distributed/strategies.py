@@ -160,15 +160,23 @@ def build_strategy(
         create = tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy
         return create(kinds.NCCL if _gpus() else kinds.RING)
     if config.num_cpu_replicas > 1:
-        # The collectives that GPUs get, over rings of CPUs. In graph mode TensorFlow would copy everything to
-        # one CPU and add it up there, so CPU replicas would not show what hangs or fails on GPUs.
-        from tensorflow.python.distribute import cross_device_ops
-
-        devices = [f"/cpu:{i}" for i in range(config.num_cpu_replicas)]
-        options = tf.distribute.experimental.CommunicationOptions(implementation=kinds.RING)
-        collectives = cross_device_ops.CollectiveAllReduce(devices, len(devices), options)
-        return tf.distribute.MirroredStrategy(devices, cross_device_ops=collectives)
+        return mirror([f"/cpu:{i}" for i in range(config.num_cpu_replicas)])
     return tf.distribute.MirroredStrategy() if len(_gpus()) > 1 else None
+
+
+def mirror(devices: list[str]) -> tf.distribute.MirroredStrategy:
+    """Returns a strategy of one replica per device whose gradients are added in rings, without NCCL.
+
+    These are the collectives that GPUs get. By default TensorFlow would copy everything to one CPU and add it
+    up there in graph mode, so that CPU replicas would not show what hangs or fails on GPUs.
+    """
+    from tensorflow.python.distribute import cross_device_ops
+
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=tf.distribute.experimental.CommunicationImplementation.RING
+    )
+    collectives = cross_device_ops.CollectiveAllReduce(devices, len(devices), options)
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=collectives)
 
 
 def session_config(config: training_config.TrainConfig) -> tf.compat.v1.ConfigProto:

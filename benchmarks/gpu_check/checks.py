@@ -1,0 +1,140 @@
+"""The checks themselves: devices, kernels, data and trainings, each a child process that ends in a line."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+
+from benchmarks.gpu_check import data as gpu_check_data
+from benchmarks.gpu_check import lines as lines_lib
+from benchmarks.gpu_check import runs
+from benchmarks.gpu_check import trainings as gpu_check_trainings
+from tfrecord_builder.runtime import cpu
+
+Line = lines_lib.Line
+_TAIL = 10  # lines of the log of a failed child
+
+
+class Checks:
+    """The checks of a machine; everything is written into a directory."""
+
+    def __init__(self, passed: lines_lib.Passed, limit: float, num_parts: int):
+        """Begins to count the seconds of the limit; a GPU is split into num_parts."""
+        self.passed, self.directory, self.num_parts = passed, passed.directory, num_parts
+        self.limit, self.end, self.capabilities = limit, time.monotonic() + limit, []
+
+    def run(self) -> Iterator[Line]:
+        """Yields the lines; the trainings only if there is data for them."""
+        yield self._find_devices()
+        yield self._once("CTC by cuDNN", self._compare_ctc_kernels)
+        data = self._once("data", self._build_data)
+        yield data
+        if data.result == lines_lib.PASS:
+            for group in gpu_check_trainings.list_groups(self.num_parts):
+                yield from self.train(group)
+
+    def train(self, group: gpu_check_trainings.Group) -> Iterator[Line]:
+        """Yields the lines of a group; the first training is the one that the others are compared with."""
+        cpu_flags = cpu.read_flags()
+        for training in group.trainings:
+            name = f"{group.name}, {training.name}"
+            need = gpu_check_trainings.find_need(training, self.capabilities, cpu_flags)
+            yield (
+                Line(name, need)
+                if need
+                else self._once(name, functools.partial(self._train, group, training))
+            )
+
+    def _once(self, name, check):
+        if time.monotonic() >= self.end:
+            return self.passed.run(name, lambda: Line(name, lines_lib.NOT_RUN))
+        return self.passed.run(name, check)
+
+    def _train(self, group, training):
+        first, name = (f"{group.name}, {each.name}" for each in (group.trainings[0], training))
+        program = ["estimator_asr.train"]
+        if training.parts > 1:
+            program = ["benchmarks.gpu_check.split_gpu", str(training.parts)]
+        flags = [*group.flags, f"--train_steps={group.num_steps}", *training.flags]
+        shutil.rmtree(self._model_dir(name), ignore_errors=True)  # of a training that was cut off
+        places = [f"--data_dir={self.directory}/{group.data}", f"--model_dir={self._model_dir(name)}"]
+        visible = runs.choose_devices(training.num_gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
+        environment = {**training.environment, "CUDA_VISIBLE_DEVICES": visible}
+        done = self._run(["-m", *program, *flags, *places], environment)
+        steps, expected = (runs.read_steps(self._model_dir(each)) for each in (name, first))
+        problem = done.problem or runs.judge(
+            steps.losses, expected.losses, training.tolerance, group.num_steps
+        )
+        apart = "" if name == first or problem else f"{runs.difference(steps.losses, expected.losses):.1e}"
+        return _describe(name, done, problem, steps, apart)
+
+    def _model_dir(self, name):
+        return os.path.join(self.directory, name.replace("/", "-"))
+
+    def _find_devices(self):
+        done = self._run(["-m", "benchmarks.gpu_check.facts", "devices"], {})
+        if done.problem:
+            self.passed.read("unknown")
+            return _fail("devices", done, done.problem)
+        facts = _parse(done.log)
+        self.passed.read(f"TensorFlow {facts['tensorflow']}, {facts['gpus']}, {self.num_parts} parts")
+        self.capabilities = [capability for _, capability in facts["gpus"]]
+        details = [f"TensorFlow {facts['tensorflow']}", *(text for _, text in facts["findings"])]
+        problems = [text for level, text in facts["findings"] if level == "problem"]
+        result = f"{lines_lib.FAIL}: {problems[0]}" if problems else lines_lib.PASS
+        return Line("devices", result, done.seconds, details=details)
+
+    def _compare_ctc_kernels(self):
+        name = "CTC by cuDNN"
+        if not self.capabilities:
+            return Line(name, "needs a GPU")
+        done = self._run(["-m", "benchmarks.gpu_check.facts", "ctc"], gpu_check_trainings.EXACT)
+        if done.problem:
+            return _fail(name, done, f"{done.problem}; the classic kernel is used")
+        apart, tolerance = _parse(done.log).values()
+        if not apart <= tolerance:
+            return _fail(
+                name, done, f"differs by {apart:.1e}, expected {tolerance:g} at most; classic is used"
+            )
+        return Line(name, lines_lib.PASS, done.seconds, difference=f"{apart:.1e}")
+
+    def _build_data(self):
+        seconds = 0.0
+        for data, corpus in gpu_check_data.CORPORA.items():
+            recordings = os.path.join(self.directory, f"{data}-recordings")
+            os.makedirs(recordings, exist_ok=True)
+            gpu_check_data.write_corpus(recordings, corpus)
+            flags = ["--corpus=manifest", "--num_shards=2", f"--corpus_dir={recordings}"]
+            words = ["-m", "tfrecord_builder.build", *flags, f"--output_dir={self.directory}/{data}"]
+            done = self._run(words, {"CUDA_VISIBLE_DEVICES": ""})
+            seconds += done.seconds
+            if done.problem:
+                return _fail("data", done, done.problem)
+        return Line("data", lines_lib.PASS, seconds)
+
+    def _run(self, words, environment):
+        left = max(self.end - time.monotonic(), 0.0)
+        return runs.run(words, os.path.join(self.directory, "log"), left, environment)
+
+
+def _parse(log):
+    """Returns the line of JSON in a log, which may have others after it."""
+    return json.loads(next(line for line in reversed(log.splitlines()) if line.startswith("{")))
+
+
+def _describe(name, done, problem, steps, apart):
+    if problem:
+        return _fail(name, done, problem)
+    first, *_, last = steps.losses
+    return Line(
+        *(name, lines_lib.PASS, done.seconds, f"{steps.milliseconds:.1f}", runs.find_peak(done.log)),
+        *(f"{first:.3f}, {last:.3f}", apart),
+    )
+
+
+def _fail(name, done, problem):
+    return Line(name, f"{lines_lib.FAIL}: {problem}", done.seconds, details=done.log.splitlines()[-_TAIL:])
