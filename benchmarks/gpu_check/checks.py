@@ -1,4 +1,4 @@
-"""The checks themselves: devices, kernels, data and trainings, each a child process that ends in a line."""
+"""The checks themselves: devices, data and trainings, each a child process that ends in a line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ class Checks:
     def run(self) -> Iterator[Line]:
         """Yields the lines; the trainings only if there is data for them."""
         yield self._find_devices()
-        yield self._once("CTC by cuDNN", self._compare_ctc_kernels)
         data = self._once("data", self._build_data)
         yield data
         if data.result == lines_lib.PASS:
@@ -76,7 +75,7 @@ class Checks:
         return os.path.join(self.directory, name.replace("/", "-"))
 
     def _find_devices(self):
-        done = self._run(["-m", "benchmarks.gpu_check.facts", "devices"], {})
+        done = self._run(["-m", "benchmarks.gpu_check.facts"], {})
         if done.problem:
             self.passed.read("unknown")
             return _fail("devices", done, done.problem)
@@ -87,20 +86,6 @@ class Checks:
         problems = [text for level, text in facts["findings"] if level == "problem"]
         result = f"{lines_lib.FAIL}: {problems[0]}" if problems else lines_lib.PASS
         return Line("devices", result, done.seconds, details=details)
-
-    def _compare_ctc_kernels(self):
-        name = "CTC by cuDNN"
-        if not self.capabilities:
-            return Line(name, "needs a GPU")
-        done = self._run(["-m", "benchmarks.gpu_check.facts", "ctc"], gpu_check_trainings.EXACT)
-        if done.problem:
-            return _fail(name, done, f"{done.problem}; the classic kernel is used")
-        apart, tolerance = _parse(done.log).values()
-        if not apart <= tolerance:
-            return _fail(
-                name, done, f"differs by {apart:.1e}, expected {tolerance:g} at most; classic is used"
-            )
-        return Line(name, lines_lib.PASS, done.seconds, difference=f"{apart:.1e}")
 
     def _build_data(self):
         seconds = 0.0

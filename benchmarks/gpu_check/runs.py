@@ -62,7 +62,7 @@ def _explain(code: Optional[int], text: str, limit: float) -> str:
         return ""
     last = text.splitlines()[-1] if text else "it printed nothing"
     if code is None:
-        return f"no end after {limit:.3g} s: {last}"
+        return f"no end after {round(limit, 2):g} s: {last}"
     how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     return f"{how}: {last}"
 

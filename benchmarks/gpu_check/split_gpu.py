@@ -35,6 +35,7 @@ def _describe_parts(build, number, config):
     """Returns the session settings of `build` with the parts, because sessions know nothing of tf.config."""
     session = build(config)
     session.gpu_options.experimental.virtual_devices.add(memory_limit_mb=[_MEGABYTES] * number)
+    session.experimental.collective_nccl = False  # otherwise NCCL is used whatever the strategy asks for
     return session
 
 

@@ -17,13 +17,11 @@ import tensorflow as tf
 from estimator_asr.diagnostics import label_checks, nan_recorder
 from estimator_asr.experiment import model_directory
 from estimator_asr.inputs import input_fn, splits
-from estimator_asr.models import losses, replicas
+from estimator_asr.models import replicas
 from estimator_asr.monitoring import advice, hparams, progress, tensorboard
-from estimator_asr.tasks import registry
 from estimator_asr.training import evaluation, loop, step_time
 from estimator_asr.training import plan as plan_lib
 from estimator_asr.training.distributed import cluster as cluster_lib
-from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import schedules
 from tfrecord_builder.data import dataset_info
 
@@ -70,7 +68,7 @@ class Training(NamedTuple):
             evaluation_hooks.append(self._show_evaluation())
             if display.show_utterances and (self.cluster is None or self.cluster.is_evaluator):
                 exporters.append(self._show_samples())
-        return loop.Observers(hooks, evaluation_hooks, exporters, self._run(), self._choose_ctc_kernel())
+        return loop.Observers(hooks, evaluation_hooks, exporters, self._run())
 
     @contextlib.contextmanager
     def _run(self) -> Iterator[None]:
@@ -178,12 +176,3 @@ class Training(NamedTuple):
 
         split = evaluation.DEV_SPLIT
         return prediction_samples.PredictionSamples(self.model, self.infos, self.data_dirs, split)
-
-    def _choose_ctc_kernel(self):
-        config = self.model.config.train
-        has_gpu = config.num_cpu_replicas == 1 and bool(tf.config.list_physical_devices("GPU"))
-        if not has_gpu or not registry.of(self.model).uses_ctc:
-            return losses.CLASSIC
-        from estimator_asr.diagnostics import ctc_check
-
-        return ctc_check.choose_kernel(strategies.session_config(config))

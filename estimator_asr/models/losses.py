@@ -15,29 +15,25 @@ import tensorflow as tf
 from estimator_asr.models import layers
 
 WRONG_LABEL = "E_WRONG_LABEL"  # code of the error for a label that is not a class, or the blank
-CLASSIC, CUDNN = "classic", "cudnn"
-CUDNN_MAX_LABELS = 255  # cudnnCTCLoss refuses label sequences of more than 256
 
 
 def ctc_loss(
-    logits: tf.Tensor,
-    num_frames: tf.Tensor,
-    token_ids: tf.Tensor,
-    num_tokens: tf.Tensor,
-    kernel: str = CLASSIC,
+    logits: tf.Tensor, num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Tensor
 ) -> tf.Tensor:
     """Returns the negative log probability of the labels over all alignments (Graves et al., 2006).
 
+    It is computed on the CPU, also where the logits are on a GPU: cuDNN's kernel, tf.raw_ops.CTCLossV2,
+    returned wrong losses and gradients on a GPU in some steps (docs/results.md, "On a GPU").
+
     An utterance without labels has one alignment, the blank in each frame. One with fewer frames than labels
     plus repeats has none: its loss and gradient are 0. So is the gradient of every frame at or beyond
-    num_frames (cuDNN's kernel returns another: tensorflow#41280).
+    num_frames.
 
     Args:
         logits: float [batch, num_frames, num_classes].
         num_frames: int32 [batch].
         token_ids: int32 [batch, max_tokens]; ids at or beyond num_tokens are ignored.
         num_tokens: int32 [batch].
-        kernel: one of KERNELS. "classic" runs on the CPU, "cudnn" needs a GPU.
 
     Returns:
         float32 [batch]. Raises as check_labels does; the blank is no label.
@@ -47,48 +43,28 @@ def ctc_loss(
     is_frame = tf.sequence_mask(num_frames, tf.shape(logits)[1]) & possible[:, None]
     logits = tf.where(is_frame[:, :, None], tf.cast(logits, tf.float32), 0.0)
     is_spoken = possible & (num_tokens > 0)
-    # Any other utterance gets one label, no logits and weight 0: the kernels refuse empty ones
-    # and return infinity where there are too few frames.
+    # Any other utterance gets one label, no logits and weight 0: the kernel refuses empty ones
+    # and returns infinity where there are too few frames.
     num_tokens = tf.where(is_spoken, num_tokens, tf.ones_like(num_tokens))
     token_ids = tf.pad(token_ids, [[0, 0], [0, 1]])
     is_token = tf.sequence_mask(num_tokens, tf.shape(token_ids)[1])
     labels = tf.ragged.boolean_mask(token_ids, is_token).to_sparse()
     spoken_logits = tf.where(is_spoken[:, None, None], logits, 0.0)
-    losses = KERNELS[kernel](labels, spoken_logits, tf.maximum(num_frames, 1))
+    losses = tf.compat.v1.nn.ctc_loss(
+        *(labels, spoken_logits, tf.maximum(num_frames, 1)),
+        time_major=False,
+        ignore_longer_outputs_than_inputs=True,
+    )
     of_blanks = tf.reduce_logsumexp(logits, axis=-1) - logits[..., -1]
     blanks = tf.reduce_sum(tf.where(is_frame, of_blanks, 0.0), axis=1)
     return tf.where(is_spoken, losses, tf.where(possible, blanks, tf.zeros_like(losses)))
-
-
-def _classic(labels, logits, num_frames):
-    return tf.compat.v1.nn.ctc_loss(
-        labels, logits, num_frames, time_major=False, ignore_longer_outputs_than_inputs=True
-    )
-
-
-def _cudnn(labels, logits, num_frames):
-    """Calls the op: tf.nn.ctc_loss leaves the choice of kernel to graph optimisation, which may miss it."""
-
-    def run():
-        return tf.raw_ops.CTCLossV2(
-            inputs=tf.transpose(tf.roll(logits, 1, axis=-1), [1, 0, 2]),  # its blank is class 0
-            labels_indices=labels.indices,
-            labels_values=labels.values + 1,
-            sequence_length=num_frames,
-        )[0]
-
-    fits = labels.dense_shape[1] <= CUDNN_MAX_LABELS
-    return tf.cond(fits, run, lambda: _classic(labels, logits, num_frames))
-
-
-KERNELS = {CLASSIC: _classic, CUDNN: _cudnn}
 
 
 @tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would drop the check
 def check_labels(ids: tf.Tensor, num_ids: tf.Tensor, size: int) -> tf.Tensor:
     """Returns ids int32 [batch, max_ids], 0 at or beyond num_ids (int32 [batch]), checked in each step.
 
-    The kernels do not check: they drop or change a blank among the labels without an error.
+    The kernel of CTC does not check: it drops or changes a blank among the labels without an error.
 
     Raises:
         ValueError: the ids are not a matrix of integers.

@@ -31,7 +31,6 @@ class Acoustic(task.Task):
     """Speech to tokens."""
 
     spec = task_spec.ACOUSTIC
-    uses_ctc = True
 
     @staticmethod
     def complete(config) -> experiment.ExperimentConfig:
@@ -68,11 +67,11 @@ class Acoustic(task.Task):
             stream=stream,
         )
 
-    def losses(self, outputs, features, labels, training, ctc_kernel) -> metrics.Losses:
-        config, ctc = self.model.config.acoustic, ctc_part(outputs, labels, ctc_kernel)
+    def losses(self, outputs, features, labels, training) -> metrics.Losses:
+        config, ctc = self.model.config.acoustic, ctc_part(outputs, labels)
         parts = {"ctc-loss": ctc}
         if outputs.local_logits is not None:
-            local = ctc_part(outputs._replace(ctc_logits=outputs.local_logits), labels, ctc_kernel)
+            local = ctc_part(outputs._replace(ctc_logits=outputs.local_logits), labels)
             parts["local-ctc-loss"], share = local, config.local_ctc_weight if training else 0.0
             ctc = ctc._replace(numerator=(1.0 - share) * ctc.numerator + share * local.numerator)
         if outputs.decoder_logits is None:
@@ -196,13 +195,13 @@ class Acoustic(task.Task):
         return config.pretrained_rate * config.pretrained_rate_decay**below
 
 
-def ctc_part(outputs: acoustic.AcousticOutputs, labels: dict, ctc_kernel: str) -> metrics.Ratio:
+def ctc_part(outputs: acoustic.AcousticOutputs, labels: dict) -> metrics.Ratio:
     """Returns the CTC loss over the labels; an utterance that cannot be aligned does not count.
 
     One without words counts as many labels as one of its length with words has, about.
     """
     token_ids, num_tokens = labels["token_ids"], labels["num_tokens"]
-    loss = losses_lib.ctc_loss(outputs.ctc_logits, outputs.num_frames, token_ids, num_tokens, ctc_kernel)
+    loss = losses_lib.ctc_loss(outputs.ctc_logits, outputs.num_frames, token_ids, num_tokens)
     is_possible = losses_lib.has_alignment(outputs.num_frames, token_ids, num_tokens)
     counted = tf.where(num_tokens > 0, num_tokens, outputs.num_frames // _FRAMES_PER_LABEL)
     num_labels = tf.reduce_sum(tf.where(is_possible, counted, 0))

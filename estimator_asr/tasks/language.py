@@ -49,7 +49,7 @@ class Language(task.Task):
             count=min(self.model.characters.size, self.model.decode.candidates),
         )
 
-    def losses(self, outputs, features, labels, training, ctc_kernel) -> metrics.Losses:
+    def losses(self, outputs, features, labels, training) -> metrics.Losses:
         length = tf.shape(features["token_ids"])[1]
         targets, is_paired = pair_characters(features["num_tokens"], length, labels)
         loss, weights = candidates.cross_entropy(outputs, targets)

@@ -13,7 +13,6 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr.experiment import experiment, model_directory, task_spec
-from estimator_asr.models import losses as losses_lib
 from estimator_asr.tasks import metrics
 from tfrecord_builder.tokens import syllables
 
@@ -62,7 +61,6 @@ class Task(abc.ABC):
     """
 
     spec: task_spec.TaskSpec
-    uses_ctc = False
 
     def __init__(self, model: model_directory.ModelDirectory):
         self.model = model
@@ -78,9 +76,7 @@ class Task(abc.ABC):
         """
 
     @abc.abstractmethod
-    def losses(
-        self, outputs: Any, features: Tensors, labels: Tensors, training: bool, ctc_kernel: str
-    ) -> metrics.Losses:
+    def losses(self, outputs: Any, features: Tensors, labels: Tensors, training: bool) -> metrics.Losses:
         """Returns the sums of the losses over the batch."""
 
     @abc.abstractmethod
@@ -113,17 +109,12 @@ class Task(abc.ABC):
         """Returns features and labels, and fails in the step in which an id is out of range."""
         return features, labels
 
-    def forward(
-        self, features: Tensors, labels: Tensors, training: bool, ctc_kernel: str = losses_lib.CLASSIC
-    ) -> Forward:
-        """Builds the model with its losses and metrics; in training, features hold the batch's seed.
-
-        `ctc_kernel` is one of losses.KERNELS, for a task that uses CTC.
-        """
+    def forward(self, features: Tensors, labels: Tensors, training: bool) -> Forward:
+        """Builds the model with its losses and metrics; in training, features hold the batch's seed."""
         features, labels = self.check_ids(features, labels)
         outputs = self.build(features, labels, features["seed"] if training else None)
         num_inputs = tf.reduce_sum(features[self.spec.length_key])
-        losses = self.losses(outputs, features, labels, training, ctc_kernel)
+        losses = self.losses(outputs, features, labels, training)
         with tf.xla.experimental.jit_scope(compile_ops=False):  # or each length of a hypothesis
             return Forward(losses, self.metrics(outputs, features, labels, losses), num_inputs)
 

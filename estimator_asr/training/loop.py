@@ -16,7 +16,6 @@ from estimator_asr.checkpointing import checkpoints, evaluation_log, recovery
 from estimator_asr.estimator import estimator_api
 from estimator_asr.experiment import experiment, model_directory
 from estimator_asr.inputs import input_fn, input_progress, splits
-from estimator_asr.models import losses
 from estimator_asr.training import evaluation, model_fn, step_time, stopping
 from estimator_asr.training import plan as plan_lib
 from estimator_asr.training.distributed import cluster as cluster_lib
@@ -31,7 +30,6 @@ class Observers(NamedTuple):
     evaluation_hooks: Sequence[estimator_api.SessionRunHook] = ()  # session hooks of each evaluation on dev
     exporters: Sequence[estimator_api.Exporter] = ()  # run after each evaluation on dev
     running: contextlib.AbstractContextManager = contextlib.nullcontext()  # entered while training runs
-    ctc_kernel: str = losses.CLASSIC  # one of losses.KERNELS that is correct on this machine
 
 
 def train(
@@ -190,5 +188,5 @@ class Loop:
         build_hooks = [functools.partial(step_time.StepWatchHook, self.watch), *self.observers.build_hooks]
         if self.rule.patience and self.cluster is None:  # the workers of a cluster stop together
             build_hooks.append(lambda step: stopping.EarlyStoppingHook(step.update.number, self.rule))
-        inner = model_fn.build_model_fn(self.model, self.plan, build_hooks, self.observers.ctc_kernel)
+        inner = model_fn.build_model_fn(self.model, self.plan, build_hooks)
         return estimator_api.Estimator(inner, config=run_config)

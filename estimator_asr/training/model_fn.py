@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_asr.checkpointing import checkpoints, evaluation_log
 from estimator_asr.estimator import estimator_api
 from estimator_asr.experiment import model_directory
-from estimator_asr.models import losses, replicas
+from estimator_asr.models import replicas
 from estimator_asr.tasks import metrics, registry
 from estimator_asr.training import plan as plan_lib
 from estimator_asr.training import step_time
@@ -42,14 +42,12 @@ def build_model_fn(
     model: model_directory.ModelDirectory,
     plan: Optional[plan_lib.TrainingPlan] = None,
     build_hooks: Sequence[BuildHook] = (),
-    ctc_kernel: str = losses.CLASSIC,
 ) -> Callable[..., estimator_api.EstimatorSpec]:
     """Returns the model_fn of the model's Estimator.
 
     Args:
         plan: of the training; needed for TRAIN alone.
         build_hooks: each returns a session hook for the tensors of a training step.
-        ctc_kernel: one of losses.KERNELS.
     """
     task = registry.of(model)
 
@@ -63,7 +61,7 @@ def build_model_fn(
             features, labels, wait = step_time.time_input(features, labels)
         cast = functools.partial(_cast_kernels, strategies.product_type(model.config.train, training))
         with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), custom_getter=cast):
-            forward = task.forward(features, labels, training, ctc_kernel)
+            forward = task.forward(features, labels, training)
         variables = tf.compat.v1.trainable_variables()
         checkpoints.check_variables(checkpoints.find_latest(model.path), model, variables)
         if mode == estimator_api.ModeKeys.EVAL:

@@ -27,31 +27,13 @@ def enumerate_ctc(logits, labels):
     return -np.log(total)
 
 
-def ctc(logits, num_frames, token_ids, num_tokens, kernel=losses.CLASSIC):
+def ctc(logits, num_frames, token_ids, num_tokens):
     """Returns losses and their gradient by the logits."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         logits = tf.constant(logits, tf.float32)
         labels = tf.constant(token_ids, tf.int32), tf.constant(num_tokens)
-        loss = losses.ctc_loss(logits, tf.constant(num_frames), *labels, kernel=kernel)
+        loss = losses.ctc_loss(logits, tf.constant(num_frames), *labels)
         return session.run([loss, tf.gradients(loss, logits)[0]])
-
-
-@pytest.fixture
-def cudnn_op(monkeypatch):
-    """Puts the classic op where cuDNN's would run, which needs a GPU; returns what it was given."""
-    calls = []
-
-    def ctc_loss_v2(inputs, labels_indices, labels_values, sequence_length):
-        """As cuDNN's: time first, the blank is class 0, and a gradient is left at padding."""
-        calls.append(inputs)
-        labels = tf.SparseTensor(labels_indices, labels_values - 1, [inputs.shape[1], 300])
-        logits = tf.transpose(tf.roll(inputs, -1, axis=-1), [1, 0, 2])
-        loss = tf.compat.v1.nn.ctc_loss(labels, logits, sequence_length, time_major=False)
-        is_padding = ~tf.sequence_mask(sequence_length, tf.shape(logits)[1])
-        return loss + 5 * tf.reduce_sum(tf.where(is_padding[:, :, None], logits, 0.0), axis=[1, 2]), None
-
-    monkeypatch.setattr(losses.tf.raw_ops, "CTCLossV2", ctc_loss_v2)
-    return calls
 
 
 @pytest.mark.parametrize("labels", [[], [0], [1], [0, 1], [1, 0], [0, 0], [0, 1, 0]])
@@ -91,40 +73,18 @@ def test_impossible_utterance_has_loss_and_gradient_zero_and_spares_its_neighbou
 def test_a_gradient_that_is_no_number_stays_with_padding_and_impossible_utterances(rows, monkeypatch):
     """Whatever a kernel leaves there: NaN."""
 
-    def leave_nan(labels, logits, num_frames):
+    def leave_nan(labels, logits, num_frames, **_):
         weights = np.zeros([3, 3, 1], np.float32)
         weights[0, 2:] = weights[1:] = np.nan
         return tf.reduce_sum(logits * weights, axis=[1, 2])
 
-    monkeypatch.setitem(losses.KERNELS, "nan", leave_nan)
-    _, gradient = ctc(np.ones([3, 3, 3]), [2, 1, 3], [[0, 0], [0, 1], [0, 0]], [1, 2, 0], "nan")
+    monkeypatch.setattr(losses.tf.compat.v1.nn, "ctc_loss", leave_nan)
+    _, gradient = ctc(np.ones([3, 3, 3]), [2, 1, 3], [[0, 0], [0, 1], [0, 0]], [1, 2, 0])
     assert np.all(gradient[list(rows), 2] == 0) and np.all(gradient[1] == 0)
     np.testing.assert_allclose(gradient[2], np.tile([1 / 3, 1 / 3, -2 / 3], [3, 1]), rtol=1e-6)  # the blank
 
 
-def test_cudnn_gets_its_blank_first_and_gives_what_the_classic_op_gives(cudnn_op):
-    logits = np.random.default_rng(1).normal(size=[2, 5, 4])
-    arguments = logits, [5, 3], [[2, 0, 0], [1, 0, 0]], [3, 1]
-    loss, gradient = ctc(*arguments, losses.CUDNN)
-    wanted_loss, wanted_gradient = ctc(*arguments)
-    assert cudnn_op
-    np.testing.assert_allclose(loss, wanted_loss, rtol=1e-6)
-    np.testing.assert_allclose(gradient, wanted_gradient, atol=1e-6)
-    assert np.all(gradient[1, 3:] == 0)
-
-
-def test_label_sequences_too_long_for_cudnn_go_to_the_classic_op(monkeypatch):
-    def refuse(**_):
-        return [tf.fill([1], np.float32(np.nan))]
-
-    monkeypatch.setattr(losses.tf.raw_ops, "CTCLossV2", refuse)
-    monkeypatch.setattr(losses, "CUDNN_MAX_LABELS", 2)
-    logits = np.random.default_rng(1).normal(size=[1, 5, 4])
-    assert np.isfinite(ctc(logits, [5], [[0, 1, 0]], [3], losses.CUDNN)[0]).all()
-    assert np.isnan(ctc(logits, [5], [[0, 1, 0]], [2], losses.CUDNN)[0]).all()
-
-
-def test_classic_op_agrees_with_the_dense_one_of_tensorflow():
+def test_ctc_loss_agrees_with_the_dense_one_of_tensorflow():
     rng = np.random.default_rng(2)
     logits = rng.normal(size=[3, 9, 6]).astype(np.float32)
     num_frames, token_ids, num_tokens = [9, 7, 4], [[1, 1, 4], [0, 2, 0], [3, 0, 0]], [3, 2, 1]

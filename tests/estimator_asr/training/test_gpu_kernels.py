@@ -13,7 +13,7 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import training_config
 from estimator_asr.training.distributed import strategies
 
-# Losses and metrics of sequences: CTC's classic kernel (on GPUs cuDNN's replaces it), edits, ragged lengths.
+# Losses and metrics of sequences: CTC, edits, ragged lengths.
 CPU_ONLY = {
     "acoustic": {"CTCLoss", "EditDistance", "RaggedTensorToSparse", "RaggedTensorToTensor"},
     "language": {"EditDistance", "Pad", "RaggedRange"},  # Pad: of int64, for the hashes of n-grams

@@ -6,6 +6,6 @@ from estimator_asr.tasks import acoustic, metrics
 
 
 class TripleCtc(acoustic.Acoustic):
-    def losses(self, outputs, features, labels, training, ctc_kernel) -> metrics.Losses:
-        ctc = acoustic.ctc_part(outputs, labels, ctc_kernel)
+    def losses(self, outputs, features, labels, training) -> metrics.Losses:
+        ctc = acoustic.ctc_part(outputs, labels)
         return metrics.Losses(3 * ctc.numerator, {"ctc-loss": ctc}, ctc.denominator)
