@@ -7,7 +7,8 @@ Each kind has the same share of the time, in items of 1 to 15 s:
     white, pink, brown   normal noise whose power falls with the frequency to the power of 0, 1 and 2
     hum                  39 harmonics of 50 or 60 Hz, and white noise
     music                chords and a melody of decaying harmonics, two drums
-    babble               8 to 12 voices at once, of one level: recordings of the dev splits of DATA
+    babble               8 to 12 voices at once, of one level: recordings of the dev splits of DATA, without
+                         the pauses in them, in which fewer would speak
 
 Levels are -45 to -12 dBFS (RMS). Every tenth item is digital silence in its middle third, every tenth is
 clipped. Prints characters per minute, and the highest confidence of an item and of a character. Bars: at most
@@ -43,6 +44,8 @@ RATE = 16000
 MIN_SECONDS, MAX_SECONDS = 1.0, 15.0
 MIN_VOICES, MAX_VOICES = 8, 12
 _BATCH_SIZE = 8
+_FRAME = RATE // 50  # samples
+_PAUSE_DB = -25.0  # a frame below this is silent; relative to the loudest 5 % of a recording
 _SCALE = np.array([0, 2, 4, 5, 7, 9, 11, 12, 14, 16, 17])  # semitones of a major scale, and its chords
 _MAX_ITEM_CONFIDENCE, _MAX_PER_MINUTE = 0.5, 1.0
 
@@ -200,7 +203,7 @@ MAKERS: dict[str, Maker] = {"white": white, "pink": pink, "brown": brown, "hum":
 
 
 def read_voices(data_dirs: Sequence[str]) -> list[list[np.ndarray]]:
-    """Returns the waveforms of the dev recordings of each speaker.
+    """Returns what each speaker says in the dev recordings, without pauses.
 
     Raises:
         errors.UserError: there are none.
@@ -209,11 +212,18 @@ def read_voices(data_dirs: Sequence[str]) -> list[list[np.ndarray]]:
     for data_dir in data_dirs:
         for shard in sorted(glob.glob(os.path.join(glob.escape(data_dir), "dev-*.tfrecord"))):
             for item in items_lib.read(shard):
-                waveform = shard_writer.read_waveform(item.utterance, RATE, MAX_SECONDS)
+                waveform = drop_pauses(shard_writer.read_waveform(item.utterance, RATE, MAX_SECONDS))
                 voices[item.utterance.speaker].append(waveform / np.sqrt(np.mean(np.square(waveform))))
     if not voices:
         raise errors.UserError(f"--data_dir={','.join(data_dirs)}: has no dev recordings; give another")
     return list(voices.values())
+
+
+def drop_pauses(waveform: np.ndarray) -> np.ndarray:
+    """Returns the frames of 20 ms that are no pauses: in recordings of words these are a third."""
+    padded = np.pad(waveform, (0, -len(waveform) % _FRAME)).reshape(-1, _FRAME)
+    levels = np.sqrt(np.mean(np.square(padded), axis=1))
+    return padded[levels > 10 ** (_PAUSE_DB / 20) * np.percentile(levels, 95)].ravel()
 
 
 def make_babble(voices: Sequence[list[np.ndarray]]) -> Maker:

@@ -38,6 +38,13 @@ def test_babble_is_8_to_12_voices():
         assert 8 <= digits.count("1") <= 12
 
 
+def test_voices_of_babble_make_no_pauses():
+    word = np.random.default_rng(1).normal(size=1600)
+    recording = np.concatenate([np.zeros(1600), word, 1e-2 * word, word, np.zeros(100)])
+    np.testing.assert_array_equal(noise.drop_pauses(recording), np.concatenate([word, word]))
+    np.testing.assert_array_equal(noise.drop_pauses(0.1 * word[:320]), 0.1 * word[:320])
+
+
 def test_what_is_counted():
     written = [noise.Written("hum", 30, 0.5, [0.4, 0.6]), noise.Written("hum", 60, 0.0, [])]
     assert noise.measure(written) == (1.5, 2 / 1.5, 0.5, 0.6)
