@@ -45,7 +45,7 @@ MIN_SECONDS, MAX_SECONDS = 1.0, 15.0
 MIN_VOICES, MAX_VOICES = 8, 12
 _BATCH_SIZE = 8
 _FRAME = RATE // 50  # samples
-_PAUSE_DB = -25.0  # a frame below this is silent; relative to the loudest 5 % of a recording
+_PAUSE_DB = -25.0  # a pause is a frame below this, relative to the level that 5 % of the frames exceed
 _SCALE = np.array([0, 2, 4, 5, 7, 9, 11, 12, 14, 16, 17])  # semitones of a major scale, and its chords
 _MAX_ITEM_CONFIDENCE, _MAX_PER_MINUTE = 0.5, 1.0
 
@@ -213,14 +213,16 @@ def read_voices(data_dirs: Sequence[str]) -> list[list[np.ndarray]]:
         for shard in sorted(glob.glob(os.path.join(glob.escape(data_dir), "dev-*.tfrecord"))):
             for item in items_lib.read(shard):
                 waveform = drop_pauses(shard_writer.read_waveform(item.utterance, RATE, MAX_SECONDS))
-                voices[item.utterance.speaker].append(waveform / np.sqrt(np.mean(np.square(waveform))))
+                if len(waveform):
+                    level = np.sqrt(np.mean(np.square(waveform)))
+                    voices[item.utterance.speaker].append(waveform / level)
     if not voices:
         raise errors.UserError(f"--data_dir={','.join(data_dirs)}: has no dev recordings; give another")
     return list(voices.values())
 
 
 def drop_pauses(waveform: np.ndarray) -> np.ndarray:
-    """Returns the frames of 20 ms that are no pauses: in recordings of words these are a third."""
+    """Returns the frames of 20 ms that are no pauses, of recordings of words a third; nothing of silence."""
     padded = np.pad(waveform, (0, -len(waveform) % _FRAME)).reshape(-1, _FRAME)
     levels = np.sqrt(np.mean(np.square(padded), axis=1))
     return padded[levels > 10 ** (_PAUSE_DB / 20) * np.percentile(levels, 95)].ravel()

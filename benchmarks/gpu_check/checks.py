@@ -25,11 +25,15 @@ class Checks:
     def __init__(self, passed: lines_lib.Passed, limit: float, num_parts: int):
         """Begins to count the seconds of the limit; a GPU is split into num_parts."""
         self.passed, self.directory, self.num_parts = passed, passed.directory, num_parts
-        self.limit, self.end, self.capabilities = limit, time.monotonic() + limit, []
+        self.end, self.machine, self.capabilities = time.monotonic() + limit, None, []
 
     def run(self) -> Iterator[Line]:
-        """Yields the lines; the trainings only if there is data for them."""
-        yield self._find_devices()
+        """Yields the lines; without the devices or the data no more."""
+        devices = self._find_devices()
+        yield devices
+        if self.machine is None:
+            return
+        self.passed.read(self.machine)
         data = self._once("data", self._build_data)
         yield data
         if data.result == lines_lib.PASS:
@@ -42,34 +46,35 @@ class Checks:
         for training in group.trainings:
             name = f"{group.name}, {training.name}"
             need = gpu_check_trainings.find_need(training, self.capabilities, cpu_flags)
-            yield (
-                Line(name, need)
-                if need
-                else self._once(name, functools.partial(self._train, group, training))
-            )
+            check = functools.partial(self._train, group, training, name)
+            yield Line(name, need) if need else self._once(name, check)
 
     def _once(self, name, check):
-        if time.monotonic() >= self.end:
-            return self.passed.run(name, lambda: Line(name, lines_lib.NOT_RUN))
-        return self.passed.run(name, check)
+        is_over = time.monotonic() >= self.end
+        return self.passed.run(name, (lambda: Line(name, lines_lib.NOT_RUN)) if is_over else check)
 
-    def _train(self, group, training):
-        first, name = (f"{group.name}, {each.name}" for each in (group.trainings[0], training))
+    def _train(self, group, training, name):
+        shutil.rmtree(self._model_dir(name), ignore_errors=True)  # of a training that was cut off
+        visible = runs.choose_devices(training.num_gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
+        environment = {**training.environment, "CUDA_VISIBLE_DEVICES": visible}
+        done = self._run(self._command(group, training, name), environment)
+        steps, first = runs.read_steps(self._model_dir(name)), f"{group.name}, {group.trainings[0].name}"
+        losses = steps.losses if name == first else []
+        if first in self.passed:
+            losses = runs.read_steps(self._model_dir(first)).losses
+        problem = done.problem or runs.judge(steps.losses, losses, training.tolerance, group.num_steps)
+        if problem:
+            return _fail(name, done, problem)
+        apart = "" if name == first else f"{runs.difference(steps.losses, losses):.1e}"
+        return _describe(name, done, steps, apart)
+
+    def _command(self, group, training, name):
         program = ["estimator_asr.train"]
         if training.parts > 1:
             program = ["benchmarks.gpu_check.split_gpu", str(training.parts)]
         flags = [*group.flags, f"--train_steps={group.num_steps}", *training.flags]
-        shutil.rmtree(self._model_dir(name), ignore_errors=True)  # of a training that was cut off
         places = [f"--data_dir={self.directory}/{group.data}", f"--model_dir={self._model_dir(name)}"]
-        visible = runs.choose_devices(training.num_gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
-        environment = {**training.environment, "CUDA_VISIBLE_DEVICES": visible}
-        done = self._run(["-m", *program, *flags, *places], environment)
-        steps, expected = (runs.read_steps(self._model_dir(each)) for each in (name, first))
-        problem = done.problem or runs.judge(
-            steps.losses, expected.losses, training.tolerance, group.num_steps
-        )
-        apart = "" if name == first or problem else f"{runs.difference(steps.losses, expected.losses):.1e}"
-        return _describe(name, done, problem, steps, apart)
+        return ["-m", *program, *flags, *places]
 
     def _model_dir(self, name):
         return os.path.join(self.directory, name.replace("/", "-"))
@@ -77,10 +82,9 @@ class Checks:
     def _find_devices(self):
         done = self._run(["-m", "benchmarks.gpu_check.facts"], {})
         if done.problem:
-            self.passed.read("unknown")
             return _fail("devices", done, done.problem)
         facts = _parse(done.log)
-        self.passed.read(f"TensorFlow {facts['tensorflow']}, {facts['gpus']}, {self.num_parts} parts")
+        self.machine = f"TensorFlow {facts['tensorflow']}, {facts['gpus']}"
         self.capabilities = [capability for _, capability in facts["gpus"]]
         details = [f"TensorFlow {facts['tensorflow']}", *(text for _, text in facts["findings"])]
         problems = [text for level, text in facts["findings"] if level == "problem"]
@@ -111,9 +115,7 @@ def _parse(log):
     return json.loads(next(line for line in reversed(log.splitlines()) if line.startswith("{")))
 
 
-def _describe(name, done, problem, steps, apart):
-    if problem:
-        return _fail(name, done, problem)
+def _describe(name, done, steps, apart):
     first, *_, last = steps.losses
     return Line(
         *(name, lines_lib.PASS, done.seconds, f"{steps.milliseconds:.1f}", runs.find_peak(done.log)),
@@ -122,4 +124,5 @@ def _describe(name, done, problem, steps, apart):
 
 
 def _fail(name, done, problem):
-    return Line(name, f"{lines_lib.FAIL}: {problem}", done.seconds, details=done.log.splitlines()[-_TAIL:])
+    result = lines_lib.NOT_RUN if done.was_cut_off else lines_lib.FAIL
+    return Line(name, f"{result}: {problem}", done.seconds, details=done.log.splitlines()[-_TAIL:])

@@ -20,7 +20,7 @@ _NUM_DEV = 8
 
 
 class Corpus(NamedTuple):
-    """What is recorded: a tone per syllable, or noise, in which nothing can be learned but which is which."""
+    """What is recorded: a tone per syllable, or noise, whose transcripts a model can only memorise."""
 
     num_train: int  # utterances
     num_syllables: tuple[int, int]  # of an utterance, lowest and highest

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tfrecord_builder import errors
+from tfrecord_builder.storage import files
 
 PASS, FAIL, NOT_RUN = "pass", "FAIL", "not run"
-_FILE = "passed.jsonl"
+_FILE = "passed.json"
 
 
 class Line(NamedTuple):
@@ -45,36 +46,44 @@ class Passed:
         Raises:
             errors.UserError: the directory has files, and they are not those of a check.
         """
-        os.makedirs(directory, exist_ok=True)
-        self.directory, self._path = directory, os.path.join(directory, _FILE)
-        if os.listdir(directory) and not os.path.exists(self._path):
+        self.directory = os.path.abspath(directory)  # child processes have another working directory
+        self._path, self._lines = os.path.join(self.directory, _FILE), {}
+        os.makedirs(self.directory, exist_ok=True)
+        if os.listdir(self.directory) and not os.path.exists(self._path):
             raise errors.UserError(
                 f"--work_dir: {directory} has files of something else; name a directory that is new or empty"
             )
-        open(self._path, "a").close()
-        self._lines = {}
 
     def read(self, machine: str) -> None:
         """Reads the lines; forgets them, data and models if they are of another machine or TensorFlow."""
-        with open(self._path, encoding="utf-8") as file:
-            first, *others = [*map(json.loads, file)] or [None]
-        if first == machine:
-            self._lines = {line[0]: Line(*line) for line in others}
-            return
-        self.delete()
-        os.makedirs(self.directory)
-        self._write(machine)
+        found, self._machine = {}, machine
+        if os.path.exists(self._path):
+            found = json.loads(files.read_text(self._path))
+        if found.get("machine") == machine:
+            self._lines = {line[0]: Line(*line) for line in found["lines"]}
+        else:
+            self.delete()
+            self._write()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._lines
 
     def run(self, name: str, check: Callable[[], Line]) -> Line:
         """Returns the line of that name if it has passed, otherwise that of the check."""
-        line = self._lines.get(name) or check()
-        if name not in self._lines and line.result == PASS:
-            self._write(line)
+        if name in self:
+            return self._lines[name]
+        line = check()
+        if line.result == PASS:
+            self._lines[name] = line
+            self._write()
         return line
 
-    def _write(self, value):
-        with open(self._path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(value) + "\n")
+    def _write(self):
+        text = json.dumps({"machine": self._machine, "lines": list(self._lines.values())})
+        files.write_text(self._path, text)
 
     def delete(self) -> None:
-        shutil.rmtree(self.directory)
+        """Deletes what is in the directory, and last the file that says that it is of a check."""
+        for name in sorted(os.listdir(self.directory), key=_FILE.__eq__):
+            path = os.path.join(self.directory, name)
+            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)

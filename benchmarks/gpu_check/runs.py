@@ -15,8 +15,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
-NUM_STEPS = 50  # whose losses are compared
-_KERNELS = {"CUDA_CACHE_MAXSIZE": "4294967296"}  # bytes; what the driver compiles at first use fits into it
+NUM_STEPS = 50  # only their losses are compared
+_KERNEL_CACHE = {"CUDA_CACHE_MAXSIZE": "4294967296"}  # bytes; enough for all kernels that the driver compiles
 _ROOT = pathlib.Path(__file__).parents[2]
 _FIRST_TIMED = 10  # the steps before allocate memory, and compile
 _ENOUGH = 0.9  # of the first five losses, that the last five must be below
@@ -28,6 +28,7 @@ class Run(NamedTuple):
     seconds: float
     problem: str  # "" if its exit code is 0
     log: str
+    was_cut_off: bool = False  # by the limit
 
 
 class Steps(NamedTuple):
@@ -48,13 +49,13 @@ def run(words: Sequence[str], log: str, limit: float, environment: Mapping[str, 
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 cwd=_ROOT,
-                env={**_KERNELS, **os.environ, **environment},
+                env={**_KERNEL_CACHE, **os.environ, **environment},
                 timeout=limit,
             ).returncode
         except subprocess.TimeoutExpired:  # the child is dead now
             pass
     text = pathlib.Path(log).read_text(encoding="utf-8", errors="replace").strip()
-    return Run(time.monotonic() - start, _explain(code, text, limit), text)
+    return Run(time.monotonic() - start, _explain(code, text, limit), text, code is None)
 
 
 def _explain(code: Optional[int], text: str, limit: float) -> str:
@@ -62,7 +63,7 @@ def _explain(code: Optional[int], text: str, limit: float) -> str:
         return ""
     last = text.splitlines()[-1] if text else "it printed nothing"
     if code is None:
-        return f"no end after {round(limit, 2):g} s: {last}"
+        return f"cut off after {round(limit, 2):g} s: {last}"
     how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     return f"{how}: {last}"
 
@@ -110,7 +111,7 @@ def judge(losses: Sequence[float], expected: Sequence[float], tolerance: float, 
     first, last = statistics.mean(losses[:5]), statistics.mean(losses[-5:])
     if last > _ENOUGH * first:
         return f"loss does not fall: {first:.3f} in the first five steps, {last:.3f} in the last five"
-    if len(expected) != num_steps:
+    if len(expected) != num_steps or not all(map(math.isfinite, expected)):
         return "no losses of the first line to compare with"
     apart = difference(losses, expected)
     if apart > tolerance:

@@ -9,7 +9,7 @@ _ROUNDED = 0.1  # tolerance of reduced precision
 EXACT = {"NVIDIA_TF32_OVERRIDE": "0"}  # GPUs from compute capability 8.0 on round float32 products to TF32
 _BFLOAT16_CPUS = frozenset({"avx512_bf16", "amx_bf16"})
 
-# Without what is random in a step: replicas sample other masks.
+# Turns off what is random in a step: replicas draw different masks.
 _FLAGS = """--save_summary_steps=1 --warmup_epochs=0 --nospec_augment --acoustic_dropout=0
 --language_dropout=0 --ngram_dropout=0 --token_noise=0""".split()
 _SMALL = """--learning_rate=0.0005 --batch_frames=4000 --batch_tokens=200 --encoder_layers=2
@@ -68,8 +68,8 @@ TRAININGS = (
     Training("CPU, bfloat16", ("--precision=bfloat16",), 0, (0, 0), _ROUNDED, {}, _BFLOAT16_CPUS),
 )
 LARGE_TRAININGS = (
-    Training("GPU, TF32", (), 1, (8, 0), _ROUNDED, {}),
-    Training("GPU, TF32, XLA", ("--xla",), 1, (8, 0), _ROUNDED, {}),
+    Training("GPU", (), 1, (0, 0), _ROUNDED, {}),  # with TF32, where it has that
+    Training("GPU, XLA", ("--xla",), 1, (0, 0), _ROUNDED, {}),
     Training("GPU, bfloat16, XLA", ("--precision=bfloat16", "--xla"), 1, (8, 0), _ROUNDED, {}),
 )
 

@@ -23,7 +23,7 @@ def ctc_loss(
     """Returns the negative log probability of the labels over all alignments (Graves et al., 2006).
 
     It is computed on the CPU, also where the logits are on a GPU: cuDNN's kernel, tf.raw_ops.CTCLossV2,
-    returned wrong losses and gradients on a GPU in some steps (docs/results.md, "On a GPU").
+    returned wrong losses on a GPU in some steps (docs/results.md, "On a GPU").
 
     An utterance without labels has one alignment, the blank in each frame. One with fewer frames than labels
     plus repeats has none: its loss and gradient are 0. So is the gradient of every frame at or beyond

@@ -1,6 +1,6 @@
-"""Trains on the nodes of Ray, one worker on each: see docs/scale-out.md.
+"""Trains on a cluster of Ray, on as many nodes as it has for the workers: see docs/scale-out.md.
 
-    RAY_ADDRESS=auto python examples/ray/train.py NUM_WORKERS --data_dir=DATA --model_dir=AM ...
+RAY_ADDRESS=auto python examples/ray/train.py NUM_WORKERS GPUS_PER_WORKER --data_dir=DATA --model_dir=AM
 """
 
 import json
@@ -12,7 +12,7 @@ import sys
 import ray
 
 
-@ray.remote(num_cpus=1, scheduling_strategy="SPREAD")
+@ray.remote(num_cpus=1, num_gpus=float(sys.argv[2]), scheduling_strategy="SPREAD")
 class Worker:
     def find_address(self):
         with socket.create_server(("", 0)) as server:
@@ -27,4 +27,4 @@ class Worker:
 ray.init()
 actors = [Worker.remote() for _ in range(int(sys.argv[1]))]
 addresses = ray.get([actor.find_address.remote() for actor in actors])
-ray.get([actor.train.remote(addresses, index, sys.argv[2:]) for index, actor in enumerate(actors)])
+ray.get([actor.train.remote(addresses, index, sys.argv[3:]) for index, actor in enumerate(actors)])

@@ -1,6 +1,6 @@
 """Trains on the executors of Spark, one worker in each task: see docs/scale-out.md.
 
-    spark-submit --master=spark://HOST:7077 examples/spark/train.py NUM_WORKERS --data_dir=DATA --model_dir=AM ...
+spark-submit --master=spark://HOST:7077 examples/spark/train.py NUM_WORKERS --data_dir=DATA --model_dir=AM
 """
 
 import json

@@ -43,6 +43,7 @@ def test_voices_of_babble_make_no_pauses():
     recording = np.concatenate([np.zeros(1600), word, 1e-2 * word, word, np.zeros(100)])
     np.testing.assert_array_equal(noise.drop_pauses(recording), np.concatenate([word, word]))
     np.testing.assert_array_equal(noise.drop_pauses(0.1 * word[:320]), 0.1 * word[:320])
+    assert len(noise.drop_pauses(np.zeros(900))) == 0
 
 
 def test_what_is_counted():

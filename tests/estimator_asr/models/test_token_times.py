@@ -110,7 +110,7 @@ def _build_step(fbank, num_frames, token_ids, rate):
     options.update(zip(("token_ids", "num_tokens"), labels))
     outputs = acoustic.build(CONFIG, fbank, num_frames, **options)
     whole, local = (
-        losses.ctc_loss(logits, outputs.num_frames, *labels, "classic")
+        losses.ctc_loss(logits, outputs.num_frames, *labels)
         for logits in (outputs.ctc_logits, outputs.local_logits)
     )
     loss = (1 - CONFIG.local_ctc_weight) * whole + CONFIG.local_ctc_weight * local

@@ -69,7 +69,7 @@ def run_losses(ctc_weight, num_frames, ids, num_tokens, has_decoder=True):
         model = types.SimpleNamespace(
             config=types.SimpleNamespace(acoustic=config.AcousticConfig(ctc_weight=ctc_weight))
         )
-        sums = acoustic_task.Acoustic(model).losses(outputs, {}, labels, True, "classic")
+        sums = acoustic_task.Acoustic(model).losses(outputs, {}, labels, True)
         shown = {tag: ratio.value() for tag, ratio in sums.ratios().items()}
         return run([sums.parts, (sums.total, sums.num_labels), shown])
 
@@ -94,9 +94,7 @@ def test_the_local_loss_has_its_share_in_training_alone():
         chosen = config.AcousticConfig(local_ctc_weight=0.25)
         model = types.SimpleNamespace(config=types.SimpleNamespace(acoustic=chosen))
         task = acoustic_task.Acoustic(model)
-        trained, evaluated = run(
-            [task.losses(outputs, {}, labels, each, "classic") for each in (True, False)]
-        )
+        trained, evaluated = run([task.losses(outputs, {}, labels, each) for each in (True, False)])
     assert trained.total == pytest.approx(0.25 * np.log(4)) and evaluated.total == pytest.approx(0)
     for each in (trained, evaluated):
         assert each.parts["local-ctc-loss"] == pytest.approx((np.log(4), 1)) and each.num_labels == 1
@@ -113,7 +111,7 @@ def test_an_utterance_without_words_counts_a_label_for_each_eight_of_its_frames(
     with tf.Graph().as_default():
         outputs = acoustic.AcousticOutputs(tf.zeros([3, 20, 4]), tf.constant([20, 20, 0]), None)
         labels = {"token_ids": tf.zeros([3, 1], tf.int32), "num_tokens": tf.constant([0, 1, 0])}
-        loss, count = run(acoustic_task.ctc_part(outputs, labels, "classic"))
+        loss, count = run(acoustic_task.ctc_part(outputs, labels))
     assert count == 20 // 8 + 1
     # The one path of blanks, and 210 of all paths, which begin and end the label where they like.
     assert loss == pytest.approx(20 * np.log(4) + (20 * np.log(4) - np.log(210)), rel=1e-5)
