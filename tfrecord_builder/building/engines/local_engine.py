@@ -1,0 +1,56 @@
+"""Runs units in processes of this machine; a single worker is the calling process itself."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import multiprocessing.connection
+from collections.abc import Callable, Iterator, Sequence
+from typing import Optional
+
+from tfrecord_builder.building.engines import failures, tasks, worker_process
+from tfrecord_builder.runtime import cpu
+
+
+@contextlib.contextmanager
+def open_engine(runner: str, num_workers: Optional[int]) -> Iterator[tuple[str, Callable]]:
+    """Yields the engine (see dispatch.py)."""
+    yield "", functools.partial(_run, num_workers or cpu.count_cores())
+
+
+def _run(
+    num_workers: int, task: tasks.Task, units: Sequence[bytes], on_progress: tasks.OnProgress
+) -> Iterator[tasks.Outcome]:
+    if min(num_workers, len(units)) == 1:  # another process would import TensorFlow for nothing
+        yield from (task(unit, on_progress) for unit in units)
+        return
+    queue, processes, exit_codes = [(task, unit) for unit in reversed(units)], {}, []
+    try:
+        for _ in range(min(num_workers, len(units))):
+            connection, process = worker_process.start()
+            processes[connection] = process
+        for connection in processes:  # after all have started: a full pipe waits for its reader
+            _send_next(connection, queue)
+        while processes:
+            for connection in multiprocessing.connection.wait(list(processes)):
+                try:
+                    message = connection.recv()
+                except (EOFError, OSError):  # all is done, or the process died
+                    exit_codes.append(worker_process.join(processes.pop(connection)))
+                    continue
+                if isinstance(message, tuple):
+                    on_progress(*message)
+                    continue
+                yield message
+                _send_next(connection, queue)
+    finally:
+        for process in processes.values():
+            process.terminate()
+    if any(exit_codes):
+        raise failures.WorkersLost(f"a worker process ended with exit code {next(filter(None, exit_codes))}")
+
+
+def _send_next(connection: multiprocessing.connection.Connection, queue: list[tuple]) -> None:
+    """Sends the next unit, or None if there is none; a process that died is noticed when it is read from."""
+    with contextlib.suppress(OSError):
+        connection.send(queue.pop() if queue else None)

@@ -1,0 +1,57 @@
+"""Runs units on Spark: a job with one partition per unit, whose outcomes come back in an accumulator."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Optional
+
+from tfrecord_builder.building.engines import failures, tasks
+
+POLL_SECONDS = 0.5
+
+
+class Lists:
+    """Lets an accumulator join lists; it has the methods of pyspark.AccumulatorParam."""
+
+    def zero(self, value: list) -> list:
+        return []
+
+    def addInPlace(self, value: list, term: list) -> list:
+        return value + term
+
+
+@contextlib.contextmanager
+def open_engine(runner: str, num_workers: Optional[int]) -> Iterator[tuple[str, Callable]]:
+    """Yields the engine (see dispatch.py); `spark` takes the master that spark-submit has set."""
+    import pyspark
+
+    settings = pyspark.SparkConf().setAppName("estimator-asr").set("spark.ui.showConsoleProgress", "false")
+    context = pyspark.SparkContext(conf=settings if runner == "spark" else settings.setMaster(runner))
+    with context:  # stops it at the end
+        context.setLogLevel("ERROR")
+        yield context.master, functools.partial(_run, pyspark, context)
+
+
+def _run(pyspark: Any, context: Any, task: tasks.Task, units: Sequence[bytes], _: Any) -> Iterator:
+    outcomes, lost, num_told, is_running = context.accumulator([], Lists()), [], 0, True
+
+    def run_job() -> None:
+        try:
+            context.parallelize(units, len(units)).foreach(lambda unit: outcomes.add([task(unit)]))
+        except Exception as error:  # of Py4J, whatever happens in Java
+            lost.append(error)
+
+    job = pyspark.InheritableThread(target=run_job, daemon=True)
+    job.start()
+    while is_running:
+        job.join(POLL_SECONDS)
+        is_running = job.is_alive()  # asked before the outcomes, because more may come meanwhile
+        ended = outcomes.value[num_told:]
+        num_told += len(ended)
+        yield from ended
+        stages = map(context.statusTracker().getStageInfo, context.statusTracker().getActiveStageIds())
+        yield sum(stage.numActiveTasks for stage in stages if stage) or len(ended)
+    if lost:
+        raise failures.WorkersLost(lost[0])
