@@ -32,9 +32,9 @@ import soundfile
 
 from tfrecord_builder.augmentation import augmentation_config, copies
 from tfrecord_builder.building import catalog, chunks, sharding
+from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.corpora import registry
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.output import worker_pool
 from tfrecord_builder.settings import config_flags, program
 
 _WORDS = "今天天气很好 我们去北京 你喜欢喝茶 朋友时候吗 一下 谢谢 管理 水果 图书馆 火车站".split()
@@ -84,10 +84,12 @@ def make_lists(directory: str, num_rows: int) -> None:
 def measure_stages(directory: str, num_rows: int, num_workers: int) -> None:
     """Prints the stages before the first shard."""
     measure = functools.partial(_measure, num_rows)
-    run = functools.partial(worker_pool.write_shards, num_workers=num_workers)
     labeller = labelling.Labeller(labelling.LabelConfig())
     settings = (labeller, augmentation_config.AugmentationConfig(), copies.Sources())
-    with catalog.open_new(os.path.join(directory, "catalog")) as listed:
+    with (
+        dispatch.connect(dispatch.LOCAL, num_workers) as run,
+        catalog.open_new(os.path.join(directory, "catalog")) as listed,
+    ):
         measure("listing", lambda: _list(directory, listed))
         for stage in ("labelling", "labelling, again"):
             labelled = measure(stage, lambda: chunks.label_corpus(listed, *settings, directory, run))

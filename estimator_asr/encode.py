@@ -20,6 +20,7 @@ import dataclasses
 import logging as standard_logging
 from typing import Optional
 
+from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.runtime import lazy_tensorflow
 from tfrecord_builder.settings import config_flags, program
 
@@ -46,9 +47,14 @@ class EncodeConfig(config_flags.Checked):
         minimum=1,
     )
     num_workers: Optional[int] = config_flags.setting(None, "processes; one per core if empty", minimum=1)
+    runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
     overwrite: bool = config_flags.setting(
         False, "replace the data in --output_dir, once the new ones are complete"
     )
+
+    def __post_init__(self):
+        super().__post_init__()
+        dispatch.check(self.runner, self.num_workers)
 
 
 def main(config: EncodeConfig) -> None:
@@ -63,6 +69,7 @@ def main(config: EncodeConfig) -> None:
         config.layers,
         config.num_workers,
         config.overwrite,
+        config.runner,
     )
     for name, split in sorted(info.splits.items()):
         size = sum(shard.num_bytes for shard in split.shards) / 1e9

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Sequence
 from benchmarks.builder import corpus
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import catalog, chunks, shard_writer, sharding
+from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.data import manifest, schema
 from tfrecord_builder.labels import labelling, vocabularies
-from tfrecord_builder.output import worker_pool
 from tfrecord_builder.records import items, shard_statistics
 
 _NUM_SHARDS = 16
@@ -61,11 +61,18 @@ def _write(
     shards: Sequence[sharding.Shard], settings: sharding.Settings, directory: str, num_workers: int
 ) -> list[shard_statistics.ShardStatistics]:
     """Writes the shards; one worker, which is the process that calls it, in a process of its own."""
-    arguments = (shards, shard_writer.RecordWriter(directory, settings), "building", num_workers)
+    arguments = (shards, shard_writer.RecordWriter(directory, settings), num_workers)
     if num_workers > 1:
-        return worker_pool.write_shards(*arguments)
+        return _write_here(*arguments)
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(worker_pool.write_shards, *arguments).result()
+        return process.submit(_write_here, *arguments).result()
+
+
+def _write_here(
+    shards: Sequence[sharding.Shard], writer: shard_writer.RecordWriter, num_workers: int
+) -> list[shard_statistics.ShardStatistics]:
+    with dispatch.connect(dispatch.LOCAL, num_workers) as run:
+        return run(shards, writer, "building")
 
 
 def read_features(path: str) -> list:

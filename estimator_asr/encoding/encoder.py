@@ -13,9 +13,9 @@ from estimator_asr.encoding import shard_encoder
 from estimator_asr.inputs import splits
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend, pretrained_encoder
+from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.data import dataset_info, recordings
-from tfrecord_builder.output import output_directory, resumable, staging, worker_pool
-from tfrecord_builder.runtime import cpu
+from tfrecord_builder.output import output_directory, resumable, staging
 from tfrecord_builder.storage import files
 
 _COPIED = (
@@ -35,6 +35,7 @@ def encode(
     layers: Sequence[int],
     num_workers: Optional[int],
     overwrite: bool,
+    runner: str = dispatch.LOCAL,
 ) -> dataset_info.DatasetInfo:
     """Encodes data_dir into output_dir (see estimator_asr.encode); returns its dataset_info.json.
 
@@ -50,12 +51,16 @@ def encode(
     _check_data(data_dir, info, encoder)
     applied = pretrained_encoder.Applied(encoder, _choose_layers(layers, encoder))
     shards = _list_shards(info, data_dir)
-    with output_directory.reserve(output_dir, overwrite):
+    shared = (data_dir, output_dir, weights_dir)
+    with (
+        dispatch.connect(runner, num_workers, shared) as run,
+        output_directory.reserve(output_dir, overwrite),
+    ):
         fingerprint = resumable.hash_json([dataclasses.asdict(applied), *map(dataclasses.asdict, shards)])
         directory = staging.start(output_dir, fingerprint, overwrite)
         encoder_weights.save(directory, weights_dir)
         writer = shard_encoder.ShardEncoder(directory, data_dir, weights_dir, applied, info.fbank_dtype)
-        written = worker_pool.write_shards(shards, writer, "encoding", num_workers or cpu.count_cores())
+        written = run(shards, writer, "encoding")
         _copy_files(data_dir, directory, shards)
         encoded = _describe(info, applied, {each.file: each for each in written})
         staging.publish(output_dir, encoded)

@@ -8,6 +8,7 @@ from typing import Optional
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import augmentation_config
+from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import schema
 from tfrecord_builder.labels import labelling
@@ -42,29 +43,14 @@ class BuildConfig(config_flags.Checked):
     )
     num_shards: int = config_flags.setting(16, "files per split; fewer if it has fewer utterances", minimum=1)
     num_workers: Optional[int] = config_flags.setting(None, "processes; one per core if empty", minimum=1)
-    runner: str = config_flags.setting(
-        "",
-        "Apache Beam runner, such as DirectRunner, FlinkRunner, SparkRunner or DataflowRunner; "
-        "empty: processes of this machine",
-    )
-    beam_flags: tuple[str, ...] = config_flags.setting(
-        (),
-        "flags of Apache Beam separated by commas, such as "
-        "--beam_flags=--direct_num_workers=2,--direct_running_mode=multi_processing",
-    )
+    runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
     overwrite: bool = config_flags.setting(
         False, "replace the build in --output_dir, once the new one is complete"
     )
 
     def __post_init__(self):
         super().__post_init__()
-        if self.beam_flags and not self.runner:
-            raise errors.UserError("--beam_flags: --runner is missing; pass --runner=NAME.")
-        if self.num_workers and self.runner:
-            raise errors.UserError(
-                f"--num_workers, --runner: both are given, expected one; {self.runner} has flags of its own, "
-                "such as --beam_flags=--direct_num_workers=2,--direct_running_mode=multi_processing."
-            )
+        dispatch.check(self.runner, self.num_workers)
 
 
 def check_text(

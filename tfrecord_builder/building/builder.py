@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import collections
-import functools
 import os
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from absl import logging
-
-from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import augmentation_config, codecs, copies
 from tfrecord_builder.building import (
-    beam_pipeline,
     build_config,
     catalog,
     chunks,
+    listing,
     shard_writer,
     sharding,
     summary,
 )
+from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.labels import labelling, vocabularies
-from tfrecord_builder.output import output_directory, resumable, staging, worker_pool
-from tfrecord_builder.runtime import cpu
+from tfrecord_builder.output import output_directory, resumable, staging
 
 PLAIN = augmentation_config.AugmentationConfig()
 SYLLABLES = labelling.LabelConfig()
@@ -54,8 +49,11 @@ def build(
     sources = copies.find_sources(augmentation)
     if vocabulary_config.vocabulary_dir:
         vocabularies.check_token_type(vocabulary_config.vocabulary_dir, label_config.token_type)
-    run = _choose_runner(config)
-    with output_directory.reserve(config.output_dir, config.overwrite) as workspace:
+    shared = (*config.corpus_dir, config.output_dir)
+    with (
+        dispatch.connect(config.runner, config.num_workers, shared) as run,
+        output_directory.reserve(config.output_dir, config.overwrite) as workspace,
+    ):
         with catalog.open_new(os.path.join(workspace, "catalog.sqlite")) as corpus:
             catalog.list_corpus(_list_rows(config, run), config.corpus_dir, corpus, config.dev_fraction)
             training = corpus.utterances("train")
@@ -78,20 +76,12 @@ def build(
     return info
 
 
-def _list_rows(config: build_config.BuildConfig, run: Callable[..., list]) -> Iterator[catalog.Row]:
-    """Yields the rows of the catalog; a runner's workers list each directory into a file."""
-    if not config.runner:
-        yield from map(catalog.to_row, registry.list_utterances(config.corpus, config.corpus_dir))
-        return
+def _list_rows(config: build_config.BuildConfig, run: dispatch.RunUnits) -> Iterator[catalog.Row]:
+    """Yields the rows of the catalog; on a cluster, workers list each directory into a file."""
+    if config.runner == dispatch.LOCAL:
+        return map(catalog.to_row, registry.list_utterances(config.corpus, config.corpus_dir))
     directory = staging.scratch_directory(config.output_dir)
-    corpora = [beam_pipeline.CorpusDirectory(f"{i:05d}.rows", i) for i in range(len(config.corpus_dir))]
-    lister = beam_pipeline.Lister(directory, config.corpus, config.corpus_dir, uuid.uuid4().hex)
-    for listed in run(corpora, lister, title="listing"):
-        for warning in listed.warnings:
-            logging.warning("%s", warning)
-        yield from catalog.read_rows(os.path.join(directory, listed.file), listed.sha256)
-        if listed.error:
-            raise errors.UserError(listed.error)
+    return listing.list_on_engine(config.corpus, config.corpus_dir, directory, run)
 
 
 def _label(
@@ -101,7 +91,7 @@ def _label(
     sources: copies.Sources,
     corpus: catalog.Catalog,
     workspace: str,
-    run: Callable[..., list],
+    run: dispatch.RunUnits,
 ) -> tuple[vocabularies.Collector, list[sharding.Shard]]:
     """Labels the corpus and writes the items of its shards; returns the counts of labels, and the shards."""
     directory = staging.scratch_directory(config.output_dir)
@@ -131,12 +121,3 @@ def _make_settings(
     features = None if config.corpus == "text" else frontend_config
     copies_sha256 = "" if augmentation.is_plain else resumable.hash_json(sources.describe(augmentation))
     return sharding.Settings(saved, features, config.fbank_dtype, config.max_seconds, copies_sha256)
-
-
-def _choose_runner(config: build_config.BuildConfig) -> Callable[..., list]:
-    """Returns the function of (shards, writer, title) that writes what is not finished."""
-    if config.runner:
-        beam_pipeline.check(config.runner, config.beam_flags)
-        beam = {"runner": config.runner, "beam_flags": config.beam_flags}
-        return functools.partial(beam_pipeline.write_shards, **beam)
-    return functools.partial(worker_pool.write_shards, num_workers=config.num_workers or cpu.count_cores())

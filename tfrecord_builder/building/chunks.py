@@ -12,11 +12,8 @@ import collections
 import concurrent.futures
 import dataclasses
 import hashlib
-import importlib.metadata
 import itertools
 import os
-import pathlib
-import platform
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Optional
@@ -24,6 +21,7 @@ from typing import Optional
 from tfrecord_builder import errors
 from tfrecord_builder.augmentation import augmentation_config, copies
 from tfrecord_builder.building import catalog
+from tfrecord_builder.building.engines import tasks
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling, normalisation, vocabularies
 from tfrecord_builder.output import resumable
@@ -33,7 +31,6 @@ from tfrecord_builder.storage import files
 
 _MIN_UTTERANCES = 10_000  # of a chunk: fewer are not worth a worker
 _MAX_CHUNKS = 200  # all are read at once, and an operating system allows a few hundred open files
-_LIBRARIES = ("pypinyin", "rjieba", "wetext", "sentencepiece")
 _CONCURRENT_REQUESTS = 32
 _PLAIN = copies.Variant()
 _WORDLESS = labelling.Labels("", (), ())
@@ -135,12 +132,12 @@ def label_corpus(
     directory: str,
     run: Callable[..., list[Labelled]],
 ) -> list[Labelled]:
-    """Labels every utterance of the catalog, by `run` (as worker_pool.write_shards) in a directory.
+    """Labels every utterance of the catalog, by `run` (see engines/dispatch.py) in a directory.
 
     A single chunk is labelled here: it is not worth a worker. Raises UserError if a disk or store fails, a
     worker was killed, or an id could be that of a copy.
     """
-    settings = [labeller.describe(), *sources.describe(augmentation), *_describe_program()]
+    settings = [labeller.describe(), *sources.describe(augmentation), *tasks.list_versions().items()]
     settings_sha256 = resumable.hash_json(settings)
     writer = ChunkLabeller(directory, labeller, augmentation, sources, settings_sha256, uuid.uuid4().hex)
     chunks = list(_write_lists(corpus, directory))
@@ -211,13 +208,6 @@ def _write_lists(corpus: catalog.Catalog, directory: str) -> Iterator[Chunk]:
         with files.writing(_list_of(os.path.join(directory, file))) as path, open(path, "wb") as output:
             output.write(content)
         yield Chunk(file, content.count(b"\n"), hashlib.sha256(content).hexdigest())
-
-
-def _describe_program() -> list:
-    """Returns the versions of libraries and the hashes of this program, on which labels depend."""
-    package = pathlib.Path(__file__).resolve().parents[1]  # readings and checks lie outside labels/ too
-    versions = [platform.python_version(), *map(importlib.metadata.version, _LIBRARIES)]
-    return [versions, [files.sha256(str(path)) for path in sorted(package.rglob("*.py"))]]
 
 
 def _is_unchanged(path: str) -> bool:

@@ -35,6 +35,10 @@ ENGINES = {
     "ray": ray_engine.open_engine,
     "spark": spark_engine.open_engine,
 }
+HELP = (
+    "engine that runs the work: local (processes of this machine), spark://HOST:7077, spark (as spark-submit "
+    "is configured), ray://HOST:10001 or ray (the cluster of this machine)"
+)
 RunUnits = Callable[..., list]  # (units, writer, title) to the receipts of the units
 
 

@@ -6,6 +6,7 @@ class that it does not know.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -15,6 +16,7 @@ import os
 import pathlib
 import pickle
 import platform
+import sys
 import traceback
 from collections.abc import Callable, Sequence
 
@@ -24,6 +26,7 @@ from tfrecord_builder.storage import files
 
 OnProgress = Callable[[str, int, int], None]  # file of the unit, utterances done, utterances rejected
 _LIBRARIES = ("numpy", "pypinyin", "rjieba", "sentencepiece", "soundfile", "soxr", "tensorflow", "wetext")
+_PACKAGES = ("tfrecord_builder", "estimator_asr")
 _STORE_VARIABLES = ("AWS_", "S3_", "GOOGLE_APPLICATION_CREDENTIALS", "HADOOP_")
 
 
@@ -43,10 +46,12 @@ class Task:
     """A function of (pickled unit, on_progress) that runs the unit and returns its Outcome.
 
     Attributes:
-        versions: see describe_versions; a worker must have the same.
+        packages: names of the packages that units need.
+        versions: see list_versions; a worker must have the same.
         pickled: the writer, the shared paths and the environment variables of stores, with credentials.
     """
 
+    packages: tuple[str, ...]
     versions: dict[str, str]
     pickled: bytes = dataclasses.field(repr=False)  # engines log what they run
 
@@ -71,7 +76,7 @@ class Task:
         return describe(receipt or writer.write(shard, functools.partial(on_progress, shard.file)))
 
     def _check_versions(self) -> None:
-        for name, here in describe_versions(tuple(self.versions)).items():
+        for name, here in list_versions(self.packages).items():
             if here != self.versions[name]:
                 raise errors.UserError(
                     _on_worker(
@@ -83,11 +88,10 @@ class Task:
 
 def make(writer: resumable.ShardWriter, shared: Sequence[str]) -> Task:
     """Returns the task of running units by a writer; workers must see those shared paths that exist here."""
-    package = type(writer).__module__.partition(".")[0]
-    names = ("Python", *_LIBRARIES, *sorted({"tfrecord_builder", package}))
+    packages = tuple(name for name in _PACKAGES if name in sys.modules)
     seen = [path for path in shared if not files.is_remote(path) and files.exists(path)]
     environment = {name: value for name, value in os.environ.items() if name.startswith(_STORE_VARIABLES)}
-    return Task(describe_versions(names), pickle.dumps((writer, seen, environment)))
+    return Task(packages, list_versions(packages), pickle.dumps((writer, seen, environment)))
 
 
 def describe(receipt: resumable.Written) -> Outcome:
@@ -97,20 +101,14 @@ def describe(receipt: resumable.Written) -> Outcome:
 
 
 @functools.lru_cache(maxsize=8)
-def describe_versions(names: tuple[str, ...]) -> dict[str, str]:
-    """Returns the version of each name: of Python, of a library, or a hash of the source of a package."""
-    return {name: _describe_version(name) for name in names}
-
-
-def _describe_version(name: str) -> str:
-    if name == "Python":
-        return platform.python_version()
-    if name not in _LIBRARIES:
-        return _hash_source(name)
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "missing"
+def list_versions(packages: tuple[str, ...] = _PACKAGES[:1]) -> dict[str, str]:
+    """Returns the versions of Python and of libraries, and a hash of the source of each package."""
+    versions = {"Python": platform.python_version()}
+    for name in _LIBRARIES:
+        versions[name] = "missing"
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return {**versions, **{package: _hash_source(package) for package in packages}}
 
 
 def _hash_source(package: str) -> str:
