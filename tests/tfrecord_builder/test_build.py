@@ -127,7 +127,7 @@ def test_a_build_with_one_worker_is_one_process_and_loads_what_it_uses(tmp_path)
     small_corpora.write_text(tmp_path / "in" / "manifest.tsv", lines)
     where = (f"--corpus_dir={tmp_path / 'in'}", f"--output_dir={tmp_path / 'out'}")
     process = "multiprocessing.popen_spawn_posix"  # loaded when a process is started
-    unused = (process, "tensorflow_io", "apache_beam", "matplotlib", "pypinyin", "sentencepiece")
+    unused = (process, "tensorflow_io", "pyspark", "matplotlib", "pypinyin", "sentencepiece")
     done = _probe("tfrecord_builder.build", (*unused, "tqdm"), *where, "--num_workers=1")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "loaded: tqdm"
@@ -136,6 +136,6 @@ def test_a_build_with_one_worker_is_one_process_and_loads_what_it_uses(tmp_path)
 
 @pytest.mark.parametrize("program", ["build", "verify", "show", "download"])
 def test_help_loads_no_tensorflow(program):
-    unused = ("tensorflow", "pypinyin", "apache_beam", "absl")
+    unused = ("tensorflow", "pypinyin", "pyspark", "absl")
     done = _probe(f"tfrecord_builder.{program}", unused, "--help")
     assert "loaded: absl" in done.stdout.splitlines()

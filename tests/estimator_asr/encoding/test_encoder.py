@@ -19,8 +19,8 @@ from estimator_asr.inputs import input_fn, splits
 from tfrecord_builder import errors, verify
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.building.engines import local_engine, run_units
 from tfrecord_builder.data import dataset_info, schema
-from tfrecord_builder.output import worker_pool
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 from tfrecord_builder.storage import files
 
@@ -156,17 +156,19 @@ def test_batches_change_no_output_by_more_than_rounding(weights, data, encoded, 
 
 
 def test_an_interrupted_run_continues_with_the_finished_shards(weights, data, encoded, tmp_path, monkeypatch):
-    run, other, written = worker_pool._run_workers, str(tmp_path / "out"), []
+    run, other, written = local_engine._run, str(tmp_path / "out"), []
 
     def stop_after_one(*args):
         yield next(run(*args))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(worker_pool, "_run_workers", stop_after_one)
+    monkeypatch.setattr(local_engine, "_run", stop_after_one)
     with pytest.raises(KeyboardInterrupt):
         encoder.encode(weights, data, other, (2, 3), num_workers=1, overwrite=False)
     monkeypatch.setattr(
-        worker_pool, "_run_workers", lambda waiting, *args: written.extend(waiting) or run(waiting, *args)
+        local_engine,
+        "_run",
+        lambda count, task, units, *_: written.extend(units) or run(count, task, units, *_),
     )
     with pytest.raises(errors.UserError, match="had another corpus or other flags.*--overwrite"):
         encoder.encode(weights, data, other, (3,), num_workers=1, overwrite=False)
@@ -304,7 +306,7 @@ def test_outputs_that_overflow_are_refused_by_utterance(data, tmp_path):
 
 def test_progress_counts_every_utterance(weights, data, tmp_path, monkeypatch):
     told = []
-    monkeypatch.setattr(worker_pool._Progress, "note", lambda self, *message: told.append(message))
+    monkeypatch.setattr(run_units._Progress, "note", lambda self, *message: told.append(message))
     encoder.encode(weights, data, str(tmp_path / "out"), (3,), num_workers=1, overwrite=False)
     first = dataset_info.DatasetInfo.load(data).splits["train"].shards[0].file
     # After each of its three utterances, and when it is whole.

@@ -6,6 +6,7 @@ import collections
 import tempfile
 
 from tfrecord_builder.building import catalog, chunks, sharding
+from tfrecord_builder.building.engines import dispatch
 
 
 def write(items, num_shards: int, directory) -> list[sharding.Shard]:
@@ -15,3 +16,9 @@ def write(items, num_shards: int, directory) -> list[sharding.Shard]:
         labelled.writelines(sorted(map(chunks.to_line, items)))
         labelled.flush()
         return sharding.write([labelled.name], split_sizes, num_shards, str(directory), corpus)
+
+
+def run_here(units, writer, title: str, num_workers: int = 1) -> list:
+    """Runs units on the local engine; returns their receipts."""
+    with dispatch.connect(dispatch.LOCAL, num_workers) as run:
+        return run(units, writer, title)

@@ -14,9 +14,9 @@ from tfrecord_builder import errors, verify
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import augmentation_config, codecs
 from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.building.engines import local_engine
 from tfrecord_builder.data import dataset_info, recordings, schema
 from tfrecord_builder.labels import labelling, vocabularies
-from tfrecord_builder.output import worker_pool
 from tfrecord_builder.records import shard_statistics
 from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import readings, vocabulary
@@ -278,7 +278,7 @@ def test_too_many_bad_transcripts_fail_before_any_recording_is_read(tmp_path, mo
     small_corpora.write_text(
         tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\nu1\ta.wav\t\nu2\tb.wav\t你\n"
     )
-    monkeypatch.setattr(worker_pool, "_run_workers", None)
+    monkeypatch.setattr(local_engine, "_run", lambda *_: pytest.fail("units were run"))
     with pytest.raises(errors.UserError, match=r"1 of 2 .* at most 5.0%: no transcript \(1\)"):
         _build(tmp_path / "in", tmp_path / "out")
     assert _rejected(tmp_path / "out") == [("u1", "train", "no transcript")]
@@ -323,7 +323,7 @@ def test_a_failed_build_can_be_called_again(tmp_path):
 def test_interrupted_build_goes_on_with_the_finished_shards(tmp_path, monkeypatch):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
     _build(corpus_dir, tmp_path / "straight", num_shards=3)
-    run = worker_pool._run_workers
+    run = local_engine._run
 
     def stop_after_two(*args):
         results = run(*args)
@@ -331,14 +331,16 @@ def test_interrupted_build_goes_on_with_the_finished_shards(tmp_path, monkeypatc
         yield next(results)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(worker_pool, "_run_workers", stop_after_two)
+    monkeypatch.setattr(local_engine, "_run", stop_after_two)
     with pytest.raises(KeyboardInterrupt):
         _build(corpus_dir, tmp_path / "out", num_shards=3)
     assert os.listdir(tmp_path / "out") == [".build"]
 
     written = []
     monkeypatch.setattr(
-        worker_pool, "_run_workers", lambda waiting, *args: written.extend(waiting) or run(waiting, *args)
+        local_engine,
+        "_run",
+        lambda count, task, units, *_: written.extend(units) or run(count, task, units, *_),
     )
     with pytest.raises(errors.UserError, match="had another corpus or other flags.*--overwrite"):
         _build(corpus_dir, tmp_path / "out", num_shards=4)
@@ -606,19 +608,21 @@ def test_sentences_that_splits_share_are_counted(tmp_path):
 
 def test_a_recording_that_changes_costs_its_shard_and_no_other(tmp_path, monkeypatch):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
-    run, written = worker_pool._run_workers, []
+    run, written = local_engine._run, []
 
-    def replace_a_recording(waiting, *arguments):
+    def replace_a_recording(*arguments):
         small_corpora.write_audio(tmp_path / "in" / "audio" / "u03.wav", small_corpora.tone(0.6))
-        return run(waiting, *arguments)
+        return run(*arguments)
 
-    monkeypatch.setattr(worker_pool, "_run_workers", replace_a_recording)
+    monkeypatch.setattr(local_engine, "_run", replace_a_recording)
     message = "u03.wav: the recording has changed since the corpus was listed; .* finished shards are"
     with pytest.raises(errors.UserError, match=message):
         _build(corpus_dir, tmp_path / "out")
     finished = len([name for name in os.listdir(tmp_path / "out" / ".build") if name.endswith(".tfrecord")])
     monkeypatch.setattr(
-        worker_pool, "_run_workers", lambda waiting, *args: written.extend(waiting) or run(waiting, *args)
+        local_engine,
+        "_run",
+        lambda count, task, units, *_: written.extend(units) or run(count, task, units, *_),
     )
     _build(corpus_dir, tmp_path / "out")
     assert finished > 0 and len(written) == 8 - finished

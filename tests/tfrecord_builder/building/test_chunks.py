@@ -1,25 +1,24 @@
 import dataclasses
 import errno
-import functools
 import json
 import os
+import pathlib
 import pickle
 
 import pytest
 import small_corpora
+import small_shards
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import augmentation_config, copies
 from tfrecord_builder.building import build_config, builder, catalog, chunks
+from tfrecord_builder.building.engines import tasks
 from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.output import worker_pool
 from tfrecord_builder.records import items
 from tfrecord_builder.storage import files
-
-HERE = functools.partial(worker_pool.write_shards, num_workers=1)
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +42,7 @@ def _settings(augmentation=builder.PLAIN, **label_options):
     return labeller, augmentation, copies.Sources()
 
 
-def _label(listed, tmp_path, settings=None, run=HERE):
+def _label(listed, tmp_path, settings=None, run=small_shards.run_here):
     return chunks.label_corpus(listed, *(settings or _settings()), str(tmp_path / "labels"), run)
 
 
@@ -111,6 +110,14 @@ def test_a_recording_that_has_changed_costs_its_chunk_alone(listed, tmp_path, mo
     assert tuple(stamp) == items.file_signature(path)
 
 
+@pytest.fixture
+def _versions_again():
+    """Lets tests change what list_versions keeps."""
+    yield
+    tasks.list_versions.cache_clear()
+
+
+@pytest.mark.usefixtures("_versions_again")
 def test_other_flags_dictionaries_libraries_and_texts_are_labelled_again(listed, tmp_path, monkeypatch):
     dictionary = tmp_path / "names.tsv"
     dictionary.write_text("北京\tbei3 jing4\n", "utf-8")
@@ -122,18 +129,22 @@ def test_other_flags_dictionaries_libraries_and_texts_are_labelled_again(listed,
         _label(listed, tmp_path, settings)
         assert len(labelled) == 7
         labelled.clear()
-    monkeypatch.setattr(chunks, "_LIBRARIES", ("pypinyin",))
+    tasks.list_versions.cache_clear()
+    monkeypatch.setattr(tasks, "_LIBRARIES", ("pypinyin",))
     _label(listed, tmp_path, _settings(slower))
     assert len(labelled) == 7
     labelled.clear()
-    changed, hash_file = [], chunks.files.sha256
-    monkeypatch.setattr(chunks.files, "sha256", lambda path: hash_file(path) + str(path.endswith(*changed)))
+    changed, read_bytes = [], pathlib.Path.read_bytes
+    monkeypatch.setattr(
+        pathlib.Path, "read_bytes", lambda path: read_bytes(path) + b"#" * str(path).endswith(*changed)
+    )
     for name in (
         "/tfrecord_builder/tokens/syllables.py",
         "/building/shard_writer.py",
         "/augmentation/copies.py",
     ):
         changed[:] = [name]
+        tasks.list_versions.cache_clear()
         _label(listed, tmp_path, _settings(slower))
         assert len(labelled) == 7
         labelled.clear()

@@ -3,6 +3,7 @@
 import dataclasses
 import http.server
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -17,8 +18,9 @@ from estimator_asr.experiment import experiment, model_directory, training_confi
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import build_config, builder, shard_writer
+from tfrecord_builder.building.engines import dispatch, local_engine
 from tfrecord_builder.data import dataset_info
-from tfrecord_builder.output import output_directory, worker_pool
+from tfrecord_builder.output import output_directory
 from tfrecord_builder.storage import files
 
 BUCKET = s3_server.BUCKET
@@ -57,12 +59,12 @@ def written(monkeypatch):
     """Builds without other processes; the names of the shards that are written."""
     names = []
 
-    def work_here(waiting, write, num_workers, note):
-        for each in waiting:
-            names.append(each.file)
-            yield write(each, lambda done, rejected: None)
+    def work_here(num_workers, task, units, on_progress):
+        for unit in units:
+            names.append(pickle.loads(unit).file)
+            yield task(unit)
 
-    monkeypatch.setattr(worker_pool, "_run_workers", work_here)
+    monkeypatch.setattr(local_engine, "_run", work_here)
     return names
 
 
@@ -104,20 +106,27 @@ def test_a_build_in_a_store_has_the_bytes_of_one_on_a_disk(corpora, store, tmp_p
             assert stored_bytes == content, name
 
 
+@pytest.fixture
+def engine(monkeypatch):
+    """The name of an engine that works as a cluster does, in this process."""
+    monkeypatch.setitem(dispatch.ENGINES, "ray", local_engine.open_engine)
+    return "ray"
+
+
 @pytest.mark.long
-def test_workers_of_beam_list_a_corpus_of_a_store_into_a_store(corpora, store, written):
+def test_workers_of_an_engine_list_a_corpus_of_a_store_into_a_store(corpora, store, written, engine):
     expected = _build(corpora[1], f"{BUCKET}/ordinary")
-    assert _build(corpora[1], f"{BUCKET}/beam", runner="DirectRunner") == expected
+    assert _build(corpora[1], f"{BUCKET}/engine", runner=engine) == expected
     for name in s3_server.list_keys(store, "ordinary"):
-        assert files.sha256(f"{BUCKET}/beam/{name}") == files.sha256(f"{BUCKET}/ordinary/{name}"), name
-    assert s3_server.list_keys(store, "beam") == s3_server.list_keys(store, "ordinary")
+        assert files.sha256(f"{BUCKET}/engine/{name}") == files.sha256(f"{BUCKET}/ordinary/{name}"), name
+    assert s3_server.list_keys(store, "engine") == s3_server.list_keys(store, "ordinary")
 
 
-def test_a_store_that_fails_a_worker_of_beam_is_told_as_without_it(tmp_path):
+def test_a_store_that_fails_a_worker_is_told_as_without_an_engine(tmp_path, written, engine):
     with pytest.raises(OSError) as failed:
         _build("s3://nobody/corpus", str(tmp_path / "out"))
     with pytest.raises(errors.UserError) as told:
-        _build("s3://nobody/corpus", str(tmp_path / "out"), runner="DirectRunner")
+        _build("s3://nobody/corpus", str(tmp_path / "out"), runner=engine)
     assert str(told.value) == errors.describe_refusal(failed.value)
 
 

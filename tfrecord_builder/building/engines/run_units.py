@@ -57,7 +57,7 @@ def _run_until_finished(
         try:
             return _run_once(connection, task, waiting, progress)
         except failures.WorkersLost as lost:
-            num_failed = num_failed + 1 if len(waiting) == num_before else 1
+            num_failed = num_failed + 1 if len(waiting) == num_before else 0
             if waiting and (num_failed == ATTEMPTS or failures.is_lasting(lost)):
                 raise failures.explain(connection.runner, lost, "workers were lost") from lost
             logging.warning("%d units were lost and run again: %s", len(waiting), failures.one_line(lost))

@@ -1,6 +1,7 @@
 import errno
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 
@@ -11,10 +12,10 @@ import small_shards
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import shard_writer, sharding
+from tfrecord_builder.building.engines import failures, local_engine, run_units, tasks, worker_process
 from tfrecord_builder.data import manifest, recordings
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.output import worker_pool
-from tfrecord_builder.records import items, shard_statistics
+from tfrecord_builder.records import items
 from tfrecord_builder.runtime import lazy_tensorflow
 from tfrecord_builder.storage import files
 
@@ -46,9 +47,15 @@ def _write(settings, directory):
     return shard_writer.RecordWriter(str(directory), settings).write
 
 
+def _message(settings, directory, shard):
+    """Returns what a worker process receives for a shard."""
+    writer = shard_writer.RecordWriter(str(directory), settings)
+    return tasks.make(writer, ()), pickle.dumps(shard)
+
+
 def _write_shards(shards, settings, directory, num_workers):
     writer = shard_writer.RecordWriter(directory, settings)
-    return worker_pool.write_shards(shards, writer, "building", num_workers)
+    return small_shards.run_here(shards, writer, "building", num_workers)
 
 
 def test_number_of_workers_changes_no_byte(tmp_path):
@@ -66,17 +73,19 @@ def test_finished_shards_are_not_written_again(tmp_path, monkeypatch):
     shards = small_shards.write(_items(tmp_path), 3, tmp_path)
     expected = [_write(_settings(), tmp_path)(each, lambda done, rejected: None) for each in shards]
     started = []
-    monkeypatch.setattr(worker_pool, "_run_workers", lambda waiting, *args: started.extend(waiting) or ())
+    monkeypatch.setattr(local_engine, "_run", lambda count, task, units, *_: started.extend(units) or ())
     assert _write_shards(shards, _settings(), str(tmp_path), num_workers=2) == expected
     assert started == []
 
 
 def test_a_worker_that_dies_before_it_reads_is_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(worker_pool, "run_worker", os.getpid)  # a TypeError there: it takes nothing
+    monkeypatch.setattr(worker_process, "run_worker", os.getpid)  # a TypeError there: it takes nothing
     many = labelling.Labels("", tuple(f"token{i}" for i in range(100_000)), ())  # more than a pipe holds
     settings = _settings(vocabularies=small_corpora.make_vocabularies(many))
     shards = small_shards.write(_items(tmp_path, 2), 2, tmp_path)
-    with pytest.raises(errors.UserError, match="a worker process ended with exit code 1 before its shard"):
+    with pytest.raises(
+        errors.UserError, match="workers were lost .a worker process ended with exit code 1.; see"
+    ):
         _write_shards(shards, settings, str(tmp_path), num_workers=2)
 
 
@@ -86,9 +95,9 @@ def test_one_worker_is_this_process_and_tells_how_far_it_is(tmp_path, monkeypatc
     def start():
         raise AssertionError("a process was started")
 
-    monkeypatch.setattr(worker_pool, "_start_worker", start)
-    monkeypatch.setattr(worker_pool, "REPORT_EVERY", 1)
-    monkeypatch.setattr(worker_pool._Progress, "note", lambda self, *message: told.append(message))
+    monkeypatch.setattr(worker_process, "start", start)
+    monkeypatch.setattr(worker_process, "REPORT_EVERY", 1)
+    monkeypatch.setattr(run_units._Progress, "note", lambda self, *message: told.append(message))
     found = _items(tmp_path)
     shards = small_shards.write(found, 3, out)
     written = _write_shards(shards, _settings(), out, num_workers=1)
@@ -113,9 +122,9 @@ def test_one_worker_raises_what_the_user_must_know(tmp_path):
 
 def test_ctrl_c_ends_a_worker_without_a_word(tmp_path, capfd):
     (planned,) = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
-    connection, process = worker_pool._start_worker()
-    connection.send((_write(_settings(), tmp_path), planned))
-    while not isinstance(connection.recv(), shard_statistics.ShardStatistics):
+    connection, process = worker_process.start()
+    connection.send(_message(_settings(), tmp_path, planned))
+    while not isinstance(connection.recv(), tasks.Outcome):
         pass
     os.kill(process.pid, signal.SIGINT)
     process.join()
@@ -126,7 +135,7 @@ def test_ctrl_c_ends_a_worker_without_a_word(tmp_path, capfd):
 def test_all_workers_are_started_before_any_is_sent_anything(tmp_path, monkeypatch):
     events = []
 
-    class Ended(Exception):
+    class Ended(BaseException):
         pass
 
     class Connection:
@@ -144,16 +153,40 @@ def test_all_workers_are_started_before_any_is_sent_anything(tmp_path, monkeypat
     def end(connections):
         raise Ended
 
-    monkeypatch.setattr(worker_pool, "_start_worker", start)
-    monkeypatch.setattr(worker_pool.multiprocessing.connection, "wait", end)
+    monkeypatch.setattr(worker_process, "start", start)
+    monkeypatch.setattr(local_engine.multiprocessing.connection, "wait", end)
     with pytest.raises(Ended):
         shards = small_shards.write(_items(tmp_path), 3, tmp_path)
         _write_shards(shards, _settings(), str(tmp_path), num_workers=2)
     assert events == ["start", "start", "send", "send", "terminate", "terminate"]
 
 
-def test_a_pipe_that_breaks_is_a_worker_that_died():
+@pytest.mark.long
+def test_a_killed_worker_costs_nothing_but_time(tmp_path, monkeypatch):
+    found, kills = _items(tmp_path / "audio"), []
+    here, there = _make_directory(tmp_path / "here"), _make_directory(tmp_path / "there")
+    shards = small_shards.write(found, 3, here)
+    small_shards.write(found, 3, there)
+    expected = [_write(_settings(), here)(each, lambda done, rejected: None) for each in shards]
+    start = worker_process.start
+
+    def start_and_kill_the_first():
+        connection, process = start()
+        if not kills:
+            kills.append(process.pid)
+            os.kill(process.pid, signal.SIGKILL)
+        return connection, process
+
+    monkeypatch.setattr(worker_process, "start", start_and_kill_the_first)
+    assert _write_shards(shards, _settings(), there, num_workers=2) == expected
+    assert len(kills) == 1
+
+
+def test_a_pipe_that_breaks_is_a_worker_that_died(monkeypatch):
     class Connection:
+        def send(self, message):
+            raise BrokenPipeError
+
         def recv(self):
             raise ConnectionResetError
 
@@ -163,8 +196,10 @@ def test_a_pipe_that_breaks_is_a_worker_that_died():
         def join(self):
             pass
 
-    with pytest.raises(errors.UserError, match="a worker process ended with exit code -9 before its shard"):
-        worker_pool._receive(Connection(), Process())
+    monkeypatch.setattr(worker_process, "start", lambda: (Connection(), Process()))
+    monkeypatch.setattr(local_engine.multiprocessing.connection, "wait", lambda connections: connections)
+    with pytest.raises(failures.WorkersLost, match="a worker process ended with exit code -9"):
+        list(local_engine._run(2, None, [b"one", b"two"], None))
 
 
 @pytest.fixture
@@ -185,7 +220,7 @@ def _talk(directory, planned, config=None):
     messages = []
 
     def listen():
-        ours.send((_write(_settings(frontend=config), directory), planned))
+        ours.send(_message(_settings(frontend=config), directory, planned))
         messages.append(ours.recv())
         while isinstance(messages[-1], tuple):
             messages.append(ours.recv())
@@ -193,39 +228,38 @@ def _talk(directory, planned, config=None):
 
     listener = threading.Thread(target=listen)
     listener.start()
-    worker_pool.run_worker(theirs)
+    worker_process.run_worker(theirs)
     listener.join()
     return messages
 
 
 def test_tells_how_far_it_is_then_what_it_counted_and_ends_with_the_pipe(tmp_path, monkeypatch, keep_ctrl_c):
-    monkeypatch.setattr(worker_pool, "REPORT_EVERY", 1)
+    monkeypatch.setattr(worker_process, "REPORT_EVERY", 1)
     planned = _text_shard(tmp_path)
-    first, second, statistics = _talk(tmp_path, planned)
+    first, second, outcome = _talk(tmp_path, planned)
     assert (first, second) == ((planned.file, 1, 0), (planned.file, 2, 0))
-    assert (statistics.file, statistics.num_records) == (planned.file, 2)
+    assert outcome == tasks.Outcome(planned.file, 2, 0)
 
 
 def test_a_directory_that_cannot_be_written(tmp_path, keep_ctrl_c):
-    (error,) = _talk(tmp_path / "none", _text_shard(tmp_path))
-    assert isinstance(error, errors.UserError)
-    assert "none: train-00000-of-00001.tfrecord cannot be written" in str(error)
+    (outcome,) = _talk(tmp_path / "none", _text_shard(tmp_path))
+    assert "none: train-00000-of-00001.tfrecord cannot be written" in outcome.problem
 
 
 def test_ends_quietly_when_the_parent_is_gone(tmp_path, monkeypatch, keep_ctrl_c):
-    monkeypatch.setattr(worker_pool, "REPORT_EVERY", 1)
+    monkeypatch.setattr(worker_process, "REPORT_EVERY", 1)
     ours, theirs = multiprocessing.Pipe()
-    ours.send((_write(_settings(frontend=None), tmp_path), _text_shard(tmp_path)))
+    ours.send(_message(_settings(frontend=None), tmp_path, _text_shard(tmp_path)))
     ours.close()
-    worker_pool.run_worker(theirs)  # its first report meets a broken pipe
+    worker_process.run_worker(theirs)  # its first report meets a broken pipe
     assert not (tmp_path / "train-00000-of-00001.tfrecord").exists()
 
 
 def test_a_recording_that_changed_is_told_as_it_is(tmp_path, keep_ctrl_c):
     gone = items.Item(manifest.Utterance("u", str(tmp_path / "a.wav"), "s", "", "", "train"), LABELS, (1, 2))
     (planned,) = small_shards.write([gone], 1, tmp_path)
-    (error,) = _talk(tmp_path, planned, frontend.FrontendConfig())
-    assert "a.wav: the recording has changed since the corpus was listed" in str(error)
+    (outcome,) = _talk(tmp_path, planned, frontend.FrontendConfig())
+    assert "a.wav: the recording has changed since the corpus was listed" in outcome.problem
 
 
 def _write_with(monkeypatch, directory, error):
@@ -261,8 +295,8 @@ def test_a_recording_that_may_not_be_read_is_rejected(tmp_path, monkeypatch):
 def test_items_that_cannot_be_read_are_not_told_as_a_full_disk(tmp_path, keep_ctrl_c):
     planned = _text_shard(tmp_path)
     (tmp_path / recordings.path_of(planned.file)).unlink()
-    (error,) = _talk(tmp_path, planned)
-    assert str(error).startswith(
+    (outcome,) = _talk(tmp_path, planned)
+    assert outcome.problem.startswith(
         f"{tmp_path}/train-00000-of-00001.jsonl: it cannot be read (No such file or directory), expected a wo"
     )
 

@@ -1,0 +1,38 @@
+"""Units whose files hold a text, for tests of engines."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tfrecord_builder import errors
+from tfrecord_builder.output import resumable
+
+
+@dataclasses.dataclass(frozen=True)
+class TextUnit:
+    """A unit of one utterance; "reject", "refuse" and "break" are what its writer does."""
+
+    file: str
+    text: str = "one"
+    num_items: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class TextWriter(resumable.ShardWriter):
+    """Writes the texts of units."""
+
+    def fingerprint(self, shard: TextUnit) -> str:
+        return resumable.hash_json([shard.text])
+
+    def make(self, shard: TextUnit, path: str, on_progress) -> resumable.Written:
+        if shard.text == "refuse":
+            raise errors.UserError("u1: cannot be used; leave it out.")
+        if shard.text == "break":
+            raise KeyError(shard.file)
+        if shard.text == "overflow":
+            raise MemoryError
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(shard.text)
+        on_progress(1, 0)
+        rejected = [["u", "train", "no transcript", None]] * (shard.text == "reject")
+        return resumable.Written(shard.file, 1 - len(rejected), rejected=rejected)

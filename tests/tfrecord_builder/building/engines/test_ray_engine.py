@@ -1,0 +1,89 @@
+"""The engine with a stand-in for ray, which runs units in this process."""
+
+import sys
+import types
+
+import pytest
+
+from tfrecord_builder.building.engines import failures, ray_engine, tasks
+
+
+class RayError(Exception):
+    pass
+
+
+class Ray(types.SimpleNamespace):
+    """Runs calls in this process, one at each wait."""
+
+    exceptions = types.SimpleNamespace(RayError=RayError)
+
+    def __init__(self):
+        super().__init__(told=[], cancelled=[])
+
+    def init(self, **options):
+        self.told.append(options)
+
+    def shutdown(self):
+        self.told.append("shutdown")
+
+    def get_runtime_context(self):
+        return types.SimpleNamespace(gcs_address="10.0.0.1:6379")
+
+    def cluster_resources(self):
+        return {"CPU": 4.0}
+
+    def put(self, value):
+        return value
+
+    def remote(self, max_retries):
+        assert max_retries == 3
+        return lambda call: types.SimpleNamespace(remote=lambda *arguments: (call, arguments))
+
+    def wait(self, waiting, timeout):
+        return waiting[:1], waiting[1:]
+
+    def get(self, reference):
+        call, arguments = reference
+        return call(*arguments)
+
+    def cancel(self, reference, force):
+        self.cancelled.append(reference[1][1])
+
+
+@pytest.fixture
+def ray(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", stand_in := Ray())
+    return stand_in
+
+
+def test_outcomes_come_as_units_end(ray):
+    with ray_engine.open_engine("ray", None) as (address, run):
+        messages = list(run(lambda unit: tasks.Outcome(unit), ["a", "b"], None))
+    assert messages == [tasks.Outcome("a"), 4, tasks.Outcome("b"), 4]
+    assert (address, ray.told) == ("ray://10.0.0.1:6379", [{"address": "auto"}, "shutdown"])
+
+
+def test_the_client_takes_the_address_alone(ray):
+    with ray_engine.open_engine("ray://host:10001", None) as (address, _):
+        assert (address, ray.told) == ("ray://host:10001", [{"address": "ray://host:10001"}])
+
+
+def test_lost_workers_are_told_when_the_other_units_have_ended(ray):
+    def run_unit(unit):
+        if unit == "a":
+            raise RayError("WorkerCrashedError")
+        return tasks.Outcome(unit)
+
+    ended = []
+    with ray_engine.open_engine("ray", None) as (_, run):
+        with pytest.raises(failures.WorkersLost, match="WorkerCrashedError"):
+            ended.extend(each for each in run(run_unit, ["a", "b"], None) if isinstance(each, tasks.Outcome))
+    assert ray.cancelled == []
+
+
+def test_the_other_units_are_cancelled_when_the_run_ends_early(ray):
+    with ray_engine.open_engine("ray", None) as (_, run):
+        messages = run(lambda unit: tasks.Outcome(unit), ["a", "b", "c"], None)
+        next(messages)
+        messages.close()
+    assert ray.cancelled == ["b", "c"]

@@ -1,0 +1,136 @@
+import logging
+import os
+
+import pytest
+import text_units
+
+from tfrecord_builder import errors
+from tfrecord_builder.building.engines import failures, run_units
+
+UNITS = [text_units.TextUnit(f"{name}.txt", name) for name in ("a", "b", "c")]
+
+
+def _run(directory, run, units=UNITS, address=""):
+    connection = run_units.Connection("ray", address, run, ())
+    return run_units.run_units(connection, units, text_units.TextWriter(str(directory)), "writing")
+
+
+def _run_here(task, units, on_progress):
+    yield from map(task, units)
+
+
+class Unreliable:
+    """An engine that loses its workers after some units of each attempt."""
+
+    def __init__(self, *counts, reason="gone"):
+        self.counts, self.reason, self.attempts = list(counts), reason, []
+
+    def __call__(self, task, units, on_progress):
+        self.attempts.append(len(units))
+        yield from map(task, units[: self.counts.pop(0)])
+        raise failures.WorkersLost(self.reason)
+
+
+def test_receipts_come_in_the_order_of_the_units_and_finished_units_do_not_run(tmp_path):
+    backwards = lambda task, units, on_progress: map(task, units[::-1])  # noqa: E731
+    first = _run(tmp_path, backwards)
+    assert [each.file for each in first] == ["a.txt", "b.txt", "c.txt"]
+    assert (tmp_path / "b.txt").read_text() == "b"
+    os.remove(tmp_path / "b.txt")
+    again = []
+    run = lambda task, units, on_progress: again.extend(units) or map(task, units)  # noqa: E731
+    assert _run(tmp_path, run) == first
+    assert len(again) == 1
+
+
+def test_units_of_lost_workers_run_again(tmp_path, caplog):
+    engine = Unreliable(1, 0, 0, 1, 0, 1)
+    with caplog.at_level(logging.WARNING):
+        assert len(_run(tmp_path, engine)) == 3
+    assert engine.attempts == [3, 2, 2, 2, 1, 1]
+    assert "2 units were lost and run again: gone" in caplog.text
+
+
+def test_three_attempts_in_a_row_without_a_unit_end_the_run(tmp_path):
+    engine = Unreliable(1, 0, 0, 0)
+    with pytest.raises(errors.UserError, match="--runner=ray: workers were lost .gone.; see .* are kept."):
+        _run(tmp_path, engine)
+    assert engine.attempts == [3, 2, 2, 2]
+    assert (tmp_path / "a.txt").exists()
+
+
+def test_a_failure_that_lasts_is_not_tried_again(tmp_path):
+    engine = Unreliable(1, reason="ModuleNotFoundError: No module named 'tfrecord_builder'")
+    with pytest.raises(errors.UserError, match="a worker does not have this package"):
+        _run(tmp_path, engine)
+    assert engine.attempts == [3]
+
+
+def test_an_error_of_the_engine_itself_counts_as_lost_workers(tmp_path):
+    def fail(task, units, on_progress):
+        yield 1
+        raise OSError("Py4J is gone")
+
+    with pytest.raises(errors.UserError, match="--runner=ray: workers were lost .Py4J is gone.; see the"):
+        _run(tmp_path, fail)
+
+
+def test_the_error_of_a_unit_ends_the_run(tmp_path):
+    units = [*UNITS, text_units.TextUnit("d.txt", "refuse")]
+    with pytest.raises(errors.UserError, match="^u1: cannot be used; leave it out.$"):
+        _run(tmp_path, _run_here, units)
+    assert sorted(name for name in os.listdir(tmp_path) if "json" not in name) == ["a.txt", "b.txt", "c.txt"]
+
+
+def test_a_bug_is_a_traceback_and_a_sentence(tmp_path, caplog):
+    with pytest.raises(errors.UserError, match=r"^worker .*: KeyError\('d.txt'\) is a bug of this program; "):
+        _run(tmp_path, _run_here, [text_units.TextUnit("d.txt", "break")])
+    assert "Traceback (most recent call last)" in caplog.text and "KeyError: 'd.txt'" in caplog.text
+
+
+def test_a_unit_that_is_written_elsewhere_is_missed(tmp_path):
+    def write_elsewhere(task, units, on_progress):
+        yield from map(task, units)
+        os.remove(tmp_path / "a.txt.json")
+
+    with pytest.raises(
+        errors.UserError, match=f"wrote a.txt, but it is missing in {tmp_path} on this machine"
+    ):
+        _run(tmp_path, write_elsewhere)
+
+
+def test_a_scheduler_without_workers_ends_the_run(tmp_path, monkeypatch):
+    def wait(task, units, on_progress):
+        yield from [0, 0, 1, 0]
+        yield from map(task, units)
+
+    assert len(_run(tmp_path / "patient", wait, [])) == 0
+    monkeypatch.setattr(run_units, "WAIT_SECONDS", -1.0)
+    message = "--runner=ray: no worker has run anything for -?0 minutes; start workers, or wait until"
+    with pytest.raises(errors.UserError, match=message):
+        _run(tmp_path, wait)
+
+
+def test_a_scheduler_that_is_lost_ends_the_run(tmp_path, monkeypatch):
+    def work_on(task, units, on_progress):
+        while True:
+            yield 1
+
+    monkeypatch.setattr(run_units, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(run_units, "LOST_SECONDS", 0.0)
+    with pytest.raises(
+        errors.UserError, match="--runner=ray: the scheduler was lost .*refused.; see the mess"
+    ):
+        _run(tmp_path, work_on, address="ray://127.0.0.1:9")
+
+
+def test_progress_counts_utterances_units_and_the_rejected(tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr(
+        run_units._Progress, "set_postfix", lambda self, refresh, **values: shown.append((self.n, values))
+    )
+    _run(tmp_path, _run_here, [*UNITS[:2], text_units.TextUnit("r.txt", "reject")])
+    assert shown[-1] == (2, {"units": "3/3", "rejected": 1})
+    shown.clear()
+    _run(tmp_path, _run_here, UNITS)  # two of them are finished
+    assert [values["units"] for _, values in shown] == ["1/3", "2/3", "3/3"]
