@@ -1,5 +1,6 @@
 import logging
 import os
+import types
 
 import pytest
 import text_units
@@ -99,29 +100,41 @@ def test_a_unit_that_is_written_elsewhere_is_missed(tmp_path):
         _run(tmp_path, write_elsewhere)
 
 
-def test_a_scheduler_without_workers_ends_the_run(tmp_path, monkeypatch):
-    def wait(task, units, on_progress):
-        yield from [0, 0, 1, 0]
+class Clock:
+    """An engine whose messages come at given times: (seconds since the start, message)."""
+
+    def __init__(self, monkeypatch, messages):
+        self.messages, self.now = messages, 0.0
+        monkeypatch.setattr(run_units, "time", types.SimpleNamespace(monotonic=lambda: self.now))
+
+    def __call__(self, task, units, on_progress):
+        for self.now, message in self.messages:
+            yield message
         yield from map(task, units)
 
-    assert len(_run(tmp_path / "patient", wait, [])) == 0
-    monkeypatch.setattr(run_units, "WAIT_SECONDS", -1.0)
-    message = "--runner=ray: no worker has run anything for -?0 minutes; start workers, or wait until"
+
+def test_a_scheduler_without_workers_ends_the_run_after_five_minutes(tmp_path, monkeypatch):
+    patient = Clock(monkeypatch, [(299.0, 0), (300.0, 1), (600.0, 0)])
+    assert len(_run(tmp_path, patient, UNITS[:1])) == 1
+    message = (
+        "--runner=ray: no worker has run anything for 5 minutes; start workers, or wait until .* are kept"
+    )
     with pytest.raises(errors.UserError, match=message):
-        _run(tmp_path, wait)
+        _run(tmp_path, Clock(monkeypatch, [(299.0, 1), (600.0, 0)]))
 
 
-def test_a_scheduler_that_is_lost_ends_the_run(tmp_path, monkeypatch):
-    def work_on(task, units, on_progress):
-        while True:
-            yield 1
-
-    monkeypatch.setattr(run_units, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(run_units, "LOST_SECONDS", 0.0)
+def test_a_scheduler_that_does_not_answer_for_45_seconds_ends_the_run(tmp_path, monkeypatch):
+    answers = {11.0: False, 30.0: True, 41.0: False, 52.0: False, 75.0: True, 120.0: False, 121.0: False}
+    clock = Clock(monkeypatch, [(seconds, 1) for seconds in answers])
+    refused = ConnectionRefusedError(111, "Connection refused")
+    monkeypatch.setattr(failures, "find_unreachable", lambda _: None if answers[clock.now] else refused)
+    assert len(_run(tmp_path, clock, UNITS[:1])) == 1
+    clock.messages.append((131.0, 1))
+    answers[131.0], clock.now = False, 0.0
     with pytest.raises(
         errors.UserError, match="--runner=ray: the scheduler was lost .*refused.; see the mess"
     ):
-        _run(tmp_path, work_on, address="ray://127.0.0.1:9")
+        _run(tmp_path, clock)
 
 
 def test_progress_counts_utterances_units_and_the_rejected(tmp_path, monkeypatch):
