@@ -108,7 +108,8 @@ class Clock:
         monkeypatch.setattr(run_units, "time", types.SimpleNamespace(monotonic=lambda: self.now))
 
     def __call__(self, task, units, on_progress):
-        for self.now, message in self.messages:
+        for seconds, message in self.messages:
+            self.now = seconds
             yield message
         yield from map(task, units)
 
