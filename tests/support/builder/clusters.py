@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
 import paths
 
@@ -23,62 +22,88 @@ class Cluster:
         self.runner, self._directory = runner, directory
         self.processes: list[subprocess.Popen] = []
 
-    def start(self, *command: str) -> None:
-        log = open(self._directory / f"{len(self.processes)}.log", "wb")
-        environment = {**os.environ, "PYTHONPATH": paths.PYTHONPATH, "PYSPARK_PYTHON": sys.executable}
-        environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "RAY_USAGE_STATS_ENABLED": "0"}
-        options = dict(stdout=log, stderr=subprocess.STDOUT, cwd=self._directory, env=environment)
-        self.processes.append(subprocess.Popen(command, start_new_session=True, **options))
-        log.close()
+    def start(self, command: list[str], ready: str, **environment: str) -> None:
+        """Starts a process and waits until it says that it is ready."""
+        usual = {
+            "PYTHONPATH": paths.PYTHONPATH,
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", **usual, **environment}
+        options = dict(stderr=subprocess.STDOUT, cwd=self._directory, env=environment, start_new_session=True)
+        path, deadline = self._directory / f"{len(self.processes)}.log", time.monotonic() + 60
+        with open(path, "wb") as log:
+            self.processes.append(subprocess.Popen(command, stdout=log, **options))
+        while ready not in path.read_text():
+            assert self.processes[-1].poll() is None and time.monotonic() < deadline, path.read_text()
+            time.sleep(0.1)
 
-    def kill(self, number: int) -> None:
-        """Kills a process of the cluster (0: the scheduler) and all that it has started, with -9."""
-        process = self.processes[number]
-        listed = subprocess.check_output(["ps", "-o", "pid=", "-s", str(process.pid)], text=True)
-        for pid in map(int, listed.split()):
+    def start_scheduler(self) -> None:
+        raise NotImplementedError
+
+    def start_worker(self, **environment: str) -> None:
+        raise NotImplementedError
+
+    def kill(self, process: subprocess.Popen) -> None:
+        """Kills a process of the cluster and all that it has started, with -9."""
+        command = ["ps", "-o", "pid=", "-s", str(process.pid)]
+        for pid in subprocess.run(command, capture_output=True, text=True).stdout.split():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(int(pid), signal.SIGKILL)
         process.wait()
 
-    def close(self) -> None:
-        for number, process in reversed(list(enumerate(self.processes))):
-            if process.poll() is None:
-                self.kill(number)
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_) -> None:
+        for process in self.processes:
+            self.kill(process)
 
 
-@contextlib.contextmanager
-def spark(directory: pathlib.Path) -> Iterator[Cluster]:
-    """Yields a standalone cluster of Spark."""
-    import pyspark
+class Spark(Cluster):
+    """A standalone cluster of Spark."""
 
-    port, home = _free_port(), pathlib.Path(pyspark.__file__).parent
-    with contextlib.closing(Cluster(f"spark://127.0.0.1:{port}", directory)) as cluster:
-        command = [str(home / "bin" / "spark-class"), "org.apache.spark.deploy"]
-        ports = ["--host", "127.0.0.1", "--webui-port", "0"]
-        cluster.start(command[0], f"{command[1]}.master.Master", "--port", str(port), *ports)
-        _wait_for(port)
-        for _ in range(2):
-            start_spark_worker(cluster, command)
-        yield cluster
+    def __init__(self, directory: pathlib.Path):
+        super().__init__(f"spark://127.0.0.1:{_free_port()}", directory)
+
+    def start_scheduler(self) -> None:
+        port = self.runner.rpartition(":")[2]
+        self._start("master.Master", "New state: ALIVE", [f"--port={port}"])
+
+    def start_worker(self, **environment: str) -> None:
+        options = ["--cores=1", "--memory=1g", self.runner]
+        self._start("worker.Worker", "Successfully registered", options, **environment)
+
+    def _start(self, role: str, ready: str, options: list[str], **environment: str) -> None:
+        import pyspark
+
+        program = str(pathlib.Path(pyspark.__file__).parent / "bin" / "spark-class")
+        usual = ["--host=127.0.0.1", "--webui-port=0"]
+        usual = [part for option in (*usual, *options) for part in option.split("=")]
+        self.start([program, f"org.apache.spark.deploy.{role}", *usual], ready, **environment)
 
 
-def start_spark_worker(cluster: Cluster, command: list[str]) -> None:
-    options = ["--cores", "1", "--memory", "1g", "--host", "127.0.0.1", "--webui-port", "0"]
-    cluster.start(command[0], f"{command[1]}.worker.Worker", cluster.runner, *options)
+class Ray(Cluster):
+    """A cluster of Ray, whose head runs no units."""
+
+    def __init__(self, directory: pathlib.Path):
+        super().__init__(f"ray://127.0.0.1:{_free_port()}", directory)
+        self._port = _free_port()
+
+    def start_scheduler(self) -> None:
+        client = self.runner.rpartition(":")[2]
+        options = [f"--port={self._port}", f"--ray-client-server-port={client}", "--include-dashboard=false"]
+        self._start("--head", "--num-cpus=0", *options)
+
+    def start_worker(self, **environment: str) -> None:
+        self._start(f"--address=127.0.0.1:{self._port}", "--num-cpus=1", **environment)
+
+    def _start(self, *options: str, **environment: str) -> None:
+        command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
+        self.start([*command, *options], "will now block", **environment)
 
 
-@contextlib.contextmanager
-def ray(directory: pathlib.Path) -> Iterator[Cluster]:
-    """Yields a cluster of Ray, whose head runs no units."""
-    port, client = _free_port(), _free_port()
-    start = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]
-    with contextlib.closing(Cluster(f"ray://127.0.0.1:{client}", directory)) as cluster:
-        ports = [f"--port={port}", f"--ray-client-server-port={client}", "--include-dashboard=false"]
-        cluster.start(*start, "--head", "--num-cpus=0", *ports)
-        _wait_for(client)
-        for _ in range(2):
-            cluster.start(*start, f"--address=127.0.0.1:{port}", "--num-cpus=1")
-        yield cluster
+CLUSTERS = {"spark": Spark, "ray": Ray}
 
 
 def has_java() -> bool:
@@ -88,13 +113,3 @@ def has_java() -> bool:
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return server.getsockname()[1]
-
-
-def _wait_for(port: int) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            return socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            assert time.monotonic() < deadline, "the scheduler does not start"
-            time.sleep(0.2)

@@ -3,26 +3,17 @@
 A unit is a resumable.Shard: a file name, unique in its run, and a number of utterances. Running a unit writes
 its file and then its JSON file, each complete or not at all, so a unit may run twice, also at the same time.
 Only the name of a unit and the settings of its writer travel; workers read and write the files themselves.
-
-Whatever the engine and the number of workers, a run has these properties:
-
-- Units that an earlier run finished are not run again, and the bytes of all files are the same.
-- The progress bar shows utterances done, utterances rejected, units done and the time left.
-- Units of a lost worker run again. The run ends after three attempts in which no unit was finished.
-- The error of a unit ends the run with one sentence. So do a missing scheduler, a scheduler that does not
-  answer for 45 seconds, and 5 minutes without a worker (failures.py has the sentences of engines).
-- Every result is read again from the output directory, so a worker that writes to another one is noticed.
+Neither the engine nor the number or loss of workers changes a byte.
 
 An engine is a context manager (runner, num_workers) in a module of its own, and one entry of ENGINES. It
 yields the address of its scheduler (empty if there is none) and a function (task, units, on_progress). The
-function yields the tasks.Outcome of each unit as the unit ends and, in between, the number of units that are
-running. It raises failures.WorkersLost after the other units have ended if workers were lost.
+function yields the tasks.Outcome of each unit as the unit ends and, at least every POLL_SECONDS meanwhile,
+the number of its workers. If workers were lost, it raises ChildProcessError when the other units have ended.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Optional
 
@@ -55,7 +46,7 @@ def check(runner: str, num_workers: Optional[int]) -> None:
 
 @contextlib.contextmanager
 def connect(runner: str, num_workers: Optional[int] = None, shared: Sequence[str] = ()) -> Iterator[RunUnits]:
-    """Connects to an engine; yields a function (units, writer, title) that runs units.
+    """Connects to an engine; yields a function that runs units (see run_units.UnitRunner).
 
     Args:
         runner: local, spark, spark://HOST:PORT, ray or ray://HOST:PORT.
@@ -66,17 +57,9 @@ def connect(runner: str, num_workers: Optional[int] = None, shared: Sequence[str
         UserError: the engine is not installed or its scheduler does not answer.
     """
     failures.require_scheduler(runner)
-    name = runner.partition("://")[0]
     with contextlib.ExitStack() as stack:
         try:
-            address, run = stack.enter_context(ENGINES[name](runner, num_workers))
-        except ImportError as error:
-            advice = f'run pip install "estimator-asr[{name}]"'
-            raise errors.UserError(
-                f"--runner={runner}: {name} is not installed ({error}); {advice}."
-            ) from error
+            opened = stack.enter_context(ENGINES[runner.partition("://")[0]](runner, num_workers))
         except Exception as error:  # each engine has errors of its own
-            raise failures.explain(runner, error, "the scheduler refuses this program") from error
-        yield functools.partial(
-            run_units.run_units, run_units.Connection(runner, address, run, tuple(shared))
-        )
+            raise failures.explain(runner, error) from error
+        yield run_units.UnitRunner(runner, *opened, tuple(shared))

@@ -4,71 +4,60 @@ from __future__ import annotations
 
 import re
 import socket
-from typing import NamedTuple, Optional
 
 from tfrecord_builder import errors
 
 KEPT = "run the same command again: finished shards are kept"
 _CONNECT_SECONDS = 5.0
 _RUNNERS = "local, spark://HOST:7077, spark, ray://HOST:10001 or ray"
-
-
-class WorkersLost(Exception):
-    """Workers were lost before their units were complete; str() is what the engine says."""
-
-
-class Cause(NamedTuple):
-    """A failure that a regular expression recognises in the message of an engine."""
-
-    pattern: str
-    fact: str
-    advice: str
-    is_lasting: bool = True  # another attempt would fail again
-
-
-_CAUSES = (
-    Cause("JAVA_GATEWAY_EXITED|JAVA_HOME", "Spark needs Java", "install Java 17, or set JAVA_HOME"),
-    Cause("(?i)master url", "no scheduler is set", "call spark-submit, or pass --runner=spark://HOST:7077"),
-    Cause(
+_PYTHON = "the Python of every worker, which for Spark is the one that PYSPARK_PYTHON names"
+_CAUSES = (  # pattern in the error of an engine, what it means, and what to do
+    (
+        "(No module named|import of) '?(pyspark|py4j)",
+        "Spark is not installed",
+        'run pip install "estimator-asr[spark]"',
+    ),
+    (
+        r"(No module named|import of) '?ray\b|ray\[client\]",
+        "Ray is not installed",
+        'run pip install "estimator-asr[ray]"',
+    ),
+    ("JAVA_GATEWAY_EXITED|JAVA_HOME", "Spark needs Java", "install Java 17, or set JAVA_HOME"),
+    (
         "No module named '(tfrecord_builder|estimator_asr)",
         "a worker does not have this package",
-        "install it in the Python of every worker, which for Spark is the one that PYSPARK_PYTHON names",
+        f"install it in {_PYTHON}",
     ),
-    Cause(
-        "PYTHON_VERSION_MISMATCH|(?i:version mismatch)|InvalidClassException",
-        "a worker has another version of Python or of the engine",
+    ("Cannot run program", "a worker does not have this Python", f"correct {_PYTHON}"),
+    (
+        "PYTHON_VERSION_MISMATCH|(?i:version mismatch|versions? differ)|InvalidClassException",
+        "a worker or the scheduler has another version of Python or of the engine",
         "install the same versions on every machine",
     ),
-    Cause(
-        "masters are unresponsive|stopped SparkContext|SparkContext was shut down|Failed to connect to GCS",
+    (
+        "SparkContext was shut down|masters are unresponsive|(?i:client has already been disconnected)",
         "the scheduler was lost",
         f"start it and {KEPT}",
     ),
-    Cause(
+    (
         r"OutOfMemory|(?i:memory limit)|(?i:exit code):? (137|-9)\b",
         "a worker was killed, probably because memory ran out",
         f"run fewer workers per machine, and {KEPT}",
-        is_lasting=False,
     ),
 )
 
 
-def explain(runner: str, error: Exception, fact: str) -> errors.UserError:
-    """Returns the sentence for an error of an engine; `fact` says what happened if no cause is recognised."""
-    cause = _find_cause(error) or Cause("", fact, f"see the messages above and {KEPT}")
-    return errors.UserError(f"--runner={runner}: {cause.fact} ({one_line(error)}); {cause.advice}.")
-
-
-def is_lasting(error: Exception) -> bool:
-    """Returns True if another attempt would fail with the same error."""
-    cause = _find_cause(error)
-    return cause is not None and cause.is_lasting
+def explain(runner: str, error: Exception) -> errors.UserError:
+    """Returns the sentence for an error of an engine."""
+    found = (cause[1:] for cause in _CAUSES if re.search(cause[0], str(error)))
+    fact, advice = next(found, ("the engine failed", f"see the messages above and {KEPT}"))
+    return errors.UserError(f"--runner={runner}: {fact} ({one_line(error)}); {advice}.")
 
 
 def one_line(error: Exception) -> str:
     """Returns the most telling line of an error's message, in which Spark and Ray put whole tracebacks."""
     lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
-    telling = [line for line in lines if re.search(r"\w(Error|Exception|Failure)\b.*:", line)]
+    telling = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b.*: ", line)]
     return (telling or lines or [type(error).__name__])[-1][:300]
 
 
@@ -86,28 +75,23 @@ def require_scheduler(runner: str) -> None:
     """Raises UserError if the address of a runner is incomplete, or nothing listens at it."""
     if "://" in runner and not _list_addresses(runner):
         raise errors.UserError(f"--runner={runner}: the port is missing; pass an address as in {_RUNNERS}.")
-    reason = find_unreachable(runner)
-    if reason is not None:
+    if not is_reachable(runner):
         raise errors.UserError(
-            f"--runner={runner}: no scheduler answers there ({reason}); start one, or correct the address."
+            f"--runner={runner}: no scheduler answers there; start one, or correct the address."
         )
 
 
-def find_unreachable(address: str) -> Optional[OSError]:
-    """Returns the error if nothing listens at any host and port of spark://HOST:PORT,... or ray://HOST:PORT."""
-    reason = None
-    for host, port in _list_addresses(address):
+def is_reachable(address: str) -> bool:
+    """Returns False if nothing listens at any host and port of spark://HOST:PORT,... or ray://HOST:PORT."""
+    addresses = _list_addresses(address)
+    for host, port in addresses:
         try:
             socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
-            return None
-        except OSError as error:
-            reason = error
-    return reason
+            return True
+        except OSError:
+            continue
+    return not addresses
 
 
 def _list_addresses(address: str) -> list[tuple[str, str]]:
     return re.findall(r"([\w.-]+):(\d+)", address) if re.match("(spark|ray)://", address) else []
-
-
-def _find_cause(error: Exception) -> Optional[Cause]:
-    return next((cause for cause in _CAUSES if re.search(cause.pattern, str(error))), None)

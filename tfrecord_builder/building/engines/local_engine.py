@@ -8,7 +8,7 @@ import multiprocessing.connection
 from collections.abc import Callable, Iterator, Sequence
 from typing import Optional
 
-from tfrecord_builder.building.engines import failures, tasks, worker_process
+from tfrecord_builder.building.engines import tasks, worker_process
 from tfrecord_builder.runtime import cpu
 
 
@@ -24,7 +24,7 @@ def _run(
     if min(num_workers, len(units)) == 1:  # another process would import TensorFlow for nothing
         yield from (task(unit, on_progress) for unit in units)
         return
-    queue, processes, exit_codes = [(task, unit) for unit in reversed(units)], {}, []
+    queue, processes, exit_code = [(task, unit) for unit in reversed(units)], {}, 0
     try:
         for _ in range(min(num_workers, len(units))):
             connection, process = worker_process.start()
@@ -36,7 +36,9 @@ def _run(
                 try:
                     message = connection.recv()
                 except (EOFError, OSError):  # all is done, or the process died
-                    exit_codes.append(worker_process.join(processes.pop(connection)))
+                    process = processes.pop(connection)
+                    process.join()
+                    exit_code = process.exitcode or exit_code
                     continue
                 if isinstance(message, tuple):
                     on_progress(*message)
@@ -46,8 +48,8 @@ def _run(
     finally:
         for process in processes.values():
             process.terminate()
-    if any(exit_codes):
-        raise failures.WorkersLost(f"a worker process ended with exit code {next(filter(None, exit_codes))}")
+    if exit_code:
+        raise ChildProcessError(f"a worker process ended with exit code {exit_code}")
 
 
 def _send_next(connection: multiprocessing.connection.Connection, queue: list[tuple]) -> None:

@@ -7,9 +7,9 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
-from tfrecord_builder.building.engines import failures, tasks
+from tfrecord_builder.building.engines import tasks
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = 5.0
 _RETRIES = 3  # by Ray, on another worker; the default, and Spark's
 
 
@@ -26,24 +26,20 @@ def open_engine(runner: str, num_workers: Optional[int]) -> Iterator[tuple[str, 
         ray.shutdown()
 
 
-def _run(ray: Any, task: tasks.Task, units: Sequence[bytes], on_progress: Any) -> Iterator:
+def _run(ray: Any, task: tasks.Task, units: Sequence[bytes], _: Any) -> Iterator:
     call, lost = ray.remote(max_retries=_RETRIES)(_call), None
     sent = ray.put(task)
     waiting = [call.remote(sent, unit) for unit in units]
-    try:
-        while waiting:
-            ended, waiting = ray.wait(waiting, timeout=POLL_SECONDS)
-            for each in ended:
-                try:
-                    yield ray.get(each)
-                except ray.exceptions.RayError as error:
-                    lost = error
-            yield int(ray.cluster_resources().get("CPU", 0))  # cores of workers, busy or not
-    finally:
-        for each in waiting:
-            ray.cancel(each, force=True)
+    while waiting:
+        ended, waiting = ray.wait(waiting, timeout=POLL_SECONDS)
+        for each in ended:
+            try:
+                yield ray.get(each)
+            except ray.exceptions.RayError as error:
+                lost = error
+        yield int(ray.cluster_resources().get("CPU", 0))  # cores of workers, busy or not
     if lost is not None:
-        raise failures.WorkersLost(lost)
+        raise ChildProcessError(lost) from lost
 
 
 def _call(task: tasks.Task, unit: bytes) -> tasks.Outcome:

@@ -6,7 +6,6 @@ import dataclasses
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from absl import logging
 
@@ -15,104 +14,84 @@ from tfrecord_builder.building.engines import failures, tasks
 from tfrecord_builder.output import resumable
 from tfrecord_builder.settings import progress_bar
 
-ASK_SECONDS = 10.0  # between two looks for the scheduler
-ATTEMPTS = 3
 LOST_SECONDS = 45.0  # less than the 60 seconds after which Ray ends the program by itself
 WAIT_SECONDS = 300.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Connection:
-    """An engine that is open (see dispatch.py)."""
+class UnitRunner:
+    """Runs units on an engine that is open (see dispatch.py)."""
 
     runner: str
     address: str
-    run: Callable[..., Iterator]
+    engine: Callable[..., Iterator]
     shared: tuple[str, ...]
 
+    def __call__(
+        self, units: Sequence[resumable.Shard], writer: resumable.ShardWriter, title: str
+    ) -> list[resumable.Written]:
+        """Runs the units that are not finished; returns the receipts of all, in their order."""
+        finished = {unit.file: writer.find_finished(unit) for unit in units}
+        waiting = {unit.file: pickle.dumps(unit) for unit in units if finished[unit.file] is None}
+        with _Progress(units, title) as progress:
+            for receipt in filter(None, finished.values()):
+                progress.end_unit(tasks.describe(receipt))
+            task = tasks.make(writer, self.shared)
+            while waiting and self._run_once(task, waiting, progress):
+                pass
+        for unit in units:
+            finished[unit.file] = finished[unit.file] or writer.find_finished(unit)
+            if finished[unit.file] is None:
+                raise errors.UserError(
+                    f"--runner={self.runner}: a worker wrote {unit.file}, but it is missing in "
+                    f"{writer.directory} on this machine; choose a directory that all machines share."
+                )
+        return list(finished.values())
 
-def run_units(
-    connection: Connection,
-    units: Sequence[resumable.Shard],
-    writer: resumable.ShardWriter,
-    title: str,
-) -> list[resumable.Written]:
-    """Runs the units that are not finished; returns the receipts of all, in their order."""
-    finished = {unit.file: writer.find_finished(unit) for unit in units}
-    waiting = {unit.file: pickle.dumps(unit) for unit in units if finished[unit.file] is None}
-    with _Progress(units, title) as progress:
-        for receipt in filter(None, finished.values()):
-            progress.end_unit(tasks.describe(receipt))
-        _run_until_finished(connection, tasks.make(writer, connection.shared), waiting, progress)
-    return [finished[unit.file] or _read_receipt(unit, writer, connection.runner) for unit in units]
+    def _run_once(self, task: tasks.Task, waiting: dict[str, bytes], progress: _Progress) -> bool:
+        """Removes the units that end well from `waiting`; returns True if workers of others were lost.
 
-
-def _run_until_finished(
-    connection: Connection, task: tasks.Task, waiting: dict[str, bytes], progress: _Progress
-) -> None:
-    """Runs units, and again those of lost workers; removes from `waiting` those that ended well."""
-    num_failed = 0
-    while waiting:
+        Raises UserError if no unit ended, or a unit has a problem.
+        """
         num_before = len(waiting)
         try:
-            return _run_once(connection, task, waiting, progress)
-        except failures.WorkersLost as lost:
-            num_failed = num_failed + 1 if len(waiting) == num_before else 0
-            if waiting and (num_failed == ATTEMPTS or failures.is_lasting(lost)):
-                raise failures.explain(connection.runner, lost, "workers were lost") from lost
-            logging.warning("%d units were lost and run again: %s", len(waiting), failures.one_line(lost))
+            for outcome in self._watch(self.engine(task, list(waiting.values()), progress.note)):
+                if outcome.problem:
+                    raise errors.UserError(outcome.problem)
+                waiting.pop(outcome.file, None)  # an engine may run a unit twice
+                progress.end_unit(outcome)
+            return False
+        except errors.UserError:
+            raise
+        except Exception as error:  # each engine has errors of its own
+            problem = failures.explain(self.runner, error)
+            if len(waiting) == num_before or not isinstance(error, ChildProcessError):
+                raise problem from error
+            logging.warning("%d units run again. %s", len(waiting), problem)
+            return True
 
-
-def _run_once(
-    connection: Connection, task: tasks.Task, waiting: dict[str, bytes], progress: _Progress
-) -> None:
-    messages = connection.run(task, list(waiting.values()), progress.note)
-    for outcome in _watch(messages, connection):
-        if outcome.traceback:
-            logging.error("%s", outcome.traceback)
-        if outcome.problem:
-            raise errors.UserError(outcome.problem)
-        waiting.pop(outcome.file, None)  # an engine may run a unit twice
-        progress.end_unit(outcome)
-
-
-def _watch(messages: Iterator, connection: Connection) -> Iterator[tasks.Outcome]:
-    """Yields the outcomes among the messages of an engine, unless none can come any more."""
-    worked = answered = asked = time.monotonic()
-    try:
+    def _watch(self, messages: Iterator) -> Iterator[tasks.Outcome]:
+        """Yields the outcomes among the messages of an engine, unless none can come any more."""
+        worked = answered = time.monotonic()
         for message in messages:
             now = time.monotonic()
-            worked = now if message != 0 else worked
+            if message:
+                worked = now
             if isinstance(message, tasks.Outcome):
+                answered = now
                 yield message
+            elif failures.is_reachable(self.address):
+                answered = now
+            if now - answered > LOST_SECONDS:
+                raise errors.UserError(
+                    f"--runner={self.runner}: the scheduler has not answered for {LOST_SECONDS:.0f} seconds; "
+                    f"start it and {failures.KEPT}."
+                )
             if now - worked > WAIT_SECONDS:
-                raise _no_workers(connection.runner)
-            if now - asked > ASK_SECONDS:
-                asked, reason = now, failures.find_unreachable(connection.address)
-                answered = answered if reason else now
-                if now - answered > LOST_SECONDS:
-                    raise failures.explain(connection.runner, reason, "the scheduler was lost")
-    except (errors.UserError, failures.WorkersLost):
-        raise
-    except Exception as error:  # each engine has errors of its own
-        raise failures.WorkersLost(error) from error
-
-
-def _no_workers(runner: str) -> errors.UserError:
-    return errors.UserError(
-        f"--runner={runner}: no worker has run anything for {WAIT_SECONDS / 60:.0f} minutes; start workers, "
-        f"or wait until other jobs leave some, and {failures.KEPT}."
-    )
-
-
-def _read_receipt(unit: Any, writer: resumable.ShardWriter, runner: str) -> resumable.Written:
-    receipt = writer.find_finished(unit)
-    if receipt is None:
-        raise errors.UserError(
-            f"--runner={runner}: a worker wrote {unit.file}, but it is missing in {writer.directory} on this "
-            "machine; choose an --output_dir that all machines see under the same name."
-        )
-    return receipt
+                raise errors.UserError(
+                    f"--runner={self.runner}: no worker has run anything for {WAIT_SECONDS:.0f} seconds; "
+                    f"start workers, or wait until other jobs leave some, and {failures.KEPT}."
+                )
 
 
 class _Progress(progress_bar.ProgressBar):

@@ -7,9 +7,9 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
-from tfrecord_builder.building.engines import failures, tasks
+from tfrecord_builder.building.engines import tasks
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = 5.0
 
 
 class Lists:
@@ -35,7 +35,7 @@ def open_engine(runner: str, num_workers: Optional[int]) -> Iterator[tuple[str, 
 
 
 def _run(pyspark: Any, context: Any, task: tasks.Task, units: Sequence[bytes], _: Any) -> Iterator:
-    outcomes, lost, num_told, is_running = context.accumulator([], Lists()), [], 0, True
+    outcomes, lost, num_told = context.accumulator([], Lists()), [], 0
 
     def run_job() -> None:
         try:
@@ -45,6 +45,7 @@ def _run(pyspark: Any, context: Any, task: tasks.Task, units: Sequence[bytes], _
 
     job = pyspark.InheritableThread(target=run_job, daemon=True)
     job.start()
+    is_running = True
     while is_running:
         job.join(POLL_SECONDS)
         is_running = job.is_alive()  # asked before the outcomes, because more may come meanwhile
@@ -52,6 +53,6 @@ def _run(pyspark: Any, context: Any, task: tasks.Task, units: Sequence[bytes], _
         num_told += len(ended)
         yield from ended
         stages = map(context.statusTracker().getStageInfo, context.statusTracker().getActiveStageIds())
-        yield sum(stage.numActiveTasks for stage in stages if stage) or len(ended)
+        yield sum(stage.numActiveTasks for stage in stages if stage)
     if lost:
-        raise failures.WorkersLost(lost[0])
+        raise ChildProcessError(lost[0]) from lost[0]

@@ -25,12 +25,6 @@ def start() -> tuple[Connection, BaseProcess]:
     return ours, process
 
 
-def join(process: BaseProcess) -> int:
-    """Waits until a process has ended, which has closed its pipe; returns its exit code."""
-    process.join()
-    return process.exitcode
-
-
 def run_worker(connection: Connection) -> None:
     """Runs each (task, unit) from a pipe until None comes or the pipe is closed.
 

@@ -1,7 +1,8 @@
-"""Builds on clusters that each test starts: the bytes of the local build, whatever is killed."""
+"""Programs on clusters that each test starts: the bytes of the local engine, whatever is killed."""
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ import paths
 import pytest
 import small_corpora
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +30,7 @@ def corpus(tmp_path_factory):
 def expected(corpus, tmp_path_factory):
     """The files of the local build."""
     directory = tmp_path_factory.mktemp("local") / "out"
-    process = _start(corpus, directory, "--num_workers=1")
-    assert process.wait(timeout=200) == 0, process.communicate()
+    assert _end(_start(corpus, directory, "--num_workers=2"))[0] == 0
     return _contents(directory)
 
 
@@ -41,8 +41,9 @@ def cluster(request, tmp_path):
         pytest.skip(f"{package} is not installed")
     if request.param == "spark" and not clusters.has_java():
         pytest.skip("Spark needs Java 17, and no java is found")
-    with getattr(clusters, request.param)(tmp_path) as opened:
-        yield opened
+    with clusters.CLUSTERS[request.param](tmp_path) as cluster:
+        cluster.start_scheduler()
+        yield cluster
 
 
 def _contents(directory):
@@ -50,53 +51,68 @@ def _contents(directory):
 
 
 def _start(corpus, output_dir, *flags):
-    """Starts a build of several chunks; a corpus of thousands would have them without the change."""
+    """Starts a build of several chunks, which gives a lost scheduler up after seconds."""
     code = (
-        "import runpy; from tfrecord_builder.building import chunks; chunks._MIN_UTTERANCES = 300;"
+        "import runpy; from tfrecord_builder.building import chunks; chunks._MIN_UTTERANCES = 1000;"
+        "from tfrecord_builder.building.engines import run_units; run_units.LOST_SECONDS = 3;"
         "runpy.run_module('tfrecord_builder.build', run_name='__main__')"
     )
-    options = [f"--corpus_dir={corpus}", f"--output_dir={output_dir}", "--num_shards=40"]
+    options = [f"--corpus_dir={corpus}", f"--output_dir={output_dir}", "--num_shards=20"]
     options += ["--max_rejected=0.5", "--dev_fraction=0.1", *flags]
-    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    command = [sys.executable, "-c", code, *options]
-    return subprocess.Popen(command, cwd=paths.ROOT, env=environment, **pipes)
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen([sys.executable, "-c", code, *options], cwd=paths.ROOT, env=environment, **pipes)
 
 
-def _wait_for_shards(process, output_dir, pattern):
-    """Waits until a build has written a file of the pattern."""
-    deadline = time.monotonic() + 100
-    while not list((output_dir / ".build").glob(pattern)):
-        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+def _end(process):
+    """Returns the exit code of a program and what it has printed."""
+    said = process.communicate(timeout=120)[0]
+    return process.returncode, said
+
+
+def _wait_for(process, output_dir, count):
+    """Waits until a build has written so many shards."""
+    while len(list((output_dir / ".build").glob("*.tfrecord.json"))) < count:
+        assert process.poll() is None, process.communicate()
         time.sleep(0.01)
 
 
-def test_the_bytes_are_those_of_the_local_build(cluster, corpus, expected, tmp_path):
+def test_lost_workers_change_no_byte(cluster, corpus, expected, tmp_path):
+    cluster.start_worker()
+    cluster.start_worker()
     process = _start(corpus, tmp_path / "out", f"--runner={cluster.runner}")
-    _, said = process.communicate(timeout=200)
-    assert process.returncode == 0, said
+    _wait_for(process, tmp_path / "out", 2)
+    cluster.kill(cluster.processes[1])
+    _wait_for(process, tmp_path / "out", 6)
+    cluster.kill(cluster.processes[2])
+    cluster.start_worker()
+    code, said = _end(process)
+    assert code == 0, said
     assert _contents(tmp_path / "out") == expected
 
 
-@pytest.mark.parametrize("pattern", ["labels/*.labelled.json", "*.tfrecord.json"])
-def test_a_killed_worker_costs_nothing_but_time(cluster, corpus, expected, tmp_path, pattern):
-    process = _start(corpus, tmp_path / "out", f"--runner={cluster.runner}")
-    _wait_for_shards(process, tmp_path / "out", pattern)
-    cluster.kill(2)
-    _, said = process.communicate(timeout=200)
-    assert process.returncode == 0, said
+def test_a_lost_scheduler_is_a_sentence_and_the_same_command_continues(cluster, corpus, expected, tmp_path):
+    cluster.start_worker()
+    command = corpus, tmp_path / "out", f"--runner={cluster.runner}"
+    process = _start(*command)
+    _wait_for(process, tmp_path / "out", 2)
+    for each in cluster.processes:  # executors of Spark would go on without it
+        cluster.kill(each)
+    code, said = _end(process)
+    assert (code, "--runner=" in said, "run the same command again" in said) == (1, True, True), said
+    finished = {path: path.stat() for path in (tmp_path / "out" / ".build").glob("*.tfrecord")}
+    cluster.start_scheduler()
+    cluster.start_worker()
+    code, said = _end(_start(*command))
+    assert code == 0, said
     assert _contents(tmp_path / "out") == expected
+    assert all((tmp_path / "out" / path.name).stat() == before for path, before in finished.items())
 
 
-def test_a_killed_scheduler_is_a_sentence_and_the_build_continues_without(
-    cluster, corpus, expected, tmp_path
-):
-    process = _start(corpus, tmp_path / "out", f"--runner={cluster.runner}")
-    _wait_for_shards(process, tmp_path / "out", "*.tfrecord.json")
-    cluster.kill(0)
-    _, said = process.communicate(timeout=120)
-    if process.returncode:  # Spark's executors may finish what they have
-        assert "the scheduler was lost" in said
-        process = _start(corpus, tmp_path / "out", "--num_workers=1")
-        assert process.wait(timeout=200) == 0, process.communicate()
-    assert _contents(tmp_path / "out") == expected
+def test_a_worker_with_another_version_is_named(cluster, corpus, tmp_path):
+    shutil.copytree(paths.ROOT / "tfrecord_builder", tmp_path / "other" / "tfrecord_builder")
+    (tmp_path / "other" / "tfrecord_builder" / "changed.py").write_text("CHANGED = True")
+    cluster.start_worker(PYTHONPATH=str(tmp_path / "other"))
+    code, said = _end(_start(corpus, tmp_path / "out", f"--runner={cluster.runner}"))
+    assert code == 1
+    assert "the program's source is " in said and "install the same there." in said

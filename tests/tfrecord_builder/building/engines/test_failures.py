@@ -5,6 +5,14 @@ import pytest
 from tfrecord_builder import errors
 from tfrecord_builder.building.engines import failures
 
+PYTHON = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most \
+recent failure: Lost task 0.3 in stage 0.0 (TID 6) (10.0.0.1 executor 0): {error}
+  File "worker.py", line 93, in check
+{error}
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:1097)
+Caused by: java.io.IOException: error=2, No such file or directory
+"""
 LOST = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed, most \
 recent failure: Lost task 0.3 (10.0.0.1 executor 3): ExecutorLostFailure (executor 3 exited) Reason: {reason}
@@ -14,36 +22,40 @@ Driver stacktrace:
 
 
 @pytest.mark.parametrize(
-    "message, said, is_lasting",
+    "message, said",
     [
-        ("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending", "Spark needs Java (", True),
-        ("[MASTER_URL_NOT_SET] A master URL must be set", "no scheduler is set (", True),
+        ("No module named 'pyspark'", "Spark is not installed ("),
+        ("Ray Client requires pip package `ray[client]`.", "Ray is not installed ("),
+        ("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending", "Spark needs Java ("),
         (
-            "ModuleNotFoundError: No module named 'estimator_asr'",
-            "a worker does not have this package (",
-            True,
+            PYTHON.format(error="ModuleNotFoundError: No module named 'estimator_asr'"),
+            "a worker does not have this package (ModuleNotFoundError: No module named 'estimator_asr'); inst",
         ),
         (
-            "Version mismatch: The cluster was started with: Ray: 2.9",
-            "a worker has another version of P",
-            True,
+            PYTHON.format(error='java.io.IOException: Cannot run program "/usr/bin/python4": error=2'),
+            'a worker does not have this Python (java.io.IOException: Cannot run program "/usr/bin/python4"',
         ),
-        ("All masters are unresponsive! Giving up.", "the scheduler was lost (", True),
-        ("ray.exceptions.OutOfMemoryError: Task was killed", "because memory ran out (", False),
-        (LOST.format(reason="Command exited with exit code 137"), "because memory ran out (", False),
-        (LOST.format(reason="worker lost"), "workers were lost (", False),
+        (
+            PYTHON.format(
+                error="base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has 3.10"
+            ),
+            "another version of Python or of the engine (base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH]",
+        ),
+        ("Version mismatch: The cluster was started with: Ray: 2.9", "or the scheduler has another version"),
+        ("the Ray client has already been disconnected due to an error", "the scheduler was lost ("),
+        ("ray.exceptions.OutOfMemoryError: Task was killed", "because memory ran out ("),
+        (LOST.format(reason="Command exited with exit code 137"), "because memory ran out ("),
+        (LOST.format(reason="worker lost"), "the engine failed ("),
     ],
 )
-def test_what_engines_say_becomes_a_sentence(message, said, is_lasting):
-    sentence = str(failures.explain("spark", RuntimeError(message), "workers were lost"))
+def test_what_engines_say_becomes_a_sentence(message, said):
+    sentence = str(failures.explain("spark", RuntimeError(message)))
     assert sentence.startswith("--runner=spark: ") and said in sentence and "\n" not in sentence
-    assert failures.is_lasting(RuntimeError(message)) == is_lasting
 
 
 def test_of_a_traceback_the_last_error_is_told():
-    assert failures.one_line(
-        RuntimeError("Traceback (most recent call last):\n  File x\nKeyError: 'y'\n")
-    ) == ("KeyError: 'y'")
+    said = "Traceback (most recent call last):\n  File x\nKeyError: 'y'\n"
+    assert failures.one_line(RuntimeError(said)) == "KeyError: 'y'"
     assert failures.one_line(RuntimeError(LOST.format(reason="worker lost"))).endswith("Reason: worker lost")
     assert failures.one_line(TimeoutError()) == "TimeoutError"
 
@@ -70,17 +82,15 @@ def test_runners_that_do_not_exist(runner, said):
 def test_a_scheduler_is_looked_for_at_each_of_its_addresses():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert failures.find_unreachable(f"spark://127.0.0.1:9,127.0.0.1:{port}") is None
+        assert failures.is_reachable(f"spark://127.0.0.1:9,127.0.0.1:{port}")
         failures.require_scheduler(f"ray://127.0.0.1:{port}")
-    assert isinstance(failures.find_unreachable(f"spark://127.0.0.1:{port}"), ConnectionRefusedError)
+    assert not failures.is_reachable(f"spark://127.0.0.1:{port}")
     for without_address in ("local", "ray", "spark", "yarn", "k8s://https://host:443"):
-        assert failures.find_unreachable(without_address) is None
+        assert failures.is_reachable(without_address)
 
 
 def test_no_scheduler_and_no_port():
-    with pytest.raises(
-        errors.UserError, match="--runner=ray://127.0.0.1:9: no scheduler answers there .*refused"
-    ):
+    with pytest.raises(errors.UserError, match="--runner=ray://127.0.0.1:9: no scheduler answers there; sta"):
         failures.require_scheduler("ray://127.0.0.1:9")
     with pytest.raises(
         errors.UserError, match="--runner=spark://host: the port is missing; pass an address as"

@@ -12,7 +12,7 @@ import small_shards
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import shard_writer, sharding
-from tfrecord_builder.building.engines import failures, local_engine, run_units, tasks, worker_process
+from tfrecord_builder.building.engines import local_engine, run_units, tasks, worker_process
 from tfrecord_builder.data import manifest, recordings
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.records import items
@@ -84,7 +84,7 @@ def test_a_worker_that_dies_before_it_reads_is_noticed(tmp_path, monkeypatch):
     settings = _settings(vocabularies=small_corpora.make_vocabularies(many))
     shards = small_shards.write(_items(tmp_path, 2), 2, tmp_path)
     with pytest.raises(
-        errors.UserError, match="workers were lost .a worker process ended with exit code 1.; see"
+        errors.UserError, match="the engine failed .a worker process ended with exit code 1.; see"
     ):
         _write_shards(shards, settings, str(tmp_path), num_workers=2)
 
@@ -198,7 +198,7 @@ def test_a_pipe_that_breaks_is_a_worker_that_died(monkeypatch):
 
     monkeypatch.setattr(worker_process, "start", lambda: (Connection(), Process()))
     monkeypatch.setattr(local_engine.multiprocessing.connection, "wait", lambda connections: connections)
-    with pytest.raises(failures.WorkersLost, match="a worker process ended with exit code -9"):
+    with pytest.raises(ChildProcessError, match="a worker process ended with exit code -9"):
         list(local_engine._run(2, None, [b"one", b"two"], None))
 
 
