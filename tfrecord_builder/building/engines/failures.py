@@ -35,9 +35,9 @@ _CAUSES = (  # pattern in the error of an engine, what it means, and what to do
         "install the same versions on every machine",
     ),
     (
-        "SparkContext was shut down|masters are unresponsive|(?i:client has already been disconnected)",
-        "the scheduler was lost",
-        f"start it and {KEPT}",
+        "(?i:SparkContext (was|has been) shut ?down)|stopped SparkContext|has already been disconnected",
+        "the scheduler was lost, or has another version",
+        f"start it, compare the versions, and {KEPT}",
     ),
     (
         r"OutOfMemory|(?i:memory limit)|(?i:exit code):? (137|-9)\b",

@@ -12,16 +12,6 @@ from tfrecord_builder.building.engines import tasks
 POLL_SECONDS = 5.0
 
 
-class Lists:
-    """Lets an accumulator join lists; it has the methods of pyspark.AccumulatorParam."""
-
-    def zero(self, value: list) -> list:
-        return []
-
-    def addInPlace(self, value: list, term: list) -> list:
-        return value + term
-
-
 @contextlib.contextmanager
 def open_engine(runner: str, num_workers: Optional[int]) -> Iterator[tuple[str, Callable]]:
     """Yields the engine (see dispatch.py); `spark` takes the master that spark-submit has set."""
@@ -35,7 +25,8 @@ def open_engine(runner: str, num_workers: Optional[int]) -> Iterator[tuple[str, 
 
 
 def _run(pyspark: Any, context: Any, task: tasks.Task, units: Sequence[bytes], _: Any) -> Iterator:
-    outcomes, lost, num_told = context.accumulator([], Lists()), [], 0
+    lists = pyspark.accumulators.AddingAccumulatorParam([])
+    outcomes, lost, num_told, is_running = context.accumulator([], lists), [], 0, True
 
     def run_job() -> None:
         try:
@@ -45,7 +36,6 @@ def _run(pyspark: Any, context: Any, task: tasks.Task, units: Sequence[bytes], _
 
     job = pyspark.InheritableThread(target=run_job, daemon=True)
     job.start()
-    is_running = True
     while is_running:
         job.join(POLL_SECONDS)
         is_running = job.is_alive()  # asked before the outcomes, because more may come meanwhile

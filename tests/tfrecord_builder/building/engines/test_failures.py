@@ -6,11 +6,11 @@ from tfrecord_builder import errors
 from tfrecord_builder.building.engines import failures
 
 PYTHON = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
-: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most \
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed 4 times, most \
 recent failure: Lost task 0.3 in stage 0.0 (TID 6) (10.0.0.1 executor 0): {error}
   File "worker.py", line 93, in check
 {error}
-\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:1097)
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(Runner.scala:1)
 Caused by: java.io.IOException: error=2, No such file or directory
 """
 LOST = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
@@ -29,7 +29,7 @@ Driver stacktrace:
         ("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending", "Spark needs Java ("),
         (
             PYTHON.format(error="ModuleNotFoundError: No module named 'estimator_asr'"),
-            "a worker does not have this package (ModuleNotFoundError: No module named 'estimator_asr'); inst",
+            "a worker does not have this package (ModuleNotFoundError: No module named 'estimator_asr'); in",
         ),
         (
             PYTHON.format(error='java.io.IOException: Cannot run program "/usr/bin/python4": error=2'),
@@ -39,10 +39,11 @@ Driver stacktrace:
             PYTHON.format(
                 error="base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has 3.10"
             ),
-            "another version of Python or of the engine (base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH]",
+            "another version of Python or of the engine (base.PySparkRuntimeError: [PYTHON_VERSION_MISM",
         ),
         ("Version mismatch: The cluster was started with: Ray: 2.9", "or the scheduler has another version"),
-        ("the Ray client has already been disconnected due to an error", "the scheduler was lost ("),
+        ("the Ray client has already been disconnected due to an error", "the scheduler was lost, or"),
+        ("java.lang.IllegalStateException: SparkContext has been shutdown", "the scheduler was lost, or"),
         ("ray.exceptions.OutOfMemoryError: Task was killed", "because memory ran out ("),
         (LOST.format(reason="Command exited with exit code 137"), "because memory ran out ("),
         (LOST.format(reason="worker lost"), "the engine failed ("),

@@ -57,7 +57,10 @@ class Conf(dict):
 @pytest.fixture(autouse=True)
 def _pyspark(monkeypatch):
     monkeypatch.setattr(spark_engine, "POLL_SECONDS", 0.01)
+    lists = types.SimpleNamespace(zero=lambda value: [], addInPlace=lambda value, term: value + term)
+    accumulators = types.SimpleNamespace(AddingAccumulatorParam=lambda zero_value: lists)
     stand_in = types.SimpleNamespace(SparkConf=Conf, SparkContext=Context, InheritableThread=threading.Thread)
+    stand_in.accumulators = accumulators
     monkeypatch.setitem(sys.modules, "pyspark", stand_in)
 
 
