@@ -60,17 +60,21 @@ class Lister(resumable.ShardWriter):
 def list_on_engine(
     layout: str, corpus_dirs: Sequence[str], directory: str, run: Callable[..., list[Listed]]
 ) -> Iterator[catalog.Row]:
-    """Yields the rows of the catalog, which workers list into files of a directory that all see.
+    """Returns the rows of the catalog, which workers list into files of a directory that all see.
 
     Raises UserError with the error of the reader, or if a list is damaged.
     """
     corpora = [CorpusDirectory(f"{i:05d}.rows", i) for i in range(len(corpus_dirs))]
-    for listed in run(corpora, Lister(directory, layout, tuple(corpus_dirs), uuid.uuid4().hex), "listing"):
-        for warning in listed.warnings:
-            logging.warning("%s", warning)
-        yield from catalog.read_rows(os.path.join(directory, listed.file), listed.sha256)
-        if listed.error:
-            raise errors.UserError(listed.error)
+    lister = Lister(directory, layout, tuple(corpus_dirs), uuid.uuid4().hex)
+    return (row for listed in run(corpora, lister, "listing") for row in _read(directory, listed))
+
+
+def _read(directory: str, listed: Listed) -> Iterator[catalog.Row]:
+    for warning in listed.warnings:
+        logging.warning("%s", warning)
+    yield from catalog.read_rows(os.path.join(directory, listed.file), listed.sha256)
+    if listed.error:
+        raise errors.UserError(listed.error)
 
 
 def _note_problems(rows: Iterator[catalog.Row], listed: Listed) -> Iterator[catalog.Row]:

@@ -57,9 +57,15 @@ def connect(runner: str, num_workers: Optional[int] = None, shared: Sequence[str
         UserError: the engine is not installed or its scheduler does not answer.
     """
     failures.require_scheduler(runner)
+    name = runner.partition("://")[0]
     with contextlib.ExitStack() as stack:
         try:
-            opened = stack.enter_context(ENGINES[runner.partition("://")[0]](runner, num_workers))
+            opened = stack.enter_context(ENGINES[name](runner, num_workers))
+        except ImportError as error:
+            advice = f'run pip install "estimator-asr[{name}]"'
+            raise errors.UserError(
+                f"--runner={runner}: {name} is not installed ({error}); {advice}."
+            ) from error
         except Exception as error:  # each engine has errors of its own
             raise failures.explain(runner, error) from error
         yield run_units.UnitRunner(runner, *opened, tuple(shared))

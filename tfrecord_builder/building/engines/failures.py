@@ -12,35 +12,17 @@ _CONNECT_SECONDS = 5.0
 _RUNNERS = "local, spark://HOST:7077, spark, ray://HOST:10001 or ray"
 _PYTHON = "the Python of every worker, which for Spark is the one that PYSPARK_PYTHON names"
 _CAUSES = (  # pattern in the error of an engine, what it means, and what to do
-    (
-        "(No module named|import of) '?(pyspark|py4j)",
-        "Spark is not installed",
-        'run pip install "estimator-asr[spark]"',
-    ),
-    (
-        r"(No module named|import of) '?ray\b|ray\[client\]",
-        "Ray is not installed",
-        'run pip install "estimator-asr[ray]"',
-    ),
     ("JAVA_GATEWAY_EXITED|JAVA_HOME", "Spark needs Java", "install Java 17, or set JAVA_HOME"),
-    (
-        "No module named '(tfrecord_builder|estimator_asr)",
-        "a worker does not have this package",
-        f"install it in {_PYTHON}",
-    ),
+    ("No module named '(tfrecord|estimator)_", "a worker lacks this package", f"install it in {_PYTHON}"),
     ("Cannot run program", "a worker does not have this Python", f"correct {_PYTHON}"),
+    ("(?i)version.mismatch", "versions of Python or of the engine differ", "install the same everywhere"),
     (
-        "PYTHON_VERSION_MISMATCH|(?i:version mismatch|versions? differ)|InvalidClassException",
-        "a worker or the scheduler has another version of Python or of the engine",
-        "install the same versions on every machine",
-    ),
-    (
-        "(?i:SparkContext (was|has been) shut ?down)|stopped SparkContext|has already been disconnected",
+        "(?i)SparkContext (was|has been) shut ?down|stopped SparkContext|has already been disconnected",
         "the scheduler was lost, or has another version",
         f"start it, compare the versions, and {KEPT}",
     ),
     (
-        r"OutOfMemory|(?i:memory limit)|(?i:exit code):? (137|-9)\b",
+        r"(?i)OutOfMemory|memory limit|exit code:? (137|-9)\b",
         "a worker was killed, probably because memory ran out",
         f"run fewer workers per machine, and {KEPT}",
     ),
@@ -65,10 +47,10 @@ def unknown_runner(runner: str) -> errors.UserError:
     """Returns the sentence for a runner that does not exist, or that Apache Beam had."""
     if not runner.endswith("Runner"):
         return errors.UserError(f"--runner is {runner}, expected {_RUNNERS}; choose one of these.")
-    cluster = "pass --runner=spark://HOST:7077 or --runner=ray://HOST:10001"
-    local = "leave --runner out, and pass --num_workers=N for N processes"
-    replacement = local if runner.endswith("DirectRunner") else cluster
-    return errors.UserError(f"--runner={runner}: builds no longer use Apache Beam; {replacement}.")
+    return errors.UserError(
+        f"--runner={runner}: builds no longer use Apache Beam; pass --num_workers=N for processes of this "
+        "machine, or --runner=spark://HOST:7077 or --runner=ray://HOST:10001 for a cluster."
+    )
 
 
 def require_scheduler(runner: str) -> None:

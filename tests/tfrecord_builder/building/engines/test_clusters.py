@@ -10,18 +10,24 @@ import time
 import clusters
 import paths
 import pytest
+import s3_server
 import small_corpora
+import small_whisper
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+from estimator_asr.encoding import encoder
+from tfrecord_builder.audio import frontend
+from tfrecord_builder.building import build_config, builder
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """A corpus of 4,000 utterances, of which one in eleven has no transcript."""
+    """A corpus of 1,200 utterances, of which one in eleven has no transcript."""
     directory = tmp_path_factory.mktemp("corpus")
     small_corpora.make_manifest_corpus(directory, num_train=8, num_dev=0)
     lines = ["id\taudio\ttext\tsplit"]
-    lines += [f"u{i}\taudio/u0{i % 8}.wav\t{'今天天气很好' * (i % 11 > 0)}\t" for i in range(4000)]
+    lines += [f"u{i}\taudio/u0{i % 8}.wav\t{'今天天气很好' * (i % 11 > 0)}\t" for i in range(1200)]
     small_corpora.write_text(directory / "manifest.tsv", "\n".join(lines))
     return directory
 
@@ -53,20 +59,23 @@ def _contents(directory):
 def _start(corpus, output_dir, *flags):
     """Starts a build of several chunks, which gives a lost scheduler up after seconds."""
     code = (
-        "import runpy; from tfrecord_builder.building import chunks; chunks._MIN_UTTERANCES = 1000;"
+        "import runpy; from tfrecord_builder.building import chunks; chunks._MIN_UTTERANCES = 400;"
         "from tfrecord_builder.building.engines import run_units; run_units.LOST_SECONDS = 3;"
         "runpy.run_module('tfrecord_builder.build', run_name='__main__')"
     )
-    options = [f"--corpus_dir={corpus}", f"--output_dir={output_dir}", "--num_shards=20"]
-    options += ["--max_rejected=0.5", "--dev_fraction=0.1", *flags]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    options = [f"--corpus_dir={corpus}", f"--output_dir={output_dir}", "--num_shards=12"]
+    return _start_program("-c", code, *options, "--max_rejected=0.5", "--dev_fraction=0.1", *flags)
+
+
+def _start_program(*arguments):
+    environment = {**os.environ, **clusters.ENVIRONMENT}
     pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return subprocess.Popen([sys.executable, "-c", code, *options], cwd=paths.ROOT, env=environment, **pipes)
+    return subprocess.Popen([sys.executable, *arguments], cwd=paths.ROOT, env=environment, **pipes)
 
 
 def _end(process):
     """Returns the exit code of a program and what it has printed."""
-    said = process.communicate(timeout=120)[0]
+    said = process.communicate(timeout=200)[0]
     return process.returncode, said
 
 
@@ -83,7 +92,7 @@ def test_lost_workers_change_no_byte(cluster, corpus, expected, tmp_path):
     process = _start(corpus, tmp_path / "out", f"--runner={cluster.runner}")
     _wait_for(process, tmp_path / "out", 2)
     cluster.kill(cluster.processes[1])
-    _wait_for(process, tmp_path / "out", 6)
+    _wait_for(process, tmp_path / "out", 5)
     cluster.kill(cluster.processes[2])
     cluster.start_worker()
     code, said = _end(process)
@@ -100,13 +109,14 @@ def test_a_lost_scheduler_is_a_sentence_and_the_same_command_continues(cluster, 
         cluster.kill(each)
     code, said = _end(process)
     assert (code, "--runner=" in said, "run the same command again" in said) == (1, True, True), said
-    finished = {path: path.stat() for path in (tmp_path / "out" / ".build").glob("*.tfrecord")}
+    finished = [path.with_suffix("") for path in (tmp_path / "out" / ".build").glob("*.tfrecord.json")]
+    times = {path.name: path.stat().st_mtime_ns for path in finished}
     cluster.start_scheduler()
     cluster.start_worker()
     code, said = _end(_start(*command))
     assert code == 0, said
     assert _contents(tmp_path / "out") == expected
-    assert all((tmp_path / "out" / path.name).stat() == before for path, before in finished.items())
+    assert {name: (tmp_path / "out" / name).stat().st_mtime_ns for name in times} == times
 
 
 def test_a_worker_with_another_version_is_named(cluster, corpus, tmp_path):
@@ -116,3 +126,28 @@ def test_a_worker_with_another_version_is_named(cluster, corpus, tmp_path):
     code, said = _end(_start(corpus, tmp_path / "out", f"--runner={cluster.runner}"))
     assert code == 1
     assert "the program's source is " in said and "install the same there." in said
+
+
+def test_workers_encode_from_and_into_a_store_whose_credentials_the_command_has(
+    cluster, tmp_path, monkeypatch
+):
+    cluster.start_worker()
+    weights = small_whisper.write(tmp_path / "whisper")
+    config = dict(corpus_dir=(small_corpora.make_manifest_corpus(tmp_path / "corpus", 20, 4),), num_shards=3)
+    config |= dict(output_dir=str(tmp_path / "data"), num_workers=1)
+    builder.build(build_config.BuildConfig(**config), frontend.FrontendConfig(frontend="whisper_log_mel"))
+    encoder.encode(weights, str(tmp_path / "data"), str(tmp_path / "local"), (2, 3), 1, overwrite=False)
+    with s3_server.run() as client:
+        monkeypatch.setenv("AWS_SESSION_TOKEN", "token-4711")
+        data_dir = s3_server.upload(client, tmp_path / "data", "data")
+        flags = [f"--weights={weights}", f"--data_dir={data_dir}", "--layers=2,3"]
+        flags += [f"--output_dir={s3_server.BUCKET}/encoded", f"--runner={cluster.runner}"]
+        code, said = _end(_start_program("-m", "estimator_asr.encode", *flags))
+        assert code == 0, said
+        names = s3_server.list_keys(client, "encoded")
+        got = {
+            name: client.get_object(Bucket="bucket", Key=f"encoded/{name}")["Body"].read() for name in names
+        }
+    assert got == _contents(tmp_path / "local")
+    logs = "".join(path.read_text() for path in tmp_path.glob("*.log"))
+    assert "token-4711" not in logs + said

@@ -53,7 +53,7 @@ def test_flags_of_programs_that_do_not_fit():
     with pytest.raises(errors.UserError, match="--runner=ray and --num_workers=2 exclude each other; leave"):
         build_config.BuildConfig(runner="ray", num_workers=2, **usual)
     with pytest.raises(
-        errors.UserError, match="--runner=DirectRunner: builds no longer use Apache Beam; leave"
+        errors.UserError, match="--runner=DirectRunner: builds no longer use Apache Beam; pass --num_workers"
     ):
         build_config.BuildConfig(runner="DirectRunner", **usual)
     assert build_config.BuildConfig(runner="local", num_workers=2, **usual).num_workers == 2
