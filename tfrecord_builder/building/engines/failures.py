@@ -22,7 +22,7 @@ _CAUSES = (  # pattern in the error of an engine, what it means, and what to do
         f"start it, compare the versions, and {KEPT}",
     ),
     (
-        r"(?i)OutOfMemory|memory limit|exit code:? (137|-9)\b",
+        r"(?i)OutOfMemory|memory limit|exit(ed with)? code (137|-9)\b|worker (died|exited) unexpectedly",
         "a worker was killed, probably because memory ran out",
         f"run fewer workers per machine, and {KEPT}",
     ),
@@ -40,7 +40,8 @@ def one_line(error: Exception) -> str:
     """Returns the most telling line of an error's message, in which Spark and Ray put whole tracebacks."""
     lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
     telling = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b.*: ", line)]
-    return (telling or lines or [type(error).__name__])[-1][:300]
+    line = (telling or lines or [type(error).__name__])[-1]
+    return line.rpartition("most recent failure: ")[2][:300]
 
 
 def unknown_runner(runner: str) -> errors.UserError:

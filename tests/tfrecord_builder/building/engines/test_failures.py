@@ -46,7 +46,13 @@ Driver stacktrace:
         ("the Ray client has already been disconnected due to an error", "the scheduler was lost, or"),
         ("java.lang.IllegalStateException: SparkContext has been shutdown", "the scheduler was lost, or"),
         ("ray.exceptions.OutOfMemoryError: Task was killed", "because memory ran out ("),
-        (LOST.format(reason="Command exited with exit code 137"), "because memory ran out ("),
+        (
+            LOST.format(reason="Command exited with code 137"),
+            "because memory ran out (Lost task 0.3 (10",
+        ),
+        ("The worker died unexpectedly while executing this task.", "because memory ran out ("),
+        (PYTHON.format(error="Python worker exited unexpectedly (crashed)."), "because memory ran out (Lost"),
+        ("a worker process ended with exit code -9", "because memory ran out ("),
         (LOST.format(reason="worker lost"), "the engine failed ("),
     ],
 )
