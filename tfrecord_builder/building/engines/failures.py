@@ -15,7 +15,11 @@ _CAUSES = (  # pattern in the error of an engine, what it means, and what to do
     ("JAVA_GATEWAY_EXITED|JAVA_HOME", "Spark needs Java", "install Java 17, or set JAVA_HOME"),
     ("No module named '(tfrecord|estimator)_", "a worker lacks this package", f"install it in {_PYTHON}"),
     ("Cannot run program", "a worker does not have this Python", f"correct {_PYTHON}"),
-    ("(?i)version.mismatch", "versions of Python or of the engine differ", "install the same everywhere"),
+    (
+        "(?i)version.mismatch|has no attribute",
+        "versions of Python or of the engine differ",
+        "install the same everywhere",
+    ),
     (
         "(?i)SparkContext (was|has been) shut ?down|stopped SparkContext|has already been disconnected",
         "the scheduler was lost, or has another version",
@@ -40,7 +44,7 @@ def one_line(error: Exception) -> str:
     """Returns the most telling line of an error's message, in which Spark and Ray put whole tracebacks."""
     lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
     telling = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b.*: ", line)]
-    line = (telling or lines or [type(error).__name__])[-1]
+    line = telling[-1] if telling else " ".join(lines) or type(error).__name__
     return line.rpartition("most recent failure: ")[2][:300]
 
 

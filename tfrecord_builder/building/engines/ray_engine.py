@@ -15,13 +15,15 @@ _RETRIES = 3  # by Ray, on another worker; the default, and Spark's
 
 @contextlib.contextmanager
 def open_engine(runner: str, num_workers: Optional[int]) -> Iterator[tuple[str, Callable]]:
-    """Yields the engine (see dispatch.py); `ray` connects to the cluster of this machine."""
+    """Yields the engine (see dispatch.py); `ray` is the cluster of this machine.
+
+    Without a client in between, Ray itself ends the program when its head is lost for 60 seconds.
+    """
     import ray
 
     ray.init(address="auto" if runner == "ray" else runner)
     try:
-        address = f"ray://{ray.get_runtime_context().gcs_address}" if runner == "ray" else runner
-        yield address, functools.partial(_run, ray)
+        yield runner, functools.partial(_run, ray)
     finally:
         ray.shutdown()
 

@@ -14,7 +14,7 @@ from tfrecord_builder.building.engines import failures, tasks
 from tfrecord_builder.output import resumable
 from tfrecord_builder.settings import progress_bar
 
-LOST_SECONDS = 45.0  # less than the 60 seconds after which Ray ends the program by itself
+LOST_SECONDS = 45.0
 WAIT_SECONDS = 300.0
 
 

@@ -43,7 +43,7 @@ def test_an_engine_that_refuses(monkeypatch):
         raise RuntimeError("two\n lines")
 
     monkeypatch.setitem(dispatch.ENGINES, "ray", open_engine)
-    with pytest.raises(errors.UserError, match="--runner=ray: the engine failed .lines.; see"):
+    with pytest.raises(errors.UserError, match="--runner=ray: the engine failed .two lines.; see"):
         with dispatch.connect("ray"):
             pass
 
