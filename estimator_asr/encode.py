@@ -52,10 +52,6 @@ class EncodeConfig(config_flags.Checked):
         False, "replace the data in --output_dir, once the new ones are complete"
     )
 
-    def __post_init__(self):
-        super().__post_init__()
-        dispatch.check(self.runner, self.num_workers)
-
 
 def main(config: EncodeConfig) -> None:
     """Encodes a data directory and prints a summary."""

@@ -48,10 +48,6 @@ class BuildConfig(config_flags.Checked):
         False, "replace the build in --output_dir, once the new one is complete"
     )
 
-    def __post_init__(self):
-        super().__post_init__()
-        dispatch.check(self.runner, self.num_workers)
-
 
 def check_text(
     config: BuildConfig,

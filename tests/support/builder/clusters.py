@@ -14,7 +14,6 @@ import time
 
 import paths
 
-
 ENVIRONMENT = {  # of the programs too
     "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # Java starts in half the time
     "PYSPARK_PYTHON": sys.executable,

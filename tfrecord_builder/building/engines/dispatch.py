@@ -33,17 +33,6 @@ HELP = (
 RunUnits = Callable[..., list]  # (units, writer, title) to the receipts of the units
 
 
-def check(runner: str, num_workers: Optional[int]) -> None:
-    """Raises UserError if there is no such runner, or if it chooses the number of workers itself."""
-    if runner.partition("://")[0] not in ENGINES:
-        raise failures.unknown_runner(runner)
-    if num_workers and runner != LOCAL:
-        raise errors.UserError(
-            f"--runner={runner} and --num_workers={num_workers} exclude each other; leave --num_workers out, "
-            "because the cluster decides how many units run at the same time."
-        )
-
-
 @contextlib.contextmanager
 def connect(runner: str, num_workers: Optional[int] = None, shared: Sequence[str] = ()) -> Iterator[RunUnits]:
     """Connects to an engine; yields a function that runs units (see run_units.UnitRunner).
@@ -54,10 +43,18 @@ def connect(runner: str, num_workers: Optional[int] = None, shared: Sequence[str
         shared: paths that every worker must see under the same name.
 
     Raises:
-        UserError: the engine is not installed or its scheduler does not answer.
+        UserError: there is no such runner, it is not installed, its scheduler does not answer, or it chooses
+            the number of workers itself.
     """
-    failures.require_scheduler(runner)
     name = runner.partition("://")[0]
+    if name not in ENGINES:
+        raise failures.unknown_runner(runner)
+    if num_workers and runner != LOCAL:
+        raise errors.UserError(
+            f"--runner={runner} and --num_workers={num_workers} exclude each other; leave --num_workers out, "
+            "because the cluster decides how many units run at the same time."
+        )
+    failures.require_scheduler(runner)
     with contextlib.ExitStack() as stack:
         try:
             opened = stack.enter_context(ENGINES[name](runner, num_workers))

@@ -2,10 +2,12 @@ import contextlib
 import sys
 
 import pytest
+import small_corpora
 import text_units
 
 from tfrecord_builder import errors
-from tfrecord_builder.building import build_config
+from tfrecord_builder.audio import frontend
+from tfrecord_builder.building import build_config, builder
 from tfrecord_builder.building.engines import dispatch
 
 UNITS = [text_units.TextUnit(f"{name}.txt", name) for name in ("a", "b")]
@@ -21,7 +23,6 @@ def test_an_engine_is_one_entry(tmp_path, monkeypatch):
         opened.append("closed")
 
     monkeypatch.setitem(dispatch.ENGINES, "slurm", open_engine)
-    dispatch.check("slurm", None)
     with dispatch.connect("slurm") as run:
         receipts = run(UNITS, text_units.TextWriter(str(tmp_path)), "writing")
     assert [each.file for each in receipts] == ["a.txt", "b.txt"]
@@ -48,12 +49,16 @@ def test_an_engine_that_refuses(monkeypatch):
             pass
 
 
-def test_flags_of_programs_that_do_not_fit():
-    usual = dict(corpus_dir=("in",), output_dir="out")
-    with pytest.raises(errors.UserError, match="--runner=ray and --num_workers=2 exclude each other; leave"):
-        build_config.BuildConfig(runner="ray", num_workers=2, **usual)
-    with pytest.raises(
-        errors.UserError, match="--runner=DirectRunner: builds no longer use Apache Beam; pass --num_workers"
-    ):
-        build_config.BuildConfig(runner="DirectRunner", **usual)
-    assert build_config.BuildConfig(runner="local", num_workers=2, **usual).num_workers == 2
+@pytest.mark.parametrize(
+    "runner, problem",
+    [
+        ("ray", "--runner=ray and --num_workers=2 exclude each other; leave --num_workers out"),
+        ("DirectRunner", "--runner=DirectRunner: builds no longer use Apache Beam; pass --num_workers=N"),
+    ],
+)
+def test_flags_of_programs_that_do_not_fit(tmp_path, runner, problem):
+    corpus = small_corpora.make_manifest_corpus(tmp_path / "corpus")
+    usual = dict(corpus_dir=(corpus,), output_dir=str(tmp_path / "out"), num_workers=2)
+    with pytest.raises(errors.UserError, match=problem):
+        builder.build(build_config.BuildConfig(runner=runner, **usual), frontend.FrontendConfig())
+    assert not (tmp_path / "out").exists()
