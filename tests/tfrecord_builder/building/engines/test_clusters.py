@@ -19,6 +19,7 @@ from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import build_config, builder
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+_started = []  # programs
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,15 @@ def cluster(request, tmp_path):
         yield cluster
 
 
+@pytest.fixture(autouse=True)
+def _end_programs():
+    """Ends the programs that a failed test has left."""
+    yield
+    while _started:
+        with _started.pop() as process:
+            process.kill()
+
+
 def _contents(directory):
     return {name: (directory / name).read_bytes() for name in sorted(os.listdir(directory))}
 
@@ -70,7 +80,8 @@ def _start(corpus, output_dir, *flags):
 def _start_program(*arguments):
     environment = {**os.environ, **clusters.ENVIRONMENT}
     pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return subprocess.Popen([sys.executable, *arguments], cwd=paths.ROOT, env=environment, **pipes)
+    _started.append(subprocess.Popen([sys.executable, *arguments], cwd=paths.ROOT, env=environment, **pipes))
+    return _started[-1]
 
 
 def _end(process):
