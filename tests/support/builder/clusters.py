@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import pathlib
 import shutil
@@ -11,8 +12,10 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import paths
+import pytest
 
 ENVIRONMENT = {  # of the programs too
     "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # Java starts in half the time
@@ -107,11 +110,17 @@ class Ray(Cluster):
         self.start([*command, *options], "will now block", **environment)
 
 
-CLUSTERS = {"spark": Spark, "ray": Ray}
-
-
-def has_java() -> bool:
-    return bool(shutil.which("java") or os.environ.get("JAVA_HOME"))
+@contextlib.contextmanager
+def start(name: str, directory: pathlib.Path) -> Iterator[Cluster]:
+    """Starts the scheduler of spark or ray; skips the test if it is not installed."""
+    create, package = {"spark": (Spark, "pyspark"), "ray": (Ray, "ray")}[name]
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    if name == "spark" and not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+        pytest.skip("Spark needs Java 17, and no java is found")
+    with create(directory) as cluster:
+        cluster.start_scheduler()
+        yield cluster
 
 
 def _free_port() -> int:

@@ -1,6 +1,5 @@
 """Programs on clusters that each test starts: the bytes of the local engine, whatever is killed."""
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -43,13 +42,7 @@ def expected(corpus, tmp_path_factory):
 
 @pytest.fixture(params=["spark", "ray"])
 def cluster(request, tmp_path):
-    package = {"spark": "pyspark", "ray": "ray"}[request.param]
-    if importlib.util.find_spec(package) is None:
-        pytest.skip(f"{package} is not installed")
-    if request.param == "spark" and not clusters.has_java():
-        pytest.skip("Spark needs Java 17, and no java is found")
-    with clusters.CLUSTERS[request.param](tmp_path) as cluster:
-        cluster.start_scheduler()
+    with clusters.start(request.param, tmp_path) as cluster:
         yield cluster
 
 

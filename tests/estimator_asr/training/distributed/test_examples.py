@@ -1,0 +1,58 @@
+"""The scripts of examples/ train on clusters that each test starts, as one process would."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+
+import clusters
+import numpy as np
+import paths
+import programs
+import pytest
+import small_records
+import tensorflow as tf
+
+TRAIN = [
+    *("--model=language", "--warmup_epochs=0", "--nowatchdog", "--train_steps=6", "--num_buckets=3"),
+    *("--language_layers=1", "--language_units=16", "--language_inner_units=16", "--language_heads=2"),
+    *("--ngram_rows=31", "--ngram_units=4", "--ngram_dropout=0", "--language_dropout=0"),
+    *("--batch_tokens=12", "--show_utterances=0", "--notry_worst_batch"),
+]
+
+
+def read_weights(model_dir):
+    reader = tf.train.load_checkpoint(str(model_dir))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def run_script(name, cluster, flags):
+    script, environment = str(paths.ROOT / "examples" / name / "train.py"), {**os.environ}
+    command = [sys.executable, script, "2", "0"]  # without GPUs
+    if name == "spark":
+        submit = pathlib.Path(importlib.util.find_spec("pyspark").origin).parent / "bin" / "spark-submit"
+        command = [str(submit), f"--master={cluster.runner}", script, "2"]
+    environment |= {**clusters.ENVIRONMENT, "RAY_ADDRESS": cluster.runner}
+    return subprocess.run([*command, *flags], env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", ["spark", "ray"])
+def test_two_workers_of_a_cluster_train_one_model(name, tmp_path):
+    small_records.make_data(str(tmp_path / "data"), splits=[("train", 24), ("dev", 3)], with_audio=False)
+    with clusters.start(name, tmp_path) as cluster:
+        cluster.start_worker()
+        cluster.start_worker()
+        flags = [*TRAIN, f"--data_dir={tmp_path}/data", f"--model_dir={tmp_path}/model"]
+        done = run_script(name, cluster, flags)
+    assert done.returncode == 0, done.stdout + done.stderr
+    alone = programs.run("estimator_asr.train", *flags[:-1], f"--model_dir={tmp_path}/alone")
+    assert alone.returncode == 0, alone.stderr
+    weights, expected = read_weights(tmp_path / "model"), read_weights(tmp_path / "alone")
+    assert weights["global_step"] == 6 and set(weights) == set(expected)
+    for key, value in expected.items():
+        np.testing.assert_allclose(weights[key], value, atol=1e-5, err_msg=key)
