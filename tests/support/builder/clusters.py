@@ -78,7 +78,7 @@ class Spark(Cluster):
         self._start("master.Master", "New state: ALIVE", [f"--port={port}"])
 
     def start_worker(self, **environment: str) -> None:
-        options = ["--cores=1", "--memory=1g", self.runner]
+        options = ["--cores=1", "--memory=1g", f"--work-dir={self._directory}/work", self.runner]
         self._start("worker.Worker", "Successfully registered", options, **environment)
 
     def _start(self, role: str, ready: str, options: list[str], **environment: str) -> None:
