@@ -62,7 +62,7 @@ def main(config: CheckConfig) -> int:
     total = f"{passes} passed, {failures} failed, {left} did not run, {needs} need what this machine lacks"
     print(f"\n{total}; {time.monotonic() - start:.0f} s")
     if failures + left:
-        print(f"the same command runs again what has not passed; to begin anew, delete {config.work_dir}")
+        print(f"the same command runs again what has not passed; to start over, delete {config.work_dir}")
         return 1
     passed.delete()
     return 0

@@ -332,7 +332,7 @@ def test_children_that_hang_fail_the_check(tmp_path):
         r"0 passed, 0 failed, 1 did not run, 0 need what this machine lacks; \d+ s", lines[-2]
     )
     path = tmp_path / "work"
-    assert lines[-1] == f"the same command runs again what has not passed; to begin anew, delete {path}"
+    assert lines[-1] == f"the same command runs again what has not passed; to start over, delete {path}"
     assert path.is_dir()
 
 
