@@ -214,8 +214,7 @@ def read_voices(data_dirs: Sequence[str]) -> list[list[np.ndarray]]:
             for item in items_lib.read(shard):
                 waveform = drop_pauses(shard_writer.read_waveform(item.utterance, RATE, MAX_SECONDS))
                 if len(waveform):
-                    level = np.sqrt(np.mean(np.square(waveform)))
-                    voices[item.utterance.speaker].append(waveform / level)
+                    voices[item.utterance.speaker].append(waveform / np.sqrt(np.mean(waveform**2)))
     if not voices:
         raise errors.UserError(f"--data_dir={','.join(data_dirs)}: has no dev recordings; give another")
     return list(voices.values())

@@ -34,7 +34,7 @@ class CheckConfig(config_flags.Checked):
 
     limit_seconds: float = config_flags.setting(
         600.0,
-        "when these are over, the training that runs is killed, and the others are left out",
+        "of the whole check; the training that runs then is cut off, and the others do not run",
         positive=True,
     )
     logical_gpus: int = config_flags.setting(

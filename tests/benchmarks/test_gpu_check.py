@@ -172,7 +172,8 @@ class Machine:
         names = [word.split(".")[-1] if "=" not in word else os.path.basename(word) for word in words]
         found = [name for name in names if name in self.answers]
         self.asked += found or [names[-1]]
-        return gpu_check_runs.Run(1.0, *(self.answers[found[0]] if found else ("", "")))
+        problem, text = self.answers[found[0]] if found else ("", "")
+        return gpu_check_runs.Run(1.0, problem, text, problem.startswith("cut off"))
 
 
 def make_checks(tmp_path, limit=60):
@@ -277,6 +278,13 @@ def test_lines_of_another_tensorflow_are_forgotten(monkeypatch, tmp_path):
     second = begin(tmp_path)
     train(second, "CPU")
     assert machine.asked == ["facts", "data", "long_data", "m, CPU"]
+
+
+def test_a_training_that_the_limit_cuts_off_has_not_failed(monkeypatch, tmp_path):
+    Machine(monkeypatch, **{"m, CPU": ("cut off after 9 s: step 3", "step 3")})
+    read_steps(monkeypatch, {"CPU": FALLING[:3]})
+    (line,) = train(begin(tmp_path), "CPU")
+    assert (line.result, line.details) == ("not run: cut off after 9 s: step 3", ["step 3"])
 
 
 def test_what_the_limit_leaves_no_time_for_does_not_run(monkeypatch, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,17 @@ def test_voices_of_babble_make_no_pauses():
     np.testing.assert_array_equal(noise.drop_pauses(recording), np.concatenate([word, word]))
     np.testing.assert_array_equal(noise.drop_pauses(0.1 * word[:320]), 0.1 * word[:320])
     assert len(noise.drop_pauses(np.zeros(900))) == 0
+
+
+def test_a_silent_recording_is_no_voice(monkeypatch, tmp_path):
+    (tmp_path / "dev-0.tfrecord").touch()
+    items = [types.SimpleNamespace(utterance=types.SimpleNamespace(speaker=name)) for name in ("a", "b")]
+    monkeypatch.setattr(noise.items_lib, "read", lambda path: items)
+    waveforms = {"a": np.zeros(900), "b": np.full(640, 0.5)}
+    read = lambda utterance, *_: waveforms[utterance.speaker]  # noqa: E731
+    monkeypatch.setattr(noise.shard_writer, "read_waveform", read)
+    ((voice,),) = noise.read_voices([str(tmp_path)])
+    np.testing.assert_array_equal(voice, np.ones(640))
 
 
 def test_what_is_counted():

@@ -109,7 +109,7 @@ def test_a_lost_scheduler_is_a_sentence_and_the_same_command_continues(cluster, 
     command = corpus, tmp_path / "out", f"--runner={cluster.runner}"
     process = _start(*command)
     _wait_for(process, tmp_path / "out", 2)
-    for each in cluster.processes:  # executors of Spark would go on without it
+    for each in cluster.processes:  # executors of Spark would continue without it
         cluster.kill(each)
     code, said = _end(process)
     assert (code, "--runner=" in said, "run the same command again" in said) == (1, True, True), said
