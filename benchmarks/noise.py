@@ -37,7 +37,7 @@ from benchmarks import bars
 from estimator_asr.saved_model import recogniser
 from tfrecord_builder import errors
 from tfrecord_builder.building import shard_writer
-from tfrecord_builder.records import items as items_lib
+from tfrecord_builder.building.records import items as items_lib
 from tfrecord_builder.settings import config_flags, program
 
 RATE = 16000

@@ -23,8 +23,8 @@ from typing import Optional
 import numpy as np
 
 from tfrecord_builder import errors
+from tfrecord_builder.building.records import items, pictures, record_checks, record_file
 from tfrecord_builder.data import dataset_info, manifest, recordings, schema
-from tfrecord_builder.records import items, pictures, record_checks, record_file
 from tfrecord_builder.runtime import fonts
 from tfrecord_builder.settings import config_flags, program
 from tfrecord_builder.storage import files

@@ -21,9 +21,9 @@ from collections.abc import Iterable
 import tqdm
 
 from tfrecord_builder import errors
+from tfrecord_builder.building.verification import data_directory, reextraction
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.settings import config_flags, program, progress_bar
-from tfrecord_builder.verification import data_directory, reextraction
 
 _MAX_LINES = 20  # per kind of problem and directory
 

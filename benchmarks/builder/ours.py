@@ -16,9 +16,9 @@ from benchmarks.builder import corpus
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import catalog, chunks, shard_writer, sharding
 from tfrecord_builder.building.engines import dispatch
+from tfrecord_builder.building.records import items, shard_statistics
 from tfrecord_builder.data import manifest, schema
 from tfrecord_builder.labels import labelling, vocabularies
-from tfrecord_builder.records import items, shard_statistics
 
 _NUM_SHARDS = 16
 _POLL_SECONDS = 0.05

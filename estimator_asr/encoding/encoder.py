@@ -13,9 +13,10 @@ from estimator_asr.encoding import shard_encoder
 from estimator_asr.inputs import splits
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend, pretrained_encoder
+from tfrecord_builder.building import resumable
 from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.data import dataset_info, recordings
-from tfrecord_builder.output import output_directory, resumable, staging
+from tfrecord_builder.output import output_directory, staging
 from tfrecord_builder.storage import files
 
 _COPIED = (

@@ -18,8 +18,8 @@ from estimator_asr.inputs import input_fn, shard_cache, splits
 from estimator_asr.models import frozen_encoder
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend, pretrained_encoder
+from tfrecord_builder.building import resumable
 from tfrecord_builder.data import dataset_info, schema
-from tfrecord_builder.output import resumable
 from tfrecord_builder.storage import files
 
 # Records of about so many frames are in memory, sorted by length so that batches have little padding.

@@ -9,8 +9,8 @@ import matplotlib.font_manager
 import pytest
 
 from tfrecord_builder import errors, show
+from tfrecord_builder.building.records import record_checks
 from tfrecord_builder.data import dataset_info, manifest
-from tfrecord_builder.records import record_checks
 from tfrecord_builder.tokens import vocabulary
 
 

@@ -13,6 +13,7 @@ from tfrecord_builder.building import (
     catalog,
     chunks,
     listing,
+    resumable,
     shard_writer,
     sharding,
     summary,
@@ -21,7 +22,7 @@ from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.labels import labelling, vocabularies
-from tfrecord_builder.output import output_directory, resumable, staging
+from tfrecord_builder.output import output_directory, staging
 
 PLAIN = augmentation_config.AugmentationConfig()
 SYLLABLES = labelling.LabelConfig()

@@ -20,12 +20,11 @@ from typing import Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.augmentation import augmentation_config, copies
-from tfrecord_builder.building import catalog
+from tfrecord_builder.building import catalog, resumable
 from tfrecord_builder.building.engines import tasks
+from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling, normalisation, vocabularies
-from tfrecord_builder.output import resumable
-from tfrecord_builder.records import items
 from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 

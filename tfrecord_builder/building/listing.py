@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from absl import logging
 
 from tfrecord_builder import errors
-from tfrecord_builder.building import catalog
+from tfrecord_builder.building import catalog, resumable
 from tfrecord_builder.corpora import registry
-from tfrecord_builder.output import resumable
 
 
 @dataclasses.dataclass(frozen=True)

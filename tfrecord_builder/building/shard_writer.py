@@ -14,10 +14,9 @@ import numpy as np
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files, frontend
 from tfrecord_builder.augmentation import effects
-from tfrecord_builder.building import sharding
+from tfrecord_builder.building import resumable, sharding
+from tfrecord_builder.building.records import items, loudness, shard_statistics
 from tfrecord_builder.data import manifest, recordings, schema
-from tfrecord_builder.output import resumable
-from tfrecord_builder.records import items, loudness, shard_statistics
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 from tfrecord_builder.tokens import vocabulary
 

@@ -12,10 +12,9 @@ from typing import Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import catalog
+from tfrecord_builder.building import catalog, resumable
 from tfrecord_builder.data import recordings, schema
 from tfrecord_builder.labels import vocabularies
-from tfrecord_builder.output import resumable
 from tfrecord_builder.storage import files
 
 _BUFFER_BYTES = 1 << 26  # of all shards together, while their items are written

@@ -1,1 +1,1 @@
-"""The directory that shards are written to: its lock, files in the making, resumable shards."""
+"""The directory that shards are written to: its lock, files in the making, publishing."""

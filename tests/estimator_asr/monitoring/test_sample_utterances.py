@@ -12,9 +12,9 @@ import soundfile
 from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import shard_cache
 from estimator_asr.monitoring import sample_utterances
+from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.records import items
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ import pytest
 import small_records
 import soundfile
 
+from tfrecord_builder.building.records import items
 from tfrecord_builder.data import dataset_info, manifest, recordings
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.records import items
 
 TINY = [
     *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),

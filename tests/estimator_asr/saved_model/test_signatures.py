@@ -12,9 +12,9 @@ import wav_files
 
 from estimator_asr.saved_model import export_info, recogniser, signatures
 from tfrecord_builder.building import shard_writer, sharding
+from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.records import items
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from tfrecord_builder import errors
-from tfrecord_builder.output import resumable
+from tfrecord_builder.building import resumable
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,10 +14,10 @@ from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import augmentation_config, copies
 from tfrecord_builder.building import build_config, builder, catalog, chunks
 from tfrecord_builder.building.engines import tasks
+from tfrecord_builder.building.records import items
 from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.records import items
 from tfrecord_builder.storage import files
 
 

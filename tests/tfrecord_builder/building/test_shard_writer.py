@@ -13,9 +13,9 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files, frontend
 from tfrecord_builder.augmentation import copies
 from tfrecord_builder.building import shard_writer, sharding
+from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest, schema
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.records import items
 
 RATE = small_corpora.SAMPLE_RATE
 LABELS = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))

@@ -8,9 +8,9 @@ import small_shards
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import shard_writer, sharding
+from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest, recordings
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.records import items
 from tfrecord_builder.tokens import readings
 
 

@@ -9,8 +9,8 @@ import small_corpora
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
+from tfrecord_builder.building.records import items
 from tfrecord_builder.corpora import kaldi, segments
-from tfrecord_builder.records import items
 
 
 def _list(corpus_dir):

@@ -6,9 +6,9 @@ import tensorflow as tf
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.building.records import items
 from tfrecord_builder.corpora import lhotse
 from tfrecord_builder.data import schema
-from tfrecord_builder.records import items
 
 NO_RECORDING = "Lhotse cut or supervision without a recording, expected one with its sources"
 SOME_CHANNELS = "Lhotse channels that are some of a file's, expected one or all"

@@ -6,9 +6,9 @@ import pytest
 
 from tfrecord_builder import errors
 from tfrecord_builder.augmentation import copies
+from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest, recordings
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.records import items
 
 
 def write(path, *made):

@@ -12,7 +12,7 @@ import small_corpora
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
-from tfrecord_builder.records import items
+from tfrecord_builder.building.records import items
 from tfrecord_builder.storage import files
 
 BUCKET = s3_server.BUCKET

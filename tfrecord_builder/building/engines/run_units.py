@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from absl import logging
 
 from tfrecord_builder import errors
+from tfrecord_builder.building import resumable
 from tfrecord_builder.building.engines import failures, tasks
-from tfrecord_builder.output import resumable
 from tfrecord_builder.settings import progress_bar
 
 LOST_SECONDS = 45.0

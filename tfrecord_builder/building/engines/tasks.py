@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from absl import logging
 
 from tfrecord_builder import errors
-from tfrecord_builder.output import resumable
+from tfrecord_builder.building import resumable
 from tfrecord_builder.storage import files
 
 OnProgress = Callable[[str, int, int], None]  # file of the unit, utterances done, utterances rejected

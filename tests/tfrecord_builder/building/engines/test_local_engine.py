@@ -13,9 +13,9 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import shard_writer, sharding
 from tfrecord_builder.building.engines import local_engine, run_units, tasks, worker_process
+from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest, recordings
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.records import items
 from tfrecord_builder.runtime import lazy_tensorflow
 from tfrecord_builder.storage import files
 

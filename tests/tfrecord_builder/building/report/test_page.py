@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tfrecord_builder.audio import frontend
+from tfrecord_builder.building.records import items, loudness, shard_statistics
+from tfrecord_builder.building.report import page
 from tfrecord_builder.data import dataset_info, manifest, schema
 from tfrecord_builder.labels import labelling, vocabularies
-from tfrecord_builder.records import items, loudness, shard_statistics
-from tfrecord_builder.report import page
 from tfrecord_builder.tokens import readings, vocabulary
 
 SAVED = vocabularies.Vocabularies(

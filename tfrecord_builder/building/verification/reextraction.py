@@ -12,11 +12,11 @@ import numpy as np
 
 from tfrecord_builder import errors
 from tfrecord_builder.building import shard_writer, sharding
+from tfrecord_builder.building.records import items, record_checks, record_file
+from tfrecord_builder.building.verification import data_directory
 from tfrecord_builder.data import dataset_info, recordings, schema
 from tfrecord_builder.labels import vocabularies
-from tfrecord_builder.records import items, record_checks, record_file
 from tfrecord_builder.storage import files
-from tfrecord_builder.verification import data_directory
 
 # Another processor sums in another order, and one step of float16 (1/64 at 16) may lie between the results.
 _LOG_TOLERANCE = 1e-3

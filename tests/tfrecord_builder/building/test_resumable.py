@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tfrecord_builder import errors
-from tfrecord_builder.output import resumable
+from tfrecord_builder.building import resumable
 from tfrecord_builder.storage import files
 
 

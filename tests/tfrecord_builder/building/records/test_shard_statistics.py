@@ -6,9 +6,9 @@ import pytest
 import small_corpora
 
 from tfrecord_builder.augmentation import copies
+from tfrecord_builder.building.records import items, loudness, shard_statistics
 from tfrecord_builder.data import dataset_info, manifest, schema
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.records import items, loudness, shard_statistics
 
 KNOWN = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))
 SAVED = small_corpora.make_vocabularies(KNOWN)

@@ -1,4 +1,4 @@
-from tfrecord_builder.report import charts
+from tfrecord_builder.building.report import charts
 
 
 def test_few_numbers_have_one_bar_each():

@@ -6,8 +6,8 @@ from fontTools import fontBuilder
 from fontTools.pens import ttGlyphPen
 
 from tfrecord_builder.audio import frontend
+from tfrecord_builder.building.records import pictures
 from tfrecord_builder.data import schema
-from tfrecord_builder.records import pictures
 from tfrecord_builder.runtime import fonts
 
 FBANK = np.linspace(-5, 20, 48 * 80).astype(np.float16).reshape(48, 80)

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from tfrecord_builder import errors
+from tfrecord_builder.building.records import record_checks, record_file
+from tfrecord_builder.building.verification import data_directory
 from tfrecord_builder.data import dataset_info
-from tfrecord_builder.records import record_checks, record_file
-from tfrecord_builder.verification import data_directory
 
 SHARD = "train-00001-of-00003.tfrecord"
 

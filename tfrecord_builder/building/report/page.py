@@ -8,10 +8,10 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Optional
 
+from tfrecord_builder.building.records import shard_statistics
+from tfrecord_builder.building.report import charts
 from tfrecord_builder.data import dataset_info, manifest, recordings
 from tfrecord_builder.labels import vocabularies
-from tfrecord_builder.records import shard_statistics
-from tfrecord_builder.report import charts
 from tfrecord_builder.runtime import pages
 from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import syllables, vocabulary

@@ -5,8 +5,8 @@ import struct
 import pytest
 import tensorflow as tf
 
+from tfrecord_builder.building.records import record_file
 from tfrecord_builder.data import schema
-from tfrecord_builder.records import record_file
 
 DATA = [b"first", b"", b"x" * 3_000_000, b"last"]
 OFFSETS = [0, 21, 37, 3_000_053]

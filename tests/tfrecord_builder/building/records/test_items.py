@@ -3,9 +3,9 @@ import os
 
 import pytest
 
+from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.records import items
 from tfrecord_builder.storage import files
 
 LABELS = labelling.Labels("你", ("ni3",), ("你",))

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Optional
 
 from tfrecord_builder import errors
+from tfrecord_builder.building.records import record_checks, record_file
 from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.labels import vocabularies
-from tfrecord_builder.records import record_checks, record_file
 from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import readings, vocabulary
 

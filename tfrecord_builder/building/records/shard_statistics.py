@@ -11,10 +11,10 @@ from typing import Optional
 
 import numpy as np
 
+from tfrecord_builder.building import resumable
+from tfrecord_builder.building.records import items, loudness
 from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.labels import vocabularies
-from tfrecord_builder.output import resumable
-from tfrecord_builder.records import items, loudness
 
 DURATION_BIN_MS = 100
 NUM_EXTREMES = 10

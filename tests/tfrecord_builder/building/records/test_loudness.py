@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import small_corpora
 
-from tfrecord_builder.records import loudness
+from tfrecord_builder.building.records import loudness
 
 
 def test_a_full_scale_sine_has_minus_three_dbfs():

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from tfrecord_builder.audio import frontend
+from tfrecord_builder.building.records import record_checks
 from tfrecord_builder.data import schema
-from tfrecord_builder.records import record_checks
 from tfrecord_builder.tokens import vocabulary
 
 TOKENS = vocabulary.Vocabulary(["<unk>", "hao3", "ni3"])
