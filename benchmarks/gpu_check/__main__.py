@@ -6,6 +6,8 @@
 Makes small corpora of tones and noise, then trains with the real program: both models for 50 steps on the
 CPU, on a GPU, with XLA, with each precision, on two GPUs and on two CPU replicas, and 200 steps of the size
 of flags/aishell1 on a GPU. --logical_gpus=2 splits a GPU, so that replicas train where there is only one.
+Where there are four cores or more, the small trainings run side by side, so that their milliseconds
+are no measurement; those of flags/aishell1 run alone.
 Each line is printed when it is known: it passes, fails with the reason, or names what it needs that this
 machine lacks. Exit code 1 if a line failed or did not run; then the work directory stays, also if the check
 was killed, and the same command runs again what has not passed.

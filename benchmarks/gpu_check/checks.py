@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import concurrent.futures
 import json
 import os
 import shutil
@@ -17,6 +17,7 @@ from tfrecord_builder.runtime import cpu
 
 Line = lines_lib.Line
 _TAIL = 10  # lines of the log of a failed child
+_SIDE_BY_SIDE = 6  # small trainings, of which each takes less than 2 GiB of a GPU
 
 
 class Checks:
@@ -34,7 +35,7 @@ class Checks:
         if self.machine is None:
             return
         self.passed.read(self.machine)
-        data = self._once("data", self._build_data)
+        data = self.passed.find("data") or self.passed.note(self._build_data())
         yield data
         if data.result == lines_lib.PASS:
             for group in gpu_check_trainings.list_groups(self.num_parts):
@@ -42,25 +43,37 @@ class Checks:
 
     def train(self, group: gpu_check_trainings.Group) -> Iterator[Line]:
         """Yields the lines of a group; the first training is the one that the others are compared with."""
-        cpu_flags = cpu.read_flags()
-        for training in group.trainings:
-            name = f"{group.name}, {training.name}"
-            need = gpu_check_trainings.find_need(training, self.capabilities, cpu_flags)
-            check = functools.partial(self._train, group, training, name)
-            yield Line(name, need) if need else self._once(name, check)
+        count = min(_SIDE_BY_SIDE, cpu.count_cores() // 2) if group.side_by_side else 1
+        pool = concurrent.futures.ThreadPoolExecutor(max(count, 1))
+        try:
+            started = [
+                self._find_line(group, each) or pool.submit(self._train, group, each)
+                for each in group.trainings
+            ]
+            for training, run in zip(group.trainings, started):
+                is_known = isinstance(run, Line)
+                yield run if is_known else self.passed.note(self._judge(group, training, run.result()))
+        finally:
+            pool.shutdown(cancel_futures=True)
 
-    def _once(self, name, check):
-        is_over = time.monotonic() >= self.end
-        return self.passed.run(name, (lambda: Line(name, lines_lib.NOT_RUN)) if is_over else check)
+    def _find_line(self, group, training):
+        """Returns the line of a training that has passed or needs what this machine lacks, else None."""
+        name = _name(group, training)
+        need = gpu_check_trainings.find_need(training, self.capabilities, cpu.read_flags())
+        return Line(name, need) if need else self.passed.find(name)
 
-    def _train(self, group, training, name):
-        shutil.rmtree(self._model_dir(name), ignore_errors=True)  # of a training that was cut off
+    def _train(self, group, training):
+        model_dir = self._model_dir(_name(group, training))
+        shutil.rmtree(model_dir, ignore_errors=True)  # of a training that was cut off
         visible = runs.choose_devices(training.num_gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
         environment = {**training.environment, "CUDA_VISIBLE_DEVICES": visible}
-        done = self._run(self._command(group, training, name), environment)
-        steps, first = runs.read_steps(self._model_dir(name)), f"{group.name}, {group.trainings[0].name}"
+        return self._run(self._command(group, training, model_dir), environment, f"{model_dir}.log")
+
+    def _judge(self, group, training, done):
+        name, first = _name(group, training), _name(group, group.trainings[0])
+        steps = runs.read_steps(self._model_dir(name))
         losses = steps.losses if name == first else []
-        if first in self.passed:
+        if self.passed.find(first):
             losses = runs.read_steps(self._model_dir(first)).losses
         problem = done.problem or runs.judge(steps.losses, losses, training.tolerance, group.num_steps)
         if problem:
@@ -68,12 +81,12 @@ class Checks:
         apart = "" if name == first else f"{runs.difference(steps.losses, losses):.1e}"
         return _describe(name, done, steps, apart)
 
-    def _command(self, group, training, name):
+    def _command(self, group, training, model_dir):
         program = ["estimator_asr.train"]
         if training.parts > 1:
             program = ["benchmarks.gpu_check.split_gpu", str(training.parts)]
         flags = [*group.flags, f"--train_steps={group.num_steps}", *training.flags]
-        places = [f"--data_dir={self.directory}/{group.data}", f"--model_dir={self._model_dir(name)}"]
+        places = [f"--data_dir={self.directory}/{group.data}", f"--model_dir={model_dir}"]
         return ["-m", *program, *flags, *places]
 
     def _model_dir(self, name):
@@ -105,9 +118,15 @@ class Checks:
                 return _fail("data", done, done.problem)
         return Line("data", lines_lib.PASS, seconds)
 
-    def _run(self, words, environment):
-        left = max(self.end - time.monotonic(), 0.0)
-        return runs.run(words, os.path.join(self.directory, "log"), left, environment)
+    def _run(self, words, environment, log=None):
+        left = self.end - time.monotonic()
+        if left <= 0:
+            return runs.Run(0.0, "the limit is over", "", was_cut_off=True)
+        return runs.run(words, log or os.path.join(self.directory, "log"), left, environment)
+
+
+def _name(group, training):
+    return f"{group.name}, {training.name}"
 
 
 def _parse(log):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files
@@ -65,16 +65,14 @@ class Passed:
             self.delete()
             self._write()
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._lines
+    def find(self, name: str) -> Optional[Line]:
+        """Returns the line of that name if it has passed."""
+        return self._lines.get(name)
 
-    def run(self, name: str, check: Callable[[], Line]) -> Line:
-        """Returns the line of that name if it has passed, otherwise that of the check."""
-        if name in self:
-            return self._lines[name]
-        line = check()
+    def note(self, line: Line) -> Line:
+        """Returns the line; keeps it if it passed."""
         if line.result == PASS:
-            self._lines[name] = line
+            self._lines[line.name] = line
             self._write()
         return line
 

@@ -12,7 +12,7 @@ _BFLOAT16_CPUS = frozenset({"avx512_bf16", "amx_bf16"})
 # Turns off what is random in a step: replicas draw different masks.
 _FLAGS = """--save_summary_steps=1 --warmup_epochs=0 --nospec_augment --acoustic_dropout=0
 --language_dropout=0 --ngram_dropout=0 --token_noise=0""".split()
-_SMALL = """--learning_rate=0.0005 --batch_frames=4000 --batch_tokens=200 --encoder_layers=2
+_SMALL = """--gpu_memory_growth --learning_rate=0.0005 --batch_frames=4000 --batch_tokens=200 --encoder_layers=2
 --encoder_units=32 --encoder_inner_units=64 --attention_heads=2 --language_layers=2 --language_units=32
 --language_inner_units=64 --ngram_rows=1023 --ngram_units=16""".split()
 # An epoch is one batch here, so that the decay of the flag file would end too soon.
@@ -41,6 +41,7 @@ class Group(NamedTuple):
     num_steps: int
     flags: Sequence[str]
     trainings: Sequence[Training]
+    side_by_side: bool = False  # runs several at the same time, so that their steps take longer
 
 
 def list_groups(num_parts: int) -> list[Group]:
@@ -48,9 +49,9 @@ def list_groups(num_parts: int) -> list[Group]:
     split = [Training(f"{num_parts} parts of a GPU", (), 1, parts=num_parts)] * (num_parts > 1)
     trainings = [*TRAININGS, *split]
     return [
-        Group("acoustic", "data", 50, ("--model=acoustic", *_SMALL, *_FLAGS), trainings),
+        Group("acoustic", "data", 50, ("--model=acoustic", *_SMALL, *_FLAGS), trainings, True),
+        Group("language", "data", 50, ("--model=language", *_SMALL, *_FLAGS), trainings, True),
         Group("flags/aishell1", "long_data", 200, (*_AISHELL1, *_FLAGS), LARGE_TRAININGS),
-        Group("language", "data", 50, ("--model=language", *_SMALL, *_FLAGS), trainings),
     ]
 
 

@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import paths
@@ -242,6 +244,30 @@ def test_each_training_is_compared_with_the_first(monkeypatch, tmp_path):
     assert found[2].details == ["step 1", "begun"]
 
 
+def test_small_trainings_run_side_by_side_and_their_lines_keep_their_order(monkeypatch, tmp_path):
+    read_steps(monkeypatch, dict.fromkeys(("CPU", "two CPU replicas"), FALLING))
+    Machine(monkeypatch)
+    made, barrier, ended = begin(tmp_path), threading.Barrier(2, timeout=10), []
+
+    def run(words, log, limit, environment):
+        barrier.wait()  # until the other one has started too
+        if log.endswith("CPU.log"):
+            while not ended:
+                time.sleep(0.01)
+        ended.append(os.path.basename(log))
+        return gpu_check_runs.Run(1.0, "", "")
+
+    monkeypatch.setattr(gpu_check_runs, "run", run)
+    monkeypatch.setattr(checks.cpu, "count_cores", lambda: 4)
+    trainings = [TRAININGS["CPU"], TRAININGS["two CPU replicas"]]
+    group = gpu_check_trainings.Group("m", "data", 50, (), trainings, side_by_side=True)
+    assert [(line.name, line.result) for line in made.train(group)] == [
+        ("m, CPU", "pass"),
+        ("m, two CPU replicas", "pass"),
+    ]
+    assert ended == ["m, two CPU replicas.log", "m, CPU.log"]
+
+
 def test_when_the_first_fails_nothing_is_compared(monkeypatch, tmp_path):
     Machine(monkeypatch)
     read_steps(monkeypatch, {"CPU": [math.nan] * 50, "two CPU replicas": [math.nan] * 50})
@@ -292,7 +318,10 @@ def test_what_the_limit_leaves_no_time_for_does_not_run(monkeypatch, tmp_path):
     made = make_checks(tmp_path, limit=0.0)
     made.passed.read("some machine")
     found = train(made, "CPU", "GPU")
-    assert [line.result for line in found] == ["not run", "needs a GPU"] and not machine.asked
+    assert [line.result for line in found] == [
+        "not run: the limit is over",
+        "needs a GPU",
+    ] and not machine.asked
 
 
 def test_a_work_directory_with_other_files_is_refused(tmp_path):
