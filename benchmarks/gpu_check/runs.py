@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import math
 import os
@@ -80,10 +81,11 @@ def read_steps(model_dir: str) -> Steps:
 
     found = {}
     for path in sorted(glob.glob(os.path.join(model_dir, "events.out.tfevents.*"))):
-        for event in tf.compat.v1.train.summary_iterator(path):
-            for value in event.summary.value:
-                if value.tag == "loss":
-                    found[event.step] = (value.simple_value, event.wall_time)
+        with contextlib.suppress(tf.errors.DataLossError):  # a training that was killed cuts its file
+            for event in tf.compat.v1.train.summary_iterator(path):
+                for value in event.summary.value:
+                    if value.tag == "loss":
+                        found[event.step] = (value.simple_value, event.wall_time)
     losses, times = zip(*(found[step] for step in sorted(found))) if found else ((), ())
     passed = [after - before for before, after in zip(times[_FIRST_TIMED:], times[_FIRST_TIMED + 1 :])]
     return Steps(list(losses), 1000 * statistics.median(passed or [math.nan]))

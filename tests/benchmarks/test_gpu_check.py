@@ -116,6 +116,20 @@ def test_a_child_that_hangs_or_dies_is_explained(code, limit, problem, tmp_path)
     assert done.was_cut_off == problem.startswith("cut off")
 
 
+def test_an_event_file_that_a_kill_has_cut_is_read_up_to_there(tmp_path):
+    import tensorflow as tf
+
+    with tf.Graph().as_default():
+        writer = tf.compat.v1.summary.FileWriter(str(tmp_path))
+        for step in range(1, 4):
+            value = tf.compat.v1.Summary.Value(tag="loss", simple_value=10.0 - step)
+            writer.add_summary(tf.compat.v1.Summary(value=[value]), step)
+        writer.close()
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:-1])
+    assert gpu_check_runs.read_steps(str(tmp_path)).losses == [9.0, 8.0]
+
+
 def test_the_largest_peak_of_memory_is_read_from_the_log():
     log = "a: 2.0 s with set-up, peak 9.70 GiB of GPU memory\nb: 0.1 s, peak 10.71 GiB of GPU memory\n"
     assert gpu_check_runs.find_peak(log) == "10.71 GiB of GPU memory"

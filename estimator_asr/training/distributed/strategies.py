@@ -62,6 +62,8 @@ def check(config: training_config.TrainConfig, cluster: Optional[cluster_lib.Clu
             "the GPUs that it sees; start the evaluator with CUDA_VISIBLE_DEVICES=, or both with "
             "--gpu_memory_growth"
         )
+    if config.gpu_memory_growth:  # session_config() says it too late for operations outside the session
+        os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
     if config.xla and not gpus:
         logging.warning(
             "--xla on a CPU: measured with a Conformer of 4 layers, a step took three times as long (553 ms "

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -53,6 +55,15 @@ def test_gpus_launch_collectives_in_one_order_and_memory_grows_if_asked_for():
     assert strategies.session_config(growing).gpu_options.allow_growth
 
 
+@pytest.mark.parametrize("growth, value", [(False, None), (True, "true")])
+def test_memory_grows_outside_the_session_too(monkeypatch, growth, value):
+    """An operation before the session took all memory of an H200 from the trainings beside it."""
+    monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", "")  # so that its value is restored afterwards
+    monkeypatch.delenv("TF_FORCE_GPU_ALLOW_GROWTH")
+    strategies.check(training_config.TrainConfig(gpu_memory_growth=growth), None)
+    assert os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH") == value
+
+
 @pytest.mark.parametrize(
     "num_gpus, evaluator, growth, count",
     [
@@ -70,6 +81,7 @@ def test_an_evaluator_on_the_machine_of_a_worker_is_warned_about(
     show_gpus(monkeypatch, num_gpus)
     monkeypatch.setattr(strategies.logging, "warning", lambda *line: lines.append(line[0]))
     shared = cluster.Cluster(("a:1", "b:2"), evaluator, 0)
+    monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", "")
     strategies.check(training_config.TrainConfig(gpu_memory_growth=growth), shared)
     assert len(lines) == count
     assert all("start the evaluator with CUDA_VISIBLE_DEVICES=" in line for line in lines)
