@@ -17,8 +17,11 @@ from tfrecord_builder.runtime import interrupts
 interrupts.exit_at_once(__name__)
 
 import os
+import signal
+import sys
 from collections.abc import Sequence
 
+from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.settings import program
 from tfrecord_builder.storage import files
@@ -34,8 +37,12 @@ def main(
     recognise = recogniser_check.load(check.check) if check.check else None
     engine, output_dir = text_plan.TTS[config.tts](config), output.output_dir
     planned, rejected = text_plan.make_plan(config, engine)
-    with synthesised_corpus.claim(output_dir, config, planned, engine):
-        recordings.write_recordings(output_dir, planned, engine, output.num_workers)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends workers as Ctrl-C does
+    with (
+        dispatch.connect(output.runner, output.num_workers, (output_dir, config.model)) as run,
+        synthesised_corpus.claim(output_dir, config, planned, engine),
+    ):
+        recordings.write_recordings(output_dir, planned, engine, run)
         if recognise:
             rejected += recogniser_check.find_misread(recognise, planned, output_dir, check.max_error_rate)
         _finish(output_dir, planned, rejected)

@@ -58,10 +58,12 @@ class ShardWriter:
 
     Attributes:
         written_type: Written or a subclass of it.
+        libraries: packages whose versions a worker must share, besides those of engines/tasks.py.
     """
 
     directory: str
     written_type = Written
+    libraries = ()
 
     def fingerprint(self, shard: Any) -> str:
         """Returns the hash of everything that a shard depends on."""
@@ -107,7 +109,7 @@ class ShardWriter:
 
 def explain_refusal(directory: str, file: str, error: Exception) -> None:
     """Raises UserError if the error is that of a disk or store that refuses a file of the directory."""
-    if not isinstance(error, (OSError, tf.errors.OpError)):
+    if isinstance(error, errors.UserError) or not isinstance(error, (OSError, tf.errors.OpError)):
         return
     reason = error.strerror if isinstance(error, OSError) else error.message
     # Raised here, not in a context manager, and in no variable of a caller: either would make a cycle with

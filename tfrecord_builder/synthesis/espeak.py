@@ -46,6 +46,7 @@ class Engine(prompts.Engine):
     """eSpeak NG as an engine; raises errors.UserError if its wheel is missing."""
 
     seed: int
+    library = "espeakng-loader"
     prompts_per_process = 10**9  # all: it keeps its state
     default_prefix = ""
 

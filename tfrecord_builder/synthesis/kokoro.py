@@ -63,6 +63,7 @@ class Engine(prompts.Engine):
 
     seed: int
     model_dir: str
+    library = "onnxruntime"
     prompts_per_process = 50  # two minutes; an interruption costs no more
     default_prefix = "z"
 

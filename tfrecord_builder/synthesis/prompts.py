@@ -34,6 +34,7 @@ class Prompt:
 class Engine:
     """Base of a speech synthesiser, which goes to other processes. Subclasses have:
 
+    library: the package that synthesises; every worker must have the same version of it.
     prompts_per_process: how many prompts of a speaker a process synthesises; for the same bytes, all again.
     default_prefix: of the names of voices without a foreign accent.
     list_voices(): the names of all voices.

@@ -1,110 +1,130 @@
-"""Synthesises recordings, each speaker in a process of its own, because engines keep hidden state.
+"""Synthesises recordings on an engine of building.engines; a unit is some prompts of one speaker.
 
-After any end, also a kill, the processes end within the time of one recording.
+The plan alone decides which prompts a unit has. Speech synthesisers keep hidden state, so each unit is spoken
+in a process of its own.
 """
 
 from __future__ import annotations
 
 import collections
-import glob
-import multiprocessing
-import multiprocessing.connection
+import contextlib
+import dataclasses
+import json
 import os
+import pickle
 import signal
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Optional
-
-import soundfile
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
-from tfrecord_builder.runtime import cpu
-from tfrecord_builder.settings import progress_bar
+from tfrecord_builder.building import resumable
+from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import prompts
 
+UNITS_DIR = ".units"  # in the corpus
+_HEADER_BYTES, _BYTES_PER_SECOND = 44, 2 * prompts.SAMPLE_RATE  # of a WAV file
+
+
+@dataclasses.dataclass(frozen=True)
+class PromptUnit:
+    """Prompts of one speaker, and the file that lists the sizes of their recordings in bytes."""
+
+    file: str
+    num_items: int
+    prompts: Sequence[prompts.Prompt]
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordingWriter(resumable.ShardWriter):
+    """Writes the recordings of units, all again if one is missing, so that the bytes stay the same."""
+
+    output_dir: str
+    engine: prompts.Engine
+    libraries: tuple[str, ...]
+
+    def fingerprint(self, unit: PromptUnit) -> str:
+        return prompts.fingerprint(unit.prompts, self.engine)
+
+    def find_finished(self, unit: PromptUnit) -> Optional[resumable.Written]:
+        """Returns the receipt of a unit whose recordings all have their sizes, or None."""
+        written = super().find_finished(unit)
+        with contextlib.suppress(OSError, ValueError):
+            sizes = [os.path.getsize(prompt.recording(self.output_dir)) for prompt in unit.prompts]
+            listed = json.loads(files.read_text(os.path.join(self.directory, unit.file)))
+            return written if listed == sizes else None
+
+    def make(self, unit: PromptUnit, path: str, on_progress: resumable.OnProgress) -> resumable.Written:
+        """Writes the recordings of a unit and the list of their sizes."""
+        sizes = []
+        for size in _speak(unit, self.engine, self.output_dir):
+            sizes.append(size)
+            on_progress(len(sizes), 0)
+        files.write_text(path, json.dumps(sizes))
+        return resumable.Written(unit.file, len(sizes))
+
 
 def write_recordings(
-    output_dir: str, planned: Sequence[prompts.Prompt], engine: prompts.Engine, num_workers: Optional[int]
+    output_dir: str, planned: Sequence[prompts.Prompt], engine: prompts.Engine, run: dispatch.RunUnits
 ) -> None:
-    """Synthesises the recordings that do not exist yet, and prints the length of all.
+    """Synthesises the recordings of the units that are not finished, and prints the length of all."""
+    directory = os.path.join(output_dir, UNITS_DIR)
+    files.make_directory(directory)
+    units = list(_cut(planned, engine.prompts_per_process))
+    run(units, RecordingWriter(directory, output_dir, engine, (engine.library,)), "speaking")
+    for path in files.find_files(output_dir, (".incomplete",)):  # left by a process that was killed
+        files.remove(path)
+    sizes = [os.path.getsize(prompt.recording(output_dir)) - _HEADER_BYTES for prompt in planned]
+    print(f"{output_dir}: {len(planned)} recordings, {sum(sizes) / _BYTES_PER_SECOND / 60:.1f} minutes")
 
-    A process speaks some prompts of a speaker (Engine.prompts_per_process), all of them again if a recording
-    is missing; num_workers processes run at the same time, or one per core. Raises errors.UserError if one
-    failed or was killed; the others are ended at once, and what is finished stays.
-    """
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends processes as Ctrl-C does
+
+def _cut(planned: Sequence[prompts.Prompt], size: int) -> Iterator[PromptUnit]:
     by_speaker = collections.defaultdict(list)
     for prompt in planned:
         by_speaker[prompt.speaker.name].append(prompt)
-    size = engine.prompts_per_process
-    batches = (batch[i : i + size] for batch in by_speaker.values() for i in range(0, len(batch), size))
-    missing = [
-        batch for batch in batches if not all(os.path.exists(each.recording(output_dir)) for each in batch)
-    ]
-    _speak_in_processes(missing, output_dir, engine, num_workers or cpu.count_cores())
-    seconds = sum(_read_seconds(prompt.recording(output_dir)) for prompt in planned)
-    print(f"{output_dir}: {len(planned)} recordings, {seconds / 60:.1f} minutes")
+    for name, spoken in by_speaker.items():
+        for start in range(0, len(spoken), size):
+            part = spoken[start : start + size]
+            yield PromptUnit(f"{name}.{start}", len(part), part)
 
 
-def _read_seconds(path):
-    try:
-        return soundfile.info(path).duration
-    except soundfile.LibsndfileError as error:
+def _speak(unit: PromptUnit, engine: prompts.Engine, output_dir: str) -> Iterator[int]:
+    """Yields the size of each recording, once a new process has written it.
+
+    The process is in a session of its own. So no signal to the whole group interrupts a recording; the
+    process ends after it, when nobody reads its output any more.
+    """
+    code = f"import sys; from {__name__} import speak_here; speak_here(sys.argv[1])"
+    command = [sys.executable, "-c", code, output_dir]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with subprocess.Popen(command, env=environment, start_new_session=True, **pipes) as process:
+        with contextlib.suppress(BrokenPipeError), process.stdin:
+            pickle.dump((unit.prompts, engine), process.stdin)
+        for message in map(json.loads, process.stdout):
+            if isinstance(message, str):
+                raise errors.UserError(message)
+            yield message
+    if process.returncode:
         raise errors.UserError(
-            f"{path}: is not a WAV file ({error.error_string}), expected a recording; remove it and run the "
-            "same command again, which makes what is missing"
-        ) from error
-
-
-def _speak_in_processes(missing, output_dir, engine, num_workers):
-    """Whatever is raised ends the running processes."""
-    context = multiprocessing.get_context("forkserver")  # a fork of a server that has the imports is cheap
-    context.set_forkserver_preload([__name__, type(engine).__module__])
-    spoken, running = context.RawArray("l", len(missing)), {}  # each process counts its own
-    arguments = [(output_dir, batch, engine, spoken, i) for i, batch in enumerate(missing)][::-1]
-    try:
-        with progress_bar.ProgressBar(desc="speaking", total=sum(map(len, missing)), unit="utt") as bar:
-            while arguments or running:
-                while arguments and len(running) < num_workers:
-                    process = context.Process(target=_speak, args=arguments.pop(), daemon=True)
-                    process.start()
-                    running[process.sentinel] = process
-                for sentinel in multiprocessing.connection.wait(list(running), timeout=0.5):  # of the bar
-                    _check(running.pop(sentinel))
-                bar.update(sum(spoken) - bar.n)
-    finally:
-        for process in running.values():
-            process.terminate()
-        for process in running.values():
-            process.join()
-        unfinished = os.path.join(glob.escape(output_dir), "wav", "**", "*.incomplete")
-        for path in glob.glob(unfinished, recursive=True):
-            os.remove(path)
-
-
-def _check(process):
-    process.join()
-    if process.exitcode:
-        raise errors.UserError(
-            f"synthesise: a speaker's process ended with exit code {process.exitcode}; see above, or pass "
-            "fewer --num_workers if memory ran out. The same command continues with what is missing."
+            f"synthesise: the process that speaks {unit.file} ended with exit code {process.returncode}; see "
+            "above, or run fewer workers if memory ran out. The same command continues with what is missing."
         )
 
 
-def _speak(output_dir, batch, engine, spoken, index):
-    """Writes all recordings of a batch, so that a resumed run gives the same bytes; exits with its error."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends this
+def speak_here(output_dir: str) -> None:
+    """Speaks the prompts on standard input; prints the size of each recording, or an error, as JSON."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends the process when nobody reads its output
+    planned, engine = pickle.load(sys.stdin.buffer)
     try:
         speak = engine.open()
-        for prompt in batch:
-            _write_wav(prompt.recording(output_dir), speak(prompt))
-            spoken[index] += 1
-            if not multiprocessing.parent_process().is_alive():  # it was killed
-                return
+        for prompt in planned:
+            print(_write_wav(prompt.recording(output_dir), speak(prompt)), flush=True)
     except (errors.UserError, OSError) as error:
-        sys.exit(f"error: {errors.describe_refusal(error) or error}")
+        print(json.dumps(errors.describe_refusal(error) or str(error)))
 
 
 def _write_wav(path, samples):
@@ -113,3 +133,4 @@ def _write_wav(path, samples):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with files.writing(path) as temporary, open(temporary, "wb") as file:
         file.write(wav)
+    return len(wav)

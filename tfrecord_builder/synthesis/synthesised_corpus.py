@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from tfrecord_builder import errors
+from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.data import manifest
 from tfrecord_builder.settings import config_flags, config_json
 from tfrecord_builder.storage import files, locks
@@ -20,12 +21,11 @@ _SETTINGS_FILE = "synthesis.json"
 
 @dataclasses.dataclass(frozen=True)
 class OutputConfig(config_flags.Checked):
-    """Output directory and number of workers; neither changes a byte of the corpus."""
+    """Output directory and engine; neither changes a byte of the corpus."""
 
     output_dir: str = config_flags.setting("", "directory to write the corpus to", required=True, local=True)
-    num_workers: Optional[int] = config_flags.setting(
-        None, "number of processes that speak at the same time; one per core if empty", minimum=1
-    )
+    num_workers: Optional[int] = config_flags.setting(None, "processes; one per core if empty", minimum=1)
+    runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
 
 
 @contextlib.contextmanager

@@ -1,36 +1,75 @@
-"""Recordings of prompts: batches, interruptions, processes that die."""
+"""Recordings of prompts: units, interruptions, processes that die."""
 
 from __future__ import annotations
 
+import json
+import os
+import pickle
+import platform
+import signal
 import sys
 
 import pytest
 
 from tfrecord_builder import errors
+from tfrecord_builder.building.engines import dispatch, tasks, worker_process
 from tfrecord_builder.synthesis import espeak, prompts, recordings
 
 ENGINE = espeak.Engine(seed=1)
 
 
-def make_prompts(*ids):
-    (speaker,) = ENGINE.make_speakers(["f1"], 1)
+def make_prompts(*ids, voice="f1"):
+    (speaker,) = ENGINE.make_speakers([voice], 1)
     return [prompts.Prompt(name, "train", speaker, (("你好",),), ("ni3", "hao3")) for name in ids]
+
+
+def write(directory, planned, num_workers=1):
+    with dispatch.connect(dispatch.LOCAL, num_workers) as run:
+        recordings.write_recordings(str(directory), planned, ENGINE, run)
+
+
+def make_task(directory):
+    """Returns a writer of recordings of the directory, the only unit of a prompt, and the task of running it."""
+    (unit,) = recordings._cut(make_prompts("a"), size=1)
+    units_dir = directory / recordings.UNITS_DIR
+    units_dir.mkdir()
+    writer = recordings.RecordingWriter(str(units_dir), str(directory), ENGINE, (ENGINE.library,))
+    return writer, unit, tasks.make(writer, ())
 
 
 def test_prompts_are_spoken_again_with_those_of_their_process(tmp_path, monkeypatch):
     monkeypatch.setattr(espeak.Engine, "prompts_per_process", 2)
-    recordings.write_recordings(str(tmp_path), make_prompts(*"abc"), ENGINE, num_workers=None)
+    write(tmp_path, make_prompts(*"abc"), num_workers=None)
     paths = [tmp_path / "wav" / "f1" / f"{name}.wav" for name in "abc"]
     before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in paths]
     paths[1].unlink()
-    recordings.write_recordings(str(tmp_path), make_prompts(*"abc"), ENGINE, num_workers=1)
+    write(tmp_path, make_prompts(*"abc"))
     after = [(path.read_bytes(), path.stat().st_mtime_ns) for path in paths]
     assert [new[0] == old[0] for new, old in zip(after, before)] == [True] * 3
     assert [new[1] == old[1] for new, old in zip(after, before)] == [False, False, True]
 
 
+def test_a_unit_lists_the_sizes_of_its_recordings(tmp_path, monkeypatch):
+    monkeypatch.setattr(espeak.Engine, "prompts_per_process", 2)
+    write(tmp_path, make_prompts(*"abc") + make_prompts("d", voice="m3"))
+    names = ["f1.0", "f1.0.json", "f1.2", "f1.2.json", "m3.0", "m3.0.json"]
+    assert sorted(os.listdir(tmp_path / ".units")) == names
+    sizes = [(tmp_path / "wav" / "f1" / f"{name}.wav").stat().st_size for name in "ab"]
+    assert json.loads((tmp_path / ".units" / "f1.0").read_text()) == sizes
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_what_a_worker_spoke_before_changes_no_byte(tmp_path, num_workers):
+    """eSpeak NG itself speaks otherwise after Klatt's synthesiser was used in its process."""
+    write(tmp_path / "alone", make_prompts("a", voice="m3"))
+    both = [make_prompts("b", voice="klatt4"), make_prompts("a", voice="m3"), make_prompts("c", voice="Lee")]
+    write(tmp_path / "after", sum(both, []), num_workers)
+    alone, after = (tmp_path / name / "wav" / "m3" / "a.wav" for name in ("alone", "after"))
+    assert alone.read_bytes() == after.read_bytes()
+
+
 def test_an_id_of_a_directory_and_a_name_is_a_path(tmp_path):
-    recordings.write_recordings(str(tmp_path), make_prompts("news/text-train-2"), ENGINE, num_workers=1)
+    write(tmp_path, make_prompts("news/text-train-2"))
     assert (tmp_path / "wav" / "f1" / "news" / "text-train-2.wav").is_file()
 
 
@@ -38,26 +77,76 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     left = tmp_path / "wav" / "f1" / "news" / "a.wav.4711.incomplete"
     left.parent.mkdir(parents=True)
     left.write_bytes(b"RIFF")
-    recordings.write_recordings(str(tmp_path), make_prompts("news/a"), ENGINE, num_workers=1)
+    write(tmp_path, make_prompts("news/a"))
     assert [path.name for path in left.parent.iterdir()] == ["a.wav"]
 
 
 def test_says_how_much_there_is(tmp_path, capsys):
-    recordings.write_recordings(str(tmp_path), make_prompts("a"), ENGINE, num_workers=1)
+    write(tmp_path, make_prompts("a"))
     assert capsys.readouterr().out == f"{tmp_path}: 1 recordings, 0.0 minutes\n"
+    path = tmp_path / "wav" / "f1" / "a.wav"
+    with open(path, "ab") as file:
+        file.truncate(44 + 90 * 2 * 16000)  # a minute and a half
+    (tmp_path / ".units" / "f1.0").write_text(f"[{path.stat().st_size}]")
+    receipt = json.loads((tmp_path / ".units" / "f1.0.json").read_text())
+    receipt["num_bytes"] = (tmp_path / ".units" / "f1.0").stat().st_size
+    (tmp_path / ".units" / "f1.0.json").write_text(json.dumps(receipt))
+    write(tmp_path, make_prompts("a"))
+    assert capsys.readouterr().out == f"{tmp_path}: 1 recordings, 1.5 minutes\n"
 
 
 def test_a_process_that_dies_is_noticed(monkeypatch, tmp_path):
-    monkeypatch.setattr(recordings, "_speak", sys.exit)  # called with five arguments: ends with code 1
-    with pytest.raises(
-        errors.UserError, match="a speaker's process ended with exit code 1; see above, or pass"
-    ):
-        recordings.write_recordings(str(tmp_path), make_prompts("a"), ENGINE, num_workers=1)
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    message = "the process that speaks f1.0 ended with exit code 1; see above, or run fewer workers if memory"
+    with pytest.raises(errors.UserError, match=message):
+        write(tmp_path, make_prompts("a"))
+    assert list(tmp_path.rglob("*")) == [tmp_path / ".units"]
 
 
-def test_a_damaged_recording_is_named(tmp_path):
+def test_the_units_of_a_worker_that_dies_run_again(monkeypatch, tmp_path, caplog):
+    planned, killed = sum((make_prompts("a", voice=voice) for voice in ("f1", "m3", "Lee")), []), []
+    write(tmp_path / "here", planned)
+    start = worker_process.start
+
+    def start_and_kill_the_first():
+        connection, process = start()
+        if not killed:
+            killed.append(process.pid)
+            os.kill(process.pid, signal.SIGKILL)
+        return connection, process
+
+    monkeypatch.setattr(worker_process, "start", start_and_kill_the_first)
+    write(tmp_path / "there", planned, num_workers=2)
+    assert "1 units run again. --runner=local: a worker was killed, probably because memory" in caplog.text
+    for voice in ("f1", "m3", "Lee"):
+        here, there = (tmp_path / name / "wav" / voice / "a.wav" for name in ("here", "there"))
+        assert here.read_bytes() == there.read_bytes()
+
+
+def test_a_worker_with_another_version_of_the_synthesiser_is_named(tmp_path, monkeypatch):
+    _, unit, task = make_task(tmp_path)
+    monkeypatch.setitem(task.versions, "espeakng-loader", "0.2.3")
+    outcome = task(pickle.dumps(unit))
+    assert outcome.problem == (
+        f"worker {platform.node()}: espeakng-loader is 0.2.4, expected 0.2.3 as where the command was "
+        "started; install the same there."
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"RIFF"])  # as a power failure may leave it
+def test_a_damaged_recording_is_spoken_again(tmp_path, content):
+    write(tmp_path, make_prompts("a"))
     path = tmp_path / "wav" / "f1" / "a.wav"
-    path.parent.mkdir(parents=True)
-    path.touch()  # as a power failure may leave it
-    with pytest.raises(errors.UserError, match=f"{path}: is not a WAV file .*; remove it and run the same"):
-        recordings.write_recordings(str(tmp_path), make_prompts("a"), ENGINE, num_workers=1)
+    before = path.read_bytes()
+    path.write_bytes(content)
+    write(tmp_path, make_prompts("a"))
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("listed", ["", "[", "[1]"])
+def test_a_damaged_unit_is_not_finished(tmp_path, listed):
+    writer, unit, task = make_task(tmp_path)
+    task(pickle.dumps(unit))
+    assert writer.find_finished(unit).num_records == 1
+    (tmp_path / ".units" / "f1.0").write_text(listed)
+    assert writer.find_finished(unit) is None

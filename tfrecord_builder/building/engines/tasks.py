@@ -60,7 +60,7 @@ class Task:
             )
 
     def _run(self, unit: bytes, on_progress: OnProgress) -> Outcome:
-        for name, here in list_versions().items():
+        for name, here in list_versions(tuple(self.versions)).items():
             if here != self.versions.get(name):
                 advice = f"expected {self.versions.get(name)} as where the command was started"
                 raise errors.UserError(_on_worker(f"{name} is {here}, {advice}; install the same there."))
@@ -79,7 +79,7 @@ def make(writer: resumable.ShardWriter, shared: Sequence[str]) -> Task:
     """Returns the task of running units by a writer; workers must see those shared paths that exist here."""
     seen = [path for path in shared if not files.is_remote(path) and files.exists(path)]
     environment = {name: value for name, value in os.environ.items() if name.startswith(_STORE_VARIABLES)}
-    return Task(list_versions(), pickle.dumps((writer, seen, environment)))
+    return Task(list_versions(writer.libraries), pickle.dumps((writer, seen, environment)))
 
 
 def describe(receipt: resumable.Written) -> Outcome:
@@ -89,11 +89,12 @@ def describe(receipt: resumable.Written) -> Outcome:
 
 
 @functools.lru_cache
-def list_versions() -> dict[str, str]:
-    """Returns the versions of Python and of libraries, and a hash of the source of this program."""
+def list_versions(others: tuple[str, ...] = ()) -> dict[str, str]:
+    """Returns the versions of Python, _LIBRARIES and others, and a hash of the source of this program."""
     found = {"Python": platform.python_version()}
-    for name in _LIBRARIES:
-        found[name] = next((each.version for each in importlib.metadata.distributions(name=name)), "missing")
+    for name in (*_LIBRARIES, *others):
+        versions = (each.version for each in importlib.metadata.distributions(name=name))
+        found.setdefault(name, next(versions, "missing"))
     root = pathlib.Path(__file__).parents[3]
     paths = sorted(path for package in _PACKAGES for path in (root / package).rglob("*.py"))
     source = b"".join(map(pathlib.Path.read_bytes, paths))
