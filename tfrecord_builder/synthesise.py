@@ -3,7 +3,8 @@
     python -m tfrecord_builder.synthesise --text_dir=TEXT --tts=espeak --output_dir=CORPUS
     python -m tfrecord_builder.synthesise --text_dir=TEXT --tts=kokoro --model=DIR --output_dir=CORPUS
 
-Writes to --output_dir; the same settings give the same bytes, and an interrupted run continues:
+Writes to --output_dir; the same settings give the same bytes, and an interrupted run continues, also on
+another engine (--runner):
 
     wav/<speaker>/<id>.wav    16 kHz, 16 bit, mono
     rejected.tsv              sentences that cannot be spoken, and recordings that --check rejects

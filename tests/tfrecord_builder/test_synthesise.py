@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import programs
 import pytest
@@ -149,9 +150,26 @@ def test_a_recording_that_cannot_be_written_is_named(text_dir, corpus, tmp_path)
         (wav / speaker).touch()
     completed = run(text_dir, tmp_path / "corpus", "--num_speakers=4", "--num_workers=1")
     assert completed.returncode == 1
-    first, second = completed.stderr.splitlines()
-    assert re.match(f"error: {wav}/({'|'.join(speakers)}): File exists; ", first)
-    assert second.startswith("error: synthesise: a speaker's process ended with exit code 1; see above")
+    said = f"error: {wav}/({'|'.join(speakers)}): File exists; pass a path that can be read and written\n"
+    assert re.fullmatch(said, completed.stderr)
+
+
+@pytest.mark.long
+def test_a_killed_synthesis_continues_to_the_same_bytes(text_dir, corpus, tmp_path):
+    arguments = command(text_dir, tmp_path / "killed", "--num_speakers=4", "--num_workers=2")
+    process = subprocess.Popen(arguments, start_new_session=True)
+    while not list((tmp_path / "killed").glob(".units/*.json")):
+        assert process.poll() is None
+        time.sleep(0.001)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    programs.wait_until(lambda: not _is_spoken(tmp_path / "killed"))
+    assert not (tmp_path / "killed" / "manifest.tsv").exists()
+    finished = {path: path.stat().st_mtime_ns for path in (tmp_path / "killed").glob(".units/*.json")}
+    assert 0 < len(finished) < 4
+    assert run(text_dir, tmp_path / "killed", "--num_speakers=4", "--num_workers=1").returncode == 0
+    assert hashes(tmp_path / "killed") == hashes(corpus)
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished
 
 
 @pytest.fixture(scope="module")
@@ -190,8 +208,14 @@ def test_however_it_ends_no_process_and_no_half_of_a_file_is_left(long_text_dir,
     said = process.communicate(timeout=30)[1]
     assert process.returncode == exit_code
     assert said == ("interrupted\n" if exit_code == 130 else "")
-    programs.wait_until(lambda: not _is_group(process.pid))
+    programs.wait_until(lambda: not _is_group(process.pid) and not _is_spoken(tmp_path))
     assert list(tmp_path.rglob("*.incomplete")) == []
+
+
+def _is_spoken(output_dir):
+    """Returns whether a process that speaks prompts, in a session of its own, writes to the directory."""
+    said = subprocess.run(["ps", "-A", "-o", "args="], capture_output=True, text=True, check=True).stdout
+    return any("speak_here" in line and line.endswith(f" {output_dir}") for line in said.splitlines())
 
 
 def _is_group(process_group):

@@ -22,11 +22,12 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 from tfrecord_builder.building import resumable
 from tfrecord_builder.building.engines import dispatch
+from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import prompts
 
-UNITS_DIR = ".units"  # in the corpus
-_HEADER_BYTES, _BYTES_PER_SECOND = 44, 2 * prompts.SAMPLE_RATE  # of a WAV file
+UNITS_DIR = ".units"  # stays in the corpus: without it, the same command would speak everything again
+_HEADER_BYTES, _BYTES_PER_SECOND = 44, 2 * prompts.SAMPLE_RATE  # a WAV file has 16 bits per sample
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +55,7 @@ class RecordingWriter(resumable.ShardWriter):
         written = super().find_finished(unit)
         with contextlib.suppress(OSError, ValueError):
             sizes = [os.path.getsize(prompt.recording(self.output_dir)) for prompt in unit.prompts]
-            listed = json.loads(files.read_text(os.path.join(self.directory, unit.file)))
+            listed = config_json.parse(files.read_text(os.path.join(self.directory, unit.file)))
             return written if listed == sizes else None
 
     def make(self, unit: PromptUnit, path: str, on_progress: resumable.OnProgress) -> resumable.Written:
@@ -92,10 +93,10 @@ def _cut(planned: Sequence[prompts.Prompt], size: int) -> Iterator[PromptUnit]:
 
 
 def _speak(unit: PromptUnit, engine: prompts.Engine, output_dir: str) -> Iterator[int]:
-    """Yields the size of each recording, once a new process has written it.
+    """Yields the size of each recording as soon as a new process has written the recording.
 
-    The process is in a session of its own. So no signal to the whole group interrupts a recording; the
-    process ends after it, when nobody reads its output any more.
+    The process has a session of its own, so that no signal to a process group leaves half a recording. When
+    the worker has died, the process ends after the recording that it is making.
     """
     code = f"import sys; from {__name__} import speak_here; speak_here(sys.argv[1])"
     command = [sys.executable, "-c", code, output_dir]
@@ -104,7 +105,7 @@ def _speak(unit: PromptUnit, engine: prompts.Engine, output_dir: str) -> Iterato
     with subprocess.Popen(command, env=environment, start_new_session=True, **pipes) as process:
         with contextlib.suppress(BrokenPipeError), process.stdin:
             pickle.dump((unit.prompts, engine), process.stdin)
-        for message in map(json.loads, process.stdout):
+        for message in map(config_json.parse, process.stdout):
             if isinstance(message, str):
                 raise errors.UserError(message)
             yield message

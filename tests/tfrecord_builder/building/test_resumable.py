@@ -8,6 +8,7 @@ import pytest
 
 from tfrecord_builder import errors
 from tfrecord_builder.building import resumable
+from tfrecord_builder.runtime import lazy_tensorflow
 from tfrecord_builder.storage import files
 
 
@@ -105,3 +106,15 @@ def test_a_full_disk(writer, tmp_path, monkeypatch):
         f"{tmp_path}: a.txt cannot be written (No space left on device); "
         "free some space or fix the permissions, then run the same command again: finished shards are kept."
     )
+
+
+def test_an_error_of_the_user_passes_without_tensorflow(writer, monkeypatch):
+    def load(name):
+        raise AssertionError("TensorFlow is loaded")
+
+    def refuse(done, rejected):
+        raise errors.UserError("u1: cannot be spoken")
+
+    monkeypatch.setattr(lazy_tensorflow, "__getattr__", load)
+    with pytest.raises(errors.UserError, match="u1: cannot be spoken"):
+        writer.write(Text(), refuse)

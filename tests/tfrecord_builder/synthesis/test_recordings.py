@@ -29,7 +29,7 @@ def write(directory, planned, num_workers=1):
 
 
 def make_task(directory):
-    """Returns a writer of recordings of the directory, the only unit of a prompt, and the task of running it."""
+    """Returns a writer into the directory, a unit of one prompt, and the task that runs it."""
     (unit,) = recordings._cut(make_prompts("a"), size=1)
     units_dir = directory / recordings.UNITS_DIR
     units_dir.mkdir()
@@ -125,7 +125,8 @@ def test_the_units_of_a_worker_that_dies_run_again(monkeypatch, tmp_path, caplog
 
 def test_a_worker_with_another_version_of_the_synthesiser_is_named(tmp_path, monkeypatch):
     _, unit, task = make_task(tmp_path)
-    monkeypatch.setitem(task.versions, "espeakng-loader", "0.2.3")
+    assert task.versions["espeakng-loader"] == "0.2.4"
+    monkeypatch.setitem(task.versions, "espeakng-loader", "0.2.3")  # as if it were that of the launcher
     outcome = task(pickle.dumps(unit))
     assert outcome.problem == (
         f"worker {platform.node()}: espeakng-loader is 0.2.4, expected 0.2.3 as where the command was "

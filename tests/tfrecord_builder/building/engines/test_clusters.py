@@ -155,3 +155,20 @@ def test_workers_encode_from_and_into_a_store_whose_credentials_the_command_has(
     assert got == _contents(tmp_path / "local")
     logs = "".join(path.read_text() for path in tmp_path.glob("*.log"))
     assert "token-4711" not in logs + said
+
+
+def test_workers_synthesise_the_bytes_of_local_processes(cluster, tmp_path):
+    cluster.start_worker()
+    cluster.start_worker()
+    text = "hanzi\tpinyin\n" + 12 * "今天天气很好\t\n"
+    small_corpora.write_text(tmp_path / "text" / "train.tsv", text)
+    flags = ["--tts=espeak", "--num_speakers=4", f"--text_dir={tmp_path / 'text'}"]
+    made = []
+    for name, engine in (("local", "--num_workers=1"), ("shared", f"--runner={cluster.runner}")):
+        output = f"--output_dir={tmp_path / name}"
+        code, said = _end(_start_program("-m", "tfrecord_builder.synthesise", *flags, output, engine))
+        assert code == 0, said
+        paths_made = [path for path in (tmp_path / name).rglob("*") if path.is_file()]
+        made.append({path.relative_to(tmp_path / name): path.read_bytes() for path in paths_made})
+    assert made[0] == made[1]
+    assert len([path for path in made[1] if path.suffix == ".wav"]) == 12
