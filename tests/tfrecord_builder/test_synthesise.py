@@ -17,9 +17,12 @@ import programs
 import pytest
 import soundfile
 
+from tfrecord_builder import errors, synthesise
+from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.corpora import registry
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 from tfrecord_builder.storage import locks
+from tfrecord_builder.synthesis import espeak, recogniser_check, synthesised_corpus, text_plan
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +173,24 @@ def test_a_killed_synthesis_continues_to_the_same_bytes(text_dir, corpus, tmp_pa
     assert run(text_dir, tmp_path / "killed", "--num_speakers=4", "--num_workers=1").returncode == 0
     assert hashes(tmp_path / "killed") == hashes(corpus)
     assert {path: path.stat().st_mtime_ns for path in finished} == finished
+
+
+def test_every_worker_must_see_the_corpus_and_the_model(text_dir, tmp_path, monkeypatch):
+    connected = []
+
+    def connect(*arguments):
+        connected.append(arguments)
+        raise errors.UserError("no scheduler")
+
+    monkeypatch.setattr(dispatch, "connect", connect)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    monkeypatch.setitem(text_plan.TTS, "kokoro", lambda config: espeak.Engine(seed=1))
+    config = text_plan.SynthesisConfig(text_dir=(str(text_dir),), tts="kokoro", model="/models/kokoro")
+    output = synthesised_corpus.OutputConfig(output_dir=str(tmp_path / "corpus"), runner="ray")
+    with pytest.raises(errors.UserError, match="no scheduler"):
+        synthesise.main(config, output, recogniser_check.CheckConfig())
+    assert connected == [("ray", None, (str(tmp_path / "corpus"), "/models/kokoro"))]
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.fixture(scope="module")
