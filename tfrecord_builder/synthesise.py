@@ -39,11 +39,9 @@ def main(
     engine, output_dir = text_plan.TTS[config.tts](config), output.output_dir
     planned, rejected = text_plan.make_plan(config, engine)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends workers as Ctrl-C does
-    with (
-        dispatch.connect(output.runner, output.num_workers, (output_dir, config.model)) as run,
-        synthesised_corpus.claim(output_dir, config, planned, engine),
-    ):
-        recordings.write_recordings(output_dir, planned, engine, run)
+    with synthesised_corpus.claim(output_dir, config, planned, engine):
+        with dispatch.connect(output.runner, output.num_workers, (output_dir, config.model)) as run:
+            recordings.write_recordings(output_dir, planned, engine, run)
         if recognise:
             rejected += recogniser_check.find_misread(recognise, planned, output_dir, check.max_error_rate)
         _finish(output_dir, planned, rejected)
