@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import augmentation_config, codecs, copies
@@ -19,7 +19,6 @@ from tfrecord_builder.building import (
     summary,
 )
 from tfrecord_builder.building.engines import dispatch
-from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.labels import labelling, vocabularies
 from tfrecord_builder.output import output_directory, staging
@@ -55,8 +54,8 @@ def build(
         dispatch.connect(config.runner, config.num_workers, shared) as run,
         output_directory.reserve(config.output_dir, config.overwrite) as workspace,
     ):
-        with catalog.open_new(os.path.join(workspace, "catalog.sqlite")) as corpus:
-            catalog.list_corpus(_list_rows(config, run), config.corpus_dir, corpus, config.dev_fraction)
+        with catalog.open_new(workspace) as corpus:
+            listing.list_corpus(config.corpus, config.corpus_dir, corpus, config.dev_fraction)
             training = corpus.utterances("train")
             bpe_model = vocabularies.make_subwords(label_config, vocabulary_config, training)
             labeller = labelling.Labeller(label_config, bpe_model)
@@ -77,14 +76,6 @@ def build(
     return info
 
 
-def _list_rows(config: build_config.BuildConfig, run: dispatch.RunUnits) -> Iterator[catalog.Row]:
-    """Yields the rows of the catalog; on a cluster, workers list each directory into a file."""
-    if config.runner == dispatch.LOCAL:
-        return map(catalog.to_row, registry.list_utterances(config.corpus, config.corpus_dir))
-    directory = staging.scratch_directory(config.output_dir)
-    return listing.list_on_engine(config.corpus, config.corpus_dir, directory, run)
-
-
 def _label(
     config: build_config.BuildConfig,
     labeller: labelling.Labeller,
@@ -95,8 +86,9 @@ def _label(
     run: dispatch.RunUnits,
 ) -> tuple[vocabularies.Collector, list[sharding.Shard]]:
     """Labels the corpus and writes the items of its shards; returns the counts of labels, and the shards."""
-    directory = staging.scratch_directory(config.output_dir)
-    labelled = chunks.label_corpus(corpus, labeller, augmentation, sources, directory, run)
+    directory, lists = staging.scratch_directory(config.output_dir), list(corpus.lists())
+    staging.take_over((each.file for each in lists), workspace, directory)
+    labelled = chunks.label_corpus(lists, labeller, augmentation, sources, directory, run)
     _reject(labelled, corpus)
     collector, split_sizes = vocabularies.Collector(labeller.config), collections.Counter()
     for each in labelled:
