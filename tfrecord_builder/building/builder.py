@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import os
-from collections.abc import Sequence
 
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import augmentation_config, codecs, copies
@@ -68,7 +67,7 @@ def build(
             directory = staging.start(config.output_dir, fingerprint, config.overwrite)
             staging.take_over((recordings.path_of(each.file) for each in shards), workspace, directory)
             written = run(shards, shard_writer.RecordWriter(directory, settings), title="building")
-            _reject(written, corpus)
+            corpus.reject(row for shard in written for row in shard.rejected)
             summary.check_rejected(config, corpus)
             info = summary.write(directory, settings, label_config, written, corpus, collector.left_out)
             staging.publish(config.output_dir, info)
@@ -89,7 +88,7 @@ def _label(
     directory, lists = staging.scratch_directory(config.output_dir), list(corpus.lists())
     staging.take_over((each.file for each in lists), workspace, directory)
     labelled = chunks.label_corpus(lists, labeller, augmentation, sources, directory, run)
-    _reject(labelled, corpus)
+    corpus.reject(row for chunk in labelled for row in chunk.rejected)
     collector, split_sizes = vocabularies.Collector(labeller.config), collections.Counter()
     for each in labelled:
         collector.merge(each.counts)
@@ -97,11 +96,6 @@ def _label(
     summary.log_losses(labelled, labeller.config.numbers, collector.left_out)
     paths = [os.path.join(directory, each.file) for each in labelled]
     return collector, sharding.write(paths, split_sizes, config.num_shards, workspace, corpus)
-
-
-def _reject(written: Sequence[resumable.Written], corpus: catalog.Catalog) -> None:
-    for each in written:
-        corpus.reject(each.rejected)
 
 
 def _make_settings(

@@ -78,7 +78,7 @@ class UtteranceList:
 
 
 class Catalog:
-    """The utterances of a build, in a directory without a catalog."""
+    """The utterances of a build, in a directory that has no catalog yet."""
 
     def __init__(self, directory: str, database: sqlite3.Connection):
         self._directory, self._database = directory, database
@@ -89,7 +89,7 @@ class Catalog:
     def add_list(self, utterances: Iterable[manifest.Utterance]) -> int:
         """Adds utterances and writes them to a list of their own; returns their number.
 
-        Raises UserError if an id is a duplicate, empty or not fit for a table.
+        Raises UserError if an id is a duplicate, is empty, or would break a table.
         """
         lines = [self._add(each) for each in utterances]
         if lines:
