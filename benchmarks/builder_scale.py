@@ -31,9 +31,8 @@ import numpy as np
 import soundfile
 
 from tfrecord_builder.augmentation import augmentation_config, copies
-from tfrecord_builder.building import catalog, chunks, sharding
+from tfrecord_builder.building import catalog, chunks, listing, sharding
 from tfrecord_builder.building.engines import dispatch
-from tfrecord_builder.corpora import registry
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.settings import config_flags, program
 
@@ -88,11 +87,12 @@ def measure_stages(directory: str, num_rows: int, num_workers: int) -> None:
     settings = (labeller, augmentation_config.AugmentationConfig(), copies.Sources())
     with (
         dispatch.connect(dispatch.LOCAL, num_workers) as run,
-        catalog.open_new(os.path.join(directory, "catalog")) as listed,
+        catalog.open_new(directory) as listed,
     ):
-        measure("listing", lambda: _list(directory, listed))
+        measure("listing", lambda: listing.list_corpus("manifest", [directory], listed))
+        lists = list(listed.lists())
         for stage in ("labelling", "labelling, again"):
-            labelled = measure(stage, lambda: chunks.label_corpus(listed, *settings, directory, run))
+            labelled = measure(stage, lambda: chunks.label_corpus(lists, *settings, directory, run))
         sizes: collections.Counter = collections.Counter()
         for each in labelled:
             sizes.update(each.split_sizes)
@@ -109,11 +109,6 @@ def measure_builds(directory: str, num_rows: int, num_workers: int) -> None:
     _run(num_rows, "build to its first shard", build, os.path.join(output_dir, ".build", "*.tfrecord.json"))
     _run(num_rows, "the same build, again", build)
     _run(num_rows, "verify", ["verify", f"--data_dir={output_dir}"])
-
-
-def _list(directory: str, listed: catalog.Catalog) -> None:
-    rows = map(catalog.to_row, registry.list_utterances("manifest", [directory]))
-    catalog.list_corpus(rows, [directory], listed)
 
 
 def _measure(num_rows: int, stage: str, run: Callable[[], object]) -> object:

@@ -8,6 +8,7 @@ import functools
 import glob
 import multiprocessing
 import os
+import pathlib
 import tempfile
 import threading
 from collections.abc import Iterable, Sequence
@@ -96,10 +97,10 @@ def _plan(
 
 def _write_plan(found: Iterable[items.Item], num_shards: int, directory: str) -> list[sharding.Shard]:
     lines = sorted(map(chunks.to_line, found))
-    with tempfile.NamedTemporaryFile() as labelled, catalog.open_new(":memory:") as listed:
-        labelled.writelines(lines)
-        labelled.flush()
-        return sharding.write([labelled.name], {"train": len(lines)}, num_shards, directory, listed)
+    with tempfile.TemporaryDirectory() as scratch, catalog.open_new(scratch) as listed:
+        labelled = pathlib.Path(scratch, "labelled")
+        labelled.write_bytes(b"".join(lines))
+        return sharding.write([str(labelled)], {"train": len(lines)}, num_shards, directory, listed)
 
 
 def _make_item(index: int, recording: corpus.SpokenFile) -> items.Item:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import os
-from collections.abc import Iterator, Sequence
 
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import augmentation_config, codecs, copies
@@ -19,7 +18,6 @@ from tfrecord_builder.building import (
     summary,
 )
 from tfrecord_builder.building.engines import dispatch
-from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.labels import labelling, vocabularies
 from tfrecord_builder.output import output_directory, staging
@@ -55,8 +53,8 @@ def build(
         dispatch.connect(config.runner, config.num_workers, shared) as run,
         output_directory.reserve(config.output_dir, config.overwrite) as workspace,
     ):
-        with catalog.open_new(os.path.join(workspace, "catalog.sqlite")) as corpus:
-            catalog.list_corpus(_list_rows(config, run), config.corpus_dir, corpus, config.dev_fraction)
+        with catalog.open_new(workspace) as corpus:
+            listing.list_corpus(config.corpus, config.corpus_dir, corpus, config.dev_fraction)
             training = corpus.utterances("train")
             bpe_model = vocabularies.make_subwords(label_config, vocabulary_config, training)
             labeller = labelling.Labeller(label_config, bpe_model)
@@ -69,20 +67,12 @@ def build(
             directory = staging.start(config.output_dir, fingerprint, config.overwrite)
             staging.take_over((recordings.path_of(each.file) for each in shards), workspace, directory)
             written = run(shards, shard_writer.RecordWriter(directory, settings), title="building")
-            _reject(written, corpus)
+            corpus.reject(row for shard in written for row in shard.rejected)
             summary.check_rejected(config, corpus)
             info = summary.write(directory, settings, label_config, written, corpus, collector.left_out)
             staging.publish(config.output_dir, info)
             summary.log_rejected(corpus)
     return info
-
-
-def _list_rows(config: build_config.BuildConfig, run: dispatch.RunUnits) -> Iterator[catalog.Row]:
-    """Yields the rows of the catalog; on a cluster, workers list each directory into a file."""
-    if config.runner == dispatch.LOCAL:
-        return map(catalog.to_row, registry.list_utterances(config.corpus, config.corpus_dir))
-    directory = staging.scratch_directory(config.output_dir)
-    return listing.list_on_engine(config.corpus, config.corpus_dir, directory, run)
 
 
 def _label(
@@ -95,9 +85,10 @@ def _label(
     run: dispatch.RunUnits,
 ) -> tuple[vocabularies.Collector, list[sharding.Shard]]:
     """Labels the corpus and writes the items of its shards; returns the counts of labels, and the shards."""
-    directory = staging.scratch_directory(config.output_dir)
-    labelled = chunks.label_corpus(corpus, labeller, augmentation, sources, directory, run)
-    _reject(labelled, corpus)
+    directory, lists = staging.scratch_directory(config.output_dir), list(corpus.lists())
+    staging.take_over((each.file for each in lists), workspace, directory)
+    labelled = chunks.label_corpus(lists, labeller, augmentation, sources, directory, run)
+    corpus.reject(row for chunk in labelled for row in chunk.rejected)
     collector, split_sizes = vocabularies.Collector(labeller.config), collections.Counter()
     for each in labelled:
         collector.merge(each.counts)
@@ -105,11 +96,6 @@ def _label(
     summary.log_losses(labelled, labeller.config.numbers, collector.left_out)
     paths = [os.path.join(directory, each.file) for each in labelled]
     return collector, sharding.write(paths, split_sizes, config.num_shards, workspace, corpus)
-
-
-def _reject(written: Sequence[resumable.Written], corpus: catalog.Catalog) -> None:
-    for each in written:
-        corpus.reject(each.rejected)
 
 
 def _make_settings(

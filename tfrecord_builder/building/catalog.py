@@ -1,31 +1,32 @@
 """Catalog of a build: its utterances, the items of its shards and what was rejected, on disk.
 
-An SQLite database that every build makes for itself, so that its memory does not grow with the corpus.
+Every build makes one for itself, so that its memory does not grow with the corpus. An SQLite database has the
+ids and splits of the utterances; list files, which workers read, have all the rest.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import hashlib
+import itertools
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Optional
 
-from absl import logging
-
 from tfrecord_builder import errors
 from tfrecord_builder.data import manifest, schema
-from tfrecord_builder.labels import normalisation
-from tfrecord_builder.settings import config_json, progress_bar
+from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 PRAGMA cache_size = -65536;
-CREATE TABLE utterances (row INTEGER PRIMARY KEY, id TEXT UNIQUE, split TEXT, json TEXT);
+CREATE TABLE utterances (row INTEGER PRIMARY KEY, id TEXT UNIQUE, split TEXT);
 CREATE TABLE items (id TEXT, split TEXT, sentence BLOB);
 CREATE TABLE rejected (row INTEGER PRIMARY KEY, id TEXT, split TEXT, reason TEXT, audio TEXT);
 CREATE TABLE groups (digest BLOB, row INTEGER, PRIMARY KEY (digest, row)) WITHOUT ROWID;
@@ -44,37 +45,71 @@ _REASONS = """
 SELECT substr(reason, 1, instr(reason || ': ', ': ') - 1) AS kind, count(*) FROM rejected
 GROUP BY kind ORDER BY count(*) DESC, min(row)
 """
-Row = tuple[str, str, str]  # id, split and JSON of an utterance
+
+
+@dataclasses.dataclass(frozen=True)
+class UtteranceList:
+    """A range of the corpus: a file with an utterance per line, as JSON.
+
+    Attributes:
+        sha256: hash of the file.
+        splits: for each utterance the index of its split in manifest.SPLITS, a digit; the file does not know
+            which utterances have been moved to dev.
+    """
+
+    file: str
+    sha256: str
+    splits: str
+
+    def read(self, directory: str) -> Iterator[manifest.Utterance]:
+        """Yields the utterances of the file in a directory; raises UserError if it is damaged."""
+        path = os.path.join(directory, self.file)
+        with files.open_binary(path) as file:
+            content = file.read()
+        found = hashlib.sha256(content).hexdigest()
+        if found != self.sha256:
+            raise errors.UserError(
+                f"{path}: sha256 is {found}, expected {self.sha256} as it was written; "
+                "check the disk or store and run the build again, which lists the corpus again."
+            )
+        for line, split in zip(content.splitlines(), self.splits):
+            described = {**config_json.parse(line), "split": manifest.SPLITS[int(split)]}
+            yield manifest.Utterance(**described)
 
 
 class Catalog:
-    """The utterances of a build, in an empty database."""
+    """The utterances of a build, in a directory that has no catalog yet."""
 
-    def __init__(self, database: sqlite3.Connection):
-        self._database = database
+    def __init__(self, directory: str, database: sqlite3.Connection):
+        self._directory, self._database = directory, database
+        self._files: list[tuple[str, str, int]] = []  # name, sha256 and number of utterances of each list
         database.executescript(_SCHEMA)
         database.execute("BEGIN")  # one transaction: nobody else reads this
 
-    def add_row(self, row: Row) -> None:
-        """Adds an utterance; raises UserError if its id is a duplicate."""
-        try:
-            self._database.execute("INSERT INTO utterances (id, split, json) VALUES (?, ?, ?)", row)
-        except sqlite3.IntegrityError:
-            raise errors.UserError(
-                f"--corpus_dir: the utterance id {row[0]} is a duplicate; "
-                "give every utterance, in all directories together, an id of its own."
-            ) from None
+    def add_list(self, utterances: Iterable[manifest.Utterance]) -> int:
+        """Adds utterances and writes them to a list of their own; returns their number.
+
+        Raises UserError if an id is a duplicate, is empty, or would break a table.
+        """
+        lines = [self._add(each) for each in utterances]
+        if lines:
+            content, file = b"".join(lines), f"{len(self._files):05d}.listed"
+            with open(os.path.join(self._directory, file), "wb") as output:
+                output.write(content)
+            self._files.append((file, hashlib.sha256(content).hexdigest(), len(lines)))
+        return len(lines)
+
+    def lists(self) -> Iterator[UtteranceList]:
+        """Yields the lists of the utterances, in the order of the corpus."""
+        rows = self._database.execute("SELECT split FROM utterances ORDER BY row")
+        for file, sha256, count in self._files:
+            splits = (str(manifest.SPLITS.index(split)) for (split,) in itertools.islice(rows, count))
+            yield UtteranceList(file, sha256, "".join(splits))
 
     def utterances(self, split: Optional[str] = None) -> Iterator[manifest.Utterance]:
         """Yields the utterances of the corpus, or those of one split, in the order of the corpus."""
-        return map(parse_line, self.lines(split))
-
-    def lines(self, split: Optional[str] = None) -> Iterator[str]:
-        """Yields the same as lines for parse_line."""
-        query = (
-            "SELECT split || char(9) || json FROM utterances WHERE split = coalesce(?, split) ORDER BY row"
-        )
-        return (line for (line,) in self._database.execute(query, (split,)))
+        found = (utterance for each in self.lists() for utterance in each.read(self._directory))
+        return (utterance for utterance in found if split in (None, utterance.split))
 
     def count_utterances(self, split: Optional[str] = None) -> int:
         """Returns the number of utterances of the corpus, or of one split."""
@@ -83,10 +118,10 @@ class Catalog:
     def group(self, split: str, key: Callable[[manifest.Utterance], str]) -> int:
         """Groups the utterances of a split by a key; returns the number of groups."""
         self._database.execute("DELETE FROM groups")
-        query = "SELECT row, json FROM utterances WHERE split = ?"
-        for row, line in self._database.execute(query, (split,)):
-            digest = hashlib.sha256(key(manifest.Utterance(**config_json.parse(line))).encode()).digest()
-            self._database.execute("INSERT INTO groups VALUES (?, ?)", (digest, row))
+        for row, utterance in enumerate(self.utterances(), 1):
+            if utterance.split == split:
+                digest = hashlib.sha256(key(utterance).encode()).digest()
+                self._database.execute("INSERT INTO groups VALUES (?, ?)", (digest, row))
         return self._count("SELECT count(DISTINCT digest) FROM groups")
 
     def group_sizes(self) -> Iterator[tuple[bytes, int]]:
@@ -138,110 +173,34 @@ class Catalog:
             shared[ours][theirs] = count
         return {split: (count, shared[split]) for split, count in counts.items()}
 
+    def _add(self, utterance: manifest.Utterance) -> bytes:
+        """Returns the line of an utterance."""
+        name = utterance.utterance_id
+        if not name or any(separator in name for separator in "\t\n\r"):
+            raise errors.UserError(
+                f"--corpus_dir: an utterance id is {name!r}, expected one without tabs and line breaks, "
+                "which separate the columns and rows of tables; rename the utterance."
+            )
+        try:
+            query = "INSERT INTO utterances (id, split) VALUES (?, ?)"
+            self._database.execute(query, (name, utterance.split))
+        except sqlite3.IntegrityError:
+            raise errors.UserError(
+                f"--corpus_dir: the utterance id {name} is a duplicate; "
+                "give every utterance, in all directories together, an id of its own."
+            ) from None
+        return json.dumps(vars(utterance)).encode() + b"\n"
+
     def _count(self, query: str, *values) -> int:
         return self._database.execute(query, values).fetchone()[0]
 
 
 @contextlib.contextmanager
-def open_new(path: str) -> Iterator[Catalog]:
-    """Makes a catalog and closes it at the end; raises OSError if the disk is full."""
+def open_new(directory: str) -> Iterator[Catalog]:
+    """Makes a catalog in a directory and closes it at the end; raises OSError if the disk is full."""
+    path = os.path.join(directory, "catalog.sqlite")
     try:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
-            yield Catalog(database)
+            yield Catalog(directory, database)
     except sqlite3.OperationalError as error:
         raise OSError(errno.ENOSPC, str(error), path) from error
-
-
-def parse_line(line: str) -> manifest.Utterance:
-    """Returns the utterance of a line of Catalog.lines."""
-    split, _, described = line.partition("\t")
-    return manifest.Utterance(**{**config_json.parse(described), "split": split})
-
-
-def read_rows(path: str, sha256: str) -> Iterator[Row]:
-    """Yields rows, each a line with tabs between its columns; raises UserError if the file is damaged."""
-    found = files.sha256(path)
-    if found != sha256:
-        raise errors.UserError(
-            f"{path}: sha256 is {found}, expected {sha256} as it was written; "
-            "check the disk or store and run the build again, which lists the corpus again."
-        )
-    with files.open_binary(path) as file:
-        yield from (tuple(line.decode()[:-1].split("\t")) for line in file)
-
-
-def list_corpus(
-    rows: Iterable[Row], corpus_dirs: Sequence[str], corpus: Catalog, dev_fraction: float = 0.0
-) -> None:
-    """Adds the rows of the directories to the catalog, and makes a dev split if one is asked for.
-
-    Raises UserError if there are none, an utterance id is a duplicate, or as the rows do.
-    """
-    for row in progress_bar.ProgressBar(rows, unit="utt", desc="listing"):
-        corpus.add_row(row)
-    where = ", ".join(corpus_dirs)
-    if not corpus.count_utterances():
-        raise errors.UserError(
-            f"--corpus_dir: {where} has no utterances; check --corpus and the files of the corpus."
-        )
-    if dev_fraction:
-        make_dev_split(corpus, dev_fraction)
-    if not corpus.count_utterances("dev"):
-        logging.warning(
-            "%s: the corpus has no dev split to evaluate a training on; "
-            "pass --dev_fraction=0.05 to take one from the train split.",
-            where,
-        )
-
-
-def make_dev_split(corpus: Catalog, fraction: float) -> None:
-    """Moves a fraction of train to dev unless the corpus has a dev split, and logs how many utterances.
-
-    Whole speakers are moved, in the order of the hashes of their names, each that still fits; if none does,
-    the smallest one. Utterances of unknown speakers, or of a single one, are moved one by one, and sentences
-    of text together with equal ones. So the choice depends on the corpus alone, not on its order.
-    """
-    if corpus.count_utterances("dev"):
-        logging.warning("--dev_fraction=%g: the corpus has a dev split; nothing is moved to it.", fraction)
-        return
-    num_train, note = corpus.count_utterances("train"), ""
-    num_groups = corpus.group("train", _group_key)
-    if num_groups == 1 < num_train:
-        num_groups = corpus.group("train", lambda utterance: utterance.utterance_id)
-        note = "; all are of one speaker, who is now in train and in dev"
-    if num_groups > 1:
-        corpus.move_groups(_choose(corpus, round(fraction * num_train)), "dev")
-        moved = corpus.count_utterances("dev")
-        message = "--dev_fraction=%g: %d of %d utterances of train (%.1f %%) are now dev%s."
-        logging.warning(message, fraction, moved, num_train, 100 * moved / num_train, note)
-
-
-def to_row(utterance: manifest.Utterance) -> Row:
-    """Returns the row of an utterance; raises UserError if its id is empty or not fit for a table."""
-    name = utterance.utterance_id
-    if not name or any(separator in name for separator in "\t\n\r"):
-        raise errors.UserError(
-            f"--corpus_dir: an utterance id is {name!r}, expected one without tabs and line breaks, "
-            "which separate the columns and rows of tables; rename the utterance."
-        )
-    return name, utterance.split, json.dumps(vars(utterance))
-
-
-def _group_key(utterance: manifest.Utterance) -> str:
-    """Returns what must not be divided between train and dev."""
-    if utterance.audio is None:
-        return normalisation.normalise(utterance.text) or utterance.pinyin
-    is_known = utterance.speaker.rpartition("/")[2]  # <directory>/ is a speaker without a name
-    return f"speaker {utterance.speaker}" if is_known else f"utterance {utterance.utterance_id}"
-
-
-def _choose(corpus: Catalog, num_utterances: int) -> Iterator[bytes]:
-    remaining, smallest = num_utterances, None
-    for digest, size in corpus.group_sizes():
-        if size <= remaining:
-            remaining -= size
-            yield digest
-        if smallest is None or size < smallest[0]:
-            smallest = size, digest
-    if remaining == num_utterances:
-        yield smallest[1]

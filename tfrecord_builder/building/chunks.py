@@ -1,7 +1,7 @@
 """Labels a corpus chunk by chunk, in any process that sees the directory of the chunks.
 
-A chunk is a range of the corpus; <chunk>.listed has the split and the JSON of each utterance. A worker writes
-<chunk>.labelled, a line per item (utterance or augmented copy) in the order in which shards take them,
+A chunk is one list of the catalog, or a few. A worker reads its lists and writes <chunk>.labelled, a line per
+item (utterance or augmented copy) in the order in which shards take them,
 
     sha256 of the id <TAB> split <TAB> sha256 of the sentence <TAB> id <TAB> line of the shard's .jsonl
 """
@@ -12,7 +12,6 @@ import collections
 import concurrent.futures
 import dataclasses
 import hashlib
-import itertools
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +27,6 @@ from tfrecord_builder.labels import labelling, normalisation, vocabularies
 from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
-_MIN_UTTERANCES = 10_000  # of a chunk: fewer are not worth a worker
 _MAX_CHUNKS = 200  # all are read at once, and an operating system allows a few hundred open files
 _CONCURRENT_REQUESTS = 32
 _PLAIN = copies.Variant()
@@ -37,11 +35,11 @@ _WORDLESS = labelling.Labels("", (), ())
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """A range of the corpus: its .labelled file, number of utterances, and the hash of its .listed file."""
+    """A range of the corpus: its .labelled file, number of utterances, and lists."""
 
     file: str
     num_items: int
-    listed_sha256: str
+    lists: tuple[catalog.UtteranceList, ...]
 
 
 @dataclasses.dataclass
@@ -77,7 +75,7 @@ class ChunkLabeller(resumable.ShardWriter):
 
     def fingerprint(self, chunk: Chunk) -> str:
         """Returns the hash of all that labels depend on, except for the recordings."""
-        return resumable.hash_json([self.settings_sha256, chunk.listed_sha256])
+        return resumable.hash_json([self.settings_sha256, dataclasses.asdict(chunk)])
 
     def find_finished(self, chunk: Chunk) -> Optional[Labelled]:
         labelled = super().find_finished(chunk)
@@ -94,8 +92,7 @@ class ChunkLabeller(resumable.ShardWriter):
     def make(self, chunk: Chunk, path: str, on_progress: resumable.OnProgress) -> Labelled:
         labelled, lines = Labelled(chunk.file, run=self.run), []
         collector = vocabularies.Collector(self.labeller.config)
-        with files.open_binary(_list_of(os.path.join(self.directory, chunk.file))) as file:
-            utterances = [catalog.parse_line(line.decode()) for line in file]
+        utterances = [utterance for each in chunk.lists for utterance in each.read(self.directory)]
         signatures = find_signatures([each.audio for each in utterances])
         for done, (utterance, signature) in enumerate(zip(utterances, signatures), 1):
             labels = self.labeller(utterance)
@@ -124,14 +121,14 @@ class ChunkLabeller(resumable.ShardWriter):
 
 
 def label_corpus(
-    corpus: catalog.Catalog,
+    lists: Sequence[catalog.UtteranceList],
     labeller: labelling.Labeller,
     augmentation: augmentation_config.AugmentationConfig,
     sources: copies.Sources,
     directory: str,
     run: Callable[..., list[Labelled]],
 ) -> list[Labelled]:
-    """Labels every utterance of the catalog, by `run` (see engines/dispatch.py) in a directory.
+    """Labels every utterance of lists in a directory, by `run` (see engines/dispatch.py).
 
     A single chunk is labelled here: it is not worth a worker. Raises UserError if a disk or store fails, a
     worker was killed, or an id could be that of a copy.
@@ -139,7 +136,7 @@ def label_corpus(
     settings = [labeller.describe(), *sources.describe(augmentation), *tasks.list_versions().items()]
     settings_sha256 = resumable.hash_json(settings)
     writer = ChunkLabeller(directory, labeller, augmentation, sources, settings_sha256, uuid.uuid4().hex)
-    chunks = list(_write_lists(corpus, directory))
+    chunks = list(_divide(lists))
     if len(chunks) == 1:
         return [writer.write(chunks[0], lambda done, rejected: None)]
     return run(chunks, writer, title="labelling")
@@ -195,18 +192,11 @@ def to_line(item: items.Item) -> bytes:
     return f"{digest}\t{item.utterance.split}\t{sentence}\t{name}\t{items.to_line(item)}".encode()
 
 
-def _write_lists(corpus: catalog.Catalog, directory: str) -> Iterator[Chunk]:
-    """Writes the .listed files; yields their chunks."""
-    size = max(_MIN_UTTERANCES, -(-corpus.count_utterances() // _MAX_CHUNKS))
-    lines = corpus.lines()
-    for number in itertools.count():
-        content = "".join(f"{line}\n" for line in itertools.islice(lines, size)).encode()
-        if not content:
-            return
-        file = f"{number:05d}.labelled"
-        with files.writing(_list_of(os.path.join(directory, file))) as path, open(path, "wb") as output:
-            output.write(content)
-        yield Chunk(file, content.count(b"\n"), hashlib.sha256(content).hexdigest())
+def _divide(lists: Sequence[catalog.UtteranceList]) -> Iterator[Chunk]:
+    size = -(-len(lists) // _MAX_CHUNKS)
+    for number, start in enumerate(range(0, len(lists), size)):
+        few = tuple(lists[start : start + size])
+        yield Chunk(f"{number:05d}.labelled", sum(len(each.splits) for each in few), few)
 
 
 def _is_unchanged(path: str) -> bool:
@@ -222,7 +212,3 @@ def _find_signature(audio: Optional[str]) -> Optional[tuple[int, int]]:
         return items.file_signature(audio)
     except OSError as error:
         raise errors.store_failed(audio, error) from error
-
-
-def _list_of(path: str) -> str:
-    return f"{os.path.splitext(path)[0]}.listed"

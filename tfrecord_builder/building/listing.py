@@ -1,94 +1,85 @@
-"""Lists a corpus: here, or a directory per unit on the workers of an engine."""
+"""Lists a corpus into the catalog of a build, and takes a dev split from train if one is asked for."""
 
 from __future__ import annotations
 
-import dataclasses
-import logging as standard_logging
-import os
-import threading
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 from absl import logging
 
 from tfrecord_builder import errors
-from tfrecord_builder.building import catalog, resumable
+from tfrecord_builder.building import catalog
 from tfrecord_builder.corpora import registry
+from tfrecord_builder.data import manifest
+from tfrecord_builder.labels import normalisation
+from tfrecord_builder.settings import progress_bar
+
+_LIST_SIZE = 10_000  # utterances: fewer are not worth a worker
 
 
-@dataclasses.dataclass(frozen=True)
-class CorpusDirectory:
-    """One of --corpus_dir: the file of its list, and its position in the flag."""
+def list_corpus(
+    layout: str, corpus_dirs: Sequence[str], corpus: catalog.Catalog, dev_fraction: float = 0.0
+) -> None:
+    """Adds the utterances of the directories to the catalog, and makes a dev split if one is asked for.
 
-    file: str
-    position: int
-    num_items: int = 0  # not known before it is listed
-
-
-@dataclasses.dataclass
-class Listed(resumable.Written):
-    """The receipt of a list: also the warnings of the reader, and the error that ended it, or empty."""
-
-    warnings: list = dataclasses.field(default_factory=list)
-    error: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class Lister(resumable.ShardWriter):
-    """Lists directories of a corpus, into files for catalog.read_rows."""
-
-    layout: str
-    corpus_dirs: tuple[str, ...]
-    run: str  # another run lists again: the corpus may have changed
-
-    written_type = Listed
-
-    def fingerprint(self, corpus: CorpusDirectory) -> str:
-        return self.run
-
-    def make(self, corpus: CorpusDirectory, path: str, on_progress: resumable.OnProgress) -> Listed:
-        listed = Listed(corpus.file)
-        utterances = registry.list_utterances(self.layout, self.corpus_dirs, corpus.position)
-        rows = _note_problems(map(catalog.to_row, utterances), listed)
-        with open(path, "wb") as output:
-            for listed.num_records, row in enumerate(rows, 1):
-                output.write("\t".join(row).encode() + b"\n")
-        return listed
-
-
-def list_on_engine(
-    layout: str, corpus_dirs: Sequence[str], directory: str, run: Callable[..., list[Listed]]
-) -> Iterator[catalog.Row]:
-    """Returns the rows of the catalog, which workers list into files of a directory that all see.
-
-    Raises UserError with the error of the reader, or if a list is damaged.
+    Raises UserError if a directory cannot be used, has no utterances, or has a duplicate or unusable id.
     """
-    corpora = [CorpusDirectory(f"{i:05d}.rows", i) for i in range(len(corpus_dirs))]
-    lister = Lister(directory, layout, tuple(corpus_dirs), uuid.uuid4().hex)
-    return (row for listed in run(corpora, lister, "listing") for row in _read(directory, listed))
+    utterances = registry.list_utterances(layout, corpus_dirs)
+    remaining = iter(progress_bar.ProgressBar(utterances, unit="utt", desc="listing"))
+    while corpus.add_list(itertools.islice(remaining, _LIST_SIZE)):
+        pass
+    where = ", ".join(corpus_dirs)
+    if not corpus.count_utterances():
+        raise errors.UserError(
+            f"--corpus_dir: {where} has no utterances; check --corpus and the files of the corpus."
+        )
+    if dev_fraction:
+        make_dev_split(corpus, dev_fraction)
+    if not corpus.count_utterances("dev"):
+        logging.warning(
+            "%s: the corpus has no dev split to evaluate a training on; "
+            "pass --dev_fraction=0.05 to take one from the train split.",
+            where,
+        )
 
 
-def _read(directory: str, listed: Listed) -> Iterator[catalog.Row]:
-    for warning in listed.warnings:
-        logging.warning("%s", warning)
-    yield from catalog.read_rows(os.path.join(directory, listed.file), listed.sha256)
-    if listed.error:
-        raise errors.UserError(listed.error)
+def make_dev_split(corpus: catalog.Catalog, fraction: float) -> None:
+    """Moves a fraction of train to dev unless the corpus has a dev split, and logs how many utterances.
+
+    Whole speakers are moved, in the order of the hashes of their names, each that still fits; if none does,
+    the smallest one. Utterances of unknown speakers, or of a single one, are moved one by one, and sentences
+    of text together with equal ones. So the choice depends on the corpus alone, not on its order.
+    """
+    if corpus.count_utterances("dev"):
+        logging.warning("--dev_fraction=%g: the corpus has a dev split; nothing is moved to it.", fraction)
+        return
+    num_train, note = corpus.count_utterances("train"), ""
+    num_groups = corpus.group("train", _group_key)
+    if num_groups == 1 < num_train:
+        num_groups = corpus.group("train", lambda utterance: utterance.utterance_id)
+        note = "; all are of one speaker, who is now in train and in dev"
+    if num_groups > 1:
+        corpus.move_groups(_choose(corpus, round(fraction * num_train)), "dev")
+        moved = corpus.count_utterances("dev")
+        message = "--dev_fraction=%g: %d of %d utterances of train (%.1f %%) are now dev%s."
+        logging.warning(message, fraction, moved, num_train, 100 * moved / num_train, note)
 
 
-def _note_problems(rows: Iterator[catalog.Row], listed: Listed) -> Iterator[catalog.Row]:
-    """Yields rows; notes warnings and an error of the reader for the launcher, which tells the user."""
-    logger, thread = standard_logging.getLogger("absl"), threading.get_ident()
+def _group_key(utterance: manifest.Utterance) -> str:
+    """Returns what must not be divided between train and dev."""
+    if utterance.audio is None:
+        return normalisation.normalise(utterance.text) or utterance.pinyin
+    is_known = utterance.speaker.rpartition("/")[2]  # <directory>/ is a speaker without a name
+    return f"speaker {utterance.speaker}" if is_known else f"utterance {utterance.utterance_id}"
 
-    def note(record: standard_logging.LogRecord) -> bool:
-        if record.thread == thread:
-            listed.warnings.append(record.getMessage())
-        return record.thread != thread
 
-    logger.addFilter(note)
-    try:
-        yield from rows
-    except (errors.UserError, OSError) as error:  # OSError: of an object store
-        listed.error = errors.describe_refusal(error) or str(error)
-    finally:
-        logger.removeFilter(note)
+def _choose(corpus: catalog.Catalog, num_utterances: int) -> Iterator[bytes]:
+    remaining, smallest = num_utterances, None
+    for digest, size in corpus.group_sizes():
+        if size <= remaining:
+            remaining -= size
+            yield digest
+        if smallest is None or size < smallest[0]:
+            smallest = size, digest
+    if remaining == num_utterances:
+        yield smallest[1]

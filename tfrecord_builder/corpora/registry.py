@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterator, Sequence
-from typing import Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import (
@@ -44,9 +43,9 @@ _LISTS = ("table", "wenet")  # of these a file can be passed in place of its dir
 
 
 def list_utterances(
-    corpus: str, corpus_dirs: Sequence[str], position: Optional[int] = None, flag: str = "--corpus_dir"
+    corpus: str, corpus_dirs: Sequence[str], flag: str = "--corpus_dir"
 ) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of one or several directories of a corpus, or of the one at a position.
+    """Yields the utterances of one or several directories of a corpus.
 
     Utterance ids of recordings are kept, so they must differ between the directories. With several
     directories a speaker becomes <directory>/<speaker>: two corpora never share one, and error rates can be
@@ -56,8 +55,7 @@ def list_utterances(
     Raises:
         errors.UserError: a directory is missing, a duplicate, cannot be read or has another layout.
     """
-    named = list(zip(corpus_dirs, _name_directories(corpus_dirs, flag)))
-    for corpus_dir, name in named if position is None else [named[position]]:
+    for corpus_dir, name in zip(corpus_dirs, _name_directories(corpus_dirs, flag)):
         for utterance in _list_directory(corpus, corpus_dir, flag):
             yield _name_utterance(utterance, name, len(corpus_dirs) > 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import pathlib
 import tempfile
 
 from tfrecord_builder.building import catalog, chunks, sharding
@@ -12,10 +13,10 @@ from tfrecord_builder.building.engines import dispatch
 def write(items, num_shards: int, directory) -> list[sharding.Shard]:
     """Assigns items to shards and writes the .jsonl file of each shard."""
     split_sizes = collections.Counter(item.utterance.split for item in items)
-    with tempfile.NamedTemporaryFile() as labelled, catalog.open_new(":memory:") as corpus:
-        labelled.writelines(sorted(map(chunks.to_line, items)))
-        labelled.flush()
-        return sharding.write([labelled.name], split_sizes, num_shards, str(directory), corpus)
+    with tempfile.TemporaryDirectory() as scratch, catalog.open_new(scratch) as corpus:
+        labelled = pathlib.Path(scratch, "labelled")
+        labelled.write_bytes(b"".join(sorted(map(chunks.to_line, items))))
+        return sharding.write([str(labelled)], split_sizes, num_shards, str(directory), corpus)
 
 
 def run_here(units, writer, title: str, num_workers: int = 1) -> list:

@@ -1,5 +1,6 @@
-import collections
-import logging
+import dataclasses
+import itertools
+import json
 import re
 
 import pytest
@@ -11,7 +12,7 @@ from tfrecord_builder.data import manifest
 
 @pytest.fixture
 def listed(tmp_path):
-    with catalog.open_new(str(tmp_path / "catalog.sqlite")) as opened:
+    with catalog.open_new(str(tmp_path)) as opened:
         yield opened
 
 
@@ -25,24 +26,56 @@ def _add(listed, name, split="train", sentence=b"ni"):
 
 def test_utterances_come_back_as_they_were_listed(listed):
     added = [_utterance("b"), _utterance("a", "dev"), _utterance("c")]
-    for utterance in added:
-        listed.add_row(catalog.to_row(utterance))
+    assert [listed.add_list(added[:2]), listed.add_list(added[2:]), listed.add_list([])] == [2, 1, 0]
     assert list(listed.utterances()) == added
     assert list(listed.utterances("train")) == [added[0], added[2]]
     assert (listed.count_utterances(), listed.count_utterances("dev")) == (3, 1)
 
 
-def test_a_duplicate_id(listed):
-    listed.add_row(catalog.to_row(_utterance("u1")))
+def test_whoever_has_a_list_and_its_file_can_read_it(listed, tmp_path):
+    odd = dataclasses.replace(_utterance("b\x85", "dev", "好\n"), audio="/\udcff.wav")
+    listed.add_list([_utterance("a"), odd])
+    listed.add_list([_utterance("c")])
+    listed.group("train", lambda utterance: utterance.utterance_id)
+    digests = [digest for digest, _ in listed.group_sizes()]  # 2e7d.. is c, ca97.. is a
+    listed.move_groups(digests[1:], "test")
+    first, second = listed.lists()
+    assert (first.file, first.splits) == ("00000.listed", "21")  # see manifest.SPLITS
+    assert (second.file, second.splits) == ("00001.listed", "0")
+    assert list(first.read(str(tmp_path))) == [_utterance("a", "test"), odd]
+
+
+def test_a_list_that_is_damaged_is_refused(listed, tmp_path):
+    listed.add_list([_utterance("a"), _utterance("b")])
+    (only,) = listed.lists()
+    path = tmp_path / only.file
+    path.write_bytes(path.read_bytes().replace(b"/b.wav", b"/c.wav"))
+    with pytest.raises(errors.UserError, match="00000.listed: sha256 is .*, expected .*; check the disk or"):
+        list(only.read(str(tmp_path)))
+
+
+def test_each_utterance_is_written_down_once(listed, tmp_path):
+    listed.add_list([_utterance("u1", text="一下")])
+    listed.sentences()  # the end of the transaction
+    text = json.dumps("一下")[1:-1].encode()
+    assert text in (tmp_path / "00000.listed").read_bytes()
+    database = (tmp_path / "catalog.sqlite").read_bytes()
+    assert b"u1" in database and text not in database and "一下".encode() not in database
+
+
+@pytest.mark.parametrize("sizes", [(2,), (1, 1)], ids=["in one list", "in two lists"])
+def test_a_duplicate_id(listed, sizes):
+    remaining = iter([_utterance("u1"), _utterance("u1", "dev")])
     with pytest.raises(errors.UserError, match="the utterance id u1 is a duplicate; give every utterance"):
-        listed.add_row(catalog.to_row(_utterance("u1", "dev")))
+        for size in sizes:
+            listed.add_list(itertools.islice(remaining, size))
 
 
 @pytest.mark.parametrize("name", ["", "a\tb", "a\nb", "a\r"])
 def test_an_id_that_no_table_can_hold(listed, name):
     message = re.escape(f"an utterance id is {name!r}, expected one without tabs and line breaks")
     with pytest.raises(errors.UserError, match=message):
-        listed.add_row(catalog.to_row(_utterance(name)))
+        listed.add_list([_utterance(name)])
 
 
 def test_what_is_rejected(listed):
@@ -70,78 +103,3 @@ def test_sentences_that_splits_share(listed):
     _add(listed, "gone", "test", b"1")
     listed.reject([("gone", "test", "silent audio", None)])
     assert listed.sentences() == {"train": (2, {"dev": 1}), "dev": (2, {"train": 1}), "test": (1, {})}
-
-
-def _fill(listed, rows):
-    """Adds (id, speaker, text) as recordings of train; without a speaker (None) as sentences of text."""
-    for name, speaker, text in rows:
-        audio = None if speaker is None else f"/{name}.wav"
-        listed.add_row(catalog.to_row(manifest.Utterance(name, audio, speaker or "", text, "", "train")))
-
-
-def _speakers(sizes):
-    return [(f"{name}{i}", name, "你") for name, size in sizes.items() for i in range(size)]
-
-
-def _dev(listed, fraction):
-    catalog.make_dev_split(listed, fraction)
-    return [utterance.utterance_id for utterance in listed.utterances("dev")]
-
-
-def test_whole_speakers_in_the_order_of_their_hashes(listed, caplog):
-    # sha256("speaker d") begins with 13; then come a 2b, e 47, c 8d and b ac.
-    _fill(listed, _speakers(dict.fromkeys("abcde", 4)))
-    assert _dev(listed, 0.4) == ["a0", "a1", "a2", "a3", "d0", "d1", "d2", "d3"]
-    assert {utterance.speaker for utterance in listed.utterances("train")} == set("bce")
-    assert {utterance.split for utterance in listed.utterances("dev")} == {"dev"}
-    assert caplog.messages == ["--dev_fraction=0.4: 8 of 20 utterances of train (40.0 %) are now dev."]
-
-
-def test_the_order_of_the_corpus_does_not_matter(listed):
-    _fill(listed, reversed(_speakers(dict.fromkeys("abcde", 4))))
-    assert sorted(_dev(listed, 0.4)) == ["a0", "a1", "a2", "a3", "d0", "d1", "d2", "d3"]
-
-
-def test_a_speaker_who_is_too_large_is_passed_over(listed):
-    _fill(listed, _speakers({"a": 2, "b": 3, "c": 5, "d": 10}))
-    assert _dev(listed, 0.4) == ["a0", "a1", "c0", "c1", "c2", "c3", "c4"]  # at most 8: not d, nor b
-
-
-@pytest.mark.parametrize(("sizes", "smallest"), [({"a": 3, "b": 2, "c": 4}, "b"), ({"a": 6, "b": 3}, "b")])
-def test_if_no_speaker_fits_the_smallest_is_taken(listed, sizes, smallest):
-    _fill(listed, _speakers(sizes))
-    assert {name[0] for name in _dev(listed, 0.05)} == {smallest}
-
-
-def test_one_speaker_is_divided_and_that_is_said(listed, caplog):
-    _fill(listed, _speakers({"a": 40}))
-    assert len(_dev(listed, 0.1)) == 4
-    assert "4 of 40 utterances of train (10.0 %) are now dev; all are of one speaker, who" in caplog.text
-
-
-def test_a_single_utterance_stays(listed):
-    _fill(listed, _speakers({"a": 1}))
-    assert _dev(listed, 0.5) == []
-
-
-@pytest.mark.parametrize("speaker", ["", "corpus/"])  # the latter of one of several directories
-def test_utterances_of_unknown_speakers_are_chosen_one_by_one(listed, caplog, speaker):
-    _fill(listed, [(f"u{i}", speaker, "你") for i in range(100)])
-    assert len(_dev(listed, 0.07)) == 7
-    assert "one speaker" not in caplog.text
-
-
-def test_equal_sentences_of_text_stay_together(listed):
-    _fill(listed, [(f"u{i}", None, "你我他她它"[i % 5] + "。" * (i % 2)) for i in range(50)])
-    dev = _dev(listed, 0.4)
-    assert len(dev) == 20
-    counts = collections.Counter(int(name[1:]) % 5 for name in dev)
-    assert list(counts.values()) == [10, 10]
-
-
-def test_a_dev_split_of_the_corpus_stays_as_it_is(listed, caplog):
-    _fill(listed, _speakers({"a": 4, "b": 4}))
-    listed.add_row(catalog.to_row(manifest.Utterance("x", "/x.wav", "x", "你", "", "dev")))
-    with caplog.at_level(logging.WARNING):
-        assert _dev(listed, 0.5) == ["x"]
-    assert "--dev_fraction=0.5: the corpus has a dev split; nothing is moved to it." in caplog.text

@@ -12,10 +12,9 @@ import small_shards
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import augmentation_config, copies
-from tfrecord_builder.building import build_config, builder, catalog, chunks
+from tfrecord_builder.building import build_config, builder, catalog, chunks, listing
 from tfrecord_builder.building.engines import tasks
 from tfrecord_builder.building.records import items
-from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.storage import files
@@ -23,18 +22,22 @@ from tfrecord_builder.storage import files
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
-    monkeypatch.setattr(chunks, "_MIN_UTTERANCES", 3)
+    monkeypatch.setattr(listing, "_LIST_SIZE", 3)
 
 
 @pytest.fixture
 def listed(tmp_path):
-    """Seven utterances of half a second, u00 to u06; the last is of dev."""
-    corpus = small_corpora.make_manifest_corpus(tmp_path / "in", num_train=6, num_dev=1)
-    (tmp_path / "labels").mkdir()
-    with catalog.open_new(str(tmp_path / "catalog.sqlite")) as opened:
-        rows = map(catalog.to_row, registry.list_utterances("manifest", [corpus]))
-        catalog.list_corpus(rows, [corpus], opened)
-        yield opened
+    """Lists of seven utterances of half a second, u00 to u06; the last is of dev."""
+    small_corpora.make_manifest_corpus(tmp_path / "in", num_train=6, num_dev=1)
+    return _list(tmp_path)
+
+
+def _list(tmp_path):
+    (tmp_path / "labels").mkdir(exist_ok=True)
+    (tmp_path / "labels" / "catalog.sqlite").unlink(missing_ok=True)
+    with catalog.open_new(str(tmp_path / "labels")) as opened:
+        listing.list_corpus("manifest", [str(tmp_path / "in")], opened)
+        return list(opened.lists())
 
 
 def _settings(augmentation=builder.PLAIN, **label_options):
@@ -83,7 +86,7 @@ def test_chunks_of_a_corpus(listed, tmp_path):
 
 def test_no_more_chunks_than_files_that_can_be_open(listed, tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "_MAX_CHUNKS", 2)
-    assert [each.num_records for each in _label(listed, tmp_path)] == [4, 3]
+    assert [each.num_records for each in _label(listed, tmp_path)] == [6, 1]
 
 
 def test_an_interrupted_build_keeps_what_is_labelled(listed, tmp_path, monkeypatch):
@@ -148,9 +151,23 @@ def test_other_flags_dictionaries_libraries_and_texts_are_labelled_again(listed,
         _label(listed, tmp_path, _settings(slower))
         assert len(labelled) == 7
         labelled.clear()
-    listed.add_row(catalog.to_row(manifest.Utterance("new", "/new.wav", "", "好", "", "train")))
-    _label(listed, tmp_path, _settings(slower))
+    with open(tmp_path / "in" / "manifest.tsv", "a", encoding="utf-8") as file:
+        file.write("new\taudio/u00.wav\t\t好\t\ttrain\n")
+    _label(_list(tmp_path), tmp_path, _settings(slower))
     assert labelled == ["u06", "new"]
+
+
+def test_what_has_moved_to_dev_is_labelled_again(listed, tmp_path, monkeypatch):
+    _label(listed, tmp_path)
+    labelled = _note_labelled(monkeypatch)
+    listed[1] = dataclasses.replace(listed[1], splits="010")
+    found = _label(listed, tmp_path)
+    assert labelled == ["u03", "u04", "u05"]
+    assert [each.split_sizes for each in found] == [{"train": 3}, {"train": 2, "dev": 1}, {"dev": 1}]
+    lines = (tmp_path / "labels" / "00001.labelled").read_bytes().splitlines()
+    assert {line.split(b"\t")[3]: line.split(b"\t")[1] for line in lines} == {
+        **{b"u03": b"train", b"u04": b"dev", b"u05": b"train"}
+    }
 
 
 def test_of_another_run_nothing_is_believed_without_a_look_at_the_recordings(listed, tmp_path):
@@ -190,7 +207,7 @@ def test_neither_chunks_nor_workers_change_a_byte(tmp_path, monkeypatch, num_wor
     speeds = augmentation_config.AugmentationConfig(speed_perturb_factors=(0.9, 1.0))
     contents = {}
     for size, workers in ((100, 1), (3, num_workers)):
-        monkeypatch.setattr(chunks, "_MIN_UTTERANCES", size)
+        monkeypatch.setattr(listing, "_LIST_SIZE", size)
         output_dir = tmp_path / str(size)
         usual = dict(corpus_dir=(corpus,), output_dir=str(output_dir), max_rejected=0.5, num_shards=3)
         config = build_config.BuildConfig(num_workers=workers, **usual)

@@ -1,5 +1,7 @@
-"""Corpora that workers list: the same catalog, errors and warnings as without an engine."""
+"""Corpora in the catalog, and what workers have of them: the same data, errors and warnings on any engine."""
 
+import collections
+import logging
 import os
 import pathlib
 
@@ -9,9 +11,9 @@ import small_corpora
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import build_config, builder, listing
+from tfrecord_builder.building import build_config, builder, catalog, chunks, listing
 from tfrecord_builder.building.engines import dispatch, local_engine
-from tfrecord_builder.corpora import registry
+from tfrecord_builder.data import manifest
 from tfrecord_builder.output import staging
 
 
@@ -19,6 +21,12 @@ from tfrecord_builder.output import staging
 def _engine(monkeypatch):
     """Lets the local engine, with one worker, stand for a cluster."""
     monkeypatch.setitem(dispatch.ENGINES, "ray", lambda runner, _: local_engine.open_engine(runner, 1))
+
+
+@pytest.fixture
+def listed(tmp_path):
+    with catalog.open_new(str(tmp_path)) as opened:
+        yield opened
 
 
 def _contents(directory):
@@ -46,15 +54,17 @@ def test_every_published_file_has_the_bytes_of_the_local_build(tmp_path):
     assert _build(tmp_path / "engine", [corpus], runner="ray", max_rejected=0.5) == expected
 
 
-def test_the_launcher_reads_no_corpus(tmp_path, monkeypatch):
-    def refuse(layout, corpus_dirs, position=None):
-        assert position is not None, "the launcher lists the corpus"
-        return list_utterances(layout, corpus_dirs, position)
+def test_workers_read_no_corpus(tmp_path, monkeypatch):
+    def remove_and_label(*arguments):
+        for corpus in corpora:
+            os.remove(os.path.join(corpus, "manifest.tsv"))
+        return label_corpus(*arguments)
 
-    list_utterances = registry.list_utterances
+    label_corpus = chunks.label_corpus
+    monkeypatch.setattr(listing, "_LIST_SIZE", 4)  # three lists, of which one has utterances of both
     corpora = _make_two_corpora(tmp_path / "in")
     expected = _build(tmp_path / "local", corpora, num_workers=1, dev_fraction=0.2)
-    monkeypatch.setattr(registry, "list_utterances", refuse)
+    monkeypatch.setattr(chunks, "label_corpus", remove_and_label)
     assert _build(tmp_path / "engine", corpora, runner="ray", dev_fraction=0.2) == expected
 
 
@@ -99,20 +109,16 @@ def test_the_corpus_is_listed_again_by_the_next_build(tmp_path):
     assert _build(tmp_path / "out", corpora, runner="ray") == expected
 
 
-def test_a_list_that_is_damaged_is_refused(tmp_path, monkeypatch):
-    list_on_engine = listing.list_on_engine
+def test_a_list_that_is_damaged_on_its_way_ends_the_build(tmp_path, monkeypatch):
+    def damage(lists, *arguments):
+        path = pathlib.Path(arguments[-2], lists[-1].file)
+        path.write_bytes(path.read_bytes().replace(b"a00", b"a01"))
+        return label_corpus(lists, *arguments)
 
-    def damage(layout, corpus_dirs, directory, run):
-        def run_and_damage(units, writer, title):
-            receipts = run(units, writer, title)
-            path = pathlib.Path(directory, units[-1].file)
-            path.write_bytes(path.read_bytes().replace(b"a00", b"a\t0"))
-            return receipts
-
-        return list_on_engine(layout, corpus_dirs, directory, run_and_damage)
-
-    monkeypatch.setattr(listing, "list_on_engine", damage)
-    with pytest.raises(errors.UserError, match="00001.rows: sha256 is .*, expected .*; check the disk or"):
+    label_corpus = chunks.label_corpus
+    monkeypatch.setattr(listing, "_LIST_SIZE", 5)
+    monkeypatch.setattr(chunks, "label_corpus", damage)
+    with pytest.raises(errors.UserError, match="00001.listed: sha256 is .*, expected .*; check the disk or"):
         _build(tmp_path / "out", _make_two_corpora(tmp_path / "in"), runner="ray")
 
 
@@ -122,3 +128,81 @@ def test_a_warning_of_a_reader_is_told_once(tmp_path, caplog):
         corpus_trees.write_gzip(tmp_path / "in" / name, "")
     _build(tmp_path / "out", [tmp_path / "in"], "lhotse", runner="ray", max_rejected=1.0)
     assert caplog.text.count("not read: musan_cuts.jsonl.gz, noise_cuts.jsonl.gz") == 1
+
+
+def _make(name, speaker, text):
+    audio = None if speaker is None else f"/{name}.wav"
+    return manifest.Utterance(name, audio, speaker or "", text, "", "train")
+
+
+def _fill(listed, rows):
+    """Adds (id, speaker, text) as recordings of train; without a speaker (None) as sentences of text."""
+    listed.add_list(_make(*row) for row in rows)
+
+
+def _speakers(sizes):
+    return [(f"{name}{i}", name, "你") for name, size in sizes.items() for i in range(size)]
+
+
+def _dev(listed, fraction):
+    listing.make_dev_split(listed, fraction)
+    return [utterance.utterance_id for utterance in listed.utterances("dev")]
+
+
+def test_whole_speakers_in_the_order_of_their_hashes(listed, caplog):
+    # sha256("speaker d") begins with 13; then come a 2b, e 47, c 8d and b ac.
+    _fill(listed, _speakers(dict.fromkeys("abcde", 4)))
+    assert _dev(listed, 0.4) == ["a0", "a1", "a2", "a3", "d0", "d1", "d2", "d3"]
+    assert {utterance.speaker for utterance in listed.utterances("train")} == set("bce")
+    assert {utterance.split for utterance in listed.utterances("dev")} == {"dev"}
+    assert caplog.messages == ["--dev_fraction=0.4: 8 of 20 utterances of train (40.0 %) are now dev."]
+
+
+def test_the_order_of_the_corpus_does_not_matter(listed):
+    _fill(listed, reversed(_speakers(dict.fromkeys("abcde", 4))))
+    assert sorted(_dev(listed, 0.4)) == ["a0", "a1", "a2", "a3", "d0", "d1", "d2", "d3"]
+
+
+def test_a_speaker_who_is_too_large_is_passed_over(listed):
+    _fill(listed, _speakers({"a": 2, "b": 3, "c": 5, "d": 10}))
+    assert _dev(listed, 0.4) == ["a0", "a1", "c0", "c1", "c2", "c3", "c4"]  # at most 8: not d, nor b
+
+
+@pytest.mark.parametrize(("sizes", "smallest"), [({"a": 3, "b": 2, "c": 4}, "b"), ({"a": 6, "b": 3}, "b")])
+def test_if_no_speaker_fits_the_smallest_is_taken(listed, sizes, smallest):
+    _fill(listed, _speakers(sizes))
+    assert {name[0] for name in _dev(listed, 0.05)} == {smallest}
+
+
+def test_one_speaker_is_divided_and_that_is_said(listed, caplog):
+    _fill(listed, _speakers({"a": 40}))
+    assert len(_dev(listed, 0.1)) == 4
+    assert "4 of 40 utterances of train (10.0 %) are now dev; all are of one speaker, who" in caplog.text
+
+
+def test_a_single_utterance_stays(listed):
+    _fill(listed, _speakers({"a": 1}))
+    assert _dev(listed, 0.5) == []
+
+
+@pytest.mark.parametrize("speaker", ["", "corpus/"])  # the latter of one of several directories
+def test_utterances_of_unknown_speakers_are_chosen_one_by_one(listed, caplog, speaker):
+    _fill(listed, [(f"u{i}", speaker, "你") for i in range(100)])
+    assert len(_dev(listed, 0.07)) == 7
+    assert "one speaker" not in caplog.text
+
+
+def test_equal_sentences_of_text_stay_together(listed):
+    _fill(listed, [(f"u{i}", None, "你我他她它"[i % 5] + "。" * (i % 2)) for i in range(50)])
+    dev = _dev(listed, 0.4)
+    assert len(dev) == 20
+    counts = collections.Counter(int(name[1:]) % 5 for name in dev)
+    assert list(counts.values()) == [10, 10]
+
+
+def test_a_dev_split_of_the_corpus_stays_as_it_is(listed, caplog):
+    _fill(listed, _speakers({"a": 4, "b": 4}))
+    listed.add_list([manifest.Utterance("x", "/x.wav", "x", "你", "", "dev")])
+    with caplog.at_level(logging.WARNING):
+        assert _dev(listed, 0.5) == ["x"]
+    assert "--dev_fraction=0.5: the corpus has a dev split; nothing is moved to it." in caplog.text

@@ -17,7 +17,7 @@ import small_records
 from estimator_asr.experiment import experiment, model_directory, training_config
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import build_config, builder, shard_writer
+from tfrecord_builder.building import build_config, builder, listing, shard_writer
 from tfrecord_builder.building.engines import dispatch, local_engine
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.output import output_directory
@@ -114,20 +114,37 @@ def engine(monkeypatch):
 
 
 @pytest.mark.long
-def test_workers_of_an_engine_list_a_corpus_of_a_store_into_a_store(corpora, store, written, engine):
+def test_workers_of_an_engine_build_a_corpus_of_a_store_into_a_store(
+    corpora, store, written, engine, monkeypatch
+):
     expected = _build(corpora[1], f"{BUCKET}/ordinary")
+    monkeypatch.setattr(listing, "_LIST_SIZE", 5)
     assert _build(corpora[1], f"{BUCKET}/engine", runner=engine) == expected
     for name in s3_server.list_keys(store, "ordinary"):
         assert files.sha256(f"{BUCKET}/engine/{name}") == files.sha256(f"{BUCKET}/ordinary/{name}"), name
     assert s3_server.list_keys(store, "engine") == s3_server.list_keys(store, "ordinary")
 
 
-def test_a_store_that_fails_a_worker_is_told_as_without_an_engine(tmp_path, written, engine):
-    with pytest.raises(OSError) as failed:
-        _build("s3://nobody/corpus", str(tmp_path / "out"))
-    with pytest.raises(errors.UserError) as told:
-        _build("s3://nobody/corpus", str(tmp_path / "out"), runner=engine)
-    assert str(told.value) == errors.describe_refusal(failed.value)
+def test_a_store_that_fails_is_told_as_without_an_engine(tmp_path, written, engine):
+    failed = []
+    for options in ({}, {"runner": engine}):
+        with pytest.raises(OSError) as caught:
+            _build("s3://nobody/corpus", str(tmp_path / "out"), **options)
+        failed.append(errors.describe_refusal(caught.value))
+    assert failed[0] == failed[1] and "s3://nobody/" in failed[0]
+
+
+def test_a_store_that_fails_a_worker_is_told_as_without_an_engine(tmp_path, written, engine, monkeypatch):
+    monkeypatch.setattr(listing, "_LIST_SIZE", 1)  # a single chunk would be labelled here
+    rows = "".join(f"u{i}\ts3://nobody/{i}.wav\t你好\n" for i in range(2))
+    small_corpora.write_text(tmp_path / "in" / "manifest.tsv", f"id\taudio\ttext\n{rows}")
+    told = []
+    for options in ({}, {"runner": engine}):
+        with pytest.raises(errors.UserError, match="there is no such bucket or server") as caught:
+            _build(str(tmp_path / "in"), str(tmp_path / "out"), **options)
+        told.append(str(caught.value))
+    assert told[0] == told[1] and told[0].startswith("s3://nobody/0.wav: ")
+    assert written == ["00000.labelled", "00000.labelled"]
 
 
 @pytest.mark.long

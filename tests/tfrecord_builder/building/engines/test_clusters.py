@@ -62,7 +62,7 @@ def _contents(directory):
 def _start(corpus, output_dir, *flags):
     """Starts a build of several chunks, which gives a lost scheduler up after seconds."""
     code = (
-        "import runpy; from tfrecord_builder.building import chunks; chunks._MIN_UTTERANCES = 400;"
+        "import runpy; from tfrecord_builder.building import listing; listing._LIST_SIZE = 400;"
         "from tfrecord_builder.building.engines import run_units; run_units.LOST_SECONDS = 3;"
         "runpy.run_module('tfrecord_builder.build', run_name='__main__')"
     )
