@@ -86,10 +86,12 @@ def main(config: PseudoLabelConfig) -> int:
         _begin(writer)
         limits = config.max_disagreement, _choose_confidence(config, exports[0][0])
         shared = audio_dir, config.output_dir, *(version_dir for version_dir, _ in exports)
+        inputs = recordings.find([audio_dir])
         decoded = recording_units.recognise(
-            recordings.find([audio_dir]), writer, "pseudo_label", config.runner, config.num_workers, shared
+            inputs, writer, "pseudo_label", config.runner, config.num_workers, shared
         )
-        rows = [{**row, "audio": each["path"]} for each in decoded for row in _list_rows(each)]
+        pairs = zip(inputs, decoded)
+        rows = [{**row, "audio": recording.path} for recording, each in pairs for row in _list_rows(each)]
         for row in rows:
             _judge(row, audio_dir, limits)
         _write(config.output_dir, rows)

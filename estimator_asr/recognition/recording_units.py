@@ -1,9 +1,9 @@
 """Recognises recordings in units of work, on any engine, for transcribe and pseudo_label.
 
-A job has a directory. There, a unit writes a file of JSON lines, one row per recording: path, signature
-(absolute path, size and time), problem (empty unless the recording cannot be read), and what the program
-adds. A later run skips recordings that have a row without a problem and the same signature. Each recording is
-recognised alone, so neither the units nor the engine change a byte.
+A job has a directory. There, a unit writes a file of JSON lines, one row per recording: signature (absolute
+path, size and time), problem (empty unless the recording cannot be read), and what the program adds. A later
+run skips recordings that have a row without a problem and the same signature. Each recording is recognised
+alone, so neither the units nor the engine change a byte.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class RecordingWriter(resumable.ShardWriter):
         model, sample_rate = self.find_model(versions), versions[0].info.frontend.sample_rate
         rows, rejected, notes = [], [], []
         for recording, signature in unit.signed:
-            row = {"path": recording.path, "signature": signature, "problem": ""}
+            row = {"signature": signature, "problem": ""}
             try:
                 transcript = transcriber.transcribe(
                     model, recording, sample_rate, warn=lambda warning: notes.append(f"warning: {warning}")
