@@ -16,7 +16,7 @@ from tfrecord_builder import errors
 
 @pytest.fixture
 def job(tmp_path, monkeypatch):
-    """A folder of a.wav, b.wav and c.wav, which contain their transcripts, and the names of those recognised."""
+    """A folder of a.wav, b.wav and c.wav, which contain their transcripts, and the names of the recognised."""
     recognised = []
 
     def transcribe(model, recording, sample_rate, warn):
