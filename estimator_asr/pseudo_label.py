@@ -24,12 +24,13 @@ lazy_tensorflow.load_or_exit(__name__)
 
 import tensorflow as tf
 
-from estimator_asr.recognition import recording_units, teachers
+from estimator_asr.recognition import recording_units
 from estimator_asr.saved_model import export_info, recogniser
 from estimator_asr.scoring import utterances
 from estimator_asr.scoring.reports import report
 from estimator_asr.transcripts import pseudo_labels, recordings
 from tfrecord_builder import errors
+from tfrecord_builder.building import resumable
 from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.settings import config_flags, config_json, program
@@ -78,48 +79,46 @@ def main(config: PseudoLabelConfig) -> int:
     if not os.path.isdir(audio_dir):
         raise errors.UserError(f"--audio_dir={audio_dir}: is not a directory; give one of recordings")
     exports = _find_exports(config)
-    directory = os.path.join(config.output_dir, _JOB_DIR)
-    writer = teachers.TeacherWriter(directory, config.output_dir, exports, (), audio_dir)
+    settings = resumable.hash_json([sha256 for _, sha256 in exports])
+    directory = os.path.join(config.output_dir, _JOB_DIR, settings[:12])
+    writer = recording_units.RecordingWriter(
+        directory, exports, pseudo_labels.find_teachers, pseudo_labels.keep
+    )
     files.make_directory(config.output_dir)
     busy = f"--output_dir: another pseudo_label is writing to {config.output_dir}; wait until it ends"
     with locks.exclusive(config.output_dir, busy):
-        _begin(writer)
+        _check_usable(config.output_dir)
+        files.make_directory(directory)
         limits = config.max_disagreement, _choose_confidence(config, exports[0][0])
         shared = audio_dir, config.output_dir, *(version_dir for version_dir, _ in exports)
         inputs = recordings.find([audio_dir])
         decoded = recording_units.recognise(
             inputs, writer, "pseudo_label", config.runner, config.num_workers, shared
         )
-        pairs = zip(inputs, decoded)
-        rows = [{**row, "audio": recording.path} for recording, each in pairs for row in _list_rows(each)]
+        rows = [
+            {**row, "audio": recording.path, "problem": each["problem"]}
+            for recording, each in zip(inputs, decoded)
+            for row in each.get("rows", pseudo_labels.list_rows(()))
+        ]
         for row in rows:
             _judge(row, audio_dir, limits)
         _write(config.output_dir, rows)
     return 1 if any(each["problem"] for each in decoded) else 0
 
 
-def _begin(writer: teachers.TeacherWriter) -> None:
-    """Makes the directory of the job; raises UserError if --output_dir holds something else."""
-    names = files.list_names(writer.output_dir)
+def _check_usable(output_dir: str) -> None:
+    names = files.list_names(output_dir)
     if names and _JOB_DIR not in names:
         raise errors.UserError(
-            f"{writer.output_dir}: holds {errors.list_examples(names)} and no pseudo-labels of this version; "
+            f"{output_dir}: holds {errors.list_examples(names)} and no pseudo-labels of this version; "
             "choose another --output_dir"
         )
-    recording_units.read_begun(writer)
-    files.make_directory(writer.directory)
-
-
-def _list_rows(decoded: Mapping) -> list[dict]:
-    """Returns the utterances of a recording; an empty one if it cannot be read."""
-    nothing = {**pseudo_labels.list_rows(())[0], "problem": decoded["problem"]}
-    return decoded.get("rows", [nothing])
 
 
 def _judge(row: dict, audio_dir: str, limits: tuple[float, float]) -> None:
     """Adds the id of an utterance, and why it is left out, empty if it is kept."""
     row["id"] = f"{os.path.relpath(row['audio'], audio_dir)}-{1000 * row['start']:08.0f}"
-    row["problem"] = row.get("problem") or pseudo_labels.find_problem(row, *limits)
+    row["problem"] = row["problem"] or pseudo_labels.find_problem(row, *limits)
     if _NOT_IN_MANIFEST.search(row["audio"]):
         row["problem"] = "path has a tab, a line break or bytes that are not UTF-8"
 

@@ -20,6 +20,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
+import json
 import os
 import sys
 from typing import Optional
@@ -36,6 +38,7 @@ from estimator_asr.recognition import recording_units
 from estimator_asr.saved_model import export_info, recogniser, stream_client
 from estimator_asr.transcripts import captions, live, live_terminal, recordings, transcriber
 from tfrecord_builder import errors
+from tfrecord_builder.building import resumable
 from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.settings import config_flags, program
 from tfrecord_builder.storage import files, locks
@@ -95,24 +98,28 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
 def _run_job(config: TranscribeConfig, inputs: list[recordings.Recording], words: list[str]) -> int:
     """Transcribes on an engine what earlier runs have not; returns how many recordings have no transcript."""
     version_dir, info, hotwords = _read_export(config)
-    directory = os.path.join(config.output_dir, ".transcribe", config.format)
-    exports = ((version_dir, info.sha256),)
-    writer = recording_units.TranscriptWriter(
-        directory, config.output_dir, exports, tuple(hotwords), config.format
-    )
-    folders = {word if os.path.isdir(word) else os.path.dirname(word) for word in words}
-    recordings.make_output_dir(config.output_dir)
+    jobs_dir = os.path.join(config.output_dir, ".transcribe")
+    settings = resumable.hash_json([info.sha256, hotwords, config.format])
+    directory = os.path.join(jobs_dir, settings[:12])
+    begun_file = os.path.join(directory, "begun.json")
+    begun = set(map(tuple, json.loads(files.read_text(begun_file)))) if files.exists(begun_file) else set()
+    paths = recordings.plan_outputs(inputs, config.format, config.output_dir, begun)
+    begun.update((recordings.absolute_path(recording), recording.name) for recording in inputs)
+    files.make_directory(directory)
     busy = f"--output_dir: another transcribe is writing to {config.output_dir}; wait until it ends"
-    is_remote = files.is_remote(config.output_dir)
-    with contextlib.nullcontext() if is_remote else locks.exclusive(config.output_dir, busy):
-        recordings.plan_outputs(inputs, config.format, config.output_dir, recording_units.read_begun(writer))
+    with contextlib.nullcontext() if files.is_remote(jobs_dir) else locks.exclusive(jobs_dir, busy):
+        files.write_text(begun_file, json.dumps(sorted(begun)))
+        writer = recording_units.RecordingWriter(
+            directory,
+            ((version_dir, info.sha256),),
+            functools.partial(transcriber.find_model, hotwords),
+            functools.partial(transcriber.save, config.format, config.output_dir),
+        )
+        lost = {recording for recording, path in zip(inputs, paths) if not files.exists(path)}
+        folders = {word if os.path.isdir(word) else os.path.dirname(word) for word in words}
+        shared = {config.output_dir, version_dir, *folders}
         rows = recording_units.recognise(
-            inputs,
-            writer,
-            "transcribe",
-            config.runner,
-            config.num_workers,
-            {config.output_dir, version_dir, *folders},
+            inputs, writer, "transcribe", config.runner, config.num_workers, shared, lost
         )
     return sum(bool(row["problem"]) for row in rows)
 

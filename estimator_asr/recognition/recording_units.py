@@ -1,9 +1,9 @@
 """Recognises recordings in units of work, on any engine, for transcribe and pseudo_label.
 
-A job has a directory. There, a unit writes a file of JSON lines, one row per recording: signature (absolute
-path, size and time), problem (empty unless the recording cannot be read), and what the program adds. A later
-run skips recordings that have a row without a problem and the same signature. Each recording is recognised
-alone, so neither the units nor the engine change a byte.
+A unit writes a file of JSON lines, one row per recording: signature (absolute path, size and time), problem
+(empty unless the recording cannot be read), and what the program keeps. A later run into the same directory
+skips recordings that have a row without a problem and the same signature. Each recording is recognised alone,
+so neither the units nor the engine change a byte.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import math
 import os
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -29,8 +29,9 @@ from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
 NUM_WORKERS_HELP = "processes of this machine, each with the model in memory; one if empty"
-_JOB_FILE = "job.json"  # the settings, and absolute path and name of each recording that was begun
-_MAX_UNITS = 1000  # an engine handles so many at little cost, and a lost worker loses a thousandth of the job
+_MAX_UNITS = (
+    1000  # an engine handles so many at little cost, and a lost worker loses a thousandth of the work
+)
 
 Signature = tuple  # absolute path, size in bytes and modification time of a recording
 
@@ -49,76 +50,41 @@ class RecordingUnit:
 
 @dataclasses.dataclass(frozen=True)
 class RecordingWriter(resumable.ShardWriter):
-    """Recognises the recordings of units; subclasses say what is kept of a transcript.
+    """Recognises the recordings of units.
 
     Attributes:
-        output_dir: directory that the user has chosen; `directory` is that of the job.
+        directory: its name is a hash of what changes a transcript.
         exports: (directory of the version, sha256 of the export) of each model.
-        hotwords: in the form of the graph's input.
+        find_model: returns the model that transcriber.transcribe takes from the loaded exports.
+        keep: saves a transcript, or returns what the row of its recording keeps.
     """
 
-    output_dir: str
     exports: tuple[tuple[str, str], ...]
-    hotwords: tuple[str, ...]
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Returns what changes a transcript, by the name that messages use."""
-        return {"export": [sha256 for _, sha256 in self.exports], "hotwords": list(self.hotwords)}
-
-    def find_model(self, versions: Sequence[recogniser.LoadedVersion]) -> Any:
-        """Returns the model that transcriber.transcribe takes."""
-        return versions[0].find("waveform", self.hotwords)
-
-    def keep(self, recording: recordings.Recording, transcript: captions.Transcript) -> dict:
-        """Saves a transcript, or returns what its row keeps of it."""
-        raise NotImplementedError
-
-    def is_kept(self, recording: recordings.Recording) -> bool:
-        """Returns False if the file that keep() has saved is missing."""
-        return True
+    find_model: Callable[[Sequence[recogniser.LoadedVersion]], Any]
+    keep: Callable[[recordings.Recording, captions.Transcript], dict]
 
     def fingerprint(self, unit: RecordingUnit) -> str:
-        return resumable.hash_json([self.settings, unit.signed])
+        return resumable.hash_json([os.path.basename(self.directory), unit.signed])
 
     def make(self, unit: RecordingUnit, path: str, on_progress: resumable.OnProgress) -> resumable.Written:
         """Recognises the recordings of a unit; raises UserError if a model cannot be loaded."""
-        versions = [load_export(*each) for each in self.exports]
+        versions = [load_export(*export) for export in self.exports]
         model, sample_rate = self.find_model(versions), versions[0].info.frontend.sample_rate
-        rows, rejected, notes = [], [], []
-        for recording, signature in unit.signed:
-            row = {"signature": signature, "problem": ""}
-            try:
-                transcript = transcriber.transcribe(
-                    model, recording, sample_rate, warn=lambda warning: notes.append(f"warning: {warning}")
-                )
-                row.update(self.keep(recording, transcript))
-            except errors.UserError as error:
-                row["problem"] = str(error)
-                rejected.append([recording.name, "", str(error), recording.path])
-                notes.append(f"error: {error}")
-            rows.append(row)
-            on_progress(len(rows), len(rejected))
+        rejected, notes = [], []
+        warn = lambda problem: notes.append(f"warning: {problem}")  # noqa: E731
         with open(path, "w", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(row)}\n" for row in rows)
-        return resumable.Written(unit.file, len(rows) - len(rejected), rejected=rejected, notes=notes)
-
-
-@dataclasses.dataclass(frozen=True)
-class TranscriptWriter(RecordingWriter):
-    """Writes one file of a format per recording."""
-
-    format: str
-
-    def keep(self, recording: recordings.Recording, transcript: captions.Transcript) -> dict:
-        recordings.save(self._path(recording), captions.render(transcript, self.format))
-        return {}
-
-    def is_kept(self, recording: recordings.Recording) -> bool:
-        return files.exists(self._path(recording))
-
-    def _path(self, recording: recordings.Recording) -> str:
-        return recordings.output_path(recording, self.format, self.output_dir)
+            for number, (recording, signature) in enumerate(unit.signed, 1):
+                row = {"signature": signature, "problem": ""}
+                try:
+                    transcript = transcriber.transcribe(model, recording, sample_rate, warn=warn)
+                    row.update(self.keep(recording, transcript))
+                except errors.UserError as error:
+                    row["problem"] = str(error)
+                    rejected.append([recording.name, "", str(error), recording.path])
+                    notes.append(f"error: {error}")
+                file.write(f"{json.dumps(row)}\n")
+                on_progress(number, len(rejected))
+        return resumable.Written(unit.file, unit.num_items - len(rejected), rejected=rejected, notes=notes)
 
 
 @functools.lru_cache(maxsize=2)  # pseudo_label has two teachers at most
@@ -127,31 +93,8 @@ def load_export(version_dir: str, sha256: str) -> recogniser.LoadedVersion:
     tf.get_logger().setLevel("ERROR")
     loaded = recogniser.load_version(version_dir)
     if loaded.info.sha256 != sha256:
-        raise errors.UserError(
-            f"{version_dir}: a worker has another export there; copy the export to all machines again"
-        )
+        raise errors.UserError(f"{version_dir}: a worker has another export there; copy it to all machines")
     return loaded
-
-
-def read_begun(writer: RecordingWriter) -> set[tuple[str, str]]:
-    """Returns absolute path and name of each recording that earlier runs of a job began.
-
-    Raises errors.UserError if their settings were others.
-    """
-    path = os.path.join(writer.directory, _JOB_FILE)
-    if not files.exists(path):
-        return set()
-    try:
-        saved, begun = config_json.parse(files.read_text(path))
-        changed = [name for name, value in writer.settings.items() if saved.get(name) != value]
-    except (ValueError, TypeError, AttributeError):
-        changed = [f"a damaged {_JOB_FILE}"]
-    if changed:
-        raise errors.UserError(
-            f"{writer.output_dir}: an earlier run there had other settings ({', '.join(changed)}); repeat "
-            "them to continue it, or choose another --output_dir"
-        )
-    return set(map(tuple, begun))
 
 
 def recognise(
@@ -161,20 +104,19 @@ def recognise(
     runner: str,
     num_workers: Optional[int],
     shared: Collection[str],
+    lost: Collection[recordings.Recording] = (),
 ) -> list[dict]:
-    """Recognises the recordings that earlier runs of a job have not; returns the rows of all.
+    """Recognises recordings that have no row yet, or are among the `lost`; returns the row of each input.
 
     Args:
         runner, num_workers, shared: as dispatch.connect takes them, but a single process if num_workers is
             None, because a GPU serves one.
     """
-    begun = read_begun(writer).union((recordings.absolute_path(each), each.name) for each in inputs)
     files.make_directory(writer.directory)
-    files.write_text(os.path.join(writer.directory, _JOB_FILE), json.dumps([writer.settings, sorted(begun)]))
-    signed = [(each, _sign(each)) for each in inputs]
+    signed = [(recording, _sign(recording)) for recording in inputs]
     rows = _read_rows(writer.directory, files.list_names(writer.directory))
-    rows = {key: row for key, row in rows.items() if not row["problem"]}
-    pending = [each for each in signed if each[1] not in rows or not writer.is_kept(each[0])]
+    rows = {signature: row for signature, row in rows.items() if not row["problem"]}
+    pending = [each for each in signed if each[1] not in rows or each[0] in lost]
     if pending:
         units = _divide(pending)
         if runner == dispatch.LOCAL:

@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 
 from estimator_asr.scoring import edit_distance
 from estimator_asr.transcripts import captions
+from tfrecord_builder import errors
 from tfrecord_builder.tokens import vocabulary
 
 GREEDY, SECOND = "greedy_pinyin", "second_pinyin"
@@ -30,6 +31,21 @@ class Teachers(NamedTuple):
         """Returns the outputs of the first model, and the pinyin of the last as second_pinyin."""
         outputs = [model.run(batch) for model in self.models]
         return {**outputs[0], SECOND: outputs[-1]["pinyin"]}
+
+
+def find_teachers(versions: Sequence) -> Teachers:
+    """Returns the models of loaded exports; raises UserError if one is of an earlier version."""
+    teachers = Teachers([version.find("waveform") for version in versions])
+    for version, model in zip(versions, teachers.models):
+        if GREEDY not in model.outputs:
+            problem = f"output {GREEDY} is missing, expected an export of this version"
+            raise errors.UserError(f"{version.version_dir}: {problem}; export the model again")
+    return teachers
+
+
+def keep(_, transcript: captions.Transcript) -> dict:
+    """Returns what the row of a recording keeps (recording_units.py)."""
+    return {"rows": list_rows(transcript.segments)}
 
 
 def list_rows(segments: Sequence[captions.Segment]) -> list[dict]:

@@ -124,16 +124,6 @@ def check_standard_output(recordings: Sequence[Recording], format: str) -> None:
         )
 
 
-def make_output_dir(output_dir: str) -> None:
-    try:
-        files.make_directory(output_dir)
-    except OSError as error:
-        raise errors.UserError(
-            f"--output_dir={output_dir}: cannot be made ({error.strerror}), expected a directory; give "
-            "another"
-        ) from error
-
-
 def output_path(recording: Recording, format: str, output_dir: str) -> str:
     return os.path.join(output_dir, f"{recording.name}.{format}")
 
@@ -153,7 +143,13 @@ def plan_outputs(
         errors.UserError: two recordings have the same output file, it exists or is the folder of another, or
             output_dir cannot be made.
     """
-    make_output_dir(output_dir)
+    try:
+        files.make_directory(output_dir)
+    except OSError as error:
+        raise errors.UserError(
+            f"--output_dir={output_dir}: cannot be made ({error.strerror}), expected a directory; give "
+            "another"
+        ) from error
     sources = {}
     for recording in recordings:
         path = output_path(recording, format, output_dir)

@@ -56,6 +56,20 @@ def transcribe(
     return captions.Transcript(recording.path, segments, seconds > pauses.SEGMENT_SECONDS)
 
 
+def find_model(hotwords: Sequence[str], versions: Sequence):
+    """Returns the model of a loaded export (recogniser.LoadedVersion)."""
+    return versions[0].find("waveform", hotwords)
+
+
+def save(
+    format: str, output_dir: str, recording: recordings.Recording, transcript: captions.Transcript
+) -> dict:
+    """Writes the output file of a recording; returns nothing for its row (recording_units.py)."""
+    path = recordings.output_path(recording, format, output_dir)
+    recordings.save(path, captions.render(transcript, format))
+    return {}
+
+
 def transcribe_all(
     model, inputs: Sequence[recordings.Recording], sample_rate: int, name: str, hidden: bool = False
 ) -> Iterator[tuple[recordings.Recording, Optional[captions.Transcript], str]]:

@@ -6,6 +6,7 @@ import json
 import os
 import types
 
+import programs
 import pytest
 import soundfile
 
@@ -92,6 +93,57 @@ def test_a_real_teacher(tiny_export, tmp_path, monkeypatch, capsys):
     assert f"error: {problem}" in capsys.readouterr().err
 
 
+@pytest.fixture
+def real(tiny_export, tmp_path):
+    """Flags for 60 recordings, with which a real teacher's utterances are kept; one recording is broken."""
+    (tmp_path / "audio").mkdir()
+    for number in range(60):
+        waveform = tiny_export.utterances[f"u{number % 3 + 1}"][-1]
+        soundfile.write(tmp_path / "audio" / f"{number}.wav", waveform, 16000, subtype="PCM_16")
+    (tmp_path / "audio" / "text.wav").write_text("no audio")
+    flags = {"saved_model": tiny_export.export_dir, "audio_dir": str(tmp_path / "audio")}
+    return {**flags, "max_disagreement": 99.0, "min_confidence": 0.0}
+
+
+def read_results(directory):
+    return [(directory / name).read_bytes() for name in ("manifest.tsv", "rejected.tsv")]
+
+
+@pytest.mark.long
+def test_workers_write_the_same_bytes(real, tmp_path, capfd):
+    assert run(real, output_dir=str(tmp_path / "here")) == 1
+    assert capfd.readouterr().err.count("text.wav: is not a readable WAV") == 1
+    assert run(real, output_dir=str(tmp_path / "workers"), num_workers=2) == 1
+    assert capfd.readouterr().err.count("text.wav: is not a readable WAV") == 1
+    assert read_results(tmp_path / "workers") == read_results(tmp_path / "here")
+    assert len(list(tables.list_manifest(str(tmp_path / "here")))) == 40  # the others have <unk>
+
+
+@pytest.mark.long
+def test_a_killed_run_continues_without_transcribing_anything_again(real, tmp_path, monkeypatch):
+    assert run(real, output_dir=str(tmp_path / "expected")) == 1
+    flags = [f"--{name}={value}" for name, value in {**real, "output_dir": tmp_path / "out"}.items()]
+    process = programs.start("estimator_asr.pseudo_label", *flags, outputs=[os.devnull, os.devnull])
+    state = tmp_path / "out" / ".pseudo_label"
+    programs.wait_until(lambda: len(list(state.glob("*/*.jsonl"))) >= 5)
+    process.kill()
+    process.join()
+    finished = "".join(path.read_text() for path in state.glob("*/*.jsonl"))
+    names = {path.name for path in (tmp_path / "audio").iterdir() if f"/{path.name}" in finished}
+    assert 5 <= len(names) < 60
+    transcribed, transcribe = [], transcriber.transcribe
+
+    def note(model, recording, *others, **options):
+        transcribed.append(os.path.basename(recording.path))
+        return transcribe(model, recording, *others, **options)
+
+    monkeypatch.setattr(transcriber, "transcribe", note)
+    assert run(real, output_dir=str(tmp_path / "out")) == 1
+    assert read_results(tmp_path / "out") == read_results(tmp_path / "expected")
+    assert names.isdisjoint(transcribed)
+    assert names.union(transcribed) == set(os.listdir(tmp_path / "audio"))
+
+
 def test_what_can_be_trusted_becomes_a_corpus(made, capsys):
     assert run(made.flags) == 0
     audio = os.path.join(made.out, "..", "audio", "")
@@ -135,14 +187,16 @@ def test_a_run_continues_and_other_limits_choose_again(made, monkeypatch):
     assert len(list(tables.list_manifest(str(made.out)))) == 5
 
 
-def test_a_directory_of_another_teacher_is_refused(made):
+def test_another_teacher_begins_again_and_the_first_one_is_not_forgotten(made):
     run(made.flags)
-    wanted = f"^{made.out}: an earlier run there had other settings .export.; repeat them to continue it, or "
-    with pytest.raises(errors.UserError, match=wanted):
-        run(made.flags, saved_model="E/2")
-    (made.path / "other").mkdir()
-    with pytest.raises(errors.UserError, match="other settings .audio_dir.; repeat"):
-        run(made.flags, audio_dir=str(made.path / "other"))
+    first = (made.out / "manifest.tsv").read_text()
+    names = sorted(made.transcribed)
+    made.transcribed.clear()
+    run(made.flags, saved_model="E/2")
+    assert sorted(made.transcribed) == names
+    made.transcribed.clear()
+    run(made.flags)
+    assert (made.transcribed, (made.out / "manifest.tsv").read_text()) == ([], first)
 
 
 def test_a_directory_of_other_files_is_refused(made):
@@ -207,7 +261,10 @@ def test_a_folder_that_does_not_exist(made):
             {"sample_rate": 8000},
             "token type is syllable, sample rate 8000 Hz, expected syllable and 16000 Hz",
         ),
-        ({"outputs": {}}, "output greedy_pinyin is missing, expected an export of this version; export the"),
+        (
+            {"outputs": {}},
+            "output greedy_pinyin of a teacher is missing, expected an export of this version; export the",
+        ),
     ],
 )
 def test_a_teacher_that_does_not_fit(made, monkeypatch, second, got):

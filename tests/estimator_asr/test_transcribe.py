@@ -298,11 +298,11 @@ def test_a_killed_run_continues_without_transcribing_anything_again(tiny_export,
     out = tmp_path / "out"
     flags = [f"--saved_model={tiny_export.export_dir}", f"--output_dir={out}", "--format=json", folder]
     process = programs.start("estimator_asr.transcribe", *flags, outputs=[os.devnull, os.devnull])
-    state = out / ".transcribe" / "json"
-    programs.wait_until(lambda: len(list(state.glob("*.jsonl"))) >= 5)
+    state = out / ".transcribe"
+    programs.wait_until(lambda: len(list(state.glob("*/*.jsonl"))) >= 5)
     process.kill()
     process.join()
-    finished = "".join(path.read_text() for path in state.glob("*.jsonl"))
+    finished = "".join(path.read_text() for path in state.glob("*/*.jsonl"))
     before = {
         path.name: path.stat().st_mtime_ns for path in out.glob("*.json") if f"{path.stem}.wav" in finished
     }
@@ -314,10 +314,10 @@ def test_a_killed_run_continues_without_transcribing_anything_again(tiny_export,
 
 def test_what_a_killed_run_wrote_is_replaced_and_other_files_are_not(tiny_export, recordings, tmp_path):
     shutil.copytree(recordings, tmp_path / "in")
-    out, state = tmp_path / "out", tmp_path / "out" / ".transcribe" / "json"
+    out, state = tmp_path / "out", tmp_path / "out" / ".transcribe"
     transcribe_folder(tiny_export, tmp_path / "in", "out")
     expected = list_outputs(out)
-    for path in state.glob("*.jsonl"):  # a kill after a transcript, before the file of its unit
+    for path in state.glob("*/*.jsonl"):  # a kill after a transcript, before the file of its unit
         path.unlink()
     transcribe_folder(tiny_export, tmp_path / "in", "out")
     assert list_outputs(out) == expected
@@ -328,10 +328,10 @@ def test_what_a_killed_run_wrote_is_replaced_and_other_files_are_not(tiny_export
     assert list_outputs(out) == expected
 
 
-def test_other_hotwords_are_refused_and_another_format_is_written(tiny_export, folder):
+def test_transcripts_with_other_hotwords_are_refused_and_another_format_is_written(tiny_export, folder):
     _, out = transcribe_folder(tiny_export, folder, "out")
     before = list_outputs(out)
-    with pytest.raises(errors.UserError, match="out: an earlier run there had other settings .hotwords.; re"):
+    with pytest.raises(errors.UserError, match="out/a.json: exists; move it, or give another --output_dir$"):
         transcribe_folder(tiny_export, folder, "out", hotwords=("好 9",))
     assert list_outputs(out) == before
     transcribe_folder(tiny_export, folder, "out", format="txt")
@@ -339,11 +339,12 @@ def test_other_hotwords_are_refused_and_another_format_is_written(tiny_export, f
 
 
 def test_one_transcribe_at_a_time_writes_to_a_directory(tiny_export, folder, tmp_path):
-    (tmp_path / "out").mkdir()
+    jobs_dir = tmp_path / "out" / ".transcribe"
+    jobs_dir.mkdir(parents=True)
     wanted = f"^--output_dir: another transcribe is writing to {tmp_path}/out; wait until it ends$"
-    with locks.exclusive(str(tmp_path / "out"), "busy"), pytest.raises(errors.UserError, match=wanted):
+    with locks.exclusive(str(jobs_dir), "busy"), pytest.raises(errors.UserError, match=wanted):
         transcribe_folder(tiny_export, folder, "out")
-    assert os.listdir(tmp_path / "out") == []
+    assert list_outputs(tmp_path / "out") == {}
 
 
 @pytest.mark.parametrize(

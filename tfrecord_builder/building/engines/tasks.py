@@ -27,10 +27,7 @@ _STORE_VARIABLES = ("AWS_", "S3_", "GOOGLE_APPLICATION_CREDENTIALS", "HADOOP_")
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How a unit ended: the numbers of its utterances, or the problem (a sentence) that ends the run.
-
-    `notes` are lines for standard error.
-    """
+    """How a unit ended: the numbers of its utterances and its notes, or the problem that ends the run."""
 
     file: str = ""
     num_done: int = 0
@@ -45,8 +42,8 @@ class Task:
 
     Attributes:
         versions: see list_versions; a worker must have the same before it unpickles anything.
-        pickled: the writer, the shared paths, the working directory of the command, in which relative paths
-            begin, and the environment variables of stores, with credentials.
+        pickled: the writer, the shared paths, the working directory of the command, and the environment
+            variables of stores, with credentials.
     """
 
     versions: dict[str, str]
