@@ -31,7 +31,6 @@ from tfrecord_builder.runtime import lazy_tensorflow
 lazy_tensorflow.load_or_exit(__name__)
 
 import tensorflow as tf
-import tqdm
 
 from estimator_asr.hotwords import hotword_list
 from estimator_asr.recognition import recording_units
@@ -78,8 +77,8 @@ class TranscribeConfig(config_flags.Checked):
 
 def main(config: TranscribeConfig, words: list[str]) -> int:
     tf.get_logger().setLevel("ERROR")
-    is_job = config.output_dir != _STANDARD_OUTPUT and _STANDARD_INPUT not in words
-    if not is_job and (config.runner != dispatch.LOCAL or (config.num_workers or 1) > 1):
+    is_job, is_here = config.output_dir != _STANDARD_OUTPUT, config.runner == dispatch.LOCAL
+    if not (is_here and config.num_workers in (None, 1)) and (not is_job or _STANDARD_INPUT in words):
         raise errors.UserError(
             "transcribe: --runner and --num_workers are for files and folders with --output_dir=DIR; leave "
             "them out, or pass --output_dir"
@@ -90,7 +89,7 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
         raise errors.UserError("transcribe: no FILE is given; give audio files after the flags")
     inputs = recordings.find(words)
     num_bad = _run_job(config, inputs, words) if is_job else _transcribe_here(config, inputs)
-    if config.output_dir != _STANDARD_OUTPUT:
+    if is_job:
         print(f"wrote {len(inputs) - num_bad:,} of {len(inputs):,} transcripts to {config.output_dir}")
     return 1 if num_bad else 0
 
@@ -104,7 +103,8 @@ def _run_job(config: TranscribeConfig, inputs: list[recordings.Recording], words
     begun_file = os.path.join(directory, "begun.json")
     begun = set(map(tuple, json.loads(files.read_text(begun_file)))) if files.exists(begun_file) else set()
     paths = recordings.plan_outputs(inputs, config.format, config.output_dir, begun)
-    begun.update((recordings.absolute_path(recording), recording.name) for recording in inputs)
+    named = (recording for recording in inputs if recording.path != _STANDARD_INPUT)
+    begun.update((recordings.absolute_path(recording), recording.name) for recording in named)
     files.make_directory(directory)
     busy = f"--output_dir: another transcribe is writing to {config.output_dir}; wait until it ends"
     with contextlib.nullcontext() if files.is_remote(jobs_dir) else locks.exclusive(jobs_dir, busy):
@@ -125,22 +125,17 @@ def _run_job(config: TranscribeConfig, inputs: list[recordings.Recording], words
 
 
 def _transcribe_here(config: TranscribeConfig, inputs: list[recordings.Recording]) -> int:
-    """Transcribes in the order of the recordings; returns how many have no transcript."""
-    paths = _plan_outputs(inputs, config)
+    """Prints transcripts in the order of the recordings; returns how many have none."""
+    recordings.check_standard_output(inputs, config.format)
     loaded, model = _load(config)
     sample_rate = loaded.info.frontend.sample_rate
-    is_between = config.output_dir == _STANDARD_OUTPUT and sys.stdout.isatty()  # progress, and transcripts
-    transcripts = transcriber.transcribe_all(model, inputs, sample_rate, "transcribe", hidden=is_between)
+    hidden = sys.stdout.isatty()  # progress would be between the transcripts
     num_bad = 0
-    for (_, transcript, problem), path in zip(transcripts, paths):
-        try:
-            if transcript is not None:
-                text = captions.render(transcript, config.format)
-                print(text, end="", flush=True) if path is None else recordings.save(path, text)
-        except errors.UserError as error:
-            problem = str(error)
-            tqdm.tqdm.write(f"error: {problem}", file=sys.stderr)
-        num_bad += bool(problem)
+    for _, transcript, _ in transcriber.transcribe_all(model, inputs, sample_rate, "transcribe", hidden):
+        if transcript is None:
+            num_bad += 1
+        else:
+            print(captions.render(transcript, config.format), end="", flush=True)
     return num_bad
 
 
@@ -176,14 +171,6 @@ def _load(config: TranscribeConfig) -> tuple[recogniser.LoadedVersion, recognise
     version_dir, _, hotwords = _read_export(config)
     loaded = recogniser.load_version(version_dir)
     return loaded, loaded.find("waveform", hotwords)
-
-
-def _plan_outputs(inputs: list[recordings.Recording], config: TranscribeConfig) -> list[Optional[str]]:
-    """Returns the output file of each recording, None for standard output."""
-    if config.output_dir != _STANDARD_OUTPUT:
-        return recordings.plan_outputs(inputs, config.format, config.output_dir)
-    recordings.check_standard_output(inputs, config.format)
-    return [None] * len(inputs)
 
 
 if __name__ == "__main__":

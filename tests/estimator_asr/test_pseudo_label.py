@@ -261,10 +261,7 @@ def test_a_folder_that_does_not_exist(made):
             {"sample_rate": 8000},
             "token type is syllable, sample rate 8000 Hz, expected syllable and 16000 Hz",
         ),
-        (
-            {"outputs": {}},
-            "output greedy_pinyin of a teacher is missing, expected an export of this version; export the",
-        ),
+        ({"outputs": {}}, "output greedy_pinyin is missing, expected an export of this version; export the"),
     ],
 )
 def test_a_teacher_that_does_not_fit(made, monkeypatch, second, got):
