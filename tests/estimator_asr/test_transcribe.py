@@ -13,6 +13,7 @@ import numpy as np
 import paths
 import programs
 import pytest
+import s3_server
 import soundfile
 import tiny_models
 
@@ -363,6 +364,35 @@ def test_engines_are_for_files_and_an_output_directory(settings, words):
         "transcribe: --runner and --num_workers are for files and folders with --output_dir=DIR; leave them "
         "out, or pass --output_dir"
     )
+
+
+def test_a_store_gets_transcripts_and_is_continued(tiny_export, folder):
+    _, expected = transcribe_folder(tiny_export, folder, "expected")
+    with s3_server.run() as client:
+        output_dir = f"{s3_server.BUCKET}/out"
+        transcribe_folder(tiny_export, folder, "", output_dir=output_dir)
+        names = [name for name in s3_server.list_keys(client, "out") if not name.startswith(".transcribe/")]
+        assert names == sorted(list_outputs(expected))
+        client.put_object(Bucket="bucket", Key="out/a.json", Body=b"corrected")
+        client.delete_object(Bucket="bucket", Key="out/b.json")
+        assert transcribe_folder(tiny_export, folder, "", output_dir=output_dir)[0] == 1
+        bodies = [client.get_object(Bucket="bucket", Key=f"out/{name}")["Body"].read() for name in names]
+    assert bodies == [b"corrected", *(list_outputs(expected)[name] for name in names[1:])]
+
+
+def test_standard_input_to_a_directory(tiny_export, recordings, tmp_path, monkeypatch):
+    flags = {"saved_model": tiny_export.export_dir, "output_dir": str(tmp_path), "format": "txt"}
+    for _ in range(2):
+        with open(recordings / "b.flac", encoding="latin-1") as audio:
+            monkeypatch.setattr(sys, "stdin", audio)
+            assert transcribe.main(transcribe.TranscribeConfig(**flags), ["-"]) == 0
+        (name,) = list_outputs(tmp_path)
+        assert name == "stdin.txt"
+        with pytest.raises(
+            errors.UserError, match="stdin.txt: exists; move it, or give another --output_dir"
+        ):
+            transcribe.main(transcribe.TranscribeConfig(**flags), ["-"])
+        (tmp_path / "stdin.txt").unlink()
 
 
 @pytest.mark.long
