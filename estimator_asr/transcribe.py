@@ -39,7 +39,7 @@ from estimator_asr.transcripts import captions, live, live_terminal, recordings,
 from tfrecord_builder import errors
 from tfrecord_builder.building import resumable
 from tfrecord_builder.building.engines import dispatch
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.settings import config_flags, config_json, program
 from tfrecord_builder.storage import files, locks
 
 _STANDARD_INPUT = _STANDARD_OUTPUT = "-"
@@ -101,7 +101,8 @@ def _run_job(config: TranscribeConfig, inputs: list[recordings.Recording], words
     settings = resumable.hash_json([info.sha256, hotwords, config.format])
     directory = os.path.join(jobs_dir, settings[:12])
     begun_file = os.path.join(directory, "begun.json")
-    begun = set(map(tuple, json.loads(files.read_text(begun_file)))) if files.exists(begun_file) else set()
+    begun = config_json.parse(files.read_text(begun_file)) if files.exists(begun_file) else []
+    begun = {(path, name) for path, name in begun}
     paths = recordings.plan_outputs(inputs, config.format, config.output_dir, begun)
     named = (recording for recording in inputs if recording.path != _STANDARD_INPUT)
     begun.update((recordings.absolute_path(recording), recording.name) for recording in named)
