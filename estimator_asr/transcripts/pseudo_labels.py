@@ -1,9 +1,7 @@
-"""Pseudo-labels: decodings of one or two teachers, a file that resumes them, and which can be trusted."""
+"""Pseudo-labels: decodings of one or two teachers, and which can be trusted."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,13 +15,10 @@ import matplotlib.pyplot as plt
 from estimator_asr.scoring import edit_distance
 from estimator_asr.transcripts import captions
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_json
-from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import vocabulary
 
 GREEDY, SECOND = "greedy_pinyin", "second_pinyin"
 OUTPUTS = {"transcript", "pinyin", GREEDY, "confidence"}  # of an export, which are read here
-_FILE = "decodings.jsonl"
 _CONFIDENCES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 0.99, 0.995, 0.999)
 
 
@@ -38,36 +33,19 @@ class Teachers(NamedTuple):
         return {**outputs[0], SECOND: outputs[-1]["pinyin"]}
 
 
-def open_directory(output_dir: str, settings: list[str]) -> dict[str, list[dict]]:
-    """Makes a directory, or continues in it; returns the rows saved for each unchanged recording, by path.
-
-    Raises errors.UserError if the directory has other files, or decodings of other settings.
-    """
-    files.make_directory(output_dir)
-    file, saved, lines = os.path.join(output_dir, _FILE), settings, []
-    if files.list_names(output_dir):  # a kill may have cut the last line
-        try:
-            complete = files.read_text(file).split("\n")[:-1] if files.exists(file) else []
-            saved, *lines = [config_json.parse(line) for line in complete] or [[f"no {_FILE}"]]
-            lines = [(path, status, rows) for path, status, rows in lines if _signature(path) == status]
-            got = " ".join(saved)
-        except (ValueError, TypeError):
-            saved, got = [], f"a damaged {_FILE}"
-    if saved != settings:
-        problem = f"has {got}, expected {' '.join(settings)}"
-        raise errors.UserError(f"{output_dir}: {problem}; give another --output_dir")
-    files.write_text(file, "".join(f"{json.dumps(line)}\n" for line in (saved, *lines)))
-    return {path: rows for path, _, rows in lines}
+def find_teachers(versions: Sequence) -> Teachers:
+    """Returns the models of loaded exports; raises UserError if one is of an earlier version."""
+    teachers = Teachers([version.find("waveform") for version in versions])
+    for version, model in zip(versions, teachers.models):
+        if GREEDY not in model.outputs:
+            problem = f"output {GREEDY} is missing, expected an export of this version"
+            raise errors.UserError(f"{version.version_dir}: {problem}; export the model again")
+    return teachers
 
 
-def save(output_dir: str, path: str, rows: Sequence[Mapping]) -> None:
-    """Saves the rows of a recording, as list_rows returns them."""
-    with open(os.path.join(output_dir, _FILE), "a", encoding="utf-8") as file:
-        file.write(json.dumps([path, _signature(path), rows]) + "\n")
-
-
-def _signature(path: str) -> list[int]:
-    return list(files.size_and_time(path)) if files.exists(path) else []
+def keep(_, transcript: captions.Transcript) -> dict:
+    """Returns what the row of a recording keeps (recording_units.py)."""
+    return {"rows": list_rows(transcript.segments)}
 
 
 def list_rows(segments: Sequence[captions.Segment]) -> list[dict]:

@@ -10,7 +10,7 @@ import pathlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple, Optional
 
 from tfrecord_builder import errors
@@ -50,10 +50,13 @@ def find(words: Sequence[str]) -> list[Recording]:
     for word in words:
         stem = "stdin" if word == STANDARD_INPUT else os.path.splitext(os.path.basename(word))[0]
         for recording in _find_in(word) if files.is_directory(word) else [Recording(word, stem)]:
-            is_local = not files.is_remote(recording.path) and recording.path != STANDARD_INPUT
-            path = os.path.abspath(recording.path) if is_local else recording.path
-            by_path.setdefault(path, recording)
+            by_path.setdefault(absolute_path(recording), recording)
     return list(by_path.values())
+
+
+def absolute_path(recording: Recording) -> str:
+    is_local = not files.is_remote(recording.path) and recording.path != STANDARD_INPUT
+    return os.path.abspath(recording.path) if is_local else recording.path
 
 
 def _find_in(folder: str) -> Iterator[Recording]:
@@ -121,8 +124,20 @@ def check_standard_output(recordings: Sequence[Recording], format: str) -> None:
         )
 
 
-def plan_outputs(recordings: Sequence[Recording], format: str, output_dir: str) -> list[str]:
+def output_path(recording: Recording, format: str, output_dir: str) -> str:
+    return os.path.join(output_dir, f"{recording.name}.{format}")
+
+
+def plan_outputs(
+    recordings: Sequence[Recording],
+    format: str,
+    output_dir: str,
+    replaceable: Collection[tuple[str, str]] = (),
+) -> list[str]:
     """Returns the output file of each recording, NAME.FORMAT in output_dir.
+
+    Args:
+        replaceable: absolute path and name of each recording whose output file may exist.
 
     Raises:
         errors.UserError: two recordings have the same output file, it exists or is the folder of another, or
@@ -137,7 +152,7 @@ def plan_outputs(recordings: Sequence[Recording], format: str, output_dir: str) 
         ) from error
     sources = {}
     for recording in recordings:
-        path = os.path.join(output_dir, f"{recording.name}.{format}")
+        path = output_path(recording, format, output_dir)
         if path in sources:
             is_one_folder = os.path.dirname(sources[path]) == os.path.dirname(recording.path)
             advice = "one of them" if is_one_folder else "a recording, or transcribe the folder above both"
@@ -145,7 +160,7 @@ def plan_outputs(recordings: Sequence[Recording], format: str, output_dir: str) 
                 f"{path}: is the output of {sources[path]} and of {recording.path}, expected one; "
                 f"rename {advice}"
             )
-        if files.exists(path):
+        if (absolute_path(recording), recording.name) not in replaceable and files.exists(path):
             raise errors.UserError(f"{path}: exists; move it, or give another --output_dir")
         sources[path] = recording.path
     for path, source in sources.items():

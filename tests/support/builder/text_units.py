@@ -35,4 +35,5 @@ class TextWriter(resumable.ShardWriter):
             file.write(shard.text)
         on_progress(1, 0)
         rejected = [["u", "train", "no transcript", None]] * (shard.text == "reject")
-        return resumable.Written(shard.file, 1 - len(rejected), rejected=rejected)
+        notes = [f"error: {name}: {reason}" for name, _, reason, _ in rejected]
+        return resumable.Written(shard.file, 1 - len(rejected), rejected=rejected, notes=notes)

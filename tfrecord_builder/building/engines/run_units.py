@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -58,8 +59,8 @@ class UnitRunner:
             for outcome in self._watch(self.engine(task, list(waiting.values()), progress.note)):
                 if outcome.problem:
                     raise errors.UserError(outcome.problem)
-                waiting.pop(outcome.file, None)  # an engine may run a unit twice
-                progress.end_unit(outcome)
+                if waiting.pop(outcome.file, None):  # an engine may run a unit twice
+                    progress.end_unit(outcome)
             return False
         except errors.UserError:
             raise
@@ -112,3 +113,5 @@ class _Progress(progress_bar.ProgressBar):
     def end_unit(self, outcome: tasks.Outcome) -> None:
         self._num_ended += 1
         self.note(outcome.file, outcome.num_done, outcome.num_rejected)
+        for line in outcome.notes:
+            self.write(line, file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -26,12 +27,13 @@ _STORE_VARIABLES = ("AWS_", "S3_", "GOOGLE_APPLICATION_CREDENTIALS", "HADOOP_")
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How a unit ended: the numbers of its utterances, or the problem (a sentence) that ends the run."""
+    """How a unit ended: the numbers of its utterances and its notes, or the problem that ends the run."""
 
     file: str = ""
     num_done: int = 0
     num_rejected: int = 0
     problem: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +42,8 @@ class Task:
 
     Attributes:
         versions: see list_versions; a worker must have the same before it unpickles anything.
-        pickled: the writer, the shared paths and the environment variables of stores, with credentials.
+        pickled: the writer, the shared paths, the working directory of the command, and the environment
+            variables of stores, with credentials.
     """
 
     versions: dict[str, str]
@@ -64,8 +67,10 @@ class Task:
             if here != self.versions.get(name):
                 advice = f"expected {self.versions.get(name)} as where the command was started"
                 raise errors.UserError(_on_worker(f"{name} is {here}, {advice}; install the same there."))
-        writer, shared, environment = pickle.loads(self.pickled)
+        writer, shared, directory, environment = pickle.loads(self.pickled)
         os.environ.update(environment)
+        with contextlib.suppress(OSError):  # a worker needs it for relative paths alone
+            os.chdir(directory)
         for path in shared:
             if not files.exists(path):
                 advice = "mount it there under the same name, or use a store such as s3://."
@@ -79,13 +84,14 @@ def make(writer: resumable.ShardWriter, shared: Sequence[str]) -> Task:
     """Returns the task of running units by a writer; workers must see those shared paths that exist here."""
     seen = [path for path in shared if not files.is_remote(path) and files.exists(path)]
     environment = {name: value for name, value in os.environ.items() if name.startswith(_STORE_VARIABLES)}
-    return Task(list_versions(writer.libraries), pickle.dumps((writer, seen, environment)))
+    return Task(list_versions(writer.libraries), pickle.dumps((writer, seen, os.getcwd(), environment)))
 
 
 def describe(receipt: resumable.Written) -> Outcome:
     """Returns the outcome of a unit that was finished."""
     num_rejected = len(receipt.rejected)
-    return Outcome(receipt.file, receipt.num_records + num_rejected, num_rejected)
+    num_done = receipt.num_records + num_rejected
+    return Outcome(receipt.file, num_done, num_rejected, notes=tuple(receipt.notes))
 
 
 @functools.lru_cache

@@ -7,11 +7,14 @@ import sys
 import time
 
 import clusters
+import numpy as np
 import paths
 import pytest
 import s3_server
 import small_corpora
 import small_whisper
+import soundfile
+import tiny_models
 
 from estimator_asr.encoding import encoder
 from tfrecord_builder.audio import frontend
@@ -83,9 +86,9 @@ def _end(process):
     return process.returncode, said
 
 
-def _wait_for(process, output_dir, count):
-    """Waits until a build has written so many shards."""
-    while len(list((output_dir / ".build").glob("*.tfrecord.json"))) < count:
+def _wait_for(process, directory, count, pattern=".build/*.tfrecord.json"):
+    """Waits until a program has finished so many units."""
+    while len(list(directory.glob(pattern))) < count:
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
 
@@ -130,6 +133,33 @@ def test_a_worker_with_another_version_is_named(cluster, corpus, tmp_path):
     code, said = _end(_start(corpus, tmp_path / "out", f"--runner={cluster.runner}"))
     assert code == 1
     assert "the program's source is " in said and "install the same there." in said
+
+
+def test_a_lost_worker_changes_no_transcript(cluster, tiny_export, tmp_path):
+    (tmp_path / "in").mkdir()
+    for number in range(120):
+        waveform = tiny_models.make_waveform(8000 + 160 * (number % 50), seed=number % 7)
+        soundfile.write(tmp_path / "in" / f"{number}.wav", waveform, 16000)
+    (tmp_path / "in" / "text.wav").write_text("no audio")
+    soundfile.write(tmp_path / "in" / "silent.wav", np.zeros(16000), 16000)
+    folder = os.path.relpath(tmp_path / "in", paths.ROOT)  # workers begin in other directories
+    command = ["-m", "estimator_asr.transcribe", f"--saved_model={tiny_export.export_dir}", "--format=json"]
+    code, said = _end(_start_program(*command, f"--output_dir={tmp_path / 'local'}", folder))
+    assert code == 1, said
+    cluster.start_worker()
+    cluster.start_worker()
+    output_dir = os.path.relpath(tmp_path / "out", paths.ROOT)
+    process = _start_program(*command, f"--output_dir={output_dir}", f"--runner={cluster.runner}", folder)
+    _wait_for(process, tmp_path / "out" / ".transcribe", 2, "*/*.jsonl")
+    cluster.kill(cluster.processes[1])
+    code, said = _end(process)
+    assert code == 1, said
+    assert said.count(f"error: {folder}/text.wav: ") == said.count(f"warning: {folder}/silent.wav: ") == 1
+    names = [f"{path.stem}.json" for path in (tmp_path / "in").iterdir() if path.stem != "text"]
+    assert len(names) == 121
+    assert sorted(os.listdir(tmp_path / "out")) == sorted([".transcribe", *names])
+    for name in names:
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
 
 
 def test_workers_encode_from_and_into_a_store_whose_credentials_the_command_has(

@@ -44,6 +44,12 @@ def test_receipts_come_in_the_order_of_the_units_and_finished_units_do_not_run(t
     assert len(again) == 1
 
 
+def test_notes_of_a_unit_are_printed_once(tmp_path, capsys):
+    twice = lambda task, units, on_progress: [task(units[0]), task(units[0])]  # noqa: E731
+    _run(tmp_path, twice, [text_units.TextUnit("r.txt", "reject")])
+    assert capsys.readouterr().err == "error: u: no transcript\n"
+
+
 def test_units_of_lost_workers_run_again(tmp_path, caplog):
     engine = Unreliable(1, 1, 1)
     with caplog.at_level(logging.WARNING):

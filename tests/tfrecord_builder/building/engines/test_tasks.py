@@ -19,7 +19,7 @@ def _run(task, text="one"):
 
 def test_an_outcome_counts_the_utterances(tmp_path):
     assert _run(_task(tmp_path)) == tasks.Outcome("a.txt", 1, 0)
-    assert _run(_task(tmp_path), "reject") == tasks.Outcome("a.txt", 1, 1)
+    assert _run(_task(tmp_path), "reject") == tasks.Outcome("a.txt", 1, 1, notes=("error: u: no transcript",))
 
 
 def test_a_unit_that_runs_twice_is_written_once(tmp_path):
@@ -63,6 +63,18 @@ def test_a_path_that_the_worker_does_not_see(tmp_path):
     assert _run(task).problem == ""  # what does not exist here either has another message
     corpus.rmdir()
     assert f"{corpus} does not exist; mount it there under the same name" in _run(task).problem
+
+
+def test_relative_paths_begin_where_the_command_was_started(tmp_path, monkeypatch):
+    (tmp_path / "here" / "corpus").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    task = _task("corpus", ["corpus"])
+    monkeypatch.chdir(tmp_path)
+    assert _run(task).problem == ""
+    assert (tmp_path / "here" / "corpus" / "a.txt").exists()
+    monkeypatch.chdir(tmp_path)
+    os.rename(tmp_path / "here", tmp_path / "elsewhere")
+    assert ": corpus does not exist; mount it there under the same name" in _run(task).problem
 
 
 def test_credentials_reach_the_worker_and_are_not_shown(tmp_path, monkeypatch):

