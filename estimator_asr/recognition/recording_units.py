@@ -29,9 +29,7 @@ from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
 NUM_WORKERS_HELP = "processes of this machine, each with the model in memory; one if empty"
-_MAX_UNITS = (
-    1000  # an engine handles so many at little cost, and a lost worker loses a thousandth of the work
-)
+_MAX_UNITS = 1000  # an engine handles so many at little cost, and a lost worker loses a thousandth
 
 Signature = tuple  # absolute path, size in bytes and modification time of a recording
 
@@ -72,19 +70,21 @@ class RecordingWriter(resumable.ShardWriter):
         versions = [load_export(*export) for export in self.exports]
         model, sample_rate = self.find_model(versions), versions[0].info.frontend.sample_rate
         rejected, notes = [], []
-        warn = lambda problem: notes.append(f"warning: {problem}")  # noqa: E731
         with open(path, "w", encoding="utf-8") as file:
-            for number, (recording, signature) in enumerate(unit.signed, 1):
+            for number, (recording, signature) in enumerate(unit.signed):
+                seconds = recordings.total_seconds([recording]) or math.inf  # unknown, or cannot be read
+                show = functools.partial(_show_seconds, on_progress, number, seconds, rejected)
+                warn = lambda problem: notes.append(f"warning: {problem}")  # noqa: E731
                 row = {"signature": signature, "problem": ""}
                 try:
-                    transcript = transcriber.transcribe(model, recording, sample_rate, warn=warn)
+                    transcript = transcriber.transcribe(model, recording, sample_rate, show, warn)
                     row.update(self.keep(recording, transcript))
                 except errors.UserError as error:
                     row["problem"] = str(error)
                     rejected.append([recording.name, "", str(error), recording.path])
                     notes.append(f"error: {error}")
                 file.write(f"{json.dumps(row)}\n")
-                on_progress(number, len(rejected))
+                on_progress(number + 1, len(rejected))
         return resumable.Written(unit.file, unit.num_items - len(rejected), rejected=rejected, notes=notes)
 
 
@@ -126,6 +126,10 @@ def recognise(
             run(units, writer, title)
         rows |= _read_rows(writer.directory, [unit.file for unit in units])
     return [rows[signature] for _, signature in signed]
+
+
+def _show_seconds(on_progress, number, total, rejected, seconds):
+    on_progress(number + round(min(seconds / total, 1), 2), len(rejected))
 
 
 def _divide(pending: Sequence[tuple]) -> list[RecordingUnit]:

@@ -53,7 +53,7 @@ def made(tmp_path, monkeypatch):
     """Flags for a folder whose recordings are heard as HEARD says, and the names of those transcribed."""
     transcribed = []
 
-    def transcribe(model, recording, sample_rate, warn):
+    def transcribe(model, recording, sample_rate, show_seconds, warn):
         name = os.path.basename(recording.path)
         transcribed.append(name)
         if name not in HEARD:

@@ -18,8 +18,8 @@ from tfrecord_builder.runtime import lazy_tensorflow as tf
 from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
-# Called after each utterance with the numbers of utterances done and rejected.
-OnProgress = Callable[[int, int], None]
+# Called with the numbers of utterances done, which may be a fraction, and rejected.
+OnProgress = Callable[[float, int], None]
 
 
 class Shard(Protocol):

@@ -7,7 +7,9 @@ import json
 import os
 import types
 
+import numpy as np
 import pytest
+import soundfile
 
 from estimator_asr.recognition import recording_units
 from estimator_asr.saved_model import recogniser
@@ -21,7 +23,7 @@ def job(tmp_path, monkeypatch):
     """A folder of a.wav, b.wav and c.wav, which contain their transcripts, and what was recognised."""
     recognised = []
 
-    def transcribe(model, recording, sample_rate, warn):
+    def transcribe(model, recording, sample_rate, show_seconds, warn):
         recognised.append(recording.name)
         with open(recording.path, encoding="utf-8") as file:
             text = file.read()
@@ -157,3 +159,20 @@ def test_relative_and_absolute_paths_are_the_same_recording(job, monkeypatch):
     monkeypatch.chdir(job.path)
     assert run_inputs(job, recordings.find([os.path.join("in", "a.wav")]))[0] == "a"
     assert run(job)[0] == "bc"
+
+
+def test_progress_moves_within_a_long_recording(job, monkeypatch):
+    def transcribe(model, recording, sample_rate, show_seconds, warn):
+        for seconds in (0.5, 1.0, 2.1):
+            show_seconds(seconds)
+        return captions.Transcript("", [])
+
+    monkeypatch.setattr(transcriber, "transcribe", transcribe)
+    paths, shown = [str(job.path / f"{name}.wav") for name in "de"], []
+    for path in paths:
+        soundfile.write(path, np.zeros(32000, np.int16), 16000)  # two seconds
+    signed = [(recording, (recording.path, 0, 0)) for recording in recordings.find(paths)]
+    writer = recording_units.RecordingWriter("", (("E/1", "4f0c"),), lambda versions: None, lambda *_: {})
+    unit = recording_units.RecordingUnit("a.jsonl", tuple(signed))
+    writer.make(unit, str(job.path / "a.jsonl"), lambda *progress: shown.append(progress))
+    assert shown == [(0.25, 0), (0.5, 0), (1, 0), (1, 0), (1.25, 0), (1.5, 0), (2, 0), (2, 0)]

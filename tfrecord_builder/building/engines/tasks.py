@@ -19,7 +19,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.building import resumable
 from tfrecord_builder.storage import files
 
-OnProgress = Callable[[str, int, int], None]  # file of the unit, utterances done, utterances rejected
+OnProgress = Callable[[str, float, int], None]  # file of the unit, utterances done, utterances rejected
 _LIBRARIES = ("numpy", "pypinyin", "rjieba", "sentencepiece", "soundfile", "soxr", "tensorflow", "wetext")
 _PACKAGES = ("tfrecord_builder", "estimator_asr")
 _STORE_VARIABLES = ("AWS_", "S3_", "GOOGLE_APPLICATION_CREDENTIALS", "HADOOP_")

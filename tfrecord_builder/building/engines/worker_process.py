@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import multiprocessing
 import signal
+import time
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
-REPORT_EVERY = 16  # utterances
+REPORT_SECONDS = 0.5
 
 
 def start() -> tuple[Connection, BaseProcess]:
@@ -28,7 +28,7 @@ def start() -> tuple[Connection, BaseProcess]:
 def run_worker(connection: Connection) -> None:
     """Runs each (task, unit) from a pipe until None comes or the pipe is closed.
 
-    Sends (file, utterances done, utterances rejected) every REPORT_EVERY utterances, and the outcome.
+    Sends (file, utterances done, utterances rejected) every REPORT_SECONDS at most, and the outcome.
     """
     # Ctrl-C reaches the whole process group; the parent reports it in one line.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -36,9 +36,14 @@ def run_worker(connection: Connection) -> None:
     with contextlib.suppress(EOFError, ConnectionError):  # the parent died
         while message := connection.recv():
             task, unit = message
-            connection.send(task(unit, functools.partial(_send_progress, connection)))
+            connection.send(task(unit, _Reporter(connection)))
 
 
-def _send_progress(connection: Connection, file: str, num_done: int, num_rejected: int) -> None:
-    if num_done % REPORT_EVERY == 0:
-        connection.send((file, num_done, num_rejected))
+class _Reporter:
+    def __init__(self, connection: Connection):
+        self._connection, self._sent = connection, time.monotonic()
+
+    def __call__(self, *progress) -> None:
+        if time.monotonic() - self._sent >= REPORT_SECONDS:
+            self._connection.send(progress)
+            self._sent = time.monotonic()

@@ -96,7 +96,7 @@ def test_one_worker_is_this_process_and_tells_how_far_it_is(tmp_path, monkeypatc
         raise AssertionError("a process was started")
 
     monkeypatch.setattr(worker_process, "start", start)
-    monkeypatch.setattr(worker_process, "REPORT_EVERY", 1)
+    monkeypatch.setattr(worker_process, "REPORT_SECONDS", 0)
     monkeypatch.setattr(run_units._Progress, "note", lambda self, *message: told.append(message))
     found = _items(tmp_path)
     shards = small_shards.write(found, 3, out)
@@ -234,7 +234,7 @@ def _talk(directory, planned, config=None):
 
 
 def test_tells_how_far_it_is_then_what_it_counted_and_ends_with_the_pipe(tmp_path, monkeypatch, keep_ctrl_c):
-    monkeypatch.setattr(worker_process, "REPORT_EVERY", 1)
+    monkeypatch.setattr(worker_process, "REPORT_SECONDS", 0)
     planned = _text_shard(tmp_path)
     first, second, outcome = _talk(tmp_path, planned)
     assert (first, second) == ((planned.file, 1, 0), (planned.file, 2, 0))
@@ -247,7 +247,7 @@ def test_a_directory_that_cannot_be_written(tmp_path, keep_ctrl_c):
 
 
 def test_ends_quietly_when_the_parent_is_gone(tmp_path, monkeypatch, keep_ctrl_c):
-    monkeypatch.setattr(worker_process, "REPORT_EVERY", 1)
+    monkeypatch.setattr(worker_process, "REPORT_SECONDS", 0)
     ours, theirs = multiprocessing.Pipe()
     ours.send(_message(_settings(frontend=None), tmp_path, _text_shard(tmp_path)))
     ours.close()
