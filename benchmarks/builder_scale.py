@@ -2,11 +2,12 @@
 
     python -m benchmarks.builder_scale
     python -m benchmarks.builder_scale --num_rows=100000 --num_workers=2 --nobuilds
+    python -m benchmarks.builder_scale --num_rows=1000000 --runner=ray://127.0.0.1:10001 --nobuilds
 
 The rows refer to eight recordings of 0.3 s. Of each list it times the stages before the first shard, and
-labelling again as after an interruption. With --builds it then kills a build of as many sentences of text
-at its first shard, runs it again, and verifies the data. CPU seconds are those of all processes, the peak
-memory is that of the largest one.
+labelling again as after an interruption, on a cluster with --runner. With --builds it then kills a build of
+as many sentences of text at its first shard, runs it again, and verifies the data. CPU seconds are those of
+all processes of this command, not of a cluster; the peak memory is that of the largest one.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class ScaleConfig(config_flags.Checked):
 
     num_rows: tuple[str, ...] = config_flags.setting(("100000", "1000000"), "rows of each list")
     num_workers: int = config_flags.setting(2, "processes that label and write", minimum=1)
+    runner: str = config_flags.setting(dispatch.LOCAL, f"what labels: {dispatch.HELP}")
     builds: bool = config_flags.setting(True, "also whole builds of text, killed and run again")
 
 
@@ -56,7 +58,8 @@ def main(config: ScaleConfig) -> int:
         with tempfile.TemporaryDirectory() as directory:
             make_lists(directory, num_rows)
             with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-                process.submit(measure_stages, directory, num_rows, config.num_workers).result()
+                num_workers = config.num_workers if config.runner == dispatch.LOCAL else None
+                process.submit(measure_stages, directory, num_rows, config.runner, num_workers).result()
             if config.builds:
                 measure_builds(directory, num_rows, config.num_workers)
     return 0
@@ -80,13 +83,13 @@ def make_lists(directory: str, num_rows: int) -> None:
             text.write(f"{sentence}\t\n")
 
 
-def measure_stages(directory: str, num_rows: int, num_workers: int) -> None:
+def measure_stages(directory: str, num_rows: int, runner: str, num_workers: Optional[int]) -> None:
     """Prints the stages before the first shard."""
     measure = functools.partial(_measure, num_rows)
     labeller = labelling.Labeller(labelling.LabelConfig())
     settings = (labeller, augmentation_config.AugmentationConfig(), copies.Sources())
     with (
-        dispatch.connect(dispatch.LOCAL, num_workers) as run,
+        dispatch.connect(runner, num_workers) as run,
         catalog.open_new(directory) as listed,
     ):
         measure("listing", lambda: listing.list_corpus("manifest", [directory], listed))
