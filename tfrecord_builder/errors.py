@@ -31,7 +31,7 @@ def store_failed(path: str, error: OSError) -> UserError:
     """Returns the error of a disk or store that failed, while the file may be intact."""
     return UserError(
         f"{path}: it cannot be read ({error.strerror or error}), expected a working disk or store; "
-        "check it and run the command again: finished shards are kept."
+        "check it and run the command again: finished work is kept."
     )
 
 

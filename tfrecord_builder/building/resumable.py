@@ -66,6 +66,7 @@ class ShardWriter:
     directory: str
     written_type = Written
     libraries = ()
+    item = "utt"  # what progress counts
 
     def fingerprint(self, shard: Any) -> str:
         """Returns the hash of everything that a shard depends on."""
@@ -114,11 +115,14 @@ def explain_refusal(directory: str, file: str, error: Exception) -> None:
     if isinstance(error, errors.UserError) or not isinstance(error, (OSError, tf.errors.OpError)):
         return
     reason = error.strerror if isinstance(error, OSError) else error.message
+    named = getattr(error, "filename", None)
+    if isinstance(named, str) and not named.startswith(directory):  # what a unit writes elsewhere
+        directory, file = os.path.split(named)
     # Raised here, not in a context manager, and in no variable of a caller: either would make a cycle with
     # the frames below it. CPython 3.12.1 dies when it collects one that holds the message of a broken pipe.
     raise errors.UserError(
         f"{directory}: {file} cannot be written ({reason}); "
-        "free some space or fix the permissions, then run the same command again: finished shards are kept."
+        "free some space or fix the permissions, then run the same command again: finished work is kept."
     ) from error
 
 

@@ -7,9 +7,7 @@ import json
 import os
 import types
 
-import numpy as np
 import pytest
-import soundfile
 
 from estimator_asr.recognition import recording_units
 from estimator_asr.saved_model import recogniser
@@ -30,7 +28,7 @@ def job(tmp_path, monkeypatch):
         if text == "broken":
             raise errors.UserError(f"{recording.name}: is broken")
         if text == "quiet":
-            warn(f"{recording.name}: no speech is found")
+            warn(f"warning: {recording.name}: no speech is found")
         return captions.Transcript("", [captions.Segment(0.0, 1.0, {"transcript": text})])
 
     info = types.SimpleNamespace(sha256="4f0c", frontend=types.SimpleNamespace(sample_rate=16000))
@@ -61,6 +59,7 @@ def run_inputs(job, inputs, sha256="4f0c"):
     writer = recording_units.RecordingWriter(str(job.state), (("E/1", sha256),), find_model, keep)
     lost = [each for each in inputs if not os.path.exists(recordings.output_path(each, "txt", output_dir))]
     job.recognised.clear()
+    job.state.mkdir(parents=True, exist_ok=True)
     rows = recording_units.recognise(inputs, writer, "work", "local", None, (), lost)
     assert [row["signature"][0] for row in rows] == [os.path.abspath(each.path) for each in inputs]
     return "".join(job.recognised), [row["problem"] for row in rows]
@@ -104,23 +103,23 @@ def test_a_recording_that_cannot_be_read_is_named_once_and_tried_again(job, caps
 
 def test_a_row_without_a_problem_counts_whatever_the_order_of_the_files(job):
     run(job)
-    (path,) = (
-        path
-        for path in job.state.glob("*.jsonl")
-        if '"a"' not in path.read_text() and "b.wav" in path.read_text()
-    )
-    row = {**json.loads(path.read_text()), "problem": "PyAV is missing"}
+    _, line, _ = (job.state / "rows.jsonl").read_text().splitlines()
+    row = {**json.loads(line), "problem": "PyAV is missing"}
     for name in ("0.jsonl", "z.jsonl"):
         (job.state / name).write_text(json.dumps(row))
     assert run(job) == ("", ["", "", ""])
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"path": 1}', "\udcff"])
-def test_a_damaged_file_of_a_unit_is_no_row(job, content):
+@pytest.mark.parametrize(
+    "content, again",
+    [("", "bc"), ("{", "bc"), ("[]", "bc"), ('{"path": 1}', "bc"), ("\udcff", "abc")],
+)
+def test_the_rest_of_a_damaged_file_is_no_row(job, content, again):
     run(job)
-    (path,) = (path for path in job.state.glob("*.jsonl") if "b.wav" in path.read_text())
-    path.write_bytes(content.encode("utf-8", "surrogateescape"))
-    assert run(job)[0] == "b"
+    path = job.state / "rows.jsonl"
+    first, _, _ = path.read_text().splitlines()
+    path.write_bytes(f"{first}\n{content}".encode("utf-8", "surrogateescape"))
+    assert run(job)[0] == again
 
 
 def test_a_worker_with_another_export_is_refused(job):
@@ -164,15 +163,55 @@ def test_relative_and_absolute_paths_are_the_same_recording(job, monkeypatch):
 def test_progress_moves_within_a_long_recording(job, monkeypatch):
     def transcribe(model, recording, sample_rate, show_seconds, warn):
         for seconds in (0.5, 1.0, 2.1):
-            show_seconds(seconds)
+            show_seconds(seconds, 2.0)
         return captions.Transcript("", [])
 
     monkeypatch.setattr(transcriber, "transcribe", transcribe)
-    paths, shown = [str(job.path / f"{name}.wav") for name in "de"], []
-    for path in paths:
-        soundfile.write(path, np.zeros(32000, np.int16), 16000)  # two seconds
-    signed = [(recording, (recording.path, 0, 0)) for recording in recordings.find(paths)]
+    signed = [(recording, recording_units._sign(recording)) for recording in find(job)[:2]]
     writer = recording_units.RecordingWriter("", (("E/1", "4f0c"),), lambda versions: None, lambda *_: {})
+    shown = []
     unit = recording_units.RecordingUnit("a.jsonl", tuple(signed))
     writer.make(unit, str(job.path / "a.jsonl"), lambda *progress: shown.append(progress))
     assert shown == [(0.25, 0), (0.5, 0), (1, 0), (1, 0), (1.25, 0), (1.5, 0), (2, 0), (2, 0)]
+
+
+def find(job):
+    return recordings.find([str(job.path / "in")])
+
+
+def test_a_recording_that_a_worker_sees_otherwise_is_refused(job):
+    inputs = find(job)
+    write(job.path, "b", "something else")
+    unit = recording_units.RecordingUnit("a.jsonl", ((inputs[1], (inputs[1].path, 1, 2)),))
+    writer = recording_units.RecordingWriter("", (("E/1", "4f0c"),), lambda versions: None, lambda *_: {})
+    with pytest.raises(errors.UserError) as refused:
+        writer.make(unit, str(job.path / "a.jsonl"), lambda *_: None)
+    assert str(refused.value) == (
+        f"{inputs[1].path}: a worker sees a recording of another size or time; give all machines the "
+        "same recordings, and run the command again if it has been changed since."
+    )
+
+
+def test_a_failing_store_is_told_with_the_recording(job, monkeypatch):
+    def fail(*_):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(transcriber, "transcribe", fail)
+    run(job)
+    rows = [json.loads(line) for line in (job.state / "rows.jsonl").read_text().splitlines()]
+    assert [row["problem"] for row in rows] == [
+        f"{job.path}/in/{name}.wav: it cannot be read (Input/output error), expected a working disk or "
+        "store; check it and run the command again: finished work is kept."
+        for name in "abc"
+    ]
+
+
+def test_units_become_one_file_when_the_job_ends(job):
+    run(job)
+    write(job.path, "d", "d")
+    assert run(job) == ("d", ["", "", "", ""])
+    (job.state / "x.jsonl.1234.incomplete").write_text("left by a kill")
+    write(job.path, "e", "e")
+    assert run(job) == ("e", [""] * 5)
+    assert [path.name for path in job.state.iterdir()] == ["rows.jsonl"]
+    assert len((job.state / "rows.jsonl").read_text().splitlines()) == 5

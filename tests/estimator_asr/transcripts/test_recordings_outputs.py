@@ -36,7 +36,7 @@ def test_an_output_that_is_the_folder_of_another_is_refused(tmp_path, name):
 def test_an_output_dir_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.UserError) as refused:
-        recordings.plan_outputs([recordings.Recording("a.wav", "a")], "srt", str(tmp_path / "file"))
+        recordings.make_output_dir(str(tmp_path / "file"))
     assert str(refused.value).startswith(f"--output_dir={tmp_path / 'file'}: cannot be made (")
 
 

@@ -337,7 +337,7 @@ def test_a_failed_disk_is_not_damaged_audio(read, tmp_path, monkeypatch):
     assert caught.value.reason == audio_files.DISK_FAILED
     assert str(caught.value) == (
         f"{path}: it cannot be read (Bad file descriptor), expected a working disk or store; "
-        "check it and run the command again: finished shards are kept."
+        "check it and run the command again: finished work is kept."
     )
 
 

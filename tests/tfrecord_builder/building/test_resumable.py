@@ -104,8 +104,18 @@ def test_a_full_disk(writer, tmp_path, monkeypatch):
         writer.write(Text(), _ignore)
     assert str(caught.value) == (
         f"{tmp_path}: a.txt cannot be written (No space left on device); "
-        "free some space or fix the permissions, then run the same command again: finished shards are kept."
+        "free some space or fix the permissions, then run the same command again: finished work is kept."
     )
+
+
+def test_a_file_elsewhere_that_cannot_be_written_is_named(writer):
+    def write_elsewhere(done, rejected):
+        raise OSError(errno.EACCES, "Permission denied", "/elsewhere/a.srt")
+
+    with pytest.raises(
+        errors.UserError, match=r"^/elsewhere: a\.srt cannot be written \(Permission denied\)"
+    ):
+        writer.write(Text(), write_elsewhere)
 
 
 def test_an_error_of_the_user_passes_without_tensorflow(writer, monkeypatch):

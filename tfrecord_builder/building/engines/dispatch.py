@@ -2,7 +2,7 @@
 
 A unit is a resumable.Shard: a file name, unique in its run, and a number of utterances. Running a unit writes
 its file and then its JSON file, each complete or not at all, so a unit may run twice, also at the same time.
-Only the unit itself, which is small, and the settings of its writer travel; workers read and write the files.
+Units and the settings of their writer travel; workers read and write the files themselves.
 Neither the engine nor the number or loss of workers changes a byte.
 
 An engine is a context manager (runner, num_workers) in a module of its own, and one entry of ENGINES. It

@@ -7,7 +7,7 @@ import socket
 
 from tfrecord_builder import errors
 
-KEPT = "run the same command again: finished shards are kept"
+KEPT = "run the same command again: finished work is kept"
 _CONNECT_SECONDS = 5.0
 _RUNNERS = "local, spark://HOST:7077, spark, ray://HOST:10001 or ray"
 _PYTHON = "the Python of every worker, which for Spark is the one that PYSPARK_PYTHON names"

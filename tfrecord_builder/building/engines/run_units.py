@@ -34,7 +34,7 @@ class UnitRunner:
         """Runs the units that are not finished; returns the receipts of all, in their order."""
         finished = {unit.file: writer.find_finished(unit) for unit in units}
         waiting = {unit.file: pickle.dumps(unit) for unit in units if finished[unit.file] is None}
-        with _Progress(units, title) as progress:
+        with _Progress(units, title, writer.item) as progress:
             for receipt in filter(None, finished.values()):
                 progress.end_unit(tasks.describe(receipt))
             task = tasks.make(writer, self.shared)
@@ -98,10 +98,14 @@ class UnitRunner:
 class _Progress(progress_bar.ProgressBar):
     """Progress bar: utterances done, time left, and the numbers of units done and utterances rejected."""
 
-    def __init__(self, units: Sequence[resumable.Shard], title: str):
-        super().__init__(total=sum(unit.num_items for unit in units), unit="utt", desc=title)
+    def __init__(self, units: Sequence[resumable.Shard], title: str, item: str):
+        super().__init__(total=sum(unit.num_items for unit in units), unit=item, desc=title)
         self._num_units, self._num_ended = len(units), 0
         self._by_file: dict[str, tuple[int, int]] = {}
+
+    @property
+    def format_dict(self):
+        return {**super().format_dict, "n": round(self.n, 2)}
 
     def note(self, file: str, num_done: int, num_rejected: int) -> None:
         num_before = self._by_file.get(file, (0, 0))[0]

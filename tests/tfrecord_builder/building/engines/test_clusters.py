@@ -202,3 +202,20 @@ def test_workers_synthesise_the_bytes_of_local_processes(cluster, tmp_path):
         made.append({path.relative_to(tmp_path / name): path.read_bytes() for path in paths_made})
     assert made[0] == made[1]
     assert len([path for path in made[1] if path.suffix == ".wav"]) == 12
+
+
+def test_workers_pseudo_label_as_one_process_does(cluster, tiny_export, tmp_path):
+    cluster.start_worker()
+    (tmp_path / "in").mkdir()
+    for number in range(4):
+        waveform = tiny_models.make_waveform(8000 + 160 * number, seed=number)
+        soundfile.write(tmp_path / "in" / f"{number}.wav", waveform, 16000)
+    command = ["-m", "estimator_asr.pseudo_label", f"--saved_model={tiny_export.export_dir}"]
+    command += [f"--audio_dir={tmp_path / 'in'}", "--min_confidence=0", "--max_disagreement=9"]
+    for name, runner in (("local", "local"), ("shared", cluster.runner)):
+        code, said = _end(_start_program(*command, f"--output_dir={tmp_path / name}", f"--runner={runner}"))
+        assert code == 0, said
+    for name in ("manifest.tsv", "rejected.tsv"):
+        assert (tmp_path / "shared" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
+    rows = [(tmp_path / "local" / name).read_text().count("\n") for name in ("manifest.tsv", "rejected.tsv")]
+    assert sum(rows) == 2 + 4
