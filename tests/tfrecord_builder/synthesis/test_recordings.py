@@ -33,7 +33,7 @@ def make_task(directory):
     (unit,) = recordings._cut(make_prompts("a"), size=1)
     units_dir = directory / recordings.UNITS_DIR
     units_dir.mkdir()
-    writer = recordings.RecordingWriter(str(units_dir), str(directory), ENGINE, (ENGINE.library,))
+    writer = recordings.PromptWriter(str(units_dir), str(directory), ENGINE, (ENGINE.library,))
     return writer, unit, tasks.make(writer, ())
 
 

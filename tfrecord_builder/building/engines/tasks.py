@@ -27,7 +27,7 @@ _STORE_VARIABLES = ("AWS_", "S3_", "GOOGLE_APPLICATION_CREDENTIALS", "HADOOP_")
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How a unit ended: the numbers of its utterances and its notes, or the problem that ends the run."""
+    """The end of a unit: the numbers of its utterances and its notes, or the problem that ends the run."""
 
     file: str = ""
     num_done: int = 0
@@ -99,7 +99,7 @@ def list_versions(others: tuple[str, ...] = ()) -> dict[str, str]:
     """Returns the versions of Python, _LIBRARIES and others, and a hash of the source of this program."""
     found = {"Python": platform.python_version()}
     for name in (*_LIBRARIES, *others):
-        versions = (each.version for each in importlib.metadata.distributions(name=name))
+        versions = (package.version for package in importlib.metadata.distributions(name=name))
         found.setdefault(name, next(versions, "missing"))
     root = pathlib.Path(__file__).parents[3]
     paths = sorted(path for package in _PACKAGES for path in (root / package).rglob("*.py"))
