@@ -5,6 +5,7 @@ Recordings are files, folders, and standard input (-).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -137,7 +138,9 @@ def make_output_dir(output_dir: str) -> None:
 
 def list_outputs(format: str, output_dir: str) -> set[str]:
     """Returns the files below output_dir that may be outputs."""
-    return set(files.find_files(output_dir, (f".{format}",)))
+    with contextlib.suppress(FileNotFoundError):  # of a store, where an empty directory does not exist
+        return set(files.find_files(output_dir, (f".{format}",)))
+    return set()
 
 
 def output_path(recording: Recording, format: str, output_dir: str) -> str:

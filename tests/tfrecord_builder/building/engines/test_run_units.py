@@ -60,7 +60,7 @@ def test_units_of_lost_workers_run_again(tmp_path, caplog):
 
 def test_an_attempt_without_a_unit_ends_the_run(tmp_path):
     engine = Unreliable(1, 0)
-    with pytest.raises(errors.UserError, match="--runner=ray: the engine failed .gone.; see .* are kept."):
+    with pytest.raises(errors.UserError, match="--runner=ray: the engine failed .gone.; see .* is kept."):
         _run(tmp_path, engine)
     assert engine.attempts == [3, 2]
     assert (tmp_path / "a.txt").exists()
@@ -111,7 +111,7 @@ def test_a_scheduler_without_workers_ends_the_run_after_five_minutes(tmp_path, m
     patient = Clock(monkeypatch, [(299.0, 0), (300.0, 1), (600.0, 0)])
     assert len(_run(tmp_path, patient, UNITS[:1])) == 1
     message = (
-        "--runner=ray: no worker has run anything for 300 seconds; start workers, or wait until .* are kept"
+        "--runner=ray: no worker has run anything for 300 seconds; start workers, or wait until .* is kept"
     )
     with pytest.raises(errors.UserError, match=message):
         _run(tmp_path, Clock(monkeypatch, [(299.0, 1), (600.0, 0)]))
