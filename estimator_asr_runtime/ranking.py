@@ -23,8 +23,9 @@ class Ranked(NamedTuple):
 def rank(scores: Sequence[np.float32], transcripts: Sequence[str], path: str) -> list[Ranked]:
     """Orders transcripts by the sum of the probabilities of all hypotheses that have the same text.
 
-    Scores are log probabilities; a hypothesis without a finite one is left out. Equals cascade.rank of
-    estimator_asr/saved_model. Raises errors.UserError, which names the path of the model, if none is left.
+    Scores are log probabilities; a hypothesis without a finite one is left out. The result is that of
+    estimator_asr.saved_model.ranking.rank. Raises errors.UserError, which names the path of the model, if none
+    is left.
     """
     groups = {}
     for place, text in enumerate(transcripts):

@@ -4,8 +4,7 @@
     token_ids, character_ids, num_frames, duration_ms  int64
     fbank                                              bytes, little-endian, row-major [num_frames, num_bins]
 
-A text-only record has no num_frames, duration_ms and fbank. The only other module with these names is
-record_checks, which validates them.
+A text-only record has no num_frames, duration_ms and fbank.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Reading of TFRecord files: framing, checks, search, pictures."""
+"""Records: the item that one is made of, reading and checking it, its picture, the counts of a shard."""
