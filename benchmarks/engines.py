@@ -52,7 +52,6 @@ def main(config: EnginesConfig) -> int:
             write_corpus(os.path.join(directory, str(size)), size * config.num_utterances)
         for _ in range(config.rounds):
             digests = set()
-            sides = dict([*list(sides.items())[1:], *list(sides.items())[:1]])  # each begins once
             for side, flags in sides.items():
                 first, _ = build(os.path.join(directory, "1"), flags)
                 both, digest = build(os.path.join(directory, "2"), flags)
@@ -61,6 +60,7 @@ def main(config: EnginesConfig) -> int:
                 print(f"{side:32}{2 * first - both:14.1f}{both - first:26.1f}", flush=True)
             if len(digests) > 1:
                 raise errors.UserError("the runners wrote different bytes; report it with this output")
+            sides = dict([*list(sides.items())[1:], *list(sides.items())[:1]])  # another one begins
     for side, values in seconds.items():
         print(f"{side}: median {statistics.median(values):.1f} s")
     local = seconds.pop("local")
