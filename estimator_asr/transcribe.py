@@ -134,10 +134,10 @@ def _begin(
     if files.exists(path):
         try:
             job = config_json.parse(files.read_text(path))
-            begun = {(recording, name) for recording, name in job["begun"]}
+            begun, found = {(recording, name) for recording, name in job["begun"]}, job["settings"]
         except (ValueError, LookupError, TypeError) as error:
             raise errors.UserError(f"{path}: is damaged; {_ADVICE.format(directory)}") from error
-        if job["settings"] != settings:
+        if found != settings:
             problem = f"has {config.format} transcripts of another export or of other hotwords"
             raise errors.UserError(f"{config.output_dir}: {problem}; {_ADVICE.format(directory)}")
     else:

@@ -31,7 +31,6 @@ from tfrecord_builder.storage import files
 
 NUM_WORKERS_HELP = "processes of this machine, each with the model in memory; one if empty"
 _MAX_UNITS = 1000  # an engine handles so many at little cost, and a lost worker loses a thousandth
-
 _ROWS_FILE = "rows.jsonl"
 _CONCURRENT_REQUESTS = 32
 
@@ -55,7 +54,7 @@ class RecordingWriter(resumable.ShardWriter):
     """Recognises the recordings of units.
 
     Attributes:
-        directory: of one export, and one of all else that changes what is kept.
+        directory: has the rows of one set of exports and settings.
         exports: (directory of the version, sha256 of the export) of each model.
         find_model: returns the model that transcriber.transcribe takes from the loaded exports.
         keep: saves a transcript, or returns what the row of its recording keeps.
@@ -77,10 +76,10 @@ class RecordingWriter(resumable.ShardWriter):
         rejected, notes = [], []
         with open(path, "w", encoding="utf-8") as file:
             for number, (recording, signature) in enumerate(unit.signed):
-                _check_unchanged(recording, signature)
                 row = {"signature": signature, "problem": ""}
                 show = functools.partial(_show_seconds, on_progress, number, rejected)
                 try:
+                    _check_unchanged(recording, signature)
                     transcript = self._transcribe(recording, model, sample_rate, show, notes.append)
                     row.update(self.keep(recording, transcript))
                 except errors.UserError as error:
@@ -92,7 +91,7 @@ class RecordingWriter(resumable.ShardWriter):
         return resumable.Written(unit.file, unit.num_items - len(rejected), rejected=rejected, notes=notes)
 
     def _transcribe(self, recording, model, *arguments):
-        """Other errors than UserError are not to be told as those of the file of the unit."""
+        """Returns the transcript; names the recording in errors that would be told as those of the unit."""
         try:
             return transcriber.transcribe(model, recording, *arguments)
         except OSError as error:
@@ -183,7 +182,7 @@ def _check_unchanged(recording: recordings.Recording, signature: Signature) -> N
     if _sign(recording) != signature:
         raise errors.UserError(
             f"{recording.path}: a worker sees a recording of another size or time; give all machines the "
-            "same recordings, and run the command again if it has been changed since."
+            "same recordings, and run the command again if it has been changed since"
         )
 
 

@@ -351,7 +351,7 @@ def test_transcripts_with_other_hotwords_are_refused_and_another_format_is_writt
     assert len(list_outputs(out)) == 2 * len(before)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", '{"settings": "", "begun": [1]}', "{}"])
+@pytest.mark.parametrize("content", ["", "{", "[1]", '{"settings": "", "begun": [1]}', '{"begun": []}', "{}"])
 def test_a_damaged_list_of_what_has_begun_is_named(tiny_export, folder, content):
     path = folder.parent / "out" / ".transcribe" / "json" / "job.json"
     path.parent.mkdir(parents=True)

@@ -179,17 +179,18 @@ def find(job):
     return recordings.find([str(job.path / "in")])
 
 
-def test_a_recording_that_a_worker_sees_otherwise_is_refused(job):
-    inputs = find(job)
-    write(job.path, "b", "something else")
-    unit = recording_units.RecordingUnit("a.jsonl", ((inputs[1], (inputs[1].path, 1, 2)),))
-    writer = recording_units.RecordingWriter("", (("E/1", "4f0c"),), lambda versions: None, lambda *_: {})
-    with pytest.raises(errors.UserError) as refused:
-        writer.make(unit, str(job.path / "a.jsonl"), lambda *_: None)
-    assert str(refused.value) == (
-        f"{inputs[1].path}: a worker sees a recording of another size or time; give all machines the "
-        "same recordings, and run the command again if it has been changed since."
+def test_a_recording_that_a_worker_sees_otherwise_costs_only_itself(job):
+    first, second, _ = find(job)
+    unit = recording_units.RecordingUnit(
+        "a.jsonl", ((first, (first.path, 1, 2)), (second, recording_units._sign(second)))
     )
+    writer = recording_units.RecordingWriter("", (("E/1", "4f0c"),), lambda versions: None, lambda *_: {})
+    receipt = writer.make(unit, str(job.path / "a.jsonl"), lambda *_: None)
+    assert receipt.notes == [
+        f"error: {first.path}: a worker sees a recording of another size or time; give all machines the "
+        "same recordings, and run the command again if it has been changed since"
+    ]
+    assert (receipt.num_records, job.recognised) == (1, ["b"])
 
 
 def test_a_failing_store_is_told_with_the_recording(job, monkeypatch):
