@@ -140,3 +140,10 @@ def test_progress_counts_utterances_units_and_the_rejected(tmp_path, monkeypatch
     shown.clear()
     _run(tmp_path, _run_here, UNITS)  # two of them are finished
     assert [values["units"] for _, values in shown] == ["1/3", "2/3", "3/3"]
+
+
+def test_parts_of_recordings_are_shown_with_two_digits():
+    with run_units._Progress([text_units.TextUnit("a")] * 3, "work", "recording") as bar:
+        for done in (0.1, 0.3, 0.7, 1, 2.8):  # their differences do not add up to 2.8
+            bar.note("a", done, 0)
+        assert bar.format_dict["n"] == 2.8 and bar.format_dict["unit"] == "recording"
