@@ -9,7 +9,7 @@ import paths
 import pytest
 
 ROOT = paths.ROOT
-PAGES = paths.find_files("*.md", "docs/*.md", "examples/*/*.md", "runtime/*.md")
+PAGES = paths.find_files("*.md", "docs/**/*.md", "examples/*/*.md", "runtime/*.md")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
