@@ -23,7 +23,7 @@ from tfrecord_builder.data import dataset_info
 
 EXACT, SMALL = WEIGHTS = ("float32", "int8")
 FORMATS = tuple(bundle.CONVERTERS)
-_NUM_TOKENS = 1675  # of three small corpora, see docs/results.md
+_NUM_TOKENS = 1675  # of three small corpora, see docs/experiments/from-scratch.md
 
 
 def make_model(config: config_lib.AcousticConfig, path: str) -> trained_model.TrainedModel:

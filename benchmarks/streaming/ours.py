@@ -15,7 +15,7 @@ from estimator_asr.saved_model import cascade, recogniser, stream_client, stream
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.data import dataset_info
 
-_NUM_TOKENS = 1675  # of three small corpora, see docs/results.md
+_NUM_TOKENS = 1675  # of three small corpora, see docs/experiments/from-scratch.md
 
 
 def make_model(path: str) -> model_directory.ModelDirectory:
