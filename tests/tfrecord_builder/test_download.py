@@ -53,8 +53,8 @@ def test_common_voice_cannot_be_downloaded(run, tmp_path):
     with pytest.raises(errors.UserError) as caught:
         run(corpus="common_voice", corpus_dir=str(tmp_path / "new"))
     assert str(caught.value) == (
-        "Common Voice: Mozilla offers it after you accept the terms on its page, expected a public download; "
-        "download the language at https://commonvoice.mozilla.org/datasets, unpack it, and pass the "
+        "Common Voice: Mozilla offers it after you accept the terms on its page, so it cannot be downloaded "
+        "here; download the language at https://commonvoice.mozilla.org/datasets, unpack it, and pass the "
         "directory of its .tsv files to build --corpus=common_voice."
     )
     assert not (tmp_path / "new").exists()
@@ -63,7 +63,7 @@ def test_common_voice_cannot_be_downloaded(run, tmp_path):
 def test_aidatatang_was_withdrawn(run, tmp_path):
     with pytest.raises(errors.UserError) as caught:
         run(corpus="aidatatang_200zh", corpus_dir=str(tmp_path))
-    assert "not offered it since January 2024, when its owner withdrew it, expected" in str(caught.value)
+    assert "not offered it since January 2024, when its owner withdrew it, so it cannot" in str(caught.value)
     assert f"put aidatatang_200zh.tgz into {tmp_path}, if you have it" in str(caught.value)
 
 

@@ -1,1 +1,1 @@
-"""A build: catalog of utterances, shards, workers, output directory, statistics."""
+"""Builds a data directory: catalog of utterances, shards, workers, statistics, report."""

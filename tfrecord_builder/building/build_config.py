@@ -22,27 +22,29 @@ class BuildConfig(config_flags.Checked):
     corpus: str = config_flags.setting("manifest", "layout of the corpus", choices=sorted(registry.CORPORA))
     corpus_dir: tuple[str, ...] = config_flags.setting(
         (),
-        "directory of the corpus, or for table and wenet a list file; several separated by commas",
+        "corpus directory (for table and wenet also a list file); separate several with commas",
         required=True,
     )
     output_dir: str = config_flags.setting(
-        "", "directory to write to; new or empty, unless --overwrite", required=True
+        "", "directory to write to; must be new or empty unless --overwrite is set", required=True
     )
     dev_fraction: float = config_flags.setting(
         0.0,
-        "fraction of train to move to dev, by whole speakers, if the corpus has no dev split; 0: none",
+        "if the corpus has no dev split, fraction of train to move to dev, whole speakers at a time",
         minimum=0,
         maximum=0.5,
     )
-    max_seconds: float = config_flags.setting(30.0, "longer recordings are rejected", positive=True)
+    max_seconds: float = config_flags.setting(30.0, "recordings longer than this are rejected", positive=True)
     max_rejected: float = config_flags.setting(
         0.05, "fraction of rejected utterances above which the build fails", minimum=0, maximum=1
     )
     fbank_dtype: str = config_flags.setting(
-        "float16", "type of the stored features", choices=schema.FBANK_DTYPES
+        "float16", "data type of the stored features", choices=schema.FBANK_DTYPES
     )
-    num_shards: int = config_flags.setting(16, "files per split; fewer if it has fewer utterances", minimum=1)
-    num_workers: Optional[int] = config_flags.setting(None, "processes; one per core if empty", minimum=1)
+    num_shards: int = config_flags.setting(16, "shards per split, at most one per utterance", minimum=1)
+    num_workers: Optional[int] = config_flags.setting(
+        None, "worker processes; one per core if empty", minimum=1
+    )
     runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
     overwrite: bool = config_flags.setting(
         False, "replace the build in --output_dir, once the new one is complete"
@@ -55,20 +57,20 @@ def check_text(
     augmentation: augmentation_config.AugmentationConfig,
     label_config: labelling.LabelConfig,
 ) -> None:
-    """Raises UserError for text with a flag of audio, or with tokens that do not pair with characters."""
+    """Raises UserError if a text corpus is combined with audio flags or an unsuitable token type."""
     if config.corpus != "text":
         return
     changed = []
     for settings in (frontend_config, augmentation):
-        usual = dataclasses.asdict(type(settings)())
+        defaults = dataclasses.asdict(type(settings)())
         values = dataclasses.asdict(settings)
-        changed += [f"--{name}={value}" for name, value in values.items() if value != usual[name]]
+        changed += [f"--{name}={value}" for name, value in values.items() if value != defaults[name]]
     if changed:
         raise errors.UserError(
-            f"--corpus=text, {', '.join(changed)}: text has no audio features; leave {changed[0]} out."
+            f"--corpus=text: a text corpus has no audio features; leave out {' and '.join(changed)}."
         )
     if label_config.token_type not in labelling.PAIRED_TOKEN_TYPES:
         raise errors.UserError(
-            f"--corpus=text, --token_type={label_config.token_type}: text pairs characters with syllables, "
-            f"expected --token_type={' or '.join(labelling.PAIRED_TOKEN_TYPES)}; leave --token_type out."
+            f"--token_type={label_config.token_type} does not support --corpus=text, in which each character "
+            f"is paired with a syllable; use {' or '.join(labelling.PAIRED_TOKEN_TYPES)}."
         )

@@ -34,14 +34,14 @@ def build(
     label_config: labelling.LabelConfig = SYLLABLES,
     vocabulary_config: vocabularies.VocabularyConfig = OF_THE_TRAIN_SPLIT,
 ) -> dataset_info.DatasetInfo:
-    """Builds config.output_dir.
+    """Builds a data directory, config.output_dir.
 
     Returns:
-        The contents of its dataset_info.json.
+        The contents of the new dataset_info.json.
 
     Raises:
         UserError: the corpus, the output directory or the frozen vocabulary cannot be used, too many
-            utterances are rejected, or two flags do not fit together.
+            utterances are rejected, or two flags contradict each other.
     """
     build_config.check_text(config, frontend_config, augmentation, label_config)
     codecs.require(augmentation.codecs)
@@ -65,11 +65,11 @@ def build(
             settings = _make_settings(config, frontend_config, saved, augmentation, sources)
             fingerprint = sharding.fingerprint(shards, settings)
             directory = staging.start(config.output_dir, fingerprint, config.overwrite)
-            staging.take_over((recordings.path_of(each.file) for each in shards), workspace, directory)
-            written = run(shards, shard_writer.RecordWriter(directory, settings), title="building")
-            corpus.reject(row for shard in written for row in shard.rejected)
+            staging.take_over((recordings.path_of(shard.file) for shard in shards), workspace, directory)
+            statistics = run(shards, shard_writer.RecordWriter(directory, settings), title="building")
+            corpus.reject(row for shard in statistics for row in shard.rejected)
             summary.check_rejected(config, corpus)
-            info = summary.write(directory, settings, label_config, written, corpus, collector.left_out)
+            info = summary.write(directory, settings, label_config, statistics, corpus, collector.left_out)
             staging.publish(config.output_dir, info)
             summary.log_rejected(corpus)
     return info
@@ -84,17 +84,17 @@ def _label(
     workspace: str,
     run: dispatch.RunUnits,
 ) -> tuple[vocabularies.Collector, list[sharding.Shard]]:
-    """Labels the corpus and writes the items of its shards; returns the counts of labels, and the shards."""
+    """Labels the corpus and assigns its items to shards; returns the label counts and the shards."""
     directory, lists = staging.scratch_directory(config.output_dir), list(corpus.lists())
     staging.take_over((utterance_list.file for utterance_list in lists), workspace, directory)
     labelled = chunks.label_corpus(lists, labeller, augmentation, sources, directory, run)
     corpus.reject(row for chunk in labelled for row in chunk.rejected)
     collector, split_sizes = vocabularies.Collector(labeller.config), collections.Counter()
-    for each in labelled:
-        collector.merge(each.counts)
-        split_sizes.update(each.split_sizes)
+    for chunk in labelled:
+        collector.merge(chunk.counts)
+        split_sizes.update(chunk.split_sizes)
     summary.log_losses(labelled, labeller.config.numbers, collector.left_out)
-    paths = [os.path.join(directory, each.file) for each in labelled]
+    paths = [os.path.join(directory, chunk.file) for chunk in labelled]
     return collector, sharding.write(paths, split_sizes, config.num_shards, workspace, corpus)
 
 

@@ -1,7 +1,7 @@
-"""Catalog of a build: its utterances, the items of its shards and what was rejected, on disk.
+"""Catalog of a build: its utterances, the items of its shards, and the rejected utterances.
 
-Every build makes one for itself, so that its memory does not grow with the corpus. An SQLite database has the
-ids and splits of the utterances; list files, which workers read, have all the rest.
+It is on the disk, so that the memory of a build does not grow with the corpus. An SQLite database has the ids
+and splits of the utterances; list files, which workers read, have the utterances themselves.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SHARED = """
 SELECT ours.split, theirs.split, count(*) FROM sentences ours JOIN sentences theirs USING (sentence)
 WHERE ours.split != theirs.split GROUP BY 1, 2
 """
-# The details after ": " differ from utterance to utterance.
+# Counts reasons without the details after ": ", which differ between utterances.
 _REASONS = """
 SELECT substr(reason, 1, instr(reason || ': ', ': ') - 1) AS kind, count(*) FROM rejected
 GROUP BY kind ORDER BY count(*) DESC, min(row)
@@ -49,12 +49,12 @@ GROUP BY kind ORDER BY count(*) DESC, min(row)
 
 @dataclasses.dataclass(frozen=True)
 class UtteranceList:
-    """A range of the corpus: a file with an utterance per line, as JSON.
+    """A range of the corpus: a file with one utterance per line, as JSON.
 
     Attributes:
         sha256: hash of the file.
-        splits: for each utterance the index of its split in manifest.SPLITS, a digit; the file does not know
-            which utterances have been moved to dev.
+        splits: one digit per utterance, the index of its split in manifest.SPLITS. The split in the file may
+            be out of date, because some utterances are moved to dev later.
     """
 
     file: str
@@ -62,34 +62,34 @@ class UtteranceList:
     splits: str
 
     def read(self, directory: str) -> Iterator[manifest.Utterance]:
-        """Yields the utterances of the file in a directory; raises UserError if it is damaged."""
+        """Yields the utterances of the file, which is in `directory`; raises UserError if it is damaged."""
         path = os.path.join(directory, self.file)
         with files.open_binary(path) as file:
             content = file.read()
         sha256 = hashlib.sha256(content).hexdigest()
         if sha256 != self.sha256:
             raise errors.UserError(
-                f"{path}: sha256 is {sha256}, expected {self.sha256} as it was written; "
-                "check the disk or store and run the build again, which lists the corpus again."
+                f"{path}: sha256 is {sha256}, expected {self.sha256}: the file has changed since it was "
+                "written. Check the disk or store and run the build again."
             )
         for line, split in zip(content.splitlines(), self.splits):
-            described = {**config_json.parse(line), "split": manifest.SPLITS[int(split)]}
-            yield manifest.Utterance(**described)
+            fields = {**config_json.parse(line), "split": manifest.SPLITS[int(split)]}
+            yield manifest.Utterance(**fields)
 
 
 class Catalog:
-    """The utterances of a build, in a directory that has no catalog yet."""
+    """The catalog of a build, created in a directory that has none yet."""
 
     def __init__(self, directory: str, database: sqlite3.Connection):
         self._directory, self._database = directory, database
         self._files: list[tuple[str, str, int]] = []  # name, sha256 and number of utterances of each list
         database.executescript(_SCHEMA)
-        database.execute("BEGIN")  # one transaction: nobody else reads this
+        database.execute("BEGIN")  # a single transaction: no other process reads the database
 
     def add_list(self, utterances: Iterable[manifest.Utterance]) -> int:
-        """Adds utterances and writes them to a list of their own; returns their number.
+        """Adds utterances and writes them to a new list file; returns the number of utterances.
 
-        Raises UserError if an id is a duplicate, is empty, or would break a table.
+        Raises UserError if an id is a duplicate, is empty, or has a tab or line break.
         """
         lines = list(map(self._add, utterances))
         if lines:
@@ -100,7 +100,7 @@ class Catalog:
         return len(lines)
 
     def lists(self) -> Iterator[UtteranceList]:
-        """Yields the lists of the utterances, in the order of the corpus."""
+        """Yields the utterance lists, in the order of the corpus."""
         rows = self._database.execute("SELECT split FROM utterances ORDER BY row")
         for file, sha256, count in self._files:
             splits = (str(manifest.SPLITS.index(split)) for (split,) in itertools.islice(rows, count))
@@ -125,37 +125,37 @@ class Catalog:
         return self._count("SELECT count(DISTINCT digest) FROM groups")
 
     def group_sizes(self) -> Iterator[tuple[bytes, int]]:
-        """Yields the sha256 of the key of each group, in ascending order, and the group's size."""
+        """Yields (sha256 of the key, number of utterances) of each group, by ascending sha256."""
         return self._database.execute("SELECT digest, count(*) FROM groups GROUP BY digest ORDER BY digest")
 
     def move_groups(self, digests: Iterable[bytes], split: str) -> None:
-        """Moves the utterances of groups to another split."""
+        """Moves the utterances of the groups, named by the sha256 of their keys, to another split."""
         rows = "SELECT row FROM groups WHERE digest = ?"
         self._database.executemany(
-            f"UPDATE utterances SET split = ? WHERE row IN ({rows})", ((split, each) for each in digests)
+            f"UPDATE utterances SET split = ? WHERE row IN ({rows})", ((split, digest) for digest in digests)
         )
 
     def add_items(self, rows: Iterable[tuple[str, str, bytes]]) -> None:
-        """Adds id, split and sentence of each item (utterance or copy) that is assigned to a shard."""
+        """Adds items (utterances or augmented copies) of shards: rows of id, split and sentence hash."""
         self._database.executemany("INSERT INTO items VALUES (?, ?, ?)", rows)
 
     def reject(self, rows: Iterable[Sequence[Optional[str]]]) -> None:
-        """Adds id, split, reason and path of the recording of each rejected utterance or item."""
+        """Adds rejected utterances or items: rows of id, split, reason and audio path."""
         for name, split, reason, audio in rows:
-            path = (audio or "").encode("utf-8", "backslashreplace").decode()  # its name may not be UTF-8
+            path = (audio or "").encode("utf-8", "backslashreplace").decode()  # not all file names are UTF-8
             query = "INSERT INTO rejected (id, split, reason, audio) VALUES (?, ?, ?, ?)"
             self._database.execute(query, (name, split, reason, path))
 
     def rejected(self) -> Iterator[tuple[str, str, str, str]]:
-        """Yields id, split, reason and path of the recording of everything that was rejected."""
+        """Yields id, split, reason and audio path of each rejected utterance or item."""
         return self._database.execute("SELECT id, split, reason, audio FROM rejected ORDER BY row")
 
     def reasons(self) -> list[tuple[str, int]]:
-        """Returns each reason for rejection without details and its count, the most frequent first."""
+        """Returns (reason without details, number of rejections), the most frequent reason first."""
         return list(self._database.execute(_REASONS))
 
     def count_candidates(self) -> int:
-        """Returns the number of items, plus that of utterances that were rejected before they became one."""
+        """Returns the number of items plus the number of utterances rejected before they became items."""
         num_others = self._count("SELECT count(*) FROM items WHERE id NOT IN (SELECT id FROM rejected)")
         return num_others + self._count("SELECT count(*) FROM rejected")
 
@@ -163,23 +163,23 @@ class Catalog:
         """Counts the distinct sentences of the items that were not rejected; call it once, at the end.
 
         Returns:
-            The number of each split, and how many also occur in another split: {dev: (893, {train: 12})}.
+            By split, the number of sentences and how many each other split shares: {dev: (893, {train: 12})}.
         """
         self._database.execute("COMMIT")
         self._database.executescript(_SENTENCES)
         counts = dict(self._database.execute("SELECT split, count(*) FROM sentences GROUP BY split"))
         shared: dict[str, dict[str, int]] = {split: {} for split in counts}
-        for ours, theirs, count in self._database.execute(_SHARED):
-            shared[ours][theirs] = count
+        for split, other, count in self._database.execute(_SHARED):
+            shared[split][other] = count
         return {split: (count, shared[split]) for split, count in counts.items()}
 
     def _add(self, utterance: manifest.Utterance) -> bytes:
-        """Returns the line of an utterance."""
+        """Adds an utterance to the database; returns its line for the list file."""
         name = utterance.utterance_id
         if not name or any(separator in name for separator in "\t\n\r"):
             raise errors.UserError(
-                f"--corpus_dir: an utterance id is {name!r}, expected one without tabs and line breaks, "
-                "which separate the columns and rows of tables; rename the utterance."
+                f"--corpus_dir: an utterance id is {name!r}. Ids must not be empty or contain tabs or line "
+                "breaks, which separate the columns and rows of tables; rename the utterance."
             )
         try:
             query = "INSERT INTO utterances (id, split) VALUES (?, ?)"
@@ -187,7 +187,7 @@ class Catalog:
         except sqlite3.IntegrityError:
             raise errors.UserError(
                 f"--corpus_dir: the utterance id {name} is a duplicate; "
-                "give every utterance, in all directories together, an id of its own."
+                "use each id only once in all corpus directories together."
             ) from None
         return json.dumps(vars(utterance)).encode() + b"\n"
 
@@ -197,7 +197,7 @@ class Catalog:
 
 @contextlib.contextmanager
 def open_new(directory: str) -> Iterator[Catalog]:
-    """Makes a catalog in a directory and closes it at the end; raises OSError if the disk is full."""
+    """Creates a catalog in a directory, closes it on exit; raises OSError if the disk is full."""
     path = os.path.join(directory, "catalog.sqlite")
     try:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:

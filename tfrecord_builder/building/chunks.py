@@ -1,7 +1,7 @@
-"""Labels a corpus chunk by chunk, in any process that sees the directory of the chunks.
+"""Labels a corpus chunk by chunk, in any process that can access the directory of the chunks.
 
-A chunk is one list of the catalog, or a few. A worker reads its lists and writes <chunk>.labelled, a line per
-item (utterance or augmented copy) in the order in which shards take them,
+A chunk is one or a few utterance lists of the catalog. A worker reads the lists and writes <chunk>.labelled,
+one line per item (utterance or augmented copy), in the order in which items are assigned to shards:
 
     sha256 of the id <TAB> split <TAB> sha256 of the sentence <TAB> id <TAB> line of the shard's .jsonl
 """
@@ -27,7 +27,7 @@ from tfrecord_builder.labels import labelling, normalisation, vocabularies
 from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
-_MAX_CHUNKS = 200  # all are read at once, and an operating system allows a few hundred open files
+_MAX_CHUNKS = 200  # all their files are open at once, and operating systems allow a few hundred
 _CONCURRENT_REQUESTS = 32
 _PLAIN = copies.Variant()
 _WORDLESS = labelling.Labels("", (), ())
@@ -44,14 +44,14 @@ class Chunk:
 
 @dataclasses.dataclass
 class Labelled(resumable.Written):
-    """What is known of a labelled chunk.
+    """The result of labelling a chunk, saved as its JSON file.
 
     Attributes:
-        run: identifies the run of the build that labelled the chunk or found its recordings unchanged.
+        run: id of the last run of the build that labelled the chunk, or found its recordings unchanged.
         split_sizes: number of items per split.
         counts: see vocabularies.Collector.to_json.
         num_unclear: number of utterances with unclear numbers (see Labeller).
-        unclear: utterance_id and text of the first one.
+        unclear: id and text of the first of these utterances.
     """
 
     run: str = ""
@@ -63,7 +63,7 @@ class Labelled(resumable.Written):
 
 @dataclasses.dataclass(frozen=True)
 class ChunkLabeller(resumable.ShardWriter):
-    """Labels chunks; those that an earlier run labelled are kept if their recordings are the same."""
+    """Labels chunks; keeps the results of an earlier run if their recordings have not changed."""
 
     labeller: labelling.Labeller
     augmentation: augmentation_config.AugmentationConfig
@@ -74,7 +74,7 @@ class ChunkLabeller(resumable.ShardWriter):
     written_type = Labelled
 
     def fingerprint(self, chunk: Chunk) -> str:
-        """Returns the hash of all that labels depend on, except for the recordings."""
+        """Returns the hash of everything that the labels depend on, except the recordings."""
         return resumable.hash_json([self.settings_sha256, dataclasses.asdict(chunk)])
 
     def find_finished(self, chunk: Chunk) -> Optional[Labelled]:
@@ -93,7 +93,7 @@ class ChunkLabeller(resumable.ShardWriter):
         labelled, lines = Labelled(chunk.file, run=self.run), []
         collector = vocabularies.Collector(self.labeller.config)
         utterances = [utterance for part in chunk.lists for utterance in part.read(self.directory)]
-        signatures = find_signatures([each.audio for each in utterances])
+        signatures = find_signatures([utterance.audio for utterance in utterances])
         for done, (utterance, signature) in enumerate(zip(utterances, signatures), 1):
             labels = self.labeller(utterance)
             unknown = self.labeller.unknown_syllables(utterance, labels.transcript)
@@ -104,10 +104,10 @@ class ChunkLabeller(resumable.ShardWriter):
                 collector.add(labels, utterance.split)
                 self._note_unclear(utterance, labelled)
                 collector.left_out.update(self.labeller.count_left_out(utterance))
-                for named, variant in list_copies(utterance, self.augmentation, self.sources):
-                    spoken = _WORDLESS if variant and variant.is_wordless else labels
-                    lines.append(to_line(items.Item(named, spoken, signature, variant)))
-                    labelled.split_sizes[named.split] += 1
+                for copy, variant in list_copies(utterance, self.augmentation, self.sources):
+                    copy_labels = _WORDLESS if variant and variant.is_wordless else labels
+                    lines.append(to_line(items.Item(copy, copy_labels, signature, variant)))
+                    labelled.split_sizes[copy.split] += 1
             on_progress(done, len(labelled.rejected))
         labelled.num_records, labelled.counts = len(utterances) - len(labelled.rejected), collector.to_json()
         with open(path, "wb") as output:
@@ -128,10 +128,10 @@ def label_corpus(
     directory: str,
     run: Callable[..., list[Labelled]],
 ) -> list[Labelled]:
-    """Labels every utterance of lists in a directory, by `run` (see engines/dispatch.py).
+    """Labels every utterance of the lists, which are in `directory`, by `run` (see engines/dispatch.py).
 
-    A single chunk is labelled here: it is not worth a worker. Raises UserError if a disk or store fails, a
-    worker was killed, or an id could be that of a copy.
+    This process labels a single chunk itself, which is faster than starting a worker. Raises UserError if a
+    disk or store fails, a worker was killed, or an utterance id looks like that of an augmented copy.
     """
     settings = [labeller.describe(), *sources.describe(augmentation), *tasks.list_versions().items()]
     settings_sha256 = resumable.hash_json(settings)
@@ -145,9 +145,9 @@ def label_corpus(
 def find_problem(
     utterance: manifest.Utterance, labels: labelling.Labels, unknown_syllables: Sequence[str]
 ) -> str:
-    """Returns why an utterance is rejected (details follow after ": "), or empty."""
+    """Returns why an utterance is rejected, with any details after ": "; empty if it is accepted."""
     if utterance.problem:
-        return utterance.problem  # of the corpus's listing
+        return utterance.problem  # found when the corpus was listed
     unreadable = normalisation.find_unreadable(utterance.text)
     if unreadable:
         return f"transcript has a character that cannot be read: {unreadable}"
@@ -161,31 +161,33 @@ def find_problem(
 def list_copies(
     utterance: manifest.Utterance, config: augmentation_config.AugmentationConfig, sources: copies.Sources
 ) -> Iterator[tuple[manifest.Utterance, Optional[copies.Variant]]]:
-    """Yields each copy of an utterance, usually with the utterance itself, and its augmentation.
+    """Yields the copies of an utterance, usually including the original, each with its augmentation or None.
 
-    Only the train split is augmented. Speed and volume that the corpus itself asks for come on top.
+    Only the train split is augmented. A speed or volume that the corpus itself specifies is applied as well.
     """
     variants = [_PLAIN]
     if not config.is_plain and utterance.split == "train":
         variants = copies.list_variants(utterance.utterance_id, config, sources)
     for variant in variants:
-        named = dataclasses.replace(utterance, utterance_id=variant.name(utterance.utterance_id))
+        copy = dataclasses.replace(utterance, utterance_id=variant.name(utterance.utterance_id))
         if utterance.speed != 1 or utterance.volume_db:
             speed, volume_db = variant.speed * utterance.speed, variant.volume_db + utterance.volume_db
             variant = dataclasses.replace(variant, speed=speed, volume_db=volume_db)
-        yield named, None if variant == _PLAIN else variant
+        yield copy, None if variant == _PLAIN else variant
 
 
 def find_signatures(recordings: Sequence[Optional[str]]) -> list[Optional[tuple[int, int]]]:
     """Returns the file signature of each recording; raises UserError if the disk or store fails."""
     if not any(path and files.is_remote(path) for path in recordings):
         return list(map(_find_signature, recordings))
-    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:  # a store is slow to answer
+    with concurrent.futures.ThreadPoolExecutor(
+        _CONCURRENT_REQUESTS
+    ) as pool:  # each request to a store is slow
         return list(pool.map(_find_signature, recordings))
 
 
 def to_line(item: items.Item) -> bytes:
-    """Returns the line of an item. Its sentence is the transcript, or else the pronunciation."""
+    """Returns an item's line in a .labelled file; the sentence is its transcript or else pronunciation."""
     name, labels = item.utterance.utterance_id, item.labels
     digest = hashlib.sha256(name.encode()).hexdigest()
     sentence = hashlib.sha256((labels.transcript or " ".join(labels.tokens)).encode()).hexdigest()
@@ -195,16 +197,16 @@ def to_line(item: items.Item) -> bytes:
 def _divide(lists: Sequence[catalog.UtteranceList]) -> Iterator[Chunk]:
     size = -(-len(lists) // _MAX_CHUNKS)
     for number, start in enumerate(range(0, len(lists), size)):
-        few = tuple(lists[start : start + size])
-        yield Chunk(f"{number:05d}.labelled", sum(len(part.splits) for part in few), few)
+        chunk_lists = tuple(lists[start : start + size])
+        yield Chunk(f"{number:05d}.labelled", sum(len(part.splits) for part in chunk_lists), chunk_lists)
 
 
 def _is_unchanged(path: str) -> bool:
-    """Returns whether the recordings of a labelled chunk are still the same."""
+    """Returns True if the recordings of a labelled chunk have not changed; path is its .labelled file."""
     with files.open_binary(path) as file:
-        labelled = [items.from_json(config_json.parse(line.split(b"\t", 4)[4])) for line in file]
-    signatures = find_signatures([each.utterance.audio for each in labelled])
-    return signatures == [each.signature for each in labelled]
+        chunk_items = [items.from_json(config_json.parse(line.split(b"\t", 4)[4])) for line in file]
+    signatures = find_signatures([item.utterance.audio for item in chunk_items])
+    return signatures == [item.signature for item in chunk_items]
 
 
 def _find_signature(audio: Optional[str]) -> Optional[tuple[int, int]]:

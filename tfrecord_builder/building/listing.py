@@ -1,4 +1,4 @@
-"""Lists a corpus into the catalog of a build, and takes a dev split from train if one is asked for."""
+"""Lists a corpus into the catalog of a build, and moves part of train to dev if --dev_fraction is set."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import normalisation
 from tfrecord_builder.settings import progress_bar
 
-_LIST_SIZE = 10_000  # utterances: fewer are not worth a worker
+_LIST_SIZE = 10_000  # utterances per list; shorter lists are not worth starting a worker
 
 
 def list_corpus(
     layout: str, corpus_dirs: Sequence[str], corpus: catalog.Catalog, dev_fraction: float = 0.0
 ) -> None:
-    """Adds the utterances of the directories to the catalog, and makes a dev split if one is asked for.
+    """Adds the utterances of the directories to the catalog; makes a dev split if dev_fraction is not 0.
 
     Raises UserError if a directory cannot be used, has no utterances, or has a duplicate or unusable id.
     """
@@ -37,18 +37,19 @@ def list_corpus(
         make_dev_split(corpus, dev_fraction)
     if not corpus.count_utterances("dev"):
         logging.warning(
-            "%s: the corpus has no dev split to evaluate a training on; "
-            "pass --dev_fraction=0.05 to take one from the train split.",
+            "%s: the corpus has no dev split, on which training evaluates the model; "
+            "pass --dev_fraction=0.05 to move part of the train split to dev.",
             where,
         )
 
 
 def make_dev_split(corpus: catalog.Catalog, fraction: float) -> None:
-    """Moves a fraction of train to dev unless the corpus has a dev split, and logs how many utterances.
+    """Moves a fraction of train to dev, unless the corpus has a dev split, and logs how many utterances.
 
-    Whole speakers are moved, in the order of the hashes of their names, each that still fits; if none does,
-    the smallest one. Utterances of unknown speakers, or of a single one, are moved one by one, and sentences
-    of text together with equal ones. So the choice depends on the corpus alone, not on its order.
+    Whole speakers are moved: in the order of the hashes of their names, every speaker who still fits, or the
+    one with the fewest utterances if nobody fits. If speakers are unknown or there is only one, utterances
+    are moved one by one. In a text corpus, equal sentences are moved together. So the choice depends on the
+    utterances, but not on their order.
     """
     if corpus.count_utterances("dev"):
         logging.warning("--dev_fraction=%g: the corpus has a dev split; nothing is moved to it.", fraction)
@@ -57,19 +58,19 @@ def make_dev_split(corpus: catalog.Catalog, fraction: float) -> None:
     num_groups = corpus.group("train", _group_key)
     if num_groups == 1 < num_train:
         num_groups = corpus.group("train", lambda utterance: utterance.utterance_id)
-        note = "; all are of one speaker, who is now in train and in dev"
+        note = "; they all have the same speaker, who is now in both train and dev"
     if num_groups > 1:
         corpus.move_groups(_choose(corpus, round(fraction * num_train)), "dev")
         moved = corpus.count_utterances("dev")
-        message = "--dev_fraction=%g: %d of %d utterances of train (%.1f %%) are now dev%s."
+        message = "--dev_fraction=%g: moved %d of %d utterances (%.1f %%) from train to dev%s."
         logging.warning(message, fraction, moved, num_train, 100 * moved / num_train, note)
 
 
 def _group_key(utterance: manifest.Utterance) -> str:
-    """Returns what must not be divided between train and dev."""
+    """Returns a key; all utterances that have the same key must stay in the same split."""
     if utterance.audio is None:
         return normalisation.normalise(utterance.text) or utterance.pinyin
-    is_known = utterance.speaker.rpartition("/")[2]  # <directory>/ is a speaker without a name
+    is_known = utterance.speaker.rpartition("/")[2]  # the speaker is "<directory>/" if unknown
     return f"speaker {utterance.speaker}" if is_known else f"utterance {utterance.utterance_id}"
 
 

@@ -1,6 +1,6 @@
-"""Writes the shards of a run one by one, so that an interrupted run continues with those that it lacks.
+"""Writes the shards of a run one by one, so that an interrupted run continues with the missing shards.
 
-FILE.json beside a shard is written when all of the shard is on the disk, and marks it as finished.
+When a shard FILE is completely on the disk, FILE.json is written next to it and marks it as finished.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tfrecord_builder.runtime import lazy_tensorflow as tf
 from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
-# Called with the numbers of utterances done, which may be a fraction, and rejected.
+# Called with the number of utterances done, which may be fractional, and the number rejected.
 OnProgress = Callable[[float, int], None]
 
 
 class Shard(Protocol):
-    """A shard to write."""
+    """A file to write, made from a number of items; the unit of work of engines."""
 
     file: str
     num_items: int
@@ -35,7 +35,7 @@ class Written:
 
     fingerprint: hash of everything that the shard depends on.
     rejected: [utterance_id, split, reason, audio] of each utterance that was left out.
-    notes: lines for standard error, which the launcher prints when the unit ends.
+    notes: lines that the launching process prints on standard error when the shard is finished.
     """
 
     file: str = ""
@@ -56,70 +56,71 @@ class Written:
 
 @dataclasses.dataclass(frozen=True)
 class ShardWriter:
-    """Writes shards into a directory. Subclasses say how; they go to other processes.
+    """Writes shards into a directory. Subclasses implement fingerprint and make, and can be pickled.
 
     Attributes:
         written_type: Written or a subclass of it.
-        libraries: packages whose versions a worker must share, besides those of engines/tasks.py.
+        libraries: further packages whose versions must be the same on all workers (see engines/tasks.py).
     """
 
     directory: str
     written_type = Written
     libraries = ()
-    item = "utt"  # what progress counts
+    item = "utt"  # unit of the progress bar
 
     def fingerprint(self, shard: Any) -> str:
         """Returns the hash of everything that a shard depends on."""
         raise NotImplementedError
 
     def make(self, shard: Any, path: str, on_progress: OnProgress) -> Written:
-        """Writes a shard to a path; returns what is known of it apart from its size and hashes."""
+        """Writes a shard to a path; returns its receipt, except for size and hashes."""
         raise NotImplementedError
 
     def find_finished(self, shard: Any) -> Optional[Written]:
-        """Returns the contents of the JSON file of a shard that is finished, or None; reads no shard."""
+        """Returns the receipt of a finished shard, or None; reads its JSON file, but not the shard."""
         try:
-            written = self.written_type.load(self.json_path(shard))
+            receipt = self.written_type.load(self.json_path(shard))
             num_bytes, _ = files.size_and_time(os.path.join(self.directory, shard.file))
-        except (FileNotFoundError, ValueError, TypeError, AttributeError):  # cut, or from another version
+        except (FileNotFoundError, ValueError, TypeError, AttributeError):  # truncated, or of another version
             return None
-        is_same = written.fingerprint == self.fingerprint(shard)
-        return written if is_same and written.num_bytes == num_bytes else None
+        is_same = receipt.fingerprint == self.fingerprint(shard)
+        return receipt if is_same and receipt.num_bytes == num_bytes else None
 
     def write(self, shard: Any, on_progress: OnProgress) -> Written:
-        """Writes a shard and its JSON file, each whole or not at all; raises UserError on a full disk."""
+        """Writes a shard and its JSON file, each completely or not at all; a disk error is a UserError."""
         try:
             return self.replace(shard, on_progress)
-        except Exception as error:  # not Ctrl-C, which may come while TensorFlow is imported
+        except Exception as error:  # not Ctrl-C, which may come while TensorFlow is being imported
             explain_refusal(self.directory, shard.file, error)
             raise
 
     def replace(self, shard: Any, on_progress: OnProgress) -> Written:
-        """Writes a shard as write does; an error of the disk is raised as it is."""
+        """Writes a shard as `write` does, but raises disk errors unchanged."""
         with contextlib.suppress(FileNotFoundError):
-            files.remove(self.json_path(shard))  # of an earlier shard: beside this one it would be believed
+            files.remove(self.json_path(shard))  # otherwise it would mark the new, partial shard as finished
         with files.writing(os.path.join(self.directory, shard.file)) as temporary:
-            written = self.make(shard, temporary, on_progress)
-            written.num_bytes, written.sha256 = os.path.getsize(temporary), files.sha256(temporary)
+            receipt = self.make(shard, temporary, on_progress)
+            receipt.num_bytes, receipt.sha256 = os.path.getsize(temporary), files.sha256(temporary)
             files.sync(temporary)
-        written.fingerprint = self.fingerprint(shard)
-        written.save(self.json_path(shard))
-        return written
+        receipt.fingerprint = self.fingerprint(shard)
+        receipt.save(self.json_path(shard))
+        return receipt
 
     def json_path(self, shard: Any) -> str:
         return os.path.join(self.directory, f"{shard.file}.json")
 
 
 def explain_refusal(directory: str, file: str, error: Exception) -> None:
-    """Raises UserError if the error is that of a disk or store that refuses a file of the directory."""
+    """Raises UserError if the error means that the disk or store could not write a file of the directory."""
     if isinstance(error, errors.UserError) or not isinstance(error, (OSError, tf.errors.OpError)):
         return
     reason = error.strerror if isinstance(error, OSError) else error.message
-    named = getattr(error, "filename", None)
-    if isinstance(named, str) and not named.startswith(directory):  # what a unit writes elsewhere
-        directory, file = os.path.split(named)
-    # Raised here, not in a context manager, and in no variable of a caller: either would make a cycle with
-    # the frames below it. CPython 3.12.1 dies when it collects one that holds the message of a broken pipe.
+    path = getattr(error, "filename", None)
+    if isinstance(path, str) and not path.startswith(directory):  # a unit may write other files elsewhere
+        directory, file = os.path.split(path)
+    # Raised here, neither in a context manager nor from a variable of the caller: either would make a
+    # reference cycle with its frames. CPython 3.12.1 crashes when it collects such a cycle with the message
+    # of a broken pipe.
     raise errors.UserError(
         f"{directory}: {file} cannot be written ({reason}); "
         "free some space or fix the permissions, then run the same command again: finished work is kept."
@@ -127,7 +128,7 @@ def explain_refusal(directory: str, file: str, error: Exception) -> None:
 
 
 def open_session(graph: tf.Graph) -> tf.compat.v1.Session:
-    """Returns a session on one thread without GPU: neither workers nor cores change a bit of its results."""
+    """Returns a session on one CPU thread: its results do not depend on the number of workers and cores."""
     options = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=1,
         inter_op_parallelism_threads=1,
@@ -138,5 +139,5 @@ def open_session(graph: tf.Graph) -> tf.compat.v1.Session:
 
 
 def hash_json(values: list) -> str:
-    """Returns the hex digest of values that JSON can represent."""
+    """Returns the SHA-256 hex digest of values that JSON can represent."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

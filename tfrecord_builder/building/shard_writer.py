@@ -1,4 +1,4 @@
-"""Writes the records of a shard: reads the recordings of its items, computes features, counts statistics."""
+"""Writes the records of a shard: reads recordings, computes features, collects statistics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Extractor = Callable[[np.ndarray], tuple[np.ndarray, bool]]
 
 
 class Rejected(Exception):
-    """A recording cannot be used; str() is the reason. It is not fatal: the builder counts it."""
+    """A recording cannot be used; str() is the reason. The builder counts it and continues."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ class RecordWriter(resumable.ShardWriter):
     written_type = shard_statistics.ShardStatistics
 
     def fingerprint(self, shard: sharding.Shard) -> str:
-        """Returns the hash of all that a shard depends on; a file signature stands for a recording."""
+        """Returns the hash of everything that a shard depends on, with file signatures for recordings."""
         settings_sha256 = self.settings.sha256()
         return resumable.hash_json([tf.__version__, settings_sha256, shard.file, shard.items_sha256])
 
@@ -47,7 +47,7 @@ class RecordWriter(resumable.ShardWriter):
         statistics = shard_statistics.ShardStatistics(shard.file, split=shard.split)
         statistics.items_sha256 = shard.items_sha256
         speakers: set[str] = set()
-        with tf.io.TFRecordWriter(os.fsencode(path)) as writer:  # it takes only UTF-8, or bytes
+        with tf.io.TFRecordWriter(os.fsencode(path)) as writer:  # a str would have to be valid UTF-8
             for done, item in enumerate(_read_items(os.path.join(self.directory, shard.file)), 1):
                 try:
                     record, level = make_record(item, self.settings)
@@ -69,8 +69,8 @@ def make_record(
     """Returns the record of an item and the loudness of its recording (None for text).
 
     Raises:
-        Rejected: its recording cannot be used.
-        UserError: its recording has changed since the corpus was listed, or its disk or store fails.
+        Rejected: the recording cannot be used.
+        UserError: the recording has changed since the corpus was listed, or its disk or store failed.
     """
     utterance, labels = item.utterance, item.labels
     record = schema.Record(
@@ -88,14 +88,14 @@ def make_record(
             return _add_features(record, item, settings)
         finally:
             _check_unchanged(item)
-    except OSError as error:  # nothing is written here
+    except OSError as error:  # while reading: this function writes nothing
         raise errors.store_failed(error.filename or utterance.audio, error) from error
 
 
 def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: float) -> np.ndarray:
-    """Reads the recording of an utterance, float32 [num_samples] at a sample rate in Hz.
+    """Reads the recording of an utterance; returns float32 [num_samples] at sample_rate in Hz.
 
-    Raises Rejected if it cannot be used, and UserError if its disk fails.
+    Raises Rejected if the recording cannot be used, and UserError if its disk failed.
     """
     segment = (utterance.start_seconds, utterance.seconds, utterance.channel)
     try:
@@ -104,7 +104,7 @@ def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: 
         if error.reason == audio_files.DISK_FAILED:
             raise
         raise Rejected(error.reason) from None
-    peak = max(waveform.max(), -waveform.min())  # either is NaN if a sample is
+    peak = max(waveform.max(), -waveform.min())  # NaN if any sample is NaN
     if not np.isfinite(peak):
         raise Rejected("NaN or Inf samples")
     if peak < audio_files.SILENT_PEAK:
@@ -127,11 +127,11 @@ def _add_features(
     if item.variant:
         waveform = effects.apply(waveform, sample_rate, item.variant)
     if len(waveform) > settings.frontend.max_seconds * sample_rate:
-        raise Rejected(f"longer than {settings.frontend.max_seconds} s, the most that the encoder reads")
+        raise Rejected(f"longer than {settings.frontend.max_seconds} s, the limit of the encoder")
     if frontend.num_frames(len(waveform), settings.frontend) < vocabulary.min_ctc_frames(item.labels.tokens):
         raise Rejected("too short for its labels")  # even for an encoder that does not subsample
     fbank, is_finite = _build_extractor(settings.frontend, settings.fbank_dtype)(waveform)
-    if not is_finite:  # finite samples may be too loud; one such frame would spoil the mean of all
+    if not is_finite:  # very loud samples overflow; one Inf would make the feature mean of the data Inf
         raise Rejected("features overflow")
     duration_ms = round(1000 * len(waveform) / sample_rate)
     return dataclasses.replace(record, fbank=fbank, duration_ms=duration_ms), loudness.measure(waveform)
@@ -141,15 +141,15 @@ def _check_unchanged(item: items.Item) -> None:
     if items.file_signature(item.utterance.audio) != item.signature:
         raise errors.UserError(
             f"{item.utterance.audio}: the recording has changed since the corpus was listed; "
-            "run the build again and leave the corpus alone while it runs: finished shards are kept."
+            "run the build again, and do not change the corpus while it runs; finished shards are kept."
         )
 
 
 @functools.lru_cache(maxsize=1)
 def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Extractor:
-    """Builds the frontend: a function of float32 [num_samples].
+    """Builds the frontend, a function of a waveform, float32 [num_samples].
 
-    It returns fbank_dtype [num_frames, num_bins] and whether all of that is finite.
+    The function returns the features, fbank_dtype [num_frames, num_bins], and whether all are finite.
     """
     from tensorflow.core.protobuf import config_pb2
 
@@ -158,9 +158,9 @@ def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Extra
         fbank = tf.cast(frontend.extract(waveform, config), fbank_dtype)
         is_finite = tf.reduce_all(tf.math.is_finite(tf.cast(fbank, tf.float32)))
     session = resumable.open_session(graph)
-    # The public make_callable looks its fetches up at every call, which takes a fifth of the time.
+    # The public make_callable resolves its fetches on every call, which takes a fifth of the time.
     fetches = config_pb2.CallableOptions(feed=[waveform.name], fetch=[fbank.name, is_finite.name])
     return session._make_callable_from_options(fetches)
 
 
-atexit.register(_build_extractor.cache_clear)  # a session cannot be closed after TensorFlow is gone
+atexit.register(_build_extractor.cache_clear)  # closes the session before TensorFlow is unloaded

@@ -1,4 +1,4 @@
-"""Assigns the items of a build to shards: a function of the corpus and the flags alone."""
+"""Assigns the items of a build to shards, in a way that depends only on the corpus and the flags."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tfrecord_builder.data import recordings, schema
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.storage import files
 
-_BUFFER_BYTES = 1 << 26  # of all shards together, while their items are written
+_BUFFER_BYTES = 1 << 26  # memory for the write buffers of all shards together
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What every shard of a build is made with.
+    """The settings on which the records of all shards of a build depend.
 
     Attributes:
-        frontend: None for text.
+        frontend: None for text-only data.
         fbank_dtype: "float16" or "float32".
         max_seconds: duration of the longest recording that is accepted, before its speed is changed.
-        augmentation_sha256: hash of the augmentation's flags and files; empty without augmentation.
+        augmentation_sha256: hash of the augmentation's flags and files; empty if there is none.
     """
 
     vocabularies: vocabularies.Vocabularies
@@ -38,10 +38,10 @@ class Settings:
     augmentation_sha256: str = ""
 
     def features_sha256(self) -> str:
-        """Returns the hash of how features are computed from a recording."""
-        described = self.frontend and dataclasses.asdict(self.frontend)
+        """Returns the hash of all settings for computing features from recordings."""
+        frontend_settings = self.frontend and dataclasses.asdict(self.frontend)
         values = [self.fbank_dtype, self.max_seconds, self.augmentation_sha256]
-        return resumable.hash_json([described, *values])
+        return resumable.hash_json([frontend_settings, *values])
 
     def sha256(self) -> str:
         """Returns the hash of everything that a record depends on besides its item."""
@@ -52,7 +52,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """One shard of a split. Its items lie in a .jsonl file beside it.
+    """One shard of a split. Its items are in a .jsonl file next to it.
 
     Attributes:
         file: name of the TFRecord file.
@@ -76,11 +76,11 @@ def write(
 ) -> list[Shard]:
     """Assigns the items of .labelled files (see chunks.py) to shards, and writes the .jsonl of each shard.
 
-    Those of a split go to its shards in turn, in the order of the sha256 of their ids. A split with fewer
-    items than num_shards gets one shard per item. The catalog receives every item.
+    The items of a split, sorted by the sha256 of their ids, are assigned to its shards in turn. A split with
+    fewer items than num_shards gets one shard per item. Every item is added to the catalog.
 
     Raises:
-        UserError: the id of a copy is also that of another utterance.
+        UserError: an augmented copy and an utterance have the same id.
     """
     counts = {split: min(num_shards, split_sizes[split]) for split in sorted(split_sizes)}
     buffer_bytes = _BUFFER_BYTES // sum(counts.values(), 1)
@@ -97,12 +97,12 @@ def write(
 
 
 def fingerprint(shards: Sequence[Shard], settings: Settings) -> str:
-    """Returns the hash that identifies an interrupted build: that of its utterance ids and settings."""
-    return resumable.hash_json([settings.sha256(), *((each.file, each.ids_sha256) for each in shards)])
+    """Returns the hash of utterance ids and settings, by which an interrupted build is recognised."""
+    return resumable.hash_json([settings.sha256(), *((shard.file, shard.ids_sha256) for shard in shards)])
 
 
 class _Output:
-    """The .jsonl file of a shard, which is open only while it grows."""
+    """Writes the .jsonl file of a shard, which is open only while the buffer is flushed."""
 
     def __init__(self, split: str, file: str, directory: str, buffer_bytes: int):
         self._path = os.path.join(directory, recordings.path_of(file))
@@ -137,8 +137,8 @@ def _assign(lines: Iterable[bytes], outputs: Mapping[str, Sequence[_Output]]) ->
         _, split, sentence, name, item = line.split(b"\t", 4)
         if name == last:
             raise errors.UserError(
-                f"--corpus_dir: {name.decode()} is the id of an utterance and of an augmented copy of "
-                "another; rename the utterance."
+                f"--corpus_dir: {name.decode()} is the id of both an utterance and an augmented copy "
+                "of another utterance; rename the utterance."
             )
         last, split = name, split.decode()
         outputs[split][ranks[split] % len(outputs[split])].add(name, item)

@@ -1,4 +1,4 @@
-"""What a build tells: the files beside the shards, and warnings on labels and rejected utterances."""
+"""Summary of a build: files next to the shards, and warnings about labels and rejected utterances."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tfrecord_builder.output import staging
 from tfrecord_builder.storage import files
 
 _NUM_LOGGED = 10
-_MIN_TRADITIONAL = 10  # kinds of characters: simplified text has a few of them, such as 乾 in 乾隆
+_MIN_TRADITIONAL = 10  # distinct characters; simplified text has a few too, such as 乾 in 乾隆
 _UNCLEAR = {
-    "keep": "--numbers=keep: labels of %d transcript(s) lack points, signs or units of numbers (12.5%% is "
-    "1 2 5), for example %s; --numbers=read reads them in Mandarin (docs/numbers.md)",
-    "read": "--numbers=read: numbers of %d transcript(s) may be read otherwise than said (a hyphen as minus, "
-    "3-1 as a range, 24/7 as a fraction, a sign left out), for example %s; write in hanzi what was said",
+    "keep": "--numbers=keep: labels of %d transcript(s) lack points, signs or units of numbers (12.5%% "
+    "becomes 1 2 5), for example %s; --numbers=read spells numbers out in Mandarin (docs/numbers.md)",
+    "read": "--numbers=read: numbers in %d transcript(s) may be read differently from what was said (a "
+    "hyphen as minus, 3-1 as a range, 24/7 as a fraction, no sign), for example %s; write them in hanzi",
 }
 
 
 def check_rejected(config: build_config.BuildConfig, corpus: catalog.Catalog) -> None:
-    """Raises UserError, and leaves rejected.tsv, if too many utterances are rejected, or all of them."""
+    """Raises UserError, after writing rejected.tsv, if all or too many utterances were rejected."""
     reasons, num_candidates = corpus.reasons(), corpus.count_candidates()
     num_rejected = sum(count for _, count in reasons)
     is_too_many = num_rejected / num_candidates > config.max_rejected
@@ -40,8 +40,8 @@ def check_rejected(config: build_config.BuildConfig, corpus: catalog.Catalog) ->
     _write_rejected(path, corpus)
     remedy = "fix the corpus or raise --max_rejected" if is_too_many else "fix the corpus"
     raise errors.UserError(
-        f"--max_rejected: {num_rejected} of {num_candidates} utterances are rejected, expected "
-        f"{f'at most {config.max_rejected:.1%}' if is_too_many else 'some to remain'}: "
+        f"--max_rejected: {num_rejected} of {num_candidates} utterances were rejected, "
+        f"{f'expected at most {config.max_rejected:.1%}' if is_too_many else 'so that no data is left'}: "
         f"{_format_counts(reasons[:3])}; read {path}, {remedy}."
     )
 
@@ -52,41 +52,41 @@ def log_rejected(corpus: catalog.Catalog) -> None:
     if reasons:
         num_rejected, num_candidates = sum(count for _, count in reasons), corpus.count_candidates()
         logging.warning(
-            "%d of %d utterances rejected: %s", num_rejected, num_candidates, _format_counts(reasons)
+            "%d of %d utterances were rejected: %s", num_rejected, num_candidates, _format_counts(reasons)
         )
 
 
 def log_losses(labelled: Sequence[chunks.Labelled], numbers: str, left_out: collections.Counter[str]) -> None:
-    """Logs how many transcripts have unclear numbers, and how many characters of each kind are no labels."""
-    unclear = [each for each in labelled if each.num_unclear]
+    """Warns about transcripts with unclear numbers, and counts characters that are not labels, by kind."""
+    unclear = [chunk for chunk in labelled if chunk.num_unclear]
     if unclear:
-        logging.warning(_UNCLEAR[numbers], sum(each.num_unclear for each in unclear), unclear[0].unclear)
+        logging.warning(_UNCLEAR[numbers], sum(chunk.num_unclear for chunk in unclear), unclear[0].unclear)
     if left_out:
-        found = _format_counts(left_out.most_common())
-        logging.warning("left out of the transcripts: %s; write in words what was said", found)
+        message = "characters left out of the transcripts: %s; where they were spoken, write words instead"
+        logging.warning(message, _format_counts(left_out.most_common()))
 
 
 def log_vocabulary(collector: vocabularies.Collector, saved: vocabularies.Vocabularies) -> None:
-    """Logs what the vocabularies lack, and traditional characters beside the simplified ones."""
+    """Warns about labels missing from the vocabularies, and about mixed traditional and simplified text."""
     for kind in ("tokens", "characters"):
         counts, vocabulary = getattr(collector, kind), getattr(saved, kind)
         unknown = vocabularies.most_frequent_unknown(counts, vocabulary, _NUM_LOGGED)
         if unknown:
-            logging.warning("most frequent %s that the vocabulary lacks: %s", kind, _format_counts(unknown))
+            logging.warning("most frequent %s missing from the vocabulary: %s", kind, _format_counts(unknown))
     counts = collector.characters or collector.tokens
     simplified = normalisation.find_traditional(counts)
     if len(simplified) >= _MIN_TRADITIONAL:
         frequent = sorted(simplified, key=counts.get, reverse=True)[:_NUM_LOGGED]
         logging.warning(
-            "%d characters are traditional beside the simplified ones, which makes two labels of a word: %s; "
-            "convert the transcripts, with OpenCC for instance (opencc -c t2s)",
-            sum(counts[each] for each in simplified),
-            ", ".join(f"{each} ({counts[each]}) beside {simplified[each]}" for each in frequent),
+            "there are %d traditional characters, whose simplified forms occur too, so that words have two "
+            "spellings: %s; convert the transcripts, for example with OpenCC (opencc -c t2s)",
+            sum(counts[character] for character in simplified),
+            ", ".join(f"{old} ({counts[old]}) for {simplified[old]}" for old in frequent),
         )
 
 
 def _format_counts(counts: Sequence[tuple[str, int]]) -> str:
-    return ", ".join(f"{what} ({count})" for what, count in counts)
+    return ", ".join(f"{name} ({count})" for name, count in counts)
 
 
 def write(
@@ -97,17 +97,17 @@ def write(
     corpus: catalog.Catalog,
     left_out: collections.Counter[str],
 ) -> dataset_info.DatasetInfo:
-    """Writes all of these files except dataset_info.json, which comes last of all.
+    """Writes the files next to the shards, except dataset_info.json, which must be written last.
 
     Returns:
-        What goes into dataset_info.json.
+        The contents of dataset_info.json.
     """
     saved, totals, sentences = settings.vocabularies, shard_statistics.add_up(shards), corpus.sentences()
     splits = {}
     for split, total in totals.items():
-        of_split = [each for each in shards if each.split == split]
+        split_shards = [shard for shard in shards if shard.split == split]
         counts = (*sentences.get(split, (0, {})), shard_statistics.count_shared_speakers(totals, split))
-        splits[split] = shard_statistics.make_split_info(total, of_split, *counts)
+        splits[split] = shard_statistics.make_split_info(total, split_shards, *counts)
     training = totals.get("train", shard_statistics.ShardStatistics())
     mean, stddev = training.feature_moments()
     known_tokens = saved.tokens.tokens[1:]  # <unk> is first
@@ -124,7 +124,7 @@ def write(
         num_rejected=sum(count for _, count in corpus.reasons()),
         config_sha256=resumable.hash_json([settings.features_sha256(), dataclasses.asdict(label_config)]),
         bpe_sha256="" if saved.bpe is None else hashlib.sha256(saved.bpe).hexdigest(),
-        token_counts=(training.unknown_tokens, *(training.token_counts[each] for each in known_tokens)),
+        token_counts=(training.unknown_tokens, *(training.token_counts[token] for token in known_tokens)),
     )
     rejected = os.path.join(directory, dataset_info.REJECTED_FILE)
     report = os.path.join(directory, dataset_info.REPORT_FILE)
@@ -136,7 +136,7 @@ def write(
 
 
 def _write_rejected(path: str, corpus: catalog.Catalog) -> None:
-    """Writes rejected.tsv: utterance id, split, reason and the path of the recording (empty for text)."""
+    """Writes rejected.tsv: utterance id, split, reason and audio path (empty for text)."""
     with files.writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write("\t".join(dataset_info.REJECTED_COLUMNS) + "\n")
         for row in corpus.rejected():

@@ -1,1 +1,1 @@
-"""Readers of corpora, by the kind of their layout; registry.py has the name of each."""
+"""Readers of corpora, one module per kind of layout; registry.py has their names."""

@@ -1,6 +1,6 @@
 """Reads JSON lines or one JSON list of objects, also compressed (.gz), and checks the types of fields.
 
-A `where` is "<file>: line <number>", or "<file>: object <number>" in a list; every message starts with it.
+Every message starts with `where`: "<file>: line <number>", or "<file>: object <number>" in a list.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tfrecord_builder.storage import files
 
 
 def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields (where, object) for every object of a file, which is a list if it starts with a bracket.
+    """Yields (where, object) for every object of a file; a file that starts with a bracket is one list.
 
     Raises errors.UserError if the file cannot be read, or contains anything but JSON objects.
     """
@@ -38,7 +38,7 @@ def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def read_named_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields (where, object) for every value of a file with one object of named ones; the name is its id.
+    """Yields (where, object) for every object in a file with one JSON object, whose keys are the ids.
 
     Raises errors.UserError if the file cannot be read, or contains anything else.
     """
@@ -49,14 +49,14 @@ def read_named_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def get_text(where: str, fields: dict[str, Any], name: str, default: Optional[str] = None) -> str:
-    """Returns a text field, or the default where it is missing or null; whole numbers become their digits.
+    """Returns a text field, or the default if the field is missing or null; an integer becomes its digits.
 
-    Raises errors.UserError if the field is missing without a default, or is not text that a file can hold.
+    Raises errors.UserError if the field is missing and has no default, or is not text that files can have.
     """
     value = default if fields.get(name) is None else fields[name]
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    # JSON can escape what no path can hold: half a surrogate pair, and the character NUL.
+    # JSON can escape characters that no path can have: lone surrogates and NUL.
     if not isinstance(value, str) or re.search("[\0\ud800-\udfff]", value):
         raise errors.UserError(f"{where}: {name} is {_show(value)}, expected text; fix the line.")
     return value
@@ -84,7 +84,7 @@ def _read_compressed(path: str) -> Iterator[str]:
             yield from lines
     except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise errors.UserError(
-            f"{path}: cannot be unpacked ({error}), expected UTF-8 text packed by gzip; copy it again."
+            f"{path}: cannot be unpacked ({error}) as UTF-8 text compressed with gzip; copy it again."
         ) from error
 
 

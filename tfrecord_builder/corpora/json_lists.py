@@ -1,4 +1,4 @@
-"""Lists of NeMo and WeNet: per line a JSON object of an utterance or, of WeNet, a tar file of utterances."""
+"""Lists of NeMo and WeNet: each line is a JSON object of an utterance, or (WeNet) a tar file of them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tfrecord_builder.corpora import json_lines, layout, rows, text_files
 from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files, members
 
-# NeMo (its documentation, "Preparing custom ASR data"): {train,dev,test}*.json or .jsonl, as
+# NeMo (its documentation, "Preparing custom ASR data"): {train,dev,test}*.json or .jsonl, for example
 # train_manifest.json.
 #
 #     {"audio_filepath": "wav/a.wav", "duration": 8.5, "text": "今天天气很好"}
 #     {"audio_filepath": "wav/b.wav", "duration": 2.4, "offset": 31.5, "text": "你好", "speaker": "s1"}
 #
-# offset (0 where it is missing) and duration select a segment. channel_selector is a channel from 0, a list
-# of one, or "average", the default; other lists are rejected, line by line. pinyin and speaker are optional.
-# A manifest has no ids: an utterance is named <manifest>-<line>-<recording>, such as train_manifest-2-b.
+# offset (default: 0) and duration select a segment. channel_selector is a channel number from 0, a list of
+# one channel, or "average" (default); lines with other lists are rejected. pinyin and speaker are optional.
+# Manifests have no ids: utterances are named <manifest>-<line>-<recording>, for example train_manifest-2-b.
 _NEMO_NAME = re.compile(r"([^_.-]+)([_.-].*)?\.jsonl?")
-_TARRED = {"tarred_audio_manifest.json": "train"}  # read to be refused: its lines have a shard_id
+_TARRED = {"tarred_audio_manifest.json": "train"}  # only to reject it: its lines have a shard_id
 _NEMO_FIELDS = ("audio_filepath", "duration", "offset", "text", "speaker", "pinyin")
 
 
@@ -34,8 +34,8 @@ def list_nemo(corpus_dir: str) -> Iterator[manifest.Utterance]:
     splits = {match[0]: layout.split_of(_TARRED.get(match[0], match[1])) for match in matches}
     if not any(splits.values()):
         raise errors.UserError(
-            f"{corpus_dir}: NeMo manifest is missing, expected train.json, train_manifest.json or the like "
-            "(and dev*, test*), also .jsonl; pass the directory that holds them."
+            f"{corpus_dir}: found no NeMo manifest such as train.json, train_manifest.json, dev*.json or "
+            "test*.json (or .jsonl); pass the directory that holds them."
         )
     for name, split in splits.items():
         if split:
@@ -46,7 +46,7 @@ def _read_nemo(path: str, split: str) -> Iterator[manifest.Utterance]:
     for where, fields in json_lines.read_objects(path):
         if "shard_id" in fields:
             raise errors.UserError(
-                f"{where}: tar files of a tarred NeMo dataset are not read; pass the files it was made from."
+                f"{where}: tarred NeMo datasets are not supported; pass the files they were made from."
             )
         row = rows.read_object(where, _pick(fields, _NEMO_FIELDS), (("audio",),))
         utterance = rows.make_utterance(where, path, row, split)
@@ -55,25 +55,25 @@ def _read_nemo(path: str, split: str) -> Iterator[manifest.Utterance]:
 
 
 def _read_channel(selector: Any) -> tuple[Optional[int], str]:
-    """Returns the selected channel, None for the mean of all, and the problem if there is one."""
-    only = selector[0] if isinstance(selector, list) and len(selector) == 1 else selector
-    if only is None or only == "average":
+    """Returns the selected channel, or None for the mean of all, and a problem, empty if there is none."""
+    channel = selector[0] if isinstance(selector, list) and len(selector) == 1 else selector
+    if channel is None or channel == "average":
         return None, ""
-    if isinstance(only, int) and not isinstance(only, bool) and only >= 0:
-        return only, ""
-    return None, 'NeMo channel_selector other than a channel from 0, a list of one or "average"'
+    if isinstance(channel, int) and not isinstance(channel, bool) and channel >= 0:
+        return channel, ""
+    return None, 'NeMo channel_selector is not a channel from 0, a list of one channel or "average"'
 
 
-# WeNet (its tools/make_raw_list.py and make_shard_list.py): data.list, or {train,dev,test}/data.list. Of type
-# raw it has an object per line, with segments also start and end in seconds; of type shard the path of a tar
-# file per line, in which KEY.wav (or flac, mp3, ...) and KEY.txt belong together; recordings are read in
-# place.
+# WeNet (its tools/make_raw_list.py and make_shard_list.py): data.list, or {train,dev,test}/data.list. A raw
+# list has one object per line, with start and end in seconds if it is a segment. A shard list has the path of
+# one tar file per line, in which KEY.wav (or .flac, .mp3, ...) and KEY.txt belong together; the recordings
+# are read from the tar file.
 #
 #     {"key": "BAC009S0724W0121", "wav": "/data/BAC009S0724W0121.wav", "txt": "广州市房地产中介协会分析"}
 #     /data/shards/shards_000000000.tar
 #
-# Relative paths are relative to the list or to where the recipe ran (layout.resolve). A list that is passed
-# itself is the split that its name has, or train.
+# Relative paths are relative to the list or to where the recipe ran (layout.resolve). The split of a list
+# that is passed itself is the one in its file name, or train.
 NOT_UTF_8 = "transcript in a shard is not UTF-8"
 _DATA_LIST = "data.list"
 _WENET_FIELDS = ("key", "wav", "txt", "speaker", "start", "end")
@@ -88,8 +88,8 @@ def list_wenet(corpus_dir: str) -> Iterator[manifest.Utterance]:
         lists = [(layout.split_in(os.path.basename(corpus_dir)) or "train", corpus_dir)]
     if not lists:
         raise errors.UserError(
-            f"{corpus_dir}: {_DATA_LIST} and train/{_DATA_LIST} (or dev, valid, test, ...) are missing, "
-            "expected WeNet's lists; pass a directory that holds them, or one list itself."
+            f"{corpus_dir}: found no WeNet list, neither {_DATA_LIST} nor train/{_DATA_LIST} (or dev, valid, "
+            "test, ...); pass a directory that holds them, or one list itself."
         )
     for split, path in lists:
         first = next(filter(str.strip, text_files.read_lines(path)), "")
@@ -109,13 +109,12 @@ def _read_shards(path: str, split: str) -> Iterator[manifest.Utterance]:
                 yield from _read_members(shard, archive, split)
         except FileNotFoundError:
             raise errors.UserError(
-                f"{path}: shard {shard} does not exist, expected the path of a tar file or a JSON object per "
-                "line; fix the path."
+                f"{path}: shard {shard} does not exist, but each line must be the path of a tar file or a "
+                "JSON object; fix the path."
             ) from None
         except tarfile.TarError as error:
             raise errors.UserError(
-                f"{shard}: is not a valid tar file ({error}), expected an uncompressed one; make the shard "
-                "again."
+                f"{shard} is not a valid, uncompressed tar file ({error}); create the shard again."
             ) from error
 
 

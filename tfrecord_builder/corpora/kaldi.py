@@ -1,8 +1,8 @@
 """A Kaldi data directory, or a directory with data directories train, dev and test (or valid and the like).
 
-Layout: kaldi-asr.org/doc/data_prep.html. A line each of wav.scp, text, utt2spk (optional) and segments
-(optional: id, recording, start and end in seconds, an optional channel from 0; an end of -1 is that of the
-recording):
+Layout: kaldi-asr.org/doc/data_prep.html. These are lines of wav.scp, text, utt2spk (optional) and segments
+(optional: id, recording, start and end in seconds, an optional channel from 0; an end of -1 means the end of
+the recording):
 
     sw02001-A /data/sw02001.wav
     sw02001-A_000098-001156 HI UM YEAH I'D LIKE TO TALK ABOUT ...
@@ -10,10 +10,10 @@ recording):
     sw02001-A_000098-001156 sw02001-A 0.98 11.56
 
 A value of wav.scp is an audio file, an offset in an archive (wav.ark:17), or a command that only decodes
-a file (kaldi_commands.py): that file is read, no command is ever run. Any other value rejects its utterances.
-A relative path is relative to wav.scp, or to where the recipe ran (layout.resolve). A data directory by
-itself is train. Kaldi has no standard for marks in text: the whole line is the transcript. A transcript
-without a recording gets a path below wav.scp, where no file can exist.
+a file (kaldi_commands.py): the file is read, but no command is ever run. Utterances with other values are
+rejected. A relative path is relative to wav.scp, or to where the recipe ran (layout.resolve). A single data
+directory is train. Kaldi has no standard for annotations in text, so the whole line is the transcript. A
+transcript without a recording gets a path below wav.scp, where no file can exist.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tfrecord_builder.corpora import kaldi_commands, layout, segments, text_file
 from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files
 
-# The command itself is in rejected.tsv.
-NOT_READ = "wav.scp entry is not a file, file:offset or plain cat, flac -c -d, sph2pipe, sox or ffmpeg"
+# rejected.tsv has the command itself.
+NOT_READ = "wav.scp entry is not a file, file:offset or mere decoding by cat, flac, sph2pipe, sox or ffmpeg"
 
 _TO_THE_END = re.compile(r"-1(?:\.0*)?")
 
@@ -38,8 +38,8 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     lists = layout.find_lists(corpus_dir, ("wav.scp",))
     if not lists:
         raise errors.UserError(
-            f"{corpus_dir}: wav.scp is missing, also in train, dev and test (or valid, eval, ...), expected "
-            "a Kaldi data directory; pass one that has wav.scp and text."
+            f"{corpus_dir}: found no wav.scp, neither here nor in train, dev or test (or valid, eval, ...); "
+            "pass a Kaldi data directory, which has wav.scp and text."
         )
     for split, path in lists:
         yield from _list_split(os.path.dirname(path), split)
@@ -58,7 +58,7 @@ def _list_split(directory: str, split: str) -> Iterator[manifest.Utterance]:
 
 
 def _read_sources(directory: str) -> Iterator[tuple[str, str, segments.Segment]]:
-    """Yields (utterance id, recording, segment of it)."""
+    """Yields (utterance id, audio path, segment of the recording)."""
     path = os.path.join(directory, "segments")
     if not files.exists(path):
         yield from _read_recordings(directory)

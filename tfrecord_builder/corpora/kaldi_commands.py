@@ -1,4 +1,4 @@
-"""Commands of a wav.scp that only decode a file: which file, so that it is read without running anything.
+"""Finds the file that a command of a wav.scp decodes, so that it can be read without running the command.
 
 a flac -c -d -s /data/a.flac |
 b sph2pipe -f wav -p -c 1 /data/b.sph |
@@ -13,16 +13,16 @@ import shlex
 from typing import NamedTuple, Optional
 
 _QUIET = re.compile(r"\s+2>\s*/dev/null")
-_SHELL = re.compile(r"[|;&<>$`*?(){}\\\n]")  # more than one command, or one that the shell changes
+_SHELL = re.compile(r"[|;&<>$`*?(){}\\\n]")  # several commands, or expansions by the shell
 
 
 class _Command(NamedTuple):
-    """Patterns of the words, besides the file, that do not change the sound."""
+    """Patterns of the arguments, apart from the file, that do not change the sound."""
 
-    flags: str = ""  # words without a value
-    options: dict[str, str] = {}  # words with a value, and that of the value
-    output: str = ""  # what follows the file
-    needs: str = ""  # a word that must be there
+    flags: str = ""  # arguments without a value
+    options: dict[str, str] = {}  # name of each option -> pattern of its value
+    output: str = ""  # arguments after the file
+    needs: str = ""  # an argument that is required
 
 
 _COMMANDS = {
@@ -64,10 +64,10 @@ def find_file(command: str) -> Optional[tuple[str, Optional[int]]]:
         return None
     if accepted.needs and not any(re.fullmatch(accepted.needs, word) for word in words):
         return None
-    operands, channel, rest = [], None, iter(words)
-    for word in rest:
+    operands, channel, arguments = [], None, iter(words)
+    for word in arguments:
         if word in accepted.options:
-            value = next(rest, "")
+            value = next(arguments, "")
             if not re.fullmatch(accepted.options[word], value) or (word == "-i" and operands):
                 return None
             operands += [value] if word == "-i" else []
@@ -82,5 +82,5 @@ def find_file(command: str) -> Optional[tuple[str, Optional[int]]]:
 def _split(command: str) -> list[str]:
     try:
         return [] if _SHELL.search(command) else shlex.split(command)
-    except ValueError:  # a quote without its end
+    except ValueError:  # a quote is not closed
         return []

@@ -1,4 +1,4 @@
-"""Directories of corpora: their parts, recordings, relative paths and names of splits."""
+"""Layout of corpus directories: required files, recordings, relative paths and names of splits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from absl import logging
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
-_MAX_NOTES = 3  # on parent directories, one per line of a list
+_MAX_NOTES = 3  # warnings about files found in parent directories; a list may have thousands
 # What corpora call their splits, in lower case.
 SPLIT_NAMES = {
     "train": ("train", "training", "训练", "训练集"),
@@ -27,29 +27,29 @@ def require(corpus_dir: str, names: Iterable[str], corpus: str, remedy: str) -> 
     missing = [name for name in names if not files.exists(os.path.join(corpus_dir, name))]
     if missing:
         raise errors.UserError(
-            f"{corpus_dir}: {', '.join(missing)} is missing, expected {', '.join(names[:-1])} and "
-            f"{names[-1]} of {corpus}; {remedy}."
+            f"{corpus_dir}: found no {' or '.join(missing)}, but {corpus} has {', '.join(names[:-1])} and "
+            f"{names[-1]}; {remedy}."
         )
 
 
 def find_recordings(directory: str, suffix: str) -> Iterator[str]:
-    """Yields the files below a directory with this suffix, without hidden ones (macOS adds ._*.wav)."""
+    """Yields the files below a directory that have this suffix and are not hidden (macOS adds ._*.wav)."""
     for path in files.find_files(directory, (suffix,)):
         if not os.path.basename(path).startswith("."):
             yield path
 
 
 def recording_id(path: str) -> str:
-    """Returns the name of a file without its suffix; bytes that are not UTF-8 as backslash escapes."""
+    """Returns the name of a file without its suffix; bytes that are not UTF-8 become backslash escapes."""
     name = os.path.splitext(os.path.basename(path))[0]
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def resolve(directory: str, path: str) -> str:
-    """Returns a path that a file in `directory` names: relative to it, unless it is absolute or a URL.
+    """Resolves a path from a file in `directory`: it is relative to the directory, or absolute, or a URL.
 
-    A path of Windows (wav\\a.wav) has slashes for its backslashes, unless a file has that very name. Paths of
-    many lists are relative to where a recipe ran, as download/a.wav in egs/s5/data/train/wav.scp: if
+    Backslashes of a Windows path (wav\\a.wav) become slashes, unless a file has exactly that name. In many
+    lists paths are relative to where a recipe ran, such as download/a.wav in egs/s5/data/train/wav.scp: if
     the file does not exist, the nearest parent directory that has it is used, but not for a bare file name.
     """
     if files.is_remote(path):
@@ -59,13 +59,13 @@ def resolve(directory: str, path: str) -> str:
     joined = os.path.join(directory, path)
     if files.is_remote(directory) or os.path.isabs(path) or os.sep not in path or files.exists(joined):
         return joined
-    above = os.path.abspath(directory)
-    while above != os.path.dirname(above):
-        above = os.path.dirname(above)
-        if files.exists(os.path.join(above, path)):
+    parent = os.path.abspath(directory)
+    while parent != os.path.dirname(parent):
+        parent = os.path.dirname(parent)
+        if files.exists(os.path.join(parent, path)):
             note = "%s: %s is read from %s"
-            logging.log_first_n(logging.WARNING, note, _MAX_NOTES, directory, path, above)
-            return os.path.join(above, path)
+            logging.log_first_n(logging.WARNING, note, _MAX_NOTES, directory, path, parent)
+            return os.path.join(parent, path)
     return joined
 
 
@@ -76,9 +76,9 @@ def split_of(name: str) -> Optional[str]:
 
 
 def named_splits(names: Iterable[str], suffix: str = "") -> list[tuple[str, str]]:
-    """Returns (split, name) of those names that are a split and the suffix; train, then dev, then test."""
-    splits = [(split_of(name.removesuffix(suffix)), name) for name in names if name.endswith(suffix)]
-    return [(split, name) for split in SPLIT_NAMES for each, name in splits if each == split]
+    """Returns (split, name) for each name that is a split plus the suffix; train, then dev, then test."""
+    matches = [(split_of(name.removesuffix(suffix)), name) for name in names if name.endswith(suffix)]
+    return [match for split in SPLIT_NAMES for match in matches if match[0] == split]
 
 
 def find_lists(
@@ -87,19 +87,19 @@ def find_lists(
     """Returns (split, path) of the files of these names in a directory, or else in train/, dev/, test/.
 
     Args:
-        directory: the folders in it may also be valid/, eval/ and the like.
-        names: of files.
-        split: that of a file in the directory itself.
+        directory: where to look; its folders may also be called valid/, eval/ and the like.
+        names: file names.
+        split: the split of files that are in the directory itself.
     """
     present = files.list_names(directory)
-    here = [(split, os.path.join(directory, name)) for name in present if name in names]
-    folders = [(each, os.path.join(directory, folder)) for each, folder in named_splits(present)]
-    below = [(each, os.path.join(folder, name)) for each, folder in folders for name in names]
-    return here or [(each, path) for each, path in below if files.exists(path)]
+    lists = [(split, os.path.join(directory, name)) for name in present if name in names]
+    folders = [(split, os.path.join(directory, folder)) for split, folder in named_splits(present)]
+    below = [(split, os.path.join(folder, name)) for split, folder in folders for name in names]
+    return lists or [(split, path) for split, path in below if files.exists(path)]
 
 
 def split_in(name: str) -> Optional[str]:
-    """Returns the split that a word in the name of a file stands for ("dev-clean.csv" is dev), if any."""
+    """Returns the split that a word in the name of a file stands for ("dev-clean.csv" is dev), or None."""
     splits = {split_of(word) for word in re.findall("[A-Za-z]+|[\u4e00-\u9fff]+", name)} - {None}
     return splits.pop() if len(splits) == 1 else None
 

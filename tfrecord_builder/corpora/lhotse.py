@@ -1,23 +1,23 @@
 """Lhotse manifests: cuts, or else recordings with their supervisions; .jsonl or .json, also with .gz.
 
-Layout: Lhotse's documentation, and the names that `lhotse prepare` and icefall's recipes write:
+Layout: see Lhotse's documentation. Files have the names that `lhotse prepare` and icefall's recipes write:
 
     aishell_cuts_train.jsonl.gz, cuts_train-clean-100.jsonl.gz, dev.jsonl.gz, cuts.jsonl.gz
     aishell_recordings_train.jsonl.gz and aishell_supervisions_train.jsonl.gz
 
 The split is the last word of the name, up to a hyphen; in train_cuts.jsonl.gz it is the word before. A file
-without one, such as cuts.jsonl.gz, is train, and is read if no other file of its kind names a split. Of a cut
-these fields are read; each supervision is an utterance, and a cut without any is one without a transcript:
+without a split, such as cuts.jsonl.gz, is train, and is read only if no file of its kind names a split. These
+fields of a cut are read. Each supervision is an utterance; a cut without any is one without a transcript.
 
     {"id": "a-0", "type": "MonoCut", "start": 0.5, "duration": 2.5, "channel": 0, "supervisions": [
      {"id": "a", "start": 0.0, "duration": 2.5, "channel": 0, "text": "你好", "speaker": "s1"}],
      "recording": {"sources": [{"type": "file", "channels": [0], "source": "/data/a.wav"}],
      "transforms": [{"name": "Speed", "kwargs": {"factor": 0.9}}]}}
 
-A supervision's start is relative to its cut's, and both are times after the transforms. Speed and volume are
-applied as Lhotse would; Resample needs nothing. A padded cut is read without its padding. Anything else that
-Lhotse can describe (mixtures, other transforms, sources other than a file or a command that only decodes one,
-some but not all channels of a file) is rejected, cut by cut.
+A supervision's start is relative to its cut's start; both are times after the transforms. Speed and Volume
+are applied as in Lhotse; Resample is ignored. A padded cut is read without its padding. Cuts with other
+features of Lhotse are rejected: mixtures, other transforms, sources other than a file or a command that only
+decodes one, some but not all channels of a file.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ _ACCEPTED = (
     "expected cuts_train.jsonl.gz, train.jsonl.gz or cuts.jsonl.gz, or recordings_train.jsonl.gz with "
     "supervisions_train.jsonl.gz (and dev, test; also .jsonl, .json)"
 )
-_TOLERANCE_SECONDS = 0.1  # by which rounding may move a supervision beyond its cut
+_TOLERANCE_SECONDS = 0.1  # rounding may move a supervision this far beyond its cut
 _RANGES = {"Speed": (0.5, 2.0), "Volume": (0.001, 1000.0)}  # the ranges of --speeds and --volume_db
-_MIXED = "mixed"  # in place of a recording: several sounds
+_MIXED = "mixed"  # marks a cut that has several sounds instead of a recording
 
 Fields = dict[str, Any]
 
 
 class _Unsupported(Exception):
-    """A cut uses what is not supported; str() is the reason for the rejection."""
+    """A cut uses a feature that is not supported; str() is the reason for its rejection."""
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of every file of cuts in the directory, or of recordings if there are no cuts."""
+    """Yields the utterances of all manifests of cuts in the directory, or else of recordings."""
     names = [name for name in files.list_names(corpus_dir) if _FILE.fullmatch(name)]
     cuts, recordings = _choose(names, "cuts"), _choose(names, "recordings")
     if not cuts and not recordings:
@@ -61,7 +61,9 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
         raise errors.UserError(f"{corpus_dir}: Lhotse manifests are {listing}, {_ACCEPTED}; rename them.")
     unread = [name for name in names if "cuts" in name and name not in cuts]
     if unread:
-        logging.warning("%s: not read: %s, %s.", corpus_dir, ", ".join(unread), _ACCEPTED)
+        logging.warning(
+            "%s: ignored files with unknown names: %s; %s.", corpus_dir, ", ".join(unread), _ACCEPTED
+        )
     for name, split in cuts.items():
         path = os.path.join(corpus_dir, name)
         for where, cut in json_lines.read_objects(path):
@@ -71,7 +73,7 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 def _choose(names: list[str], kind: str) -> dict[str, str]:
-    """Returns the files of a kind, each with its split: those that name a split, or else those without."""
+    """Returns the split of each file of a kind: of those that name a split, or else of those that do not."""
     stems = {name: _FILE.fullmatch(name)[1] for name in names}
     splits = {name: _find_split(stem, kind) for name, stem in stems.items()}
     named = {name: split for name, split in splits.items() if split}
@@ -79,7 +81,7 @@ def _choose(names: list[str], kind: str) -> dict[str, str]:
 
 
 def _find_split(stem: str, kind: str) -> Optional[str]:
-    """Returns the split that the name of a file of this kind has; None if none, or for another kind."""
+    """Returns the split in the name of a file; None if there is none, or the file is of another kind."""
     *before, last = stem.split("_")
     if kind in last:  # train_cuts
         last = before[-1] if before else ""
@@ -102,13 +104,13 @@ def _list_pair(corpus_dir: str, name: str, split: str) -> Iterator[manifest.Utte
 
 
 def _keep_sound(where: str, recording: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Returns the id of a recording and only the fields that are used: all recordings are kept in memory."""
+    """Returns a recording's id and only the needed fields, because all recordings are kept in memory."""
     sound = {name: recording[name] for name in ("sources", "transforms") if name in recording}
     return json_lines.get_text(where, recording, "id"), sound
 
 
 def _list_cut(where: str, path: str, cut: Fields, split: str) -> list[manifest.Utterance]:
-    """Returns the utterances of a cut in the file `path`; several are named <cut>-<supervision>."""
+    """Returns the utterances of a cut in the file `path`; if several, their ids are <cut>-<supervision>."""
     name = json_lines.get_text(where, cut, "id")
     try:
         if cut.get("type") == "MixedCut":
@@ -116,21 +118,21 @@ def _list_cut(where: str, path: str, cut: Fields, split: str) -> list[manifest.U
             is_padded = len(tracks) == 1 and not cut.get("transforms")
             cut = tracks[0] if is_padded else {"recording": _MIXED}
         supervisions = cut.get("supervisions") or [{}]
-        names = [f"{name}-{each.get('id', i)}" for i, each in enumerate(supervisions, 1)]
-        names = names if len(names) > 1 else [name]
-        return [_make_utterance(where, path, *each, cut, split) for each in zip(names, supervisions)]
+        names = [f"{name}-{supervision.get('id', i)}" for i, supervision in enumerate(supervisions, 1)]
+        named = zip(names if len(names) > 1 else [name], supervisions)
+        return [_make_utterance(where, path, *pair, cut, split) for pair in named]
     except errors.UserError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise errors.UserError(
-            f"{where}: {error!r}, expected a cut or supervision as Lhotse writes it; write the file again."
+            f"{where}: not a cut or supervision as Lhotse writes it ({error!r}); write the file again."
         ) from error
 
 
 def _make_utterance(
     where: str, path: str, name: str, supervision: Fields, cut: Fields, split: str
 ) -> manifest.Utterance:
-    speaker, text = (json_lines.get_text(where, supervision, each, "") for each in ("speaker", "text"))
+    speaker, text = (json_lines.get_text(where, supervision, field, "") for field in ("speaker", "text"))
     try:
         sound = _find_sound(os.path.dirname(path), cut, supervision)
     except _Unsupported as reason:
@@ -163,24 +165,24 @@ def _find_sound(directory: str, cut: Fields, supervision: Fields) -> dict[str, A
 
 
 def _find_part(cut: Fields, supervision: Fields) -> tuple[float, Optional[float]]:
-    """Returns start and duration of the supervision, relative to the start of the recording."""
+    """Returns the supervision's start in the recording and its duration (None: to the end), in seconds."""
     cut_start, start = float(cut.get("start") or 0), float(supervision.get("start") or 0)
     limit = float(math.inf if cut.get("duration") is None else cut["duration"])
     seconds = supervision.get("duration")
     end = limit if seconds is None else start + float(seconds)
     is_within = start >= -_TOLERANCE_SECONDS and end <= limit + _TOLERANCE_SECONDS
     if not is_within or not 0 <= cut_start + max(start, 0) < math.inf:
-        raise _Unsupported("Lhotse supervision or cut with invalid times, expected one within the other")
+        raise _Unsupported("Lhotse supervision is not within its cut, or has invalid times")
     start, end = max(start, 0.0), min(end, limit)
     return cut_start + start, None if math.isinf(end) else round(max(end - start, 0.0), 6)
 
 
 def _find_channels(cut: Fields, supervision: Fields) -> list[int]:
-    """Returns the cut's channels, or those of them that the supervision names."""
+    """Returns the channels of the supervision, or of the cut if the supervision names none."""
     channels = _as_list(cut.get("channel", 0))
     chosen = channels if supervision.get("channel") is None else _as_list(supervision["channel"])
     if not all(channel in channels for channel in chosen):
-        raise _Unsupported("Lhotse supervision of a channel that its cut lacks, expected one of the cut's")
+        raise _Unsupported("Lhotse supervision names a channel that its cut does not have")
     return chosen
 
 
@@ -189,19 +191,19 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _find_source(sources: list[Fields], channels: list[int]) -> tuple[str, Optional[int]]:
-    """Returns the file that has the channels, and which of the file's channels to read; None for all."""
+    """Returns the file that has the channels, and the index of the channel to read, or None for all."""
     for source in sources:
         available = source["channels"]
         if not channels or not set(channels) <= set(available):
             continue
         path, channel = _find_file(source)
-        if len(available) == 1 and source["type"] == "command":  # it may select a channel, or mix all of them
+        if len(available) == 1 and source["type"] == "command":  # it may select or mix channels
             return path, channel
         if len(channels) == 1:
             return path, available.index(channels[0])
         if len(channels) == len(available):
             return path, None
-    raise _Unsupported("Lhotse channels that are some of a file's, expected one or all")
+    raise _Unsupported("Lhotse cut has several, but not all channels of a file, expected one or all")
 
 
 def _find_file(source: Fields) -> tuple[str, Optional[int]]:
@@ -217,7 +219,7 @@ def _find_file(source: Fields) -> tuple[str, Optional[int]]:
 
 
 def _read_transforms(transforms: list[Fields]) -> dict[str, float]:
-    """Returns the factors of speed and volume of a recording's transforms together."""
+    """Returns the total factors of speed and volume of a recording's transforms."""
     factors = {"Speed": 1.0, "Volume": 1.0}
     for transform in transforms:
         name = transform.get("name")

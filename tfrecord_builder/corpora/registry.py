@@ -1,4 +1,4 @@
-"""The corpora by name. To add one: a reader in the module here that has its kind, and an entry in CORPORA."""
+"""The corpora by name. To add one, write a reader in the module for its kind of layout; add it to CORPORA."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfrecord_builder.corpora import (
 from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files
 
-# Each lists the utterances of a directory.
+# Functions that list the utterances of a corpus directory.
 CORPORA = {
     "aidatatang_200zh": transcript_lists.list_aidatatang_200zh,
     "aishell1": transcript_lists.list_aishell1,
@@ -39,7 +39,7 @@ CORPORA = {
     "wenet": json_lists.list_wenet,
 }
 
-_LISTS = ("table", "wenet")  # of these a file can be passed in place of its directory
+_LISTS = ("table", "wenet")  # a list file of these can be passed instead of a directory
 
 
 def list_utterances(
@@ -47,10 +47,10 @@ def list_utterances(
 ) -> Iterator[manifest.Utterance]:
     """Yields the utterances of one or several directories of a corpus.
 
-    Utterance ids of recordings are kept, so they must differ between the directories. With several
-    directories a speaker becomes <directory>/<speaker>: two corpora never share one, and error rates can be
-    reported per corpus. A sentence of text is <directory>-<split>-<line>, its speaker the directory. Paths of
-    recordings are absolute. Errors name the flag.
+    Ids of recordings do not change, so they must differ between the directories. If there are several
+    directories, speakers become <directory>/<speaker>: corpora never share speakers, and error rates can be
+    reported per corpus. The id of a sentence of text is <directory>-<split>-<line>; its speaker is the
+    directory. Audio paths are made absolute. Errors name the flag.
 
     Raises:
         errors.UserError: a directory is missing, a duplicate, cannot be read or has another layout.
@@ -74,10 +74,10 @@ def _list_directory(corpus: str, corpus_dir: str, flag: str) -> Iterator[manifes
 
 
 def _name_directories(corpus_dirs: Sequence[str], flag: str) -> list[str]:
-    """Names each by its last part, or by as many of its last parts as make all names different."""
-    parts = [_to_absolute(corpus_dir).rstrip("/").split("/") for corpus_dir in corpus_dirs]
-    for count in range(1, max(map(len, parts), default=1) + 1):
-        names = ["/".join(each[-count:]).lstrip("/") for each in parts]
+    """Names each directory by the end of its path, with as many components as make all names different."""
+    paths = [_to_absolute(corpus_dir).rstrip("/").split("/") for corpus_dir in corpus_dirs]
+    for count in range(1, max(map(len, paths), default=1) + 1):
+        names = ["/".join(components[-count:]).lstrip("/") for components in paths]
         if len(set(names)) == len(names):
             return [_to_printable(name) for name in names]
     raise errors.UserError(f"{flag}: {','.join(corpus_dirs)} contains a duplicate; pass each directory once.")
@@ -100,7 +100,7 @@ def _to_absolute(path: str) -> str:
 
 
 def _to_printable(name: str) -> str:
-    """Returns a name as UTF-8 text on one line; a file name may have other bytes and control characters."""
+    """Returns a name as one line of UTF-8: other bytes and control characters of file names are escaped."""
     if name.isprintable():
         return name
     return files.escape_controls(os.fsencode(name).decode("utf-8", "backslashreplace"))

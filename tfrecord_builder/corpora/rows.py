@@ -1,4 +1,4 @@
-"""Rows of a list of utterances: lines of a table, or JSON objects, whose columns have the names of NAMES."""
+"""Reads rows of utterance lists: lines of a table, or JSON objects, with the column names in NAMES."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tfrecord_builder import errors
 from tfrecord_builder.corpora import json_lines, layout, segments, text_files
 from tfrecord_builder.data import manifest
 
-# The names in DeepSpeech, SpeechBrain, Coqui, Common Voice, NeMo, WeNet, Hugging Face's datasets and
-# spreadsheets, in lower case with underscores. A column of the first name takes precedence over the others.
+# Column names in DeepSpeech, SpeechBrain, Coqui, Common Voice, NeMo, WeNet, Hugging Face's datasets and
+# spreadsheets, in lower case with underscores. A column with the first name takes precedence.
 NAMES = {
     "id": "id utterance_id utt_id uttid utt key 编号 序号 音频编号".split(),
     "audio": (
@@ -31,22 +31,22 @@ NAMES = {
     "split": "split subset 划分 数据划分 分割 子集 数据集 集合 用途".split(),
     **segments.NAMES,
 }
-# Required columns: one of each tuple.
+# Required columns: at least one of each tuple.
 RECORDINGS = (("audio",), ("text", "pinyin"))
 SENTENCES = (("text",), ("pinyin",))
 
-Row = dict[str, str]  # by NAMES
-Needed = Sequence[tuple[str, ...]]  # such as RECORDINGS
+Row = dict[str, str]  # key of NAMES -> value
+Needed = Sequence[tuple[str, ...]]  # required columns, such as RECORDINGS
 _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars"}
-_SPEECHBRAIN = {"ID", "duration", "wav"}  # in every CSV of SpeechBrain; some have audio_path too
-_SECONDS = re.compile(r"[(（](?:秒|s)[)）]\s*$")  # 时长(秒)
-_DATA_ROOT = "{data_root}/"  # in SpeechBrain's JSON; its recipes say which directory that is
+_SPEECHBRAIN = {"ID", "duration", "wav"}  # columns of every SpeechBrain CSV; some also have audio_path
+_SECONDS = re.compile(r"[(（](?:秒|s)[)）]\s*$")  # the unit in names such as 时长(秒)
+_DATA_ROOT = "{data_root}/"  # prefix in SpeechBrain's JSON; its recipes define the directory
 
 
 def read_table(path: str, needed: Needed = RECORDINGS) -> Iterator[tuple[str, Row]]:
-    """Reads a table with a header line, by the separator with which most of its columns are known.
+    """Reads a table with a header line; the separator is the one with which most column names are known.
 
-    Empty lines are ignored, missing trailing values are empty, and so may be those without a column.
+    Empty lines are ignored. Values missing at the end of a line are empty; values beyond the columns must be.
 
     Yields:
         (where, row) per line; where is "<file>: line <number>".
@@ -58,7 +58,7 @@ def read_table(path: str, needed: Needed = RECORDINGS) -> Iterator[tuple[str, Ro
     lines = enumerate(text_files.read_lines(path), 1)
     _, first = next(lines, (1, ""))
     bare = first.replace('"', "")
-    separator = max(_SEPARATORS, key=lambda each: len(_find_columns(tuple(bare.split(each)))))
+    separator = max(_SEPARATORS, key=lambda mark: len(_find_columns(tuple(bare.split(mark)))))
     header = _split(f"{path}: line 1", first, separator, first)
     remedy = "name the columns in the first line, separated by tabs, commas, semicolons or vertical bars"
     _check_columns(path, header, needed, remedy)
@@ -70,7 +70,7 @@ def read_table(path: str, needed: Needed = RECORDINGS) -> Iterator[tuple[str, Ro
 
 
 def _split(where: str, line: str, separator: str, header: str) -> list[str]:
-    """Splits a line; tabs and vertical bars separate quoted values only where the header has quotes."""
+    """Splits a line; between tabs or vertical bars, values are quoted only if the header has quotes."""
     if separator in "\t|" and '"' not in header:
         return line.split(separator)
     try:
@@ -85,7 +85,7 @@ def _split(where: str, line: str, separator: str, header: str) -> list[str]:
 def read_object(where: str, fields: dict[str, Any], needed: Needed = RECORDINGS) -> Row:
     """Returns the row of a JSON object.
 
-    Raises errors.UserError if a needed field is missing, or one that is read is neither text nor a number.
+    Raises errors.UserError if a needed field is missing, or a known field is neither text nor a number.
     """
     _check_columns(where, list(fields), needed, "add the field")
     return _read_row(where, list(fields), [_to_text(where, fields, name) for name in fields], needed)
@@ -95,11 +95,11 @@ def make_utterance(where: str, path: str, row: Row, split: Optional[str] = None)
     """Returns the utterance that a row describes.
 
     Args:
-        where: the start of every message, as of `read_table`.
-        path: the file that has the row; relative audio paths are relative to it (layout.resolve).
-        row: without an id it is <file>-<line>-<recording>, such as train-2-u1.
-        split: of the file; None for the first folder of the audio path if that names a split, or else train.
-            A column split takes precedence.
+        where: the start of every message (see read_table).
+        path: the file that contains the row; relative audio paths are relative to it (layout.resolve).
+        row: if it has no id, the id becomes <file>-<line>-<recording>, such as train-2-u1.
+        split: the split of the file. If None, the first folder of the audio path if that is a split, or else
+            train. A split column takes precedence.
 
     Raises:
         errors.UserError: the split or the segment is not valid.
@@ -125,7 +125,7 @@ def make_utterance(where: str, path: str, row: Row, split: Optional[str] = None)
 
 @functools.lru_cache(maxsize=1 << 10)
 def _find_columns(header: tuple[str, ...]) -> dict[str, list[int]]:
-    """Returns the column indices of each of NAMES that a header has, in any case."""
+    """Returns the indices of the columns in a header for each key of NAMES; ignores case."""
     words = [re.sub(r"[\s-]+", "_", _SECONDS.sub("", word).strip().lower()) for word in header]
     columns = {}
     for name, names in NAMES.items():
@@ -149,7 +149,7 @@ def _check_columns(where: str, header: Sequence[str], needed: Needed, remedy: st
 def _read_row(
     where: str, header: Sequence[str], values: Sequence[str], needed: Needed, separator: str = ""
 ) -> Row:
-    """Returns the values by NAMES; of several columns for one name, the one that is not empty."""
+    """Returns the values by key of NAMES; if several columns have the key, the value that is not empty."""
     if any(map(str.strip, values[len(header) :])):
         remedy = "quote its values that contain {}" if separator in ",;" else "remove {} from its values"
         raise errors.UserError(
@@ -161,8 +161,8 @@ def _read_row(
         filled = [values[i] for i in indices if i < len(values) and values[i].strip()]
         if len(set(map(_to_comparable, filled))) > 1:
             raise errors.UserError(
-                f"{where}: several columns for {name} have {' and '.join(map(repr, filled[:2]))}, "
-                f"expected one ({', '.join(NAMES[name])}) or equal values; rename the others."
+                f"{where}: several columns for {name} have different values, "
+                f"{' and '.join(map(repr, filled[:2]))}; use only one of {', '.join(NAMES[name])}."
             )
         row[name] = filled[0] if filled else ""
     if ("audio",) in needed and not all(row[name] for name in ("id", "audio") if name in row):

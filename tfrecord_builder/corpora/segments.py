@@ -1,4 +1,4 @@
-"""The segment of a recording that a row describes, in seconds, and its channel.
+"""Reads the segment of a recording that a row describes, in seconds, and its channel. Examples:
 
 start  end   duration  channel
 0.98   3.48            0
@@ -14,7 +14,7 @@ from typing import NamedTuple, Optional
 
 from tfrecord_builder import errors
 
-# Names of the columns, in lower case with underscores.
+# Accepted column names, in lower case with underscores.
 NAMES = {
     "start": ("start", "start_time", "begin", "begin_time", "offset", "开始", "开始时间", "起始时间"),
     "end": ("end", "end_time", "结束", "结束时间", "终止时间"),
@@ -23,11 +23,11 @@ NAMES = {
     "stop": ("stop",),  # SpeechBrain: start and stop count samples
     "options": ("wav_opts",),  # SpeechBrain's earlier tables: start:10000 stop:26000
 }
-EMPTY = "segment that ends at or before its start"
-SAMPLES = "segment in samples: give start and end or duration in seconds"
+EMPTY = "segment ends at or before its start"
+SAMPLES = "segment in samples: set start and end or duration in seconds"
 
-_ROUNDING_SECONDS = 0.05  # tables have two decimals or more: end and duration may differ by so much
-_CHANNELS = {"a": 0, "b": 1}  # of a telephone call; otherwise a number from 0
+_ROUNDING_SECONDS = 0.05  # accepted difference of end and start + duration: tables have two or more decimals
+_CHANNELS = {"a": 0, "b": 1}  # sides of a telephone call; other channels are numbers from 0
 _RATES = (8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000)
 
 
@@ -41,7 +41,7 @@ class Segment(NamedTuple):
 
 
 def read(where: str, row: Mapping[str, str]) -> Segment:
-    """Reads the segment that a row describes, by the columns of NAMES; missing ones count as empty.
+    """Reads the segment that a row describes in the columns of NAMES; missing columns count as empty.
 
     Raises errors.UserError if a value is not a number of 0 or more, or end and duration contradict each
     other.
@@ -66,10 +66,10 @@ def read(where: str, row: Mapping[str, str]) -> Segment:
 
 
 def _read_samples(start: float, stop: str, seconds: Optional[float], channel: Optional[int]) -> Segment:
-    """Converts a start in samples if the duration in seconds tells the sample rate."""
+    """Converts a start in samples to seconds, if stop and the duration in seconds tell the sample rate."""
     if seconds and stop.isdecimal():
         rate = (int(stop) - start) / seconds
-        nearest = min(_RATES, key=lambda usual: abs(rate / usual - 1))
+        nearest = min(_RATES, key=lambda candidate: abs(rate / candidate - 1))
         if abs(rate / nearest - 1) < 0.01:
             return Segment(start / nearest, seconds, channel)
     return Segment(problem=SAMPLES)

@@ -12,8 +12,8 @@ from tfrecord_builder.corpora import json_lines, layout, rows, text_files
 from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files
 
-# Anyone's own recordings: manifest.tsv, whose columns are found by name. Needed are id, audio, and text or
-# pinyin; an empty split is train.
+# Your own recordings: manifest.tsv, whose columns are found by name. id, audio, and text or pinyin are
+# required; an empty split means train.
 #
 #     id      audio            speaker  text      pinyin                split  seconds  note
 #     w00002  audio/00002.mp3  yuetan   一下      yi1 xia4              train  1.150
@@ -31,21 +31,21 @@ def list_manifest(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 # Common Voice in any language (commonvoice.mozilla.org), cv-corpus-<release>/<language>/{train,dev,test}.tsv
-# and clips/*.mp3. The splits are the release's own, which share no speaker; validated.tsv, other.tsv and
-# invalidated.tsv, which contain them or were not checked, are not read. Paths of 2019 lack .mp3.
+# and clips/*.mp3. The splits are those of the release, which share no speakers; validated.tsv, other.tsv and
+# invalidated.tsv, which contain them or were not checked, are not read. Paths in releases of 2019 lack .mp3.
 #
 #     client_id	path	sentence	up_votes	down_votes	age	gender	...
 #     9f3c...	common_voice_zh-CN_18524189.mp3	...	2	0	...
 
 
 def list_common_voice(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of those of the three files that exist."""
+    """Yields the utterances of train.tsv, dev.tsv and test.tsv, if they exist."""
     remedy = "pass the directory of one language, cv-corpus-<release>/<language>"
     names = {split: f"{split}.tsv" for split in manifest.SPLITS}
     names = {split: name for split, name in names.items() if files.exists(os.path.join(corpus_dir, name))}
     if not names:
         raise errors.UserError(
-            f"{corpus_dir}: train.tsv, dev.tsv and test.tsv are missing, expected Common Voice; {remedy}."
+            f"{corpus_dir}: found no train.tsv, dev.tsv or test.tsv of Common Voice; {remedy}."
         )
     layout.require(corpus_dir, (*names.values(), "clips"), "Common Voice", remedy)
     for split, name in names.items():
@@ -57,16 +57,16 @@ def list_common_voice(corpus_dir: str) -> Iterator[manifest.Utterance]:
             yield rows.make_utterance(where, path, row, split)
 
 
-# LJSpeech (keithito.com/LJ-Speech-Dataset), and what copies its layout: wavs/*.wav and metadata.csv, without
-# header and quoting: id, transcript, and often a normalised transcript (numbers and abbreviations as read),
-# which takes precedence. There is one speaker, and all of it is train.
+# LJSpeech (keithito.com/LJ-Speech-Dataset) and corpora with its layout: wavs/*.wav, and metadata.csv without
+# header and quotes, whose columns are id, transcript, and often a normalised transcript (numbers and
+# abbreviations spelled out), which takes precedence. There is one speaker; everything is train.
 #
 #     LJ001-0007|the earliest book printed with movable types, about 1455,|..., about fourteen fifty-five,
 
 
 def list_ljspeech(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields an utterance for every line of metadata.csv."""
-    remedy = "pass the directory that has metadata.csv and wavs, as LJSpeech-1.1"
+    remedy = "pass the directory that has metadata.csv and wavs, such as LJSpeech-1.1"
     layout.require(corpus_dir, ("metadata.csv", "wavs"), "LJSpeech", remedy)
     path = os.path.join(corpus_dir, "metadata.csv")
     for number, line in enumerate(text_files.read_lines(path, remedy), 1):
@@ -83,17 +83,17 @@ def list_ljspeech(corpus_dir: str) -> Iterator[manifest.Utterance]:
         yield manifest.Utterance(name.strip(), audio, "LJ", text, "", "train")
 
 
-# Tables with a header line and a row per utterance: train, dev and test as .csv or .tsv, or the names that
-# others give these splits; or Hugging Face's metadata.csv or metadata.jsonl, here or in train/, validation/,
-# test/; or one table of any name, which can be passed in place of the directory.
+# Tables with a header line and one row per utterance: train, dev and test (or other names of these splits) as
+# .csv or .tsv; or Hugging Face's metadata.csv or metadata.jsonl, in the directory or in train/, validation/,
+# test/; or a single table of any name, which can be passed instead of the directory.
 #
 #     id,audio,text,speaker
 #     u1,wav/u1.wav,"今天,天气很好",s1
 #
-# SpeechBrain's .json is passed itself; its data_root is the file's own directory:
+# A .json file of SpeechBrain must be passed itself; its directory is used as data_root:
 #
 #     {"u1": {"wav": "{data_root}/wav/u1.wav", "spk_id": "s1", "words": "今天天气很好"}, ...}
-_METADATA = ("metadata.csv", "metadata.tsv", "metadata.jsonl")  # of Hugging Face's AudioFolder
+_METADATA = ("metadata.csv", "metadata.tsv", "metadata.jsonl")  # names in Hugging Face's AudioFolder
 
 
 def list_table(corpus_dir: str) -> Iterator[manifest.Utterance]:
@@ -108,8 +108,8 @@ def _read_rows(path: str) -> Iterator[tuple[str, rows.Row]]:
     if suffix not in (".json", ".jsonl"):
         yield from rows.read_table(path)
         return
-    read = json_lines.read_named_objects if suffix == ".json" else json_lines.read_objects
-    for where, fields in read(path):
+    reader = json_lines.read_named_objects if suffix == ".json" else json_lines.read_objects
+    for where, fields in reader(path):
         yield where, rows.read_object(where, fields)
 
 
@@ -119,7 +119,7 @@ def _list_tables(directory: str) -> list[str]:
 
 
 def _find_tables(path: str) -> list[tuple[Optional[str], str]]:
-    """Returns (split, path) of the tables of a directory; the split is None where only rows can name it."""
+    """Returns (split, path) of each table in a directory; the split is None if only rows can name it."""
     if not files.is_directory(path):
         return [(layout.split_in(os.path.basename(path)), path)]
     tables = _list_tables(path)
@@ -136,7 +136,7 @@ def _find_tables(path: str) -> list[tuple[Optional[str], str]]:
 
 
 def _find_splits(directory: str, tables: list[str]) -> list[tuple[Optional[str], str]]:
-    """Finds train.csv, or where a split has none of that name, the tables with it in their names."""
+    """Finds train.csv, or else all tables with train in their names, and likewise for dev and test."""
     lists = []
     for split in manifest.SPLITS:
         exact = [name for name in tables if layout.split_of(os.path.splitext(name)[0]) == split]
@@ -145,10 +145,10 @@ def _find_splits(directory: str, tables: list[str]) -> list[tuple[Optional[str],
     return lists
 
 
-# Text for the language model: {train,dev,test}.tsv, whose sentences are named <split>-<line>; the registry
+# Text for the language model: {train,dev,test}.tsv, whose sentences have the ids <split>-<line>; the registry
 # prefixes the directory's name and makes it the speaker, so that error rates can be reported per corpus.
-# dict.txt is a word list, as in the package jieba, a word first in each line; words of two or more hanzi
-# become sentences of train.
+# dict.txt is a word list, as in the package jieba: each line begins with a word, and words of two or more
+# hanzi become sentences of train.
 #
 #     hanzi       pinyin
 #     我们试试看  wo3 men5 shi4 shi4 kan4
@@ -157,18 +157,18 @@ _WORD = re.compile("[\u4e00-\u9fff]{2,}")
 
 
 def list_text(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the sentences of those files that exist, also as valid.tsv and the like; then the words."""
+    """Yields the sentences of train.tsv, dev.tsv (or valid.tsv, ...) and test.tsv, then words of dict.txt."""
     names = files.list_names(corpus_dir)
     tables = layout.named_splits(names, ".tsv")
     if not tables and _WORDS not in names:
         raise errors.UserError(
-            f"{corpus_dir}: text corpus is missing, expected train.tsv (and dev or valid, test) with the "
-            "columns hanzi and pinyin, or dict.txt; pass the directory that holds them."
+            f"{corpus_dir}: found no text corpus, neither train.tsv (or dev, valid, test) with the columns "
+            "hanzi and pinyin nor dict.txt; pass the directory that holds them."
         )
     if len(dict(tables)) < len(tables):
         names = ", ".join(name for _, name in tables)
         raise errors.UserError(
-            f"{corpus_dir}: {names} are several files of one split, expected one of each; join them."
+            f"{corpus_dir}: some of {names} are of the same split; merge them into one file per split."
         )
     for split, name in tables:
         for where, row in rows.read_table(os.path.join(corpus_dir, name), rows.SENTENCES):
@@ -182,8 +182,8 @@ def _list_words(path: str) -> Iterator[manifest.Utterance]:
     words = [(line.split() or [""])[0] for line in text_files.read_lines(path)]
     if not any(map(_WORD.fullmatch, words)):
         raise errors.UserError(
-            f"{path}: no line begins with a word of two or more hanzi, expected a word list such as jieba's; "
-            "remove it if it is something else."
+            f"{path}: no line begins with a word of two or more hanzi, as in a word list such as jieba's; "
+            "remove the file if it is something else."
         )
     for number, word in enumerate(words, start=1):
         if _WORD.fullmatch(word):

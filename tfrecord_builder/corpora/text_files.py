@@ -1,8 +1,8 @@
 """Reads the text files of a corpus line by line: UTF-8, UTF-16 with a byte order mark, or GB18030.
 
 Spreadsheets save the latter two. Much text in other encodings (Latin-1, Cyrillic, Korean) also decodes as
-GB18030, into rare characters: it is accepted only where the most frequent hanzi are frequent. Of a single
-line, as many transcripts are, charset-normalizer takes GB18030 for Big5 and Cyrillic for GB18030.
+GB18030, but into rare characters; so GB18030 is accepted only if common hanzi are frequent in the result.
+(charset-normalizer mistakes single lines, as in many transcripts: GB18030 for Big5, Cyrillic for GB18030.)
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
 _ACCEPTED = "UTF-8, UTF-16 with a byte order mark, or GB18030 (GBK) of Chinese text"
-_MAX_NOTES = 10  # on encodings: some corpora have a file per utterance
+_MAX_NOTES = 10  # warnings about encodings; some corpora have one file per utterance
 _BLOCK_BYTES = 1 << 20
-_MIN_HANZI = 0.8  # fraction of the non-ASCII letters; Japanese decoded as GB18030 has kana
-_MIN_FREQUENT = 0.1  # fraction too; Chinese text has half, other encodings a hundredth
+_MIN_HANZI = 0.8  # minimum fraction of the non-ASCII letters; Japanese decoded as GB18030 has kana
+_MIN_FREQUENT = 0.1  # minimum fraction in _FREQUENT; Chinese text has 0.5, other encodings 0.01
 _FREQUENT = frozenset(
     "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行"
     "所然家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实日军者意无力"
@@ -33,13 +33,13 @@ _FREQUENT = frozenset(
 
 
 def read_lines(path: str, remedy: str = "see docs/corpora.md for the layout") -> Iterator[str]:
-    """Yields the lines of a text file, without line ends; `remedy` ends the message if it cannot be read.
+    """Yields the lines of a text file, without line ends; errors about unreadable files end with `remedy`.
 
     Raises errors.UserError if the file does not exist, cannot be read, or has another encoding.
     """
     try:
         with files.open_binary(path) as file:
-            encoding = find_encoding(file) or "utf-8"  # which then fails at the first bad byte
+            encoding = find_encoding(file) or "utf-8"  # decoding fails at the first bad byte
             file.seek(0)
             if not encoding.startswith("utf-8"):
                 logging.log_first_n(logging.WARNING, "%s: read as %s", _MAX_NOTES, path, encoding.upper())

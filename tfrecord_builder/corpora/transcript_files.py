@@ -19,7 +19,7 @@ from tfrecord_builder.storage import files
 #     lv4 shi4 yang2 chun1 yan1 jing3 ...
 #     l v4 sh ix4 ii iang2 ch un1 ...
 _TRN = ".wav.trn"
-_ARTEFACT = " l = "  # in some lines of hanzi; it is not spoken
+_ARTEFACT = " l = "  # some lines of hanzi have it, but it is not spoken
 
 
 def list_thchs30(corpus_dir: str) -> Iterator[manifest.Utterance]:
@@ -37,7 +37,7 @@ def list_thchs30(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 def _read_trn(path: str) -> tuple[str, str, str]:
-    """Returns the path of a transcript, or of that which it points to, with its hanzi and its pinyin."""
+    """Returns (path, hanzi, pinyin) of a transcript file, or of the file that it points to."""
     lines = [line.strip() for line in text_files.read_lines(path, "unpack THCHS-30 again")]
     if lines and lines[0].endswith(_TRN):
         folder, target = os.path.dirname(path), lines[0]
@@ -49,9 +49,9 @@ def _read_trn(path: str) -> tuple[str, str, str]:
     return path, hanzi.replace(_ARTEFACT, " "), pinyin
 
 
-# ST-CMDS (openslr.org/38): 20170001P00001A0001.{wav,txt,metadata}, all in one directory, without splits: all
-# is train. A .txt file is one line, the transcript. The letter belongs to the speaker, here P00001A: this
-# gives the 855 speakers with 120 sentences each of the corpus's description.
+# ST-CMDS (openslr.org/38): 20170001P00001A0001.{wav,txt,metadata}, all in one directory. There are no splits;
+# everything is train. A .txt file has one line, the transcript. The speaker's name, P00001A here, includes
+# the letter: this results in 855 speakers with 120 sentences each, as in the description of the corpus.
 _ST_CMDS_NAME = re.compile(r"\d{8}(P\d{5}[A-Z])\d{4}")
 
 
@@ -69,13 +69,13 @@ def list_st_cmds(corpus_dir: str) -> Iterator[manifest.Utterance]:
             yield manifest.Utterance(utterance_id, f"{stem}.wav", match[1], text, "", "train")
     if is_empty:
         raise errors.UserError(
-            f"{corpus_dir}: 20170001PxxxxxAxxxx.wav and the like are missing, expected ST-CMDS; "
+            f"{corpus_dir}: found no recordings of ST-CMDS, such as 20170001P00001A0001.wav; "
             "pass the directory ST-CMDS-20170001_1-OS itself."
         )
 
 
-# LibriSpeech (openslr.org/12): train-clean-100/103/1240/{*.flac,103-1240.trans.txt}; every part that is
-# unpacked is read, train-* as train, dev-* as dev, test-* as test. Of chapter 1240, read by speaker 103:
+# LibriSpeech (openslr.org/12): train-clean-100/103/1240/{*.flac,103-1240.trans.txt}; all unpacked parts are
+# read, train-* as train, dev-* as dev, test-* as test. A line of chapter 1240, read by speaker 103:
 #
 #     103-1240-0000 CHAPTER ONE MISSUS RACHEL LYNDE IS SURPRISED MISSUS RACHEL LYNDE LIVED JUST WHERE ...
 
@@ -83,11 +83,11 @@ def list_st_cmds(corpus_dir: str) -> Iterator[manifest.Utterance]:
 def list_librispeech(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields an utterance for every recording and every transcript without one, chapter by chapter."""
     names = [name for name in files.list_names(corpus_dir) if name.split("-")[0] in manifest.SPLITS]
-    parts = [name for name in names if files.is_directory(os.path.join(corpus_dir, name))]  # no archives
+    parts = [name for name in names if files.is_directory(os.path.join(corpus_dir, name))]  # skips archives
     if not parts:
         raise errors.UserError(
-            f"{corpus_dir}: train-clean-100, dev-clean and the like are missing, expected parts of "
-            "LibriSpeech; pass the directory LibriSpeech itself."
+            f"{corpus_dir}: found no parts of LibriSpeech, such as train-clean-100; pass the directory "
+            "LibriSpeech itself."
         )
     for part in parts:
         for speaker in filter(str.isdecimal, files.list_names(os.path.join(corpus_dir, part))):

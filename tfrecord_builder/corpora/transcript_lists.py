@@ -41,8 +41,8 @@ def list_aishell1(corpus_dir: str) -> Iterator[manifest.Utterance]:
     _check_unpacked(wav_dir, folders.values())
     if not any(map(files.is_directory, folders.values())):
         raise errors.UserError(
-            f"{corpus_dir}: wav/train, wav/dev and wav/test are missing, expected AISHELL-1; unpack the "
-            "archive of every speaker in wav/ first."
+            f"{corpus_dir}: found no wav/train, wav/dev or wav/test of AISHELL-1; unpack the archive of "
+            "every speaker in wav/ first."
         )
 
     def find_folder(utterance_id: str) -> tuple[str, str]:
@@ -61,7 +61,7 @@ def list_aishell1(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 def list_aidatatang_200zh(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of aidatatang_200zh; a speaker without a folder is of the train split."""
+    """Yields the utterances of aidatatang_200zh; a speaker without a folder is in the train split."""
     transcript = os.path.join("transcript", "aidatatang_200_zh_transcript.txt")
     names = {split: os.path.join("corpus", split) for split in manifest.SPLITS}
     remedy = "pass the directory aidatatang_200zh itself"
@@ -84,7 +84,7 @@ def list_aidatatang_200zh(corpus_dir: str) -> Iterator[manifest.Utterance]:
 #     SSB00050001.wav	广 guang3 州 zhou1 女 nv3 大 da4 学 xue2 生 sheng1 ...
 #     SSB06930026.wav	九 jiu3 千 qian1 二 er4 点儿 dianr3 一 yi1 七 qi1
 _SYLLABLE = re.compile("[a-z]+[1-5]")
-_HANZI = re.compile("[\u3007\u3400-\u9fff]儿?")  # er-hua is one token and one syllable, and is kept
+_HANZI = re.compile("[\u3007\u3400-\u9fff]儿?")  # a hanzi with er-hua is one token and one syllable
 
 
 def list_aishell3(corpus_dir: str) -> Iterator[manifest.Utterance]:
@@ -101,7 +101,7 @@ def list_aishell3(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 def _split_pairs(line: str) -> _Transcript:
-    """Returns text and pinyin, or the text alone of a line that is not pairs (it has a Latin letter)."""
+    """Returns text and pinyin, or only the text if they are not in pairs (because of a Latin letter)."""
     tokens = line.split()
     words, syllables = tokens[::2], tokens[1::2]
     is_paired = len(words) == len(syllables) and all(map(_HANZI.fullmatch, words))
@@ -110,14 +110,14 @@ def _split_pairs(line: str) -> _Transcript:
     return _Transcript(" ".join(token for token in tokens if not _SYLLABLE.fullmatch(token)))
 
 
-# MAGICDATA (openslr.org/68): {train,dev,test}/38_5716/*.wav and {train,dev,test}/TRANS.txt, from an archive
-# per split; those that are unpacked next to each other are read. Columns are separated by tabs.
+# MAGICDATA (openslr.org/68): {train,dev,test}/38_5716/*.wav and {train,dev,test}/TRANS.txt, from one archive
+# per split; all splits that are unpacked into the directory are read. Columns are separated by tabs.
 #
 #     UtteranceID	SpeakerID	Transcription
 #     38_5716_20170914202211.wav	38_5716	嗨天气寒冷记得添衣保暖哦
 #
-# FIL (a filled pause) and SPK (a noise of the speaker), bare or in brackets, and other capitals in brackets
-# are not words: they become a space.
+# FIL (a filled pause) and SPK (a noise of the speaker), with or without brackets, and other capitals in
+# brackets are not words; each is replaced by a space.
 _MARKS = re.compile(r"\[ *[A-Z]+ *\]|< *[A-Z]+ *>|(?<![A-Za-z])(?:FIL|SPK)(?![A-Za-z])")
 _UNPACK_MAGICDATA = "unpack train_set, dev_set and test_set into one directory and pass that"
 
@@ -128,8 +128,7 @@ def list_magicdata(corpus_dir: str) -> Iterator[manifest.Utterance]:
     folders = {split: folder for split, folder in folders.items() if files.is_directory(folder)}
     if not folders:
         raise errors.UserError(
-            f"{corpus_dir}: train, dev and test are missing, expected those of MAGICDATA; "
-            f"{_UNPACK_MAGICDATA}."
+            f"{corpus_dir}: found no train, dev or test of MAGICDATA; {_UNPACK_MAGICDATA}."
         )
     for split, folder in folders.items():
         yield from _list_magicdata_split(split, folder)
@@ -145,9 +144,9 @@ def _list_magicdata_split(split: str, folder: str) -> Iterator[manifest.Utteranc
     yield from _pair({split: folder}, transcripts, lambda name: (split, transcripts[name].speaker))
 
 
-# Primewords Set 1 (openslr.org/47): audio_files/0/00/*.wav, below the first letter and the first two of the
-# name, and set1_transcript.json, one array. 518 recordings are in it twice: the first entry counts. All is
-# train.
+# Primewords Set 1 (openslr.org/47): audio_files/0/00/*.wav, in folders named by the first one and the first
+# two characters of the file name, and set1_transcript.json, one array. 518 recordings have two entries there,
+# of which the first is used. Everything is train.
 #
 #     {"id": "...", "user_id": "...", "file": "00a1ca32-3ad8-4f62-bb16-7346fca03444.wav", "text": "...", ...}
 
@@ -178,10 +177,10 @@ def _pair(
     """Yields an utterance for every recording, then for every transcript without one.
 
     Args:
-        folders: split to the folder that has its .wav files, at any depth; a file name is an id.
-        transcripts: by id.
-        find_folder: returns the split of a missing recording, and its folder below that of the split.
-        is_folder_speaker: whether a recording's folder is its speaker where the transcript names none.
+        folders: for each split, the folder that contains its .wav files, at any depth; file names are ids.
+        transcripts: the transcripts by id.
+        find_folder: returns the split of a missing recording, and its folder within the folder of the split.
+        is_folder_speaker: True if recordings whose transcript names no speaker are in a folder named by it.
     """
     missing = dict(transcripts)
 
@@ -207,7 +206,7 @@ def _read_transcripts(path: str, remedy: str) -> dict[str, _Transcript]:
 
 
 def _check_unpacked(directory: str, folders: Iterable[str]) -> None:
-    """Raises errors.UserError if an archive in a directory has no folder of its name in the folders."""
+    """Raises errors.UserError if an archive in a directory was not unpacked into one of the folders."""
     if not files.is_directory(directory):
         return
     unpacked = {name for folder in folders if files.is_directory(folder) for name in files.list_names(folder)}
@@ -216,6 +215,6 @@ def _check_unpacked(directory: str, folders: Iterable[str]) -> None:
     packed = [name for name in archives if name.removesuffix(_ARCHIVE) not in unpacked]
     if packed:
         raise errors.UserError(
-            f"{directory}: {len(packed)} of {len(archives)} archives are not unpacked ({packed[0]} is one), "
-            "expected a folder for each; unpack them, or move away the others."
+            f"{directory}: {len(packed)} of {len(archives)} archives are not unpacked, for example "
+            f"{packed[0]}; unpack them, or move them elsewhere if you do not need them."
         )

@@ -1,1 +1,1 @@
-"""Downloading of open corpora: the list of archives, resumable HTTP, unpacking, the corpus directory."""
+"""Downloads open corpora: the list of archives, resumable HTTP, unpacking, the corpus directory."""

@@ -2,8 +2,8 @@
 
 Licences and MD5 sums are published by openslr.org: resources/<number>/info.txt and checksum.md5 of
 https://github.com/openslr-org/openslr (commit 65225c4). Sizes are checked by the download scripts of Kaldi
-(egs/*/s5/local/*download_and_untar.sh) and ESPnet (egs2/primewords_chinese); that of AISHELL-3 is published
-with three digits only.
+(egs/*/s5/local/*download_and_untar.sh) and ESPnet (egs2/primewords_chinese); only three digits are published
+of the size of AISHELL-3.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ _NON_COMMERCIAL = "CC BY-NC-ND 4.0 (no commercial use)"
 
 @dataclasses.dataclass(frozen=True)
 class Archive:
-    """A .tar.gz of a corpus."""
+    """A .tar.gz archive of a corpus."""
 
     name: str
-    num_bytes: int  # may be off by 1 %
-    md5: str  # in hex
+    num_bytes: int  # accurate to 1 %
+    md5: str  # hex digest
 
     @property
     def part(self) -> str:
-        """Its name for --parts, without the extension."""
+        """The name of the archive in --parts, without the extension."""
         return self.name.split(".")[0]
 
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """A corpus of openslr.org, or how to get it if this program cannot download it."""
+    """A corpus of openslr.org, or instructions to get it if this program cannot download it."""
 
-    title: str  # its name, as its authors write it
+    title: str  # name of the corpus, as its authors write it
     number: Optional[int]  # N of openslr.org/N; None if it is published elsewhere
     licence: str
     folder: str  # the directory in --corpus_dir that `build` reads
     archives: tuple[Archive, ...]
-    has_top_folder: bool = True  # whether the archives contain `folder`; otherwise they are unpacked into it
-    unavailable: str = ""  # why this program cannot download it
-    instructions: str = ""  # how to get it by hand
+    has_top_folder: bool = True  # True if the archives contain `folder`; if not, they are unpacked into it
+    unavailable: str = ""  # why this program cannot download the corpus
+    instructions: str = ""  # how to get the corpus by hand
 
 
 # Number of the corpus, archive, size in bytes, MD5 sum.

@@ -1,4 +1,4 @@
-"""Resumable HTTP(S) downloads: request what is missing (`Range: bytes=262144-`), verify the MD5 sum."""
+"""Resumable HTTP(S) downloads: requests the missing bytes (`Range: bytes=262144-`), verifies the MD5 sum."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from tfrecord_builder import errors
 from tfrecord_builder.settings import progress_bar
 
 _CHUNK_BYTES = 1 << 16
-_RESET_BYTES = 1 << 24  # an attempt that receives this much does not count as failed
-_SIZE_TOLERANCE = 0.01  # some sizes are published with three digits only
+_RESET_BYTES = 1 << 24  # an attempt that receives so many bytes is not counted as a failure
+_SIZE_TOLERANCE = 0.01  # some published sizes have only three digits
 _RETRIED_STATUS_CODES = (408, 429, 500, 502, 503, 504)
-_TIMEOUT_SECONDS = 60.0  # without data from the server
-_PAUSES_SECONDS = (1, 4, 15, 60, 60)  # before each further attempt
+_TIMEOUT_SECONDS = 60.0  # timeout for the server to send data
+_PAUSES_SECONDS = (1, 4, 15, 60, 60)  # one pause before each retry
 
 
 class _RetryableError(Exception):
-    """A failure that another attempt may not meet."""
+    """A failure for which a retry is worthwhile."""
 
 
 def fetch(url: str, path: str, expected_bytes: int) -> None:
-    """Downloads a file of about expected_bytes; continues after the bytes that `path` already has.
+    """Downloads a file of about expected_bytes; continues after the bytes that are already in `path`.
 
     Raises:
         UserError: the server refuses, sends something else or cannot be reached, or the disk is too small.
-            What was received is kept.
+            Received data are kept.
         OSError: the file cannot be written.
     """
     pauses = list(_PAUSES_SECONDS)
@@ -63,12 +63,12 @@ def fetch(url: str, path: str, expected_bytes: int) -> None:
 
 def _attempt(url: str, path: str, expected_bytes: int) -> None:
     offset = _size(path)
-    headers = {"Accept-Encoding": "identity"}  # the archive itself, without another compression
+    headers = {"Accept-Encoding": "identity"}  # no further compression of the archive
     if offset:
         headers["Range"] = f"bytes={offset}-"
     with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT_SECONDS) as response:
         if response.status_code == 416 and offset:
-            return  # nothing is missing
+            return  # the file is complete
         _check_response(response, url)
         start, total = _content_range(response, url, offset)
         slack = expected_bytes * _SIZE_TOLERANCE
@@ -84,7 +84,7 @@ def _attempt(url: str, path: str, expected_bytes: int) -> None:
 
 
 def _check_response(response: requests.Response, url: str) -> None:
-    """Raises an error unless the body is a file: a login page must not overwrite half a corpus."""
+    """Raises an error if the body is not a file, so that a login page cannot overwrite half a corpus."""
     content_type = response.headers.get("Content-Type", "").split(";")[0].strip().lower()
     status = f"status {response.status_code} ({response.reason})"
     if response.status_code in _RETRIED_STATUS_CODES:
@@ -96,7 +96,7 @@ def _check_response(response: requests.Response, url: str) -> None:
 
 
 def _content_range(response: requests.Response, url: str, offset: int) -> tuple[int, Optional[int]]:
-    """Returns the first byte of the body, and the size of the file (None if the server does not tell)."""
+    """Returns the offset of the body in the file, and the size of the file (None if it is unknown)."""
     if response.status_code == 200:
         length = response.headers.get("Content-Length", "")
         return 0, int(length) if re.fullmatch("[0-9]+", length) else None
@@ -118,13 +118,13 @@ def _check_free_space(path: str, num_bytes: int) -> None:
     free = shutil.disk_usage(os.path.dirname(os.path.abspath(path))).free
     if num_bytes > free:
         raise errors.UserError(
-            f"{path}: free disk space is {free:,} bytes, expected {num_bytes:,}, and twice that to unpack; "
+            f"{path}: free disk space is {free:,} bytes, expected {num_bytes:,} and, to unpack, twice that; "
             "free some space and run the command again."
         )
 
 
 def _receive(response: requests.Response, path: str, start: int, most: float) -> int:
-    """Appends the body to the file; returns its size, one chunk over the largest at most."""
+    """Appends the body to the file; returns the size, which exceeds `most` by at most one chunk."""
     received, name = start, os.path.basename(path)
     with (
         open(path, "ab" if start else "wb") as file,
@@ -138,7 +138,7 @@ def _receive(response: requests.Response, path: str, start: int, most: float) ->
 
 
 def _reason(error: BaseException) -> str:
-    """Returns the first cause of a failed connection; those of urllib3 repeat the whole address."""
+    """Returns the original cause of a failed connection; messages of urllib3 repeat the whole address."""
     while error.__context__:
         error = error.__context__
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -150,7 +150,7 @@ def _size(path: str) -> int:
 
 def check_md5(path: str, md5: str) -> None:
     """Raises UserError if the MD5 sum of a file differs, and renames it to <path>.wrong."""
-    digest = hashlib.md5(usedforsecurity=False)  # against damage, as published
+    digest = hashlib.md5(usedforsecurity=False)  # published to detect damage
     with open(path, "rb") as plain:
         size, name = os.path.getsize(path), os.path.basename(path)
         with progress_bar.ProgressBar.wrapattr(plain, "read", size, desc=f"verifying {name}") as file:
@@ -159,6 +159,6 @@ def check_md5(path: str, md5: str) -> None:
     if digest.hexdigest() != md5:
         os.replace(path, f"{path}.wrong")
         raise errors.UserError(
-            f"{path}.wrong: MD5 sum is {digest.hexdigest()}, expected {md5}; the file was renamed, run the "
+            f"{path}.wrong: MD5 sum is {digest.hexdigest()}, expected {md5}; the file was renamed. Run the "
             "command again to download it again, or pass another --mirror."
         )

@@ -1,1 +1,1 @@
-"""The directory that shards are written to: its lock, files in the making, publishing."""
+"""The output directory of a build: its lock, the staging directory, publishing."""

@@ -1,4 +1,4 @@
-"""Output directory of a build: whether it can be used, and a lock against other builds."""
+"""Output directory of a build: checks whether it can be used, and locks it against other builds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORKSPACE = ".plan"
 
 
 def check_usable(output_dir: str, overwrite: bool) -> None:
-    """Raises UserError unless the directory is new, empty, of an interrupted build, or to be overwritten."""
+    """Raises UserError unless it is new, empty, has an interrupted build, or may be overwritten."""
     names = _list_names(output_dir)
     if dataset_info.INFO_FILE in names:
         _check_ours(output_dir)
@@ -28,29 +28,29 @@ def check_usable(output_dir: str, overwrite: bool) -> None:
             )
     elif names and not {staging.STAGING, _WORKSPACE} & set(names):
         raise errors.UserError(
-            f"--output_dir: {output_dir} holds {', '.join(names[:3])} and no build, expected an empty or "
-            "a new directory; choose another one."
+            f"--output_dir: {output_dir} holds {', '.join(names[:3])} and no build; choose an empty or a "
+            "new directory."
         )
 
 
 @contextlib.contextmanager
 def reserve(output_dir: str, overwrite: bool) -> Iterator[str]:
-    """Makes the directory if necessary and locks it against other builds.
+    """Creates the directory if necessary, and locks it against other builds.
 
-    An object store has no locks: there the user must avoid two builds into one directory.
+    Object stores have no locks: users must not run two builds with the same directory there.
 
     Yields:
-        A local directory for scratch files, which is removed at the end.
+        A local directory for scratch files, which is removed on exit.
 
     Raises:
-        UserError: the directory cannot be used, another build is running in it, or what is done in the
-            meantime cannot be written, as on a full disk.
+        UserError: the directory cannot be used, another build is running in it, or the caller cannot write
+            to it, for example because the disk is full.
     """
-    check_usable(output_dir, overwrite=True)  # before anything is made there
+    check_usable(output_dir, overwrite=True)  # nothing must be created in other directories
     workspace = os.path.join(output_dir, _WORKSPACE)
     try:
         with _lock(output_dir), contextlib.ExitStack() as stack:
-            shutil.rmtree(workspace, ignore_errors=True)  # of a killed build
+            shutil.rmtree(workspace, ignore_errors=True)  # may be left by a killed build
             staging.clear_leftovers(output_dir)
             check_usable(output_dir, overwrite)
             if files.is_remote(output_dir):
@@ -61,7 +61,7 @@ def reserve(output_dir: str, overwrite: bool) -> Iterator[str]:
             yield workspace
     except OSError as error:
         if files.is_remote(str(error.filename)) and not str(error.filename).startswith(output_dir):
-            raise  # the store of the corpus, not this one
+            raise  # the store of the corpus failed
         raise errors.UserError(
             f"--output_dir: {output_dir} cannot be written ({error.strerror or error}); "
             "free some space or fix the permissions, then run the build again: finished shards are kept."
@@ -93,13 +93,13 @@ def _list_names(output_dir: str) -> list[str]:
 
 @contextlib.contextmanager
 def _lock(output_dir: str) -> Iterator[None]:
-    """Makes and locks a directory; a new one that stays empty is removed again."""
+    """Creates and locks a directory; removes it again if it is new and stays empty."""
     existed = files.exists(output_dir)
     try:
         files.make_directory(output_dir)
     except OSError as error:
         raise errors.UserError(
-            f"--output_dir: {output_dir} cannot be made ({error.strerror}); choose another directory."
+            f"--output_dir: {output_dir} cannot be created ({error.strerror}); choose another directory."
         ) from None
     if files.is_remote(output_dir):
         yield

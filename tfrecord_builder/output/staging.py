@@ -1,7 +1,7 @@
-"""Staging directory of a build: files are made in OUTPUT/.build, and moved up when all are whole.
+"""Staging directory of a build: files are written to OUTPUT/.build, and moved to OUTPUT when complete.
 
-So an interrupted build continues where it stopped, --overwrite keeps the old data until the new data is
-whole, and files of others stay. dataset_info.json is moved last.
+So an interrupted build continues where it stopped, --overwrite keeps the old data until the new data are
+complete, and files of other origin are not touched. dataset_info.json is moved last.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from tfrecord_builder.storage import files
 
 STAGING = ".build"
 _FINGERPRINT_FILE = "plan"
-_PUBLISHED_FILE = "published"  # its name when all but dataset_info.json is in place
+_PUBLISHED_FILE = "published"  # _FINGERPRINT_FILE is renamed to this before dataset_info.json is moved
 _REPLACED = "replaced"
 _SCRATCH = "labels"
 _NOT_PUBLISHED = {_FINGERPRINT_FILE, _REPLACED, _SCRATCH, dataset_info.INFO_FILE}
 
 
 def is_complete(output_dir: str) -> bool:
-    """Returns whether a finished build is there."""
+    """Returns True if the directory contains a finished build."""
     return files.exists(os.path.join(output_dir, dataset_info.INFO_FILE))
 
 
 def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
-    """Prepares the staging directory; shards of an interrupted build of the same fingerprint stay.
+    """Prepares the staging directory; keeps the shards of an interrupted build with the same fingerprint.
 
-    Raises UserError if an interrupted build had another one, and overwrite is off.
+    Raises UserError if an interrupted build has another fingerprint and `overwrite` is False.
     """
     staging = os.path.join(output_dir, STAGING)
     fingerprint_file = os.path.join(staging, _FINGERPRINT_FILE)
@@ -38,12 +38,12 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
         if not overwrite:
             raise errors.UserError(
                 f"{output_dir}: the interrupted build there had another corpus or other flags; "
-                "repeat them to continue it, or pass --overwrite to start again."
+                "use the same ones to continue it, or pass --overwrite to start again."
             )
         _withdraw(output_dir, staging)
         files.remove_tree(staging)
     files.make_directory(staging)
-    # A store has no empty directories.
+    # Object stores have no empty directories.
     names = files.list_names(staging) if files.is_directory(staging) else []
     _remove(staging, [name for name in names if name.endswith(".incomplete")])
     files.write_text(fingerprint_file, fingerprint)
@@ -51,14 +51,14 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
 
 
 def scratch_directory(output_dir: str) -> str:
-    """Makes a directory for files that every worker sees, an interrupted build keeps and none publishes."""
+    """Creates a directory for files that workers share, that resuming needs, but that are not published."""
     directory = os.path.join(output_dir, STAGING, _SCRATCH)
     files.make_directory(directory)
     return directory
 
 
 def take_over(names: Iterable[str], workspace: str, staging: str) -> None:
-    """Moves files of the workspace into the staging directory."""
+    """Moves the named files from the workspace to the staging directory."""
     for name in names:
         if files.is_remote(staging):
             files.copy(os.path.join(workspace, name), os.path.join(staging, name))
@@ -85,26 +85,26 @@ def publish(output_dir: str, info: dataset_info.DatasetInfo) -> None:
 
 
 def failure_path(output_dir: str, name: str) -> str:
-    """Returns where to leave a file of a failed build: not beside the data of a finished one."""
+    """Returns the path for a file about a failed build, which must not be next to finished data."""
     staging = os.path.join(output_dir, STAGING)
     files.make_directory(staging)
     return os.path.join(staging if is_complete(output_dir) else output_dir, name)
 
 
 def clear_leftovers(output_dir: str) -> None:
-    """Finishes what a build that was killed had almost finished; the directory must be locked."""
+    """Completes the publishing that a killed build had begun; the directory must be locked."""
     staging = os.path.join(output_dir, STAGING)
     if files.exists(os.path.join(staging, _PUBLISHED_FILE)):
         _finish(output_dir)
     elif is_complete(output_dir) and not files.is_remote(output_dir):
-        with contextlib.suppress(OSError):  # it does not exist, or is not empty
+        with contextlib.suppress(OSError):  # .build does not exist, or is not empty
             os.rmdir(staging)
 
 
 def _finish(output_dir: str) -> None:
-    """Moves dataset_info.json to the published files, then clears the staging directory.
+    """Moves dataset_info.json to the published files, then removes the staging directory.
 
-    The file that says that all is published is removed last, so that this can be repeated.
+    The file that marks the build as published is removed last, so that an interrupted call can be repeated.
     """
     staging = os.path.join(output_dir, STAGING)
     if is_complete(staging):
@@ -116,7 +116,7 @@ def _finish(output_dir: str) -> None:
 
 
 def _withdraw(output_dir: str, staging: str) -> None:
-    """Removes what another build had published in part, and what remains of the build that it replaced."""
+    """Removes shards of an incompletely published build, and of the earlier build that it was replacing."""
     if is_complete(output_dir):
         return
     for directory in (staging, os.path.join(staging, _REPLACED)):
@@ -131,12 +131,12 @@ def _remove(directory: str, names: Iterable[str]) -> None:
 
 
 def _files_of(directory: str) -> set[str]:
-    """Returns the shard files that the dataset_info.json of a directory names."""
+    """Returns the files that the dataset_info.json of a directory lists: shards and a BPE model."""
     info = dataset_info.DatasetInfo.load(directory)
     shards = [shard.file for split in info.splits.values() for shard in split.shards]
-    others = {dataset_info.BPE_FILE} if info.bpe_sha256 else set()  # another token type has none
-    names = {*shards, *map(recordings.path_of, shards), *others}
-    return {name for name in names if os.path.basename(name) == name}  # nothing that lies elsewhere
+    bpe_files = {dataset_info.BPE_FILE} if info.bpe_sha256 else set()  # only for token type bpe
+    names = {*shards, *map(recordings.path_of, shards), *bpe_files}
+    return {name for name in names if os.path.basename(name) == name}  # never files in other directories
 
 
 def _move(name: str, source: str, target: str) -> None:

@@ -145,8 +145,8 @@ def test_text_with_latin_letters_pairs(tmp_path):
 @pytest.mark.parametrize(
     ("numbers", "said"),
     [
-        ("keep", "labels of 2 transcript(s) lack points, signs or units of numbers (12.5% is 1 2 5), for "),
-        ("read", "numbers of 1 transcript(s) may be read otherwise than said (a hyphen as minus, "),
+        ("keep", "labels of 2 transcript(s) lack points, signs or units of numbers (12.5% becomes 1 2 5), "),
+        ("read", "numbers in 1 transcript(s) may be read differently from what was said (a hyphen "),
     ],
 )
 def test_numbers_that_lose_something_are_counted(tmp_path, caplog, numbers, said):
@@ -171,10 +171,12 @@ def test_unreadable_characters_are_rejected_and_what_is_left_out_is_counted(tmp_
     ]
     records = _records(tmp_path / "out", "train")
     assert sorted(record["transcript"].decode() for record in records) == ["a加b等于c", "你好", "马上出发"]
-    (line,) = (record.message for record in caplog.records if record.message.startswith("left out"))
+    (line,) = (
+        record.message for record in caplog.records if record.message.startswith("characters left out")
+    )
     assert line == (
-        "left out of the transcripts: emoji and other pictures (2), symbols (1), zero-width characters (1); "
-        "write in words what was said"
+        "characters left out of the transcripts: emoji and other pictures (2), symbols (1), "
+        "zero-width characters (1); where they were spoken, write words instead"
     )
     report = (tmp_path / "out" / "report.html").read_text("utf-8")
     assert "emoji and other pictures <i>2</i>" in report and "zero-width characters <i>1</i>" in report
@@ -187,11 +189,11 @@ def test_traditional_characters_beside_simplified_ones_are_counted(tmp_path, cap
     rows = f"hanzi\tpinyin\n她们来这里学习国语说话听车站\t\n{text}\t\n"
     small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
     _build(tmp_path / "in", tmp_path / "out", corpus="text")
-    said = [record.message for record in caplog.records if "are traditional" in record.message]
+    said = [record.message for record in caplog.records if "opencc" in record.message]
     assert len(said) == is_mixed
     if is_mixed:
-        assert "12 characters are traditional beside the simplified ones" in said[0]
-        assert "來 (1) beside 来" in said[0] and "opencc -c t2s" in said[0]
+        assert "there are 12 traditional characters, whose simplified forms occur too" in said[0]
+        assert "來 (1) for 来" in said[0] and "opencc -c t2s" in said[0]
 
 
 def test_a_typo_in_the_pinyin_is_rejected_by_name(tmp_path, caplog):
@@ -200,7 +202,7 @@ def test_a_typo_in_the_pinyin_is_rejected_by_name(tmp_path, caplog):
     with pytest.raises(errors.UserError, match=r"2 of 5 .* 5.0%: pinyin has an unknown syllable \(2\); "):
         _build(tmp_path / "in", tmp_path / "out", corpus="text")
     _build(tmp_path / "in", tmp_path / "out", corpus="text", max_rejected=0.5)
-    assert "2 of 5 utterances rejected: pinyin has an unknown syllable (2)" in caplog.text
+    assert "2 of 5 utterances were rejected: pinyin has an unknown syllable (2)" in caplog.text
     tokens = vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt")).tokens
     assert tokens == ("<unk>", "hao3", "hua1", "lv4", "ni3", "r5")
     assert [row[2] for row in _rejected(tmp_path / "out")] == [
@@ -253,7 +255,7 @@ def test_too_many_rejected_fails_and_goes_on_where_it_was(tmp_path):
     for name in ("text", "silent"):  # so that one reason is the most frequent
         small_corpora.write_text(corpus_dir / "audio" / f"{name}.wav", "")
     message = (
-        r"--max_rejected: 9 of 10 utterances are rejected, expected at most 89.0%: empty audio \(3\), "
+        r"--max_rejected: 9 of 10 utterances were rejected, expected at most 89.0%: empty audio \(3\), "
         r"[^,]* \(1\), [^,]* \(1\); read .*out/rejected.tsv, fix the corpus or raise --max_rejected"
     )
     with pytest.raises(errors.UserError, match=message):
@@ -269,7 +271,7 @@ def test_too_many_rejected_fails_and_goes_on_where_it_was(tmp_path):
 
 def test_nothing_that_is_left_is_no_data(tmp_path):
     small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\nu1\ta.wav\t你\n")
-    message = r"1 of 1 utterances are rejected, expected some to remain: no such audio file \(1\); read .*, "
+    message = r"1 of 1 utterances were rejected, so that no data is left: no such audio file \(1\); read .*, "
     with pytest.raises(errors.UserError, match=message + "fix the corpus.$"):
         _build(tmp_path / "in", tmp_path / "out", max_rejected=1.0)
 
@@ -306,7 +308,7 @@ def test_rows_of_a_table_are_the_parts_that_they_say(tmp_path):
     assert sorted(_rejected(tmp_path / "out")) == [
         ("u2", "train", "silent audio"),
         ("u3", "train", "silent audio"),
-        ("u4", "train", "segment that ends at or before its start"),
+        ("u4", "train", "segment ends at or before its start"),
     ]
 
 
@@ -314,7 +316,7 @@ def test_a_failed_build_can_be_called_again(tmp_path):
     manifest_file = tmp_path / "in" / "manifest.tsv"
     small_corpora.write_audio(tmp_path / "in" / "a.wav", small_corpora.tone(0.5))
     small_corpora.write_text(manifest_file, "id\taudio\ttext\nu1\ta.wav\t\n")
-    with pytest.raises(errors.UserError, match="1 of 1 utterances are rejected"):
+    with pytest.raises(errors.UserError, match="1 of 1 utterances were rejected"):
         _build(tmp_path / "in", tmp_path / "out")
     small_corpora.write_text(manifest_file, "id\taudio\ttext\nu1\ta.wav\t你\n")
     assert _build(tmp_path / "in", tmp_path / "out").splits["train"].num_utterances == 1
@@ -439,7 +441,7 @@ def test_published_corpora(tmp_path, corpus):
 def test_aishell1_of_which_a_speaker_is_not_unpacked(tmp_path):
     corpus_dir = small_corpora.make_aishell1_corpus(tmp_path / "in")
     shutil.rmtree(tmp_path / "in" / "wav" / "dev")
-    message = r"3 of 4 utterances are rejected, .* 50.0%: no such audio file \(2\), no transcript \(1\)"
+    message = r"3 of 4 utterances were rejected, .* 50.0%: no such audio file \(2\), no transcript \(1\)"
     with pytest.raises(errors.UserError, match=message):
         _build(corpus_dir, tmp_path / "out", corpus="aishell1", max_rejected=0.5)
     assert sorted(_rejected(tmp_path / "out")) == [
@@ -482,7 +484,7 @@ def test_a_directory_whose_name_is_not_utf_8(tmp_path):
 
 def test_missing_dev_split_is_said(tmp_path, caplog):
     _build(small_corpora.make_manifest_corpus(tmp_path / "in", 2, 0), tmp_path / "out")
-    assert "has no dev split" in caplog.text and "pass --dev_fraction=0.05 to take one" in caplog.text
+    assert "has no dev split" in caplog.text and "pass --dev_fraction=0.05 to move" in caplog.text
 
 
 def test_a_fraction_of_the_train_speakers_becomes_the_dev_split(tmp_path, caplog):
@@ -630,7 +632,7 @@ def test_a_recording_that_changes_costs_its_shard_and_no_other(tmp_path, monkeyp
 
 @pytest.mark.parametrize("token_type", ["initial_final", "character", "bpe"])
 def test_text_needs_tokens_that_pair(tmp_path, token_type):
-    message = f"--corpus=text, --token_type={token_type}: .* expected --token_type=syllable or toneless"
+    message = f"--token_type={token_type} does not support --corpus=text, .*; use syllable or toneless"
     with pytest.raises(errors.UserError, match=message):
         _build(
             small_corpora.make_text_corpus(tmp_path / "in"),
@@ -669,7 +671,7 @@ def test_pieces_are_learnt_frozen_and_extended(tmp_path, caplog):
     assert (again.bpe_sha256, again.tokens_sha256) == (info.bpe_sha256, info.tokens_sha256)
     assert (tmp_path / "frozen" / "bpe.model").read_bytes() == model
     assert again.splits["train"].unknown_tokens == 1  # buy; the letters of eats are pieces
-    assert "most frequent tokens that the vocabulary lacks: " in caplog.text
+    assert "most frequent tokens missing from the vocabulary: " in caplog.text
 
     extended = _build(more, tmp_path / "extended", extend_vocabulary=True, **frozen)
     longer = vocabulary.Vocabulary.load(str(tmp_path / "extended" / "tokens.txt")).tokens
@@ -687,7 +689,7 @@ def test_another_unit_over_pieces_leaves_none(tmp_path):
 
 def test_flags_of_the_features_do_not_go_with_text(tmp_path):
     config = frontend.FrontendConfig(frontend="log_spectrogram", hop_ms=5.0)
-    message = "--corpus=text, --frontend=log_spectrogram, --hop_ms=5.0: text has no audio features"
+    message = "--corpus=text: .* no audio features; leave out --frontend=log_spectrogram and --hop_ms=5.0"
     with pytest.raises(errors.UserError, match=message):
         _build(tmp_path, tmp_path / "out", config, corpus="text")
 

@@ -50,7 +50,10 @@ def test_a_list_that_is_damaged_is_refused(listed, tmp_path):
     (only,) = listed.lists()
     path = tmp_path / only.file
     path.write_bytes(path.read_bytes().replace(b"/b.wav", b"/c.wav"))
-    with pytest.raises(errors.UserError, match="00000.listed: sha256 is .*, expected .*; check the disk or"):
+    with pytest.raises(
+        errors.UserError,
+        match="00000.listed: sha256 is .*, expected .*: the file has changed .* Check the disk or",
+    ):
         list(only.read(str(tmp_path)))
 
 
@@ -66,14 +69,14 @@ def test_each_utterance_is_written_down_once(listed, tmp_path):
 @pytest.mark.parametrize("sizes", [(2,), (1, 1)], ids=["in one list", "in two lists"])
 def test_a_duplicate_id(listed, sizes):
     remaining = iter([_utterance("u1"), _utterance("u1", "dev")])
-    with pytest.raises(errors.UserError, match="the utterance id u1 is a duplicate; give every utterance"):
+    with pytest.raises(errors.UserError, match="the utterance id u1 is a duplicate; use each id only once"):
         for size in sizes:
             listed.add_list(itertools.islice(remaining, size))
 
 
 @pytest.mark.parametrize("name", ["", "a\tb", "a\nb", "a\r"])
 def test_an_id_that_no_table_can_hold(listed, name):
-    message = re.escape(f"an utterance id is {name!r}, expected one without tabs and line breaks")
+    message = re.escape(f"an utterance id is {name!r}. Ids must not be empty or contain tabs or line breaks")
     with pytest.raises(errors.UserError, match=message):
         listed.add_list([_utterance(name)])
 

@@ -118,7 +118,10 @@ def test_a_list_that_is_damaged_on_its_way_ends_the_build(tmp_path, monkeypatch)
     label_corpus = chunks.label_corpus
     monkeypatch.setattr(listing, "_LIST_SIZE", 5)
     monkeypatch.setattr(chunks, "label_corpus", damage)
-    with pytest.raises(errors.UserError, match="00001.listed: sha256 is .*, expected .*; check the disk or"):
+    with pytest.raises(
+        errors.UserError,
+        match="00001.listed: sha256 is .*, expected .*: the file has changed .* Check the disk or",
+    ):
         _build(tmp_path / "out", _make_two_corpora(tmp_path / "in"), runner="ray")
 
 
@@ -127,7 +130,9 @@ def test_a_warning_of_a_reader_is_told_once(tmp_path, caplog):
     for name in ("musan_cuts.jsonl.gz", "noise_cuts.jsonl.gz"):
         corpus_trees.write_gzip(tmp_path / "in" / name, "")
     _build(tmp_path / "out", [tmp_path / "in"], "lhotse", runner="ray", max_rejected=1.0)
-    assert caplog.text.count("not read: musan_cuts.jsonl.gz, noise_cuts.jsonl.gz") == 1
+    assert (
+        caplog.text.count("ignored files with unknown names: musan_cuts.jsonl.gz, noise_cuts.jsonl.gz") == 1
+    )
 
 
 def _make(name, speaker, text):
@@ -155,7 +160,7 @@ def test_whole_speakers_in_the_order_of_their_hashes(listed, caplog):
     assert _dev(listed, 0.4) == ["a0", "a1", "a2", "a3", "d0", "d1", "d2", "d3"]
     assert {utterance.speaker for utterance in listed.utterances("train")} == set("bce")
     assert {utterance.split for utterance in listed.utterances("dev")} == {"dev"}
-    assert caplog.messages == ["--dev_fraction=0.4: 8 of 20 utterances of train (40.0 %) are now dev."]
+    assert caplog.messages == ["--dev_fraction=0.4: moved 8 of 20 utterances (40.0 %) from train to dev."]
 
 
 def test_the_order_of_the_corpus_does_not_matter(listed):
@@ -177,7 +182,9 @@ def test_if_no_speaker_fits_the_smallest_is_taken(listed, sizes, smallest):
 def test_one_speaker_is_divided_and_that_is_said(listed, caplog):
     _fill(listed, _speakers({"a": 40}))
     assert len(_dev(listed, 0.1)) == 4
-    assert "4 of 40 utterances of train (10.0 %) are now dev; all are of one speaker, who" in caplog.text
+    assert (
+        "moved 4 of 40 utterances (10.0 %) from train to dev; they all have the same speaker" in caplog.text
+    )
 
 
 def test_a_single_utterance_stays(listed):

@@ -133,7 +133,7 @@ def test_a_copy_that_became_longer_than_an_encoder_reads_is_rejected(tmp_path, f
     ]
     settings = _settings(frontend=frontend.FrontendConfig(frontend=features))
     found = _write(tmp_path, copies_of, settings)
-    reason = "longer than 30 s, the most that the encoder reads"
+    reason = "longer than 30 s, the limit of the encoder"
     assert found.rejected == [["u0.9", "train", reason, path]][:num_rejected]
 
 

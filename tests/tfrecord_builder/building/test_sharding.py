@@ -59,7 +59,9 @@ def test_items_that_are_not_written_at_once(tmp_path, monkeypatch):
 
 
 def test_an_id_of_two_items(tmp_path):
-    message = "--corpus_dir: a is the id of an utterance and of an augmented copy of another; rename"
+    message = (
+        "--corpus_dir: a is the id of both an utterance and an augmented copy of another utterance; rename"
+    )
     with pytest.raises(errors.UserError, match=message):
         small_shards.write(_items(*"abc") + _items("a", split="dev"), 2, tmp_path)
 

@@ -79,11 +79,11 @@ def test_wenet_a_transcript_of_another_encoding_rejects_its_utterance(tmp_path):
     [
         (
             "a.tar\n",
-            "data.list: shard .*/a.tar does not exist, expected the path of a tar file or a JSON",
+            "data.list: shard .*/a.tar does not exist, but each line must be the path of a tar",
         ),
         (
             "notes.txt\n",
-            r"notes.txt: is not a valid tar file \(.*\), expected an uncompressed one",
+            r"notes.txt is not a valid, uncompressed tar file \(.*\); create",
         ),
         ('{"key": "a", "txt": "好"}\n', "data.list: line 1: columns are key, txt, expected also audio"),
         ('{"key": "a", "wav": "a", "txt": "好", "start": -1}\n', "line 1: start is '-1', expected a number"),
@@ -98,7 +98,7 @@ def test_wenet_lists_that_are_refused(tmp_path, content, message):
 
 def test_wenet_other_directories_are_refused(tmp_path):
     with pytest.raises(
-        errors.UserError, match=r"data.list and train/data.list \(or dev, valid, test, ...\) are missing"
+        errors.UserError, match=r"neither data.list nor train/data.list \(or dev, valid, test, ...\); pass"
     ):
         _list_wenet(tmp_path)
 
@@ -153,7 +153,7 @@ def test_nemo_channels(tmp_path):
     found = _list_nemo(tmp_path)
     assert [u.channel for u in found[:6]] == [None, 0, 1, 1, None, None]
     assert [u.problem for u in found[:6]] == [""] * 6
-    wanted = 'NeMo channel_selector other than a channel from 0, a list of one or "average"'
+    wanted = 'NeMo channel_selector is not a channel from 0, a list of one channel or "average"'
     assert [u.problem for u in found[6:]] == [wanted] * 6
 
 
@@ -193,7 +193,7 @@ def test_nemo_invalid_lines_are_refused(tmp_path, line, message):
 def test_nemo_other_directories(tmp_path):
     small_corpora.write_text(tmp_path / "manifest.json", "{}")
     with pytest.raises(
-        errors.UserError, match="NeMo manifest is missing, expected train.json, train_manifest.json"
+        errors.UserError, match="found no NeMo manifest such as train.json, train_manifest.json"
     ):
         _list_nemo(tmp_path)
 
@@ -202,8 +202,6 @@ def test_nemo_other_directories(tmp_path):
 def test_nemo_a_tarred_manifest_is_named(tmp_path, name):
     line = '{"audio_filepath": "a.wav", "duration": 1.0, "text": "你好", "shard_id": 0}\n'
     small_corpora.write_text(tmp_path / name, line)
-    message = (
-        f"{name}: line 1: tar files of a tarred NeMo dataset are not read; pass the files it was made from"
-    )
+    message = f"{name}: line 1: tarred NeMo datasets are not supported; pass the files they were made from"
     with pytest.raises(errors.UserError, match=message):
         _list_nemo(tmp_path)

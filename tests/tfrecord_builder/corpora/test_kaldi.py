@@ -64,7 +64,7 @@ def test_other_commands_reject_their_utterances_and_are_not_run(tmp_path, value)
     small_corpora.write_text(tmp_path / "dev" / "wav.scp", f"d1 /in/a.wav\nd2 {value}\n")
     small_corpora.write_text(tmp_path / "train" / "wav.scp", f"sw1 {value}\n")
     problems = {u.utterance_id: u.problem for u in _list(tmp_path)}
-    reason = "wav.scp entry is not a file, file:offset or plain cat, flac -c -d, sph2pipe, sox or ffmpeg"
+    reason = "wav.scp entry is not a file, file:offset or mere decoding by cat, flac, sph2pipe, sox or ffmpeg"
     assert problems.pop("d1") == problems.pop("d3") == ""
     assert problems == dict.fromkeys(("d2", "s1-1", "s1-2", "s2-1"), reason)
     assert not (tmp_path / "was_run").exists()
@@ -174,7 +174,7 @@ def test_small_numbers_as_python_writes_them(tmp_path):
 def test_incomplete_directories_are_refused(tmp_path):
     with pytest.raises(
         errors.UserError,
-        match=r"wav.scp is missing, also in train, dev and test \(or valid, .* expected a Kaldi data",
+        match=r"found no wav.scp, neither here nor in train, dev or test \(or valid, .* pass a Kaldi data",
     ):
         _list(tmp_path)
     corpus_trees.make_kaldi_corpus(tmp_path)

@@ -14,10 +14,7 @@ def test_require(tmp_path):
     layout.require(str(tmp_path), ("wav", "text"), "NAME", "pass it")
     with pytest.raises(errors.UserError) as error:
         layout.require(str(tmp_path), ("wav", "train", "dev"), "NAME", "pass it")
-    assert (
-        str(error.value)
-        == f"{tmp_path}: train, dev is missing, expected wav, train and dev of NAME; pass it."
-    )
+    assert str(error.value) == f"{tmp_path}: found no train or dev, but NAME has wav, train and dev; pass it."
 
 
 def test_recordings_in_order_without_hidden_ones(tmp_path):

@@ -75,9 +75,9 @@ def test_the_other_cuts_are_rejected_with_a_reason(written):
         "mixed": "Lhotse MixedCut of several sounds, expected MonoCut, MultiCut or a padded one",
         "tempo": "Lhotse transform 'Tempo', expected Speed, Volume or Resample",
         "room": "Lhotse transform 'ReverbWithImpulseResponse', expected Speed, Volume or Resample",
-        "some": "Lhotse channels that are some of a file's, expected one or all",
+        "some": "Lhotse cut has several, but not all channels of a file, expected one or all",
         "command": "Lhotse audio source of type 'command', expected file or command that only decodes one",
-        "half": "Lhotse supervision or cut with invalid times, expected one within the other",
+        "half": "Lhotse supervision is not within its cut, or has invalid times",
     }
 
 

@@ -65,7 +65,9 @@ def test_a_directory_at_the_root_is_named_without_it():
 def test_two_tables_of_one_split_are_refused(tmp_path):
     small_corpora.make_text_corpus(tmp_path)
     (tmp_path / "training.tsv").write_bytes((tmp_path / "train.tsv").read_bytes())
-    problem = r"train\.tsv, training\.tsv, .* are several files of one split, expected one of each; join them"
+    problem = (
+        r"some of train\.tsv, training\.tsv, .* are of the same split; merge them into one file per split"
+    )
     with pytest.raises(errors.UserError, match=problem):
         _list("text", tmp_path)
 
@@ -102,7 +104,7 @@ def test_a_url_of_a_recording_stays(tmp_path):
 
 
 def test_text_without_files_or_columns(tmp_path):
-    with pytest.raises(errors.UserError, match="text corpus is missing, expected train.tsv"):
+    with pytest.raises(errors.UserError, match="found no text corpus, neither train.tsv"):
         _list("text", tmp_path)
     small_corpora.write_text(tmp_path / "dev.tsv", "hanzi\n你\n")
     with pytest.raises(errors.UserError, match="dev.tsv: columns are hanzi, expected also pinyin"):
@@ -127,8 +129,8 @@ def test_a_dictionary_without_hanzi_is_refused(tmp_path):
     with pytest.raises(errors.UserError) as refused:
         _list("text", tmp_path)
     assert str(refused.value) == (
-        f"{tmp_path}/dict.txt: no line begins with a word of two or more hanzi, expected a word list such as "
-        "jieba's; remove it if it is something else."
+        f"{tmp_path}/dict.txt: no line begins with a word of two or more hanzi, as in a word list such as "
+        "jieba's; remove the file if it is something else."
     )
 
 

@@ -152,11 +152,14 @@ def test_metadata_of_hugging_face_in_json_lines(tmp_path):
         ("id,audio\n", "columns are id, audio, expected also text .* or pinyin"),
         (
             "file,path,text\na.wav,b.wav,好\n",
-            "train.csv: line 2: several columns for audio have 'a.wav' and 'b.wav', expected one .* or equal",
+            "train.csv: line 2: several columns for audio have different values, 'a.wav' and 'b.wav'; use",
         ),
-        ("text,text,path\n好,你,a\n", "several columns for text have '好' and '你'"),
+        ("text,text,path\n好,你,a\n", "several columns for text have different values, '好' and '你'"),
         ("audio,text,start,end,duration\na,好,1,2,3\n", "line 2: start 1, end 2 and duration 3 contradict"),
-        ("audio,text,begin,offset\na,好,1,2\n", "line 2: several columns for start have '1' and '2'"),
+        (
+            "audio,text,begin,offset\na,好,1,2\n",
+            "line 2: several columns for start have different values, '1' and '2'",
+        ),
         ("audio,text,channel\na,好,x\n", "train.csv: line 2: channel is 'x', expected a number from 0"),
         (
             "id,audio,text\nu1,a.wav,今天,天气\n",
@@ -472,12 +475,12 @@ def test_common_voice_invalid_tables_are_refused(tmp_path, content, message):
 
 def test_common_voice_other_directories(tmp_path):
     corpus_trees.make_common_voice_corpus(tmp_path / "zh-CN")
-    message = "train.tsv, dev.tsv and test.tsv are missing, expected Common Voice; pass the directory of one"
+    message = "found no train.tsv, dev.tsv or test.tsv of Common Voice; pass the directory of one"
     with pytest.raises(errors.UserError, match=message):
         _list_common_voice(tmp_path)
     shutil.rmtree(tmp_path / "zh-CN" / "clips")
     with pytest.raises(
-        errors.UserError, match="zh-CN: clips is missing, expected train.tsv, .* and clips of Com"
+        errors.UserError, match="zh-CN: found no clips, but Common Voice has train.tsv, .* and clips; "
     ):
         _list_common_voice(tmp_path / "zh-CN")
 
@@ -493,7 +496,7 @@ def test_ljspeech_the_normalised_transcript_takes_precedence(tmp_path):
 
 def test_ljspeech_what_is_not_ljspeech_is_refused(tmp_path):
     with pytest.raises(
-        errors.UserError, match="metadata.csv, wavs is missing, expected metadata.csv and wavs of"
+        errors.UserError, match="found no metadata.csv or wavs, but LJSpeech has metadata.csv and wavs"
     ):
         list(tables.list_ljspeech(str(tmp_path)))
     (tmp_path / "wavs").mkdir()

@@ -233,7 +233,7 @@ def test_not_enough_space(server, path):
     server.answer = loopback_server.claim(10**18)
     message = error_of(server, path, expected_bytes=10**18)
     assert "free disk space is " in message
-    assert "bytes, expected 1,000,000,000,000,000,000, and twice that to unpack; free some" in message
+    assert "bytes, expected 1,000,000,000,000,000,000 and, to unpack, twice that; free some" in message
     assert not os.path.exists(path)
 
 
@@ -280,6 +280,6 @@ def test_a_file_with_another_md5_sum_is_renamed(tmp_path):
     with pytest.raises(errors.UserError) as caught:
         fetch.check_md5(str(tmp_path / "a"), HELLO)
     assert str(caught.value).startswith(
-        f"{renamed}: MD5 sum is 598d4c200461b81522a3328565c25f7c, expected {HELLO}; the file was renamed, run"
+        f"{renamed}: MD5 sum is 598d4c200461b81522a3328565c25f7c, expected {HELLO}; the file was renamed. Run"
     )
     assert os.listdir(tmp_path) == ["a.wrong"]

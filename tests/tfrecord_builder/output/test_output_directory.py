@@ -159,7 +159,7 @@ def test_the_same_plan_keeps_what_is_there_and_another_does_not(tmp_path):
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_what_is_no_build_is_never_touched(tmp_path, overwrite):
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(errors.UserError, match="holds thesis.txt and no build, expected an empty or a new"):
+    with pytest.raises(errors.UserError, match="holds thesis.txt and no build; choose an empty or a new"):
         _build(tmp_path, "one", "a", overwrite=overwrite)
     (tmp_path / "dataset_info.json").write_text('{"of": "another program"}')
     with pytest.raises(errors.UserError, match="dataset_info.json of another program or version"):
@@ -171,7 +171,7 @@ def test_a_file_or_a_place_without_permission(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.UserError, match="file is a file; choose a directory"):
         _build(tmp_path / "file", "one", "a")
-    with pytest.raises(errors.UserError, match="cannot be made"):
+    with pytest.raises(errors.UserError, match="cannot be created"):
         _build(tmp_path / "file" / "below", "one", "a")
 
 

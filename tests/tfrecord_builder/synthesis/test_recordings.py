@@ -117,7 +117,9 @@ def test_the_units_of_a_worker_that_dies_run_again(monkeypatch, tmp_path, caplog
 
     monkeypatch.setattr(worker_process, "start", start_and_kill_the_first)
     write(tmp_path / "there", planned, num_workers=2)
-    assert "1 units run again. --runner=local: a worker was killed, probably because memory" in caplog.text
+    assert (
+        "1 units will run again. --runner=local: a worker was killed, probably because memory" in caplog.text
+    )
     for voice in ("f1", "m3", "Lee"):
         here, there = (tmp_path / name / "wav" / voice / "a.wav" for name in ("here", "there"))
         assert here.read_bytes() == there.read_bytes()
@@ -129,8 +131,8 @@ def test_a_worker_with_another_version_of_the_synthesiser_is_named(tmp_path, mon
     monkeypatch.setitem(task.versions, "espeakng-loader", "0.2.3")  # as if it were that of the launcher
     outcome = task(pickle.dumps(unit))
     assert outcome.problem == (
-        f"worker {platform.node()}: espeakng-loader is 0.2.4, expected 0.2.3 as where the command was "
-        "started; install the same there."
+        f"worker {platform.node()}: espeakng-loader is 0.2.4, expected 0.2.3 as on the machine that "
+        "started the command; install the same version there."
     )
 
 

@@ -1,1 +1,1 @@
-"""Engines for units of work: dispatch, which programs call; run_units; tasks, which workers run; failures."""
+"""Engines that run units of work on this machine, Spark or Ray. Programs call dispatch.connect()."""

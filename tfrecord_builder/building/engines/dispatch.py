@@ -1,14 +1,14 @@
-"""Runs units of work on an engine: processes of this machine, Spark or Ray. Programs call connect().
+"""Runs units of work on an engine: processes on this machine, Spark or Ray. Programs call connect().
 
 A unit is a resumable.Shard: a file name, unique in its run, and a number of utterances. Running a unit writes
-its file and then its JSON file, each complete or not at all, so a unit may run twice, also at the same time.
-Units and the settings of their writer travel; workers read and write the files themselves.
-Neither the engine nor the number or loss of workers changes a byte.
+its file and then its JSON file, each completely or not at all: a unit may run twice, even at the same time.
+Workers receive only units and the settings of their writer; they read and write the files themselves.
+The files have the same bytes whatever the engine and the number of workers, and if workers are lost.
 
-An engine is a context manager (runner, num_workers) in a module of its own, and one entry of ENGINES. It
+An engine is a context manager open_engine(runner, num_workers) in its own module, listed in ENGINES. It
 yields the address of its scheduler (empty if there is none) and a function (task, units, on_progress). The
-function yields the tasks.Outcome of each unit as the unit ends and, at least every POLL_SECONDS meanwhile,
-the number of its workers. If workers were lost, it raises ChildProcessError when the other units have ended.
+function yields the tasks.Outcome of each unit when the unit ends, and if there is a scheduler also the number
+of active workers, every POLL_SECONDS. It raises ChildProcessError after all other units if workers were lost.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ ENGINES = {
     "spark": spark_engine.open_engine,
 }
 HELP = (
-    "engine that runs the work: local (processes of this machine), spark://HOST:7077, spark (as spark-submit "
+    "where the work runs: local (processes on this machine), spark://HOST:7077, spark (as spark-submit "
     "is configured), ray://HOST:10001 or ray (the cluster of this machine)"
 )
-RunUnits = Callable[..., list]  # (units, writer, title) to the receipts of the units
+RunUnits = Callable[..., list]  # (units, writer, title) -> receipts of the units
 
 
 @contextlib.contextmanager
@@ -43,15 +43,15 @@ def connect(runner: str, num_workers: Optional[int] = None, shared: Sequence[str
         shared: paths that every worker must see under the same name.
 
     Raises:
-        UserError: there is no such runner, it is not installed, its scheduler does not answer, or it chooses
-            the number of workers itself.
+        UserError: the runner is unknown or not installed, its scheduler does not answer, or num_workers is
+            set but the runner is not local.
     """
     name = runner.partition("://")[0]
     if name not in ENGINES:
         raise failures.unknown_runner(runner)
     if num_workers and runner != LOCAL:
         raise errors.UserError(
-            f"--runner={runner} and --num_workers={num_workers} exclude each other; leave --num_workers out, "
+            f"--runner={runner} does not support --num_workers={num_workers}; leave --num_workers out, "
             "because the cluster decides how many units run at the same time."
         )
     failures.require_scheduler(runner)
@@ -63,6 +63,6 @@ def connect(runner: str, num_workers: Optional[int] = None, shared: Sequence[str
             raise errors.UserError(
                 f"--runner={runner}: {name} is not installed ({error}); {advice}."
             ) from error
-        except Exception as error:  # each engine has errors of its own
+        except Exception as error:  # engines raise different types of errors
             raise failures.explain(runner, error) from error
         yield run_units.UnitRunner(runner, *opened, tuple(shared))

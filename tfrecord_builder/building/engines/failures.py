@@ -1,4 +1,4 @@
-"""What engines fail with, and the sentence that tells the user."""
+"""Turns errors of engines into messages for the user."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from tfrecord_builder import errors
 KEPT = "run the same command again: finished work is kept"
 _CONNECT_SECONDS = 5.0
 _RUNNERS = "local, spark://HOST:7077, spark, ray://HOST:10001 or ray"
-_PYTHON = "the Python of every worker, which for Spark is the one that PYSPARK_PYTHON names"
-_CAUSES = (  # pattern in the error of an engine, what it means, and what to do
+_PYTHON = "the Python of every worker (for Spark, the one that PYSPARK_PYTHON names)"
+_CAUSES = (  # pattern in the error of an engine, its meaning, and what to do
     ("JAVA_GATEWAY_EXITED|JAVA_HOME", "Spark needs Java", "install Java 17, or set JAVA_HOME"),
     ("No module named '(tfrecord|estimator)_", "a worker lacks this package", f"install it in {_PYTHON}"),
     ("Cannot run program", "a worker does not have this Python", f"correct {_PYTHON}"),
     (
         "(?i)version.mismatch|has no attribute",
         "versions of Python or of the engine differ",
-        "install the same everywhere",
+        "install the same versions everywhere",
     ),
     (
         "(?i)SparkContext (was|has been) shut ?down|stopped SparkContext|has already been disconnected",
         "the scheduler was lost, or has another version",
-        f"start it, compare the versions, and {KEPT}",
+        f"start it, check that the versions are the same, and {KEPT}",
     ),
     (
         r"(?i)OutOfMemory|memory limit|exit(ed with)? code (137|-9)\b|worker (died|exited) unexpectedly",
@@ -34,14 +34,14 @@ _CAUSES = (  # pattern in the error of an engine, what it means, and what to do
 
 
 def explain(runner: str, error: Exception) -> errors.UserError:
-    """Returns the sentence for an error of an engine."""
-    found = (cause[1:] for cause in _CAUSES if re.search(cause[0], str(error)))
-    fact, advice = next(found, ("the engine failed", f"see the messages above and {KEPT}"))
+    """Returns a UserError that explains an error of an engine."""
+    causes = (cause[1:] for cause in _CAUSES if re.search(cause[0], str(error)))
+    fact, advice = next(causes, ("the engine failed", f"see the messages above and {KEPT}"))
     return errors.UserError(f"--runner={runner}: {fact} ({one_line(error)}); {advice}.")
 
 
 def one_line(error: Exception) -> str:
-    """Returns the most telling line of an error's message, in which Spark and Ray put whole tracebacks."""
+    """Returns the most informative line of an error message, which can have whole tracebacks of workers."""
     lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
     telling = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b.*: ", line)]
     line = telling[-1] if telling else " ".join(lines) or type(error).__name__
@@ -49,27 +49,27 @@ def one_line(error: Exception) -> str:
 
 
 def unknown_runner(runner: str) -> errors.UserError:
-    """Returns the sentence for a runner that does not exist, or that Apache Beam had."""
+    """Returns the error for an unknown runner, with a special message for runners of Apache Beam."""
     if not runner.endswith("Runner"):
         return errors.UserError(f"--runner is {runner}, expected {_RUNNERS}; choose one of these.")
     return errors.UserError(
-        f"--runner={runner}: builds no longer use Apache Beam; pass --num_workers=N for processes of this "
+        f"--runner={runner}: builds no longer use Apache Beam; pass --num_workers=N for processes on this "
         "machine, or --runner=spark://HOST:7077 or --runner=ray://HOST:10001 for a cluster."
     )
 
 
 def require_scheduler(runner: str) -> None:
-    """Raises UserError if the address of a runner is incomplete, or nothing listens at it."""
+    """Raises UserError if the address of a runner is incomplete, or no scheduler answers there."""
     if "://" in runner and not _list_addresses(runner):
-        raise errors.UserError(f"--runner={runner}: the port is missing; pass an address as in {_RUNNERS}.")
+        raise errors.UserError(f"--runner={runner}: the port is missing; pass one of {_RUNNERS}.")
     if not is_reachable(runner):
         raise errors.UserError(
-            f"--runner={runner}: no scheduler answers there; start one, or correct the address."
+            f"--runner={runner}: no scheduler answers at this address; start one, or correct it."
         )
 
 
 def is_reachable(address: str) -> bool:
-    """Returns False if nothing listens at any host and port of spark://HOST:PORT,... or ray://HOST:PORT."""
+    """Returns False if no host of spark://HOST:PORT,... or ray://HOST:PORT accepts connections."""
     addresses = _list_addresses(address)
     for host, port in addresses:
         try:

@@ -1,4 +1,4 @@
-"""Runs units in processes of this machine; a single worker is the calling process itself."""
+"""Runs units in processes on this machine; a single worker is the calling process itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def open_engine(runner: str, num_workers: Optional[int]) -> Iterator[tuple[str, 
 def _run(
     num_workers: int, task: tasks.Task, units: Sequence[bytes], on_progress: tasks.OnProgress
 ) -> Iterator[tasks.Outcome]:
-    if min(num_workers, len(units)) == 1:  # another process would import TensorFlow for nothing
+    if min(num_workers, len(units)) == 1:  # a new process would have to import TensorFlow again
         yield from (task(unit, on_progress) for unit in units)
         return
     queue, processes, exit_code = [(task, unit) for unit in reversed(units)], {}, 0
@@ -29,13 +29,15 @@ def _run(
         for _ in range(min(num_workers, len(units))):
             connection, process = worker_process.start()
             processes[connection] = process
-        for connection in processes:  # after all have started: a full pipe waits for its reader
+        for (
+            connection
+        ) in processes:  # only now, because sending to a full pipe blocks until its process reads
             _send_next(connection, queue)
         while processes:
             for connection in multiprocessing.connection.wait(list(processes)):
                 try:
                     message = connection.recv()
-                except (EOFError, OSError):  # all is done, or the process died
+                except (EOFError, OSError):  # the process has finished or died
                     process = processes.pop(connection)
                     process.join()
                     exit_code = process.exitcode or exit_code
@@ -53,6 +55,6 @@ def _run(
 
 
 def _send_next(connection: multiprocessing.connection.Connection, queue: list[tuple]) -> None:
-    """Sends the next unit, or None if there is none; a process that died is noticed when it is read from."""
+    """Sends the next unit, or None if none is left; ignores a dead process, which the next recv() finds."""
     with contextlib.suppress(OSError):
         connection.send(queue.pop() if queue else None)

@@ -10,14 +10,14 @@ from typing import Any, Optional
 from tfrecord_builder.building.engines import tasks
 
 POLL_SECONDS = 5.0
-_RETRIES = 3  # by Ray, on another worker; the default, and Spark's
+_RETRIES = 3  # Ray retries on another worker; the default of Ray and Spark
 
 
 @contextlib.contextmanager
 def open_engine(runner: str, num_workers: Optional[int]) -> Iterator[tuple[str, Callable]]:
-    """Yields the engine (see dispatch.py); `ray` is the cluster of this machine.
+    """Yields the engine (see dispatch.py); the runner `ray` is the cluster of this machine.
 
-    Without a client in between, Ray itself ends the program when its head is lost for 60 seconds.
+    With that runner, Ray itself ends the program if the head of the cluster is lost for 60 seconds.
     """
     import ray
 
@@ -29,19 +29,19 @@ def open_engine(runner: str, num_workers: Optional[int]) -> Iterator[tuple[str, 
 
 
 def _run(ray: Any, task: tasks.Task, units: Sequence[bytes], _: Any) -> Iterator:
-    call, lost = ray.remote(max_retries=_RETRIES)(_call), None
-    sent = ray.put(task)
-    waiting = [call.remote(sent, unit) for unit in units]
+    call, failure = ray.remote(max_retries=_RETRIES)(_call), None
+    task_reference = ray.put(task)
+    waiting = [call.remote(task_reference, unit) for unit in units]
     while waiting:
         ended, waiting = ray.wait(waiting, timeout=POLL_SECONDS)
-        for each in ended:
+        for reference in ended:
             try:
-                yield ray.get(each)
+                yield ray.get(reference)
             except ray.exceptions.RayError as error:
-                lost = error
-        yield int(ray.cluster_resources().get("CPU", 0))  # cores of workers, busy or not
-    if lost is not None:
-        raise ChildProcessError(lost) from lost
+                failure = error
+        yield int(ray.cluster_resources().get("CPU", 0))  # cores of all workers, busy or idle
+    if failure is not None:
+        raise ChildProcessError(failure) from failure
 
 
 def _call(task: tasks.Task, unit: bytes) -> tasks.Outcome:

@@ -1,4 +1,4 @@
-"""Runs units on an open engine: retries, progress, and how a run without workers or scheduler ends."""
+"""Runs units on an open engine: retries, progress, and timeouts for lost workers or schedulers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tfrecord_builder.building import resumable
 from tfrecord_builder.building.engines import failures, tasks
 from tfrecord_builder.settings import progress_bar
 
-LOST_SECONDS = 45.0
-WAIT_SECONDS = 300.0
+LOST_SECONDS = 45.0  # timeout for an answer of the scheduler
+WAIT_SECONDS = 300.0  # timeout for a worker to run something
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,7 @@ class UnitRunner:
     def __call__(
         self, units: Sequence[resumable.Shard], writer: resumable.ShardWriter, title: str
     ) -> list[resumable.Written]:
-        """Runs the units that are not finished; returns the receipts of all, in their order."""
+        """Runs the units that are not finished yet; returns the receipts of all units, in their order."""
         finished = {unit.file: writer.find_finished(unit) for unit in units}
         waiting = {unit.file: pickle.dumps(unit) for unit in units if finished[unit.file] is None}
         with _Progress(units, title, writer.item) as progress:
@@ -50,9 +50,10 @@ class UnitRunner:
         return list(finished.values())
 
     def _run_once(self, task: tasks.Task, waiting: dict[str, bytes], progress: _Progress) -> bool:
-        """Removes the units that end well from `waiting`; returns True if workers of others were lost.
+        """Runs the units in `waiting`, and removes those that succeed.
 
-        Raises UserError if no unit ended, or a unit has a problem.
+        Returns True if units are left because workers were lost. Raises UserError if no unit succeeded, or if
+        one has a problem.
         """
         num_before = len(waiting)
         try:
@@ -64,15 +65,15 @@ class UnitRunner:
             return False
         except errors.UserError:
             raise
-        except Exception as error:  # each engine has errors of its own
+        except Exception as error:  # engines raise different types of errors
             problem = failures.explain(self.runner, error)
             if len(waiting) == num_before or not isinstance(error, ChildProcessError):
                 raise problem from error
-            logging.warning("%d units run again. %s", len(waiting), problem)
+            logging.warning("%d units will run again. %s", len(waiting), problem)
             return True
 
     def _watch(self, messages: Iterator) -> Iterator[tasks.Outcome]:
-        """Yields the outcomes among the messages of an engine, unless none can come any more."""
+        """Yields the outcomes among the messages of an engine; raises UserError after a timeout."""
         worked = answered = time.monotonic()
         for message in messages:
             now = time.monotonic()
@@ -91,12 +92,12 @@ class UnitRunner:
             if now - worked > WAIT_SECONDS:
                 raise errors.UserError(
                     f"--runner={self.runner}: no worker has run anything for {WAIT_SECONDS:.0f} seconds; "
-                    f"start workers, or wait until other jobs leave some, and {failures.KEPT}."
+                    f"start workers, or wait until other jobs free some, and {failures.KEPT}."
                 )
 
 
 class _Progress(progress_bar.ProgressBar):
-    """Progress bar: utterances done, time left, and the numbers of units done and utterances rejected."""
+    """Progress bar: utterances done, time left, units done and utterances rejected."""
 
     def __init__(self, units: Sequence[resumable.Shard], title: str, item: str):
         super().__init__(total=sum(unit.num_items for unit in units), unit=item, desc=title)

@@ -14,35 +14,35 @@ POLL_SECONDS = 5.0
 
 @contextlib.contextmanager
 def open_engine(runner: str, num_workers: Optional[int]) -> Iterator[tuple[str, Callable]]:
-    """Yields the engine (see dispatch.py); `spark` takes the master that spark-submit has set."""
+    """Yields the engine (see dispatch.py); the runner `spark` uses the master that spark-submit has set."""
     import pyspark
 
     settings = pyspark.SparkConf().setAppName("estimator-asr").set("spark.ui.showConsoleProgress", "false")
     context = pyspark.SparkContext(conf=settings if runner == "spark" else settings.setMaster(runner))
-    with context:  # stops it at the end
+    with context:  # stops the context at the end
         context.setLogLevel("ERROR")
         yield context.master, functools.partial(_run, pyspark, context)
 
 
 def _run(pyspark: Any, context: Any, task: tasks.Task, units: Sequence[bytes], _: Any) -> Iterator:
     lists = pyspark.accumulators.AddingAccumulatorParam([])
-    outcomes, lost, num_told, is_running = context.accumulator([], lists), [], 0, True
+    outcomes, failures, num_reported, is_running = context.accumulator([], lists), [], 0, True
 
     def run_job() -> None:
         try:
             context.parallelize(units, len(units)).foreach(lambda unit: outcomes.add([task(unit)]))
-        except Exception as error:  # of Py4J, whatever happens in Java
-            lost.append(error)
+        except Exception as error:  # any error in Java becomes one of Py4J
+            failures.append(error)
 
     job = pyspark.InheritableThread(target=run_job, daemon=True)
     job.start()
     while is_running:
         job.join(POLL_SECONDS)
-        is_running = job.is_alive()  # asked before the outcomes, because more may come meanwhile
-        ended = outcomes.value[num_told:]
-        num_told += len(ended)
+        is_running = job.is_alive()  # checked before the outcomes, because more may arrive in between
+        ended = outcomes.value[num_reported:]
+        num_reported += len(ended)
         yield from ended
         stages = map(context.statusTracker().getStageInfo, context.statusTracker().getActiveStageIds())
         yield sum(stage.numActiveTasks for stage in stages if stage)
-    if lost:
-        raise ChildProcessError(lost[0]) from lost[0]
+    if failures:
+        raise ChildProcessError(failures[0]) from failures[0]

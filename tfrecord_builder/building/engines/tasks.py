@@ -27,7 +27,7 @@ _STORE_VARIABLES = ("AWS_", "S3_", "GOOGLE_APPLICATION_CREDENTIALS", "HADOOP_")
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """The end of a unit: the numbers of its utterances and its notes, or the problem that ends the run."""
+    """The result of a unit: its utterance counts and notes, or a problem that ends the run."""
 
     file: str = ""
     num_done: int = 0
@@ -41,13 +41,13 @@ class Task:
     """Runs pickled units.
 
     Attributes:
-        versions: see list_versions; a worker must have the same before it unpickles anything.
+        versions: see list_versions; a worker checks that its own are the same before it unpickles anything.
         pickled: the writer, the shared paths, the working directory of the command, and the environment
             variables of stores, with credentials.
     """
 
     versions: dict[str, str]
-    pickled: bytes = dataclasses.field(repr=False)  # engines log what they run
+    pickled: bytes = dataclasses.field(repr=False)  # engines log the repr of a task
 
     def __call__(self, unit: bytes, on_progress: OnProgress = lambda *_: None) -> Outcome:
         try:
@@ -63,13 +63,14 @@ class Task:
             )
 
     def _run(self, unit: bytes, on_progress: OnProgress) -> Outcome:
-        for name, here in list_versions(tuple(self.versions)).items():
-            if here != self.versions.get(name):
-                advice = f"expected {self.versions.get(name)} as where the command was started"
-                raise errors.UserError(_on_worker(f"{name} is {here}, {advice}; install the same there."))
+        for name, version in list_versions(tuple(self.versions)).items():
+            if version != self.versions.get(name):
+                expected = f"expected {self.versions.get(name)} as on the machine that started the command"
+                advice = "install the same version there."
+                raise errors.UserError(_on_worker(f"{name} is {version}, {expected}; {advice}"))
         writer, shared, directory, environment = pickle.loads(self.pickled)
         os.environ.update(environment)
-        with contextlib.suppress(OSError):  # a worker needs it for relative paths alone
+        with contextlib.suppress(OSError):  # needed only for relative paths
             os.chdir(directory)
         for path in shared:
             if not files.exists(path):
@@ -81,14 +82,14 @@ class Task:
 
 
 def make(writer: resumable.ShardWriter, shared: Sequence[str]) -> Task:
-    """Returns the task of running units by a writer; workers must see those shared paths that exist here."""
-    seen = [path for path in shared if not files.is_remote(path) and files.exists(path)]
+    """Returns a task that runs units by a writer; workers must see the shared paths that exist here."""
+    paths = [path for path in shared if not files.is_remote(path) and files.exists(path)]
     environment = {name: value for name, value in os.environ.items() if name.startswith(_STORE_VARIABLES)}
-    return Task(list_versions(writer.libraries), pickle.dumps((writer, seen, os.getcwd(), environment)))
+    return Task(list_versions(writer.libraries), pickle.dumps((writer, paths, os.getcwd(), environment)))
 
 
 def describe(receipt: resumable.Written) -> Outcome:
-    """Returns the outcome of a unit that was finished."""
+    """Returns the outcome of a finished unit from its receipt."""
     num_rejected = len(receipt.rejected)
     num_done = receipt.num_records + num_rejected
     return Outcome(receipt.file, num_done, num_rejected, notes=tuple(receipt.notes))
@@ -97,14 +98,14 @@ def describe(receipt: resumable.Written) -> Outcome:
 @functools.lru_cache
 def list_versions(others: tuple[str, ...] = ()) -> dict[str, str]:
     """Returns the versions of Python, _LIBRARIES and others, and a hash of the source of this program."""
-    found = {"Python": platform.python_version()}
+    versions = {"Python": platform.python_version()}
     for name in (*_LIBRARIES, *others):
-        versions = (package.version for package in importlib.metadata.distributions(name=name))
-        found.setdefault(name, next(versions, "missing"))
+        installed = (package.version for package in importlib.metadata.distributions(name=name))
+        versions.setdefault(name, next(installed, "missing"))
     root = pathlib.Path(__file__).parents[3]
     paths = sorted(path for package in _PACKAGES for path in (root / package).rglob("*.py"))
     source = b"".join(map(pathlib.Path.read_bytes, paths))
-    return {**found, "the program's source": hashlib.sha256(source).hexdigest()[:12]}
+    return {**versions, "the program's source": hashlib.sha256(source).hexdigest()[:12]}
 
 
 def _on_worker(problem: str) -> str:

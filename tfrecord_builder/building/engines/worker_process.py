@@ -13,22 +13,22 @@ REPORT_SECONDS = 0.5
 
 
 def start() -> tuple[Connection, BaseProcess]:
-    """Returns our end of the pipe to a new worker, and its process, without waiting until it is ready."""
+    """Returns our end of the pipe to a new worker, and its process; does not wait until it is ready."""
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
     ours, theirs = context.Pipe()
     process = context.Process(target=run_worker, args=(theirs,), daemon=True)
-    # The worker unblocks Ctrl-C when it can end without a traceback, which takes it seconds.
+    # Ctrl-C is blocked until the worker can end without a traceback, some seconds after its start.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     process.start()
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-    theirs.close()  # so that the pipe ends when the worker does
+    theirs.close()  # so that recv() fails when the worker has ended
     return ours, process
 
 
 def run_worker(connection: Connection) -> None:
-    """Runs each (task, unit) from a pipe until None comes or the pipe is closed.
+    """Runs each (task, unit) from a pipe until None arrives or the pipe is closed.
 
-    Sends (file, utterances done, utterances rejected) every REPORT_SECONDS at most, and the outcome.
+    Sends (file, utterances done, utterances rejected) at most every REPORT_SECONDS, then the outcome.
     """
     # Ctrl-C reaches the whole process group; the parent reports it in one line.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,1 +1,1 @@
-"""Records: the item that one is made of, reading and checking it, its picture, the counts of a shard."""
+"""Records: the items they are made from, reading and checking, pictures, statistics of shards."""

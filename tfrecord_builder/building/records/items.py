@@ -5,7 +5,7 @@
      "stamp": [43218, 1700000000000000000], "variant": null}
 
 The file stays in the data directory and tells which recording a record was made from (see recordings.py). It
-also has the utterances that were rejected while the shard was written.
+also contains the utterances that were rejected while the shard was written.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Item:
 
     utterance: manifest.Utterance
     labels: labelling.Labels
-    signature: Optional[tuple[int, int]] = None  # as of file_signature, when the recording was listed
-    variant: Optional[copies.Variant] = None  # the augmentation; None for the recording as it is
+    signature: Optional[tuple[int, int]] = None  # file_signature of the recording when it was labelled
+    variant: Optional[copies.Variant] = None  # the augmentation; None if there is none
 
 
 def to_line(item: Item) -> str:
@@ -43,7 +43,7 @@ def to_line(item: Item) -> str:
 
 
 def from_json(parts: dict[str, Any]) -> Item:
-    """Returns the item of a parsed line; raises KeyError or TypeError if it is not one of to_line."""
+    """Returns the item of a parsed line; raises KeyError or TypeError if to_line did not write it."""
     labels = {name: tuple(v) if isinstance(v, list) else v for name, v in parts["labels"].items()}
     return Item(
         manifest.Utterance(**parts["utterance"]),
@@ -54,17 +54,17 @@ def from_json(parts: dict[str, Any]) -> Item:
 
 
 def read(shard_path: str) -> Iterator[Item]:
-    """Reads the items of a shard in their order; raises UserError or OSError as recordings.read_items."""
+    """Yields the items of a shard in their order; raises the same errors as recordings.read_items."""
     return recordings.read_items(shard_path, from_json)
 
 
 def file_signature(audio: Optional[str]) -> Optional[tuple[int, int]]:
-    """Returns size in bytes and modification time in ns of a recording; None where there is none."""
+    """Returns (size in bytes, modification time in ns) of a recording; None if it does not exist."""
     try:
         return audio and files.size_and_time(audio)
-    except (FileNotFoundError, ValueError):  # the latter for a name that no file can have
+    except (FileNotFoundError, ValueError):  # ValueError: no file can have this name
         return None
     except OSError as error:
         if files.is_remote(audio) or not files.concerns_one_file(error):
-            raise  # the disk or the store fails, not the recording
+            raise  # the disk or store failed, not only this file
         return None

@@ -15,11 +15,9 @@ from tfrecord_builder.data import schema
 from tfrecord_builder.runtime import fonts
 
 _LINE_WIDTH = 90  # Latin characters; hanzi are twice as wide
-_MAX_LINES = (
-    50  # characters per text: matplotlib needs minutes for long ones, and refuses pictures of 2^16 dots
-)
+_MAX_LINES = 50  # per text: matplotlib needs minutes for long texts, and refuses images of 2^16 pixels
 _DPI = 120
-_FIRST_LINE_POINTS, _LINE_POINTS = -46, 20  # below the axes and their labels
+_FIRST_LINE_POINTS, _LINE_POINTS = -46, 20  # first line below the axis labels; line spacing
 
 
 def draw(record: schema.Record, config: frontend.FrontendConfig, path: str) -> list[str]:

@@ -20,7 +20,7 @@ _TEXT_KINDS = {
     **dict.fromkeys(("token_ids", "character_ids"), "int64_list"),
 }
 _ACOUSTIC_KINDS = {"fbank": "bytes_list", "num_frames": "int64_list", "duration_ms": "int64_list"}
-_LISTS = ("token_ids", "character_ids")  # the others have one value
+_LISTS = ("token_ids", "character_ids")  # all other features have one value
 
 
 class Damaged(Exception):
@@ -29,7 +29,7 @@ class Damaged(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Expected:
-    """What the records of a data directory must agree with; frontend is None for text-only data."""
+    """Vocabularies and features that the records must match; frontend is None for text-only data."""
 
     tokens: vocabulary.Vocabulary
     characters: vocabulary.Vocabulary
@@ -41,8 +41,8 @@ def read_record(serialized: bytes, expected: Expected) -> schema.Record:
     """Reads a record; its fbank is a view of the bytes.
 
     Raises:
-        Damaged: it is not a tf.train.Example, a feature is missing or has another type, a text is not UTF-8,
-            or fbank has another size.
+        Damaged: it is not a tf.train.Example, its features or their types are wrong, a text is not UTF-8, or
+            fbank has the wrong size.
     """
     try:
         features = tf.train.Example.FromString(serialized).features.feature
@@ -60,7 +60,7 @@ def read_record(serialized: bytes, expected: Expected) -> schema.Record:
 
 
 def utterance_id(serialized: bytes) -> str:
-    """Returns the id of a record, also of a damaged one; empty if it cannot be read."""
+    """Returns the utterance id of a record, even of a damaged one; empty if it cannot be read."""
     try:
         features = tf.train.Example.FromString(serialized).features.feature
         return _value("utterance_id", features["utterance_id"], "bytes_list")
@@ -69,7 +69,7 @@ def utterance_id(serialized: bytes) -> str:
 
 
 def problems(record: schema.Record, expected: Expected) -> Iterator[str]:
-    """Yields what is wrong with a record, as `WHAT is GOT, expected WANT`."""
+    """Yields a message for each problem of a record, such as "num_frames is 3, expected 5"."""
     if not record.utterance_id:
         yield "utterance id is empty, expected a unique one"
     if not record.token_ids and schema.WORDLESS not in record.utterance_id:
@@ -83,9 +83,9 @@ def problems(record: schema.Record, expected: Expected) -> Iterator[str]:
 
 
 def _id_problems(name: str, ids: Sequence[int], words: vocabulary.Vocabulary, labels) -> Iterator[str]:
-    wrong = [each for each in ids if not 0 <= each < words.size]
-    if wrong:
-        yield f"{name} has {wrong[0]}, expected 0 to {words.size - 1}"
+    invalid = [label_id for label_id in ids if not 0 <= label_id < words.size]
+    if invalid:
+        yield f"{name} has {invalid[0]}, expected 0 to {words.size - 1}"
     elif list(ids) != words.encode(labels):
         text = textwrap.shorten(" ".join(labels), 50, placeholder="...")
         yield f"{name} do not match the labels {text!r}"
@@ -95,7 +95,7 @@ def _feature_problems(record: schema.Record, config: frontend.FrontendConfig) ->
     num_frames = len(record.fbank)
     if not np.isfinite(record.fbank).all():
         frame = int(np.flatnonzero(~np.isfinite(record.fbank).all(axis=1))[0])
-        yield f"features are NaN or Inf, first in frame {frame}"
+        yield f"features contain NaN or Inf, first in frame {frame}"
     least, most = (
         frontend.num_frames(int((record.duration_ms + half) * config.sample_rate / 1000), config)
         for half in (-0.5, 0.5)  # duration_ms is rounded

@@ -1,8 +1,8 @@
-"""TFRecord files, record by record: the place of each record, and whether its checksums are right.
+"""Reads TFRecord files record by record, with the position of each record, and checks its checksums.
 
 A record is uint64 length, uint32 CRC of the length, the data, uint32 CRC of the data, all little-endian
-(tensorflow/core/lib/io/record_writer.h). TensorFlow's own reader stops at the first error; this one says what
-and where it is, and continues as long as the start of the next record is known.
+(tensorflow/core/lib/io/record_writer.h). TensorFlow's own reader stops at the first error; this one reports
+each error with its position, and continues as long as the start of the next record is known.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from tfrecord_builder.data import schema
 _HEADER_BYTES = 12
 _FOOTER_BYTES = 4
 _BLOCK_BYTES = 1 << 20
-_MAX_BYTES = 1 << 31  # of a serialised tf.train.Example
+_MAX_BYTES = 1 << 31  # limit for a serialised tf.train.Example
 
 
 @dataclasses.dataclass(frozen=True)
 class RawRecord:
     """One record of a file."""
 
-    number: int  # from 0
-    offset: int  # of its header, in bytes
-    data: Optional[bytes]  # None if the file ends within it or its length is wrong: then it is the last one
-    problem: str = ""  # what is wrong with it
+    number: int  # index in the file, starting from 0
+    offset: int  # position of the header in bytes
+    data: Optional[bytes]  # None if it is incomplete or its length is damaged; no record follows then
+    problem: str = ""  # what is wrong with the record; empty if nothing is
 
 
 class RecordFile:
-    """A TFRecord file that is read once, from the first byte to the last; num_bytes were read so far."""
+    """Reads a TFRecord file once, from start to end; num_bytes is the number of bytes read so far."""
 
     def __init__(self, file: BinaryIO):
         self.num_bytes = 0
@@ -40,7 +40,7 @@ class RecordFile:
         self._digest = hashlib.sha256()
 
     def records(self) -> Iterator[RawRecord]:
-        """Yields the records, also damaged ones."""
+        """Yields the records, including damaged ones."""
         number, offset = 0, self.num_bytes
         while header := self._read(_HEADER_BYTES):
             data, problem = self._read_data(header)
@@ -56,9 +56,9 @@ class RecordFile:
         return self._digest.hexdigest()
 
     def _read_data(self, header: bytes) -> tuple[Optional[bytes], str]:
-        """Returns the data after a header, and what is wrong with them."""
+        """Returns the data that follow a header, and a problem, which is empty if there is none."""
         if len(header) < _HEADER_BYTES:
-            return None, f"file ends after {len(header)} of the {_HEADER_BYTES} bytes of its header"
+            return None, f"file ends after {len(header)} of the {_HEADER_BYTES} bytes of the header"
         problem = _crc_problem("length", header[:8], header[8:])
         if problem:
             return None, problem
@@ -67,7 +67,7 @@ class RecordFile:
             return None, f"length is {length} bytes, expected less than {_MAX_BYTES}"
         body = self._read(length + _FOOTER_BYTES)
         if len(body) < length + _FOOTER_BYTES:
-            return None, f"file ends after {len(body)} of its {length + _FOOTER_BYTES} bytes"
+            return None, f"file ends after {len(body)} of the {length + _FOOTER_BYTES} bytes of the record"
         return body[:length], _crc_problem("data", body[:length], body[length:])
 
     def _read(self, size: int) -> bytes:

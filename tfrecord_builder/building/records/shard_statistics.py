@@ -1,4 +1,4 @@
-"""Statistics of a shard, collected while it is written; those of shards add up to those of a split."""
+"""Statistics of a shard, collected while it is written, and their sums over the shards of a split."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tfrecord_builder.labels import vocabularies
 
 DURATION_BIN_MS = 100
 NUM_EXTREMES = 10
-# Sums are rounded to this step, so that float64 adds them exactly in any order, up to 2**37: a thousand
-# hours in one bin.
+# Sums are rounded to multiples of 1 / _SUM_STEPS, so that float64 adds them exactly in any order, up to
+# 2**37: a thousand hours in one bin.
 _SUM_STEPS = 2.0**16
-# Every float16 as float32: a look-up is several times faster than numpy's conversion.
+# The float32 value of every float16: a lookup is several times faster than numpy's conversion.
 _FLOAT32 = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
 
 
@@ -35,34 +35,34 @@ def _list() -> list:
 
 @dataclasses.dataclass
 class ShardStatistics(resumable.Written):
-    """Statistics of the records of a shard. Their JSON file beside a shard marks it as finished.
+    """Statistics of the records of a shard. Their JSON file next to the shard marks it as finished.
 
-    Their size does not grow with the number of utterances, and they add up in any order. The keys of
-    histograms are strings, because JSON has no others. What was loaded is only added to others.
+    Their size does not grow with the number of utterances, and they can be added in any order. The keys of
+    histograms are strings, as JSON requires. Statistics loaded from a file are only added to others.
     """
 
     split: str = ""
-    items_sha256: str = ""  # of the .jsonl beside the shard
+    items_sha256: str = ""  # hash of the shard's .jsonl file
     speakers: list = _list()  # sorted ids
     duration_ms: int = 0
     num_tokens: int = 0
     num_characters: int = 0
     unknown_tokens: int = 0
     unknown_characters: int = 0
-    frame_lengths: dict = _counter()  # utterances per number of frames
-    token_lengths: dict = _counter()  # utterances per number of tokens
+    frame_lengths: dict = _counter()  # utterances by number of frames
+    token_lengths: dict = _counter()  # utterances by number of tokens
     num_frames: int = 0
-    feature_sum: list = _list()  # per bin, [num_bins]; empty for text
+    feature_sum: list = _list()  # sums per feature bin, [num_bins]; empty for text
     feature_square_sum: list = _list()
-    durations: dict = _counter()  # utterances per DURATION_BIN_MS, rounded down
-    token_counts: dict = _counter()  # occurrences in the labels, in the vocabulary or not
+    durations: dict = _counter()  # utterances by duration in DURATION_BIN_MS, rounded down
+    token_counts: dict = _counter()  # occurrences of each token, in the vocabulary or not
     character_counts: dict = _counter()
-    rms_levels: dict = _counter()  # utterances per dBFS, rounded down
+    rms_levels: dict = _counter()  # utterances by level in dBFS, rounded down
     peak_levels: dict = _counter()
     clipped_utterances: int = 0  # see loudness.Loudness
     clipped_samples: int = 0
-    # The NUM_EXTREMES largest [value, utterance_id, audio, start_seconds, seconds] without augmented copies;
-    # the value is in ms, in tenths of dBFS (RMS), and the same negated.
+    # [value, utterance_id, audio, start_seconds, seconds] of the NUM_EXTREMES largest values, not counting
+    # augmented copies. Values are durations in ms, RMS levels in tenths of dBFS, and such levels negated.
     longest: list = _list()
     loudest: list = _list()
     quietest: list = _list()
@@ -98,7 +98,7 @@ class ShardStatistics(resumable.Written):
         self.feature_square_sum = _add(self.feature_square_sum, square_total)
 
     def add(self, other: ShardStatistics) -> None:
-        """Adds those of another shard, except for its file, hashes, rejected and unknown speakers."""
+        """Adds another shard's statistics, except for its file, hashes, rejections and unknown speakers."""
         for name, value in vars(other).items():
             if isinstance(value, dict):
                 getattr(self, name).update(value)
@@ -111,7 +111,7 @@ class ShardStatistics(resumable.Written):
             setattr(self, name, _largest([*getattr(self, name), *getattr(other, name)]))
 
     def feature_moments(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Returns mean and standard deviation per bin over all frames; two empty tuples without frames."""
+        """Returns mean and standard deviation per bin over all frames; empty if there are no frames."""
         if not self.num_frames:
             return (), ()
         mean = np.array(self.feature_sum) / self.num_frames
@@ -120,13 +120,13 @@ class ShardStatistics(resumable.Written):
 
     def _count_level(self, record: schema.Record, item: items.Item, level: loudness.Loudness) -> None:
         if item.variant and item.variant.is_wordless:
-            return  # it says nothing about the recordings
+            return  # noise alone says nothing about the recordings
         self.rms_levels[str(math.floor(level.rms_dbfs))] += 1
         self.peak_levels[str(math.floor(level.peak_dbfs))] += 1
         self.clipped_utterances += level.clipped_samples > 0
         self.clipped_samples += level.clipped_samples
         if item.variant:
-            return  # otherwise the lists would name a few recordings again and again
+            return  # copies of a few recordings would fill the lists
         utterance, rms = item.utterance, round(10 * level.rms_dbfs)
         where = [utterance.utterance_id, utterance.audio, utterance.start_seconds, utterance.seconds]
         for name, value in (("longest", record.duration_ms), ("loudest", rms), ("quietest", -rms)):
@@ -134,7 +134,7 @@ class ShardStatistics(resumable.Written):
 
 
 def add_up(shards: Iterable[ShardStatistics]) -> dict[str, ShardStatistics]:
-    """Returns the sum of the statistics of the shards of each split."""
+    """Returns the statistics of each split, the sums over its shards."""
     totals: dict[str, ShardStatistics] = {}
     for shard in shards:
         totals.setdefault(shard.split, ShardStatistics(split=shard.split)).add(shard)
@@ -142,10 +142,10 @@ def add_up(shards: Iterable[ShardStatistics]) -> dict[str, ShardStatistics]:
 
 
 def count_shared_speakers(totals: Mapping[str, ShardStatistics], split: str) -> dict[str, int]:
-    """Returns for each other split with speakers how many of this split's speakers it has too."""
+    """Returns, for each other split with known speakers, how many speakers it shares with this split."""
     speakers = set(totals[split].speakers)
-    others = {name: each.speakers for name, each in totals.items() if name != split}
-    return {name: len(speakers.intersection(each)) for name, each in others.items() if speakers and each}
+    others = {name: total.speakers for name, total in totals.items() if name != split}
+    return {name: len(speakers.intersection(ids)) for name, ids in others.items() if speakers and ids}
 
 
 def make_split_info(
@@ -155,7 +155,7 @@ def make_split_info(
     shared_sentences: dict[str, int],
     shared_speakers: dict[str, int],
 ) -> dataset_info.SplitInfo:
-    """Returns what dataset_info.json says about a split: the sum of its shards, and the shards."""
+    """Returns the entry of a split in dataset_info.json: its totals and its shards."""
     return dataset_info.SplitInfo(
         num_utterances=total.num_records,
         num_speakers=len(total.speakers),
@@ -179,7 +179,7 @@ def make_split_info(
 
 
 def _sum_features(fbank: np.ndarray) -> Iterator[list[float]]:
-    """Yields the sums of values and of their squares per bin."""
+    """Yields two lists: per bin, the sum of the values and the sum of their squares."""
     widened = fbank if fbank.dtype == np.float32 else np.take(_FLOAT32, fbank.view(np.uint16))
     values = widened.astype(np.float64)
     for total in (np.einsum("ij->j", values), np.einsum("ij,ij->j", values, values)):
@@ -187,7 +187,7 @@ def _sum_features(fbank: np.ndarray) -> Iterator[list[float]]:
 
 
 def _largest(entries: list[list]) -> list[list]:
-    """Returns the NUM_EXTREMES largest; the ids decide between equal values, not who came first."""
+    """Returns the NUM_EXTREMES largest entries; ids break ties, so the order of arrival is irrelevant."""
     return sorted(entries, key=lambda entry: (-entry[0], *entry[1:]))[:NUM_EXTREMES]
 
 

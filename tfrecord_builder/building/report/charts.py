@@ -1,4 +1,4 @@
-"""Bar charts of the page, and the counts of tones, initials and finals that some of them show."""
+"""Bar charts of report.html, and the counts of tones, initials and finals that some of them show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_INITIAL = "none"
 OTHER_TONE = "other"
 INITIALS = tuple(initial or NO_INITIAL for initial in syllables.INITIALS)
 
-_FINALS = {*syllables.FINALS, "e"}  # er without its r
+_FINALS = {*syllables.FINALS, "e"}  # e is the final of er without its r
 
 Counts = Mapping[str, Mapping[str, int]]  # split -> key -> count
 
@@ -30,13 +30,13 @@ class Bar(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The text under the pointer."""
+        """The tooltip."""
         counts = [f"{count:,} {split}" for split, count in self.counts.items() if count]
         return f"{self.name}: {', '.join(counts) or 0}"
 
 
 class Chart(NamedTuple):
-    """A title and bars from left to right."""
+    """A bar chart: its title and its bars from left to right."""
 
     title: str
     bars: Sequence[Bar]
@@ -47,16 +47,16 @@ class Chart(NamedTuple):
 
 
 def histogram(title: str, counts: Counts, per_unit: int, unit: str) -> Chart:
-    """Makes a chart of counts by integer (as a string); adjacent integers share a bar if there are many.
+    """Makes a chart of counts by integer (a string); if there are many, adjacent integers share a bar.
 
-    per_unit integers are one unit of the axis.
+    One unit of the axis is per_unit integers.
     """
-    numbers = [int(key) for of_split in counts.values() for key in of_split]
+    numbers = [int(key) for split_counts in counts.values() for key in split_counts]
     lowest, highest = min(numbers), max(numbers)
     step = _step(highest - lowest + 1, _MAX_BINS)
     bins = {place: dict.fromkeys(counts, 0) for place in range(lowest // step, highest // step + 1)}
-    for split, of_split in counts.items():
-        for key, count in of_split.items():
+    for split, split_counts in counts.items():
+        for key, count in split_counts.items():
             bins[int(key) // step][split] += count
     label_step = _step(len(bins), _MAX_LABELS)
     bars = []
@@ -76,7 +76,8 @@ def categories(title: str, counts: Counts, names: Iterable[str]) -> Chart:
 def count_sounds(token_counts: Mapping[str, int], token_type: str) -> dict[str, dict[str, int]]:
     """Counts the "tones", "initials" and "finals" of tokens; empty for a token type that is not pinyin.
 
-    A final with er-hua counts as itself and as ER_HUA; what is not pinyin (letters, digits) as OTHER_TONE.
+    A final with er-hua counts twice: without its r and as ER_HUA. Letters, digits and other tokens that are
+    not pinyin count as OTHER_TONE.
     """
     if token_type not in _SPLIT:
         return {}
@@ -103,7 +104,7 @@ def _step(size: int, most: int) -> int:
 
 
 def _split_syllable(token):
-    """Returns initial, final and tone, as the other two functions do; None for what is missing."""
+    """Returns initial, final and tone, like the two functions below; a missing part is None."""
     initial, final, tone = syllables.split_syllable(token) or (None, None, None)
     return NO_INITIAL if initial == "" else initial, final, tone
 

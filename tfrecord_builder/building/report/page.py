@@ -1,4 +1,4 @@
-"""report.html: one file, the same bytes for the same build."""
+"""Writes report.html: a single file, which has the same bytes for the same build."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _HISTOGRAMS = (  # title, field of ShardStatistics, integers per unit, unit
     ("Utterances by RMS level", "rms_levels", 1, "dBFS"),
     ("Utterances by peak level", "peak_levels", 1, "dBFS"),
 )
-_MANY_REJECTED = 0.01  # of all utterances
-_MANY_UNKNOWN = 0.01  # of all labels of a split
+_MANY_REJECTED = 0.01  # minimum fraction of utterances for a warning
+_MANY_UNKNOWN = 0.01  # minimum fraction of the labels of a split for a warning
 
-NUM_LISTED = 30
-NUM_REJECTED = 20
+NUM_LISTED = 30  # labels per list
+NUM_REJECTED = 20  # utterances per reason
 
 Rejection = tuple[str, str, str, Optional[str]]  # utterance_id, split, reason, audio
 Totals = Mapping[str, shard_statistics.ShardStatistics]
 
 
 class AudioLink(NamedTuple):
-    """An utterance to listen to; url is empty if a browser cannot open it."""
+    """An utterance to listen to; url is empty if a browser cannot open its audio."""
 
     utterance_id: str
     value: str
@@ -50,7 +50,7 @@ def write(
 ) -> None:
     """Writes the page of a build from its statistics by split and its rejected utterances.
 
-    left_out is the number of characters by kind that are not labels (see normalisation.count_left_out).
+    left_out has the number of characters of each kind that are not labels (normalisation.count_left_out).
     """
     totals = {name: totals[name] for name in sorted(totals, key=manifest.SPLITS.index)}
     all_splits = shard_statistics.ShardStatistics()
@@ -78,16 +78,16 @@ def write(
         rejected=list_rejected(rejected),
     )
     with files.writing(path) as temporary:
-        # A file name that is not UTF-8 has surrogates; it is shown with question marks and linked as it is.
+        # Surrogates, from file names that are not UTF-8, become question marks here, but not in links.
         pathlib.Path(temporary).write_bytes(html.encode("utf-8", "replace"))
 
 
 def list_findings(info: dataset_info.DatasetInfo, totals: Totals) -> Iterator[str]:
     """Yields sentences about rejected utterances, overlap of splits, unknown labels and clipping."""
-    kept = sum(split.num_utterances for split in info.splits.values())
-    if info.num_rejected > _MANY_REJECTED * kept:
+    num_records = sum(split.num_utterances for split in info.splits.values())
+    if info.num_rejected > _MANY_REJECTED * num_records:
         yield (
-            f"{info.num_rejected:,} of {kept + info.num_rejected:,} utterances were rejected; "
+            f"{info.num_rejected:,} of {num_records + info.num_rejected:,} utterances were rejected; "
             "the reasons are at the end of this page."
         )
     for name in sorted(set(info.splits) - {"train"}):
@@ -100,7 +100,7 @@ def list_findings(info: dataset_info.DatasetInfo, totals: Totals) -> Iterator[st
         yield "There is no train split."
     clipped = sum(total.clipped_utterances for total in totals.values())
     if clipped:
-        yield f"{clipped:,} of {kept:,} utterances clip: several samples in a row are at full scale."
+        yield f"{clipped:,} of {num_records:,} utterances clip: several samples in a row are at full scale."
 
 
 def _overlap(split: str, noun: str, shared: int, total: int) -> Iterator[str]:
@@ -153,20 +153,20 @@ def _format_percentage(part: int, total: int) -> str:
 
 
 def list_labels(counts: Mapping[str, Mapping[str, int]], labels: vocabulary.Vocabulary) -> dict:
-    """Lists the labels of splits: counts maps split to label to count.
+    """Lists the labels of splits; `counts` maps each split to the count of each label.
 
     Returns:
-        The size of the vocabulary; how many of it occur never or once in train; the most and the least
-        frequent (label, count) of train; unknown labels of all splits; and the numbers of labels, distinct
-        known labels and unknown labels by split.
+        The size of the vocabulary; how many of its labels occur never or once in train; the most and the
+        least frequent (label, count) of train; the unknown labels of all splits; and, for each split, the
+        numbers of labels, distinct known labels and unknown labels.
     """
     in_vocabulary = set(labels.tokens) - {vocabulary.UNKNOWN}
     train = {label: count for label, count in counts.get("train", {}).items() if label in in_vocabulary}
     unknown, coverage = collections.Counter(), {}
-    for split, of_split in counts.items():
-        outside = {label: count for label, count in of_split.items() if label not in in_vocabulary}
+    for split, split_counts in counts.items():
+        outside = {label: count for label, count in split_counts.items() if label not in in_vocabulary}
         unknown.update(outside)
-        total, distinct = sum(of_split.values()), len(of_split) - len(outside)
+        total, distinct = sum(split_counts.values()), len(split_counts) - len(outside)
         coverage[split] = {"total": total, "distinct": distinct, "unknown": sum(outside.values())}
     ranked = _rank(train)
     return {
@@ -186,7 +186,7 @@ def _rank(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def list_audio(entries: Sequence[Sequence], describe) -> list[AudioLink]:
-    """Lists the extremes of ShardStatistics; describe formats their value."""
+    """Returns links for a list of extremes of ShardStatistics; `describe` formats their values."""
     return [
         AudioLink(name, describe(value), audio, recordings.url(audio, start, seconds))
         for value, name, audio, start, seconds in entries
@@ -196,10 +196,10 @@ def list_audio(entries: Sequence[Sequence], describe) -> list[AudioLink]:
 def list_rejected(rejected: Iterable[Rejection]) -> list[tuple[str, int, list[AudioLink]]]:
     """Groups rejected utterances by reason, the most frequent first.
 
-    What follows ": " in a reason is a detail of the utterance, and is listed with it.
+    The text after ": " in a reason is a detail of that utterance, and is shown next to it.
 
     Returns:
-        (reason, count, the first NUM_REJECTED utterances) of each reason.
+        For each reason: (reason, count, the first NUM_REJECTED utterances).
     """
     counts, first = collections.Counter(), {}
     for utterance_id, split, reason, audio in rejected:

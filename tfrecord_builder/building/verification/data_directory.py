@@ -1,4 +1,4 @@
-"""The check of a data directory, which trusts nothing but its dataset_info.json."""
+"""Checks the files and records of a data directory against its dataset_info.json."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Problem:
 
 
 def locate(record: record_file.RawRecord) -> str:
-    """Names a record (from 0), its first byte and, if it can be read, its utterance."""
+    """Describes where a record is: its number (from 0), its first byte, and its utterance id if readable."""
     utterance_id = record_checks.utterance_id(record.data or b"")
     utterance = f" (utterance {utterance_id})" if utterance_id else ""
     return f"record {record.number} at byte {record.offset}{utterance}"
 
 
 def load_vocabularies(data_dir: str, info: dataset_info.DatasetInfo) -> Optional[vocabularies.Vocabularies]:
-    """Loads the vocabularies; returns None if one is not that of the records."""
+    """Loads the vocabularies; returns None if one is unreadable, or is not the one of the records."""
     try:
         saved = vocabularies.Vocabularies(
             vocabulary.Vocabulary.load(os.path.join(data_dir, dataset_info.TOKENS_FILE)),
@@ -75,7 +75,7 @@ def check(
     for name, sha256 in _sidecar_files(info).items():
         path = os.path.join(data_dir, name)
         try:
-            if sha256:  # empty without such a file
+            if sha256:  # empty if the data has no such file
                 yield from _check_sha256(path, files.sha256(path), sha256)
         except OSError as error:
             yield _unreadable(path, error, "file")
@@ -83,7 +83,9 @@ def check(
     if saved:
         expected = record_checks.Expected(saved.tokens, saved.characters, info.frontend, info.fbank_dtype)
     else:
-        text = "labels and features of the records are not checked without the vocabularies"
+        text = (
+            "labels and features of the records were not checked, because a vocabulary is missing or damaged"
+        )
         yield Problem(FILES, data_dir, text)
     with contextlib.closing(sqlite3.connect("")) as database:
         places = _Places(database)
@@ -123,7 +125,7 @@ def _check_shard(
         is_complete = raw.data is not None
         num_records += is_complete
         if raw.problem:
-            lost = "" if is_complete else "; no record after it can be read"
+            lost = "" if is_complete else "; the records after it cannot be read"
             yield Problem(DAMAGED, path, f"{locate(raw)}: {raw.problem}{lost}")
         elif expected:
             for text in _check_record(raw, path, expected, places):
@@ -154,7 +156,7 @@ def _check_record(
 
 
 class _Places:
-    """The first place of each utterance id, in a temporary file: memory does not grow with the data."""
+    """The first place of each utterance id, in a temporary file, because there may be millions of ids."""
 
     def __init__(self, database: sqlite3.Connection):
         self._database = database
@@ -162,7 +164,7 @@ class _Places:
         self._database.execute("CREATE TABLE places (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID")
 
     def add(self, utterance_id: str, place: str) -> Optional[str]:
-        """Returns the place of an earlier record with this id; None, and notes the place, if it is new."""
+        """Returns the place of an earlier record with this id, or stores the place and returns None."""
         row = (utterance_id, place)
         if self._database.execute("INSERT OR IGNORE INTO places VALUES (?, ?)", row).rowcount:
             return None

@@ -1,4 +1,4 @@
-"""Sampled records, extracted again from their audio and compared with what is stored."""
+"""Extracts sampled records again from their audio, and compares them with the stored ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfrecord_builder.data import dataset_info, recordings, schema
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.storage import files
 
-# Another processor sums in another order, and one step of float16 (1/64 at 16) may lie between the results.
+# Processors sum in different orders; results may differ by this and one step of float16 (1/64 at 16).
 _LOG_TOLERANCE = 1e-3
 
 
@@ -41,9 +41,11 @@ class Reextraction:
         self._settings = sharding.Settings(saved, info.frontend, info.fbank_dtype, math.inf)
 
     def problems(self, num_samples: int, seed: int) -> Iterator[data_directory.Problem]:
-        """Yields how sampled records differ from new ones of the same audio."""
+        """Yields the differences between sampled records and new ones made from the same audio."""
         if self._info.frontend and self._info.frontend.encoder:
-            text = "--sample: records hold outputs of an encoder, expected features; sample what was encoded"
+            text = (
+                "--sample: records hold outputs of an encoder, expected features; sample the unencoded data"
+            )
             yield data_directory.Problem(data_directory.SAMPLE, self._data_dir, text)
             return
         total = sum(shard.num_records for shard in self._info.shards)
@@ -65,7 +67,7 @@ class Reextraction:
             text = str(error).removeprefix(f"{items_path}: ")
             yield data_directory.Problem(data_directory.SAMPLE, items_path, text)
         except OSError as error:
-            text = f"file cannot be read ({error.strerror or error}); its shard is not sampled"
+            text = f"file cannot be read ({error.strerror or error}), so its shard was not sampled"
             yield data_directory.Problem(data_directory.SAMPLE, error.filename or path, text)
 
     def _differences(self, path: str, numbers: Collection[int]) -> Iterator[str]:
@@ -81,7 +83,7 @@ class Reextraction:
                     return
 
     def _compare(self, serialized: bytes, shard_items: Iterator[items.Item]) -> str:
-        """Returns the difference between a record and a new one, or empty."""
+        """Returns the difference between a stored record and a new one, or an empty string."""
         try:
             stored = record_checks.read_record(serialized, self._expected)
         except record_checks.Damaged as problem:
@@ -89,7 +91,7 @@ class Reextraction:
         name = stored.utterance_id
         item = next((item for item in shard_items if item.utterance.utterance_id == name), None)
         if item is None:
-            return "utterance is missing in the .jsonl of its shard, expected it in the order of the records"
+            return "utterance is missing in the .jsonl of its shard, or not in the order of the records"
         return _compare_with_audio(stored, item, self._settings)
 
 
@@ -99,31 +101,31 @@ def _compare_with_audio(stored: schema.Record, item: items.Item, settings: shard
     if audio and signature is None:
         return f"audio {audio} is missing"
     try:
-        made, _ = shard_writer.make_record(dataclasses.replace(item, signature=signature), settings)
+        remade, _ = shard_writer.make_record(dataclasses.replace(item, signature=signature), settings)
     except shard_writer.Rejected as reason:
-        return f"audio {audio} cannot be used any more ({reason})"
-    difference = _difference(stored, made)
+        return f"audio {audio} can no longer be used ({reason})"
+    difference = _difference(stored, remade)
     if difference and signature != item.signature:
         return f"audio {audio} has changed since the build: {difference}"
     source = f"audio {audio}" if audio else "line in the .jsonl"
-    return difference and f"its {source} results in another record: {difference}"
+    return difference and f"its {source} now gives a different record: {difference}"
 
 
-def _difference(stored: schema.Record, made: schema.Record) -> str:
+def _difference(stored: schema.Record, remade: schema.Record) -> str:
     for name in ("speaker", "transcript", "pronunciation", "token_ids", "character_ids", "duration_ms"):
-        value, expected = getattr(stored, name), getattr(made, name)
+        value, expected = getattr(stored, name), getattr(remade, name)
         if value != expected:
             return f"{name} is {value!r}, expected {expected!r}"
-    return "" if stored.fbank is None else _feature_difference(stored.fbank, made.fbank)
+    return "" if stored.fbank is None else _feature_difference(stored.fbank, remade.fbank)
 
 
-def _feature_difference(stored: np.ndarray, made: np.ndarray) -> str:
-    if stored.shape != made.shape:
-        return f"features are {list(stored.shape)}, expected {list(made.shape)}"
-    values, expected = stored.astype(np.float32), made.astype(np.float32)
-    steps = np.spacing(np.maximum(np.abs(stored), np.abs(made))).astype(np.float32)
-    over = np.abs(values - expected) - steps - _LOG_TOLERANCE
-    frame, place = np.unravel_index(np.argmax(over), over.shape)
-    if over[frame, place] <= 0:
+def _feature_difference(stored: np.ndarray, remade: np.ndarray) -> str:
+    if stored.shape != remade.shape:
+        return f"features are {list(stored.shape)}, expected {list(remade.shape)}"
+    values, expected = stored.astype(np.float32), remade.astype(np.float32)
+    steps = np.spacing(np.maximum(np.abs(stored), np.abs(remade))).astype(np.float32)
+    excess = np.abs(values - expected) - steps - _LOG_TOLERANCE
+    frame, place = np.unravel_index(np.argmax(excess), excess.shape)
+    if excess[frame, place] <= 0:
         return ""
     return f"bin {place} of frame {frame} is {values[frame, place]:g}, expected {expected[frame, place]:g}"

@@ -52,7 +52,7 @@ def test_an_engine_that_refuses(monkeypatch):
 @pytest.mark.parametrize(
     "runner, problem",
     [
-        ("ray", "--runner=ray and --num_workers=2 exclude each other; leave --num_workers out"),
+        ("ray", "--runner=ray does not support --num_workers=2; leave --num_workers out"),
         ("DirectRunner", "--runner=DirectRunner: builds no longer use Apache Beam; pass --num_workers=N"),
     ],
 )

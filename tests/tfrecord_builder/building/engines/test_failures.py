@@ -71,7 +71,7 @@ def test_of_a_traceback_the_last_error_is_told():
 @pytest.mark.parametrize(
     "runner, said",
     [
-        ("DirectRunner", "no longer use Apache Beam; pass --num_workers=N for processes of this machine, or"),
+        ("DirectRunner", "no longer use Apache Beam; pass --num_workers=N for processes on this machine, or"),
         ("FlinkRunner", "--runner=spark://HOST:7077 or --runner=ray://HOST:10001 for a cluster."),
         ("DataflowRunner", "--runner=spark://HOST:7077 or --runner=ray://HOST:10001 for a cluster."),
         (
@@ -95,9 +95,11 @@ def test_a_scheduler_is_looked_for_at_each_of_its_addresses():
 
 
 def test_no_scheduler_and_no_port():
-    with pytest.raises(errors.UserError, match="--runner=ray://127.0.0.1:9: no scheduler answers there; sta"):
+    with pytest.raises(
+        errors.UserError, match="--runner=ray://127.0.0.1:9: no scheduler answers at this address; "
+    ):
         failures.require_scheduler("ray://127.0.0.1:9")
     with pytest.raises(
-        errors.UserError, match="--runner=spark://host: the port is missing; pass an address as"
+        errors.UserError, match="--runner=spark://host: the port is missing; pass one of local, "
     ):
         failures.require_scheduler("spark://host")

@@ -55,7 +55,7 @@ def test_units_of_lost_workers_run_again(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         assert len(_run(tmp_path, engine)) == 3
     assert engine.attempts == [3, 2, 1]
-    assert "2 units run again. --runner=ray: the engine failed (gone); see" in caplog.text
+    assert "2 units will run again. --runner=ray: the engine failed (gone); see" in caplog.text
 
 
 def test_an_attempt_without_a_unit_ends_the_run(tmp_path):

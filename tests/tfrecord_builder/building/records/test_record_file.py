@@ -62,9 +62,9 @@ def test_a_damaged_length_ends_the_file(written, byte):
 @pytest.mark.parametrize(
     "kept, message",
     [
-        (21 + 5, "file ends after 5 of the 12 bytes of its header"),
-        (37 + 12 + 1_500_000, "file ends after 1500000 of its 3000004 bytes"),
-        (3_000_053 + 12 + 4, "file ends after 4 of its 8 bytes"),
+        (21 + 5, "file ends after 5 of the 12 bytes of the header"),
+        (37 + 12 + 1_500_000, "file ends after 1500000 of the 3000004 bytes of the record"),
+        (3_000_053 + 12 + 4, "file ends after 4 of the 8 bytes of the record"),
     ],
 )
 def test_a_truncated_file(written, kept, message):
@@ -75,7 +75,7 @@ def test_a_truncated_file(written, kept, message):
 
 def test_bytes_after_the_last_record_are_a_problem(written):
     records, _ = _read(written + b"rest")
-    assert records[-1].problem == "file ends after 4 of the 12 bytes of its header"
+    assert records[-1].problem == "file ends after 4 of the 12 bytes of the header"
     assert records[-1].offset == len(written)
 
 

@@ -103,7 +103,7 @@ def test_every_part_of_the_page_is_there(tmp_path):
         "Utterances by duration (s)",
         "Utterances by RMS level (dBFS)",
         "Utterances by peak level (dBFS)",
-        "Unknown, the most frequent of 1:",
+        "The most frequent unknown labels of 1:",
         "The vocabulary has 2 entries; 0 of them do not occur in train, 0 occur once.",
         "ni3 7 hao3 6",
         "zai4 2",

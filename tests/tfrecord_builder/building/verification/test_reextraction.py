@@ -59,7 +59,7 @@ def test_text_records_are_made_again(tmp_path):
     path = next(data_dir.glob("*.jsonl"))
     path.write_text(path.read_text("utf-8").replace('"tokens": ["', '"tokens": ["x'), "utf-8")
     (text,) = _check(data_dir)
-    assert "its line in the .jsonl results in another record: pronunciation is " in text
+    assert "its line in the .jsonl now gives a different record: pronunciation is " in text
 
 
 def _vocabularies(data_dir, info):
@@ -110,7 +110,7 @@ def test_audio_that_cannot_be_used_any_more(data_dir):
     soundfile.write(audio, np.zeros(8000), 16000)
     os.utime(audio, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     (text,) = _check(data_dir)
-    assert text.endswith(f"audio {audio} cannot be used any more (silent audio)")
+    assert text.endswith(f"audio {audio} can no longer be used (silent audio)")
 
 
 def test_a_record_that_does_not_match_its_audio(data_dir):
@@ -120,11 +120,11 @@ def test_a_record_that_does_not_match_its_audio(data_dir):
     records[0] = built_data.change(records[0], str(data_dir), fbank=fbank)
     built_data.rewrite(str(data_dir), SHARD, records)
     (text,) = _check(data_dir)
-    assert f"its audio {audio} results in another record: bin " in text
+    assert f"its audio {audio} now gives a different record: bin " in text
     records[0] = built_data.change(records[0], str(data_dir), fbank=fbank[:47])
     built_data.rewrite(str(data_dir), SHARD, records)
     (text,) = _check(data_dir)
-    assert text.endswith("results in another record: features are [47, 80], expected [48, 80]")
+    assert text.endswith("now gives a different record: features are [47, 80], expected [48, 80]")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_record_with_other_labels(data_dir, name, value):
     records[0] = built_data.change(records[0], str(data_dir), **{name: value})
     built_data.rewrite(str(data_dir), SHARD, records)
     (text,) = _check(data_dir)
-    assert f"results in another record: {name} is {value!r}, expected " in text
+    assert f"now gives a different record: {name} is {value!r}, expected " in text
 
 
 def test_one_step_of_float16_is_tolerated(data_dir):
@@ -166,7 +166,7 @@ def test_a_missing_jsonl_does_not_stop_the_other_shards(data_dir):
     os.remove(data_dir / SHARD.replace("tfrecord", "jsonl"))
     done = []
     assert _check(data_dir, done=done) == [
-        f"{SHARD[:-9]}.jsonl: file cannot be read (No such file or directory); its shard is not sampled"
+        f"{SHARD[:-9]}.jsonl: file cannot be read (No such file or directory), so its shard was not sampled"
     ]
     assert len(done) == 7
 
@@ -175,7 +175,7 @@ def test_a_shard_that_cannot_be_read(data_dir):
     os.remove(data_dir / SHARD)
     os.mkdir(data_dir / SHARD)
     (text,) = _check(data_dir)
-    assert text.startswith(f"{SHARD}: file cannot be read (Is a directory); its shard is not sampled")
+    assert text.startswith(f"{SHARD}: file cannot be read (Is a directory), so its shard was not sampled")
 
 
 def test_an_utterance_that_is_missing_in_the_jsonl(data_dir):
@@ -184,7 +184,7 @@ def test_an_utterance_that_is_missing_in_the_jsonl(data_dir):
     path.write_text(lines[1], "utf-8")
     name, _ = _first(data_dir)
     texts = _check(data_dir)
-    assert f"(utterance {name}): utterance is missing in the .jsonl of its shard, expected it" in texts[0]
+    assert f"(utterance {name}): utterance is missing in the .jsonl of its shard, or not in" in texts[0]
 
 
 @pytest.mark.parametrize("line", ["{", "[]", "{}", '{"utterance": {"id": "x"}, "labels": {}}', "\xff"])
