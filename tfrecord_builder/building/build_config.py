@@ -42,9 +42,7 @@ class BuildConfig(config_flags.Checked):
         "float16", "data type of the stored features", choices=schema.FBANK_DTYPES
     )
     num_shards: int = config_flags.setting(16, "shards per split, at most one per utterance", minimum=1)
-    num_workers: Optional[int] = config_flags.setting(
-        None, "worker processes; one per core if empty", minimum=1
-    )
+    num_workers: Optional[int] = config_flags.setting(None, "workers; one per core if empty", minimum=1)
     runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
     overwrite: bool = config_flags.setting(
         False, "replace the build in --output_dir, once the new one is complete"

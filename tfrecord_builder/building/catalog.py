@@ -125,7 +125,7 @@ class Catalog:
         return self._count("SELECT count(DISTINCT digest) FROM groups")
 
     def group_sizes(self) -> Iterator[tuple[bytes, int]]:
-        """Yields (sha256 of the key, number of utterances) of each group, by ascending sha256."""
+        """Yields (sha256 of the key, number of utterances) of each group, in order of the sha256."""
         return self._database.execute("SELECT digest, count(*) FROM groups GROUP BY digest ORDER BY digest")
 
     def move_groups(self, digests: Iterable[bytes], split: str) -> None:
@@ -163,7 +163,7 @@ class Catalog:
         """Counts the distinct sentences of the items that were not rejected; call it once, at the end.
 
         Returns:
-            By split, the number of sentences and how many each other split shares: {dev: (893, {train: 12})}.
+            For each split, their number, and how many each other split has too: {dev: (893, {train: 12})}.
         """
         self._database.execute("COMMIT")
         self._database.executescript(_SENTENCES)
@@ -187,7 +187,7 @@ class Catalog:
         except sqlite3.IntegrityError:
             raise errors.UserError(
                 f"--corpus_dir: the utterance id {name} is a duplicate; "
-                "use each id only once in all corpus directories together."
+                "ids must be unique across all corpus directories."
             ) from None
         return json.dumps(vars(utterance)).encode() + b"\n"
 

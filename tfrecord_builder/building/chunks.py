@@ -180,9 +180,7 @@ def find_signatures(recordings: Sequence[Optional[str]]) -> list[Optional[tuple[
     """Returns the file signature of each recording; raises UserError if the disk or store fails."""
     if not any(path and files.is_remote(path) for path in recordings):
         return list(map(_find_signature, recordings))
-    with concurrent.futures.ThreadPoolExecutor(
-        _CONCURRENT_REQUESTS
-    ) as pool:  # each request to a store is slow
+    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:  # requests to stores are slow
         return list(pool.map(_find_signature, recordings))
 
 

@@ -25,7 +25,8 @@ _UNCLEAR = {
     "keep": "--numbers=keep: labels of %d transcript(s) lack points, signs or units of numbers (12.5%% "
     "becomes 1 2 5), for example %s; --numbers=read spells numbers out in Mandarin (docs/numbers.md)",
     "read": "--numbers=read: numbers in %d transcript(s) may be read differently from what was said (a "
-    "hyphen as minus, 3-1 as a range, 24/7 as a fraction, no sign), for example %s; write them in hanzi",
+    "hyphen as minus, 3-1 as a range, 24/7 as a fraction, a sign left out), for example %s; write such "
+    "numbers in hanzi",
 }
 
 

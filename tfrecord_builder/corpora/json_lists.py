@@ -24,7 +24,7 @@ from tfrecord_builder.storage import files, members
 # one channel, or "average" (default); lines with other lists are rejected. pinyin and speaker are optional.
 # Manifests have no ids: utterances are named <manifest>-<line>-<recording>, for example train_manifest-2-b.
 _NEMO_NAME = re.compile(r"([^_.-]+)([_.-].*)?\.jsonl?")
-_TARRED = {"tarred_audio_manifest.json": "train"}  # only to reject it: its lines have a shard_id
+_TARRED = {"tarred_audio_manifest.json": "train"}  # _read_nemo rejects it, because its lines have a shard_id
 _NEMO_FIELDS = ("audio_filepath", "duration", "offset", "text", "speaker", "pinyin")
 
 

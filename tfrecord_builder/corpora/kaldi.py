@@ -28,7 +28,7 @@ from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files
 
 # rejected.tsv has the command itself.
-NOT_READ = "wav.scp entry is not a file, file:offset or mere decoding by cat, flac, sph2pipe, sox or ffmpeg"
+NOT_READ = "wav.scp entry is not a file, file:offset or decoding command (cat, flac, sph2pipe, sox, ffmpeg)"
 
 _TO_THE_END = re.compile(r"-1(?:\.0*)?")
 

@@ -61,9 +61,7 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
         raise errors.UserError(f"{corpus_dir}: Lhotse manifests are {listing}, {_ACCEPTED}; rename them.")
     unread = [name for name in names if "cuts" in name and name not in cuts]
     if unread:
-        logging.warning(
-            "%s: ignored files with unknown names: %s; %s.", corpus_dir, ", ".join(unread), _ACCEPTED
-        )
+        logging.warning("%s: ignored unknown files: %s; %s.", corpus_dir, ", ".join(unread), _ACCEPTED)
     for name, split in cuts.items():
         path = os.path.join(corpus_dir, name)
         for where, cut in json_lines.read_objects(path):

@@ -2,7 +2,8 @@
 
 Spreadsheets save the latter two. Much text in other encodings (Latin-1, Cyrillic, Korean) also decodes as
 GB18030, but into rare characters; so GB18030 is accepted only if common hanzi are frequent in the result.
-(charset-normalizer mistakes single lines, as in many transcripts: GB18030 for Big5, Cyrillic for GB18030.)
+charset-normalizer is not used: it takes single lines, as in many transcripts, of GB18030 for Big5, and of
+Cyrillic for GB18030.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from tfrecord_builder.storage import files
 #     lv4 shi4 yang2 chun1 yan1 jing3 ...
 #     l v4 sh ix4 ii iang2 ch un1 ...
 _TRN = ".wav.trn"
-_ARTEFACT = " l = "  # some lines of hanzi have it, but it is not spoken
+_ARTEFACT = " l = "  # stray text in some lines of hanzi, which is not spoken
 
 
 def list_thchs30(corpus_dir: str) -> Iterator[manifest.Utterance]:

@@ -180,7 +180,7 @@ def _pair(
         folders: for each split, the folder that contains its .wav files, at any depth; file names are ids.
         transcripts: the transcripts by id.
         find_folder: returns the split of a missing recording, and its folder within the folder of the split.
-        is_folder_speaker: True if recordings whose transcript names no speaker are in a folder named by it.
+        is_folder_speaker: True if a recording's folder is its speaker when the transcript names none.
     """
     missing = dict(transcripts)
 

@@ -17,7 +17,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.settings import progress_bar
 
 _CHUNK_BYTES = 1 << 16
-_RESET_BYTES = 1 << 24  # an attempt that receives so many bytes is not counted as a failure
+_RESET_BYTES = 1 << 24  # an attempt that receives this many bytes is not counted as a failure
 _SIZE_TOLERANCE = 0.01  # some published sizes have only three digits
 _RETRIED_STATUS_CODES = (408, 429, 500, 502, 503, 504)
 _TIMEOUT_SECONDS = 60.0  # timeout for the server to send data
@@ -118,8 +118,8 @@ def _check_free_space(path: str, num_bytes: int) -> None:
     free = shutil.disk_usage(os.path.dirname(os.path.abspath(path))).free
     if num_bytes > free:
         raise errors.UserError(
-            f"{path}: free disk space is {free:,} bytes, expected {num_bytes:,} and, to unpack, twice that; "
-            "free some space and run the command again."
+            f"{path}: free disk space is {free:,} bytes, but the download needs {num_bytes:,}, and unpacking "
+            "needs twice that; free some space and run the command again."
         )
 
 

@@ -17,7 +17,7 @@ _WORKSPACE = ".plan"
 
 
 def check_usable(output_dir: str, overwrite: bool) -> None:
-    """Raises UserError unless it is new, empty, has an interrupted build, or may be overwritten."""
+    """Raises UserError unless the directory is new or empty, has an unfinished build, or may be replaced."""
     names = _list_names(output_dir)
     if dataset_info.INFO_FILE in names:
         _check_ours(output_dir)
@@ -46,7 +46,7 @@ def reserve(output_dir: str, overwrite: bool) -> Iterator[str]:
         UserError: the directory cannot be used, another build is running in it, or the caller cannot write
             to it, for example because the disk is full.
     """
-    check_usable(output_dir, overwrite=True)  # nothing must be created in other directories
+    check_usable(output_dir, overwrite=True)  # nothing is created in a directory that is refused
     workspace = os.path.join(output_dir, _WORKSPACE)
     try:
         with _lock(output_dir), contextlib.ExitStack() as stack:

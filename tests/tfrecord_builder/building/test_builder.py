@@ -149,7 +149,7 @@ def test_text_with_latin_letters_pairs(tmp_path):
         ("read", "numbers in 1 transcript(s) may be read differently from what was said (a hyphen "),
     ],
 )
-def test_numbers_that_lose_something_are_counted(tmp_path, caplog, numbers, said):
+def test_transcripts_with_unclear_numbers_are_counted(tmp_path, caplog, numbers, said):
     rows = "hanzi\tpinyin\n增长12.5%\t\n歼-20\t\n百分之3.5\tbai3 fen1 zhi1 san1 dian3 wu3\n你好\t\n"
     small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
     _build(tmp_path / "in", tmp_path / "out", corpus="text", numbers=numbers, max_rejected=0.5)
@@ -160,7 +160,7 @@ def test_numbers_that_lose_something_are_counted(tmp_path, caplog, numbers, said
     assert numbers == "keep" or "for example in-train-3: 歼-20; write" in line
 
 
-def test_unreadable_characters_are_rejected_and_what_is_left_out_is_counted(tmp_path, caplog):
+def test_unreadable_characters_are_rejected_and_omitted_characters_are_counted(tmp_path, caplog):
     rows = "hanzi\tpinyin\n⻢上出发\t\n刘\ue863是皇帝\t\n我和\ufffd你\t\nA＋B＝C\t\n你好★🏙&\u200b\t\n"
     small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
     _build(tmp_path / "in", tmp_path / "out", corpus="text", max_rejected=0.5)
@@ -250,7 +250,7 @@ def test_every_reason_is_counted_and_none_is_fatal(tmp_path):
     assert [record["utterance_id"] for record in _records(tmp_path / "out", "train")] == [b"good"]
 
 
-def test_too_many_rejected_fails_and_goes_on_where_it_was(tmp_path):
+def test_a_build_with_too_many_rejected_utterances_fails_and_can_be_continued(tmp_path):
     corpus_dir = _make_broken_corpus(tmp_path / "in")
     for name in ("text", "silent"):  # so that one reason is the most frequent
         small_corpora.write_text(corpus_dir / "audio" / f"{name}.wav", "")
@@ -269,7 +269,7 @@ def test_too_many_rejected_fails_and_goes_on_where_it_was(tmp_path):
     assert len(_rejected(tmp_path / "out")) == 9
 
 
-def test_nothing_that_is_left_is_no_data(tmp_path):
+def test_a_build_fails_if_all_utterances_are_rejected(tmp_path):
     small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\nu1\ta.wav\t你\n")
     message = r"1 of 1 utterances were rejected, so that no data is left: no such audio file \(1\); read .*, "
     with pytest.raises(errors.UserError, match=message + "fix the corpus.$"):
@@ -286,7 +286,7 @@ def test_too_many_bad_transcripts_fail_before_any_recording_is_read(tmp_path, mo
     assert _rejected(tmp_path / "out") == [("u1", "train", "no transcript")]
 
 
-def test_the_rejected_name_the_path_that_was_tried(tmp_path):
+def test_rejected_tsv_has_the_audio_paths(tmp_path):
     small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\nu1\twav/a\x1fb.wav\t你\n")
     with pytest.raises(errors.UserError, match=r"no such audio file \(1\)"):
         _build(tmp_path / "in", tmp_path / "out")
@@ -294,7 +294,7 @@ def test_the_rejected_name_the_path_that_was_tried(tmp_path):
     assert lines[1] == f"u1\ttrain\tno such audio file\t{tmp_path}/in/wav/a\\x1fb.wav"
 
 
-def test_rows_of_a_table_are_the_parts_that_they_say(tmp_path):
+def test_table_rows_select_segments_of_recordings(tmp_path):
     silence, loud = np.zeros(8000, np.float32), small_corpora.tone(0.5)
     sides = np.stack([np.concatenate([silence, loud]), np.zeros(16000, np.float32)], axis=1)
     small_corpora.write_audio(tmp_path / "in" / "a.wav", sides)
@@ -322,7 +322,7 @@ def test_a_failed_build_can_be_called_again(tmp_path):
     assert _build(tmp_path / "in", tmp_path / "out").splits["train"].num_utterances == 1
 
 
-def test_interrupted_build_goes_on_with_the_finished_shards(tmp_path, monkeypatch):
+def test_an_interrupted_build_keeps_finished_shards(tmp_path, monkeypatch):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
     _build(corpus_dir, tmp_path / "straight", num_shards=3)
     run = local_engine._run
@@ -384,7 +384,7 @@ def test_frozen_vocabularies(tmp_path):
 @pytest.mark.parametrize(
     ("file", "content"), [("config.json", '{"token_type": "character"}'), ("dataset_info.json", None)]
 )
-def test_a_frozen_vocabulary_of_another_unit(tmp_path, file, content):
+def test_a_frozen_vocabulary_of_another_token_type_is_refused(tmp_path, file, content):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
     _build(corpus_dir, tmp_path / "old", token_type="character")
     if content is not None:  # a model directory has another file of the same key
@@ -419,7 +419,7 @@ def test_characters_as_tokens(tmp_path):
     assert record["num_characters"] == 0
 
 
-def test_several_directories_at_once(tmp_path):
+def test_several_corpus_directories_are_built_together(tmp_path):
     one = small_corpora.make_manifest_corpus(tmp_path / "one", 2, 1, prefix="x")
     two = small_corpora.make_manifest_corpus(tmp_path / "two", 2, 1, prefix="y")
     info = _build((one, two), tmp_path / "out")
@@ -438,7 +438,7 @@ def test_published_corpora(tmp_path, corpus):
     assert record["num_characters"] == 4
 
 
-def test_aishell1_of_which_a_speaker_is_not_unpacked(tmp_path):
+def test_aishell1_with_a_speaker_that_is_not_unpacked(tmp_path):
     corpus_dir = small_corpora.make_aishell1_corpus(tmp_path / "in")
     shutil.rmtree(tmp_path / "in" / "wav" / "dev")
     message = r"3 of 4 utterances were rejected, .* 50.0%: no such audio file \(2\), no transcript \(1\)"
@@ -462,7 +462,7 @@ def test_an_empty_transcript_of_thchs30_is_rejected_and_counted(tmp_path):
 @pytest.mark.parametrize(
     "method", [dataset_info.DatasetInfo, vocabulary.Vocabulary, shard_statistics.ShardStatistics]
 )
-def test_a_disk_that_fills_up_is_a_sentence_and_the_build_goes_on_later(tmp_path, monkeypatch, method):
+def test_a_full_disk_is_reported_and_the_build_can_be_continued(tmp_path, monkeypatch, method):
     def fail(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -482,7 +482,7 @@ def test_a_directory_whose_name_is_not_utf_8(tmp_path):
     assert dataset_info.DatasetInfo.load(output_dir) == info
 
 
-def test_missing_dev_split_is_said(tmp_path, caplog):
+def test_a_missing_dev_split_is_logged(tmp_path, caplog):
     _build(small_corpora.make_manifest_corpus(tmp_path / "in", 2, 0), tmp_path / "out")
     assert "has no dev split" in caplog.text and "pass --dev_fraction=0.05 to move" in caplog.text
 
@@ -514,7 +514,7 @@ def test_empty_manifest(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_copies_at_other_speeds_are_of_the_train_split_and_named_in_the_id(tmp_path):
+def test_speed_copies_are_made_of_the_train_split_and_have_the_speed_in_their_ids(tmp_path):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 2, 2)
     manifest_file = tmp_path / "in" / "manifest.tsv"
     small_corpora.write_text(manifest_file, "test".join(manifest_file.read_text("utf-8").rsplit("dev", 1)))
@@ -608,7 +608,7 @@ def test_sentences_that_splits_share_are_counted(tmp_path):
     assert (dev.num_speakers, dev.shared_speakers) == (2, {"train": 2})
 
 
-def test_a_recording_that_changes_costs_its_shard_and_no_other(tmp_path, monkeypatch):
+def test_a_recording_that_changes_fails_only_its_shard(tmp_path, monkeypatch):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
     run, written = local_engine._run, []
 
@@ -631,7 +631,7 @@ def test_a_recording_that_changes_costs_its_shard_and_no_other(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("token_type", ["initial_final", "character", "bpe"])
-def test_text_needs_tokens_that_pair(tmp_path, token_type):
+def test_text_refuses_token_types_that_do_not_pair_with_characters(tmp_path, token_type):
     message = f"--token_type={token_type} does not support --corpus=text, .*; use syllable or toneless"
     with pytest.raises(errors.UserError, match=message):
         _build(
@@ -657,7 +657,7 @@ def _make_english_corpus(directory, *sentences):
     return directory
 
 
-def test_pieces_are_learnt_frozen_and_extended(tmp_path, caplog):
+def test_subwords_are_learnt_frozen_and_extended(tmp_path, caplog):
     corpus_dir = _make_english_corpus(tmp_path / "in", *["The cat sat.", "A cat", "the mat sat"] * 3)
     info = _build(corpus_dir, tmp_path / "out", token_type="bpe", bpe_vocab_size=30)
     model = (tmp_path / "out" / "bpe.model").read_bytes()
@@ -679,7 +679,7 @@ def test_pieces_are_learnt_frozen_and_extended(tmp_path, caplog):
     assert extended.splits["train"].unknown_tokens == 0
 
 
-def test_another_unit_over_pieces_leaves_none(tmp_path):
+def test_overwriting_a_bpe_build_with_another_token_type_removes_the_bpe_model(tmp_path):
     corpus_dir = _make_english_corpus(tmp_path / "in", "a cat", "the mat")
     _build(corpus_dir, tmp_path / "out", token_type="bpe")
     info = _build(corpus_dir, tmp_path / "out", token_type="character", overwrite=True)
@@ -687,7 +687,7 @@ def test_another_unit_over_pieces_leaves_none(tmp_path):
     assert info.bpe_sha256 == ""
 
 
-def test_flags_of_the_features_do_not_go_with_text(tmp_path):
+def test_text_refuses_audio_flags(tmp_path):
     config = frontend.FrontendConfig(frontend="log_spectrogram", hop_ms=5.0)
     message = "--corpus=text: .* no audio features; leave out --frontend=log_spectrogram and --hop_ms=5.0"
     with pytest.raises(errors.UserError, match=message):

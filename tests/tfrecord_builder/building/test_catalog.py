@@ -24,7 +24,7 @@ def _add(listed, name, split="train", sentence=b"ni"):
     listed.add_items([(name, split, sentence)])
 
 
-def test_utterances_come_back_as_they_were_listed(listed):
+def test_utterances_are_returned_in_the_order_of_the_listing(listed):
     added = [_utterance("b"), _utterance("a", "dev"), _utterance("c")]
     assert [listed.add_list(added[:2]), listed.add_list(added[2:]), listed.add_list([])] == [2, 1, 0]
     assert list(listed.utterances()) == added
@@ -32,7 +32,7 @@ def test_utterances_come_back_as_they_were_listed(listed):
     assert (listed.count_utterances(), listed.count_utterances("dev")) == (3, 1)
 
 
-def test_whoever_has_a_list_and_its_file_can_read_it(listed, tmp_path):
+def test_a_list_can_be_read_without_the_catalog(listed, tmp_path):
     odd = dataclasses.replace(_utterance("b\x85", "dev", "好\n"), audio="/\udcff.wav")
     listed.add_list([_utterance("a"), odd])
     listed.add_list([_utterance("c")])
@@ -57,7 +57,7 @@ def test_a_list_that_is_damaged_is_refused(listed, tmp_path):
         list(only.read(str(tmp_path)))
 
 
-def test_each_utterance_is_written_down_once(listed, tmp_path):
+def test_every_utterance_is_written_once(listed, tmp_path):
     listed.add_list([_utterance("u1", text="一下")])
     listed.sentences()  # the end of the transaction
     text = json.dumps("一下")[1:-1].encode()
@@ -67,21 +67,21 @@ def test_each_utterance_is_written_down_once(listed, tmp_path):
 
 
 @pytest.mark.parametrize("sizes", [(2,), (1, 1)], ids=["in one list", "in two lists"])
-def test_a_duplicate_id(listed, sizes):
+def test_a_duplicate_id_is_refused(listed, sizes):
     remaining = iter([_utterance("u1"), _utterance("u1", "dev")])
-    with pytest.raises(errors.UserError, match="the utterance id u1 is a duplicate; use each id only once"):
+    with pytest.raises(errors.UserError, match="the utterance id u1 is a duplicate; ids must be unique"):
         for size in sizes:
             listed.add_list(itertools.islice(remaining, size))
 
 
 @pytest.mark.parametrize("name", ["", "a\tb", "a\nb", "a\r"])
-def test_an_id_that_no_table_can_hold(listed, name):
+def test_an_id_with_separators_is_refused(listed, name):
     message = re.escape(f"an utterance id is {name!r}. Ids must not be empty or contain tabs or line breaks")
     with pytest.raises(errors.UserError, match=message):
         listed.add_list([_utterance(name)])
 
 
-def test_what_is_rejected(listed):
+def test_rejected_utterances_and_reasons(listed):
     for name in ("a", "b"):
         _add(listed, name)
     listed.reject([("x", "dev", "no transcript", "/x.wav")])
@@ -99,7 +99,7 @@ def test_what_is_rejected(listed):
     assert listed.count_candidates() == 6  # two items, and four that never were
 
 
-def test_sentences_that_splits_share(listed):
+def test_shared_sentences_of_splits_are_counted(listed):
     rows = [("train", b"1"), ("train", b"1"), ("train", b"2"), ("dev", b"1"), ("dev", b"3"), ("test", b"4")]
     for i, (split, sentence) in enumerate(rows):
         _add(listed, f"u{i}", split, sentence)

@@ -61,7 +61,7 @@ def _note_labelled(monkeypatch):
     return labelled
 
 
-def test_a_line():
+def test_to_line_has_hash_split_sentence_id_and_item():
     utterance = manifest.Utterance("c", "/c.wav", "s", "你，", "", "train")
     item = items.Item(utterance, labelling.Labels("你", ("ni3",), ("你",)), (1, 2))
     digest, split, sentence, name, line = chunks.to_line(item).decode().split("\t")
@@ -84,12 +84,12 @@ def test_chunks_of_a_corpus(listed, tmp_path):
     ]
 
 
-def test_no_more_chunks_than_files_that_can_be_open(listed, tmp_path, monkeypatch):
+def test_number_of_chunks_is_limited(listed, tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "_MAX_CHUNKS", 2)
     assert [each.num_records for each in _label(listed, tmp_path)] == [6, 1]
 
 
-def test_an_interrupted_build_keeps_what_is_labelled(listed, tmp_path, monkeypatch):
+def test_an_interrupted_build_keeps_labelled_chunks(listed, tmp_path, monkeypatch):
     expected = _label(listed, tmp_path)
     labelled = _note_labelled(monkeypatch)
     again = _label(listed, tmp_path)
@@ -101,7 +101,7 @@ def test_an_interrupted_build_keeps_what_is_labelled(listed, tmp_path, monkeypat
     assert labelled == ["u00", "u01", "u02", "u06"]
 
 
-def test_a_recording_that_has_changed_costs_its_chunk_alone(listed, tmp_path, monkeypatch):
+def test_a_changed_recording_relabels_only_its_chunk(listed, tmp_path, monkeypatch):
     _label(listed, tmp_path)
     labelled = _note_labelled(monkeypatch)
     path = small_corpora.write_audio(tmp_path / "in" / "audio" / "u04.wav", small_corpora.tone(0.7))
@@ -121,7 +121,7 @@ def _versions_again():
 
 
 @pytest.mark.usefixtures("_versions_again")
-def test_other_flags_dictionaries_libraries_and_texts_are_labelled_again(listed, tmp_path, monkeypatch):
+def test_chunks_are_relabelled_if_flags_dictionaries_libraries_or_texts_change(listed, tmp_path, monkeypatch):
     dictionary = tmp_path / "names.tsv"
     dictionary.write_text("北京\tbei3 jing4\n", "utf-8")
     _label(listed, tmp_path, _settings(user_dictionary=str(dictionary)))
@@ -157,7 +157,7 @@ def test_other_flags_dictionaries_libraries_and_texts_are_labelled_again(listed,
     assert labelled == ["u06", "new"]
 
 
-def test_what_has_moved_to_dev_is_labelled_again(listed, tmp_path, monkeypatch):
+def test_utterances_moved_to_dev_are_labelled_again(listed, tmp_path, monkeypatch):
     _label(listed, tmp_path)
     labelled = _note_labelled(monkeypatch)
     listed[1] = dataclasses.replace(listed[1], splits="010")
@@ -170,7 +170,7 @@ def test_what_has_moved_to_dev_is_labelled_again(listed, tmp_path, monkeypatch):
     }
 
 
-def test_of_another_run_nothing_is_believed_without_a_look_at_the_recordings(listed, tmp_path):
+def test_chunks_of_another_run_are_reused_only_if_their_recordings_are_unchanged(listed, tmp_path):
     (first, *_), writer = _label(listed, tmp_path, run=lambda waiting, writer, title: (waiting, writer))
     assert writer.find_finished(first) is None
     done = writer.write(first, lambda *_: None)
@@ -178,7 +178,7 @@ def test_of_another_run_nothing_is_believed_without_a_look_at_the_recordings(lis
     assert dataclasses.replace(writer, run="another").find_finished(first) is None
 
 
-def test_workers_do_not_read_the_user_s_dictionary(listed, tmp_path):
+def test_workers_do_not_read_the_dictionary_of_the_user(listed, tmp_path):
     dictionary = tmp_path / "names.tsv"
     dictionary.write_text("北京\tbei3 jing4\n", "utf-8")
     settings = _settings(user_dictionary=str(dictionary))
@@ -198,7 +198,7 @@ def test_a_full_disk_is_a_sentence(listed, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("num_workers", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_neither_chunks_nor_workers_change_a_byte(tmp_path, monkeypatch, num_workers):
+def test_labels_do_not_depend_on_the_number_of_chunks_or_workers(tmp_path, monkeypatch, num_workers):
     corpus = small_corpora.make_manifest_corpus(tmp_path / "in", num_train=9, num_dev=2)
     path = tmp_path / "in" / "manifest.tsv"
     rows = [("u20", "u00", "", "train"), ("u21", "u99", "你好", "dev"), ("u22", "u01", "，", "train")]
@@ -254,7 +254,7 @@ def test_problems_of_labels(audio, labels, unknown, problem, reason):
         ("train", {"speed": 1.25}, [("u1", copies.Variant(1.25)), ("u1~speed0.8", None)]),
     ],
 )
-def test_the_corpus_own_speed_and_volume_come_on_top(split, changes, variants):
+def test_speed_and_volume_of_the_corpus_are_combined_with_the_augmentation(split, changes, variants):
     utterance = manifest.Utterance("u1", "/c/u1.wav", "", "好", "", split, **changes)
     found = chunks.list_copies(
         utterance, augmentation_config.AugmentationConfig(speed_perturb_factors=(1.0, 0.8)), copies.Sources()

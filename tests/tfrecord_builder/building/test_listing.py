@@ -54,7 +54,7 @@ def test_every_published_file_has_the_bytes_of_the_local_build(tmp_path):
     assert _build(tmp_path / "engine", [corpus], runner="ray", max_rejected=0.5) == expected
 
 
-def test_workers_read_no_corpus(tmp_path, monkeypatch):
+def test_workers_do_not_read_the_corpus(tmp_path, monkeypatch):
     def remove_and_label(*arguments):
         for corpus in corpora:
             os.remove(os.path.join(corpus, "manifest.tsv"))
@@ -87,7 +87,7 @@ def _break(corpora, problem):
     "problem",
     ["a missing column", "a missing directory", "a duplicate directory", "a duplicate id", "an empty id"],
 )
-def test_the_error_of_a_corpus_is_the_sentence_of_the_local_build(tmp_path, problem):
+def test_errors_of_a_corpus_are_the_same_as_in_a_local_build(tmp_path, problem):
     corpora = _make_two_corpora(tmp_path / "in")
     _break(corpora, problem)
     said = []
@@ -109,7 +109,7 @@ def test_the_corpus_is_listed_again_by_the_next_build(tmp_path):
     assert _build(tmp_path / "out", corpora, runner="ray") == expected
 
 
-def test_a_list_that_is_damaged_on_its_way_ends_the_build(tmp_path, monkeypatch):
+def test_a_list_damaged_in_transit_ends_the_build(tmp_path, monkeypatch):
     def damage(lists, *arguments):
         path = pathlib.Path(arguments[-2], lists[-1].file)
         path.write_bytes(path.read_bytes().replace(b"a00", b"a01"))
@@ -125,14 +125,12 @@ def test_a_list_that_is_damaged_on_its_way_ends_the_build(tmp_path, monkeypatch)
         _build(tmp_path / "out", _make_two_corpora(tmp_path / "in"), runner="ray")
 
 
-def test_a_warning_of_a_reader_is_told_once(tmp_path, caplog):
+def test_a_warning_of_a_reader_is_logged_once(tmp_path, caplog):
     corpus_trees.make_lhotse_corpus(tmp_path / "in")
     for name in ("musan_cuts.jsonl.gz", "noise_cuts.jsonl.gz"):
         corpus_trees.write_gzip(tmp_path / "in" / name, "")
     _build(tmp_path / "out", [tmp_path / "in"], "lhotse", runner="ray", max_rejected=1.0)
-    assert (
-        caplog.text.count("ignored files with unknown names: musan_cuts.jsonl.gz, noise_cuts.jsonl.gz") == 1
-    )
+    assert caplog.text.count("ignored unknown files: musan_cuts.jsonl.gz, noise_cuts.jsonl.gz") == 1
 
 
 def _make(name, speaker, text):
@@ -154,7 +152,7 @@ def _dev(listed, fraction):
     return [utterance.utterance_id for utterance in listed.utterances("dev")]
 
 
-def test_whole_speakers_in_the_order_of_their_hashes(listed, caplog):
+def test_dev_gets_whole_speakers_in_the_order_of_their_hashes(listed, caplog):
     # sha256("speaker d") begins with 13; then come a 2b, e 47, c 8d and b ac.
     _fill(listed, _speakers(dict.fromkeys("abcde", 4)))
     assert _dev(listed, 0.4) == ["a0", "a1", "a2", "a3", "d0", "d1", "d2", "d3"]
@@ -168,18 +166,18 @@ def test_the_order_of_the_corpus_does_not_matter(listed):
     assert sorted(_dev(listed, 0.4)) == ["a0", "a1", "a2", "a3", "d0", "d1", "d2", "d3"]
 
 
-def test_a_speaker_who_is_too_large_is_passed_over(listed):
+def test_a_speaker_with_too_many_utterances_is_skipped(listed):
     _fill(listed, _speakers({"a": 2, "b": 3, "c": 5, "d": 10}))
     assert _dev(listed, 0.4) == ["a0", "a1", "c0", "c1", "c2", "c3", "c4"]  # at most 8: not d, nor b
 
 
 @pytest.mark.parametrize(("sizes", "smallest"), [({"a": 3, "b": 2, "c": 4}, "b"), ({"a": 6, "b": 3}, "b")])
-def test_if_no_speaker_fits_the_smallest_is_taken(listed, sizes, smallest):
+def test_the_smallest_speaker_is_moved_if_none_fits(listed, sizes, smallest):
     _fill(listed, _speakers(sizes))
     assert {name[0] for name in _dev(listed, 0.05)} == {smallest}
 
 
-def test_one_speaker_is_divided_and_that_is_said(listed, caplog):
+def test_a_single_speaker_is_divided_with_a_warning(listed, caplog):
     _fill(listed, _speakers({"a": 40}))
     assert len(_dev(listed, 0.1)) == 4
     assert (
@@ -187,7 +185,7 @@ def test_one_speaker_is_divided_and_that_is_said(listed, caplog):
     )
 
 
-def test_a_single_utterance_stays(listed):
+def test_a_single_utterance_stays_in_train(listed):
     _fill(listed, _speakers({"a": 1}))
     assert _dev(listed, 0.5) == []
 
@@ -207,7 +205,7 @@ def test_equal_sentences_of_text_stay_together(listed):
     assert list(counts.values()) == [10, 10]
 
 
-def test_a_dev_split_of_the_corpus_stays_as_it_is(listed, caplog):
+def test_a_dev_split_of_the_corpus_is_not_changed(listed, caplog):
     _fill(listed, _speakers({"a": 4, "b": 4}))
     listed.add_list([manifest.Utterance("x", "/x.wav", "x", "你", "", "dev")])
     with caplog.at_level(logging.WARNING):

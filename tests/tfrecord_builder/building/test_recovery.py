@@ -32,7 +32,7 @@ def _contents(directory):
 
 
 @pytest.mark.long
-def test_killed_at_random_moments_it_gives_the_same_bytes(builds, tmp_path):
+def test_a_build_killed_at_random_moments_has_the_same_bytes(builds, tmp_path):
     code, seconds = builds.run(str(tmp_path / "straight"))
     assert code == 0
     straight = _contents(tmp_path / "straight")

@@ -125,7 +125,7 @@ def test_workers_of_an_engine_build_a_corpus_of_a_store_into_a_store(
     assert s3_server.list_keys(store, "engine") == s3_server.list_keys(store, "ordinary")
 
 
-def test_a_store_that_fails_is_told_as_without_an_engine(tmp_path, written, engine):
+def test_a_failed_store_is_reported_in_the_same_words_with_an_engine(tmp_path, written, engine):
     failed = []
     for options in ({}, {"runner": engine}):
         with pytest.raises(OSError) as caught:
@@ -134,7 +134,7 @@ def test_a_store_that_fails_is_told_as_without_an_engine(tmp_path, written, engi
     assert failed[0] == failed[1] and "s3://nobody/" in failed[0]
 
 
-def test_a_store_that_fails_a_worker_is_told_as_without_an_engine(tmp_path, written, engine, monkeypatch):
+def test_a_store_that_fails_in_a_worker_is_reported_in_the_same_words(tmp_path, written, engine, monkeypatch):
     monkeypatch.setattr(listing, "_LIST_SIZE", 1)  # a single chunk would be labelled here
     rows = "".join(f"u{i}\ts3://nobody/{i}.wav\t你好\n" for i in range(2))
     small_corpora.write_text(tmp_path / "in" / "manifest.tsv", f"id\taudio\ttext\n{rows}")
@@ -231,7 +231,7 @@ class _Refusing(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.mark.slow
-def test_the_program(corpora, store):
+def test_the_build_program_writes_to_a_store(corpora, store):
     here, there = corpora
     refusing = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Refusing)
     threading.Thread(target=refusing.serve_forever, daemon=True).start()

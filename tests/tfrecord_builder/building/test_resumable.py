@@ -41,7 +41,7 @@ def _ignore(done, rejected):
     pass
 
 
-def test_a_finished_shard_is_found_again_unless_it_is_cut_or_another(writer, tmp_path):
+def test_a_finished_shard_is_found_unless_it_is_truncated_or_has_other_settings(writer, tmp_path):
     assert writer.find_finished(Text()) is None
     written = writer.write(Text(), _ignore)
     assert (written.num_bytes, written.sha256) == (3, hashlib.sha256(b"one").hexdigest())
@@ -53,7 +53,7 @@ def test_a_finished_shard_is_found_again_unless_it_is_cut_or_another(writer, tmp
     assert writer.find_finished(Text()) is None
 
 
-def test_the_json_comes_when_the_shard_is_on_its_disk_and_it_is_not_read_again(writer, monkeypatch):
+def test_the_json_is_written_after_the_shard_is_synced_without_reading_it(writer, monkeypatch):
     steps = []
     for name in ("fsync", "replace"):
         note = functools.partial(lambda name, call, *args: steps.append(name) or call(*args), name)
@@ -71,9 +71,7 @@ def test_a_shard_whose_json_cannot_be_read_is_written_again(writer, tmp_path, co
     assert writer.find_finished(Text()) is None
 
 
-def test_the_json_of_an_earlier_shard_does_not_vouch_for_another_of_the_same_size(
-    writer, tmp_path, monkeypatch
-):
+def test_the_json_of_an_earlier_shard_is_removed_first(writer, tmp_path, monkeypatch):
     def be_killed(*_):
         raise KeyboardInterrupt
 
@@ -86,7 +84,7 @@ def test_the_json_of_an_earlier_shard_does_not_vouch_for_another_of_the_same_siz
     assert writer.find_finished(Text()) is None
 
 
-def test_a_failure_leaves_nothing(writer, tmp_path):
+def test_a_failed_shard_leaves_no_files(writer, tmp_path):
     def fail(done, rejected):
         raise KeyboardInterrupt
 
@@ -118,7 +116,7 @@ def test_a_file_elsewhere_that_cannot_be_written_is_named(writer):
         writer.write(Text(), write_elsewhere)
 
 
-def test_an_error_of_the_user_passes_without_tensorflow(writer, monkeypatch):
+def test_user_errors_are_raised_without_importing_tensorflow(writer, monkeypatch):
     def load(name):
         raise AssertionError("TensorFlow is loaded")
 

@@ -54,7 +54,7 @@ def corpora(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", HASHES)
-def test_a_build_has_these_bytes(tmp_path, corpora, kind):
+def test_a_build_has_the_expected_bytes(tmp_path, corpora, kind):
     corpus_dir, options, frontend_config, augmentation = corpora[kind]
     config = build_config.BuildConfig(
         corpus_dir=(corpus_dir,), output_dir=str(tmp_path / "data"), num_shards=1, num_workers=1, **options

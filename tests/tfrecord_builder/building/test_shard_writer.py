@@ -114,7 +114,7 @@ def test_statistics(tmp_path, tones):
     np.testing.assert_allclose(found.feature_square_sum, np.square(frames).sum(axis=0))
 
 
-def test_finite_samples_whose_features_are_not_are_rejected(tmp_path, tones):
+def test_finite_samples_with_infinite_features_are_rejected(tmp_path, tones):
     samples = small_corpora.tone(0.5)
     samples[100] = 1e16  # 1e16 * 32768 squared is beyond float32
     loud = small_corpora.write_audio(tmp_path / "loud.wav", samples, subtype="FLOAT")
@@ -125,7 +125,7 @@ def test_finite_samples_whose_features_are_not_are_rejected(tmp_path, tones):
 
 
 @pytest.mark.parametrize("features, num_rejected", [("whisper_log_mel", 1), ("waveform", 1), ("log_mel", 0)])
-def test_a_copy_that_became_longer_than_an_encoder_reads_is_rejected(tmp_path, features, num_rejected):
+def test_a_copy_longer_than_the_limit_of_the_encoder_is_rejected(tmp_path, features, num_rejected):
     path = small_corpora.write_audio(tmp_path / "long.wav", small_corpora.tone(28.0))
     copies_of = [
         dataclasses.replace(_item(f"u{speed}", path), variant=copies.Variant(speed=speed))
@@ -160,7 +160,7 @@ def test_a_recording_that_changes_while_the_build_runs(tmp_path, tones, change):
     assert not [name for name in os.listdir(tmp_path) if name.endswith((".tfrecord", ".json"))]
 
 
-def test_a_part_of_a_recording(tmp_path, tones):
+def test_a_segment_of_a_recording_is_read(tmp_path, tones):
     whole = audio_files.read_audio(tones[2], 16000)
     utterance = manifest.Utterance("u0", tones[2], "s", "", "", "train", 0.1, 0.5)
     _write(tmp_path, [items.Item(utterance, LABELS, items.file_signature(tones[2]))], _settings())
@@ -221,7 +221,7 @@ def test_accepts_recordings_of_telephones(tmp_path, kind):
         ("a.mp3", {}),
     ],
 )
-def test_truncated(tmp_path, name, options):
+def test_truncated_audio_is_rejected(tmp_path, name, options):
     path = tmp_path / name
     small_corpora.write_audio(path, _noise(), **options)
     content = path.read_bytes()
@@ -239,14 +239,14 @@ def test_a_damaged_flac_is_not_truncated(tmp_path, place):
     assert _reason(path) == "unreadable audio"
 
 
-def test_the_words_of_a_message_in_a_path_decide_nothing(tmp_path):
+def test_words_of_error_messages_in_a_path_do_not_matter(tmp_path):
     path = tmp_path / "has 0 samples.wav"
     small_corpora.write_audio(path, _noise())
     path.write_bytes(path.read_bytes()[:10000])
     assert _reason(path) == "truncated audio"
 
 
-def test_wav_from_a_pipe_promises_too_much_and_is_fine(tmp_path):
+def test_a_piped_wav_with_a_too_large_size_in_its_header_is_accepted(tmp_path):
     path = tmp_path / "a.wav"
     small_corpora.write_audio(path, _noise(1.0))
     content = bytearray(path.read_bytes())
@@ -255,7 +255,7 @@ def test_wav_from_a_pipe_promises_too_much_and_is_fine(tmp_path):
     assert len(_read_waveform(path)) == RATE
 
 
-def test_missing_unreadable_and_empty(tmp_path):
+def test_missing_unreadable_and_empty_audio_is_rejected(tmp_path):
     assert _reason(tmp_path / "none.wav") == "no such audio file"
     assert (
         _reason(small_corpora.write_text(tmp_path / "text.wav", "this is no sound\n")) == "unreadable audio"
@@ -266,7 +266,7 @@ def test_missing_unreadable_and_empty(tmp_path):
     )
 
 
-def test_silent(tmp_path):
+def test_silent_audio_is_rejected(tmp_path):
     quiet = small_corpora.tone(0.5, level=0.0004)
     assert _reason(small_corpora.write_audio(tmp_path / "zeros.wav", np.zeros(8000))) == "silent audio"
     assert _reason(small_corpora.write_audio(tmp_path / "quiet.wav", quiet)) == "silent audio"
@@ -274,14 +274,14 @@ def test_silent(tmp_path):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_not_finite(tmp_path, value):
+def test_samples_that_are_not_finite_are_rejected(tmp_path, value):
     samples = small_corpora.tone(0.5)
     samples[100] = value
     path = small_corpora.write_audio(tmp_path / "a.wav", samples, subtype="FLOAT")
     assert _reason(path) == "NaN or Inf samples"
 
 
-def test_too_long(tmp_path):
+def test_audio_longer_than_max_seconds_is_rejected(tmp_path):
     path = small_corpora.write_audio(tmp_path / "a.wav", small_corpora.tone(1.0))
     assert len(_read_waveform(path, max_seconds=1.0)) == RATE
     assert _reason(path, max_seconds=0.99) == "longer than --max_seconds"

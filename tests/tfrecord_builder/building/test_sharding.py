@@ -35,7 +35,7 @@ def _names(directory, shards):
     ]
 
 
-def test_every_utterance_once_in_an_order_that_the_listing_does_not_decide(tmp_path):
+def test_every_utterance_is_written_once_in_an_order_independent_of_the_listing(tmp_path):
     shards = small_shards.write(_items(*"abcdefg"), 3, tmp_path)
     names = _names(tmp_path, shards)
     assert shards == small_shards.write(_items(*"gfedcba"), 3, tmp_path)
@@ -44,12 +44,12 @@ def test_every_utterance_once_in_an_order_that_the_listing_does_not_decide(tmp_p
     assert sorted("".join(names)) == list("abcdefg")
 
 
-def test_order_is_that_of_the_sha256_of_the_ids(tmp_path):
+def test_items_are_sorted_by_the_sha256_of_their_ids(tmp_path):
     shards = small_shards.write(_items(*"abc"), 1, tmp_path)
     assert _names(tmp_path, shards) == ["cba"]  # 2e7d.. 3e23.. ca97..
 
 
-def test_items_that_are_not_written_at_once(tmp_path, monkeypatch):
+def test_items_are_written_in_several_flushes(tmp_path, monkeypatch):
     monkeypatch.setattr(sharding, "_BUFFER_BYTES", 5 * 300)  # a shard of two items is written in two parts
     shards = small_shards.write(_items(*"abcdefg"), 5, tmp_path)
     few = _names(tmp_path, shards)
@@ -58,7 +58,7 @@ def test_items_that_are_not_written_at_once(tmp_path, monkeypatch):
     assert few == _names(tmp_path, shards)
 
 
-def test_an_id_of_two_items(tmp_path):
+def test_an_id_shared_by_an_utterance_and_a_copy_is_refused(tmp_path):
     message = (
         "--corpus_dir: a is the id of both an utterance and an augmented copy of another utterance; rename"
     )
@@ -66,7 +66,7 @@ def test_an_id_of_two_items(tmp_path):
         small_shards.write(_items(*"abc") + _items("a", split="dev"), 2, tmp_path)
 
 
-def test_splits_have_shards_of_their_own_and_none_is_empty(tmp_path):
+def test_every_split_has_its_own_shards_and_none_is_empty(tmp_path):
     shards = small_shards.write(_items(*"abc") + _items("d", split="dev"), 2, tmp_path)
     assert [(shard.split, shard.file, shard.num_items) for shard in shards] == [
         ("dev", "dev-00000-of-00001.tfrecord", 1),
@@ -128,7 +128,7 @@ def test_fingerprint_of_a_shard_changes_with_whatever_changes_its_bytes(tmp_path
     assert len({first, *others}) == 11
 
 
-def test_fingerprint_of_a_build_stays_when_a_recording_changes_and_not_when_the_list_does(tmp_path):
+def test_fingerprint_of_a_build_depends_on_the_list_but_not_on_the_recordings(tmp_path):
     def fingerprint(found, num_shards=2, **changes):
         return sharding.fingerprint(small_shards.write(found, num_shards, tmp_path), _settings(**changes))
 

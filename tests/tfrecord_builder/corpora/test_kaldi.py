@@ -64,7 +64,7 @@ def test_other_commands_reject_their_utterances_and_are_not_run(tmp_path, value)
     small_corpora.write_text(tmp_path / "dev" / "wav.scp", f"d1 /in/a.wav\nd2 {value}\n")
     small_corpora.write_text(tmp_path / "train" / "wav.scp", f"sw1 {value}\n")
     problems = {u.utterance_id: u.problem for u in _list(tmp_path)}
-    reason = "wav.scp entry is not a file, file:offset or mere decoding by cat, flac, sph2pipe, sox or ffmpeg"
+    reason = "wav.scp entry is not a file, file:offset or decoding command (cat, flac, sph2pipe, sox, ffmpeg)"
     assert problems.pop("d1") == problems.pop("d3") == ""
     assert problems == dict.fromkeys(("d2", "s1-1", "s1-2", "s2-1"), reason)
     assert not (tmp_path / "was_run").exists()
@@ -164,7 +164,7 @@ def test_a_segment_without_length_is_rejected_alone(tmp_path, segment):
     assert (second.start_seconds, second.seconds, second.channel) == (0.0, 0.5, 1)
 
 
-def test_small_numbers_as_python_writes_them(tmp_path):
+def test_times_in_exponent_notation_are_read(tmp_path):
     corpus_trees.make_kaldi_corpus(tmp_path)
     small_corpora.write_text(tmp_path / "train" / "segments", "s1-1 sw1 5e-05 2\n")
     (found, *_) = _list(tmp_path)

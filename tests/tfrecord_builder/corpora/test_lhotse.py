@@ -64,7 +64,7 @@ def test_cuts(tmp_path):
         ("aishell_cuts.jsonl", "train"),
     ],
 )
-def test_names_of_files(tmp_path, name, split):
+def test_file_names_determine_the_split(tmp_path, name, split):
     write = corpus_trees.write_gzip if name.endswith(".gz") else small_corpora.write_text
     write(tmp_path / name, corpus_trees.to_lines([corpus_trees.make_cut()]))
     assert [u.split for u in _list(tmp_path)] == [split]
@@ -104,7 +104,7 @@ def test_cuts_without_a_split_among_others_with_one(tmp_path, caplog):
         corpus_trees.write_gzip(tmp_path / name, corpus_trees.to_lines([cut]))
     assert [u.utterance_id for u in _list(tmp_path)] == ["cuts_dev.jsonl.gz"]
     assert (
-        "unknown names: cuts.jsonl.gz, cuts_train_raw.jsonl.gz, musan_cuts.jsonl.gz; expected" in caplog.text
+        "unknown files: cuts.jsonl.gz, cuts_train_raw.jsonl.gz, musan_cuts.jsonl.gz; expected" in caplog.text
     )
 
 

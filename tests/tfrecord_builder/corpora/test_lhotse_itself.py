@@ -44,7 +44,7 @@ def _check_sounds(found, expected):
     assert difference.max() < (1e-5 if found.speed == 1 else 0.02) * peak, found.utterance_id
 
 
-def test_cuts_sound_as_lhotse_loads_them(written):
+def test_audio_of_cuts_equals_that_of_lhotse(written):
     found = _list(written / "cuts")
     with np.load(written / "audio.npz") as expected:
         names = [
@@ -70,7 +70,7 @@ def test_cuts_sound_as_lhotse_loads_them(written):
     assert (found["turns-y"].text, found["plain_sp0.9"].speaker) == ("谢谢", "s1")
 
 
-def test_the_other_cuts_are_rejected_with_a_reason(written):
+def test_unsupported_cuts_are_rejected_with_a_reason(written):
     assert {name: each.problem for name, each in _list(written / "cuts").items() if each.problem} == {
         "mixed": "Lhotse MixedCut of several sounds, expected MonoCut, MultiCut or a padded one",
         "tempo": "Lhotse transform 'Tempo', expected Speed, Volume or Resample",
@@ -89,7 +89,7 @@ def test_a_json_list_reads_as_the_lines(written):
     }
 
 
-def test_recordings_with_supervisions_sound_as_lhotse_loads_them(written):
+def test_audio_of_recordings_with_supervisions_equals_that_of_lhotse(written):
     found = _list(written / "pairs")
     assert {name: each.split for name, each in found.items()} == {
         "m-1": "dev",

@@ -393,7 +393,7 @@ ROWS = ["a.wav,今天天气很好"] * 12
         (0, 1),
     ],
 )
-def test_an_open_quote_swallows_no_rows(tmp_path, separator, opened, closed):
+def test_an_open_quote_is_refused_instead_of_hiding_rows(tmp_path, separator, opened, closed):
     lines = list(ROWS)
     lines[opened] = 'a.wav,"今天天气很好'
     if closed is not None:
@@ -494,7 +494,7 @@ def test_ljspeech_the_normalised_transcript_takes_precedence(tmp_path):
     assert all(os.path.isfile(u.audio) for u in found)
 
 
-def test_ljspeech_what_is_not_ljspeech_is_refused(tmp_path):
+def test_ljspeech_other_layouts_are_refused(tmp_path):
     with pytest.raises(
         errors.UserError, match="found no metadata.csv or wavs, but LJSpeech has metadata.csv and wavs"
     ):

@@ -75,19 +75,19 @@ def test_a_file_with_a_wrong_checksum_is_renamed(server, tmp_path):
     assert tree(tmp_path) == ["data_x.tgz.wrong", *DONE]
 
 
-def test_an_archive_that_is_there_is_used(server, tmp_path):
+def test_an_existing_archive_is_used(server, tmp_path):
     (tmp_path / "data_x.tgz").write_bytes(DATA)
     run(server, X, tmp_path)
     assert server.asked == [] and tree(tmp_path) == DONE
 
 
-def test_a_wrong_archive_that_is_there_is_put_aside(server, tmp_path):
+def test_an_existing_archive_with_a_wrong_checksum_is_renamed(server, tmp_path):
     (tmp_path / "data_x.tgz").write_bytes(b"half")
     assert "data_x.tgz.wrong: MD5 sum is" in error_of(server, X, tmp_path)
     assert tree(tmp_path) == ["data_x.tgz.wrong"]
 
 
-def test_parts_come_into_one_folder(server, tmp_path):
+def test_parts_are_unpacked_into_one_folder(server, tmp_path):
     run(server, L, tmp_path, ["test"])
     assert tree(tmp_path) == ["L/.test.tar.gz.unpacked", "L/README", "L/test/a.wav"]
     assert run(server, L, tmp_path) == ["test.tar.gz"]
@@ -260,7 +260,7 @@ CLIMB = [folder("a"), folder("a/b"), link("a/b/top", "../..")]
         ([*CLIMB, ("a/b/top/x", b"")], "'a/b/top/x' leads through a link"),
     ],
 )
-def test_links_that_mislead_the_filter_are_refused(unpacked, tmp_path, entries, reason):
+def test_links_that_the_tarfile_filter_misjudges_are_refused(unpacked, tmp_path, entries, reason):
     """As CVE-2025-4138 and CVE-2025-4330 of tarfile, whose backport has no newer release."""
     with pytest.raises(errors.UserError, match=re.escape(f"it cannot be unpacked ({reason})")):
         unpacked(pack(*entries, ("l/outside/x", b"")))
@@ -296,7 +296,7 @@ def test_a_link_in_an_archive_inside_starts_in_the_folder_of_its_name(unpacked):
     ],
     ids=["zeros", "files", "folders"],
 )
-def test_what_no_corpus_has_is_refused_at_once(unpacked, tmp_path, entries, reason):
+def test_implausible_archives_are_refused_at_once(unpacked, tmp_path, entries, reason):
     packed = pack(*entries)
     start = time.process_time()
     with pytest.raises(errors.UserError) as caught:
@@ -327,7 +327,7 @@ def test_a_damaged_archive(unpacked, tmp_path, packed):
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="CPython from 3.12 on has the filters")
-def test_a_python_without_filters_has_those_of_the_backport(tmp_path):
+def test_python_without_tar_filters_uses_the_backport(tmp_path):
     """As Debian 12's Python 3.11.2."""
     (tmp_path / "a.tgz").write_bytes(pack(("../x", b"")))
     code = (

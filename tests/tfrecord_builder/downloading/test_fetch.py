@@ -96,14 +96,14 @@ def test_the_next_call_continues(server, path):
     assert server.asked[-1]["Range"] == THE_REST
 
 
-def test_an_attempt_that_received_much_resets_the_pauses(server, path, monkeypatch):
+def test_an_attempt_that_received_many_bytes_resets_the_pauses(server, path, monkeypatch):
     monkeypatch.setattr(fetch, "_RESET_BYTES", 100_000)
     server.answer = loopback_server.break_off(200_000)
     run(server, path)
     assert read(path) == CONTENT and len(server.asked) == 5
 
 
-def test_an_attempt_that_receives_nothing_counts(server, path):
+def test_attempts_that_receive_nothing_are_limited(server, path):
     """Only from release 2 on urllib3 counts what it reads."""
     server.answer = loopback_server.break_off(0)
     why = r"IncompleteRead\(0 bytes read, 1000000 more expected\)|the connection was closed"
@@ -139,7 +139,7 @@ def test_a_redirect_that_leads_nowhere_is_refused_at_once(server, path, target, 
     assert len(server.asked) == (31 if target == "/a.tgz" else 1)
 
 
-def test_of_a_complete_file_nothing_is_missing(server, path):
+def test_a_complete_file_is_not_downloaded_again(server, path):
     server.script = [loopback_server.without_length()]
     run(server, path)
     run(server, path)
@@ -193,7 +193,7 @@ def test_a_response_that_does_not_end(server, path):
     assert os.path.getsize(path) <= 1_100_000
 
 
-def test_a_refusal_is_final(server, path):
+def test_a_refusal_is_not_retried(server, path):
     server.answer = loopback_server.status(403)
     assert error_of(server, path) == (
         f"{server.address('/a.tgz')}: the server returned status 403 (Forbidden), expected the archive; "
@@ -233,7 +233,10 @@ def test_not_enough_space(server, path):
     server.answer = loopback_server.claim(10**18)
     message = error_of(server, path, expected_bytes=10**18)
     assert "free disk space is " in message
-    assert "bytes, expected 1,000,000,000,000,000,000 and, to unpack, twice that; free some" in message
+    assert (
+        "bytes, but the download needs 1,000,000,000,000,000,000, and unpacking needs twice that; free"
+        in message
+    )
     assert not os.path.exists(path)
 
 

@@ -29,7 +29,7 @@ def _build(output_dir, content, *files, overwrite=False, stop_before_publishing=
             staging.publish(str(output_dir), _info(*files))
 
 
-def test_a_build_appears_whole(tmp_path):
+def test_a_build_is_published_as_a_whole(tmp_path):
     output_dir = tmp_path / "new" / "data"
     _build(output_dir, "one", "a", "b", stop_before_publishing=True)
     assert os.listdir(output_dir) == [".build"]
@@ -60,7 +60,7 @@ def _count(function, done):
 @pytest.mark.long
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize("again", ["two", "three"])
-def test_killed_at_any_step_it_goes_on_and_leaves_nothing_else(tmp_path, overwrite, again):
+def test_a_build_killed_at_any_step_continues_and_leaves_no_other_files(tmp_path, overwrite, again):
     steps, was_killed = 0, True
     while was_killed:
         output_dir = tmp_path / str(steps)
@@ -83,14 +83,14 @@ def test_killed_at_any_step_it_goes_on_and_leaves_nothing_else(tmp_path, overwri
     assert steps > 15
 
 
-def test_what_was_killed_while_it_was_written_makes_room(tmp_path):
+def test_incomplete_files_of_a_killed_build_are_removed(tmp_path):
     _build(tmp_path, "one", "a", "b.123.incomplete", stop_before_publishing=True)
     with output_directory.reserve(str(tmp_path), False):
         directory = staging.start(str(tmp_path), "plan one", False)
         assert sorted(os.listdir(directory)) == sorted(["a", "plan", *COMPANIONS])
 
 
-def test_a_build_that_is_refused_leaves_the_directory_of_another_that_is_still_empty(tmp_path, monkeypatch):
+def test_a_refused_build_does_not_remove_the_empty_directory_of_another_build(tmp_path, monkeypatch):
     output_dir = str(tmp_path / "data")
     monkeypatch.setattr(output_directory.files, "exists", lambda path: False)  # both found no directory
     with output_directory._lock(output_dir):
@@ -121,7 +121,7 @@ def test_a_finished_build_is_refused_without_overwrite(tmp_path):
     assert (tmp_path / "a").read_text() == "one"
 
 
-def test_overwrite_keeps_the_old_until_the_new_stands_and_takes_only_its_own_away(tmp_path):
+def test_overwrite_keeps_old_data_until_the_new_are_complete_and_removes_only_its_files(tmp_path):
     _build(tmp_path, "one", "a", "b")
     (tmp_path / "notes.txt").write_text("mine")
     _build(tmp_path, "two", "b", "c", overwrite=True, stop_before_publishing=True)
@@ -132,7 +132,7 @@ def test_overwrite_keeps_the_old_until_the_new_stands_and_takes_only_its_own_awa
     assert (tmp_path / "b").read_text() == "two"
 
 
-def test_an_interrupted_build_of_another_plan_is_refused_without_overwrite(tmp_path):
+def test_an_interrupted_build_with_another_fingerprint_is_refused_without_overwrite(tmp_path):
     _build(tmp_path, "one", "a", stop_before_publishing=True)
     with pytest.raises(errors.UserError, match="had another corpus or other flags.*--overwrite"):
         _build(tmp_path, "two", "a")
@@ -140,14 +140,14 @@ def test_an_interrupted_build_of_another_plan_is_refused_without_overwrite(tmp_p
     assert (tmp_path / "a").read_text() == "two"
 
 
-def test_a_damaged_plan_is_another_one(tmp_path):
+def test_a_damaged_fingerprint_counts_as_another_one(tmp_path):
     _build(tmp_path, "one", "a", stop_before_publishing=True)
     (tmp_path / ".build" / "plan").write_bytes(b"\xff")
     with pytest.raises(errors.UserError, match="had another corpus or other flags"):
         _build(tmp_path, "one", "a")
 
 
-def test_the_same_plan_keeps_what_is_there_and_another_does_not(tmp_path):
+def test_only_the_same_fingerprint_keeps_the_staged_files(tmp_path):
     _build(tmp_path, "one", "a", stop_before_publishing=True)
     with output_directory.reserve(str(tmp_path), False):
         directory = staging.start(str(tmp_path), "plan one", False)
@@ -157,7 +157,7 @@ def test_the_same_plan_keeps_what_is_there_and_another_does_not(tmp_path):
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_what_is_no_build_is_never_touched(tmp_path, overwrite):
+def test_directories_without_a_build_are_never_touched(tmp_path, overwrite):
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(errors.UserError, match="holds thesis.txt and no build; choose an empty or a new"):
         _build(tmp_path, "one", "a", overwrite=overwrite)
@@ -167,7 +167,7 @@ def test_what_is_no_build_is_never_touched(tmp_path, overwrite):
     assert sorted(os.listdir(tmp_path)) == ["dataset_info.json", "thesis.txt"]
 
 
-def test_a_file_or_a_place_without_permission(tmp_path):
+def test_a_file_in_the_path_of_the_output_directory_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.UserError, match="file is a file; choose a directory"):
         _build(tmp_path / "file", "one", "a")
@@ -206,14 +206,14 @@ def test_an_info_that_cannot_be_read_is_not_ours(tmp_path):
         output_directory.check_usable(str(tmp_path), overwrite=True)
 
 
-def test_two_builds_at_once(tmp_path):
+def test_a_second_build_into_the_same_directory_is_refused(tmp_path):
     with output_directory.reserve(str(tmp_path), False):
         with pytest.raises(errors.UserError, match="another build is writing"):
             _build(tmp_path, "two", "a")
     _build(tmp_path, "two", "a")
 
 
-def test_a_failed_build_leaves_its_file_where_it_misleads_nobody(tmp_path):
+def test_the_file_of_a_failed_build_is_not_next_to_finished_data(tmp_path):
     assert staging.failure_path(str(tmp_path), "rejected.tsv") == str(tmp_path / "rejected.tsv")
     _build(tmp_path, "one", "a")
     assert staging.failure_path(str(tmp_path), "rejected.tsv") == str(tmp_path / ".build" / "rejected.tsv")

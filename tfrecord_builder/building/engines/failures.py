@@ -69,7 +69,7 @@ def require_scheduler(runner: str) -> None:
 
 
 def is_reachable(address: str) -> bool:
-    """Returns False if no host of spark://HOST:PORT,... or ray://HOST:PORT accepts connections."""
+    """Returns False if spark://HOST:PORT,... or ray://HOST:PORT has hosts, but none accepts connections."""
     addresses = _list_addresses(address)
     for host, port in addresses:
         try:

@@ -29,9 +29,7 @@ def _run(
         for _ in range(min(num_workers, len(units))):
             connection, process = worker_process.start()
             processes[connection] = process
-        for (
-            connection
-        ) in processes:  # only now, because sending to a full pipe blocks until its process reads
+        for connection in processes:  # only now: sending to a full pipe blocks until its process reads
             _send_next(connection, queue)
         while processes:
             for connection in multiprocessing.connection.wait(list(processes)):

@@ -1,4 +1,4 @@
-"""Reads TFRecord files record by record, with the position of each record, and checks its checksums.
+"""Reads TFRecord files record by record, with the position of each record, and verifies its checksums.
 
 A record is uint64 length, uint32 CRC of the length, the data, uint32 CRC of the data, all little-endian
 (tensorflow/core/lib/io/record_writer.h). TensorFlow's own reader stops at the first error; this one reports
@@ -27,7 +27,7 @@ class RawRecord:
 
     number: int  # index in the file, starting from 0
     offset: int  # position of the header in bytes
-    data: Optional[bytes]  # None if it is incomplete or its length is damaged; no record follows then
+    data: Optional[bytes]  # None if it is cut off or its length is damaged; no record follows then
     problem: str = ""  # what is wrong with the record; empty if nothing is
 
 

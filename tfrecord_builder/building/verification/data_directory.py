@@ -83,9 +83,7 @@ def check(
     if saved:
         expected = record_checks.Expected(saved.tokens, saved.characters, info.frontend, info.fbank_dtype)
     else:
-        text = (
-            "labels and features of the records were not checked, because a vocabulary is missing or damaged"
-        )
+        text = "labels and features were not checked, because a vocabulary is missing or damaged"
         yield Problem(FILES, data_dir, text)
     with contextlib.closing(sqlite3.connect("")) as database:
         places = _Places(database)

@@ -43,9 +43,7 @@ class Reextraction:
     def problems(self, num_samples: int, seed: int) -> Iterator[data_directory.Problem]:
         """Yields the differences between sampled records and new ones made from the same audio."""
         if self._info.frontend and self._info.frontend.encoder:
-            text = (
-                "--sample: records hold outputs of an encoder, expected features; sample the unencoded data"
-            )
+            text = "--sample: records hold outputs of an encoder, expected features; sample the original data"
             yield data_directory.Problem(data_directory.SAMPLE, self._data_dir, text)
             return
         total = sum(shard.num_records for shard in self._info.shards)

@@ -93,7 +93,7 @@ def _wait_for(process, directory, count, pattern=".build/*.tfrecord.json"):
         time.sleep(0.01)
 
 
-def test_lost_workers_change_no_byte(cluster, corpus, expected, tmp_path):
+def test_lost_workers_do_not_change_the_output(cluster, corpus, expected, tmp_path):
     cluster.start_worker()
     cluster.start_worker()
     process = _start(corpus, tmp_path / "out", f"--runner={cluster.runner}")
@@ -107,7 +107,7 @@ def test_lost_workers_change_no_byte(cluster, corpus, expected, tmp_path):
     assert _contents(tmp_path / "out") == expected
 
 
-def test_a_lost_scheduler_is_a_sentence_and_the_same_command_continues(cluster, corpus, expected, tmp_path):
+def test_a_lost_scheduler_is_reported_and_the_same_command_continues(cluster, corpus, expected, tmp_path):
     cluster.start_worker()
     command = corpus, tmp_path / "out", f"--runner={cluster.runner}"
     process = _start(*command)
@@ -135,7 +135,7 @@ def test_a_worker_with_another_version_is_named(cluster, corpus, tmp_path):
     assert "the program's source is " in said and "install the same version there." in said
 
 
-def test_a_lost_worker_changes_no_transcript(cluster, tiny_export, tmp_path):
+def test_a_lost_worker_does_not_change_transcripts(cluster, tiny_export, tmp_path):
     (tmp_path / "in").mkdir()
     for number in range(120):
         waveform = tiny_models.make_waveform(8000 + 160 * (number % 50), seed=number % 7)

@@ -13,7 +13,7 @@ from tfrecord_builder.building.engines import dispatch
 UNITS = [text_units.TextUnit(f"{name}.txt", name) for name in ("a", "b")]
 
 
-def test_an_engine_is_one_entry(tmp_path, monkeypatch):
+def test_an_engine_is_added_with_one_entry(tmp_path, monkeypatch):
     opened = []
 
     @contextlib.contextmanager
@@ -39,7 +39,7 @@ def test_an_engine_that_is_not_installed(monkeypatch, runner, package):
             pass
 
 
-def test_an_engine_that_refuses(monkeypatch):
+def test_an_engine_that_fails_to_open_is_explained(monkeypatch):
     def open_engine(runner, num_workers):
         raise RuntimeError("two\n lines")
 
@@ -56,7 +56,7 @@ def test_an_engine_that_refuses(monkeypatch):
         ("DirectRunner", "--runner=DirectRunner: builds no longer use Apache Beam; pass --num_workers=N"),
     ],
 )
-def test_flags_of_programs_that_do_not_fit(tmp_path, runner, problem):
+def test_invalid_runner_flags_are_refused(tmp_path, runner, problem):
     corpus = small_corpora.make_manifest_corpus(tmp_path / "corpus")
     usual = dict(corpus_dir=(corpus,), output_dir=str(tmp_path / "out"), num_workers=2)
     with pytest.raises(errors.UserError, match=problem):

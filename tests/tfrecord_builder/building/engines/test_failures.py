@@ -56,12 +56,12 @@ Driver stacktrace:
         (LOST.format(reason="worker lost"), "the engine failed ("),
     ],
 )
-def test_what_engines_say_becomes_a_sentence(message, said):
+def test_errors_of_engines_are_explained(message, said):
     sentence = str(failures.explain("spark", RuntimeError(message)))
     assert sentence.startswith("--runner=spark: ") and said in sentence and "\n" not in sentence
 
 
-def test_of_a_traceback_the_last_error_is_told():
+def test_a_traceback_is_reduced_to_its_last_error():
     said = "Traceback (most recent call last):\n  File x\nKeyError: 'y'\n"
     assert failures.one_line(RuntimeError(said)) == "KeyError: 'y'"
     assert failures.one_line(RuntimeError(LOST.format(reason="worker lost"))).endswith("Reason: worker lost")
@@ -80,11 +80,11 @@ def test_of_a_traceback_the_last_error_is_told():
         ),
     ],
 )
-def test_runners_that_do_not_exist(runner, said):
+def test_unknown_runners_are_refused(runner, said):
     assert said in str(failures.unknown_runner(runner))
 
 
-def test_a_scheduler_is_looked_for_at_each_of_its_addresses():
+def test_every_address_of_a_scheduler_is_tried():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert failures.is_reachable(f"spark://127.0.0.1:9,127.0.0.1:{port}")
@@ -94,7 +94,7 @@ def test_a_scheduler_is_looked_for_at_each_of_its_addresses():
         assert failures.is_reachable(without_address)
 
 
-def test_no_scheduler_and_no_port():
+def test_a_missing_scheduler_or_port_is_reported():
     with pytest.raises(
         errors.UserError, match="--runner=ray://127.0.0.1:9: no scheduler answers at this address; "
     ):

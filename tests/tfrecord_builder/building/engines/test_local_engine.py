@@ -58,7 +58,7 @@ def _write_shards(shards, settings, directory, num_workers):
     return small_shards.run_here(shards, writer, "building", num_workers)
 
 
-def test_number_of_workers_changes_no_byte(tmp_path):
+def test_bytes_do_not_depend_on_the_number_of_workers(tmp_path):
     found = _items(tmp_path / "audio")
     here, there = _make_directory(tmp_path / "here"), _make_directory(tmp_path / "there")
     shards = small_shards.write(found, 3, here)
@@ -89,7 +89,7 @@ def test_a_worker_that_dies_before_it_reads_is_noticed(tmp_path, monkeypatch):
         _write_shards(shards, settings, str(tmp_path), num_workers=2)
 
 
-def test_one_worker_is_this_process_and_tells_how_far_it_is(tmp_path, monkeypatch):
+def test_a_single_worker_is_this_process_and_reports_progress(tmp_path, monkeypatch):
     out, told = _make_directory(tmp_path / "out"), []
 
     def start():
@@ -113,14 +113,14 @@ def test_one_worker_is_this_process_and_tells_how_far_it_is(tmp_path, monkeypatc
     assert _write_shards([last], _settings(), out, num_workers=8)[0].num_records == 6  # one shard
 
 
-def test_one_worker_raises_what_the_user_must_know(tmp_path):
+def test_a_single_worker_raises_user_errors(tmp_path):
     shards = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
     (tmp_path / "0.wav").write_bytes(b"")
     with pytest.raises(errors.UserError, match="0.wav: the recording has changed since"):
         _write_shards(shards, _settings(), str(tmp_path), num_workers=1)
 
 
-def test_ctrl_c_ends_a_worker_without_a_word(tmp_path, capfd):
+def test_ctrl_c_ends_a_worker_without_output(tmp_path, capfd):
     (planned,) = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
     connection, process = worker_process.start()
     connection.send(_message(_settings(), tmp_path, planned))
@@ -132,7 +132,7 @@ def test_ctrl_c_ends_a_worker_without_a_word(tmp_path, capfd):
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_all_workers_are_started_before_any_is_sent_anything(tmp_path, monkeypatch):
+def test_all_workers_are_started_before_units_are_sent(tmp_path, monkeypatch):
     events = []
 
     class Ended(BaseException):
@@ -162,7 +162,7 @@ def test_all_workers_are_started_before_any_is_sent_anything(tmp_path, monkeypat
 
 
 @pytest.mark.long
-def test_a_killed_worker_costs_nothing_but_time(tmp_path, monkeypatch):
+def test_units_of_a_killed_worker_run_again(tmp_path, monkeypatch):
     found, kills = _items(tmp_path / "audio"), []
     here, there = _make_directory(tmp_path / "here"), _make_directory(tmp_path / "there")
     shards = small_shards.write(found, 3, here)
@@ -182,7 +182,7 @@ def test_a_killed_worker_costs_nothing_but_time(tmp_path, monkeypatch):
     assert len(kills) == 1
 
 
-def test_a_pipe_that_breaks_is_a_worker_that_died(monkeypatch):
+def test_a_broken_pipe_counts_as_a_dead_worker(monkeypatch):
     class Connection:
         def send(self, message):
             raise BrokenPipeError
@@ -233,7 +233,7 @@ def _talk(directory, planned, config=None):
     return messages
 
 
-def test_tells_how_far_it_is_then_what_it_counted_and_ends_with_the_pipe(tmp_path, monkeypatch, keep_ctrl_c):
+def test_a_worker_sends_progress_then_its_outcome_and_ends_with_the_pipe(tmp_path, monkeypatch, keep_ctrl_c):
     monkeypatch.setattr(worker_process, "REPORT_SECONDS", 0)
     planned = _text_shard(tmp_path)
     first, second, outcome = _talk(tmp_path, planned)
@@ -255,7 +255,7 @@ def test_ends_quietly_when_the_parent_is_gone(tmp_path, monkeypatch, keep_ctrl_c
     assert not (tmp_path / "train-00000-of-00001.tfrecord").exists()
 
 
-def test_a_recording_that_changed_is_told_as_it_is(tmp_path, keep_ctrl_c):
+def test_a_changed_recording_is_reported_as_such(tmp_path, keep_ctrl_c):
     gone = items.Item(manifest.Utterance("u", str(tmp_path / "a.wav"), "s", "", "", "train"), LABELS, (1, 2))
     (planned,) = small_shards.write([gone], 1, tmp_path)
     (outcome,) = _talk(tmp_path, planned, frontend.FrontendConfig())
@@ -281,7 +281,7 @@ def _write_with(monkeypatch, directory, error):
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
-def test_a_recording_whose_disk_fails_is_not_told_as_a_full_disk(tmp_path, monkeypatch, number):
+def test_a_failed_disk_of_a_recording_is_not_reported_as_a_full_disk(tmp_path, monkeypatch, number):
     path, write = _write_with(monkeypatch, tmp_path, OSError(number, "the reason"))
     with pytest.raises(errors.UserError, match=rf"^{path}: .*cannot be read \(the reason\)"):
         write()
@@ -292,7 +292,7 @@ def test_a_recording_that_may_not_be_read_is_rejected(tmp_path, monkeypatch):
     assert write().rejected == [["u", "train", "unreadable audio", path]]
 
 
-def test_items_that_cannot_be_read_are_not_told_as_a_full_disk(tmp_path, keep_ctrl_c):
+def test_unreadable_items_are_not_reported_as_a_full_disk(tmp_path, keep_ctrl_c):
     planned = _text_shard(tmp_path)
     (tmp_path / recordings.path_of(planned.file)).unlink()
     (outcome,) = _talk(tmp_path, planned)
@@ -301,7 +301,7 @@ def test_items_that_cannot_be_read_are_not_told_as_a_full_disk(tmp_path, keep_ct
     )
 
 
-def test_an_object_store_that_fails_is_told_with_the_recording(monkeypatch, tmp_path):
+def test_a_failed_object_store_is_reported_with_the_recording(monkeypatch, tmp_path):
     def fail(path, *_):
         raise OSError(errno.EIO, "there is no such bucket", path)
 

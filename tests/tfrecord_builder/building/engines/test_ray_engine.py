@@ -50,19 +50,19 @@ def ray(monkeypatch):
     return stand_in
 
 
-def test_outcomes_come_as_units_end(ray):
+def test_outcomes_arrive_when_units_end(ray):
     with ray_engine.open_engine("ray", None) as (address, run):
         messages = list(run(lambda unit: tasks.Outcome(unit), ["a", "b"], None))
     assert messages == [tasks.Outcome("a"), 4, tasks.Outcome("b"), 4]
     assert (address, ray.told) == ("ray", [{"address": "auto"}, "shutdown"])
 
 
-def test_the_client_takes_the_address_alone(ray):
+def test_the_client_is_given_only_the_address(ray):
     with ray_engine.open_engine("ray://host:10001", None) as (address, _):
         assert (address, ray.told) == ("ray://host:10001", [{"address": "ray://host:10001"}])
 
 
-def test_lost_workers_are_told_when_the_other_units_have_ended(ray):
+def test_lost_workers_are_reported_after_the_other_units_have_ended(ray):
     def run_unit(unit):
         if unit == "a":
             raise RayError("WorkerCrashedError")

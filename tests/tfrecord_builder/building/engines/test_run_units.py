@@ -58,7 +58,7 @@ def test_units_of_lost_workers_run_again(tmp_path, caplog):
     assert "2 units will run again. --runner=ray: the engine failed (gone); see" in caplog.text
 
 
-def test_an_attempt_without_a_unit_ends_the_run(tmp_path):
+def test_an_attempt_that_completes_no_unit_ends_the_run(tmp_path):
     engine = Unreliable(1, 0)
     with pytest.raises(errors.UserError, match="--runner=ray: the engine failed .gone.; see .* is kept."):
         _run(tmp_path, engine)
@@ -82,7 +82,7 @@ def test_the_error_of_a_unit_ends_the_run(tmp_path):
     assert sorted(name for name in os.listdir(tmp_path) if "json" not in name) == ["a.txt", "b.txt", "c.txt"]
 
 
-def test_a_unit_that_is_written_elsewhere_is_missed(tmp_path):
+def test_a_unit_written_to_another_machine_is_reported_as_missing(tmp_path):
     def write_elsewhere(task, units, on_progress):
         yield from map(task, units)
         os.remove(tmp_path / "a.txt.json")
@@ -130,7 +130,7 @@ def test_a_scheduler_that_does_not_answer_for_45_seconds_ends_the_run(tmp_path, 
         _run(tmp_path, clock)
 
 
-def test_progress_counts_utterances_units_and_the_rejected(tmp_path, monkeypatch):
+def test_progress_shows_utterances_units_and_rejections(tmp_path, monkeypatch):
     shown = []
     monkeypatch.setattr(
         run_units._Progress, "set_postfix", lambda self, refresh, **values: shown.append((self.n, values))

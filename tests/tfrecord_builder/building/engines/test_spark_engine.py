@@ -89,7 +89,7 @@ def test_running_tasks_are_counted_while_the_job_runs():
         assert tasks.Outcome("a") in list(messages)
 
 
-def test_a_job_that_fails_is_workers_lost_after_the_outcomes_that_came():
+def test_a_failed_job_counts_as_lost_workers_after_its_outcomes():
     def fail_at_b(unit):
         if unit == "b":
             raise RuntimeError("ExecutorLostFailure: exit code 137")
@@ -103,7 +103,7 @@ def test_a_job_that_fails_is_workers_lost_after_the_outcomes_that_came():
 
 
 @pytest.mark.parametrize("runner, master", [("spark", None), ("spark://host:7077", "spark://host:7077")])
-def test_the_master_is_that_of_the_runner_or_of_spark_submit(monkeypatch, runner, master):
+def test_the_master_comes_from_the_runner_or_from_spark_submit(monkeypatch, runner, master):
     made = []
     monkeypatch.setattr(Context, "__init__", lambda self, conf: made.append(conf))
     with _open(runner):

@@ -36,7 +36,7 @@ def test_a_unit_that_runs_twice_is_written_once(tmp_path):
         ("overflow", f"worker {platform.node()}: memory ran out; run fewer workers per machine."),
     ],
 )
-def test_problems_are_sentences(tmp_path, text, problem):
+def test_failures_of_a_unit_become_problems_of_its_outcome(tmp_path, text, problem):
     assert _run(_task(tmp_path), text) == tasks.Outcome(problem=problem)
 
 
@@ -56,7 +56,7 @@ def test_another_version_is_refused_before_anything_is_unpickled(tmp_path, name)
     )
 
 
-def test_a_path_that_the_worker_does_not_see(tmp_path):
+def test_a_shared_path_that_is_missing_on_the_worker_is_reported(tmp_path):
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     task = _task(tmp_path, [str(corpus), str(tmp_path / "none"), "s3://bucket/corpus"])
@@ -88,7 +88,7 @@ def test_credentials_reach_the_worker_and_are_not_shown(tmp_path, monkeypatch):
     assert "top-secret" not in repr(task)
 
 
-def test_versions(monkeypatch):
+def test_list_versions(monkeypatch):
     monkeypatch.setattr(tasks, "_LIBRARIES", ("numpy", "no-such-library"))
     found = tasks.list_versions.__wrapped__()
     assert (found["Python"], found["numpy"]) == (platform.python_version(), np.__version__)

@@ -11,7 +11,7 @@ from tfrecord_builder.storage import files
 LABELS = labelling.Labels("你", ("ni3",), ("你",))
 
 
-def test_a_line_reads_back_whatever_bytes_the_file_name_has():
+def test_items_with_any_bytes_in_the_file_name_survive_saving_and_loading():
     name = os.fsdecode("/语/你.wav".encode("gbk"))
     utterance = manifest.Utterance("u", name, "s", "你 \u2028\n", "", "dev", 1.5, 2.25, 1)
     item = items.Item(utterance, LABELS, (10, 20))

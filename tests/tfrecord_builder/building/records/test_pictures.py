@@ -91,7 +91,7 @@ def test_text_between_dollars_is_not_mathematics(tmp_path):
     _image(tmp_path, _record(utterance_id="$\\frac$", transcript="$\\frac$"))
 
 
-def test_features_that_change_change_the_picture(tmp_path):
+def test_different_features_make_a_different_picture(tmp_path):
     config = frontend.FrontendConfig(frontend="log_spectrogram")
     _, one = _image(tmp_path, _record(), config)
     record = schema.Record("u$1", "s", "ni hao", "ni3 hao3", [1], [], FBANK[::-1], 0)

@@ -88,7 +88,7 @@ def test_a_record_that_is_not_an_example_is_damaged():
         record_checks.read_record(b"\xff\xff\xff", EXPECTED)
 
 
-def test_the_id_is_read_if_possible():
+def test_the_utterance_id_of_a_damaged_record_is_read_if_possible():
     assert record_checks.utterance_id(_example(lambda f: f.pop("speaker"))) == "u1"
     assert record_checks.utterance_id(_example(lambda f: f.pop("utterance_id"))) == ""
     assert record_checks.utterance_id(b"\xff\xff\xff") == ""
@@ -128,7 +128,7 @@ def test_problems_of_a_record(changes, message):
     assert any(message in each for each in _problems(**changes))
 
 
-def test_a_duration_rounded_to_milliseconds_allows_for_either_side():
+def test_num_frames_may_match_either_rounding_of_the_duration():
     at_the_edge = np.zeros([49, 80], np.float16), np.zeros([48, 80], np.float16)
     assert [_problems(fbank=fbank, duration_ms=505) for fbank in at_the_edge] == [[], []]
     (message,) = _problems(fbank=np.zeros([50, 80], np.float16), duration_ms=505)

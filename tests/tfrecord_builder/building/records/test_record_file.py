@@ -79,7 +79,7 @@ def test_bytes_after_the_last_record_are_a_problem(written):
     assert records[-1].offset == len(written)
 
 
-def test_a_length_beyond_all_memory_with_a_right_checksum():
+def test_a_huge_length_with_a_valid_checksum_is_a_problem():
     length = struct.pack("<Q", 1 << 60)
     header = length + struct.pack("<I", schema.masked_crc(length))
     records, _ = _read(header + b"abc")

@@ -49,7 +49,7 @@ def test_sums_are_the_same_to_the_last_bit_in_any_order_and_division():
     assert parts.feature_square_sum == forwards.feature_square_sum
 
 
-def test_no_frames_no_moments():
+def test_feature_moments_are_empty_without_frames():
     assert _shard([]).feature_moments() == ((), ())
 
 
@@ -85,7 +85,7 @@ def test_speakers_of_several_splits():
     assert counts == {"train": {"dev": 1}, "dev": {"train": 1}, "test": {}}
 
 
-def test_an_unknown_speaker_is_none():
+def test_unknown_speakers_are_not_counted():
     shards = [
         _shard([], file="a", speakers=["", "one/", "two/s1"]),
         _shard([], file="b", split="dev", speakers=[""]),
@@ -113,7 +113,7 @@ def _empty(**fields):
     return shard_statistics.ShardStatistics(**{"file": "f", "split": "train", **fields})
 
 
-def test_what_the_report_tells_is_counted():
+def test_statistics_for_the_report_are_counted():
     statistics = _empty()
     unknown = labelling.Labels("再好", ("zai4", "hao3"), ("再", "好"))
     _count(statistics, "u0", duration_ms=99)
@@ -129,7 +129,7 @@ def test_what_the_report_tells_is_counted():
     assert [entry[:2] for entry in statistics.quietest] == [[202, "u0"], [200, "u1"]]
 
 
-def test_a_copy_without_words_says_nothing_about_the_levels_of_the_recordings():
+def test_wordless_copies_are_left_out_of_the_levels():
     statistics, sound = _empty(), copies.Variant(sound="music", is_wordless=True)
     item = items.Item(manifest.Utterance("u", "/c/u.wav", "s", "", "", "train"), KNOWN, variant=sound)
     record = schema.Record("u", "s", "", "", [], [], np.ones([8, 3], np.float16), 100)
@@ -138,7 +138,7 @@ def test_a_copy_without_words_says_nothing_about_the_levels_of_the_recordings():
     assert (statistics.num_frames, statistics.longest) == (8, [])
 
 
-def test_text_has_no_sound_to_count():
+def test_text_records_have_no_audio_statistics():
     statistics = _empty()
     item = items.Item(manifest.Utterance("t", None, "", "你好", "", "train"), KNOWN)
     statistics.count(schema.Record("t", "", "你好", "ni3 hao3", [2, 1], [1, 2]), item, SAVED)
@@ -177,7 +177,7 @@ def test_any_division_into_shards_in_any_order_adds_up_to_the_same():
     assert whole.num_records == 24 and len(whole.longest) == 10 and whole.speakers == ["s"]
 
 
-def test_all_that_is_counted_survives_the_file(tmp_path):
+def test_all_statistics_survive_saving_and_loading(tmp_path):
     statistics = _empty()
     _count(statistics, "u0")
     statistics.save(str(tmp_path / "s.json"))

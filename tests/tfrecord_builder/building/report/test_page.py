@@ -93,7 +93,7 @@ def _write(tmp_path, shards, rejected=(), left_out=None, **changes):
 REJECTED = [("r<1>", "train", "silent audio", "/corpus/r 1.wav"), ("r2", "dev", "no transcript", None)]
 
 
-def test_every_part_of_the_page_is_there(tmp_path):
+def test_the_page_has_every_part(tmp_path):
     content, checker, text = _write(tmp_path, _shards(), REJECTED, num_rejected=2)
     for expected in (
         "0.01hours 2speakers 11utterances 22tokens (syllable) 2rejected",
@@ -103,7 +103,7 @@ def test_every_part_of_the_page_is_there(tmp_path):
         "Utterances by duration (s)",
         "Utterances by RMS level (dBFS)",
         "Utterances by peak level (dBFS)",
-        "The most frequent unknown labels of 1:",
+        "The most frequent of 1 unknown labels:",
         "The vocabulary has 2 entries; 0 of them do not occur in train, 0 occur once.",
         "ni3 7 hao3 6",
         "zai4 2",
@@ -124,7 +124,7 @@ def test_every_part_of_the_page_is_there(tmp_path):
     assert 'title="7 to 7.2 s: 1 train"' in content
 
 
-def test_the_players_play_the_files(tmp_path):
+def test_players_link_to_the_audio_files(tmp_path):
     _, checker, _ = _write(tmp_path, _shards(), REJECTED)
     assert checker.sources[0] == ("audio", "file:///corpus/t%3C6%3E.wav")
     assert ("audio", "file:///corpus/t5.wav") in checker.sources
@@ -137,7 +137,7 @@ def test_text_of_the_corpus_is_escaped(tmp_path):
     assert "<6>" not in content and "<1>" not in content and "t<6>" in text and "r<1>" in text
 
 
-def test_text_has_no_sound(tmp_path):
+def test_the_page_of_text_data_has_no_audio(tmp_path):
     content, checker, text = _write(tmp_path, _shards(has_audio=False), frontend=None)
     assert checker.sources == []
     assert "hours" not in text and "Audio" not in text and "Listen" not in text
@@ -180,7 +180,7 @@ def test_the_same_build_gives_the_same_bytes_however_it_is_divided(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["\udcff.wav", "一.wav"])
-def test_file_names_of_any_bytes(tmp_path, name):
+def test_file_names_that_are_not_utf_8_are_linked(tmp_path, name):
     content, _, _ = _write(tmp_path, _shards(), [("r", "train", "silent audio", f"/corpus/{name}")])
     assert ("/corpus/%FF.wav" if name[0] == "\udcff" else "/corpus/%E4%B8%80.wav") in content
 
@@ -279,7 +279,7 @@ def test_a_label_that_is_the_unknown_token_is_unknown():
     assert page.list_labels({"train": {"<unk>": 2}}, KNOWN)["unknown"] == [("<unk>", 2)]
 
 
-def test_the_rare_are_none_of_the_frequent():
+def test_rare_labels_do_not_include_frequent_ones():
     tokens = [f"t{i:02d}" for i in range(40)]
     counts = {"train": {token: 1 + i // 2 for i, token in enumerate(tokens)}}
     found = page.list_labels(counts, vocabulary.Vocabulary(["<unk>", *tokens]))
@@ -306,7 +306,7 @@ def test_links_are_to_the_segment():
     ]
 
 
-def test_the_rejected_by_reason():
+def test_rejected_utterances_are_grouped_by_reason():
     rows = [(f"u{i}", "train", "silent audio", f"/c/{i}.wav") for i in range(25)]
     rows.append(("t", "dev", "no transcript", None))
     silent, without = page.list_rejected(iter(rows))
@@ -316,7 +316,7 @@ def test_the_rejected_by_reason():
     assert page.list_rejected([]) == []
 
 
-def test_details_of_a_reason_are_those_of_the_utterance():
+def test_details_of_a_reason_are_listed_with_the_utterance():
     rows = [(name, "train", f"an unknown syllable: {name}", "/c/a.wav") for name in ("hao9", "nh1")]
     (group,) = page.list_rejected(rows)
     assert group[:2] == ("an unknown syllable", 2)

@@ -67,7 +67,7 @@ def test_text_has_no_problems(tmp_path):
     assert _verify(built_data.make_text(tmp_path)) == []
 
 
-def test_a_flipped_bit_of_a_shard_is_found(data_dir):
+def test_a_flipped_bit_in_a_shard_is_reported(data_dir):
     path = data_dir / SHARD
     content = path.read_bytes()
     rng = random.Random(7)
@@ -85,7 +85,7 @@ SIDECAR_FILES = ["tokens.txt", "characters.txt", "readings.tsv", "rejected.tsv",
 
 
 @pytest.mark.parametrize("name", SIDECAR_FILES)
-def test_a_flipped_bit_of_a_sidecar_file_is_found(data_dir, name):
+def test_a_flipped_bit_in_a_sidecar_file_is_reported(data_dir, name):
     path = data_dir / name
     content = path.read_bytes()
     rng = random.Random(8)
@@ -212,7 +212,7 @@ def test_a_duplicate_id_is_named_with_both_places(data_dir):
     assert f"(utterance {name}): utterance id is a duplicate of {first}, expected a unique one" in text
 
 
-def test_all_problems_are_found_in_one_go(data_dir):
+def test_all_problems_are_reported_in_one_run(data_dir):
     os.remove(data_dir / "train-00000-of-00003.tfrecord")
     _spoil(data_dir, 0, duration_ms=9999)
     content = bytearray((data_dir / "dev-00000-of-00003.tfrecord").read_bytes())

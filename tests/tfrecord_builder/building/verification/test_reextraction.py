@@ -52,7 +52,7 @@ def test_a_fresh_build_gives_the_same_records(data_dir):
     assert _check(data_dir, 1000, done=done) == [] and len(done) == 22
 
 
-def test_text_records_are_made_again(tmp_path):
+def test_text_records_are_compared(tmp_path):
     data_dir = pathlib.Path(built_data.make_text(tmp_path))
     done = []
     assert _check(data_dir, done=done) == [] and len(done) == 4
