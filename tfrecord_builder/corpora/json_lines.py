@@ -38,7 +38,7 @@ def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def read_named_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields (where, object) for every object in a file with one JSON object, whose keys are the ids.
+    """Yields (where, object) for every value of the one JSON object in a file; its key becomes its id.
 
     Raises errors.UserError if the file cannot be read, or contains anything else.
     """

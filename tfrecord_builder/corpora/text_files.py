@@ -2,8 +2,8 @@
 
 Spreadsheets save the latter two. Much text in other encodings (Latin-1, Cyrillic, Korean) also decodes as
 GB18030, but into rare characters; so GB18030 is accepted only if common hanzi are frequent in the result.
-charset-normalizer is not used: it takes single lines, as in many transcripts, of GB18030 for Big5, and of
-Cyrillic for GB18030.
+charset-normalizer is not used, because for single lines, as in many transcripts, it takes GB18030 for Big5
+and Cyrillic for GB18030.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ACCEPTED = "UTF-8, UTF-16 with a byte order mark, or GB18030 (GBK) of Chinese t
 _MAX_NOTES = 10  # warnings about encodings; some corpora have one file per utterance
 _BLOCK_BYTES = 1 << 20
 _MIN_HANZI = 0.8  # minimum fraction of the non-ASCII letters; Japanese decoded as GB18030 has kana
-_MIN_FREQUENT = 0.1  # minimum fraction in _FREQUENT; Chinese text has 0.5, other encodings 0.01
+_MIN_FREQUENT = 0.1  # minimum fraction that is in _FREQUENT; Chinese text has 0.5, other encodings 0.01
 _FREQUENT = frozenset(
     "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行"
     "所然家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实日军者意无力"

@@ -2,8 +2,8 @@
 
 Licences and MD5 sums are published by openslr.org: resources/<number>/info.txt and checksum.md5 of
 https://github.com/openslr-org/openslr (commit 65225c4). Sizes are checked by the download scripts of Kaldi
-(egs/*/s5/local/*download_and_untar.sh) and ESPnet (egs2/primewords_chinese); only three digits are published
-of the size of AISHELL-3.
+(egs/*/s5/local/*download_and_untar.sh) and ESPnet (egs2/primewords_chinese); of the size of AISHELL-3,
+only three digits are published.
 """
 
 from __future__ import annotations

@@ -43,10 +43,7 @@ def fetch(url: str, path: str, expected_bytes: int) -> None:
             return _attempt(url, path, expected_bytes)
         except errors.UserError:
             raise
-        except (
-            ValueError,
-            requests.TooManyRedirects,
-        ) as error:  # a redirect to file://, to a partial URL, or in a circle
+        except (ValueError, requests.TooManyRedirects) as error:  # redirects in a circle or to file:// URLs
             raise _unexpected(url, f"a redirect that cannot be followed ({error})", "the archive") from error
         except (_RetryableError, requests.RequestException, urllib3.exceptions.HTTPError) as error:
             reason = _reason(error)
@@ -54,8 +51,8 @@ def fetch(url: str, path: str, expected_bytes: int) -> None:
             pauses = list(_PAUSES_SECONDS)
         if not pauses:
             raise errors.UserError(
-                f"{url}: the download stopped at {_size(path):,} bytes ({reason}), expected about "
-                f"{expected_bytes:,}; run the command again to continue it."
+                f"{url}: the download stopped at {_size(path):,} of about {expected_bytes:,} bytes "
+                f"({reason}); run the command again to continue it."
             )
         logging.warning("%s: %s; next attempt in %g s", url, reason, pauses[0])
         time.sleep(pauses.pop(0))

@@ -38,7 +38,7 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
         if not overwrite:
             raise errors.UserError(
                 f"{output_dir}: the interrupted build there had another corpus or other flags; "
-                "use the same ones to continue it, or pass --overwrite to start again."
+                "pass the same ones to continue it, or --overwrite to start again."
             )
         _withdraw(output_dir, staging)
         files.remove_tree(staging)
@@ -51,7 +51,7 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
 
 
 def scratch_directory(output_dir: str) -> str:
-    """Creates a directory for files that workers share, that resuming needs, but that are not published."""
+    """Creates a directory for files that workers share, and that are kept to resume, but not published."""
     directory = os.path.join(output_dir, STAGING, _SCRATCH)
     files.make_directory(directory)
     return directory

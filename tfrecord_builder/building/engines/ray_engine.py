@@ -10,14 +10,14 @@ from typing import Any, Optional
 from tfrecord_builder.building.engines import tasks
 
 POLL_SECONDS = 5.0
-_RETRIES = 3  # Ray retries on another worker; the default of Ray and Spark
+_RETRIES = 3  # attempts of Ray on other workers; the default, as for Spark
 
 
 @contextlib.contextmanager
 def open_engine(runner: str, num_workers: Optional[int]) -> Iterator[tuple[str, Callable]]:
     """Yields the engine (see dispatch.py); the runner `ray` is the cluster of this machine.
 
-    With that runner, Ray itself ends the program if the head of the cluster is lost for 60 seconds.
+    With that runner, Ray itself ends the program if the head of the cluster cannot be reached for 60 seconds.
     """
     import ray
 

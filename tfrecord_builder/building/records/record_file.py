@@ -27,7 +27,7 @@ class RawRecord:
 
     number: int  # index in the file, starting from 0
     offset: int  # position of the header in bytes
-    data: Optional[bytes]  # None if it is cut off or its length is damaged; no record follows then
+    data: Optional[bytes]  # None if the file ends too early or the length is damaged; no record follows
     problem: str = ""  # what is wrong with the record; empty if nothing is
 
 

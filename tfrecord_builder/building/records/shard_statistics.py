@@ -38,7 +38,7 @@ class ShardStatistics(resumable.Written):
     """Statistics of the records of a shard. Their JSON file next to the shard marks it as finished.
 
     Their size does not grow with the number of utterances, and they can be added in any order. The keys of
-    histograms are strings, as JSON requires. Statistics loaded from a file are only added to others.
+    histograms are strings, as JSON requires. Loaded statistics can only be added to others.
     """
 
     split: str = ""

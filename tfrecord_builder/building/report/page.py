@@ -1,4 +1,4 @@
-"""Writes report.html: a single file, which has the same bytes for the same build."""
+"""Writes report.html, a single file; the same build always produces the same bytes."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import readings, vocabulary
 
 # Kinds of problems, as in "and 12 more damaged records".
-FILES = "problems of files"
+FILES = "file problems"
 DAMAGED = "damaged records"
 WRONG = "wrong records"
 SAMPLE = "records that differ from their audio"
@@ -123,8 +123,8 @@ def _check_shard(
         is_complete = raw.data is not None
         num_records += is_complete
         if raw.problem:
-            lost = "" if is_complete else "; the records after it cannot be read"
-            yield Problem(DAMAGED, path, f"{locate(raw)}: {raw.problem}{lost}")
+            consequence = "" if is_complete else "; the records after it cannot be read"
+            yield Problem(DAMAGED, path, f"{locate(raw)}: {raw.problem}{consequence}")
         elif expected:
             for text in _check_record(raw, path, expected, places):
                 yield Problem(WRONG, path, f"{locate(raw)}: {text}")
