@@ -147,7 +147,7 @@ def _size(path: str) -> int:
 
 def check_md5(path: str, md5: str) -> None:
     """Raises UserError if the MD5 sum of a file differs, and renames it to <path>.wrong."""
-    digest = hashlib.md5(usedforsecurity=False)  # published to detect damage
+    digest = hashlib.md5(usedforsecurity=False)  # the published sums only detect damage
     with open(path, "rb") as plain:
         size, name = os.path.getsize(path), os.path.basename(path)
         with progress_bar.ProgressBar.wrapattr(plain, "read", size, desc=f"verifying {name}") as file:

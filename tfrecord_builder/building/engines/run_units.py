@@ -15,7 +15,7 @@ from tfrecord_builder.building import resumable
 from tfrecord_builder.building.engines import failures, tasks
 from tfrecord_builder.settings import progress_bar
 
-LOST_SECONDS = 45.0  # timeout for an answer of the scheduler
+LOST_SECONDS = 45.0  # timeout for an answer from the scheduler
 WAIT_SECONDS = 300.0  # timeout for a worker to run something
 
 
