@@ -17,7 +17,7 @@ from tfrecord_builder.settings import config_flags
 
 @dataclasses.dataclass(frozen=True)
 class BuildConfig(config_flags.Checked):
-    """Settings of a build. Features, labels and vocabularies have configs of their own."""
+    """Settings of a build. Features, labels and vocabularies have their own configs."""
 
     corpus: str = config_flags.setting("manifest", "layout of the corpus", choices=sorted(registry.CORPORA))
     corpus_dir: tuple[str, ...] = config_flags.setting(

@@ -150,12 +150,16 @@ def find_problem(
         return utterance.problem  # found when the corpus was listed
     unreadable = normalisation.find_unreadable(utterance.text)
     if unreadable:
-        return f"transcript has a character that cannot be read: {unreadable}"
+        return f"transcript has an unreadable character: {unreadable}"
     if unknown_syllables:
         return f"pinyin has an unknown syllable: {unknown_syllables[0]}"
     if not labels.tokens:
         return "no transcript"
-    return "hanzi and pinyin do not pair" if utterance.audio is None and not labels.characters else ""
+    return (
+        "hanzi and pinyin do not match one to one"
+        if utterance.audio is None and not labels.characters
+        else ""
+    )
 
 
 def list_copies(

@@ -52,7 +52,7 @@ def make_dev_split(corpus: catalog.Catalog, fraction: float) -> None:
     utterances, but not on their order.
     """
     if corpus.count_utterances("dev"):
-        logging.warning("--dev_fraction=%g: the corpus has a dev split; nothing is moved to it.", fraction)
+        logging.warning("--dev_fraction=%g is ignored, because the corpus has a dev split.", fraction)
         return
     num_train, note = corpus.count_utterances("train"), ""
     num_groups = corpus.group("train", _group_key)

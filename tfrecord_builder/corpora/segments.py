@@ -43,7 +43,7 @@ class Segment(NamedTuple):
 def read(where: str, row: Mapping[str, str]) -> Segment:
     """Reads the segment that a row describes in the columns of NAMES; missing columns count as empty.
 
-    Raises errors.UserError if a value is not a number of 0 or more, or end and duration contradict each
+    Raises errors.UserError if a value is negative or not a number, or if end and duration contradict each
     other.
     """
     if not row.keys() & NAMES.keys():

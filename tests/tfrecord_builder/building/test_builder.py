@@ -127,9 +127,9 @@ def test_text_rows_that_do_not_pair_are_rejected(tmp_path):
     small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
     _build(tmp_path / "in", tmp_path / "out", corpus="text", max_rejected=1.0)
     assert _rejected(tmp_path / "out") == [
-        ("in-train-3", "train", "hanzi and pinyin do not pair"),
-        ("in-train-4", "train", "hanzi and pinyin do not pair"),
-        ("in-train-5", "train", "hanzi and pinyin do not pair"),
+        ("in-train-3", "train", "hanzi and pinyin do not match one to one"),
+        ("in-train-4", "train", "hanzi and pinyin do not match one to one"),
+        ("in-train-5", "train", "hanzi and pinyin do not match one to one"),
         ("in-train-6", "train", "no transcript"),
     ]
 
@@ -164,7 +164,7 @@ def test_unreadable_characters_are_rejected_and_omitted_characters_are_counted(t
     rows = "hanzi\tpinyin\n⻢上出发\t\n刘\ue863是皇帝\t\n我和\ufffd你\t\nA＋B＝C\t\n你好★🏙&\u200b\t\n"
     small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
     _build(tmp_path / "in", tmp_path / "out", corpus="text", max_rejected=0.5)
-    reason = "transcript has a character that cannot be read"
+    reason = "transcript has an unreadable character"
     assert _rejected(tmp_path / "out") == [
         ("in-train-3", "train", f"{reason}: U+E863 (private use)"),
         ("in-train-4", "train", f"{reason}: U+FFFD (replacement character)"),

@@ -226,7 +226,7 @@ def test_labels_do_not_depend_on_the_number_of_chunks_or_workers(tmp_path, monke
     ("audio", "labels", "unknown", "problem", "reason"),
     [
         ("a.wav", ("花儿", ("huar1",), ()), [], "", ""),
-        (None, ("花儿", ("huar1",), ()), [], "", "hanzi and pinyin do not pair"),
+        (None, ("花儿", ("huar1",), ()), [], "", "hanzi and pinyin do not match one to one"),
         (None, ("", (), ()), [], "", "no transcript"),
         (None, ("好", ("hao9",), ("好",)), ["hao9", "x"], "", "pinyin has an unknown syllable: hao9"),
         ("a.wav", ("好", ("hao3",), ()), [], "segment is empty", "segment is empty"),

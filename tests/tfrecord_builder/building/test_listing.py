@@ -210,4 +210,4 @@ def test_a_dev_split_of_the_corpus_is_not_changed(listed, caplog):
     listed.add_list([manifest.Utterance("x", "/x.wav", "x", "你", "", "dev")])
     with caplog.at_level(logging.WARNING):
         assert _dev(listed, 0.5) == ["x"]
-    assert "--dev_fraction=0.5: the corpus has a dev split; nothing is moved to it." in caplog.text
+    assert "--dev_fraction=0.5 is ignored, because the corpus has a dev split." in caplog.text

@@ -1,4 +1,4 @@
-"""What a worker does with a unit, the same on every engine."""
+"""The task that a worker runs for each unit, the same on every engine."""
 
 from __future__ import annotations
 
