@@ -42,7 +42,7 @@ _ACCEPTED = (
     "supervisions_train.jsonl.gz (and dev, test; also .jsonl, .json)"
 )
 _TOLERANCE_SECONDS = 0.1  # rounding may move a supervision this far beyond its cut
-_RANGES = {"Speed": (0.5, 2.0), "Volume": (0.001, 1000.0)}  # as for --speed_perturb_factors, --volume_db
+_RANGES = {"Speed": (0.5, 2.0), "Volume": (0.001, 1000.0)}  # limits of --speed_perturb_factors, --volume_db
 _MIXED = "mixed"  # marks a cut that has several sounds instead of a recording
 
 Fields = dict[str, Any]
