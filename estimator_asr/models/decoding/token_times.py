@@ -52,7 +52,7 @@ def _search(emissions, states, num_frames):
 
     It also returns the score of this path, float32 [batch, num_states].
     """
-    # A path may skip the blank between two different tokens.
+    # A path may skip a blank if the tokens on both sides differ.
     may_skip = tf.pad(tf.not_equal(states[:, 2:], states[:, :-2]), [[0, 0], [2, 0]])[:, : tf.shape(states)[1]]
     by_frame = tf.transpose(emissions, [1, 0, 2])
     length = tf.shape(by_frame)[0]

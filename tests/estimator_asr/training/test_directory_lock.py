@@ -19,7 +19,7 @@ def test_a_second_training_is_refused_until_the_first_has_ended(tmp_path):
             with directory_lock.reserve(str(tmp_path)):
                 pass
     assert str(refusal.value) == (
-        f"--model_dir: another training is running in {tmp_path}, expected none; "
+        f"--model_dir: another training is running in {tmp_path}; "
         "wait for it to end, or choose another directory"
     )
     with directory_lock.reserve(str(tmp_path)):
@@ -107,15 +107,15 @@ def test_a_directory_of_something_else_is_refused(tmp_path, name, content):
     with pytest.raises(errors.UserError) as refusal:
         directory_lock.check_usable(str(tmp_path))
     assert str(refusal.value) == (
-        f"--model_dir: {tmp_path} holds {content}, expected a model directory or a new one; choose another, "
-        "nothing was changed"
+        f"--model_dir: {tmp_path} holds {content}, not a model; choose a new directory or a model directory. "
+        "Nothing was changed"
     )
 
 
 def test_a_file_is_refused(tmp_path):
     (tmp_path / "AM").touch()
     with pytest.raises(
-        errors.UserError, match="--model_dir: .*/AM is a file, expected a directory; choose an"
+        errors.UserError, match="--model_dir: .*/AM is a file, not a directory; choose another path"
     ):
         directory_lock.check_usable(str(tmp_path / "AM"))
 

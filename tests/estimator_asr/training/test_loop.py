@@ -37,7 +37,7 @@ def test_epochs_end_training_and_a_finished_model_has_nothing_to_do(tmp_path, li
     assert any(line.startswith("dev at step 8: ") and "character-error-rate" in line for line in lines)
     assert [path.name for path in pathlib.Path(model.path, "best").glob("*.index")] == ["model.ckpt-8.index"]
     loop.train(model, infos, dirs)
-    assert lines[-1] == f"{model.path}: already at step 8 of 8, nothing to do"
+    assert lines[-1] == f"{model.path}: already at step 8 of 8; nothing to do"
 
 
 @pytest.mark.long
@@ -80,11 +80,11 @@ def test_a_checkpoint_cut_short_falls_back_to_the_one_before(tmp_path, lines):
 def test_without_a_dev_split_nothing_is_evaluated(tmp_path, lines):
     model, infos, dirs = loop_models.make_model(tmp_path, splits=[("train", 6)], train_steps=3)
     loop.train(model, infos, dirs)
-    assert f"{dirs[0]}: has no dev split, so nothing is evaluated" in lines
+    assert f"{dirs[0]}: no dev split, so the model is not evaluated" in lines
     assert loop_models.latest_step(model) == 3
     assert not os.path.exists(os.path.join(model.path, "best"))
     loop.train(model, infos, dirs)
-    assert lines[-1] == f"{model.path}: already at step 3 of 3, nothing to do"
+    assert lines[-1] == f"{model.path}: already at step 3 of 3; nothing to do"
 
 
 def test_a_missing_train_split_is_refused(tmp_path):

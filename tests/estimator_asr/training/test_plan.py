@@ -85,6 +85,6 @@ def test_the_plan_is_logged(plan, logged):
     assert logged == [
         "train: 24 utterances, 48 tokens; 9 batches per epoch in 3 buckets, "
         "2.7 utterances per step, 0.0% padding",
-        "batches, utterances x tokens: 6 x 1, 3 x 2, 2 x 3",
+        "batch sizes in utterances x tokens: 6 x 1, 3 x 2, 2 x 3",
         "training: 27 steps (3.0 epochs), 2 replica(s), initial learning rate 0.001",
     ]

@@ -69,7 +69,7 @@ def test_a_tensor_of_one_replica_alone_ends_training_with_the_stacks(tmp_path):
     assert run.returncode == 75, run.stderr
     assert re.search(r'stuck_replicas.py", line \d+ in after_run', run.stderr)  # the stack of the main thread
     said = run.stderr.splitlines()[-1]
-    assert "minutes, expected at most --max_step_minutes=0.03; replica 0 has the sums" in said
+    assert "minutes (limit: --max_step_minutes=0.03); replica 0 has the sums" in said
     assert said.endswith("the same command continues from the last checkpoint")
 
 
@@ -86,7 +86,7 @@ def test_a_signal_ends_a_stuck_step(tmp_path, number, code):
     process.join(60)
     assert process.exitcode == code
     assert (
-        f"the step has not ended 1 s after signal {number:d}, so nothing was saved"
+        f"the step has not ended 1 s after signal {number:d}, so no checkpoint was saved"
         in pathlib.Path(outputs[1]).read_text()
     )
 
@@ -134,8 +134,8 @@ def test_what_each_replica_waits_for_is_said(ended, make_watch):
     watch._judge(1800.0)
     ((_, sentence),) = ended
     assert (
-        "replica 0 has its loss, and waits for its gradients or the sums over all replicas, "
-        "replica 1 has its input, and waits for its loss (batch norm sums over all replicas), "
+        "replica 0 has its loss and waits for its gradients or the sums over all replicas, "
+        "replica 1 has its input and waits for its loss (batch norm sums over all replicas), "
         "replica 2 waits for its input, replica 3 has not begun the step; the same command"
     ) in sentence
 
@@ -155,7 +155,7 @@ def test_a_worker_that_no_longer_answers_is_dead_and_one_that_never_did_is_missi
     assert ended == [
         (
             70,
-            f"TF_CONFIG: worker 1 ({peer}) died, expected all workers to run; start all of them again; "
+            f"worker 1 ({peer}) died, so this worker ends too; start all workers again; "
             "the same command continues from the last checkpoint",
         )
     ]

@@ -165,7 +165,7 @@ def test_a_training_that_learns_nothing_ends_in_order_whatever_was_killed_before
     reason = f"no new lowest error rate on dev in 2 evaluations (the lowest was {lowest:.4f} at step 2)"
     assert lines.count(f"training ends at step 6: {reason}") == 1
     loop.train(model, infos, dirs)
-    assert lines[-1] == f"{model.path}: stopped early at step 6, {reason}, nothing to do"
+    assert lines[-1] == f"{model.path}: stopped early at step 6, {reason}; nothing to do"
 
 
 class Run:
@@ -222,7 +222,10 @@ def test_the_stopping_criterion_of_one_worker_stops_all_without_sigterm():
 
 
 def test_workers_that_start_at_different_steps_are_refused():
-    with pytest.raises(errors.UserError, match="starts at step 100 and others at another, expected the same"):
+    with pytest.raises(
+        errors.UserError,
+        match="starts at step 100, but others start at another; all workers need the same --model_dir",
+    ):
         Run().step([0, 0, 50])
 
 

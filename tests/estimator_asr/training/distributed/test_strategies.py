@@ -114,7 +114,7 @@ def test_the_workers_of_a_cluster_have_a_strategy_and_its_evaluator_has_none(mon
 
 
 def test_cpu_replicas_in_a_cluster_are_refused():
-    with pytest.raises(errors.UserError, match="num_cpu_replicas is 2 and TF_CONFIG lists 2 workers, expect"):
+    with pytest.raises(errors.UserError, match="num_cpu_replicas is 2 and TF_CONFIG lists 2 workers, but a"):
         strategies.check(training_config.TrainConfig(num_cpu_replicas=2), CLUSTER)
     strategies.check(training_config.TrainConfig(num_cpu_replicas=2), None)
 
@@ -165,10 +165,30 @@ def test_supported_precisions_pass(machine):
 @pytest.mark.parametrize(
     "cpu_flags, gpus, wanted, said",
     [
-        ("avx512_bf16", [], "float16", "--precision=float16 without a GPU that TensorFlow can use, expected"),
-        ("avx2", [(7, 5), (6, 1)], "float16", "float16 with GPU:1 of compute capability 6.1, expected 7.0"),
-        ("avx512f", [], "bfloat16", "bfloat16 on a CPU without avx512_bf16 and amx_bf16, expected one of"),
-        ("avx512_bf16", [(7, 5)], "bfloat16", "bfloat16 with GPU:0 of compute capability 7.5, expected 8.0"),
+        (
+            "avx512_bf16",
+            [],
+            "float16",
+            "--precision=float16 needs a GPU with compute capability 7.0 or higher, but",
+        ),
+        (
+            "avx2",
+            [(7, 5), (6, 1)],
+            "float16",
+            "float16 needs compute capability 7.0 or higher, but GPU:1 has 6.1",
+        ),
+        (
+            "avx512f",
+            [],
+            "bfloat16",
+            "bfloat16 without a GPU needs a CPU with avx512_bf16 or amx_bf16, and this one",
+        ),
+        (
+            "avx512_bf16",
+            [(7, 5)],
+            "bfloat16",
+            "bfloat16 needs compute capability 8.0 or higher, but GPU:0 has 7.5",
+        ),
     ],
 )
 def test_unsupported_precisions_are_refused_with_the_reason(machine, cpu_flags, gpus, wanted, said):
@@ -180,14 +200,16 @@ def test_unsupported_precisions_are_refused_with_the_reason(machine, cpu_flags, 
 def test_without_cpu_information_bfloat16_is_refused(machine, monkeypatch, tmp_path):
     machine()
     monkeypatch.setattr(cpu, "INFO_FILE", str(tmp_path / "nowhere"))
-    with pytest.raises(errors.UserError, match="on a CPU without avx512_bf16"):
+    with pytest.raises(errors.UserError, match="needs a CPU with avx512_bf16"):
         check("bfloat16")
 
 
 def test_bfloat16_needs_onednn(machine, monkeypatch):
     machine(cpu_flags="avx512_bf16")
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
-    with pytest.raises(errors.UserError, match="with TF_ENABLE_ONEDNN_OPTS=0, expected oneDNN"):
+    with pytest.raises(
+        errors.UserError, match="needs oneDNN on a CPU, but TF_ENABLE_ONEDNN_OPTS=0 turns it off"
+    ):
         check("bfloat16")
 
 
