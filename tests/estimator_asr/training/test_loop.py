@@ -50,7 +50,7 @@ def test_a_last_evaluation_that_was_interrupted_is_done_by_the_next_run(tmp_path
     assert any(line.startswith("dev at step 3: ") for line in lines) and loop_models.latest_step(model) == 3
 
 
-def test_a_damaged_record_ends_with_one_sentence(tmp_path):
+def test_a_damaged_record_ends_training_with_one_sentence(tmp_path):
     model, infos, dirs = loop_models.make_model(tmp_path, train_steps=50)
     shard = sorted(pathlib.Path(dirs[0]).glob("train-*.tfrecord"))[0]
     damaged = bytearray(shard.read_bytes())

@@ -40,7 +40,7 @@ class Known:
         ([0.5, NAN], 1),
     ],
 )
-def test_evaluations_since_the_lowest(rates, count):
+def test_evaluations_since_the_lowest_error_rate_are_counted(rates, count):
     assert stopping.count_since_lowest(rates) == count
 
 
@@ -83,7 +83,7 @@ class Time:
         return self.now
 
 
-def test_sigterm_is_remembered_and_its_handler_put_back():
+def test_sigterm_is_remembered_and_the_previous_handler_restored():
     before = signal.getsignal(signal.SIGTERM)
     with stopping.Termination() as termination:
         termination.raise_if_requested()
@@ -102,7 +102,7 @@ class Context:
         self.is_stopped = True
 
 
-def test_training_stops_and_evaluation_is_left_after_sigterm():
+def test_sigterm_stops_training_and_aborts_evaluation():
     termination, context = stopping.Termination(), Context()
     training, evaluation = stopping.StopTrainingHook(termination), stopping.StopEvaluationHook(termination)
     training.after_run(context, None)
@@ -115,7 +115,7 @@ def test_training_stops_and_evaluation_is_left_after_sigterm():
         evaluation.after_run(context, None)
 
 
-def test_the_listener_leaves_out_what_follows_a_checkpoint_after_sigterm():
+def test_after_sigterm_no_evaluation_follows_a_checkpoint():
     time = Time()
     termination, clock = stopping.Termination(), step_time.Clock(time)
     listener = stopping.CheckpointListener(termination, clock.pause)
@@ -229,7 +229,7 @@ def test_workers_that_start_at_different_steps_are_refused():
         Run().step([0, 0, 50])
 
 
-def test_only_the_first_step_is_compared():
+def test_workers_compare_their_start_only_in_the_first_step():
     run = Run()
     run.step([0, 0, 100])
     run.step([0, 0, 7])  # impossible, but ignored

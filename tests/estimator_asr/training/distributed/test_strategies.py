@@ -40,7 +40,7 @@ def test_cpu_replicas_run_the_collectives_of_gpus():
 
 
 @pytest.mark.parametrize("num_gpus, communication", [(0, "RING"), (2, "NCCL")])
-def test_workers_name_what_they_communicate_by(monkeypatch, num_gpus, communication):
+def test_workers_communicate_by_nccl_on_gpus_and_by_rings_on_cpus(monkeypatch, num_gpus, communication):
     show_gpus(monkeypatch, num_gpus)
     kinds = strategies.tf.compat.v1.distribute.experimental
     monkeypatch.setattr(kinds, "MultiWorkerMirroredStrategy", lambda kind: kind.value)
@@ -56,8 +56,8 @@ def test_gpus_launch_collectives_in_one_order_and_memory_grows_if_asked_for():
 
 
 @pytest.mark.parametrize("growth, value", [(False, None), (True, "true")])
-def test_memory_grows_outside_the_session_too(monkeypatch, growth, value):
-    """An operation before the session took all memory of an H200 from the trainings beside it."""
+def test_gpu_memory_growth_also_applies_outside_the_session(monkeypatch, growth, value):
+    """Otherwise an operation before the session took all memory of an H200, which other trainings needed."""
     monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", "")  # so that its value is restored afterwards
     monkeypatch.delenv("TF_FORCE_GPU_ALLOW_GROWTH")
     strategies.check(training_config.TrainConfig(gpu_memory_growth=growth), None)
@@ -239,7 +239,7 @@ def test_bfloat16_changes_the_ops_and_barely_the_result():
     np.testing.assert_allclose(result, exact, atol=0.2)  # 64 products of about 1, each to 1 of 256
 
 
-def test_float32_changes_nothing():
+def test_float32_leaves_the_graph_as_it_is():
     result, exact, has_bfloat16 = multiply("float32")
     assert not has_bfloat16
     np.testing.assert_allclose(result, exact, atol=1e-4)
@@ -291,7 +291,7 @@ def test_a_cpu_is_logged_in_one_line(devices):
     assert lines == ["training on 1 CPU, 2 cores"]
 
 
-def test_replicas_and_gpus_are_named(devices):
+def test_replicas_and_gpus_are_logged(devices):
     lines = devices()
     strategies.log_devices(2, None)
     devices(num_gpus=2)
@@ -299,7 +299,7 @@ def test_replicas_and_gpus_are_named(devices):
     assert lines == ["training on 1 CPU as 2 replicas, 2 cores", "training on 2 GPUs (NVIDIA T4)"]
 
 
-def test_workers_and_the_evaluator_are_named(devices):
+def test_workers_and_the_evaluator_are_logged(devices):
     lines = devices()
     for rank in (1, None):
         strategies.log_devices(1, cluster.Cluster(("a:1", "b:2"), "e:9", rank))
