@@ -113,7 +113,7 @@ def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray
 
 
 def get_scorer(hidden: tf.Tensor, vectors: tf.Tensor) -> losses.Scorer:
-    """Returns the scorer of hidden [batch, length, units]: products with the class vectors, plus biases."""
+    """Returns the scorer whose logits are hidden [batch, length, units] times class vectors, plus biases."""
     # The bias has two axes, so that a warm start can map its columns.
     bias = layers.get_bias("bias", [1, vectors.shape[0]])
     return losses.Scorer(hidden, vectors, tf.squeeze(bias, 0))

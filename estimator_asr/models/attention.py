@@ -70,7 +70,7 @@ def attend(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Attends from queries to keys, all float [batch, heads, length, units / heads].
 
-    The mask is one of self_attention, for the keys.
+    The mask is as in self_attention; it masks keys.
 
     Returns:
         Float [batch, query_length, units], and weights float32 [batch, heads, query_length, length].

@@ -17,9 +17,9 @@ from estimator_asr.models import encoders, layers, normalisation, pretrained_blo
 from tfrecord_builder.audio import frontend, pretrained_encoder
 
 FAMILIES = {"whisper": whisper, "hubert": wav2vec2, "wav2vec2": wav2vec2}
-SCOPE = "frozen_encoder"  # variable scope in feature extraction
-LOWER_SCOPE = "pretrained"  # variable scope below trained blocks
-SUBSAMPLING = 2  # joins 20 ms outputs to 40 ms frames, for which the trained blocks take half the time
+SCOPE = "frozen_encoder"  # variable scope of the encoder in feature extraction
+LOWER_SCOPE = "pretrained"  # variable scope of the encoder below trained blocks
+SUBSAMPLING = 2  # outputs of 20 ms are joined to 40 ms, for which the trained blocks take half the time
 
 
 def build(

@@ -83,7 +83,7 @@ def check_labels(ids: tf.Tensor, num_ids: tf.Tensor, size: int) -> tf.Tensor:
 
 
 def has_alignment(num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
-    """Returns whether each utterance has the frames that vocabulary.min_ctc_frames demands, bool [batch]."""
+    """Returns whether each utterance has at least vocabulary.min_ctc_frames of its labels, bool [batch]."""
     following = tf.concat([token_ids[:, 1:], -tf.ones_like(token_ids[:, :1])], axis=1)
     is_pair = tf.sequence_mask(num_tokens - 1, tf.shape(token_ids)[1])
     repeats = tf.reduce_sum(tf.cast(is_pair & tf.equal(token_ids, following), tf.int32), axis=1)
@@ -135,7 +135,7 @@ def log_uniform(by_frequency: Sequence[int]) -> np.ndarray:
 
 
 def draw(probabilities: np.ndarray, num_sampled: int, seed: tf.Tensor) -> Sample:
-    """Draws distinct classes, always the same for one seed (int64 [2]) and one place in the graph.
+    """Samples distinct classes; the sample depends only on the seed (int64 [2]) and the place in the graph.
 
     TensorFlow's op draws until num_sampled classes are distinct. This is like a race of Poisson processes:
     class i arrives at an exponential time of rate P(i), and the first num_sampled classes are the sample.

@@ -18,7 +18,7 @@ import tensorflow as tf
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import layers
 
-LEFT_FRAMES = 64  # encoder frames before a chunk to which it attends: 2.56 seconds
+LEFT_FRAMES = 64  # encoder frames before a chunk to which its frames attend: 2.56 seconds
 _WHOLE_FRACTION = 0.25  # fraction of training batches that are not cut into chunks
 
 

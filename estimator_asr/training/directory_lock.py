@@ -18,7 +18,7 @@ from tfrecord_builder.storage import locks
 # Directories of the checkpoints that TensorFlow lets all workers except the chief write; nobody reads them.
 _COPIES = "tmp_worker_{}"
 _LOCK_FILE = "training.lock"
-# An NFS 4 server keeps the lock of a machine that died for 90 s by default.
+# An NFS 4 server releases the lock of a dead machine after 90 s by default.
 CLUSTER_WAIT_SECONDS = 120.0
 # Files that show that a directory is not a model directory, and what it holds instead.
 _OTHERS = {dataset_info.INFO_FILE: "data", "saved_model.pb": "an export", "*[0-9]/saved_model.pb": "exports"}

@@ -124,7 +124,7 @@ class Evaluation:
     def _run_on_links(self, estimator, checkpoint):
         """Evaluates links to a checkpoint, because the chief may delete it; returns False if it is gone."""
         directory = os.path.join(self._model.path, _LINKS_DIRECTORY)
-        os.makedirs(directory, exist_ok=True)  # a killed evaluator, or open files on NFS, may leave it
+        os.makedirs(directory, exist_ok=True)  # may exist, left by a killed evaluator or by NFS
         try:
             try:
                 linked = checkpoints.link(checkpoint, directory)

@@ -191,7 +191,7 @@ class Loop:
             train_distribute=strategy,
         )
         build_hooks = [functools.partial(step_time.StepWatchHook, self.watch), *self.observers.build_hooks]
-        if self.rule.patience and self.cluster is None:  # a cluster has CoordinatedStopHook
+        if self.rule.patience and self.cluster is None:  # clusters use CoordinatedStopHook
             build_hooks.append(lambda step: stopping.EarlyStoppingHook(step.update.number, self.rule))
         inner = model_fn.build_model_fn(self.model, self.plan, build_hooks)
         return estimator_api.Estimator(inner, config=run_config)

@@ -79,5 +79,5 @@ def _list_true(mask):
     length = tf.shape(mask)[1]
     # Earlier true values have larger keys than later ones, and all of them larger keys than false values.
     keys = tf.where(mask, 2 * length, length) - tf.range(length)
-    most = tf.maximum(tf.reduce_max(counts), 1)  # a loop over no frames at all would need another graph
+    most = tf.maximum(tf.reduce_max(counts), 1)  # a search without any frames would need another graph
     return tf.math.top_k(keys, most).indices, counts

@@ -39,7 +39,7 @@ class Candidates(NamedTuple):
 
     blank_probs: tf.Tensor  # float32 [batch, width], as in Beam; extended prefixes cannot end with a blank
     token_probs: tf.Tensor  # float32 [batch, candidates]
-    probs: tf.Tensor  # float32 [batch, candidates], sum of both
+    probs: tf.Tensor  # float32 [batch, candidates], sum of blank_probs and token_probs
     bonuses: Optional[tf.Tensor]  # float32 [batch, candidates]; None without scorers
     states: tuple[tf.Tensor, ...]  # int32 [batch, candidates]
 
@@ -123,7 +123,7 @@ def _extend(frame: frames_lib.Frame, last_probs, beam: Beam, scorers) -> Candida
     is_last = tf.equal(last_ids[:, :, None], frame.token_ids[:, None])  # [batch, width, tokens]
     differ = 1.0 - tf.cast(is_last, tf.float32)
     extended = (blank_probs[:, :, None] + token_probs[:, :, None] * differ) * frame.token_probs[:, None]
-    is_parent = tf.equal(hashes[:, :, None], parents[:, None])  # [batch, width, width]: first is second's
+    is_parent = tf.equal(hashes[:, :, None], parents[:, None])  # [batch, prefix, its child]
     # Small matrix products in float64 take a third of the time of those in float32, which oneDNN computes.
     is_in_beam = tf.matmul(tf.cast(is_parent, tf.float64), tf.cast(is_last, tf.float64))
     differ = tf.cast(tf.not_equal(last_ids[:, :, None], last_ids[:, None]), tf.float32)

@@ -22,7 +22,7 @@ class Tokens(NamedTuple):
 
     ids: tf.Tensor  # int32 [batch, width, max_tokens]
     peaks: tf.Tensor  # int32 [batch, width, max_tokens], the frame in which a token was most probable
-    probs: tf.Tensor  # float32 [batch, width, max_tokens], its probability there
+    probs: tf.Tensor  # float32 [batch, width, max_tokens], probability of the token in that frame
     num_tokens: tf.Tensor  # int32 [batch, width]
 
 

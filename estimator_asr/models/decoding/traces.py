@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-NO_NODE = -1  # node of the first prefix of the beam with which a search begins; NO_NODE - i: of prefix i
+NO_NODE = -1  # stands for the first prefix of the beam with which a search begins; NO_NODE - i for prefix i
 
 
 class Traced(NamedTuple):

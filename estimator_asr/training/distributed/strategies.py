@@ -20,7 +20,7 @@ from estimator_asr.training.distributed import cluster as cluster_lib
 from tfrecord_builder import errors
 from tfrecord_builder.runtime import cpu
 
-_DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # GPUs, also inside a container
+_DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # device files of GPUs
 _NVIDIA, _DISPLAY = "0x10de", "0x03"  # vendor and class of a device on the PCI bus
 # CPUs with one of these flags compute in bfloat16; others emulate it in float32 and are slower.
 _CPU_FLAGS = ("avx512_bf16", "amx_bf16")

@@ -34,14 +34,14 @@ class Update(NamedTuple):
     number: tf.Tensor  # int64 [], global step before the update
     loss: tf.Tensor  # float32 [], mean over all replicas of the loss that is minimised
     gradients: tuple  # pairs of gradient and variable; sums over all replicas, before clipping
-    gradient_norm: tf.Tensor  # float32 [], their global norm
+    gradient_norm: tf.Tensor  # float32 [], global norm of the gradients
     is_finite: tf.Tensor  # bool []
     scalars: dict[str, tf.Tensor]  # float32 [] each, further metrics by tag
-    hooks: list[estimator_api.SessionRunHook]  # hooks with which the step must run
+    hooks: list[estimator_api.SessionRunHook]  # hooks that must run with train_op
 
     @property
     def num_parameters(self) -> int:
-        """Number of trained values."""
+        """Number of trained weights."""
         return sum(variable.shape.num_elements() for _, variable in self.gradients)
 
 

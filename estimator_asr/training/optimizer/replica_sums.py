@@ -33,7 +33,7 @@ def reduce(strategy: tf.distribute.Strategy, *values) -> list:
 
 @tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would recompile for each number of rows
 def merge_rows(slices):
-    """Sums rows of tf.IndexedSlices that have the same index, so that their norm is the dense tensor's."""
+    """Sums the rows of tf.IndexedSlices that have the same index, which makes the norm of the rows exact."""
     if not isinstance(slices, tf.IndexedSlices):
         return slices
     indices, position = tf.unique(slices.indices)

@@ -35,7 +35,7 @@ class Adam:
     rate_of: RateOf = lambda name: 1.0
 
     def apply(self, pairs: list, is_applied: tf.Tensor) -> tf.Operation:
-        """Returns the update for (gradient, variable) pairs; no change if is_applied, bool [], is false."""
+        """Returns the update of (gradient, variable) pairs; changes nothing unless is_applied (bool [])."""
         power1 = replicas.get_variable("beta1_power", [], self.beta1)
         power2 = replicas.get_variable("beta2_power", [], self.beta2)
         beta1, beta2 = (tf.where(is_applied, beta, 1.0) for beta in (self.beta1, self.beta2))
@@ -63,7 +63,7 @@ class Momentum:
     rate_of: RateOf = lambda name: 1.0
 
     def apply(self, pairs: list, is_applied: tf.Tensor) -> tf.Operation:
-        """Returns the update for (gradient, variable) pairs; no change if is_applied, bool [], is false."""
+        """Returns the update of (gradient, variable) pairs; changes nothing unless is_applied (bool [])."""
         numbers = {
             "lr": tf.where(is_applied, self.learning_rate, 0.0),
             "momentum": tf.where(is_applied, self.momentum, 1.0),
