@@ -37,7 +37,7 @@ class AcousticOutputs(NamedTuple):
     num_frames: tf.Tensor  # int32 [batch], number of subsampled frames
     decoder_logits: Optional[tf.Tensor]  # float32 [batch, max_tokens + 1, num_classes]; None without labels
     encoding: Optional[encoders.Encoding] = None
-    scorer: Optional[losses.Scorer] = None  # the factors whose product is decoder_logits
+    scorer: Optional[losses.Scorer] = None  # parts from which decoder_logits are computed
     # Weights of the decoder's last cross-attention, float32 [batch, heads, max_tokens + 1, num_subsampled].
     attention: Optional[tf.Tensor] = None
     local_logits: Optional[tf.Tensor] = None  # like ctc_logits, but computed from encoding.below

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-_USUAL_CANDIDATES = 16  # per position; most batches have fewer pairs
+_USUAL_CANDIDATES = 16  # candidates per position, more than most batches have on average
 
 
 class Pairs(NamedTuple):

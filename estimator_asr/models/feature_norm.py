@@ -23,7 +23,7 @@ FILL_WIDTH = 8.0  # distance in bins at which a bin's weight in filling an empty
 PRIOR_FRAMES = 40.0
 # Quiet speech assumed before a recording: power of the loudest bin (natural log), and number of frames.
 LEVEL, LEVEL_FRAMES = 10.0, 10.0
-_LARGEST = 80.0  # exp() of it is finite
+_LARGEST = 80.0  # a power in natural logarithms whose exp() is finite
 
 
 def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False) -> tf.Tensor:
@@ -58,7 +58,7 @@ def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False)
 
 
 def _fill(normalised: tf.Tensor, is_empty: tf.Tensor) -> tf.Tensor:
-    """Replaces the empty bins, bool [batch, 1, num_bins], of float32 [batch, num_frames, num_bins]."""
+    """Fills the empty bins, bool [batch, 1, num_bins], of features, float32 [batch, num_frames, num_bins]."""
     bins = np.arange(normalised.shape[2])
     closeness = np.exp(-np.abs(bins[:, None] - bins) / FILL_WIDTH).astype(np.float32)
     weights = closeness * tf.cast(~tf.linalg.matrix_transpose(is_empty), tf.float32)

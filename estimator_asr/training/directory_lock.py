@@ -37,8 +37,8 @@ def check_usable(model_dir: str) -> None:
     for pattern, content in _OTHERS.items():
         for path in glob.glob(os.path.join(glob.escape(model_dir), pattern)):
             raise errors.UserError(
-                f"--model_dir: {model_dir} holds {content} ({os.path.relpath(path, model_dir)}), not a "
-                "model; choose a new directory or a model directory. Nothing was changed"
+                f"--model_dir: {model_dir} holds {content} ({os.path.relpath(path, model_dir)}), so it "
+                "is not a model directory; choose a model directory or a new one. Nothing was changed"
             )
 
 

@@ -90,7 +90,7 @@ class Minimizer:
     """Minimises the mean of a loss over the replicas."""
 
     optimizer: skippable.Optimizer
-    clip_norm: float  # maximum global norm of the gradient; 0: no clipping
+    clip_norm: float  # maximum global norm of the gradient; 0 turns clipping off
     global_step: tf.Variable  # counts the updates
     scale: Optional[LossScale] = None
 

@@ -107,8 +107,8 @@ def test_a_directory_that_holds_data_or_exports_is_refused(tmp_path, name, conte
     with pytest.raises(errors.UserError) as refusal:
         directory_lock.check_usable(str(tmp_path))
     assert str(refusal.value) == (
-        f"--model_dir: {tmp_path} holds {content}, not a model; choose a new directory or a model directory. "
-        "Nothing was changed"
+        f"--model_dir: {tmp_path} holds {content}, so it is not a model directory; choose a model directory "
+        "or a new one. Nothing was changed"
     )
 
 
