@@ -99,7 +99,7 @@ def replicate_edges(inputs: tf.Tensor, mask: tf.Tensor, before: int, after: int)
     """Extends each sequence by copies of its first and its last real position, for a convolution.
 
     With zeros instead, a convolution sees where a recording starts and ends. CTC then emits the tokens of
-    short recordings at their edges, far from the syllables (docs/results.md).
+    short recordings at their edges, far from the syllables (docs/experiments/token-times.md).
 
     Returns:
         For inputs [batch, length, ...], a tensor [batch, before + length + after, ...]: `before` copies of

@@ -23,7 +23,7 @@ def ctc_loss(
     """Returns the negative log probability of the labels over all alignments (Graves et al., 2006).
 
     It is computed on the CPU even if the logits are on a GPU: cuDNN's kernel, tf.raw_ops.CTCLossV2, returned
-    wrong losses in some steps (docs/results.md, "On a GPU").
+    wrong losses in some steps (docs/experiments/gpu.md).
 
     An utterance without labels has one alignment, a blank in each frame. One with fewer frames than labels
     plus repeats has no alignment, so its loss and gradient are 0. The gradient of all frames at or beyond

@@ -14,7 +14,7 @@ from estimator_asr.models import layers, replicas
 
 EPSILON = 1e-3  # default of tf.compat.v1.layers.batch_normalization
 # The utterances of a batch have similar lengths, so statistics differ between batches: moving averages over
-# 100 batches (momentum 0.99) caused 10% more errors (docs/results.md).
+# 100 batches (momentum 0.99) caused 10% more errors.
 MOMENTUM = 0.998
 
 
