@@ -1,1 +1,1 @@
-"""Tensors in, tensors out: the acoustic and the language model."""
+"""The acoustic and the language model, as functions from tensors to tensors."""

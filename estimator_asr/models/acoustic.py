@@ -1,7 +1,7 @@
-"""Acoustic model: an encoder with a CTC head and, given the labels, an attention decoder.
+"""Acoustic model: an encoder with a CTC head and, if labels are passed, an attention decoder.
 
-All variables are under the scope "acoustic". Classes are the vocabulary's ids; the last one is the blank, and
-for the decoder the symbol that starts and ends a sequence.
+All variables are in the scope "acoustic". The classes are the token ids and one more, which is the last: the
+blank of CTC, and the symbol with which the decoder starts and ends a sequence.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tfrecord_builder.audio import pretrained_encoder
 
 
 def _pretrained(*arguments):
-    from estimator_asr.models import frozen_encoder  # loaded for it alone
+    from estimator_asr.models import frozen_encoder  # imported for pretrained encoders only
 
     return frozen_encoder.conformer_on_top(*arguments)
 
@@ -31,16 +31,16 @@ ENCODERS = {
 
 
 class AcousticOutputs(NamedTuple):
-    """Logits of the heads, before the softmax."""
+    """Outputs of the acoustic model; the logits are values before the softmax."""
 
     ctc_logits: tf.Tensor  # float32 [batch, num_subsampled, num_classes]
-    num_frames: tf.Tensor  # int32 [batch], subsampled
+    num_frames: tf.Tensor  # int32 [batch], number of subsampled frames
     decoder_logits: Optional[tf.Tensor]  # float32 [batch, max_tokens + 1, num_classes]; None without labels
     encoding: Optional[encoders.Encoding] = None
-    scorer: Optional[losses.Scorer] = None  # of the decoder
-    # Of the decoder's last block, float32 [batch, heads, max_tokens + 1, num_subsampled].
+    scorer: Optional[losses.Scorer] = None  # parts from which decoder_logits are computed
+    # Weights of the decoder's last cross-attention, float32 [batch, heads, max_tokens + 1, num_subsampled].
     attention: Optional[tf.Tensor] = None
-    local_logits: Optional[tf.Tensor] = None  # as ctc_logits, of the frames below the encoder's blocks
+    local_logits: Optional[tf.Tensor] = None  # like ctc_logits, but computed from encoding.below
 
 
 def build(
@@ -55,19 +55,20 @@ def build(
     seed: Optional[tf.Tensor] = None,
     stream: Optional[streaming.Stream] = None,
 ) -> AcousticOutputs:
-    """Builds the model.
+    """Builds the acoustic model.
 
     Args:
         fbank: float32 [batch, num_frames, num_bins].
         num_frames: int32 [batch]; frames at or beyond it are ignored, even if they are NaN.
-        num_classes: tokens and the blank.
-        token_parts: float32 [num_classes - 1, num_parts], see syllables.part_matrix; None: no parts.
-        token_ids: int32 [batch, max_tokens], the labels; None: no decoder.
+        num_classes: number of tokens, plus one for the blank.
+        token_parts: float32 [num_classes - 1, num_parts] from syllables.part_matrix; None if tokens have no
+            parts.
+        token_ids: int32 [batch, max_tokens], the labels; if None, there is no decoder.
         num_tokens: int32 [batch]; ids at or beyond it are ignored.
-        seed: int64 [2], random seed of the batch in training; None: no dropout, and moving averages instead
-            of the batch's own statistics.
-        stream: how the recordings are heard, if not whole; with config.chunk_frames alone. In training it is
-            sampled.
+        seed: int64 [2], random seed of the batch in training. If None, there is no dropout, and batch norm
+            uses its moving averages.
+        stream: chunks in which recordings are processed, only with config.chunk_frames; None processes whole
+            recordings. In training, chunk sizes are sampled instead.
     """
     entry = ENCODERS[config.encoder]
     with tf.compat.v1.variable_scope("acoustic"):
@@ -100,8 +101,8 @@ def build(
 
 
 def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray]) -> tf.Tensor:
-    """Returns float32 [num_classes, units]: the vector of each class plus those of its parts."""
-    scale = tf.compat.v1.random_normal_initializer(stddev=0.02)  # as in BERT; logits start near zero
+    """Returns the vector of each class plus the vectors of its parts, float32 [num_classes, units]."""
+    scale = tf.compat.v1.random_normal_initializer(stddev=0.02)  # BERT's value; logits are near zero at first
     own = tf.compat.v1.get_variable("class_vectors", [num_classes, units], initializer=scale)
     if token_parts is None:
         return own
@@ -112,14 +113,14 @@ def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray
 
 
 def get_scorer(hidden: tf.Tensor, vectors: tf.Tensor) -> losses.Scorer:
-    """Returns what scores hidden [batch, length, units]: products with the class vectors, plus biases."""
-    # Two axes, so that a warm start can map its columns.
+    """Returns the scorer whose logits are hidden [batch, length, units] times class vectors, plus biases."""
+    # The bias has two axes, so that a warm start can map its columns.
     bias = layers.get_bias("bias", [1, vectors.shape[0]])
     return losses.Scorer(hidden, vectors, tf.squeeze(bias, 0))
 
 
 def classify(scorer: losses.Scorer) -> tf.Tensor:
-    """Returns logits of all classes, float32 [batch, length, num_classes]."""
+    """Returns the logits of all classes, float32 [batch, length, num_classes]."""
     return layers.linear(scorer.hidden, tf.transpose(scorer.vectors), scorer.biases)
 
 
@@ -138,13 +139,13 @@ def decode(
     token_parts: Optional[np.ndarray],
     seed: Optional[tf.Tensor],
 ) -> tuple[losses.Scorer, tf.Tensor]:
-    """Transformer decoder with pre-layer norm; class vectors embed and classify (Press and Wolf, 2017).
+    """Transformer decoder, pre-norm; its class vectors are also its embeddings (Press and Wolf, 2017).
 
-    `previous_ids` are the tokens before each position, int32 [batch, length]; see build for the others.
+    `previous_ids` are the tokens before each position, int32 [batch, length]; for other arguments see build.
 
     Returns:
-        What scores the classes at each of `length` positions; position i depends on previous_ids 0 to i. And
-        the attention of the last block, float32 [batch, heads, length, num_subsampled].
+        The scorer of the classes at each of `length` positions, where position i depends on previous_ids 0 to
+        i; and the cross-attention weights of the last block, float32 [batch, heads, length, num_subsampled].
     """
     vectors = class_vectors(num_classes, encoding.outputs.shape[-1], token_parts)
     hidden = attention.add_positions(tf.gather(vectors, previous_ids) * config.encoder_units**0.5)
@@ -157,7 +158,7 @@ def decode(
 
 
 def _decoder_block(config, hidden, causal, encoding, seed):
-    """Self-attention to earlier positions, cross-attention to the encoder, feed forward; all residual."""
+    """Causal self-attention, cross-attention to the encoder, feed-forward, with residual connections."""
     heads, rate = config.attention_heads, config.acoustic_dropout
     attended = attention.self_attention(layers.layer_norm(hidden, "layer_norm_0"), causal, heads)
     hidden += layers.dropout(attended, rate, seed)
@@ -170,10 +171,11 @@ def _decoder_block(config, hidden, causal, encoding, seed):
 
 
 def decoder_targets(token_ids: tf.Tensor, num_tokens: tf.Tensor, end_id: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the labels (int32 [batch, max_tokens]) followed by the end symbol, and weights 1 for both.
+    """Returns the decoder's targets and their weights for labels, int32 [batch, max_tokens].
 
     Returns:
-        int32 and float32 [batch, max_tokens + 1]; the end symbol also fills the padding, whose weight is 0.
+        Labels followed by end symbols, int32 [batch, max_tokens + 1]; and float32 weights of the same shape:
+        1 for the labels and the first end symbol, 0 for the end symbols that fill the padding.
     """
     length = tf.shape(token_ids)[1] + 1
     is_token = tf.sequence_mask(num_tokens, length)
@@ -189,15 +191,15 @@ def score(
     num_classes: int,
     token_parts: Optional[np.ndarray],
 ) -> tf.Tensor:
-    """Returns the log probabilities that the decoder gives to whole sequences, their ends included.
+    """Returns the decoder's log probabilities of whole sequences, including their ends.
 
-    `token_ids` are int32 [batch, num_sequences, max_tokens], their numbers and the result [batch,
-    num_sequences]; see build, which made the encoding, for the others.
+    `token_ids` are int32 [batch, num_sequences, max_tokens]; `num_tokens` and the result are [batch,
+    num_sequences]. For the other arguments see build, which made the encoding.
     """
     shape = tf.shape(token_ids)
     rows = [shape[0] * shape[1], shape[2]]
     ids, counts = tf.reshape(token_ids, rows), tf.reshape(num_tokens, [-1])
-    encoding = encoders.Encoding(*(tf.repeat(each, shape[1], axis=0) for each in encoding[:3]))
+    encoding = encoders.Encoding(*(tf.repeat(tensor, shape[1], axis=0) for tensor in encoding[:3]))
     with tf.compat.v1.variable_scope("acoustic/decoder", reuse=tf.compat.v1.AUTO_REUSE):
         previous = shift_right(ids, counts, num_classes - 1)
         logits = classify(decode(config, previous, encoding, num_classes, token_parts, None)[0])

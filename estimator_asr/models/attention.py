@@ -1,4 +1,4 @@
-"""Attention between positions, and where they are: sinusoids, rotary positions, the causal mask."""
+"""Multi-head attention, position encodings (sinusoids, rotary positions) and the causal mask."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def self_attention(
 
     Args:
         inputs: float32 [batch, length, units].
-        mask: float32 [batch, length] (real positions), or [batch or 1, length, num_keys] (which positions
-            each may attend to).
-        num_heads: number of heads; divides units.
-        rotary: whether scores depend on the distance of two positions (see rotate).
-        extend: returns more keys and values than those of the inputs, as `attend` takes them; None: does not.
-        first: int32 [batch], positions of the first inputs; None: 0.
+        mask: float32 [batch, length], 1 for real positions; or [batch or 1, length, num_keys], 1 for the keys
+            to which each position may attend.
+        num_heads: number of heads, a divisor of units.
+        rotary: whether scores depend on the distance between two positions (see rotate).
+        extend: adds keys and values to those of the inputs, both shaped as in `attend`; None adds nothing.
+        first: int32 [batch], position of the first input of each sequence; None means 0.
 
     Returns:
-        float32 [batch, length, units]; a position that may attend to none gets the mean of all values.
+        float32 [batch, length, units]; a position that may attend to no other gets the mean of all values.
     """
     units = inputs.shape[-1]
     with tf.compat.v1.variable_scope("self_attention"):
@@ -51,10 +51,10 @@ def self_attention(
 def cross_attention(
     inputs: tf.Tensor, memory: tf.Tensor, memory_mask: tf.Tensor, num_heads: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Attends from inputs [batch, length, units] to memory [batch, memory_length, ...]; as self_attention.
+    """Attends from inputs [batch, length, units] to memory [batch, memory_length, ...]; see self_attention.
 
     Returns:
-        float32 [batch, length, units], and the weights of `attend`.
+        float32 [batch, length, units], and the attention weights (see `attend`).
     """
     units = inputs.shape[-1]
     with tf.compat.v1.variable_scope("cross_attention"):
@@ -68,7 +68,9 @@ def cross_attention(
 def attend(
     queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Attends with float [batch, heads, length, units / heads]; mask as for self_attention, of the keys.
+    """Attends from queries to keys, all float [batch, heads, length, units / heads].
+
+    The mask is as in self_attention; it masks keys.
 
     Returns:
         Float [batch, query_length, units], and weights float32 [batch, heads, query_length, length].
@@ -85,7 +87,7 @@ def attend(
 
 
 def project(inputs: tf.Tensor, parts: tuple[str, ...], units: int, num_heads: int) -> list[tf.Tensor]:
-    """Projects [batch, length, ...] for each of the parts: float [batch, heads, length, units / heads]."""
+    """Projects [batch, length, ...] for each of the parts to float [batch, heads, length, units / heads]."""
     with tf.compat.v1.variable_scope("_".join(parts)):
         kernel = layers.get_kernel("kernel", [inputs.shape[-1], len(parts) * units])
         outputs = layers.linear(inputs, kernel, _get_biases(parts, units))
@@ -93,10 +95,10 @@ def project(inputs: tf.Tensor, parts: tuple[str, ...], units: int, num_heads: in
 
 
 def _get_biases(parts, units):
-    """Concatenates the biases of all parts, float32 [parts x units]; that of keys is zero.
+    """Concatenates the biases of all parts, float32 [parts x units]; the bias of keys is zero.
 
-    A key bias would raise all scores of a query alike, which the softmax cancels. The rest of its gradient is
-    rounding, which Adam would scale up.
+    A key bias would raise all scores of a query alike, which the softmax cancels. Its gradient would be only
+    rounding errors, which Adam would scale up.
     """
     biased = [part for part in parts if part != "key"]
     biases = dict(zip(biased, tf.split(layers.get_bias("bias", [len(biased) * units]), len(biased))))
@@ -105,18 +107,18 @@ def _get_biases(parts, units):
 
 
 def split_heads(inputs: tf.Tensor, count: int, num_heads: int) -> list[tf.Tensor]:
-    """Splits [batch, length, count x units] into `count` parts by one transposition, without copies."""
+    """Splits [batch, length, count x units] into `count` parts with one transposition and no copies."""
     batch, length = tf.shape(inputs)[0], tf.shape(inputs)[1]
     heads = tf.reshape(inputs, [batch, length, count, num_heads, inputs.shape[-1] // (count * num_heads)])
     return tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), count)
 
 
 def rotate(inputs: tf.Tensor, first: Optional[tf.Tensor] = None) -> tf.Tensor:
-    """Rotary positions of [batch, heads, length, units] (Su et al., 2021, section 3.2.2; halves are paired).
+    """Applies rotary positions to [batch, heads, length, units] (Su et al., 2021, section 3.2.2).
 
-    Unit i and unit i + units / 2 are turned by the angle position x 10000^(-2i / units), so a product of two
-    rotated vectors depends on the distance of their positions, not on where they are. Those of each row
-    begin at `first`, int32 [batch], or at 0.
+    Units i and i + units / 2 form a pair, which is rotated by the angle position x 10000^(-2i / units). So a
+    product of two rotated vectors depends only on the distance between their positions. The positions of a
+    sequence begin at `first`, int32 [batch], or at 0.
     """
     length, half = tf.shape(inputs)[-2], inputs.shape[-1] // 2
     places = tf.range(length, dtype=tf.float32)
@@ -124,8 +126,8 @@ def rotate(inputs: tf.Tensor, first: Optional[tf.Tensor] = None) -> tf.Tensor:
         places += tf.cast(first, tf.float32)[:, None, None]
     angles = places[..., None] * _wave_rates(2 * half)  # [length or batch, 1, length, units / 2]
     cosines, sines = (tf.cast(waves, inputs.dtype) for waves in (tf.cos(angles), tf.sin(angles)))
-    left, right, rest = tf.split(inputs, [half, half, inputs.shape[-1] - 2 * half], axis=-1)
-    return tf.concat([left * cosines - right * sines, left * sines + right * cosines, rest], axis=-1)
+    lower, upper, odd = tf.split(inputs, [half, half, inputs.shape[-1] - 2 * half], axis=-1)
+    return tf.concat([lower * cosines - upper * sines, lower * sines + upper * cosines, odd], axis=-1)
 
 
 def add_positions(inputs: tf.Tensor) -> tf.Tensor:
@@ -137,10 +139,10 @@ def add_positions(inputs: tf.Tensor) -> tf.Tensor:
 
 
 def _wave_rates(units):
-    """Returns float32 [ceil(units / 2)], radians per position, falling from 1 to about 1 / 10000."""
+    """Returns rates in radians per position, float32 [ceil(units / 2)], falling from 1 to about 1 / 10000."""
     return np.exp(-math.log(10000.0) * np.arange(0, units, 2) / units).astype(np.float32)
 
 
 def causal_mask(length: tf.Tensor) -> tf.Tensor:
-    """Returns float32 [1, length, length]: position i may attend to positions 0 to i."""
+    """Returns a mask, float32 [1, length, length], with which position i attends to positions 0 to i."""
     return tf.linalg.band_part(tf.ones([1, length, length]), -1, 0)

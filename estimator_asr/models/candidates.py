@@ -1,8 +1,8 @@
-"""Candidates: the characters that each token can be written with, scored without the rest of the vocabulary.
+"""Candidates: the characters with which a token can be written; only these are scored, not all characters.
 
-A syllable has about 12 candidates (mean over running text) of some 6,000 characters. So instead of a product
-[batch, length, characters] the model scores a list of pairs (position, character). A position is an index
-into batch x length, row by row; padding has no pairs.
+A syllable has about 12 candidates (mean over running text) among some 6,000 characters. So instead of a
+matrix product [batch, length, characters], the model scores a list of (position, character) pairs. A position
+is an index into batch x length, row by row; padding has no pairs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-_USUAL_CANDIDATES = 16
+_USUAL_CANDIDATES = 16  # candidates per position, more than most batches have on average
 
 
 class Pairs(NamedTuple):
@@ -20,11 +20,11 @@ class Pairs(NamedTuple):
 
     positions: tf.Tensor  # int32 [num_pairs]
     characters: tf.Tensor  # int32 [num_pairs]
-    readings: tf.Tensor  # int32 [num_pairs], index of (token, character) among all that the mask allows
+    readings: tf.Tensor  # int32 [num_pairs], index of (token, character) among the pairs in the mask
 
 
 class Candidates(NamedTuple):
-    """Scored pairs of a batch; logits float32 [num_pairs], shape int32 [2] (batch and length)."""
+    """Scored pairs of a batch; logits are float32 [num_pairs], shape is batch and length, int32 [2]."""
 
     logits: tf.Tensor
     positions: tf.Tensor
@@ -39,17 +39,17 @@ class Best(NamedTuple):
     log_probs: tf.Tensor  # float32 [batch, length], 0 at padding
 
 
-@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would compile each number of pairs
+@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would recompile for each number of pairs
 def list_pairs(
     token_ids: tf.Tensor, num_tokens: tf.Tensor, character_mask: np.ndarray, is_padded: bool = False
 ) -> Pairs:
-    """Returns the candidates of each real position, by `character_mask` bool [tokens, characters].
+    """Returns the candidates of each real position that `character_mask`, bool [tokens, characters], allows.
 
     Args:
         token_ids: int32 [batch, length].
         num_tokens: int32 [batch]; tokens at or beyond it are ignored.
-        is_padded: whether pairs of position 0 with the character -1 are appended, up to a power of two that
-            has space for _USUAL_CANDIDATES of each position: mostly one number per batch and length.
+        is_padded: whether to append pairs of position 0 and character -1, up to a power of two of at least
+            _USUAL_CANDIDATES pairs per position. Batches of equal shape then mostly have equally many pairs.
     """
     tokens, characters = np.nonzero(character_mask)
     bounds = np.searchsorted(tokens, np.arange(len(character_mask) + 1)).astype(np.int32)
@@ -66,11 +66,11 @@ def list_pairs(
 
 
 def pad_readings(character_mask: np.ndarray, at_least: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the candidates of each token but <unk>, whose candidates are all characters.
+    """Returns the candidates of each token except <unk>, whose candidates are all characters.
 
     Returns:
-        Characters, -1 where a token has fewer than others, and readings (see Pairs), int32 [tokens, count];
-        count is the largest number of candidates, or more.
+        Characters, -1 where a token has fewer than `count`, and readings (see Pairs), int32 [tokens, count];
+        count is the largest number of candidates of a token, or at_least.
     """
     tokens, characters = np.nonzero(character_mask)
     places = np.arange(len(tokens)) - np.searchsorted(tokens, tokens)
@@ -93,8 +93,8 @@ def cross_entropy(candidates: Candidates, character_ids: tf.Tensor) -> tuple[tf.
     """Returns the cross-entropy of the labels, int32 [batch, length], over the candidates of each position.
 
     Returns:
-        Losses and weights, float32 [batch, length]. A weight is 1 where the label is a candidate; elsewhere
-        (as at padding) weight and loss are 0.
+        Losses and weights, float32 [batch, length]. The weight is 1 where the label is a candidate.
+        Elsewhere, as at padding, weight and loss are 0.
     """
     log_probs = log_softmax(candidates)
     labels = tf.gather(tf.reshape(character_ids, [-1]), candidates.positions)
@@ -116,7 +116,7 @@ def best(candidates: Candidates) -> Best:
 
 
 def log_softmax(candidates: Candidates) -> tf.Tensor:
-    """Returns the log probabilities of the pairs among those of their position, float32 [num_pairs]."""
+    """Returns the log probability of each pair among the pairs of its position, float32 [num_pairs]."""
     highest = tf.stop_gradient(tf.gather(_max(candidates, candidates.logits), candidates.positions))
     shifted = candidates.logits - highest
     totals = tf.gather(_sum(candidates, tf.exp(shifted)), candidates.positions)
@@ -124,10 +124,10 @@ def log_softmax(candidates: Candidates) -> tf.Tensor:
 
 
 def _sum(candidates, values):
-    """Sums values [num_pairs] to [batch x length]; 0 where a position has no pair."""
+    """Sums values [num_pairs] per position, to [batch x length]; 0 where a position has no pairs."""
     return tf.math.unsorted_segment_sum(values, candidates.positions, tf.reduce_prod(candidates.shape))
 
 
 def _max(candidates, values):
-    """Takes the maximum of values [num_pairs] to [batch x length]; the lowest number without a pair."""
+    """Returns the maximum of values [num_pairs] per position, [batch x length]; lowest number if no pairs."""
     return tf.math.unsorted_segment_max(values, candidates.positions, tf.reduce_prod(candidates.shape))

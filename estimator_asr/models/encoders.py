@@ -1,8 +1,8 @@
-"""Encoders: log-mel frames in, fewer vectors out. acoustic.ENCODERS lists them.
+"""Encoders, which turn log-mel frames into fewer vectors. acoustic.ENCODERS lists them.
 
-Convolutions with a stride pad explicitly (TensorFlow's "SAME" pads by the parity of the padded length), so
-that neither padding nor its parity changes a real position; masks keep padding out of convolutions, attention
-and batch statistics. Frames of padding may be NaN or Inf: the first convolution gets zeros there.
+Padding must not change real positions. So strided convolutions pad explicitly, because TensorFlow's "SAME"
+depends on whether the padded length is even; and masks keep padding out of convolutions, attention and batch
+statistics. Padded frames may be NaN or Inf: the first convolution gets zeros there.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Encoding(NamedTuple):
     """Output of an encoder."""
 
     outputs: tf.Tensor  # float32 [batch, num_subsampled, units], zero at padded positions
-    num_frames: tf.Tensor  # int32 [batch], subsampled
+    num_frames: tf.Tensor  # int32 [batch], number of subsampled frames
     mask: tf.Tensor  # float32 [batch, num_subsampled]
-    # As outputs, of the frames that attention has not mixed; None if the encoder does not tell.
+    # The frames before attention mixes them, shaped as outputs; None if the encoder does not return them.
     below: Optional[tf.Tensor] = None
 
 
@@ -33,12 +33,12 @@ class Encoder(NamedTuple):
     """An entry of acoustic.ENCODERS.
 
     Attributes:
-        build: function of AcousticConfig, fbank float32 [batch, num_frames, num_bins], num_frames int32
-            [batch] (frames at or beyond it are ignored) and seed (see acoustic.build); returns an Encoding.
-            If it can stream, also of a streaming.Stream or None.
-        subsampling: input frames for each output frame; num_subsampled is ceil(num_frames / subsampling).
-        is_pretrained: reads outputs of config.pretrained, or runs it on its own features; acoustic.build
-            normalises the features of the others.
+        build: function that returns an Encoding; takes AcousticConfig, fbank float32 [batch, num_frames,
+            num_bins], num_frames int32 [batch] (frames at or beyond it are ignored) and seed (see
+            acoustic.build). If can_stream, it also takes a streaming.Stream or None.
+        subsampling: input frames per output frame; num_subsampled is ceil(num_frames / subsampling).
+        is_pretrained: whether it reads outputs of config.pretrained, or computes them from the features of
+            that encoder; acoustic.build normalises the features of all others.
     """
 
     build: Callable[..., Encoding]
@@ -54,7 +54,7 @@ def conformer(
     seed: Optional[tf.Tensor],
     stream: Optional[streaming.Stream] = None,
 ) -> Encoding:
-    """Conformer (Gulati et al., 2020) with one layer norm at the end; its convolutions encode positions."""
+    """Conformer (Gulati et al., 2020) with one layer norm after all blocks; convolutions encode positions."""
     hidden, num_frames = _subsample(config, fbank, num_frames, seed, stream)
     return run_blocks(config, conformer_block, hidden, num_frames, seed, stream)
 
@@ -66,9 +66,9 @@ def transformer(
     seed: Optional[tf.Tensor],
     stream: Optional[streaming.Stream] = None,
 ) -> Encoding:
-    """Transformer encoder, layer norm before each module (Vaswani et al., 2017; Xiong et al., 2020).
+    """Transformer encoder (Vaswani et al., 2017) with layer norm before each module (Xiong et al., 2020).
 
-    Its attention has rotary positions (Su et al., 2021): absolute ones would show where a recording starts.
+    It uses rotary positions (Su et al., 2021): absolute positions would show where a recording starts.
     """
     hidden, num_frames = _subsample(config, fbank, num_frames, seed, stream)
     return run_blocks(config, _transformer_block, hidden, num_frames, seed, stream)
@@ -82,24 +82,24 @@ def run_blocks(
     seed: Optional[tf.Tensor],
     stream: Optional[streaming.Stream] = None,
 ) -> Encoding:
-    """Runs config.encoder_layers blocks (as conformer_block) and a layer norm on subsampled frames."""
+    """Runs config.encoder_layers blocks (such as conformer_block) and a layer norm on subsampled frames."""
     mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
     span = streaming.Span(num_frames, mask, stream)
-    heard = span.attention_mask()
+    attention_mask = span.attention_mask()
     below = layers.clear_padding(hidden, mask)
     hidden = layers.dropout(hidden, config.acoustic_dropout, seed)
     for i in range(config.encoder_layers):
         with tf.compat.v1.variable_scope(f"block_{i}"):
-            hidden = block(config, hidden, span, heard, seed)
+            hidden = block(config, hidden, span, attention_mask, seed)
     outputs = layers.clear_padding(layers.layer_norm(hidden, "output_norm"), mask)
     return Encoding(outputs, num_frames, mask, below)
 
 
 def _subsample(config, fbank, num_frames, seed, stream) -> tuple[tf.Tensor, tf.Tensor]:
-    """Halves time and frequency twice by 3 x 3 convolutions, then joins bins and channels into one vector.
+    """Halves time and frequency twice with 3 x 3 convolutions, then joins bins and channels into one vector.
 
     Returns:
-        float32 [batch, num_subsampled, units] and int32 [batch].
+        Frames, float32 [batch, num_subsampled, units], and their number, int32 [batch].
     """
     hidden, mask = tf.expand_dims(fbank, 3), layers.sequence_mask(num_frames, tf.shape(fbank)[1])
     for i in range(2):
@@ -116,19 +116,19 @@ def _join_bins(hidden):
 
 
 def halve(inputs: tf.Tensor, span: streaming.Span, channels: int, name: str) -> tf.Tensor:
-    """3 x 3 convolution with stride 2: output i depends on inputs 2i - 1 to 2i + 1. No bias: batch norm
-    follows. Beyond the ends are copies of the first and last frame, which hide where a recording starts.
+    """3 x 3 convolution with stride 2: output i depends on inputs 2i - 1 to 2i + 1.
 
-    Inputs are float32 [batch, length, num_bins, channels], the result is float32 [batch, ceil(length / 2),
-    ceil(num_bins / 2), channels].
+    It has no bias, because batch norm follows. Copies of the first and last frame are added at the ends, to
+    hide where a recording starts. Inputs are float32 [batch, length, num_bins, channels], the result is
+    float32 [batch, ceil(length / 2), ceil(num_bins / 2), channels].
     """
     with tf.compat.v1.variable_scope(name):
         kernel = layers.get_kernel("kernel", [3, 3, inputs.shape[-1], channels])
         extended = span.extend(inputs, 1, 1)
-    # As an argument of the convolution, this padding would select gradient kernels half as fast.
+    # If the convolution padded the bins itself, its gradient kernels would be half as fast.
     padded = tf.pad(extended, [[0, 0], [0, 0], [1, 1], [0, 0]])
     halved = tf.nn.conv2d(tf.cast(padded, kernel.dtype), kernel, strides=2, padding="VALID")
-    # On some processors oneDNN gives an empty batch the bins of its input.
+    # The shape is set, because oneDNN on some processors does not halve the bins of an empty batch.
     batch, length = tf.shape(halved)[0], tf.shape(halved)[1]
     return tf.reshape(halved, [batch, length, (inputs.shape[2] + 1) // 2, channels])
 
@@ -140,9 +140,9 @@ def conformer_block(
     heard: tf.Tensor,
     seed: Optional[tf.Tensor],
 ) -> tf.Tensor:
-    """Half a feed forward, attention, convolution, half a feed forward (Gulati et al., 2020, section 2.4).
+    """Half a feed-forward, attention, convolution, half a feed-forward (Gulati et al., 2020, section 2.4).
 
-    `heard` is the attention_mask of the span of float32 [batch, length, units].
+    Inputs are float32 [batch, length, units]; `heard` is span.attention_mask(), which all blocks share.
     """
 
     def residual(hidden, module, weight=1.0):
@@ -154,8 +154,8 @@ def conformer_block(
     return residual(hidden, _feed_forward(config, hidden, seed, "feed_forward_out"), 0.5)
 
 
-def _transformer_block(config, inputs, span, heard, seed):
-    attended = _attention(config, inputs, span, heard, rotary=True)
+def _transformer_block(config, inputs, span, mask, seed):
+    attended = _attention(config, inputs, span, mask, rotary=True)
     hidden = inputs + layers.dropout(attended, config.acoustic_dropout, seed)
     module = _feed_forward(config, hidden, seed, "feed_forward")
     return hidden + layers.dropout(module, config.acoustic_dropout, seed)
@@ -167,17 +167,17 @@ def _feed_forward(config, inputs, seed, name):
         return layers.feed_forward(normed, config.encoder_inner_units, config.acoustic_dropout, seed)
 
 
-def _attention(config, inputs, span, heard, rotary=False):
+def _attention(config, inputs, span, mask, rotary=False):
     first = span.stream.before if span.stream else None
     with tf.compat.v1.variable_scope("attention"):
         normed, heads = layers.layer_norm(inputs), config.attention_heads
-        return attention.self_attention(normed, heard, heads, rotary, extend=span.extend_heads, first=first)
+        return attention.self_attention(normed, mask, heads, rotary, extend=span.extend_heads, first=first)
 
 
 def _convolution_module(config, inputs, span, seed):
     """Gated linear unit, depthwise convolution, batch norm, swish, projection (Gulati et al., 2020, 2.2).
 
-    With layer norm instead of batch norm the encoder collapsed to a constant.
+    With layer norm instead of batch norm, the encoder's output collapsed to a constant.
     """
     with tf.compat.v1.variable_scope("convolution"):
         gate = layers.dense(layers.layer_norm(inputs), 2 * config.encoder_units, "gate")
@@ -194,7 +194,7 @@ def cnn(
 ) -> Encoding:
     """VGG-like stack (Simonyan and Zisserman, 2015): pairs of 3 x 3 convolutions, each followed by pooling.
 
-    The first two poolings halve time and frequency, the last one frequency alone. There is no attention.
+    The first two poolings halve time and frequency, the last one only frequency. There is no attention.
     """
     mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
     hidden = tf.expand_dims(layers.clear_padding(fbank, mask), 3)  # [batch, num_frames, num_bins, 1]
@@ -202,7 +202,7 @@ def cnn(
         for j in range(2):
             hidden = _convolve(hidden, mask, channels, seed, f"convolution_{i}_{j}")
         time_stride = 2 if i < 2 else 1
-        # Values are >= 0, as is padding.
+        # Padding never wins the maximum: it is 0, and real values are >= 0.
         hidden = tf.nn.max_pool2d(hidden, [time_stride, 2], [time_stride, 2], "SAME")
         num_frames = frontend.num_subsampled_frames(num_frames, factor=time_stride)
         mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
@@ -212,7 +212,7 @@ def cnn(
 
 
 def _convolve(inputs, mask, channels, seed, name):
-    """3 x 3 convolution, masked batch norm, relu; zero at padded positions."""
+    """3 x 3 convolution, masked batch norm and ReLU; returns zeros at padded positions."""
     with tf.compat.v1.variable_scope(name):
         kernel = layers.get_kernel("kernel", [3, 3, inputs.shape[-1], channels])
         convolved = tf.nn.conv2d(tf.cast(inputs, kernel.dtype), kernel, 1, "SAME")

@@ -1,10 +1,10 @@
-"""Normalisation of features to mean 0 and standard deviation 1: by all frames, or causally.
+"""Normalisation of features to mean 0 and standard deviation 1, over all frames or causally.
 
-The second is for models that stream, whose frames may not depend on later ones. First the level is taken
-away, the logarithm of the mean power so far: a few loud frames are enough to know it. Then each bin is
-normalised, which takes longer. So that the first frames are not normalised by themselves, PRIOR_FRAMES
-frames of average speech stand before them, as global statistics do in Kaldi (online-feature.h,
-OnlineCmvnOptions: 200 of them in a window of 600).
+Causal normalisation is for streaming models, whose frames may not depend on later ones. First the level is
+subtracted, the logarithm of the mean power so far, for which a few loud frames are enough. Then each bin is
+normalised, whose statistics need more frames. So that the first frames are not normalised only by themselves,
+PRIOR_FRAMES frames of average speech are assumed before them, like the global statistics in Kaldi
+(online-feature.h, OnlineCmvnOptions: 200 frames of them in a window of 600).
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from estimator_asr.models import layers, normalisation, streaming
 
 DYNAMIC_RANGE = 6 * np.log(10.0)  # 60 dB in natural logarithms of power; Whisper's audio.py keeps 80 dB
 VARIANCE_FLOOR = 1e-2
-EMPTY_BAND = 4 * np.log(10.0)  # 40 dB: between the loudest bin and the peak of one that is empty
-FILL_WIDTH = 8.0  # bins over which the weight of a neighbour of an empty bin falls to 1/e
+EMPTY_BAND = 4 * np.log(10.0)  # 40 dB: a bin whose peak is further below the loudest bin counts as empty
+FILL_WIDTH = 8.0  # distance in bins at which a bin's weight in filling an empty one falls to 1/e
 PRIOR_FRAMES = 40.0
-# Before a recording: quiet speech. Powers are those of the loudest bin, in natural logarithms.
+# Quiet speech assumed before a recording: power of the loudest bin (natural log), and number of frames.
 LEVEL, LEVEL_FRAMES = 10.0, 10.0
-_LARGEST = 80.0  # exp() of it is finite
+_LARGEST = 80.0  # a power in natural logarithms whose exp() is finite
 
 
 def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False) -> tf.Tensor:
     """Normalises each bin of each utterance to mean 0 and standard deviation 1: removes channel and level.
 
-    Digital silence is far below any speech in the log domain and would compress the range of the speech:
-    values more than DYNAMIC_RANGE below the loudest of the utterance are raised to that limit.
+    Digital silence is far below any speech in the log domain and would compress the range of the speech. So
+    values more than DYNAMIC_RANGE below the loudest value of the utterance are raised to that limit.
 
     Args:
-        fill_bands: whether a bin that never comes within EMPTY_BAND of the loudest, as above the bandwidth
-            of a codec, takes the mean of the others, weighted by exp(-distance / FILL_WIDTH). A bin that
-            SpecAugment has masked is not filled: it is constant, and above digital silence.
+        fill_bands: whether to replace bins that never come within EMPTY_BAND of the loudest value, as above
+            the bandwidth of a codec, by the mean of the others, weighted by exp(-distance / FILL_WIDTH). Bins
+            that SpecAugment has masked are not replaced: they are constant, and above digital silence.
 
     Returns:
-        float32 [batch, num_frames, num_bins] as fbank, zero at or beyond num_frames (int32 [batch]).
+        float32 [batch, num_frames, num_bins] like fbank, zero at or beyond num_frames (int32 [batch]).
     """
     fbank = tf.cast(fbank, tf.float32)
     mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
@@ -58,7 +58,7 @@ def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False)
 
 
 def _fill(normalised: tf.Tensor, is_empty: tf.Tensor) -> tf.Tensor:
-    """Replaces the empty bins (bool [batch, 1, num_bins]) of float32 [batch, num_frames, num_bins]."""
+    """Fills the empty bins, bool [batch, 1, num_bins], of features, float32 [batch, num_frames, num_bins]."""
     bins = np.arange(normalised.shape[2])
     closeness = np.exp(-np.abs(bins[:, None] - bins) / FILL_WIDTH).astype(np.float32)
     weights = closeness * tf.cast(~tf.linalg.matrix_transpose(is_empty), tf.float32)
@@ -73,18 +73,18 @@ def normalise_causally(
     subsampling: int,
     stream: Optional[streaming.Stream],
 ) -> tf.Tensor:
-    """Normalises each bin by what was heard so far; digital silence is raised first.
+    """Normalises each bin by the frames so far; digital silence is raised first.
 
-    Average speech is what batch norm learns of the training data. Mixed precision leaves this in float32: it
-    comes before the first product.
+    Batch norm learns from the training data what average speech is. Mixed precision leaves this function in
+    float32, because it comes before the first matrix product.
 
     Args:
         fbank: float32 [batch, length, num_bins].
         num_frames: int32 [batch].
-        subsampling: frames for each frame of the encoder, in which stream.before counts.
+        subsampling: frames per encoder frame; stream.before is in encoder frames.
 
     Returns:
-        float32 as fbank, zero at or beyond num_frames.
+        float32 [batch, length, num_bins], zero at or beyond num_frames.
     """
     mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
     fbank = layers.clear_padding(tf.cast(fbank, tf.float32), mask)
@@ -105,7 +105,7 @@ def normalise_causally(
 
 
 def _accumulate(values, mask, state, name) -> tf.Tensor:
-    """Returns the sum of each frame and all before it, float32 [batch, length, units]."""
+    """Returns the sum of each frame and all frames before it, float32 [batch, length, units]."""
     sums = tf.cumsum(layers.clear_padding(values, mask), axis=1)
     if state:
         before = state.take(name, tf.zeros([1, values.shape[2]]))

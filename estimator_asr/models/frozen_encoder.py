@@ -1,8 +1,8 @@
 """A pretrained encoder: frozen in feature extraction, or the lower part of an encoder that is trained.
 
-A family of encoders is a file like whisper.py (embed: all before the Transformer blocks; log_mel: what is
-stored beside their outputs) and an entry in FAMILIES. The outputs of the pretrained encoder come from the
-records (estimator_asr.encode), or it runs in the graph.
+A family of encoders is a module like whisper.py and an entry in FAMILIES. Its `embed` computes the input of
+the Transformer blocks, its `log_mel` the frames that are stored beside the blocks' outputs. The outputs are
+read from the records that estimator_asr.encode wrote, or computed in the graph.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from estimator_asr.models import encoders, layers, normalisation, pretrained_blo
 from tfrecord_builder.audio import frontend, pretrained_encoder
 
 FAMILIES = {"whisper": whisper, "hubert": wav2vec2, "wav2vec2": wav2vec2}
-SCOPE = "frozen_encoder"  # of the variables, as part of feature extraction
-LOWER_SCOPE = "pretrained"  # as the lower part of an encoder
-SUBSAMPLING = 2  # of the encoder above: blocks are twice as fast at 40 ms as at 20 ms
+SCOPE = "frozen_encoder"  # variable scope of the encoder in feature extraction
+LOWER_SCOPE = "pretrained"  # variable scope of the encoder below trained blocks
+SUBSAMPLING = 2  # outputs of 20 ms are joined to 40 ms, for which the trained blocks take half the time
 
 
 def build(
     applied: pretrained_encoder.Applied, fbank: tf.Tensor, num_frames: tf.Tensor, scope: str = SCOPE
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Builds the encoder as far as it is needed, with constant variables under a scope.
+    """Builds the encoder up to the highest block that is needed; its variables are not trained.
 
     Args:
-        applied: the encoder, and which blocks.
-        fbank: float32 [batch, num_frames, num_bins], of the frontend of the encoder.
+        applied: the encoder, and the blocks whose outputs are returned.
+        fbank: float32 [batch, num_frames, num_bins], from the frontend of the encoder.
         num_frames: int32 [batch]; frames at or beyond it are ignored.
-        scope: of the variables, within that of the caller.
+        scope: scope of the variables, inside the caller's scope.
 
     Returns:
-        float16 [batch, num_outputs, applied.num_bins], log-mel frames and then the outputs of each block,
-        zero at or beyond the second: int32 [batch].
+        Log-mel frames and then the outputs of each block, float16 [batch, num_outputs, applied.num_bins]; and
+        the number of outputs, int32 [batch], at or beyond which they are zero.
     """
     encoder, family = applied.encoder, FAMILIES[applied.encoder.family]
     with tf.compat.v1.variable_scope(scope, custom_getter=layers.as_constant):
@@ -50,7 +50,7 @@ def build(
 
 
 def stack(fbank: tf.Tensor, factor: int) -> tf.Tensor:
-    """Joins `factor` frames of [batch, num_frames, num_bins] into one, zeros after the last.
+    """Joins every `factor` frames of [batch, num_frames, num_bins] into one; zeros follow the last frame.
 
     Returns:
         Tensor [batch, ceil(num_frames / factor), factor x num_bins].
@@ -64,10 +64,10 @@ def stack(fbank: tf.Tensor, factor: int) -> tf.Tensor:
 def conformer_on_top(
     config: config_lib.AcousticConfig, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]
 ) -> encoders.Encoding:
-    """Joins two outputs of the pretrained encoder, then Conformer blocks; arguments as of encoders.Encoder.
+    """Conformer blocks on pairs of outputs of the pretrained encoder; arguments as in encoders.Encoder.
 
-    fbank holds the outputs of config.pretrained, or the features that they are computed of.
-    Batch norm comes first because their values differ in scale by orders of magnitude.
+    fbank holds the outputs of config.pretrained, or the features from which to compute them.
+    Batch norm comes first, because the outputs differ in scale by orders of magnitude.
     """
     applied = _below_trained(config)
     vectors, num_frames = _read_or_encode(config.pretrained, applied, fbank, num_frames)
@@ -84,14 +84,14 @@ def conformer_on_top(
 
 
 def _below_trained(config):
-    """Returns the encoder with those blocks that the model reads and does not train: data may hold others."""
+    """Returns the encoder with the stored blocks below the trained ones; records may hold higher blocks."""
     last = config.pretrained.encoder.layers - config.trainable_blocks
-    read = tuple(layer for layer in config.pretrained.layers if layer <= last)
-    return dataclasses.replace(config.pretrained, layers=read)
+    frozen = tuple(layer for layer in config.pretrained.layers if layer <= last)
+    return dataclasses.replace(config.pretrained, layers=frozen)
 
 
 def _read_or_encode(stored, applied, fbank, num_frames):
-    """Returns float [batch, num_frames, applied.num_bins], zero at padding, and int32 [batch]."""
+    """Returns outputs, float [batch, num_frames, applied.num_bins], 0 at padding; and num_frames, int32."""
     dtype = fbank.dtype
     if fbank.shape[-1] == stored.num_bins:
         fbank = fbank[..., : applied.num_bins]
@@ -102,7 +102,7 @@ def _read_or_encode(stored, applied, fbank, num_frames):
 
 
 def _add_trained_blocks(applied, vectors, mask):
-    """Appends the output of the blocks after the last one that was applied."""
+    """Runs the blocks after the last applied one, and appends the output of the last block."""
     encoder, last = applied.encoder, vectors[..., -applied.encoder.units :]
     with tf.compat.v1.variable_scope(LOWER_SCOPE):
         first = applied.layers[-1] + 1

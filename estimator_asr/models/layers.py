@@ -1,11 +1,11 @@
 """Layers shared by the models: functions of tensors, with variables in the caller's scope.
 
 Sequences are float32 [batch, length, units]; a mask is float32 [batch, length], 1 for a real position and 0
-for padding. One rule: the value of a padded position never affects a real one, neither by attention nor by
-convolution nor by statistics. So padding is selected, never multiplied: zero times NaN is NaN.
+for padding. One rule: a padded position never affects a real one, be it through attention, convolutions or
+statistics. So padding is removed by tf.where, never by multiplication: zero times NaN is NaN.
 
-Mixed precision converts constants to float16 too, and sequences may be float16 or bfloat16: constants fit
-into float16, statistics and softmax are float32.
+In mixed precision, sequences may be float16 or bfloat16, and constants are converted to float16 too. So all
+constants fit into float16, and statistics and softmax are computed in float32.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def sequence_mask(lengths: tf.Tensor, max_length) -> tf.Tensor:
 
 
 def as_constant(getter: Callable, *args, **kwargs) -> tf.Variable:
-    """A custom_getter of a variable scope whose variables are not trained."""
+    """Creates a variable that is not trained; a custom_getter for variable scopes."""
     return getter(*args, **{**kwargs, "trainable": False})
 
 
@@ -48,15 +48,15 @@ def get_scale(name: str, shape: Sequence) -> tf.Variable:
 def linear(
     inputs: tf.Tensor, kernel: tf.Tensor, bias: Optional[tf.Tensor], activation: Optional[Callable] = None
 ) -> tf.Tensor:
-    """Returns activation(inputs x kernel + bias) of [..., inputs] and [inputs, outputs] by one matmul.
+    """Returns activation(inputs x kernel + bias) for [..., inputs] and [inputs, outputs], with one matmul.
 
-    The product, and so the result, has the type of the kernel.
+    The inputs are cast to the kernel's dtype, which is also that of the result.
     """
     inputs = tf.cast(inputs, kernel.dtype)
     outputs = tf.matmul(tf.reshape(inputs, [-1, kernel.shape[0]]), kernel)
     if bias is not None:
         outputs = tf.nn.bias_add(outputs, bias)
-    # Before the reshape, so that TensorFlow fuses product, bias and activation.
+    # The activation comes before the reshape, so that TensorFlow fuses it with product and bias.
     outputs = activation(outputs) if activation else outputs
     return tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [kernel.shape[1]]], axis=0))
 
@@ -85,13 +85,13 @@ def layer_norm(inputs: tf.Tensor, name: str = "layer_norm", epsilon: float = LAY
 def clear_padding(inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Returns inputs [batch, length, ...] with zeros where mask [batch, length] is 0, even for NaN and Inf.
 
-    The gradient there is zero too, if all that follows is finite at zero.
+    The gradient at padding is zero too, if all later operations have finite gradients at zero.
     """
     return tf.where(_is_real(inputs, mask), inputs, tf.zeros([], inputs.dtype))
 
 
 def _is_real(inputs, mask):
-    """Returns bool [batch, length, 1, ...] of the rank of inputs."""
+    """Returns where the mask is 1, bool [batch, length, 1, ...] with the rank of inputs."""
     return tf.reshape(mask > 0, tf.concat([tf.shape(mask), [1] * (inputs.shape.rank - 2)], axis=0))
 
 
@@ -99,28 +99,30 @@ def replicate_edges(inputs: tf.Tensor, mask: tf.Tensor, before: int, after: int)
     """Extends each sequence by copies of its first and its last real position, for a convolution.
 
     With zeros instead, a convolution sees where a recording starts and ends. CTC then emits the tokens of
-    short recordings there, far from their syllables (docs/results.md).
+    short recordings at their edges, far from the syllables (docs/experiments/token-times.md).
 
     Returns:
-        Of inputs [batch, length, ...] a tensor [batch, before + length + after, ...]: `before` times the
-        first position, the real ones, and the last one up to the end; zeros without real positions.
+        For inputs [batch, length, ...], a tensor [batch, before + length + after, ...]: `before` copies of
+        the first position, the real positions, then copies of the last one up to the end. All zeros if a
+        sequence has no real positions.
     """
     ones = [1] * (inputs.shape.rank - 2)
     is_real = _is_real(inputs, mask)
-    is_last = _is_real(inputs, mask - tf.pad(mask[:, 1:], [[0, 0], [0, 1]]))  # LiteRT pads no bool
+    is_last = _is_real(inputs, mask - tf.pad(mask[:, 1:], [[0, 0], [0, 1]]))  # LiteRT cannot pad bool
     zero = tf.zeros([], inputs.dtype)
     last = tf.reduce_sum(tf.where(is_last, inputs, zero), axis=1, keepdims=True)
     filled = tf.where(is_real, inputs, last)
     edges = (filled[:, :1], before), (last, after)
-    left, right = (tf.tile(edge, [1, count, *ones]) for edge, count in edges)
-    return tf.concat([left, filled, right], axis=1)
+    prefix, suffix = (tf.tile(edge, [1, count, *ones]) for edge, count in edges)
+    return tf.concat([prefix, filled, suffix], axis=1)
 
 
 def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Tensor:
-    """Zeroes values with probability `rate` (rounded to 1/256) and scales the rest up; not without a seed.
+    """Zeroes values with probability `rate` (rounded to 1/256) and scales the others up; does nothing if seed
+    is None.
 
-    One random byte per value: on a CPU that takes a quarter of the time of tf.nn.dropout, which samples
-    floats and took a sixth of a training step.
+    It samples one byte per value, which on a CPU takes a quarter of the time of tf.nn.dropout. That samples
+    floats, which took a sixth of a training step.
     """
     if seed is None or rate == 0:
         return inputs
@@ -130,7 +132,7 @@ def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Ten
 
 
 def random_bytes(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Returns uint8 of the shape, uniform over 0 to 255, four per random word; seed as for `uniform`."""
+    """Returns uint8 of the given shape, uniform over 0 to 255, four per random word; seed as in `uniform`."""
     count = tf.reduce_prod(shape)
     words = tf.random.stateless_uniform(
         [(count + 3) // 4], _place_seed(seed), minval=None, maxval=None, dtype=tf.int32, alg="philox"
@@ -139,10 +141,10 @@ def random_bytes(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def uniform(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Returns float32 of the shape, uniform from 0 up to 1.
+    """Returns float32 of the given shape, uniform from 0 up to 1.
 
-    The same seed (int64 [2]) at the same place of the graph gives the same numbers, so a resumed training
-    samples what it would have sampled; every call samples different ones.
+    The numbers depend only on the seed (int64 [2]) and on the place of the call in the graph. So a resumed
+    training samples the same numbers as an uninterrupted one, and two calls sample different numbers.
     """
     return tf.random.stateless_uniform(shape, _place_seed(seed), alg="philox")
 
@@ -155,29 +157,29 @@ def _place_seed(seed):
 def feed_forward(
     inputs: tf.Tensor, inner_units: int, dropout_rate: float, seed: Optional[tf.Tensor]
 ) -> tf.Tensor:
-    """Returns dense(dropout(relu(dense(inputs)))) with `inner_units` in the middle, shape of inputs."""
+    """Returns dense(dropout(relu(dense(inputs)))) with `inner_units` in the middle, shaped as inputs."""
     with tf.compat.v1.variable_scope("feed_forward"):
         inner = dense(inputs, inner_units, "inner", tf.nn.relu)
         return dense(dropout(inner, dropout_rate, seed), inputs.shape[-1], "outer")
 
 
 def at_least_one(batch: tf.Tensor, axis: int = 1) -> tf.Tensor:
-    """Pads an axis, by default the second, from size 0 to 1 with zeros: no layer gets an empty axis."""
+    """Pads an axis of size 0 (the second by default) to size 1, so that no layer gets an empty axis."""
     missing = tf.maximum(0, 1 - tf.shape(batch)[axis])
     paddings = [[0, missing if place == axis else 0] for place in range(batch.shape.rank)]
     return tf.pad(batch, paddings, constant_values=tf.zeros([], batch.dtype))
 
 
 def depthwise_conv(inputs: tf.Tensor, kernel_size: int) -> tf.Tensor:
-    """Convolves each unit over time with its own filter. No bias: batch norm follows.
+    """Convolves each unit over time with its own filter. It has no bias, because batch norm follows.
 
-    Its inputs have kernel_size - 1 more frames, from streaming.Span.
+    The inputs have kernel_size - 1 more frames than the result; streaming.Span adds them.
     """
     with tf.compat.v1.variable_scope("depthwise_conv"):
-        # Glorot's variance is that of a full convolution: far too small for a filter over one unit.
+        # Glorot's variance assumes a full convolution, and is far too small for a filter over one unit.
         scale = tf.compat.v1.random_normal_initializer(stddev=kernel_size**-0.5)
         shape = [kernel_size, 1, inputs.shape[-1], 1]
         kernel = tf.compat.v1.get_variable("kernel", shape, initializer=scale)
-    # Time is the height of the image: on a CPU that is three to five times as fast as the width.
+    # Time is the height of the image: on a CPU that is three to five times as fast as time as the width.
     outputs = tf.nn.depthwise_conv2d(tf.expand_dims(inputs, 2), kernel, strides=[1, 1, 1, 1], padding="VALID")
-    return tf.squeeze(outputs, 2)  # a slice's gradient would copy
+    return tf.squeeze(outputs, 2)  # unlike outputs[:, :, 0], without a copy in the gradient

@@ -1,7 +1,7 @@
 """Loss functions: CTC per utterance; cross-entropy per label, over all classes or a sample of them.
 
-The blank is the last class. A sample is for decoders whose softmax over all classes would be slow: a step
-draws some of them and compares every label with these.
+The blank is the last class. Samples are for decoders with so many classes that a softmax over all of them
+would be slow: each step draws some classes and compares every label with only these.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from estimator_asr.models import layers
 
-WRONG_LABEL = "E_WRONG_LABEL"  # code of the error for a label that is not a class, or the blank
+WRONG_LABEL = "E_WRONG_LABEL"  # error code for a label that is the blank or not a class
 
 
 def ctc_loss(
@@ -22,12 +22,12 @@ def ctc_loss(
 ) -> tf.Tensor:
     """Returns the negative log probability of the labels over all alignments (Graves et al., 2006).
 
-    It is computed on the CPU, also where the logits are on a GPU: cuDNN's kernel, tf.raw_ops.CTCLossV2,
-    returned wrong losses on a GPU in some steps (docs/results.md, "On a GPU").
+    It is computed on the CPU even if the logits are on a GPU: cuDNN's kernel, tf.raw_ops.CTCLossV2, returned
+    wrong losses in some steps (docs/experiments/gpu.md).
 
-    An utterance without labels has one alignment, the blank in each frame. One with fewer frames than labels
-    plus repeats has none: its loss and gradient are 0. So is the gradient of every frame at or beyond
-    num_frames.
+    An utterance without labels has one alignment, a blank in each frame. One with fewer frames than labels
+    plus repeats has no alignment, so its loss and gradient are 0. The gradient of all frames at or beyond
+    num_frames is 0 too.
 
     Args:
         logits: float [batch, num_frames, num_classes].
@@ -36,15 +36,15 @@ def ctc_loss(
         num_tokens: int32 [batch].
 
     Returns:
-        float32 [batch]. Raises as check_labels does; the blank is no label.
+        float32 [batch]. Raises the errors of check_labels, for which the blank is not a valid label.
     """
     token_ids = check_labels(token_ids, num_tokens, logits.shape[-1] - 1)
     possible = has_alignment(num_frames, token_ids, num_tokens)
     is_frame = tf.sequence_mask(num_frames, tf.shape(logits)[1]) & possible[:, None]
     logits = tf.where(is_frame[:, :, None], tf.cast(logits, tf.float32), 0.0)
     is_spoken = possible & (num_tokens > 0)
-    # Any other utterance gets one label, no logits and weight 0: the kernel refuses empty ones
-    # and returns infinity where there are too few frames.
+    # All other utterances get one label, zero logits and weight 0: the kernel refuses utterances without
+    # labels, and returns infinity for those with too few frames.
     num_tokens = tf.where(is_spoken, num_tokens, tf.ones_like(num_tokens))
     token_ids = tf.pad(token_ids, [[0, 0], [0, 1]])
     is_token = tf.sequence_mask(num_tokens, tf.shape(token_ids)[1])
@@ -55,20 +55,20 @@ def ctc_loss(
         time_major=False,
         ignore_longer_outputs_than_inputs=True,
     )
-    of_blanks = tf.reduce_logsumexp(logits, axis=-1) - logits[..., -1]
-    blanks = tf.reduce_sum(tf.where(is_frame, of_blanks, 0.0), axis=1)
-    return tf.where(is_spoken, losses, tf.where(possible, blanks, tf.zeros_like(losses)))
+    blank_losses = tf.reduce_logsumexp(logits, axis=-1) - logits[..., -1]
+    all_blank = tf.reduce_sum(tf.where(is_frame, blank_losses, 0.0), axis=1)
+    return tf.where(is_spoken, losses, tf.where(possible, all_blank, tf.zeros_like(losses)))
 
 
 @tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would drop the check
 def check_labels(ids: tf.Tensor, num_ids: tf.Tensor, size: int) -> tf.Tensor:
-    """Returns ids int32 [batch, max_ids], 0 at or beyond num_ids (int32 [batch]), checked in each step.
+    """Checks ids, int32 [batch, max_ids], in each step; returns them with 0 at or beyond num_ids.
 
-    The kernel of CTC does not check: it drops or changes a blank among the labels without an error.
+    The CTC kernel does not check labels: it silently drops or changes a blank among them.
 
     Raises:
         ValueError: the ids are not a matrix of integers.
-        tf.errors.InvalidArgumentError (when it runs): with WRONG_LABEL; one of them is not 0 to size - 1.
+        tf.errors.InvalidArgumentError: when the step runs, with WRONG_LABEL; an id is not in 0 to size - 1.
     """
     if ids.shape.rank != 2 or not ids.dtype.is_integer:
         raise ValueError(
@@ -83,7 +83,7 @@ def check_labels(ids: tf.Tensor, num_ids: tf.Tensor, size: int) -> tf.Tensor:
 
 
 def has_alignment(num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
-    """Returns bool [batch]: has at least as many frames as vocabulary.min_ctc_frames of the labels."""
+    """Returns whether each utterance has at least vocabulary.min_ctc_frames of its labels, bool [batch]."""
     following = tf.concat([token_ids[:, 1:], -tf.ones_like(token_ids[:, :1])], axis=1)
     is_pair = tf.sequence_mask(num_tokens - 1, tf.shape(token_ids)[1])
     repeats = tf.reduce_sum(tf.cast(is_pair & tf.equal(token_ids, following), tf.int32), axis=1)
@@ -95,9 +95,9 @@ def cross_entropy(
 ) -> tf.Tensor:
     """Returns the sparse softmax cross-entropy of each position times its weight, float32 [batch, length].
 
-    Logits are float [batch, length, num_classes], labels int32, weights float32; 0 excludes a position, even
-    if its logits are NaN. With smoothing s the target is 1 - s for the label plus s spread evenly over all
-    classes (Szegedy et al., 2016, section 7).
+    Logits are float [batch, length, num_classes], labels int32 and weights float32 [batch, length]. Weight 0
+    excludes a position, even if its logits are NaN. With smoothing s, the target is 1 - s for the label plus
+    s spread evenly over all classes (Szegedy et al., 2016, section 7).
     """
     logits = layers.clear_padding(tf.cast(logits, tf.float32), weights)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
@@ -108,7 +108,7 @@ def cross_entropy(
 
 
 class Scorer(NamedTuple):
-    """What the logits of a decoder are made of: hidden x vectors + biases."""
+    """The parts of a decoder's logits, which are hidden x vectors + biases."""
 
     hidden: tf.Tensor  # float32 [batch, length, units]
     vectors: tf.Tensor  # float32 [num_classes, units]
@@ -116,18 +116,18 @@ class Scorer(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Distinct classes, and the expected count of each class in the sample: at most 1, above 0."""
+    """Sampled classes, all distinct, and each class's expected count in the sample: at most 1, above 0."""
 
     classes: tf.Tensor  # int32 [num_sampled]
     expected_counts: tf.Tensor  # float32 [num_classes]
 
 
 def log_uniform(by_frequency: Sequence[int]) -> np.ndarray:
-    """Returns the probability of each class, float32 [num_classes], by their ids, most frequent first.
+    """Returns the probability of each class, float32 [num_classes], from class ids, most frequent first.
 
     The class of frequency rank r = 0, 1, ... has (log(r + 2) - log(r + 1)) / log(num_classes + 1), close to
     Zipf's law, as in tf.random.log_uniform_candidate_sampler. That op is not used: its random state is not
-    saved, so an interrupted training would continue with other draws; and it runs on CPUs alone.
+    saved, so an interrupted training would continue with different samples; and it runs only on CPUs.
     """
     ranks = np.empty(len(by_frequency))
     ranks[list(by_frequency)] = np.arange(len(by_frequency))
@@ -135,20 +135,20 @@ def log_uniform(by_frequency: Sequence[int]) -> np.ndarray:
 
 
 def draw(probabilities: np.ndarray, num_sampled: int, seed: tf.Tensor) -> Sample:
-    """Draws distinct classes, the same for the same seed (int64 [2]) at the same place of the graph.
+    """Samples distinct classes; the sample depends only on the seed (int64 [2]) and the place in the graph.
 
-    Drawing until num_sampled of them are distinct, as TensorFlow's op does, is a race of Poisson processes:
+    TensorFlow's op draws until num_sampled classes are distinct. This is like a race of Poisson processes:
     class i arrives at an exponential time of rate P(i), and the first num_sampled classes are the sample.
-    Given the time T of the next one, a class is among them with probability 1 - exp(-P(i) T), and sums over
-    the sample divided by it are unbiased (Cohen and Kaplan 2007, section 6). The op has the number of draws
-    in place of T.
+    Given the time T of the next arrival, class i is in the sample with probability 1 - exp(-P(i) T). Sums
+    over the sample are unbiased if each term is divided by it (Cohen and Kaplan 2007, section 6).
+    The op uses the number of draws in place of T.
 
     Args:
         probabilities: float32 [num_classes], above 0.
-        num_sampled: at most num_classes, and then the sample is all of them.
+        num_sampled: at most num_classes, in which case the sample is all classes.
     """
     times = -tf.math.log1p(-layers.uniform([len(probabilities)], seed)) / probabilities
-    times = tf.concat([times, [np.inf]], axis=0)  # nothing is left out of a sample of all classes
+    times = tf.concat([times, [np.inf]], axis=0)  # no class follows a sample of all classes
     earliest, classes = tf.math.top_k(-times, num_sampled + 1)
     return Sample(classes[:num_sampled], -tf.math.expm1(probabilities * earliest[num_sampled]))
 
@@ -156,8 +156,8 @@ def draw(probabilities: np.ndarray, num_sampled: int, seed: tf.Tensor) -> Sample
 def sampled_softmax(scorer: Scorer, labels: tf.Tensor, weights: tf.Tensor, sample: Sample) -> tf.Tensor:
     """Returns the cross-entropy over the label and the sample (Jean et al., 2015), float32 [batch, length].
 
-    Labels are int32 [batch, length]; one that is in the sample too counts once. Weights are float32; 0
-    excludes a position, even if its hidden values are NaN.
+    Labels are int32 [batch, length]; a label that is also in the sample counts once. Weights are float32
+    [batch, length]; weight 0 excludes a position, even if its hidden values are NaN.
     """
     label, others = _score(scorer, labels, weights, sample)
     return weights * (tf.reduce_logsumexp(tf.concat([label, others], -1), -1) - label[..., 0])
@@ -166,8 +166,8 @@ def sampled_softmax(scorer: Scorer, labels: tf.Tensor, weights: tf.Tensor, sampl
 def nce(scorer: Scorer, labels: tf.Tensor, weights: tf.Tensor, sample: Sample) -> tf.Tensor:
     """Returns the loss of noise-contrastive estimation (Gutmann and Hyvarinen, 2010); see sampled_softmax.
 
-    It is that of telling the label from the classes of the sample, each by a logistic regression. Logits are
-    log probabilities plus log num_classes, so that all classes are equally probable before training.
+    It is the sum of the losses of logistic regressions that accept the label and reject each sampled class.
+    Logits are log probabilities plus log num_classes, so that training begins with equal probabilities.
     """
     sample = sample._replace(expected_counts=scorer.vectors.shape[0] * sample.expected_counts)
     label, others = _score(scorer, labels, weights, sample)
@@ -178,7 +178,7 @@ SAMPLED = {"sampled": sampled_softmax, "nce": nce}
 
 
 def _score(scorer, labels, weights, sample):
-    """Returns logits minus log expected counts, of labels [..., 1] and of the sample [..., num_sampled]."""
+    """Returns logits minus log expected counts, for labels [..., 1] and for the sample [..., num_sampled]."""
     hidden = layers.clear_padding(scorer.hidden, weights)
     corrected = scorer.biases - tf.math.log(sample.expected_counts)
     label = tf.reduce_sum(hidden * tf.gather(scorer.vectors, labels), -1) + tf.gather(corrected, labels)

@@ -1,8 +1,8 @@
 """Batch norm that ignores padding, with moving averages whose momentum grows with the number of updates.
 
-In training the statistics are those of the whole batch, over all replicas. They are float32 for any inputs,
-and not computed by matrix products, which mixed precision runs in float16. The training step applies the
-updates of the moving averages (pending_updates), or skips them together with the step.
+In training, the statistics are those of the whole batch over all replicas. They are always computed in
+float32, and without matrix products, which mixed precision runs in float16. The training step applies the
+updates of the moving averages (pending_updates), or skips them if it skips the update of the weights.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import tensorflow as tf
 
 from estimator_asr.models import layers, replicas
 
-EPSILON = 1e-3  # as tf.compat.v1.layers.batch_normalization
-# The utterances of a batch have similar lengths, so statistics differ between batches: averages over 100
-# batches (0.99) gave a tenth more errors (docs/results.md).
+EPSILON = 1e-3  # default of tf.compat.v1.layers.batch_normalization
+# The utterances of a batch have similar lengths, so statistics differ between batches: moving averages over
+# 100 batches (momentum 0.99) caused 10% more errors.
 MOMENTUM = 0.998
 
 
 def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str = "batch_norm") -> tf.Tensor:
     """Normalises each unit over the real positions of the batch (Ioffe and Szegedy, 2015).
 
-    In training the batch's own statistics are used and averaged; outside it the moving averages replace them.
+    In training it uses the batch's own statistics and averages them over batches. Otherwise it uses these
+    moving averages.
 
     Args:
         inputs: float [batch, length, ..., units]; any axes between length and units have no padding.
@@ -33,7 +34,7 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str 
     units = inputs.shape[-1]
     with tf.compat.v1.variable_scope(name):
         scale, shift = layers.get_scale("scale", [units]), layers.get_bias("shift", [units])
-        # Replicas have equal averages, as their statistics are equal.
+        # The moving averages of all replicas are equal, because their statistics are.
         moving_mean = replicas.get_variable("moving_mean", [units])
         moving_variance = replicas.get_variable("moving_variance", [units], 1.0)
         num_updates = replicas.get_variable("num_updates", [])
@@ -44,7 +45,7 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str 
         else:
             batch_mean, batch_variance = moments_over_replicas(inputs, mask, mean)
         count = tf.identity(num_updates)
-        # Low at first, so that initial values are soon forgotten (as in tf.train.ExponentialMovingAverage).
+        # Momentum is low at first, to forget the initial values soon (as tf.train.ExponentialMovingAverage).
         rate = 1.0 - tf.minimum(MOMENTUM, (1.0 + count) / (10.0 + count))
         _defer(moving_mean, (batch_mean - mean) * rate)
         _defer(moving_variance, (batch_variance - variance) * rate)
@@ -56,7 +57,7 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str 
 
 
 def pending_updates() -> list[tuple[tf.Variable, tf.Tensor]]:
-    """Returns the updates of the moving averages by this replica's batch: pairs of variable and change."""
+    """Returns this replica's updates of the moving averages: pairs of a variable and its change."""
     variables, changes = (tf.compat.v1.get_collection(name) for name in _collections())
     return list(zip(variables, changes))
 
@@ -67,25 +68,25 @@ def _defer(average: tf.Variable, change: tf.Tensor) -> None:
 
 
 def _collections() -> tuple[str, str]:
-    """Names the collections of this replica: all replicas build one graph."""
+    """Returns the names of this replica's graph collections: all replicas are built in one graph."""
     replica = tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)
     return f"moving_averages_{replica}", f"moving_average_changes_{replica}"
 
 
 def masked_moments(inputs: tf.Tensor, mask: tf.Tensor) -> tuple:
-    """Returns float32 mean and variance [units] of [batch, length, ..., units] where the mask is 1."""
+    """Returns mean and variance, float32 [units], of [batch, length, ..., units] where the mask is 1."""
     count = tf.maximum(_count(inputs, mask), 1.0)
     mean = _sum_real(tf.cast(inputs, tf.float32), mask) / count
-    # The derivative of the variance by the mean is zero.
+    # The derivative of the variance with respect to the mean is zero.
     centred = tf.cast(inputs, tf.float32) - tf.stop_gradient(mean)
     return mean, _sum_real(centred, mask, tf.square) / count
 
 
 def moments_over_replicas(inputs: tf.Tensor, mask: tf.Tensor, centre: tf.Tensor) -> tuple:
-    """Returns what masked_moments returns, of the inputs of all replicas, by one sum over them.
+    """Returns mean and variance as masked_moments does, but over all replicas, with one sum over them.
 
-    The sum includes squares, whose difference would lose the digits of the variance where the mean is far
-    from zero: they are taken around centre [units], which is near the mean and equal on all replicas.
+    The variance is the mean of squares minus the squared mean. Far from zero this difference would lose its
+    digits, so the inputs are shifted by `centre` [units], which is near the mean and equal on all replicas.
     """
     centred = tf.cast(inputs, tf.float32) - centre
     sums = [_sum_real(centred, mask), _sum_real(centred, mask, tf.square)]
@@ -96,14 +97,14 @@ def moments_over_replicas(inputs: tf.Tensor, mask: tf.Tensor, centre: tf.Tensor)
 
 
 def _sum_real(values, mask, function=tf.identity):
-    """Sums the function of float32 [batch, length, ..., units] to [units] where mask is 1.
+    """Sums function(values), float32 [batch, length, ..., units], to [units] where mask is 1.
 
-    Rows are summed first: with all axes of a frame contiguous, that is faster.
+    It sums over frames first, which is faster because all axes of a frame are contiguous.
     """
     rows = tf.reshape(function(layers.clear_padding(values, mask)), [-1, np.prod(values.shape[2:])])
     return tf.reduce_sum(tf.reshape(tf.reduce_sum(rows, axis=0), [-1, values.shape[-1]]), axis=0)
 
 
 def _count(inputs, mask):
-    """Number of values of a unit at real positions, float32 []."""
+    """Returns the number of values per unit at real positions, float32 []."""
     return tf.reduce_sum(mask) * np.prod(inputs.shape[2:-1], initial=1)

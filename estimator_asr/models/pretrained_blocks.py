@@ -1,4 +1,4 @@
-"""Transformer blocks of pretrained encoders, normalised before each module, or after it (is_pre_norm)."""
+"""Transformer blocks of pretrained encoders, with layer norm before each module (is_pre_norm) or after it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def run(
     numbers: Sequence[int],
     first: int = 1,
 ) -> list[tf.Tensor]:
-    """Runs the blocks from number `first` to the highest of `numbers`, which count from 1.
+    """Runs the blocks from number `first` to the highest of `numbers`; the first block has number 1.
 
     Args:
-        hidden: float32 [batch, length, units], what block `first` reads.
+        hidden: float32 [batch, length, units], the input of block `first`.
         mask: float32 [batch, length], 1 for real positions.
 
     Returns:
-        Outputs of the blocks in `numbers`, each as hidden; where blocks normalise before each module, the
-        last one includes the layer norm after it.
+        Outputs of the blocks in `numbers`, each shaped as hidden; if is_pre_norm, the output of the encoder's
+        last block includes the layer norm that follows it.
     """
     outputs = {}
     for number in range(first, max(numbers) + 1):
@@ -38,7 +38,7 @@ def run(
 
 
 def gelu(inputs: tf.Tensor) -> tf.Tensor:
-    """Returns x times the normal distribution's probability of less than x, as PyTorch's default."""
+    """Exact GELU, PyTorch's default: x times the probability that a standard normal value is below x."""
     return tf.nn.gelu(inputs, approximate=False)
 
 

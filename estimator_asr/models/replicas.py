@@ -1,7 +1,7 @@
 """Sums over the replicas of a tf.distribute strategy; with a single replica, values stay as they are.
 
-ReplicaContext.all_reduce is not used: its gradient looks for variables by name and fails on those of other
-replicas. All replicas must call these functions in the same order.
+ReplicaContext.all_reduce is not used, because its gradient looks variables up by name, which fails for those
+of other replicas. All replicas must call these functions in the same order.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ _GRADIENT = "SumOverReplicas"
 
 
 def num_replicas() -> int:
-    """Returns the number of replicas in a step; 1 without a strategy."""
+    """Returns the number of replicas that run a step; 1 without a strategy."""
     return tf.distribute.get_replica_context().num_replicas_in_sync
 
 
 def name(variable: tf.Variable) -> str:
-    """Returns the name of a variable, which is that of its op on the first replica."""
+    """Returns the name of a variable's op; for a variable with copies, that of the first replica."""
     return variable.name.partition(":")[0]
 
 
 def get_variable(
     name: str, shape: Sequence[int], initial_value: float = 0.0, collections: Optional[list[str]] = None
 ) -> tf.Variable:
-    """Returns a float32 variable that is not trained, of which each replica has its own copy.
+    """Returns a float32 variable that is not trained and of which each replica has its own copy.
 
-    A checkpoint stores the copy of the first replica, and restores all of them.
+    A checkpoint stores the first replica's copy, from which all copies are restored.
     """
     return tf.compat.v1.get_variable(
         name,
@@ -44,22 +44,22 @@ def get_variable(
 
 
 def sum_over_replicas(values: list) -> list:
-    """Returns the sums over all replicas of a list of tensors; no gradient flows through."""
+    """Returns the sum over all replicas of each tensor in a list; no gradient flows through the sums."""
     if num_replicas() == 1:
         return values
 
     def reduce(strategy, *per_replica):
-        pairs = [(value, value) for value in per_replica]  # each sum is placed beside its part
+        pairs = [(value, value) for value in per_replica]  # each sum is placed on its part's devices
         return strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
 
     return tf.distribute.get_replica_context().merge_call(reduce, args=tuple(values))
 
 
 def differentiable_sum(value: tf.Tensor) -> tf.Tensor:
-    """Returns the sum of a float tensor over all replicas.
+    """Returns the sum of a float tensor over all replicas, which has a gradient.
 
-    The sum of the losses of all replicas is minimised, so the gradient of a replica's value is the sum of the
-    gradients that all replicas have for the total.
+    Training minimises the sum of the replicas' losses. So the gradient with respect to a replica's value is
+    the sum of all replicas' gradients with respect to the total.
     """
     if num_replicas() == 1:
         return value
@@ -69,7 +69,7 @@ def differentiable_sum(value: tf.Tensor) -> tf.Tensor:
 
 
 def group_over_replicas(op: tf.Operation) -> tf.Operation:
-    """Returns one operation that runs `op` of all replicas."""
+    """Returns one operation that runs the `op` of every replica."""
     context = tf.distribute.get_replica_context()
     return context.merge_call(
         lambda strategy, ops: tf.group(*strategy.experimental_local_results(ops)), args=(op,)
@@ -79,8 +79,9 @@ def group_over_replicas(op: tf.Operation) -> tf.Operation:
 def add_local(value: tf.Tensor) -> tf.Tensor:
     """Returns the sum of a tensor over the replicas of this process, without a collective.
 
-    It can be fetched alone: a collective that only one replica runs waits forever. The replicas' operations
-    in a tf.group would not do, as TensorFlow computes no values that only control edges need.
+    The sum can be fetched by itself, whereas a collective that only one replica runs waits forever. A
+    tf.group of all replicas' operations is no substitute: values that only control edges need are not
+    computed.
     """
     context = tf.distribute.get_replica_context()
     return context.merge_call(

@@ -1,11 +1,11 @@
-"""Streaming encoders: chunk-masked attention, convolutions within chunks, and their state.
+"""Streaming encoders: chunk-masked attention, convolutions within chunks, and their state between calls.
 
-Attention hears the frames of the same chunk and LEFT_FRAMES before it (Zhang et al. 2020, "Unified streaming
-and non-streaming two-pass end-to-end model", section 3.2), and so do convolutions, which hear copies of its
-last frame after it (Li et al. 2023, "Dynamic chunk convolution for unified streaming and non-streaming
-Conformer ASR", section 3). Chunk sizes are sampled in training, so one set of weights runs in any of them.
-A layer takes what it needs of earlier frames from a State, and puts back what the next call needs: inputs and
-outputs of the graph are found while it is built.
+A frame attends to its chunk and to the LEFT_FRAMES before the chunk (Zhang et al. 2020, "Unified streaming
+and non-streaming two-pass end-to-end model", section 3.2). Convolutions see earlier frames too, but copies of
+the chunk's last frame instead of later ones (Li et al. 2023, "Dynamic chunk convolution for unified streaming
+and non-streaming Conformer ASR", section 3). Training samples chunk sizes, so one set of weights works with
+any size. A layer takes what it needs of earlier frames from a State, and puts back what the next call needs.
+So the state's inputs and outputs are collected while the graph is built.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import tensorflow as tf
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import layers
 
-LEFT_FRAMES = 64  # frames of the encoder before a chunk that attention hears: 2.56 seconds
-_WHOLE_FRACTION = 0.25  # of the batches in training that are heard without chunks
+LEFT_FRAMES = 64  # encoder frames before a chunk to which its frames attend: 2.56 seconds
+_WHOLE_FRACTION = 0.25  # fraction of training batches that are not cut into chunks
 
 
 class State:
-    """Named tensors [batch, ...] that one call hands to the next.
+    """Named tensors [batch, ...] that one call passes to the next.
 
     Attributes:
-        inputs, outputs: placeholders, and their values after the call.
-        starts: values of a new recording, without the axis of the batch.
+        inputs, outputs: placeholders for the state before a call, and the state after it.
+        starts: the state at the start of a recording, without the batch axis.
     """
 
     def __init__(self):
@@ -36,14 +36,14 @@ class State:
         self.starts: dict[str, tf.Tensor] = {}
 
     def take(self, name: str, start: tf.Tensor) -> tf.Tensor:
-        """Returns what the call before has put, [batch, *start.shape]; in the first call `start`."""
+        """Returns the value that the previous call put, [batch, *start.shape]; `start` in the first call."""
         name, start = self._full_name(name), tf.convert_to_tensor(start)
         self.starts[name] = start
         self.inputs[name] = tf.compat.v1.placeholder(start.dtype, [None, *start.shape], name)
         return self.inputs[name]
 
     def put(self, name: str, value: tf.Tensor) -> None:
-        """Keeps a value for the next call, under the name by which it was taken in the same scope."""
+        """Keeps a value for the next call; `name` must have been taken before, in the same variable scope."""
         name = self._full_name(name)
         self.outputs[name] = tf.ensure_shape(value, self.inputs[name].shape)
 
@@ -54,10 +54,11 @@ class State:
 
 
 class Stream(NamedTuple):
-    """How a batch is heard: in chunks of `chunk` frames of the encoder.
+    """Processing of a batch in chunks of `chunk` encoder frames.
 
-    Without a state these are whole recordings. With one they are what follows `before` frames, int32
-    [batch], a multiple of `chunk`; and their number is a multiple of it too, unless the recording ends.
+    Without a state, the batch holds whole recordings. With a state, it holds the frames that follow `before`
+    encoder frames, int32 [batch], a multiple of `chunk`. Unless a recording ends, their number is a multiple
+    of `chunk` too.
     """
 
     chunk: int | tf.Tensor  # int32 []
@@ -66,7 +67,7 @@ class Stream(NamedTuple):
 
 
 def sample(seed: tf.Tensor, subsampling: int) -> Stream:
-    """Returns how a batch of whole recordings is heard in training; seed is that of the batch."""
+    """Returns a random chunk size for a training batch of whole recordings; seed is int64 [2]."""
     shortest, longest = (frames // subsampling for frames in config_lib.CHUNK_FRAMES)
     first, second = tf.unstack(layers.uniform([2], seed))
     chunk = shortest + tf.cast(second * (longest - shortest + 1), tf.int32)
@@ -75,10 +76,10 @@ def sample(seed: tf.Tensor, subsampling: int) -> Stream:
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-    """The frames of a batch at one place of an encoder.
+    """The frames of a batch at one place in an encoder.
 
-    num_frames: int32 [batch]; mask: float32 [batch, length]; stream: None: whole recordings, all of which is
-    heard.
+    num_frames is int32 [batch], mask float32 [batch, length]. If stream is None, whole recordings are
+    processed without chunks.
     """
 
     num_frames: tf.Tensor
@@ -86,10 +87,10 @@ class Span:
     stream: Optional[Stream] = None
 
     def extend(self, inputs: tf.Tensor, before: int, after: int) -> tf.Tensor:
-        """Extends frames for a convolution, by those before and by copies of the edges.
+        """Extends frames for a convolution, by earlier frames if there are any, or by copies of the edges.
 
         Returns:
-            float32 [batch, before + length + after, ...] of [batch, length, ...].
+            float32 [batch, before + length + after, ...] for inputs [batch, length, ...].
         """
         padded = layers.replicate_edges(inputs, self.mask, before, after)
         if not (self.stream and self.stream.state and before):
@@ -102,12 +103,12 @@ class Span:
         return padded
 
     def cut(self, extended: tf.Tensor, width: int) -> tf.Tensor:
-        """Cuts frames, extended by `width` on each side, into chunks that are extended likewise.
+        """Cuts frames that are extended by `width` on each side into chunks that are extended likewise.
 
-        What comes after a chunk are copies of its last frame. Without a stream there is one chunk.
+        Copies of its last frame follow each chunk. Without a stream, all frames are one chunk.
 
         Returns:
-            [batch x chunks, chunk + 2 x width, units] of [batch, length + 2 x width, units].
+            [batch x chunks, chunk + 2 x width, units] for frames [batch, length + 2 x width, units].
         """
         if self.stream is None:
             return extended
@@ -119,18 +120,18 @@ class Span:
         return tf.reshape(chunks, [-1, size + 2 * width, extended.shape[2]])
 
     def join(self, chunks: tf.Tensor) -> tf.Tensor:
-        """Returns [batch, length, units] of convolved chunks, [batch x chunks, chunk, units]."""
+        """Joins convolved chunks, [batch x chunks, chunk, units], to frames [batch, length, units]."""
         if self.stream is None:
             return chunks
         batch, length = tf.unstack(tf.shape(self.mask))
         return tf.reshape(chunks, [batch, -1, chunks.shape[2]])[:, :length]
 
     def extend_heads(self, keys: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Puts those of the frames before in front of keys and values.
+        """Prepends the keys and values of the LEFT_FRAMES earlier frames.
 
         Returns:
-            float32 [batch, heads, LEFT_FRAMES + length, units / heads] of [batch, heads, length, ...]; what
-            they were without a state.
+            float32 [batch, heads, LEFT_FRAMES + length, units / heads] for [batch, heads, length, ...]; the
+            arguments themselves if there is no state.
         """
         if not (self.stream and self.stream.state):
             return keys, values
@@ -142,22 +143,22 @@ class Span:
         return both[:, 0], both[:, 1]
 
     def attention_mask(self) -> tf.Tensor:
-        """Returns which frames each frame attends to: a mask as attention.self_attention takes them."""
+        """Returns the frames to which each frame attends: a mask for attention.self_attention."""
         if self.stream is None:
             return self.mask
         length, before = tf.shape(self.mask)[1], self.stream.before
         first = 0 if before is None else -LEFT_FRAMES
-        heard = tf.range(first, length)
+        keys = tf.range(first, length)
         start = (tf.range(length) // self.stream.chunk * self.stream.chunk)[:, None]
-        is_near = (heard >= start - LEFT_FRAMES) & (heard < start + self.stream.chunk)  # [length, heard]
-        is_real = heard < self.num_frames[:, None]
+        is_near = (keys >= start - LEFT_FRAMES) & (keys < start + self.stream.chunk)  # [length, num_keys]
+        is_real = keys < self.num_frames[:, None]
         if before is not None:
-            is_real &= heard >= -before[:, None]
+            is_real &= keys >= -before[:, None]
         return tf.cast(is_near & is_real[:, None], tf.float32)
 
 
 def take_rows(values: tf.Tensor, starts: tf.Tensor, width: int) -> tf.Tensor:
-    """Returns `width` values of [batch, length, ...] from starts, int32 [batch], on; zeros beyond the end."""
+    """Returns `width` rows of [batch, length, ...] from `starts`, int32 [batch], on; zeros beyond the end."""
     paddings = [[0, 0], [0, width]] + [[0, 0]] * (values.shape.rank - 2)
     return tf.gather(tf.pad(values, paddings), starts[:, None] + tf.range(width), batch_dims=1)
 
@@ -165,10 +166,11 @@ def take_rows(values: tf.Tensor, starts: tf.Tensor, width: int) -> tf.Tensor:
 def append(
     first: tf.Tensor, num_first: tf.Tensor, second: tf.Tensor, num_second: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Joins two batches of sequences, [batch, length, ...] of which the first num (int32 [batch]) count.
+    """Joins two batches of sequences, [batch, length, ...], whose numbers of rows are int32 [batch].
 
     Returns:
-        [batch, sum of both lengths, ...], anything at or beyond the second, int32 [batch].
+        Sequences [batch, sum of both lengths, ...], and their numbers of rows, int32 [batch]; rows at or
+        beyond these are arbitrary.
     """
     places = tf.range(tf.shape(first)[1] + tf.shape(second)[1])
     beyond = places - num_first[:, None]

@@ -1,8 +1,8 @@
 """HuBERT (Hsu et al. 2021) and wav2vec 2.0 (Baevski et al. 2020; modeling_wav2vec2.py of Hugging Face).
 
-Seven convolutions turn 16 kHz samples into 50 vectors per second; a projection and a wide grouped
-convolution, which gives positions, come before the Transformer blocks. Statistics over time are those of each
-utterance alone, and padding is masked: an utterance has the same outputs in any batch.
+Seven convolutions turn 16 kHz samples into 50 vectors per second. A projection and a wide grouped
+convolution, which encodes positions, come before the Transformer blocks. Statistics over time are computed
+per utterance and padding is masked, so an utterance has the same outputs in any batch.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import tensorflow as tf
 from estimator_asr.models import layers, pretrained_blocks
 from tfrecord_builder.audio import frontend, pretrained_encoder
 
-KERNEL_SIZES, STRIDES = (10, 3, 3, 3, 3, 2, 2), (5, 2, 2, 2, 2, 2, 2)  # together windows of 400, every 320
-_WAVEFORM_EPSILON = 1e-7  # feature_extraction_wav2vec2.py, zero_mean_unit_var_norm
+KERNEL_SIZES, STRIDES = (10, 3, 3, 3, 3, 2, 2), (5, 2, 2, 2, 2, 2, 2)  # windows of 400 samples every 320
+_WAVEFORM_EPSILON = 1e-7  # zero_mean_unit_var_norm in feature_extraction_wav2vec2.py
 
 
 def embed(
     encoder: pretrained_encoder.PretrainedEncoder, fbank: tf.Tensor, num_frames: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns what the first block reads, float32 [batch, num_outputs, units], and its length, int32 [batch].
+    """Returns the first block's input, float32 [batch, num_outputs, units], and its length, int32 [batch].
 
-    `fbank` are samples, float32 [batch, num_frames, 160]; frames at or beyond num_frames, int32 [batch], are
-    ignored.
+    `fbank` holds samples in frames of 10 ms, float32 [batch, num_frames, 160]; frames at or beyond
+    num_frames, int32 [batch], are ignored.
     """
     hidden = tf.expand_dims(_join_frames(fbank, num_frames), 2)
     lengths = num_frames * fbank.shape[-1]
@@ -42,13 +42,13 @@ def embed(
 
 
 def log_mel(fbank: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns log_mel of the samples, float32 [batch, num_frames - 2, 80], and its frames, int32 [batch]."""
+    """Returns log-mel frames, float32 [batch, num_frames - 2, 80], and their number, int32 [batch]."""
     features = frontend.extract(_join_frames(fbank, num_frames), frontend.FrontendConfig())
-    return features, tf.maximum(num_frames - 2, 0)  # windows of 25 ms that fit
+    return features, tf.maximum(num_frames - 2, 0)  # windows of 25 ms that fit into frames of 10 ms
 
 
 def _join_frames(fbank, num_frames):
-    """Returns samples, float32 [batch, num_samples], enough for one output; zero at or beyond num_frames."""
+    """Returns samples, float32 [batch, num_samples], 0 at padding; at least as many as one output needs."""
     length = tf.shape(fbank)[1]
     cleared = layers.clear_padding(fbank, layers.sequence_mask(num_frames, length))
     missing = tf.maximum(frontend.WAVEFORM_LEAST_FRAMES - length, 0)
@@ -57,7 +57,7 @@ def _join_frames(fbank, num_frames):
 
 
 def _standardise(inputs, lengths, epsilon):
-    """Shifts and scales [batch, length, channels] to mean 0 and variance 1 over time; zero beyond lengths."""
+    """Normalises [batch, length, channels] to mean 0 and variance 1 over time; zero beyond lengths."""
     mask = layers.sequence_mask(lengths, tf.shape(inputs)[1])
     count = tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)[:, None, None]
     mean = tf.reduce_sum(layers.clear_padding(inputs, mask), axis=1, keepdims=True) / count
@@ -82,7 +82,7 @@ def _convolve(layout, inputs, lengths, number):
 
 
 def _positions(encoder, hidden):
-    """Convolves groups of units over time, one by one: only with oneDNN TensorFlow fuses them on CPUs."""
+    """Convolves groups of units over time, one by one: on CPUs TensorFlow fuses groups only with oneDNN."""
     width, groups = encoder.waveform.num_conv_pos_embeddings, encoder.waveform.num_conv_pos_embedding_groups
     with tf.compat.v1.variable_scope("positions"):
         kernel = layers.get_kernel("kernel", [width, encoder.units // groups, encoder.units])

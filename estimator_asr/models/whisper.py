@@ -1,8 +1,8 @@
 """Whisper's encoder (Radford et al. 2022, section 2.2; modeling_whisper.py of Hugging Face).
 
-Two convolutions of width 3 with GELU, of which the second halves the frames, sinusoids, Transformer blocks
-that normalise before each module, and a layer norm at the end. Unlike in the original, utterances are not
-padded to 30 seconds: padding is masked.
+Two convolutions of width 3 with GELU, the second of which halves the number of frames; sinusoidal positions;
+Transformer blocks with layer norm before each module; and a layer norm at the end. Unlike in the original,
+utterances are not padded to 30 seconds, and padding is masked.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _LONGEST_WAVE = 10000.0
 def embed(
     encoder: pretrained_encoder.PretrainedEncoder, fbank: tf.Tensor, num_frames: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns what the first block reads, and its length: frames after convolutions, with positions.
+    """Returns the input of the first block and its length: convolved frames plus positions.
 
     Args:
-        fbank: float32 [batch, num_frames, num_mel_bins], of frontend whisper_log_mel.
+        fbank: float32 [batch, num_frames, num_mel_bins], from the frontend whisper_log_mel.
         num_frames: int32 [batch]; frames at or beyond it are ignored.
 
     Returns:
@@ -39,7 +39,7 @@ def embed(
 
 
 def log_mel(fbank: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns its arguments, which are log-mel frames already."""
+    """Returns its arguments unchanged, because they are log-mel frames already."""
     return fbank, num_frames
 
 
@@ -53,7 +53,7 @@ def _convolve(inputs, units, stride, name):
 
 
 def _sinusoids(length, units):
-    """Returns float32 [length, units]; unlike in attention.py the last wave has exactly that length."""
+    """Returns positions, float32 [length, units]; unlike attention.py, the last rate is 1 / _LONGEST_WAVE."""
     rates = np.exp(-math.log(_LONGEST_WAVE) / (units // 2 - 1) * np.arange(units // 2)).astype(np.float32)
     angles = tf.range(length, dtype=tf.float32)[:, None] * rates
     return tf.concat([tf.sin(angles), tf.cos(angles)], axis=1)

@@ -1,9 +1,9 @@
 """Whisper's decoder (Radford et al. 2022, section 2.2; modeling_whisper.py of Hugging Face).
 
-Transformer blocks that normalise before each module, learned positions, and embeddings that also classify
+Transformer blocks with layer norm before each module, learned positions, and embeddings that also classify
 (Press and Wolf, 2017). It scores transcripts and proposes its own. Its classes are the tokens that can spell
-the characters of a language model, and the end of the text: it writes no punctuation or traditional
-characters, and the other tokens take no probability.
+the characters of a language model, and the end of the text. All other tokens have no probability, so it
+writes neither punctuation nor traditional characters.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ _IMPOSSIBLE = -1e9
 
 
 class DecoderArrays(NamedTuple):
-    """A decoder with the vocabulary that is left of it.
+    """A decoder, reduced to the tokens that can spell the characters of a language model.
 
-    Characters and merged tokens are symbols: symbol i is character i, and the others follow.
+    Symbols are characters or merged tokens: symbol i is character i, and the merged tokens follow.
     """
 
     heads: int
     layers: int
-    weights: Mapping[str, np.ndarray]  # by name of the variable below SCOPE
-    token_texts: np.ndarray  # bytes [num_tokens], UTF-8 or a part of a character; the end is one class more
-    characters: np.ndarray  # str [num_characters], letters as capitals
-    readings: np.ndarray  # int32 [num_characters, max_readings], tokens of the acoustic model, -1 as padding
-    spellings: np.ndarray  # int32 [num_symbols, max_pieces], tokens of each symbol, -1 as padding
+    weights: Mapping[str, np.ndarray]  # variables by name, without SCOPE
+    token_texts: np.ndarray  # bytes [num_tokens], UTF-8 or a part of a character; the end is class num_tokens
+    characters: np.ndarray  # str [num_characters], letters are upper case
+    readings: np.ndarray  # int32 [num_characters, max_readings], acoustic tokens, padded with -1
+    spellings: np.ndarray  # int32 [num_symbols, max_pieces], decoder tokens of each symbol, padded with -1
     merged_pairs: np.ndarray  # int64 [num_merges], left x num_symbols + right, ascending
-    merged_ranks: np.ndarray  # int32 [num_merges]; the lowest is merged first
-    merged_symbols: np.ndarray  # int32 [num_merges], what a pair becomes
+    merged_ranks: np.ndarray  # int32 [num_merges]; the pair of the lowest rank is merged first
+    merged_symbols: np.ndarray  # int32 [num_merges], the symbol that replaces each pair
 
 
 class Memory(NamedTuple):
-    """What the decoder attends to."""
+    """Encoder outputs in the form in which the decoder attends to them."""
 
-    # Keys and values, float32 [batch, heads, length, units / heads].
+    # Keys and values of each block, float32 [batch, heads, length, units / heads].
     blocks: list[tuple[tf.Tensor, tf.Tensor]]
     mask: tf.Tensor  # float32 [batch, length]
 
 
 def attend_to(decoder: DecoderArrays, outputs: tf.Tensor, num_outputs: tf.Tensor) -> Memory:
-    """Returns the memory of outputs of the encoder, float32 [batch, length, units], and int32 [batch]."""
-    for name in decoder.weights:  # before any loop, which could not create them
+    """Returns the memory of encoder outputs, float32 [batch, length, units]; num_outputs is int32 [batch]."""
+    for name in decoder.weights:  # creates the variables now, because a while loop cannot create them
         _get(decoder, name)
     mask, blocks = layers.sequence_mask(num_outputs, tf.shape(outputs)[1]), []
     outputs = layers.clear_padding(outputs, mask)
@@ -61,15 +61,15 @@ def attend_to(decoder: DecoderArrays, outputs: tf.Tensor, num_outputs: tf.Tensor
 
 
 def score(decoder: DecoderArrays, memory: Memory, ids: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
-    """Returns the log probabilities of token sequences with their ends, float32 [batch, num_sequences].
+    """Returns the log probabilities of token sequences including their ends, float32 [batch, num_sequences].
 
-    `ids` are int32 [batch, num_sequences, max_tokens], of which num_tokens count, int32 [batch,
-    num_sequences].
+    `ids` are int32 [batch, num_sequences, max_tokens]; those at or beyond num_tokens, int32 [batch,
+    num_sequences], are ignored.
     """
-    # One sequence of each utterance at a time: attention of all to 30 seconds would take gigabytes.
+    # One sequence per utterance at a time: attention of all of them to 30 seconds would take gigabytes.
     by_place = tf.transpose(ids, [1, 0, 2]), tf.transpose(num_tokens)
     scores = tf.map_fn(
-        lambda each: _score(decoder, memory, *each),
+        lambda sequences: _score(decoder, memory, *sequences),
         by_place,
         parallel_iterations=1,
         fn_output_signature=tf.float32,
@@ -78,7 +78,7 @@ def score(decoder: DecoderArrays, memory: Memory, ids: tf.Tensor, num_tokens: tf
 
 
 def _score(decoder, memory, ids, num_tokens):
-    """Scores int32 [batch, max_tokens]; returns float32 [batch]."""
+    """Returns the log probability of one sequence per utterance, float32 [batch]; see score."""
     batch, length = tf.unstack(tf.shape(ids))
     end_id = len(decoder.token_texts)
     previous = tf.where(tf.sequence_mask(num_tokens, length), ids, end_id)
@@ -95,13 +95,13 @@ class _Beam(NamedTuple):
 
     ids: tf.Tensor  # int32 [batch, width, length]
     scores: tf.Tensor  # float32 [batch, width]
-    cache: tf.Tensor  # float32 [2 x layers, batch x width, heads, positions, units / heads]
+    cache: tf.Tensor  # keys and values, float32 [2 x layers, batch x width, heads, positions, units / heads]
 
 
 def propose(decoder: DecoderArrays, memory: Memory, limits: tf.Tensor, width: int) -> tf.Tensor:
-    """Returns what beam search finds, int32 [batch, width, max_tokens], -1 beyond the ends.
+    """Returns the sequences that beam search finds, int32 [batch, width, max_tokens], -1 beyond their ends.
 
-    Sequences have at most `limits` tokens, int32 [batch], above 0.
+    A sequence has at most `limits` tokens, int32 [batch], all above 0.
     """
     end_id, batch = len(decoder.token_texts), tf.shape(memory.mask)[0]
     logits, cache = _run(decoder, memory, _embed_prompt(decoder, batch), None)
@@ -126,7 +126,7 @@ def propose(decoder: DecoderArrays, memory: Memory, limits: tf.Tensor, width: in
 
 
 def _extend(decoder, memory, beam: _Beam, is_over) -> _Beam:
-    """Adds a token to each sequence; one that has ended, or is over (bool [batch]), only ends again."""
+    """Adds a token to each sequence: the end symbol if it has ended, or where is_over (bool [batch])."""
     batch, width, length = tf.unstack(tf.shape(beam.ids))
     end_id, last = len(decoder.token_texts), beam.ids[..., -1]
     hidden = _embed(decoder, tf.reshape(last, [-1, 1]), _prompt_length(decoder) + length - 1)
@@ -139,8 +139,8 @@ def _extend(decoder, memory, beam: _Beam, is_over) -> _Beam:
     scores, places = tf.math.top_k(totals, beam.ids.shape[1])
     origins, ids = places // (end_id + 1), places % (end_id + 1)
     rows = tf.reshape(origins + width * tf.range(batch)[:, None], [-1])
-    kept = tf.gather(beam.ids, origins, batch_dims=1)
-    return _Beam(tf.concat([kept, ids[..., None]], axis=2), scores, tf.gather(cache, rows, axis=1))
+    prefixes = tf.gather(beam.ids, origins, batch_dims=1)
+    return _Beam(tf.concat([prefixes, ids[..., None]], axis=2), scores, tf.gather(cache, rows, axis=1))
 
 
 def _scope():
@@ -166,17 +166,19 @@ def _embed_prompt(decoder, rows) -> tf.Tensor:
 
 
 def _embed(decoder, ids, position=None) -> tf.Tensor:
-    """Returns float32 [rows, length, units] of ids, int32 [rows, length], from a position on."""
+    """Returns the embeddings of ids, int32 [rows, length], from a position on (None: after the prompt)."""
     first = _prompt_length(decoder) if position is None else position
     table = _get(decoder, "positions")
-    places = tf.minimum(first + tf.range(tf.shape(ids)[1]), table.shape[0] - 1)  # nobody says so much
+    # Tokens after the last position of the table share it.
+    places = tf.minimum(first + tf.range(tf.shape(ids)[1]), table.shape[0] - 1)
     return tf.gather(_get(decoder, "embeddings"), ids) + tf.gather(table, places)
 
 
 def _run(decoder, memory: Memory, hidden, cache, first=0) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns logits, float32 [rows, length - first, num_classes], and the cache with the new positions.
+    """Returns logits, float32 [rows, length - first, num_classes], and keys and values up to these positions.
 
-    `hidden` is float32 [rows, length, units], rows a multiple of the batch; `cache` holds what came before.
+    `hidden` is float32 [rows, length, units], where rows is a multiple of the batch size; `cache` holds the
+    keys and values of earlier positions.
     """
     parts = []
     for number, (keys, values) in enumerate(memory.blocks, 1):
@@ -195,7 +197,7 @@ def _block(decoder, hidden, memory, past):
     with tf.compat.v1.variable_scope("self_attention"):
         queries, *new = attention.project(normed, ("query", "key", "value"), units, heads)
         keys, values = new = (
-            new if past is None else [tf.concat(each, 2) for each in zip(tf.unstack(past, 2), new)]
+            new if past is None else [tf.concat(pair, 2) for pair in zip(tf.unstack(past, 2), new)]
         )
         length, total = tf.shape(queries)[2], tf.shape(keys)[2]
         mask = tf.linalg.band_part(tf.ones([1, length, total]), -1, total - length)
@@ -204,7 +206,7 @@ def _block(decoder, hidden, memory, past):
     normed = layers.layer_norm(hidden, "memory_norm", _EPSILON)
     keys, values, mask = memory
     with tf.compat.v1.variable_scope("cross_attention"):
-        grouped = tf.reshape(normed, [tf.shape(mask)[0], -1, units])  # all sequences of an utterance in a row
+        grouped = tf.reshape(normed, [tf.shape(mask)[0], -1, units])  # joins an utterance's sequences
         (queries,) = attention.project(grouped, ("query",), units, heads)
         attended, _ = attention.attend(queries, keys, values, mask)
         hidden += tf.reshape(layers.dense(attended, units, "output"), shape)

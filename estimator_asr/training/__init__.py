@@ -1,1 +1,1 @@
-"""The Estimator loop around both models."""
+"""Training and evaluation of both models with TensorFlow's Estimator."""

@@ -32,9 +32,9 @@ class Report(estimator_api.Exporter):
 
 
 class FreeMemory(estimator_api.Exporter):
-    """Frees the graphs and sessions of the evaluation; the last of the exporters.
+    """Frees the graphs and sessions of an evaluation; must be the last exporter.
 
-    They are reference cycles, so without this they stay, weights and all, until Python's garbage collector
+    They are reference cycles, so they and their weights would stay in memory until Python's garbage collector
     happens to run: 8 MiB more after each evaluation of a model of 6 million weights (measured).
     """
 
@@ -45,7 +45,7 @@ class FreeMemory(estimator_api.Exporter):
 
 
 class Evaluation:
-    """Evaluation of a model on dev; the exporters run after each, besides those of every training."""
+    """Evaluates a model on dev. `exporters` run after each evaluation, besides those of every training."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Evaluation:
     ):
         error_rate = model.config.spec.error_rate
         self._model, self._input_fn, self._hooks = model, input_fn, list(hooks)
-        # What the log lists is done, so the best checkpoints come before it.
+        # An evaluation in the log counts as completed, so the best checkpoints are saved before it is logged.
         self._exporters = [
             best_checkpoints.BestCheckpoints(model, error_rate),
             evaluation_log.Recorder(error_rate),
@@ -67,11 +67,11 @@ class Evaluation:
 
     @property
     def throttle_seconds(self) -> float:
-        """Minimum time between two evaluations."""
+        """Minimum time between the starts of two evaluations."""
         return 0 if _decides_training(self._model.config) else self._model.config.train.eval_throttle_seconds
 
     def spec(self) -> estimator_api.EvalSpec:
-        """Returns what train_and_evaluate takes."""
+        """Returns the EvalSpec for train_and_evaluate."""
         return estimator_api.EvalSpec(
             self._input_fn,
             steps=None,
@@ -88,9 +88,10 @@ class Evaluation:
             exporter.export(estimator, estimator.model_dir, checkpoint, metrics, False)
 
     def catch_up(self, estimator: estimator_api.Estimator, is_last: Callable[[int], bool]) -> None:
-        """Evaluates the newest checkpoint, if an earlier run was killed before it could and it matters.
+        """Evaluates the newest checkpoint if an earlier run was killed before its evaluation.
 
-        `is_last` says of a step whether training ends there.
+        Only if that matters: if training ends with this checkpoint or depends on its evaluation. `is_last`
+        returns whether training ends at a step.
         """
         step, config = checkpoints.latest_step(self._model.path), self._model.config
         is_regular = step > 0 and step % config.train.save_checkpoints_steps == 0
@@ -104,9 +105,9 @@ class Evaluation:
         is_last: Callable[[int], bool],
         termination: stopping.Termination,
     ) -> None:
-        """Evaluates each new checkpoint while the workers of a cluster train, until the last one.
+        """Evaluates each new checkpoint while the workers of a cluster train, until the last checkpoint.
 
-        The last one does not wait for the throttle. Raises stopping.Terminated after SIGTERM.
+        The last checkpoint does not wait for throttle_seconds. Raises stopping.Terminated after SIGTERM.
         """
         newest, not_before = None, 0.0
         while True:
@@ -121,14 +122,14 @@ class Evaluation:
                 return
 
     def _run_on_links(self, estimator, checkpoint):
-        """Evaluates links to a checkpoint, which the chief may delete; returns False if it did before."""
+        """Evaluates links to a checkpoint, because the chief may delete it; returns False if it is gone."""
         directory = os.path.join(self._model.path, _LINKS_DIRECTORY)
-        os.makedirs(directory, exist_ok=True)  # left by a killed evaluator, or by NFS, which keeps open files
+        os.makedirs(directory, exist_ok=True)  # may exist, left by a killed evaluator or by NFS
         try:
             try:
                 linked = checkpoints.link(checkpoint, directory)
             except FileNotFoundError:
-                logging.warning("%s: was deleted before it could be evaluated", checkpoint)
+                logging.warning("%s was deleted before it could be evaluated", checkpoint)
                 return False
             self.run(estimator, linked)
             return True
@@ -142,5 +143,5 @@ def is_evaluated(model_dir: str, step: int) -> bool:
 
 
 def _decides_training(config):
-    """Whether training depends on the evaluations; then none is skipped to save time."""
+    """Returns whether training depends on the evaluations, so that none may be skipped to save time."""
     return config.optimizer.schedule == "plateau" or config.stopping.early_stopping_evaluations > 0

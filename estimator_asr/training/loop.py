@@ -24,7 +24,7 @@ from tfrecord_builder.data import dataset_info
 
 
 class Observers(NamedTuple):
-    """What observes and explains a training; it trains the same without."""
+    """Hooks and exporters that observe and explain a training, but do not change it."""
 
     build_hooks: Sequence[model_fn.BuildHook] = ()  # each returns a hook for the tensors of a step
     evaluation_hooks: Sequence[estimator_api.SessionRunHook] = ()  # session hooks of each evaluation on dev
@@ -39,14 +39,15 @@ def train(
     cluster: Optional[cluster_lib.Cluster] = None,
     observe: Callable[[plan_lib.TrainingPlan, step_time.Clock], Observers] = lambda plan, clock: Observers(),
 ) -> None:
-    """Trains until the config's number of steps or epochs, evaluating each checkpoint on the dev split.
+    """Trains for the config's number of steps or epochs, and evaluates each checkpoint on the dev split.
 
-    The model is that of model_directory.check, and the data fit it, see model_directory.check_data; without a
-    cluster this process trains alone. `observe` returns the observers of a training that is about to start.
+    The model must come from model_directory.check, and the data must have passed model_directory.check_data.
+    If the cluster is None, this process trains alone. `observe` returns the observers of a training that is
+    about to start.
 
     Raises:
         errors.UserError: a split or shard is missing, the checkpoint does not fit, or an observer refuses.
-        stopping.Terminated: SIGTERM came; a checkpoint is saved.
+        stopping.Terminated: SIGTERM was received; a checkpoint is saved.
     """
     loop = Loop(model, infos, data_dirs, cluster)
     if loop.is_finished():
@@ -77,16 +78,16 @@ class Loop:
         self.clock = step_time.Clock()
 
     def is_finished(self) -> bool:
-        """Returns whether an earlier run has trained and evaluated all; logs why."""
+        """Returns whether an earlier run has completed training and evaluation; if so, logs why it ended."""
         path, first_step = self.model.path, self.plan.first_step
         reason = self._find_reason(first_step)
         if reason is None or (self.has_dev and not evaluation.is_evaluated(path, first_step)):
             return False
-        logging.info("%s: %s, nothing to do", path, reason)
+        logging.info("%s: %s; nothing to do", path, reason)
         return True
 
     def prepare(self, observers: Observers, termination: stopping.Termination) -> None:
-        """Builds inputs and evaluation, and writes the settings, once nothing refuses the run any more."""
+        """Builds inputs and evaluation, then writes the settings, after the last check that can fail."""
         self.observers, self.termination = observers, termination
         self.watch = step_time.StepWatch(self.model.config.train, termination, self.cluster)
         options = {"start": self.plan.start, "num_replicas": self.num_replicas}
@@ -100,14 +101,14 @@ class Loop:
             dev_input_fn = self._build_input_fn(dev, training=False)
             self.dev = evaluation.Evaluation(self.model, dev_input_fn, hooks, observers.exporters)
         else:
-            logging.warning("%s: has no dev split, so nothing is evaluated", ",".join(self.data_dirs))
+            logging.warning("%s: no dev split, so the model is not evaluated", ",".join(self.data_dirs))
         if self.is_writer:
             model_directory.write(self.model, self.data_dirs[0])
             logging.info("settings: %s", os.path.join(self.model.path, experiment.CONFIG_FILE))
             input_progress.save(self.model.path, self.plan.progress)
 
     def run(self) -> None:
-        """Trains, or evaluates, until the end."""
+        """Trains, or evaluates if this process is the evaluator, until training ends."""
         if self.cluster is None:
             self._train_locally()
         elif not self.cluster.is_evaluator:
@@ -118,7 +119,7 @@ class Loop:
     def _train_locally(self):
         estimator = self._build_estimator(self.strategy)
         regular = recovery.RegularSaver(self.model.path, self.model.config.train.save_checkpoints_steps)
-        # The saver comes last: after SIGTERM its listener raises, and hooks after it would never end.
+        # The saver comes last: after SIGTERM its listener raises, so later hooks would not be ended.
         hooks = [stopping.StopTrainingHook(self.termination), regular]
         listeners = [stopping.CheckpointListener(self.termination, self.clock.pause)]
         max_steps = self.plan.max_steps
@@ -131,10 +132,10 @@ class Loop:
             estimator_api.train_and_evaluate(estimator, train_spec, self.dev.spec())
 
     def _train_as_worker(self):
-        """In a cluster train_and_evaluate evaluates nothing and calls no listeners."""
+        """Trains as a worker of a cluster, where train_and_evaluate neither evaluates nor calls listeners."""
         if self.cluster.is_chief and self.cluster.evaluator is None:
-            logging.warning("TF_CONFIG: lists no evaluator, so dev is evaluated once, after training")
-        # Not _is_last: an evaluation that one worker sees and another does not yet would separate them.
+            logging.warning("TF_CONFIG lists no evaluator, so dev is evaluated only once, after training")
+        # Not _is_last: workers would decide differently if only some of them saw the latest evaluation.
         if checkpoints.latest_step(self.model.path) < self.plan.max_steps:
             num_workers = len(self.cluster.workers)
             stop = stopping.CoordinatedStopHook(self.termination, num_workers, self.rule.find_early_stop)
@@ -153,7 +154,7 @@ class Loop:
         return input_fn.build_input_fn(source, config.input, **options)
 
     def _warm_start(self):
-        from estimator_asr.checkpointing.pretrained import warm_start  # only where a flag asks for it
+        from estimator_asr.checkpointing.pretrained import warm_start  # only if a flag asks for it
 
         def build_graph():
             batch = tf.compat.v1.data.make_initializable_iterator(self.train_input_fn()).get_next()
@@ -166,7 +167,11 @@ class Loop:
         return self._find_reason(step) is not None
 
     def _find_reason(self, step):
-        """The steps of an epoch depend on the number of replicas, which the evaluator of a cluster reads."""
+        """Returns why training ends at a step, or None if it continues.
+
+        The steps per epoch depend on the number of replicas, which the evaluator of a cluster reads from the
+        saved progress.
+        """
         if self.cluster and self.cluster.is_evaluator and (progress := input_progress.load(self.model.path)):
             max_steps = plan_lib.max_steps(self.model.config.train, progress)
             self.rule = dataclasses.replace(self.rule, max_steps=max_steps)
@@ -182,11 +187,11 @@ class Loop:
             keep_checkpoint_max=config.keep_checkpoint_max,
             checkpoint_save_graph_def=False,  # TensorBoard reads the graph from the event file
             session_config=strategies.session_config(config),
-            # Evaluation stays on one device: replicas would drop a last batch that not all of them get.
+            # Evaluation uses one device: replicas would drop a last batch that is too small for all of them.
             train_distribute=strategy,
         )
         build_hooks = [functools.partial(step_time.StepWatchHook, self.watch), *self.observers.build_hooks]
-        if self.rule.patience and self.cluster is None:  # the workers of a cluster stop together
+        if self.rule.patience and self.cluster is None:  # clusters use CoordinatedStopHook
             build_hooks.append(lambda step: stopping.EarlyStoppingHook(step.update.number, self.rule))
         inner = model_fn.build_model_fn(self.model, self.plan, build_hooks)
         return estimator_api.Estimator(inner, config=run_config)

@@ -1,4 +1,4 @@
-"""The model_fn: wiring only. Unpack, model, loss, then one EstimatorSpec per mode."""
+"""The model_fn of the Estimator: connects input, model, loss and optimizer to one EstimatorSpec per mode."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _ENCODERS = re.compile(r"acoustic/encoder/|language/layer_\d+/")
 
 
 class Step(NamedTuple):
-    """Tensors of a training step for its hooks, of the first replica unless noted."""
+    """Tensors of a training step for its hooks; they are those of the first replica unless noted."""
 
-    update: optimization.Update  # loss, gradients and number of the step, of all replicas
-    features: dict[str, tf.Tensor]  # as the model_fn receives them
-    labels: dict[str, tf.Tensor]  # likewise
+    update: optimization.Update  # loss, gradients and number of the step, over all replicas
+    features: dict[str, tf.Tensor]  # features that the model_fn received
+    labels: dict[str, tf.Tensor]  # labels that the model_fn received
     wait: tf.Tensor  # float64 [], seconds from the start of the step until its input arrived
     scalars: dict[str, tf.Tensor]  # float32 [] each, by their tag in TensorBoard
-    num_inputs: tf.Tensor  # int32 [], frames or tokens without padding
+    num_inputs: tf.Tensor  # int32 [], number of frames or tokens without padding
 
 
 BuildHook = Callable[[Step], estimator_api.SessionRunHook]
@@ -46,7 +46,7 @@ def build_model_fn(
     """Returns the model_fn of the model's Estimator.
 
     Args:
-        plan: of the training; needed for TRAIN alone.
+        plan: the training plan; needed only for TRAIN.
         build_hooks: each returns a session hook for the tensors of a training step.
     """
     task = registry.of(model)
@@ -74,7 +74,7 @@ def build_model_fn(
         step = Step(update, features, labels, wait, scalars, forward.num_inputs)
         return estimator_api.EstimatorSpec(
             mode,
-            # Under a strategy the Estimator adds up the losses of the replicas.
+            # Under a strategy, the Estimator adds up the losses of the replicas.
             loss=shown_loss(update.loss) / replicas.num_replicas(),
             train_op=update.train_op,
             training_hooks=[*update.hooks, *(build_hook(step) for build_hook in build_hooks)],
@@ -84,19 +84,19 @@ def build_model_fn(
 
 
 def _cast_kernels(product_type, getter, name, *args, **kwargs):
-    """Gets a variable; casts what an encoder multiplies sequences by, not embeddings, norms and heads."""
+    """Gets a variable; casts the kernels and biases of encoders, but not embeddings, norms and heads."""
     variable = getter(name, *args, **kwargs)
     is_cast = _ENCODERS.match(name) and name.endswith(("/kernel", "/bias"))
     return tf.cast(variable, product_type) if is_cast and product_type != variable.dtype else variable
 
 
 def shown_loss(loss: tf.Tensor) -> tf.Tensor:
-    """Returns the loss for the EstimatorSpec: infinity for NaN, at which Estimator stops before our hooks."""
+    """Returns the loss for the EstimatorSpec: infinity for NaN, which stops Estimator before our hooks."""
     return tf.where(tf.math.is_finite(loss), loss, math.inf)
 
 
 def _update(model, plan, forward, rate_of):
-    """Returns the update of the weights, and the metrics of the step by tag, which it writes as summaries."""
+    """Returns the update of the weights, and the step's metrics by tag; adds summaries of the metrics."""
     config, global_step = model.config, tf.compat.v1.train.get_or_create_global_step()
     history = evaluation_log.History(model.path, config.spec.error_rate)
     schedule = schedules.build_schedule(config.optimizer, plan.batch_size, plan.steps_per_epoch, history)
@@ -111,7 +111,7 @@ def _update(model, plan, forward, rate_of):
         **update.scalars,
         **{tag: ratio.value() for tag, ratio in forward.metrics().items()},
     }
-    with tf.compat.v1.name_scope(None):  # or the name scope that is open would be shown before the tag
+    with tf.compat.v1.name_scope(None):  # otherwise tags would begin with the current name scope
         for tag, value in scalars.items():
             tf.compat.v1.summary.scalar(tag, value)
     return update, scalars

@@ -18,13 +18,13 @@ from estimator_asr.training.optimizer import schedules
 from tfrecord_builder.data import dataset_info
 
 TRAIN_SPLIT = "train"
-# In the model directory, which outlives a machine and which the workers of a cluster share.
+# The record index is in the model directory, which outlives a machine and is shared by a cluster's workers.
 _INDEX_DIRECTORY = "record_index"
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingPlan:
-    """A training: `first_step` and `max_steps` are the global steps at which it resumes and ends."""
+    """The plan of a training: it resumes at global step `first_step` and ends at global step `max_steps`."""
 
     source: splits.Split
     first_step: int
@@ -33,7 +33,7 @@ class TrainingPlan:
 
     @property
     def start(self) -> input_progress.Position:
-        """Where in the data to resume."""
+        """Position in the data at which training resumes."""
         return self.progress.position(self.first_step)
 
     @property
@@ -47,14 +47,14 @@ class TrainingPlan:
 
     @property
     def step_offset(self) -> float:
-        """What a schedule in epochs adds to the global step, where earlier epochs had other batches."""
+        """Steps to add to the global step for a schedule in epochs, if earlier epochs had other batches."""
         return -self.progress.step_at(0)
 
 
 def find_first_step(model: model_directory.ModelDirectory, is_writer: bool) -> int:
-    """Returns the step of the newest checkpoint that can be read; 0 if there is none.
+    """Returns the step of the newest checkpoint that can be read; 0 if there is no checkpoint.
 
-    Only the writer sets damaged files aside; the other workers find the same checkpoint.
+    Only the process that writes checkpoints moves damaged files away; other workers find the same checkpoint.
 
     Raises:
         errors.UserError: no checkpoint can be read, or the newest belongs to another model or lacks the state
@@ -79,10 +79,10 @@ def make(
     first_step: int,
     num_replicas: int = 1,
 ) -> TrainingPlan:
-    """Returns the plan of a run from the step of its checkpoint on (0 for a new model).
+    """Returns the plan of a run that starts at the step of its checkpoint (0 for a new model).
 
-    The batches are for `num_replicas`, of all machines together. Raises errors.UserError if the training
-    split or a shard of it is missing.
+    A step has batches for `num_replicas` replicas, counted over all machines. Raises errors.UserError if the
+    training split or one of its shards is missing.
     """
     config = model.config
     source = splits.read_split(infos, data_dirs, TRAIN_SPLIT, config.spec)
@@ -107,7 +107,7 @@ def make(
 
 
 def one_utterance(spec: task_spec.TaskSpec) -> TrainingPlan:
-    """Returns the plan of a single utterance, one step per epoch; for trials of a model without data."""
+    """Returns a plan for one utterance, one step per epoch; for trying a model without data."""
     source = dataclasses.replace(splits.Split.of_records(spec, None, "float16"), length_counts={1: 1})
     progress = input_progress.InputProgress(0, 0, "", buckets.Bucketing((1,), (1,), 1), 1)
     return TrainingPlan(source, 0, 1, progress)
@@ -133,7 +133,7 @@ def log(plan: TrainingPlan, config: training_config.OptimizerConfig, num_replica
         f"{plan.batch_size:.1f} utterances per step, {padding:.1%} padding"
     )
     shapes = (f"{size:,} x {end:,}" for size, end in bucketing.shapes)
-    logging.info(f"batches, utterances x {unit}: {', '.join(shapes)}")
+    logging.info(f"batch sizes in utterances x {unit}: {', '.join(shapes)}")
     logging.info(
         f"training: {plan.max_steps:,} steps ({plan.progress.epochs_at(plan.max_steps):.1f} epochs), "
         f"{num_replicas} replica(s), "

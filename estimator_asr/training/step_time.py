@@ -1,4 +1,4 @@
-"""Time of training steps: seconds spent in them, seconds that each waits for its input, and a limit."""
+"""Time of training steps: seconds spent in steps, seconds for which a step waits for input, a time limit."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from estimator_asr.training.distributed import cluster as cluster_lib
 EXIT_STALLED = os.EX_TEMPFAIL  # 75
 EXIT_WORKER_DIED = os.EX_SOFTWARE  # 70
 _POLL_SECONDS = 5.0
-_SIGNAL_SECONDS = 40.0  # after SIGTERM or Ctrl-C
-_WORKER_SECONDS = 20.0  # without a step that ends and without an answer of a worker, after which it is dead
-# Stages of a replica in a step.
+_SIGNAL_SECONDS = 40.0  # time for a step to end after SIGTERM or Ctrl-C
+_WORKER_SECONDS = 20.0  # a worker that does not answer for so long counts as dead, unless a step ends
+# Stages of a replica in a step, as clauses of a message.
 _NOT_BEGUN = "has not begun the step"
 _BEGUN = "waits for its input"
-_INPUT = "has its input, and waits for its loss (batch norm sums over all replicas)"
-_LOSS = "has its loss, and waits for its gradients or the sums over all replicas"
+_INPUT = "has its input and waits for its loss (batch norm sums over all replicas)"
+_LOSS = "has its loss and waits for its gradients or the sums over all replicas"
 _SUMS = "has the sums over all replicas"
 _CONTINUES = "the same command continues from the last checkpoint"
 
 
 class Clock:
-    """Seconds spent in training steps: stands still while a checkpoint is written and evaluated."""
+    """Counts the seconds spent in training steps; is paused while a checkpoint is saved and evaluated."""
 
     def __init__(self, now=time.monotonic):
         self._now = now
@@ -55,9 +55,9 @@ class Clock:
 
 
 def time_input(features: dict, labels: dict) -> tuple[dict, dict, tf.Tensor]:
-    """Returns features and labels, and the seconds that they took to arrive, float64 [].
+    """Returns features and labels, and the seconds for which the step waited for them, float64 [].
 
-    The control dependencies keep a single thread from running the model before it reads the clock.
+    The control dependencies make sure that the clock is read before the model runs, even by a single thread.
     """
     started = tf.timestamp()
     with tf.control_dependencies([*features.values(), *labels.values()]):
@@ -69,11 +69,11 @@ def time_input(features: dict, labels: dict) -> tuple[dict, dict, tf.Tensor]:
 
 
 class StepWatch:
-    """Ends the process if a step takes too long; a context in which a thread of its own watches.
+    """Ends the process if a step takes too long; a context manager with a thread that watches.
 
-    A collective waits forever for a replica or worker that does not run it. TensorFlow's call does not return
-    then, so neither a signal handler nor an exception reaches the main thread. Nor is a step waited for that
-    does not end after SIGTERM or Ctrl-C, or when another worker of the cluster no longer answers.
+    A collective waits forever for a replica or worker that does not run it. TensorFlow's call then does not
+    return, so neither a signal handler nor an exception reaches the main thread. The thread also ends the
+    process if a step does not end after SIGTERM or Ctrl-C, or if another worker no longer answers.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class StepWatch:
         cluster: Optional[cluster_lib.Cluster],
     ):
         self._config, self._termination, self._peers = config, termination, cluster_lib.Peers(cluster)
-        self._since = None  # time.monotonic() when the step began; None: no step is running
-        self._paused_after = 0.0  # seconds of the step that a pause interrupts
+        self._since = None  # time.monotonic() when the step began; None if no step is running
+        self._paused_after = 0.0  # seconds that the step had run when a pause interrupted it
         self._is_first = True
         self._ended = threading.Event()
-        self.stages: dict[int, str] = {}  # of each replica of this process
+        self.stages: dict[int, str] = {}  # stage of each replica of this process, by its number
 
     def __enter__(self):
         threading.Thread(target=self._watch, name="step-watch", daemon=True).start()
@@ -97,22 +97,22 @@ class StepWatch:
         self._ended.set()
 
     def begin_step(self, is_first: bool = False) -> None:
-        """Starts the time of a step; `is_first`: with it the session and the compilation begin."""
+        """Starts timing a step; `is_first` if the session and the compilation begin with it."""
         self._is_first = is_first
         self._since = time.monotonic()
 
     def end_step(self) -> None:
-        """Starts the time of the next step; all workers took part in this one."""
+        """Starts timing the next step, and notes that all workers took part in this one."""
         self._peers.confirm()
         self.begin_step()
 
     def resume(self) -> None:
-        """Continues the time of the step that a pause interrupted."""
+        """Continues timing the step that a pause interrupted."""
         if self._since is None:
             self._since = time.monotonic() - self._paused_after
 
     def pause(self) -> None:
-        """Stops watching: a checkpoint is saved and evaluated, or training ends."""
+        """Stops timing the step, because a checkpoint is saved and evaluated, or training ends."""
         if self._since is not None:
             self._paused_after = time.monotonic() - self._since
             self._since = None
@@ -129,23 +129,24 @@ class StepWatch:
         limit, dead = getattr(self._config, name), self._peers.find_dead(_WORKER_SECONDS)
         signal_number = self._termination.received_before(_SIGNAL_SECONDS)
         if dead:
-            reason = f"TF_CONFIG: {' and '.join(dead)} died, expected all workers to run"
-            _end(EXIT_WORKER_DIED, f"{reason}; start all of them again; {_CONTINUES}")
+            reason = f"{' and '.join(dead)} died, so this worker ends too"
+            _end(EXIT_WORKER_DIED, f"{reason}; start all workers again; {_CONTINUES}")
         elif signal_number and seconds >= _SIGNAL_SECONDS:
             reason = f"train: the step has not ended {_SIGNAL_SECONDS:.0f} s after signal {signal_number}"
-            _end(128 + signal_number, f"{reason}, so nothing was saved; {self._describe()}; {_CONTINUES}")
+            reason += ", so no checkpoint was saved"
+            _end(128 + signal_number, f"{reason}; {self._describe()}; {_CONTINUES}")
         elif seconds >= 60 * limit:
             reason = f"train: the step has not ended in {seconds / 60:.1f} minutes"
-            details = f"expected at most --{name}={limit:g}; {self._describe()}; {_CONTINUES}"
-            _end(EXIT_STALLED, f"{reason}, {details}", with_stacks=True)
+            reason += f" (limit: --{name}={limit:g})"
+            _end(EXIT_STALLED, f"{reason}; {self._describe()}; {_CONTINUES}", with_stacks=True)
 
     def _describe(self):
-        each = (f"replica {number} {stage}" for number, stage in sorted(self.stages.items()))
-        return ", ".join([*each, *self._peers.describe_missing()])
+        stages = (f"replica {number} {stage}" for number, stage in sorted(self.stages.items()))
+        return ", ".join([*stages, *self._peers.describe_missing()])
 
 
 def _end(code, sentence, with_stacks=False):
-    """Ends the process, whose main thread TensorFlow holds."""
+    """Ends the process from this thread, because TensorFlow holds the main thread."""
     if with_stacks:
         faulthandler.dump_traceback(sys.stderr, all_threads=True)
     logging.error("%s", sentence)
@@ -155,10 +156,10 @@ def _end(code, sentence, with_stacks=False):
 
 @dataclasses.dataclass(eq=False)
 class StepWatchHook(estimator_api.SessionRunHook):
-    """Tells a StepWatch of steps, and of what each replica has; the first of the hooks of a step.
+    """Reports steps and the stage of each replica to a StepWatch; must be the first hook of a step.
 
-    A session that is created again, as TensorFlow does without end when a worker died, begins no step,
-    although it saves a checkpoint again.
+    When a worker has died, TensorFlow creates the session again and again, and saves a checkpoint each time.
+    That does not begin a step.
     """
 
     watch: StepWatch
@@ -182,13 +183,13 @@ class StepWatchHook(estimator_api.SessionRunHook):
             saver.save = self._pause_before(saver.save)
 
     def _pause_before(self, save):
-        """Hooks that save run before this one, and workers of a cluster have no listeners."""
+        """Returns `save` with a pause before it. Saver hooks run first, and workers have no listeners."""
 
         def pause_and_save(*arguments, **options):
             self.watch.pause()
             try:
                 return save(*arguments, **options)
-            except Exception:  # a worker died meanwhile; TensorFlow creates a session without end
+            except Exception:  # a worker may have died, and TensorFlow tries again forever
                 self.watch.resume()
                 raise
 

@@ -20,11 +20,11 @@ from tfrecord_builder import errors
 
 
 class Terminated(Exception):
-    """SIGTERM came; the last checkpoint is on disk."""
+    """Training ended because of SIGTERM; the last checkpoint is on disk."""
 
 
 class Termination:
-    """SIGTERM during training: the step ends, a checkpoint is saved, and nothing is evaluated any more."""
+    """Handles SIGTERM during training: the step ends, a checkpoint is saved, and no evaluation follows."""
 
     def __init__(self):
         self.is_requested = False
@@ -32,7 +32,7 @@ class Termination:
 
     def __enter__(self):
         self._previous = signal.signal(signal.SIGTERM, self._request)
-        # Handlers run in the main thread, which TensorFlow may hold; the descriptor is written anyway.
+        # Handlers run in the main thread, which TensorFlow may hold; the socket gets the signals even then.
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
@@ -46,8 +46,11 @@ class Termination:
         self._writer.close()
 
     def received_before(self, seconds: float) -> int:
-        """Returns the number of SIGTERM or SIGINT if it came so long ago, otherwise 0; for another thread."""
-        with contextlib.suppress(OSError):  # none came, or training has ended
+        """Returns the signal number if SIGTERM or SIGINT came at least `seconds` ago, otherwise 0.
+
+        It may be called from any thread.
+        """
+        with contextlib.suppress(OSError):  # no signal came, or training has ended
             stops = [number for number in self._reader.recv(64) if number in (signal.SIGTERM, signal.SIGINT)]
             if stops and self._received is None:
                 self._received = stops[0], time.monotonic()
@@ -55,7 +58,7 @@ class Termination:
         return number if time.monotonic() - received >= seconds else 0
 
     def raise_if_requested(self) -> None:
-        """Raises Terminated after SIGTERM."""
+        """Raises Terminated if SIGTERM was received."""
         if self.is_requested:
             raise Terminated
 
@@ -65,7 +68,7 @@ class Termination:
 
 @dataclasses.dataclass(eq=False)
 class StopTrainingHook(estimator_api.SessionRunHook):
-    """Ends training after the step in which SIGTERM came; the saver hook then saves."""
+    """Ends training after the step in which SIGTERM was received; the saver hook then saves a checkpoint."""
 
     termination: Termination
 
@@ -76,7 +79,7 @@ class StopTrainingHook(estimator_api.SessionRunHook):
 
 @dataclasses.dataclass(eq=False)
 class StopEvaluationHook(estimator_api.SessionRunHook):
-    """Aborts an evaluation after SIGTERM; its checkpoint is already saved."""
+    """Aborts an evaluation after SIGTERM; the evaluated checkpoint is already saved."""
 
     termination: Termination
 
@@ -86,7 +89,7 @@ class StopEvaluationHook(estimator_api.SessionRunHook):
 
 @dataclasses.dataclass(eq=False)
 class CheckpointListener(estimator_api.CheckpointSaverListener):
-    """Skips the evaluation after SIGTERM."""
+    """Skips the evaluation that would follow a checkpoint if SIGTERM was received."""
 
     termination: Termination
     pause: Callable[[], None]  # called before a checkpoint is saved and evaluated
@@ -103,21 +106,21 @@ class CheckpointListener(estimator_api.CheckpointSaverListener):
 
 @dataclasses.dataclass(frozen=True)
 class StopRule:
-    """Decides when a training ends; reasons are clauses of a sentence."""
+    """Decides when a training ends. The reasons that it returns are clauses of a sentence."""
 
     history: evaluation_log.History  # evaluations on dev
-    patience: int  # evaluations without a new lowest error rate; 0: no early stopping
+    patience: int  # evaluations without a new lowest error rate; 0 turns early stopping off
     max_steps: int  # last global step
 
     def find_reason(self, step: int) -> Optional[str]:
-        """Returns why a training does not continue at a global step, or None."""
+        """Returns why training ends at a global step, or None if it continues."""
         if step >= self.max_steps:
             return f"already at step {step} of {self.max_steps}"
         reason = self.find_early_stop(step)
         return f"stopped early at step {step}, {reason}" if reason else None
 
     def find_early_stop(self, step: int) -> Optional[str]:
-        """Returns the reason for early stopping at a global step, or None."""
+        """Returns the reason for early stopping at a global step, or None if it continues."""
         rates = self.history.known_at(step) if self.patience else []
         if not self.patience or count_since_lowest([error_rate for _, error_rate in rates]) < self.patience:
             return None
@@ -127,7 +130,7 @@ class StopRule:
 
 
 def count_since_lowest(error_rates: Sequence[float]) -> int:
-    """Returns how many rates (oldest first) follow the first lowest one; NaN is never the lowest."""
+    """Returns how many rates (oldest first) follow the first lowest rate; NaN is never the lowest."""
     lowest, count = math.inf, 0
     for error_rate in error_rates:
         lowest, count = (error_rate, 0) if error_rate < lowest else (lowest, count + 1)
@@ -136,10 +139,10 @@ def count_since_lowest(error_rates: Sequence[float]) -> int:
 
 @dataclasses.dataclass(eq=False)
 class EarlyStoppingHook(estimator_api.SessionRunHook):
-    """Ends training early; the checkpoint of the last step is saved and evaluated.
+    """Ends training early, by a StopRule; the checkpoint of the last step is saved and evaluated.
 
-    It must run after the saver hook, as the hooks of a training step do: then the evaluation of a checkpoint
-    ends training before the next step.
+    The hook must run after the saver hook, as all hooks in EstimatorSpec.training_hooks do. So an evaluation
+    can end training before the next step.
     """
 
     number: tf.Tensor  # int64 [], global step before the update
@@ -158,11 +161,11 @@ class EarlyStoppingHook(estimator_api.SessionRunHook):
 
 @dataclasses.dataclass(eq=False)
 class CoordinatedStopHook(estimator_api.SessionRunHook):
-    """Stops all workers of a cluster after the same step, when one received SIGTERM or must stop early.
+    """Stops all workers of a cluster after the same step if one of them received SIGTERM or must stop early.
 
-    A worker that stops alone leaves the others waiting forever, so each step sums the stop requests of all.
-    Every worker needs the hook, at the same position among its hooks. In the first step it also checks that
-    all workers started from the same checkpoint.
+    If a single worker stopped, the others would wait for it forever. So each step sums the stop requests of
+    all workers. Every worker needs the hook, at the same position among its hooks. In the first step it also
+    checks that all workers started from the same checkpoint.
     """
 
     termination: Termination  # SIGTERM of this worker; set on all workers if one received it
@@ -189,8 +192,8 @@ class CoordinatedStopHook(estimator_api.SessionRunHook):
         num_terminated, num_stopping, first_steps = (int(value) for value in sums)
         if self._is_first and first_steps != self.num_workers * self._first_step:
             raise errors.UserError(
-                f"TF_CONFIG: this worker starts at step {self._first_step} and others at another, expected "
-                "the same checkpoint for all; use one --model_dir on a shared volume"
+                f"TF_CONFIG: this worker starts at step {self._first_step}, but others start at another; "
+                "all workers need the same --model_dir, on a shared volume"
             )
         self._is_first = False
         if num_terminated:

@@ -1,1 +1,1 @@
-"""CTC decoding as TensorFlow operations: logits in, hypotheses out."""
+"""CTC decoding as TensorFlow operations: from logits to hypotheses."""

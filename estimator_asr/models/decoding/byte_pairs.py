@@ -1,7 +1,7 @@
 """Byte-pair encoding (Sennrich et al. 2016, section 3.2) of characters, as TensorFlow operations.
 
-Merging starts with whole characters: Whisper's vocabulary has no token that begins or ends within a hanzi and
-reaches into another one.
+Merging starts with whole characters instead of bytes: Whisper's vocabulary has no token that begins or ends
+within a hanzi and reaches into another one.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import tensorflow as tf
 
 from estimator_asr.models import whisper_decoder
 
-_NEVER = np.iinfo(np.int32).max  # rank of a pair that is not merged
+_NEVER = np.iinfo(np.int32).max  # rank of pairs that are not merged
 
 
 def encode(decoder: whisper_decoder.DecoderArrays, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the tokens of characters, int32 [rows, max_characters] with -1 where there is none.
+    """Encodes characters, int32 [rows, max_characters], where -1 stands for no character.
 
     Returns:
-        int32 [rows, max_tokens], -1 at and beyond the second: int32 [rows].
+        Tokens, int32 [rows, max_tokens], -1 beyond the last one; and their number, int32 [rows].
     """
     symbols = _merge(decoder, tf.pad(_squeeze(characters)[0], [[0, 0], [0, 2]], constant_values=-1))
     pieces = tf.gather(decoder.spellings, tf.maximum(symbols, 0))
@@ -27,21 +27,21 @@ def encode(decoder: whisper_decoder.DecoderArrays, characters: tf.Tensor) -> tup
 
 
 def _squeeze(ids):
-    """Moves ids that are not -1 to the front; returns them and their number."""
+    """Moves the ids of each row that are not -1 to the front; returns the ids and their number."""
     ragged = tf.ragged.boolean_mask(ids, ids >= 0)
     return ragged.to_tensor(-1), tf.cast(ragged.row_lengths(), tf.int32)
 
 
 def _merge(decoder, symbols):
-    """Merges in each row the pair of the lowest rank, the first of several, until none is left."""
+    """Merges the pair of lowest rank in each row, the first of equal ones, until no pair can be merged."""
     pairs, num_symbols = tf.constant(decoder.merged_pairs), len(decoder.spellings)
 
     def find(symbols):
-        left, right = (tf.cast(each, tf.int64) for each in (symbols[:, :-1], symbols[:, 1:]))
-        wanted = left * num_symbols + right
-        places = tf.searchsorted(pairs, tf.reshape(wanted, [-1]))
-        places = tf.reshape(tf.minimum(places, len(decoder.merged_pairs) - 1), tf.shape(wanted))
-        is_pair = (right >= 0) & tf.equal(tf.gather(pairs, places), wanted)
+        firsts, seconds = tf.cast(symbols[:, :-1], tf.int64), tf.cast(symbols[:, 1:], tf.int64)
+        keys = firsts * num_symbols + seconds
+        places = tf.searchsorted(pairs, tf.reshape(keys, [-1]))
+        places = tf.reshape(tf.minimum(places, len(decoder.merged_pairs) - 1), tf.shape(keys))
+        is_pair = (seconds >= 0) & tf.equal(tf.gather(pairs, places), keys)
         ranks = tf.where(is_pair, tf.gather(decoder.merged_ranks, places), _NEVER)
         first = tf.argmin(ranks, axis=1, output_type=tf.int32)
         place = tf.gather(places, first, batch_dims=1)
@@ -55,5 +55,5 @@ def _merge(decoder, symbols):
         symbols = tf.where(is_found[:, None], shorter, symbols)
         return symbols, *find(symbols)
 
-    symbols, *_ = tf.while_loop(lambda *each: tf.reduce_any(each[-1]), step, (symbols, *find(symbols)))
+    symbols, *_ = tf.while_loop(lambda *state: tf.reduce_any(state[-1]), step, (symbols, *find(symbols)))
     return symbols

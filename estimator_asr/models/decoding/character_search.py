@@ -1,7 +1,7 @@
-"""Search for the characters of a sentence: the language model's candidates, scored with an n-gram model.
+"""Beam search for the characters of a sentence: the language model's candidates, plus an n-gram model.
 
-The language model gives each character of a token its probability whatever the others are; the n-gram model
-knows which of them follow each other. Their product ranks the sentences.
+The language model's probability of a character does not depend on the other characters; the n-gram model
+knows which characters follow each other. Sentences are ranked by the product of both.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import candidates as candidates_lib
 from estimator_asr.models.decoding import scorers
 
-_IMPOSSIBLE = -1e9  # not -inf: it is multiplied by 0
+_IMPOSSIBLE = -1e9  # not -inf, because it is multiplied by 0
 
 
 class Sentence(NamedTuple):
     """The best characters of each utterance."""
 
     characters: tf.Tensor  # int32 [batch, length], -1 at padding
-    scores: tf.Tensor  # float32 [batch], log probability of the candidates and what the n-gram model adds
-    probs: tf.Tensor  # float32 [batch, length], of each character given all others; 1 at padding
+    scores: tf.Tensor  # float32 [batch], log probability of the candidates plus score of the n-gram model
+    probs: tf.Tensor  # float32 [batch, length], probability of each character given all others; 1 at padding
 
 
 class _Lattice(NamedTuple):
     """The most probable candidates of each position, best first."""
 
     characters: tf.Tensor  # int32 [batch, length, num_candidates]
-    log_probs: tf.Tensor  # float32 [batch, length, num_candidates]; _IMPOSSIBLE where there are fewer
+    log_probs: tf.Tensor  # float32 [batch, length, num_candidates]; _IMPOSSIBLE if there are fewer
 
 
 def search(
@@ -38,9 +38,9 @@ def search(
     num_tokens: tf.Tensor,
     scorer: scorers.NgramScorer,
 ) -> Sentence:
-    """Keeps the config.beam_width best sentences at each position.
+    """Finds the best sentences; keeps the config.beam_width best ones at each position.
 
-    `num_tokens` is int32 [batch]; the scorer is of characters.
+    `num_tokens` is int32 [batch]; the scorer is an n-gram model of characters.
     """
     lattice = _list_best(candidates, config.candidates)
     scores, links = _run(config.beam_width, lattice, num_tokens, scorer)
@@ -74,9 +74,10 @@ def _list_best(candidates, count) -> _Lattice:
 
 
 def _run(width, lattice: _Lattice, num_tokens, scorer) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns scores float32 [batch, width], and links int32 [length, batch, width, 3].
+    """Returns scores, float32 [batch, width], and links, int32 [length, batch, width, 3].
 
-    A link is the place of the sentence before it, the place of the candidate, and the state before it.
+    A link holds the previous sentence's place in the beam, the candidate's place in the lattice, and the
+    n-gram state before the candidate.
     """
     batch_size, length, count = tf.unstack(tf.shape(lattice.characters))
     shape = [batch_size, width]
@@ -102,7 +103,7 @@ def _run(width, lattice: _Lattice, num_tokens, scorer) -> tuple[tf.Tensor, tf.Te
 
 
 def _trace(place, links):
-    """Follows the links back; returns places of candidates and the states before them, [batch, length]."""
+    """Follows the links back; returns the candidates' places and the states before them, [batch, length]."""
     length = tf.shape(links)[0]
     path = tf.TensorArray(tf.int32, length, element_shape=[None, 2])
 
@@ -116,12 +117,12 @@ def _trace(place, links):
 
 
 def _judge(lattice: _Lattice, characters, states, num_tokens, scorer) -> tf.Tensor:
-    """Scores each candidate where all other characters of the sentence stay, float32 as the lattice."""
+    """Scores each candidate with all other characters of the sentence fixed; float32, as the lattice."""
     batch_size, length, count = tf.unstack(tf.shape(lattice.characters))
     rows = batch_size * length
     added, after = scorer.extend(tf.reshape(states, [rows, 1]), tf.reshape(lattice.characters, [rows, count]))
     scores, after = added[:, 0], after[:, 0]
-    for offset in range(1, scorer.context_length + 1):  # the characters that have the candidate as context
+    for offset in range(1, scorer.context_length + 1):  # later characters whose context has the candidate
         following = tf.pad(characters[:, offset:], [[0, 0], [0, tf.minimum(offset, length)]])
         added, extended = scorer.extend(after, tf.maximum(tf.reshape(following, [rows, 1]), 0))
         place = tf.reshape(tf.range(length)[None] + offset - num_tokens[:, None], [rows, 1])

@@ -1,7 +1,7 @@
-"""The decoders by name, and the greedy one. A new one needs a file beside this one and an entry here.
+"""Decoders by name, and the greedy decoder. A new one needs a module in this package and a DECODERS entry.
 
-A decoder gets DecodeConfig, CTC logits float32 [batch, num_frames, num_classes] with the blank as the last
-class and at least one frame, num_frames int32 [batch] (frames at or beyond it are ignored) and scorers; it
+A decoder takes DecodeConfig, CTC logits float32 [batch, num_frames, num_classes] with the blank as the last
+class and at least one frame, num_frames int32 [batch] (frames at or beyond it are ignored) and scorers. It
 returns Hypotheses.
 """
 
@@ -22,9 +22,9 @@ def greedy(
     num_frames: tf.Tensor,
     scorers: Sequence[scorers_lib.Scorer] = (),
 ) -> hypotheses.Hypotheses:
-    """Best class of every frame, repeats merged, blanks dropped (Graves et al., 2006, section 3.2).
+    """Takes the best class of every frame, merges repeats, drops blanks (Graves et al., 2006, section 3.2).
 
-    Scorers have no effect. The only hypothesis has the log probability of its best path.
+    Scorers have no effect. The score of the only hypothesis is the log probability of the best path.
     """
     del config, scorers
     ids, num_tokens = best_path(logits, num_frames)
@@ -35,7 +35,7 @@ def greedy(
 
 
 def best_path(logits: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the tokens of the best path, int32 [batch, max_tokens], -1 beyond them; and their number."""
+    """Returns the best path's tokens, int32 [batch, max_tokens], -1 beyond the last; and their number."""
     mask = tf.sequence_mask(num_frames, tf.shape(logits)[1])
     best = tf.argmax(logits, axis=-1, output_type=tf.int32)  # [batch, num_frames]
     previous = tf.pad(best[:, :-1], [[0, 0], [1, 0]], constant_values=-1)

@@ -1,4 +1,4 @@
-"""The frames that a search looks at: those whose blank is not almost certain, with their best tokens."""
+"""The frames that beam search processes: those whose blank is not almost certain, with their best tokens."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import tensorflow as tf
 
 
 class Frame(NamedTuple):
-    """What the search needs of a frame; those of Frames are stacked, [num_searched, ...]."""
+    """The input of one step of the search; in Frames.stacked, all fields are [num_searched, ...]."""
 
     token_probs: tf.Tensor  # float32 [batch, num_candidates], the most probable tokens
     token_ids: tf.Tensor  # int64 [batch, num_candidates]
     blank_probs: tf.Tensor  # float32 [batch, 1]
-    follow_token: tf.Tensor  # float32 [batch, 1], 0 if frames were skipped just before, else 1
-    is_real: tf.Tensor  # float32 [batch, 1], 0 beyond the last frame of an utterance, else 1
+    follow_token: tf.Tensor  # float32 [batch, 1], 0 if the frames just before were skipped, otherwise 1
+    is_real: tf.Tensor  # float32 [batch, 1], 0 beyond the last frame of an utterance, otherwise 1
 
 
 class Frames(NamedTuple):
@@ -23,9 +23,9 @@ class Frames(NamedTuple):
     Frames beyond the last one of an utterance change nothing: their blank has probability 1.
     """
 
-    probs: tf.Tensor  # float32 [num_searched, batch, num_classes]; anything where a frame is not real
+    probs: tf.Tensor  # float32 [num_searched, batch, num_classes]; arbitrary if a frame is not real
     stacked: Frame
-    positions: tf.Tensor  # int32 [num_searched, batch], among the frames given; anything where not real
+    positions: tf.Tensor  # int32 [num_searched, batch], index in the logits; arbitrary if not real
     skipped_score: tf.Tensor  # float32 [batch], log probability of the blanks of the skipped frames
     ends_skipped: tf.Tensor  # bool [batch], whether the last frame was skipped
 
@@ -37,11 +37,11 @@ def select(
     num_candidates: int,
     follows_skipped: Optional[tf.Tensor] = None,
 ) -> Frames:
-    """Returns the frames to search, of logits as in decoders.py.
+    """Returns the frames to search; for logits and num_frames see decoders.py.
 
-    Those whose blank, the last class, is more probable than `skipped_blank` are skipped (1: none is). Each
-    has the `num_candidates` tokens that may extend a prefix. `follows_skipped` is the ends_skipped of the
-    frames before these; None: there are none.
+    Frames whose blank, the last class, is more probable than `skipped_blank` are skipped (1 skips none). Each
+    frame has its `num_candidates` best tokens, which may extend a prefix. `follows_skipped` is ends_skipped
+    of the previous frames; None if there are none.
     """
     probs = tf.nn.softmax(tf.cast(logits, tf.float32))  # [batch, num_frames, num_classes]
     blank, is_frame = probs[..., -1], tf.sequence_mask(num_frames, tf.shape(logits)[1])
@@ -53,7 +53,7 @@ def select(
     token_probs, token_ids = tf.math.top_k(probs[..., :-1], num_candidates)
     is_real = is_searched[..., None]
     positions = tf.transpose(positions)
-    last = tf.fill(tf.shape(num_frames), -1)  # position of the last frame that was searched before
+    last = tf.fill(tf.shape(num_frames), -1)  # position of the last searched frame of the previous call
     if follows_skipped is not None:
         last -= tf.cast(follows_skipped, tf.int32)
     before = tf.concat([last[None], positions[:-1]], axis=0)
@@ -74,10 +74,10 @@ def select(
 
 
 def _list_true(mask):
-    """Returns the positions of the true values of each row, then others, int32; and their counts."""
+    """Returns the positions of each row's true values, int32, then arbitrary ones; and their numbers."""
     counts = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
     length = tf.shape(mask)[1]
-    # Earlier true values have the larger keys, and all of them larger keys than false ones.
+    # Earlier true values have larger keys than later ones, and all of them larger keys than false values.
     keys = tf.where(mask, 2 * length, length) - tf.range(length)
-    most = tf.maximum(tf.reduce_max(counts), 1)  # a loop over no frames at all would need another graph
+    most = tf.maximum(tf.reduce_max(counts), 1)  # a search without any frames would need another graph
     return tf.math.top_k(keys, most).indices, counts

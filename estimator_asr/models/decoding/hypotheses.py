@@ -1,4 +1,4 @@
-"""Hypotheses: what every decoder returns."""
+"""Hypotheses, the result of every decoder."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ import tensorflow as tf
 class Hypotheses(NamedTuple):
     """The best token sequences of each utterance, best first.
 
-    Where there are fewer than num_best, the others have no tokens and a score of -inf.
+    If there are fewer than num_best, the remaining ones have no tokens and a score of -inf.
     """
 
     ids: tf.Tensor  # int32 [batch, num_best, max_tokens], -1 at and beyond num_tokens
     num_tokens: tf.Tensor  # int32 [batch, num_best]
-    scores: tf.Tensor  # float32 [batch, num_best], acoustic score and what scorers add
+    scores: tf.Tensor  # float32 [batch, num_best], acoustic score plus the scores of the scorers
     acoustic_scores: tf.Tensor  # float32 [batch, num_best], log probability
 
     def reranked(self, added: tf.Tensor) -> Hypotheses:
-        """Returns the hypotheses in the order of their scores plus float32 [batch, num_best]."""
+        """Adds `added`, float32 [batch, num_best], to the scores; returns the hypotheses, best first."""
         scores, order = tf.math.top_k(self.scores + added, tf.shape(added)[1])
-        others = (self.ids, self.num_tokens, self.acoustic_scores)
-        ids, num_tokens, acoustic_scores = (tf.gather(each, order, batch_dims=1) for each in others)
+        fields = (self.ids, self.num_tokens, self.acoustic_scores)
+        ids, num_tokens, acoustic_scores = (tf.gather(field, order, batch_dims=1) for field in fields)
         return Hypotheses(ids, num_tokens, scores, acoustic_scores)
 
     def joined(self, others: Hypotheses) -> Hypotheses:
-        """Returns the hypotheses, then others of the same utterances."""
+        """Returns these hypotheses followed by others of the same utterances."""
         ids = join(self.ids, others.ids, -1)
-        return Hypotheses(ids, *(tf.concat(each, axis=1) for each in zip(self[1:], others[1:])))
+        return Hypotheses(ids, *(tf.concat(pair, axis=1) for pair in zip(self[1:], others[1:])))
 
     def best(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns ids, int32 [batch, max_tokens], and num_tokens, int32 [batch], of the first."""
+        """Returns ids, int32 [batch, max_tokens], and num_tokens, int32 [batch], of the first hypothesis."""
         return self.ids[:, 0], self.num_tokens[:, 0]
 
 
 def join(first: tf.Tensor, second: tf.Tensor, padding) -> tf.Tensor:
-    """Joins [batch, num_best, length] on axis 1, whose lengths may differ."""
+    """Joins two tensors [batch, num_best, length] on axis 1; their lengths may differ."""
     length = tf.maximum(tf.shape(first)[2], tf.shape(second)[2])
     padded = (
-        tf.pad(each, [[0, 0], [0, 0], [0, length - tf.shape(each)[2]]], constant_values=padding)
-        for each in (first, second)
+        tf.pad(tensor, [[0, 0], [0, 0], [0, length - tf.shape(tensor)[2]]], constant_values=padding)
+        for tensor in (first, second)
     )
     return tf.concat(list(padded), axis=1)

@@ -1,4 +1,4 @@
-"""Phrases of token ids, and where they stand in hypotheses: 64-bit hashes of windows, looked up at once."""
+"""Finds phrases of token ids in hypotheses: looks up 64-bit hashes of all token windows at once."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-HASH_FACTOR = 6364136223846793005  # of a 64-bit linear congruential generator (Knuth's MMIX)
+HASH_FACTOR = 6364136223846793005  # multiplier of Knuth's MMIX random generator, modulo 2^64
 EMPTY_HASH = 1
 
 
 class Phrases(NamedTuple):
-    """Phrases to favour; a row without tokens is none."""
+    """Phrases to favour; a row without tokens is not a phrase."""
 
-    token_ids: tf.Tensor  # int32 [num_phrases, max_length], -1 beyond the tokens
-    boosts: tf.Tensor  # float32 [num_phrases], natural log
+    token_ids: tf.Tensor  # int32 [num_phrases, max_length], -1 beyond the last token
+    boosts: tf.Tensor  # float32 [num_phrases], in natural logarithms
 
 
 class Matches(NamedTuple):
-    """The phrase at each token, [rows, max_tokens]."""
+    """The phrase that covers each token, int32 [rows, max_tokens]."""
 
-    phrases: tf.Tensor  # int32, -1 where there is none
-    offsets: tf.Tensor  # int32, place of the token in its phrase
+    phrases: tf.Tensor  # index of the phrase, -1 if there is none
+    offsets: tf.Tensor  # position of the token in its phrase
 
 
 def hash_windows(token_ids: tf.Tensor) -> tf.Tensor:
-    """Returns the hash of every window, int64 [max_length, rows, max_length]: of its last and first token.
+    """Returns the hashes of all token windows, int64 [last token, row, first token].
 
-    Tokens are int32 [rows, max_length]. A window that ends before it begins has EMPTY_HASH.
+    `token_ids` are int32 [rows, max_length]. Windows that end before they begin have EMPTY_HASH.
     """
     columns = tf.transpose(tf.cast(token_ids, tf.int64))
     length = tf.shape(columns)[0]
@@ -46,16 +46,16 @@ def hash_windows(token_ids: tf.Tensor) -> tf.Tensor:
 
 
 def match(phrases: Phrases, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> Matches:
-    """Finds phrases from left to right, the longest one at each token; they do not overlap.
+    """Finds phrases from left to right, the longest one at each token, without overlaps.
 
-    Tokens are int32 [rows, max_tokens], and num_tokens int32 [rows]. Of equal phrases the first is found.
+    `token_ids` are int32 [rows, max_tokens], num_tokens int32 [rows]. It finds the first of equal phrases.
     """
     lengths = tf.reduce_sum(tf.cast(phrases.token_ids >= 0, tf.int32), axis=1)
     hashes = _hash_rows(phrases.token_ids)
     order = tf.argsort(tf.where(lengths > 0, hashes, EMPTY_HASH), stable=True)
     hashes, lengths = tf.gather(hashes, order), tf.gather(lengths, order)
     places = _find_longest(hashes, tf.reduce_max(tf.pad(lengths, [[0, 1]])), token_ids, num_tokens)
-    # Of a place beyond the table: no phrase, of length 0.
+    # The padding is for the place after the table's end, which means no phrase, of length 0.
     return _choose(
         tf.gather(tf.pad(order, [[0, 1]], constant_values=-1), places),
         tf.gather(tf.pad(lengths, [[0, 1]]), places),
@@ -63,7 +63,7 @@ def match(phrases: Phrases, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> Matc
 
 
 def _hash_rows(token_ids):
-    """Returns int64 [num_phrases], EMPTY_HASH for no tokens; -1 may also stand between tokens."""
+    """Returns the hash of each phrase, EMPTY_HASH if it has no tokens; ignores -1 even between tokens."""
     columns = tf.transpose(tf.cast(token_ids, tf.int64))
 
     def step(i, hashes):
@@ -76,7 +76,7 @@ def _hash_rows(token_ids):
 
 
 def _find_longest(table, max_length, token_ids, num_tokens) -> tf.Tensor:
-    """Returns the place of the longest phrase that begins at each token, or the size of the table if none."""
+    """Returns the place of the longest phrase that begins at each token; the table's size if none begins."""
     shape, size = tf.shape(token_ids), tf.shape(table)[0]
     remaining = num_tokens[:, None] - tf.range(shape[1])
     columns = tf.pad(tf.cast(token_ids, tf.int64), [[0, 0], [0, max_length]])
@@ -92,9 +92,9 @@ def _find_longest(table, max_length, token_ids, num_tokens) -> tf.Tensor:
 
 
 def _choose(phrases, lengths) -> Matches:
-    """Returns matches that do not overlap, of the phrases that begin at each token and their lengths."""
-    # One token more: an empty TensorArray cannot be stacked.
-    phrases, lengths = (tf.pad(tf.transpose(each), [[0, 1], [0, 0]]) for each in (phrases, lengths))
+    """Returns matches without overlaps, from the phrases that begin at each token and their lengths."""
+    # A token is added, because an empty TensorArray cannot be stacked.
+    phrases, lengths = (tf.pad(tf.transpose(rows), [[0, 1], [0, 0]]) for rows in (phrases, lengths))
     num_tokens = tf.shape(phrases)[0]
     chosen = tf.TensorArray(tf.int32, num_tokens, element_shape=[3, None])
 
@@ -115,7 +115,7 @@ def _choose(phrases, lengths) -> Matches:
 
 
 def look_up(table: tf.Tensor, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the place of each key in a sorted table int64 [size], int32, and whether it is there."""
+    """Returns the place of each key in a sorted table, int64 [size]; and whether the key is in the table."""
     places = tf.reshape(tf.searchsorted(table, tf.reshape(keys, [-1])), tf.shape(keys))
-    # One row more, so that no place is beyond the end.
+    # A row is added, so that no place is beyond the end.
     return places, tf.equal(tf.gather(tf.pad(table, [[0, 1]]), places), keys) & (places < tf.shape(table)[0])

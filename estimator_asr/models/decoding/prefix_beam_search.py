@@ -1,9 +1,9 @@
 """CTC prefix beam search in batches (Graves 2012, section 7.5.3; Hannun et al. 2014, algorithm 1).
 
-A prefix is a sequence of tokens. Its probability is the sum over all paths that write it, as far as their own
-prefixes stayed in the beam; a hypothesis that was in the beam all the time has its exact probability.
-Probabilities are scaled in every frame, which takes fewer operations than logarithms; prefixes 1e-38 times
-less probable than the best one are lost. A hypothesis is the same in any batch and padding.
+A prefix is a sequence of tokens. Its probability is the sum over all paths that spell it, except those whose
+own prefixes fell out of the beam; a hypothesis that was always in the beam has its exact probability.
+Probabilities are rescaled in every frame, which takes fewer operations than logarithms; prefixes 1e-38 times
+less probable than the best one are lost. Hypotheses do not depend on the batch or on padding.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from estimator_asr.models.decoding import frames as frames_lib
 from estimator_asr.models.decoding import hypotheses, phrases, traces
 from estimator_asr.models.decoding import scorers as scorers_lib
 
-_NO_HASH = -1  # of its parent
+_NO_HASH = -1  # parent hash of prefixes without a parent
 
 
 class Beam(NamedTuple):
     """The best prefixes of each utterance, best first."""
 
-    blank_probs: tf.Tensor  # float32 [batch, width], scaled: of the paths that end with a blank
-    token_probs: tf.Tensor  # float32 [batch, width], scaled: of the paths that end with the last token
-    keys: tf.Tensor  # int64 [batch, width, 4]: hash, hash without the last token, last token, node
-    bonuses: tf.Tensor  # float32 [batch, width], sum of what the scorers added
+    blank_probs: tf.Tensor  # float32 [batch, width], scaled probability of paths that end with a blank
+    token_probs: tf.Tensor  # float32 [batch, width], scaled probability of paths that end with the last token
+    keys: tf.Tensor  # int64 [batch, width, 4]: hash, hash without the last token, last token, node of traces
+    bonuses: tf.Tensor  # float32 [batch, width], sum of the scores that the scorers added
     states: tuple[tf.Tensor, ...]  # int32 [batch, width] for each scorer
 
 
 class Candidates(NamedTuple):
-    """Each prefix of a beam after a frame, followed by the same prefix with each token of the frame.
+    """Each prefix of a beam after a frame, followed by this prefix extended by each token of the frame.
 
-    The axis of candidates is width x (1 + tokens).
+    So the candidates axis has the size width x (1 + tokens).
     """
 
-    blank_probs: tf.Tensor  # float32 [batch, width], as of Beam; what has a new token cannot end with a blank
+    blank_probs: tf.Tensor  # float32 [batch, width], as in Beam; extended prefixes cannot end with a blank
     token_probs: tf.Tensor  # float32 [batch, candidates]
-    probs: tf.Tensor  # float32 [batch, candidates], of both
+    probs: tf.Tensor  # float32 [batch, candidates], sum of blank_probs and token_probs
     bonuses: Optional[tf.Tensor]  # float32 [batch, candidates]; None without scorers
     states: tuple[tf.Tensor, ...]  # int32 [batch, candidates]
 
@@ -50,7 +50,7 @@ def prefix_beam_search(
     num_frames: tf.Tensor,
     scorers: Sequence[scorers_lib.Scorer] = (),
 ) -> hypotheses.Hypotheses:
-    """Returns the most probable token sequences, beam_width of each utterance; see decoders.py."""
+    """Returns the beam_width most probable token sequences of each utterance; see decoders.py."""
     beam = first_beam(config.beam_width, tf.shape(logits)[0], logits.shape[-1] - 1, scorers)
     frames = frames_lib.select(logits, num_frames, config.skipped_blank, config.candidates)
     beam, scale, links = search(frames, beam, scorers)
@@ -67,24 +67,24 @@ def search(
     """Extends a beam by frames.
 
     Returns:
-        The beam, the logarithm of what its probabilities were divided by (float64 [batch]), and the links of
-        traces.trace.
+        The new beam; the logarithm of the number by which its probabilities were divided, float64 [batch];
+        and the links for traces.trace.
     """
     length, batch_size, num_classes = tf.unstack(tf.shape(frames.probs))
     links = tf.TensorArray(tf.int64, length, element_shape=[None, beam.keys.shape[1], 2])
     probs = tf.reshape(frames.probs, [-1])
     rows = tf.cast(num_classes, tf.int64) * tf.range(tf.cast(length * batch_size, tf.int64))
-    rows = tf.reshape(rows, [length, batch_size, 1])  # where the classes of a frame begin in `probs`
+    rows = tf.reshape(rows, [length, batch_size, 1])  # index in `probs` of each frame's first class
 
     def step(i, beam, scale, links):
-        frame = frames_lib.Frame(*(tf.gather(each, i) for each in frames.stacked))
+        frame = frames_lib.Frame(*(tf.gather(field, i) for field in frames.stacked))
         last_probs = tf.gather(probs, tf.gather(rows, i) + beam.keys[..., 2])
         last_probs = tf.where(frame.is_real > 0, last_probs, 1.0)
         candidates = _extend(frame, last_probs, beam, scorers)
         beam, norm, link = _select(frame, beam, candidates, i)
         return i + 1, beam, scale + tf.cast(norm, tf.float64), links.write(i, link)
 
-    # In float32 the sum over a minute would lose digits that the sum over its pieces has.
+    # The scale is float64: over a minute, float32 would lose digits that shorter pieces do not lose.
     start = (0, beam, tf.zeros([batch_size, 1], tf.float64), links)
     _, beam, scale, links = tf.while_loop(lambda i, *_: i < length, step, start)
     return beam, scale[:, 0] + tf.cast(frames.skipped_score, tf.float64), links.stack()
@@ -93,7 +93,7 @@ def search(
 def first_beam(
     width: int, batch_size: tf.Tensor, blank_id: int, scorers: Sequence[scorers_lib.Scorer]
 ) -> Beam:
-    """Returns a beam of the empty prefix, and width - 1 that are impossible."""
+    """Returns a beam of the empty prefix and width - 1 impossible prefixes."""
     shape = [batch_size, width]
     is_empty = tf.broadcast_to(tf.equal(tf.range(width), 0), shape)
     empty = tf.constant([phrases.EMPTY_HASH, _NO_HASH, blank_id, traces.NO_NODE], tf.int64)
@@ -110,26 +110,26 @@ def first_beam(
 
 
 def _impossible_hash(place: int) -> int:
-    """Returns the hash of a prefix of probability 0: it equals no other."""
+    """Returns a hash for a prefix of probability 0, which equals no other prefix's hash."""
     return _NO_HASH - 1 - place
 
 
 def _extend(frame: frames_lib.Frame, last_probs, beam: Beam, scorers) -> Candidates:
-    """Adds a frame to each prefix: a blank or its last token again (last_probs), or another token."""
+    """Extends each prefix by a frame: by a blank, its last token again (last_probs), or a new token."""
     token_probs = beam.token_probs * frame.follow_token
     blank_probs = beam.blank_probs + (beam.token_probs - token_probs)
     hashes, parents, last_ids, _ = tf.unstack(beam.keys, axis=-1)
-    # A token that equals the last one is new after a blank alone.
+    # A token that equals the last one is a new token only after a blank.
     is_last = tf.equal(last_ids[:, :, None], frame.token_ids[:, None])  # [batch, width, tokens]
     differ = 1.0 - tf.cast(is_last, tf.float32)
     extended = (blank_probs[:, :, None] + token_probs[:, :, None] * differ) * frame.token_probs[:, None]
-    is_parent = tf.equal(hashes[:, :, None], parents[:, None])  # [batch, width, width], of the second
-    # Small products of float64 take a third of the time that oneDNN's of float32 do.
+    is_parent = tf.equal(hashes[:, :, None], parents[:, None])  # [batch, prefix, its child]
+    # Small matrix products in float64 take a third of the time of those in float32, which oneDNN computes.
     is_in_beam = tf.matmul(tf.cast(is_parent, tf.float64), tf.cast(is_last, tf.float64))
     differ = tf.cast(tf.not_equal(last_ids[:, :, None], last_ids[:, None]), tf.float32)
     from_parent = blank_probs[:, :, None] + token_probs[:, :, None] * differ
     from_parent *= tf.cast(is_parent, tf.float32)
-    # What is not a frame changes nothing: another call may follow.
+    # Frames that are not real change nothing, because another call may follow.
     stay = (token_probs + tf.reduce_sum(from_parent, axis=1) * frame.is_real) * last_probs
     ended = (blank_probs + token_probs * frame.is_real) * frame.blank_probs
     extended *= 1.0 - tf.cast(is_in_beam, tf.float32)
@@ -138,7 +138,7 @@ def _extend(frame: frames_lib.Frame, last_probs, beam: Beam, scorers) -> Candida
 
 
 def _score(scorers, beam: Beam, token_ids):
-    """Returns bonuses and states of the candidates."""
+    """Returns the bonuses and scorer states of the candidates."""
     if not scorers:
         return None, ()
     token_ids = tf.cast(token_ids, tf.int32)
@@ -149,7 +149,7 @@ def _score(scorers, beam: Beam, token_ids):
 
 
 def _select(frame: frames_lib.Frame, beam: Beam, candidates: Candidates, i):
-    """Returns the best candidates as a beam; log of its scale; node before and last token of each."""
+    """Returns the best candidates as a beam; log of its scale; the previous node and last token of each."""
     width, step = beam.keys.shape[1], 1 + tf.shape(frame.token_ids)[1]
     scores = tf.math.log(candidates.probs)
     if candidates.bonuses is not None:
@@ -171,13 +171,13 @@ def _select(frame: frames_lib.Frame, beam: Beam, candidates: Candidates, i):
         token_probs / norm,
         _follow(keys, tokens, is_new, tf.math.is_inf(best), i),
         bonuses,
-        tuple(tf.gather(each, places, batch_dims=1) for each in candidates.states),
+        tuple(tf.gather(state, places, batch_dims=1) for state in candidates.states),
     )
     return beam, tf.math.log(norm), tf.stack([keys[..., 3], tokens], axis=-1)
 
 
 def _follow(keys, tokens, is_new, is_impossible, i) -> tf.Tensor:
-    """Returns the keys of a beam from those of the prefixes before, int64 [batch, width, 4]."""
+    """Returns the keys of a beam, int64 [batch, width, 4], from the keys of its prefixes before the frame."""
     hashes, parents, last_ids, nodes = tf.unstack(keys, axis=-1)
     width, zeros = keys.shape[1], tf.zeros_like(hashes)
     own = zeros + tf.cast(i * width + tf.range(width), tf.int64)
@@ -198,8 +198,8 @@ def _follow(keys, tokens, is_new, is_impossible, i) -> tf.Tensor:
 class Ranking(NamedTuple):
     """The prefixes of a beam, best first."""
 
-    places: tf.Tensor  # int32 [batch, width], in the beam
-    scores: tf.Tensor  # float32 [batch, width], as of Hypotheses
+    places: tf.Tensor  # int32 [batch, width], index in the beam
+    scores: tf.Tensor  # float32 [batch, width], as in Hypotheses
     acoustic_scores: tf.Tensor  # float32 [batch, width]
 
 
@@ -209,10 +209,10 @@ def rank(
     scorers: Sequence[scorers_lib.Scorer],
     is_ended: Optional[tf.Tensor] = None,
 ) -> Ranking:
-    """Ranks the prefixes, with what scorers add at the end where it is_ended (bool [batch]; None: all)."""
+    """Ranks the prefixes; the scorers also score the end where is_ended (bool [batch]; None: everywhere)."""
     acoustic = tf.math.log(beam.blank_probs + beam.token_probs) + tf.cast(scale[:, None], tf.float32)
     added = tf.add_n(
-        [tf.zeros_like(acoustic), *(each.finish(states) for each, states in zip(scorers, beam.states))]
+        [tf.zeros_like(acoustic), *(scorer.finish(states) for scorer, states in zip(scorers, beam.states))]
     )
     if is_ended is not None:
         added = tf.where(is_ended[:, None], added, 0.0)
@@ -221,6 +221,6 @@ def rank(
 
 
 def _join(alone, extended):
-    """Returns [batch, width x (1 + tokens)] of [batch, width] and [batch, width, tokens]."""
+    """Joins [batch, width] and [batch, width, tokens] to [batch, width x (1 + tokens)]."""
     both = tf.concat([alone[:, :, None], extended], axis=2)
     return tf.reshape(both, [tf.shape(both)[0], -1])

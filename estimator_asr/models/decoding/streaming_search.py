@@ -1,4 +1,4 @@
-"""CTC prefix beam search over a recording that comes in pieces: the beam is part of the state."""
+"""CTC prefix beam search over a recording that arrives in pieces: the beam is part of the stream's state."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from estimator_asr.models.decoding import frames as frames_lib
 from estimator_asr.models.decoding import hypotheses, prefix_beam_search, token_times, traces
 from estimator_asr.models.decoding import scorers as scorers_lib
 
-_STEPS = 100.0  # of probabilities: of frames in which a token is as good as certain, the first is its time
+# Probabilities are rounded to 1/100, so that the first of several almost certain frames is a token's peak.
+_STEPS = 100.0
 
 
 class Tokens(NamedTuple):
-    """The tokens of each prefix; anything beyond their numbers."""
+    """The tokens of each prefix; values at or beyond num_tokens are arbitrary."""
 
     ids: tf.Tensor  # int32 [batch, width, max_tokens]
     peaks: tf.Tensor  # int32 [batch, width, max_tokens], the frame in which a token was most probable
-    probs: tf.Tensor  # float32 [batch, width, max_tokens], its probability there
+    probs: tf.Tensor  # float32 [batch, width, max_tokens], probability of the token in that frame
     num_tokens: tf.Tensor  # int32 [batch, width]
 
 
@@ -37,12 +38,12 @@ def search(
     """Returns the hypotheses so far; see decoders.py for logits, num_frames and scorers.
 
     Args:
-        is_last: bool [batch], where what scorers add at the end counts.
-        max_tokens: room of the state; as many as a stream has frames are enough.
+        is_last: bool [batch], whether the recording ends, so that scorers also score the end.
+        max_tokens: maximum number of tokens in the state; the number of frames of a stream is enough.
 
     Returns:
         The hypotheses, and the frame in which each token was most probable before the next one was added,
-        [batch, num_best, max_tokens] each: a prefix may be in the beam long before its last token is said.
+        [batch, num_best, max_tokens]: a prefix may be in the beam long before its last token is spoken.
     """
     state, width = stream.state, config.beam_width
     start = prefix_beam_search.first_beam(width, 1, logits.shape[-1] - 1, scorers)
@@ -60,18 +61,18 @@ def search(
         for name, value in tokens._asdict().items():
             state.put(name, value)
     ranked = prefix_beam_search.rank(beam, scale + added, scorers, is_last)
-    ranked_tokens = Tokens(*(tf.gather(each, ranked.places, batch_dims=1) for each in tokens))
+    ranked_tokens = Tokens(*(tf.gather(field, ranked.places, batch_dims=1) for field in tokens))
     counts = tf.where(ranked.scores > -float("inf"), ranked_tokens.num_tokens, 0)
     most = tf.maximum(1, tf.reduce_max(counts))
     is_token = tf.sequence_mask(counts, most)
-    ids, peaks, probs = (each[..., :most] for each in ranked_tokens[:3])
-    found = tf.where(is_token, ids, -1), counts, ranked.scores, ranked.acoustic_scores
-    times = (tf.where(is_token, each, tf.zeros_like(each)) for each in (peaks, peaks + 1, probs))
-    return hypotheses.Hypotheses(*found), token_times.TokenTimes(*times)
+    ids, peaks, probs = (field[..., :most] for field in ranked_tokens[:3])
+    best = hypotheses.Hypotheses(tf.where(is_token, ids, -1), counts, ranked.scores, ranked.acoustic_scores)
+    times = (tf.where(is_token, field, tf.zeros_like(field)) for field in (peaks, peaks + 1, probs))
+    return best, token_times.TokenTimes(*times)
 
 
 def _take_beam(start: prefix_beam_search.Beam, state: streaming.State) -> prefix_beam_search.Beam:
-    """Returns the beam of the call before; its nodes are those of the prefixes that a call begins with."""
+    """Returns the beam of the previous call, with its nodes reset to those of a search's first beam."""
     places = start.keys[0, :, 3]
     keys = state.take("keys", start.keys[0, :, :3])
     nodes = tf.broadcast_to(places, tf.shape(keys)[:2])
@@ -80,7 +81,7 @@ def _take_beam(start: prefix_beam_search.Beam, state: streaming.State) -> prefix
         state.take("token_probs", start.token_probs[0]),
         tf.concat([keys, nodes[..., None]], axis=2),
         state.take("bonuses", start.bonuses[0]),
-        tuple(state.take(f"scorer_{i}", each[0]) for i, each in enumerate(start.states)),
+        tuple(state.take(f"scorer_{i}", states[0]) for i, states in enumerate(start.states)),
     )
 
 
@@ -88,25 +89,25 @@ def _put_beam(beam: prefix_beam_search.Beam, state: streaming.State) -> None:
     state.put("keys", beam.keys[..., :3])
     for name in ("blank_probs", "token_probs", "bonuses"):
         state.put(name, getattr(beam, name))
-    for i, each in enumerate(beam.states):
-        state.put(f"scorer_{i}", each)
+    for i, states in enumerate(beam.states):
+        state.put(f"scorer_{i}", states)
 
 
 def _take_tokens(state: streaming.State, roots: tf.Tensor, shape: list[int]) -> Tokens:
-    """Returns the tokens of what the prefixes of a beam have grown from; roots are int32 [batch, width]."""
+    """Returns the tokens of the prefixes that a call has extended, by their places [batch, width]."""
     starts = Tokens(
         tf.zeros(shape, tf.int32), tf.zeros(shape, tf.int32), tf.zeros(shape), tf.zeros(shape[:1], tf.int32)
     )
-    taken = (state.take(name, start) for name, start in starts._asdict().items())
-    return Tokens(*(tf.gather(each, roots, batch_dims=1) for each in taken))
+    fields = (state.take(name, start) for name, start in starts._asdict().items())
+    return Tokens(*(tf.gather(field, roots, batch_dims=1) for field in fields))
 
 
 def _find_peaks(
     frames: frames_lib.Frames, traced: traces.Traced, tokens: Tokens, before: tf.Tensor
 ) -> tuple[Tokens, Tokens]:
-    """Returns the tokens that were there, whose last one may have its peak in these frames, and those added.
+    """Returns the tokens of earlier calls, the last of which may have its peak in these frames, and new ones.
 
-    A token has the frames from the one that added it up to the one that added the next token.
+    The frames of a token are those from the one that added it up to the one that added the next token.
     """
     is_last = tf.equal(tf.range(tf.shape(tokens.ids)[2]), tokens.num_tokens[..., None] - 1)
     last_ids = tf.reduce_sum(tf.where(is_last, tokens.ids, 0), axis=2, keepdims=True)
@@ -132,12 +133,12 @@ def _find_peaks(
 
 
 def _append_tokens(old: Tokens, added: Tokens, max_tokens: int) -> Tokens:
-    """Returns the tokens of both, at most max_tokens."""
+    """Returns the old tokens followed by the added ones, at most max_tokens."""
     width = old.ids.shape[1]
-    numbers = [tf.reshape(each.num_tokens, [-1]) for each in (old, added)]
+    numbers = [tf.reshape(tokens.num_tokens, [-1]) for tokens in (old, added)]
     columns = []
     for first, second in zip(old[:3], added[:3]):
-        rows = (tf.reshape(each, [-1, tf.shape(each)[2]]) for each in (first, second))
+        rows = (tf.reshape(field, [-1, tf.shape(field)[2]]) for field in (first, second))
         (before, after), (num_before, num_after) = rows, numbers
         joined, total = streaming.append(before, num_before, after, num_after)
         columns.append(tf.reshape(joined[:, :max_tokens], [-1, width, max_tokens]))

@@ -1,4 +1,4 @@
-"""When each token was spoken: the best path of CTC through the tokens (Viterbi), as TensorFlow operations."""
+"""Forced alignment: when each token was spoken, by CTC's best path (Viterbi), as TensorFlow operations."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-_LOWEST = -1e9  # log probability of what is impossible
+_LOWEST = -1e9  # log probability of impossible paths
 
 
 class TokenTimes(NamedTuple):
-    """Where the tokens of a batch are emitted; 0 beyond the number of tokens."""
+    """The frames in which the tokens of a batch are emitted; 0 beyond the number of tokens."""
 
     starts: tf.Tensor  # int32 [batch, max_tokens], first frame
     ends: tf.Tensor  # int32 [batch, max_tokens], frame after the last
@@ -18,10 +18,10 @@ class TokenTimes(NamedTuple):
 
 
 def align(log_probs: tf.Tensor, num_frames: tf.Tensor, ids: tf.Tensor, num_tokens: tf.Tensor) -> TokenTimes:
-    """Aligns tokens with frames; states as in Graves et al. (2006), section 4.1.
+    """Aligns tokens with frames; the states are those of Graves et al. (2006), section 4.1.
 
     log_probs are float32 [batch, num_frames, num_classes] with the blank last, ids int32 [batch, max_tokens],
-    the numbers int32 [batch]. There must be as many frames as losses.has_alignment asks for.
+    num_frames and num_tokens int32 [batch]. losses.has_alignment must be true for each utterance.
     """
     states = _list_states(ids, num_tokens, tf.shape(log_probs)[-1] - 1)  # [batch, num_states]
     emissions = tf.gather(log_probs, states, axis=2, batch_dims=1)  # [batch, num_frames, num_states]
@@ -48,8 +48,11 @@ def _list_states(ids, num_tokens, blank_id):
 
 
 def _search(emissions, states, num_frames):
-    """Returns the moves of the best path to each state, [num_frames, batch, num_states], and its score."""
-    # From a token to another one without a blank.
+    """Returns the moves (0 to 2 states) of the best path to each state, [num_frames, batch, num_states].
+
+    It also returns the score of this path, float32 [batch, num_states].
+    """
+    # A path may skip a blank if the tokens on both sides differ.
     may_skip = tf.pad(tf.not_equal(states[:, 2:], states[:, :-2]), [[0, 0], [2, 0]])[:, : tf.shape(states)[1]]
     by_frame = tf.transpose(emissions, [1, 0, 2])
     length = tf.shape(by_frame)[0]
@@ -69,7 +72,7 @@ def _search(emissions, states, num_frames):
 
 
 def _trace(moves, scores, last):
-    """Returns int32 [batch, num_frames]: states of the best path that ends at `last` or the state before."""
+    """Returns the best path that ends at state `last` or the one before, int32 [batch, num_frames]."""
     ends = tf.stack([last, tf.maximum(last - 1, 0)], axis=1)
     better = tf.argmax(tf.gather(scores, ends, batch_dims=1), axis=1, output_type=tf.int32)
     length = tf.shape(moves)[0]

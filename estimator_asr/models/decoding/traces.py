@@ -1,4 +1,4 @@
-"""The tokens that a prefix beam search has added, read back from the links of its frames."""
+"""Traces back which tokens a prefix beam search has added, by the links that it wrote for each frame."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-NO_NODE = -1  # of what grew from the first prefix of the beam; -1 - i: from the i-th
+NO_NODE = -1  # stands for the first prefix of the beam with which a search begins; NO_NODE - i for prefix i
 
 
 class Traced(NamedTuple):
-    """What a search has added to the beam that it began with."""
+    """The tokens that a search has added to the beam with which it began."""
 
     ids: tf.Tensor  # int32 [batch, num_best, max_tokens], -1 beyond the last token
     num_tokens: tf.Tensor  # int32 [batch, num_best]
-    frames: tf.Tensor  # int32 [batch, num_best, max_tokens], the searched frame that added each token, or -1
-    roots: tf.Tensor  # int32 [batch, num_best], places in that beam of what the tokens follow
+    frames: tf.Tensor  # int32 [batch, num_best, max_tokens], index of the frame that added each token, or -1
+    roots: tf.Tensor  # int32 [batch, num_best], place in that beam of the prefix that the tokens extend
 
 
 def trace(nodes: tf.Tensor, links: tf.Tensor) -> Traced:
-    """Follows nodes, int64 [batch, num_best], back to the beam that the search began with.
+    """Follows nodes, int64 [batch, num_best], back to the beam with which the search began.
 
-    A node is frame x width + place; links [num_searched, batch, width, 2] have the node before and the token.
+    A node is frame x width + place in the beam. Links, int64 [num_searched, batch, width, 2], hold the
+    previous node and the token.
     """
     nodes, links = tf.cast(nodes, tf.int32), tf.cast(links, tf.int32)
     shape = tf.shape(links)
@@ -35,10 +36,10 @@ def trace(nodes: tf.Tensor, links: tf.Tensor) -> Traced:
         tokens = tokens.write(i, tf.where(is_token[..., None], added, -1))
         return i + 1, tf.where(is_token, before, nodes), tokens
 
-    def is_left(i, nodes, _):  # an empty TensorArray cannot be stacked
+    def is_unfinished(i, nodes, _):  # true at first, because an empty TensorArray cannot be stacked
         return tf.equal(i, 0) | tf.reduce_any(nodes >= 0)
 
-    _, roots, tokens = tf.while_loop(is_left, step, (0, nodes, tokens))
+    _, roots, tokens = tf.while_loop(is_unfinished, step, (0, nodes, tokens))
     backwards = tf.transpose(tokens.stack(), [1, 2, 0, 3])  # [batch, num_best, max_tokens, 2], last first
     num_tokens = tf.reduce_sum(tf.cast(backwards[..., 0] >= 0, tf.int32), axis=-1)
     shape = tf.shape(backwards)

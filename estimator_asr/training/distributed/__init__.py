@@ -1,1 +1,1 @@
-"""Distributed training: cluster, strategies, precision, coordinated stop, evaluator."""
+"""Distributed training: the cluster and its processes, distribution strategies, precision."""

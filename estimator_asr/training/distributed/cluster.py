@@ -23,14 +23,14 @@ from tfrecord_builder import errors
 from tfrecord_builder.settings import config_json
 
 VARIABLE = "TF_CONFIG"
-_ANSWER_SECONDS = 2.0  # for which an answer of another worker is waited for
+_ANSWER_SECONDS = 2.0  # time limit for a connection to another worker
 _TYPES = ("chief", "worker", "evaluator")
 _EXAMPLE = '{"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", "index": 0}}'
 
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """The processes of a distributed training, and which of them this one is."""
+    """The processes of a distributed training, and the rank of this process among them."""
 
     workers: tuple[str, ...]  # host:port of each worker, the chief first
     evaluator: Optional[str]  # host:port, never connected to; None if no evaluator is listed
@@ -46,7 +46,7 @@ class Cluster:
 
     @property
     def shares_host(self) -> bool:
-        """Whether the evaluator runs on the machine of a worker, by the addresses."""
+        """True if the evaluator runs on the machine of a worker, according to the addresses."""
         hosts = {address.rpartition(":")[0] for address in self.workers}
         return self.evaluator is not None and self.evaluator.rpartition(":")[0] in hosts
 
@@ -56,7 +56,7 @@ class Cluster:
         return "evaluator" if self.is_evaluator else f"worker-{self.rank}" if self.rank else "chief"
 
     def to_json(self) -> str:
-        """Returns TF_CONFIG for tf.estimator: always with a chief, which its evaluator needs."""
+        """Returns TF_CONFIG for tf.estimator; it always lists a chief, because the evaluator needs one."""
         jobs = {"chief": self.workers[:1], "worker": self.workers[1:], "evaluator": [self.evaluator]}
         job = "evaluator" if self.is_evaluator else "worker" if self.rank else "chief"
         return json.dumps(
@@ -80,7 +80,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Optional[Cluster]:
 
 
 def write(cluster: Optional[Cluster], environment: MutableMapping[str, str] = os.environ) -> None:
-    """Sets TF_CONFIG to the form that tf.estimator expects; removes it for None (a single process)."""
+    """Sets TF_CONFIG in the form that tf.estimator expects; removes it if the cluster is None."""
     if cluster is None:
         environment.pop(VARIABLE, None)  # tf.estimator refuses a cluster of one worker
     else:
@@ -88,58 +88,60 @@ def write(cluster: Optional[Cluster], environment: MutableMapping[str, str] = os
 
 
 def parse(text: str) -> Optional[Cluster]:
-    """Returns the cluster of a TF_CONFIG text; None if it has none. Raises errors.UserError as read does."""
+    """Returns the cluster in a TF_CONFIG text; None if it has none. Raises errors.UserError as read does."""
     try:
         value = config_json.parse(text)
     except ValueError as error:
-        raise _error(f"is not valid JSON ({error})", _EXAMPLE) from None
-    _require(isinstance(value, dict), f"is {text}", _EXAMPLE)
+        raise _error(f"the value is not valid JSON ({error}), expected {_EXAMPLE}") from None
+    _require(isinstance(value, dict), f"the value is {text}, expected {_EXAMPLE}")
     jobs = value.get("cluster")
     if not jobs:
         return None
     _check_jobs(jobs)
     workers, evaluators = (*jobs.get("chief", ()), *jobs.get("worker", ())), jobs.get("evaluator")
-    _require(workers, "has no worker in its cluster", "at least one")
-    _require(len(set(workers)) == len(workers), f"workers are {', '.join(workers)}", "different addresses")
+    _require(workers, "the cluster has no worker; list at least one")
+    _require(len(set(workers)) == len(workers), f"some workers have the same address: {', '.join(workers)}")
     return Cluster(workers, evaluators[0] if evaluators else None, _find_rank(jobs, value.get("task")))
 
 
 def _check_jobs(jobs):
     types = ", ".join(_TYPES)
-    _require(isinstance(jobs, dict), f"cluster is {jobs!r}", _EXAMPLE)
-    _require("ps" not in jobs, "cluster has ps", f"{types}, because parameter servers never exit")
-    _require(set(jobs) <= set(_TYPES), f"cluster has {', '.join(sorted(jobs))}", f"only {types}")
+    _require(isinstance(jobs, dict), f"cluster is {jobs!r}, expected the form {_EXAMPLE}")
+    _require("ps" not in jobs, f"ps is not supported, because parameter servers never exit; use only {types}")
+    _require(set(jobs) <= set(_TYPES), f"cluster has {', '.join(sorted(jobs))}, expected only {types}")
     for job, addresses in jobs.items():
-        _require(isinstance(addresses, list), f"{job} is {addresses!r}", "a list of HOST:PORT")
+        _require(isinstance(addresses, list), f"{job} is {addresses!r}, expected a list of HOST:PORT")
         at_most_one = job == "worker" or len(addresses) < 2
-        _require(at_most_one, f"has {len(addresses)} tasks of type {job}", "at most one")
+        _require(at_most_one, f"the cluster has {len(addresses)} tasks of type {job}, expected at most one")
         for address in addresses:
             host, _, port = str(address).rpartition(":")
             is_valid = host and port.isdigit() and 0 < int(port) < 65536
-            _require(is_valid, f"{job} address is {address!r}", "HOST:PORT with a port from 1 to 65535")
+            expected = "HOST:PORT with a port from 1 to 65535"
+            _require(is_valid, f"{job} address is {address!r}, expected {expected}")
 
 
 def _find_rank(jobs, task):
     """Returns the index of the task among the workers; None for the evaluator."""
     is_valid = isinstance(task, dict) and isinstance(task.get("index", 0), int)
-    _require(is_valid, f"task is {task!r}", 'for example {"type": "worker", "index": 0}')
+    _require(is_valid, f'task is {task!r}, expected the form {{"type": "worker", "index": 0}}')
     job, index = task.get("type"), task.get("index", 0)
-    _require(job in _TYPES, f"task type is {job!r}", f"one of {', '.join(_TYPES)}")
+    _require(job in _TYPES, f"task type is {job!r}, expected one of {', '.join(_TYPES)}")
     # The evaluator may be missing in the cluster: Kubeflow does not list it.
     count = 1 if job == "evaluator" else len(jobs.get(job, ()))
-    _require(0 <= index < count, f"task is {job} {index}", f"an index below {count} in this cluster")
+    message = f"task is {job} {index}, but the cluster has {count} tasks of this type, numbered from 0"
+    _require(0 <= index < count, message)
     if job == "evaluator":
         return None
     return index + (len(jobs.get("chief", ())) if job == "worker" else 0)
 
 
-def _require(condition, what, expected):
+def _require(condition, message):
     if not condition:
-        raise _error(what, expected)
+        raise _error(message)
 
 
-def _error(what, expected):
-    return errors.UserError(f"{VARIABLE}: {what}, expected {expected}; fix it for each process")
+def _error(message):
+    return errors.UserError(f"{VARIABLE}: {message}. Fix the variable in all processes")
 
 
 def check_port(cluster: Cluster) -> None:
@@ -151,13 +153,13 @@ def check_port(cluster: Cluster) -> None:
             listener.bind(("", int(address.rpartition(":")[2])))
         except OSError as error:
             raise errors.UserError(
-                f"{VARIABLE}: cannot listen on {address} of this task ({error.strerror}), expected a free "
-                "port; end the process that uses it or choose another port"
+                f"{VARIABLE}: cannot listen on {address}, the address of this task ({error.strerror}); end "
+                "the process that uses the port, or choose another port"
             ) from None
 
 
 class Peers:
-    """The other workers of a cluster, as seen by connecting to their ports; none without a cluster."""
+    """The other workers of a cluster, and when they last accepted a connection; empty without a cluster."""
 
     def __init__(self, cluster: Optional[Cluster]):
         workers = {} if cluster is None or cluster.is_evaluator else dict(enumerate(cluster.workers))
@@ -165,11 +167,11 @@ class Peers:
         self._answered = {}  # time.monotonic() of the last answer, by rank
 
     def ask(self) -> None:
-        """Connects to all of them at once, and waits _ANSWER_SECONDS at most for a connection."""
+        """Connects to all other workers at once, and waits at most _ANSWER_SECONDS for each connection."""
         threads = [
-            # A name that takes long to look up keeps no program from ending.
-            threading.Thread(target=self._ask, args=each, daemon=True)
-            for each in self._addresses.items()
+            # Daemon threads, so that a slow look-up of a name does not keep the program from ending.
+            threading.Thread(target=self._ask, args=worker, daemon=True)
+            for worker in self._addresses.items()
         ]
         for thread in threads:
             thread.start()
@@ -183,11 +185,11 @@ class Peers:
             self._answered[rank] = time.monotonic()
 
     def confirm(self) -> None:
-        """All of them were seen just now: a collective ended."""
+        """Counts as an answer of all workers just now, because a collective ended."""
         self._answered.update(dict.fromkeys(self._addresses, time.monotonic()))
 
     def find_dead(self, seconds: float) -> list[str]:
-        """Returns the workers that answered once and no longer do since so many seconds."""
+        """Returns the workers that have answered before, but not within the last `seconds`."""
         latest = time.monotonic() - seconds
         return [self._describe(rank) for rank, last in sorted(self._answered.items()) if last <= latest]
 

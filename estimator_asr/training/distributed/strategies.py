@@ -1,7 +1,7 @@
 """Devices of a training, its distribution strategy and precision, and the hardware that they need.
 
-Under --precision=float16 or bfloat16 variables and checkpoints stay float32. TensorFlow rewrites the graph so
-that matrix products and convolutions use 16 bits; for bfloat16 on GPUs the model_fn casts the kernels.
+With --precision=float16 or bfloat16, variables and checkpoints stay float32. TensorFlow rewrites the graph so
+that matrix products and convolutions use 16 bits; for bfloat16 on GPUs, the model_fn casts the kernels.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from estimator_asr.training.distributed import cluster as cluster_lib
 from tfrecord_builder import errors
 from tfrecord_builder.runtime import cpu
 
-_DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # of GPUs, as a container gets them
-_NVIDIA, _DISPLAY = "0x10de", "0x03"  # vendor and class on the PCI bus
-# CPUs with one of these compute in bfloat16; others emulate it in float32 and are slower.
+_DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # device files of GPUs
+_NVIDIA, _DISPLAY = "0x10de", "0x03"  # vendor and class of a device on the PCI bus
+# CPUs with one of these flags compute in bfloat16; others emulate it in float32 and are slower.
 _CPU_FLAGS = ("avx512_bf16", "amx_bf16")
-# NVIDIA Volta and Ampere, the first with tensor cores for it.
+# Compute capability of NVIDIA Volta and Ampere, the first GPUs with tensor cores for these types.
 _CAPABILITIES = {"float16": (7, 0), "bfloat16": (8, 0)}
 _OFF = "use --precision=float32"
 _REWRITES = {
@@ -44,8 +44,8 @@ def check(config: training_config.TrainConfig, cluster: Optional[cluster_lib.Clu
     gpus = _gpus()
     if config.precision == "float16" and not gpus:
         raise errors.UserError(
-            "train: --precision=float16 without a GPU that TensorFlow can use, expected one with compute "
-            f"capability 7.0 or higher; {_OFF}, or bfloat16 if the CPU supports it"
+            "train: --precision=float16 needs a GPU with compute capability 7.0 or higher, but TensorFlow "
+            f"can use no GPU; {_OFF}, or bfloat16 if the CPU supports it"
         )
     if config.precision in _CAPABILITIES:
         _check_gpus(gpus, config.precision)
@@ -54,20 +54,20 @@ def check(config: training_config.TrainConfig, cluster: Optional[cluster_lib.Clu
     if config.num_cpu_replicas > 1 and cluster:
         raise errors.UserError(
             f"train: --num_cpu_replicas is {config.num_cpu_replicas} and TF_CONFIG lists "
-            f"{len(cluster.workers)} workers, expected 1; a worker on a CPU is one replica; add workers"
+            f"{len(cluster.workers)} workers, but a worker on a CPU is one replica; add workers instead"
         )
     if cluster and cluster.shares_host and gpus and not config.gpu_memory_growth:
         logging.warning(
-            "TF_CONFIG: the evaluator runs on the machine of a worker, and TensorFlow takes all memory of "
+            "TF_CONFIG: the evaluator runs on the machine of a worker, and each of them takes all memory of "
             "the GPUs that it sees; start the evaluator with CUDA_VISIBLE_DEVICES=, or both with "
             "--gpu_memory_growth"
         )
-    if config.gpu_memory_growth:  # session_config() says it too late for operations outside the session
+    if config.gpu_memory_growth:  # session_config() is too late for operations outside the session
         os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
     if config.xla and not gpus:
         logging.warning(
-            "--xla on a CPU: measured with a Conformer of 4 layers, a step took three times as long (553 ms "
-            "instead of 182 ms) and compiling one shape took 44 s; leave it out"
+            "--xla makes training on a CPU slower: with a Conformer of 4 layers, a step took three times as "
+            "long (553 ms instead of 182 ms), and compiling one shape took 44 s; leave --xla out"
         )
 
 
@@ -79,28 +79,28 @@ def _check_gpus(gpus, precision):
     for gpu in gpus:
         capability = tf.config.experimental.get_device_details(gpu).get("compute_capability", (0, 0))
         if tuple(capability) < _CAPABILITIES[precision]:
-            got, want = (".".join(map(str, each)) for each in (capability, _CAPABILITIES[precision]))
+            has, needs = (".".join(map(str, pair)) for pair in (capability, _CAPABILITIES[precision]))
             raise errors.UserError(
-                f"train: --precision={precision} with {gpu.name} of compute capability {got}, expected "
-                f"{want} or higher; {_OFF}, which is as fast there"
+                f"train: --precision={precision} needs compute capability {needs} or higher, but {gpu.name} "
+                f"has {has}; {_OFF}, which is as fast on this GPU"
             )
 
 
 def _check_cpu():
     if not cpu.read_flags() & set(_CPU_FLAGS):
         raise errors.UserError(
-            f"train: --precision=bfloat16 on a CPU without {' and '.join(_CPU_FLAGS)}, expected one of them; "
-            f"{_OFF}, which is faster there"
+            f"train: --precision=bfloat16 without a GPU needs a CPU with {' or '.join(_CPU_FLAGS)}, and this "
+            f"one has neither; {_OFF}, which is faster here"
         )
     if os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1").lower() in ("0", "false"):
         raise errors.UserError(
-            "train: --precision=bfloat16 with TF_ENABLE_ONEDNN_OPTS=0, expected oneDNN, which implements it; "
+            "train: --precision=bfloat16 needs oneDNN on a CPU, but TF_ENABLE_ONEDNN_OPTS=0 turns it off; "
             f"unset the variable, or {_OFF}"
         )
 
 
 def log_devices(num_cpu_replicas: int, cluster: Optional[cluster_lib.Cluster]) -> None:
-    """Logs the devices of this process, and warns about a GPU that TensorFlow cannot use."""
+    """Logs the devices of this process, and warns if there is a GPU that TensorFlow cannot use."""
     gpus, task = _gpus(), "training"
     if not gpus and (any(map(glob.glob, _DEVICE_FILES)) or find_on_pci_bus()):
         logging.warning(
@@ -115,7 +115,7 @@ def log_devices(num_cpu_replicas: int, cluster: Optional[cluster_lib.Cluster]) -
 
 
 def find_on_pci_bus(root: str = "/") -> str:
-    """Returns the name of the first NVIDIA GPU on the PCI bus, with or without a driver; "" without one."""
+    """Returns the name of the first NVIDIA GPU on the PCI bus, "" if there is none. It needs no driver."""
     for path in sorted(pathlib.Path(root, "sys/bus/pci/devices").glob("*")):
         with contextlib.suppress(OSError):
             vendor, kind = ((path / file).read_text() for file in ("vendor", "class"))
@@ -134,10 +134,10 @@ def _describe_devices(gpus, num_cpu_replicas):
 
 
 def product_type(config: training_config.TrainConfig, training: bool) -> tf.DType:
-    """Returns the type in which the graph multiplies: bfloat16 in training on GPUs with that precision.
+    """Returns the type of the graph's matrix products: bfloat16 in training on GPUs with that precision.
 
-    Everywhere else it is float32, which TensorFlow may rewrite (_REWRITES); its rewrite to bfloat16 is for
-    CPUs alone.
+    In all other cases it is float32, which TensorFlow may rewrite (_REWRITES). TensorFlow's rewrite to
+    bfloat16 works only on CPUs.
     """
     return tf.bfloat16 if training and config.precision == "bfloat16" and _gpus() else tf.float32
 
@@ -147,8 +147,8 @@ def build_strategy(
 ) -> Optional[tf.distribute.Strategy]:
     """Returns the distribution strategy; None for one device, or for the evaluator of a cluster.
 
-    For a cluster it is MultiWorkerMirroredStrategy, which reads TF_CONFIG; for several GPUs or CPU replicas
-    MirroredStrategy. Call it before anything else of TensorFlow runs.
+    A cluster gets MultiWorkerMirroredStrategy, which reads TF_CONFIG; several GPUs or CPU replicas get
+    MirroredStrategy. Call this function before any other TensorFlow operation runs.
 
     Raises:
         errors.UserError: the port of this worker is in use.
@@ -158,7 +158,7 @@ def build_strategy(
         return None
     if cluster:
         cluster_lib.check_port(cluster)
-        # The v1 class: the other one needs eager execution.
+        # The v1 class, because the v2 class needs eager execution.
         create = tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy
         return create(kinds.NCCL if _gpus() else kinds.RING)
     if config.num_cpu_replicas > 1:
@@ -167,10 +167,10 @@ def build_strategy(
 
 
 def mirror(devices: list[str]) -> tf.distribute.MirroredStrategy:
-    """Returns a strategy of one replica per device whose gradients are added in rings, without NCCL.
+    """Returns a strategy with one replica per device, which sums gradients by ring collectives without NCCL.
 
-    These are the collectives that GPUs get. By default TensorFlow would copy everything to one CPU and add it
-    up there in graph mode, so that CPU replicas would not show what hangs or fails on GPUs.
+    GPUs use collectives too. In graph mode, TensorFlow's default for CPUs would be to copy everything to one
+    device and add it up there, so CPU replicas would not show what hangs or fails on GPUs.
     """
     from tensorflow.python.distribute import cross_device_ops
 
@@ -182,14 +182,14 @@ def mirror(devices: list[str]) -> tf.distribute.MirroredStrategy:
 
 
 def session_config(config: training_config.TrainConfig) -> tf.compat.v1.ConfigProto:
-    """Returns the session settings: devices, XLA, and rewrites of the graph."""
+    """Returns the session settings: devices, XLA and graph rewrites."""
     session = tf.compat.v1.ConfigProto(allow_soft_placement=True)
     session.device_count["CPU"] = config.num_cpu_replicas
     session.gpu_options.allow_growth = config.gpu_memory_growth
-    # All GPUs launch the collectives of a step in one order, or NCCL may wait forever; nothing without NCCL.
+    # All GPUs launch the collectives of a step in one order, or NCCL may wait forever; no effect without it.
     session.experimental.collective_nccl = True
     rewrites = session.graph_options.rewrite_options
-    # On GPUs the layout optimizer fails on gradients of tf.where between convolutions, and logs an error.
+    # The layout optimizer for GPUs logs an error for gradients of tf.where between convolutions, and fails.
     rewrites.layout_optimizer = rewrites.OFF
     if config.xla:
         session.graph_options.optimizer_options.global_jit_level = tf.compat.v1.OptimizerOptions.ON_1

@@ -1,1 +1,1 @@
-"""Optimizer: learning rate, gradient accumulation, clipping, loss scaling, weight update."""
+"""Learning-rate schedules, gradient accumulation, clipping, loss scaling and the update of the weights."""

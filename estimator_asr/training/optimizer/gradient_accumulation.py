@@ -4,10 +4,11 @@ A training step adds its gradients to variables outside the checkpoint, one set 
 batch a hook runs the update, with a single sum over the replicas. An interrupted training continues at the
 first batch after the last update.
 
-The gradients are those of the sum over labels and are divided by the number of labels at the end, so that
-batches are weighted by their labels. Within a batch all replicas divide by the same number, because batch
-norm's gradients are sums over the replicas. Batch norm uses the statistics of each batch; its moving averages
-get the mean over the batches. NaN and Inf stay in a sum, so a bad batch skips the whole update.
+The gradients are those of the sum over labels, and are divided by the number of labels at the end, so that
+batches are weighted by their numbers of labels. Within a batch, all replicas divide by the same number,
+because batch norm's gradients are sums over the replicas. Batch norm uses the statistics of each batch, and
+its moving averages are updated with the mean over the batches. NaN and Inf stay in a sum, so a single bad
+batch causes the whole update to be skipped.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from estimator_asr.training.optimizer import optimization
 def minimize(
     losses: metrics.Losses, minimizer: optimization.Minimizer, num_batches: int
 ) -> optimization.Update:
-    """Builds the step of one batch; the hook of the result runs the update after every num_batches steps.
+    """Builds the step of one batch; a hook in the result runs the update after every num_batches steps.
 
-    `losses` are those of this replica's batch. In the result loss, gradients (of this replica only, times the
-    replicas) and is_finite are those of this batch; gradient_norm is that of the last update, or NaN if this
-    batch is non-finite.
+    `losses` are those of this replica's batch. In the result, loss, gradients and is_finite are those of this
+    batch; the gradients are from this replica only, times the number of replicas. gradient_norm is that of
+    the last update, or NaN if this batch is non-finite.
     """
     gradients, variables = minimizer.compute_gradients(losses.to_minimise())
     batch = _Batch(gradients, losses, minimizer.scale)
@@ -41,14 +42,14 @@ def minimize(
     all_sums = [*sums, *average_sums, totals]
     addends = [*batch.weighted(), *(change for _, change in pending), batch.totals]
     update_ops = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
-    train_op = tf.group(*update_ops, *(one.add(value) for one, value in zip(all_sums, addends)))
+    train_op = tf.group(*update_ops, *(total.add(value) for total, value in zip(all_sums, addends)))
 
-    *summed, all_totals = optimization.sum_over_replicas([*(one.read() for one in sums), totals.read()])
-    means = [(average, one.read() / num_batches) for (average, _), one in zip(pending, average_sums)]
+    *summed, all_totals = optimization.sum_over_replicas([*(total.read() for total in sums), totals.read()])
+    means = [(average, total.read() / num_batches) for (average, _), total in zip(pending, average_sums)]
     divisor = all_totals[1] * minimizer.scale.value if minimizer.scale else all_totals[1]
     op, _, new_norm, _ = minimizer.apply(list(zip(summed, variables)), all_totals[0], means, divisor)
     with tf.control_dependencies([op, norm.assign(new_norm)]):
-        reset = tf.group(*(one.reset() for one in all_sums))
+        reset = tf.group(*(total.reset() for total in all_sums))
     return optimization.Update(
         train_op,
         tf.identity(minimizer.global_step),
@@ -62,14 +63,14 @@ def minimize(
 
 
 class UpdateHook(estimator_api.SessionRunHook):
-    """Runs the update after every num_batches steps; hooks see it from the next step on."""
+    """Runs the update after every num_batches steps; other hooks see its results from the next step on."""
 
     def __init__(self, update: tf.Operation, num_batches: int):
         self._update = update
         self._num_batches = num_batches
 
     def after_create_session(self, session, coord):
-        self._count = 0  # the sums are zero again too
+        self._count = 0  # a new session also starts with zero sums
 
     def after_run(self, run_context, run_values):
         self._count += 1
@@ -79,7 +80,7 @@ class UpdateHook(estimator_api.SessionRunHook):
 
 
 class _Batch:
-    """Gradients and losses that one batch adds."""
+    """The gradients and losses that one batch adds to the sums."""
 
     def __init__(self, gradients, losses, scale):
         factor = replicas.num_replicas() / (1.0 if scale is None else scale.value)
@@ -89,7 +90,7 @@ class _Batch:
         is_finite = tf.math.is_finite(tf.linalg.global_norm(gradients))
         flag = tf.cast(~is_finite, tf.float32)
         totals, num_bad = replicas.sum_over_replicas([self.totals, flag])
-        self._weight = totals[1]  # the number by which all replicas divided
+        self._weight = totals[1]  # labels of all replicas, by which each divided
         self.loss = tf.math.divide_no_nan(totals[0], totals[1])
         is_loss_finite, is_gradient_finite = tf.math.is_finite(totals[0]), num_bad < 0.5
         self.is_finite = is_loss_finite & is_gradient_finite
@@ -123,7 +124,7 @@ class _DenseSum:
 
 
 class _RowSum:
-    """A sum of sparse gradients, of the size of the table; only the rows that occur are updated."""
+    """A sum of sparse gradients in a variable of the table's size; only rows that occur are updated."""
 
     def __init__(self, name, shape):
         self._sum = _get_variable(name, shape)
@@ -156,6 +157,6 @@ class _RowSum:
 
 
 def _get_variable(name, shape):
-    """Returns a local variable of each replica, zero when a session starts."""
+    """Returns a local variable, with a copy on each replica, that is zero when a session starts."""
     local = [tf.compat.v1.GraphKeys.LOCAL_VARIABLES]
     return replicas.get_variable(f"accumulated/{name}", shape, collections=local)

@@ -1,7 +1,7 @@
-"""Weight update: gradients, clipping by exact global norm, optimizer; with or without a strategy.
+"""Weight update: gradients, clipping by the exact global norm, optimizer; with or without a strategy.
 
-Clipping needs the norm of the whole gradient, so under a strategy gradients are divided by the number of
-replicas, summed over them, clipped, and then applied by each replica to its own copy of the weights.
+Clipping needs the norm of the whole gradient. So under a strategy, gradients are divided by the number of
+replicas, summed over the replicas, clipped, and then applied by each replica to its own copy of the weights.
 
 A step with a non-finite loss or gradient changes only the global step, on all replicas.
 """
@@ -26,29 +26,29 @@ FACTOR = 2.0
 class Update(NamedTuple):
     """A training step and its metrics.
 
-    `is_finite` is false if loss or gradients of a replica are NaN or Inf. An overflow that a lower loss scale
-    cures counts as finite.
+    `is_finite` is false if the loss or gradients of a replica are NaN or Inf. An overflow that a lower loss
+    scale can prevent counts as finite.
     """
 
     train_op: tf.Operation  # runs the step
     number: tf.Tensor  # int64 [], global step before the update
     loss: tf.Tensor  # float32 [], mean over all replicas of the loss that is minimised
     gradients: tuple  # pairs of gradient and variable; sums over all replicas, before clipping
-    gradient_norm: tf.Tensor  # float32 [], their global norm
+    gradient_norm: tf.Tensor  # float32 [], global norm of the gradients
     is_finite: tf.Tensor  # bool []
     scalars: dict[str, tf.Tensor]  # float32 [] each, further metrics by tag
-    hooks: list[estimator_api.SessionRunHook]  # that the update needs
+    hooks: list[estimator_api.SessionRunHook]  # hooks that must run with train_op
 
     @property
     def num_parameters(self) -> int:
-        """Number of trained values."""
+        """Number of trained weights."""
         return sum(variable.shape.num_elements() for _, variable in self.gradients)
 
 
 def build_optimizer(
     config: training_config.OptimizerConfig, learning_rate: tf.Tensor, **rates: skippable.RateOf
 ) -> skippable.Optimizer:
-    """Returns the optimizer of the config; `rate_of` is as in skippable."""
+    """Returns the optimizer of the config; for the optional argument rate_of see skippable.RateOf."""
     if config.optimizer == "adam":
         betas = config.adam_beta1, config.adam_beta2
         return skippable.Adam(learning_rate, *betas, config.adam_epsilon, **rates)
@@ -72,11 +72,11 @@ class LossScale:
         self._count = tf.identity(self._good_updates)
 
     def is_overflow(self, is_loss_finite: tf.Tensor, is_gradient_finite: tf.Tensor) -> tf.Tensor:
-        """Returns bool []: only the gradient is non-finite, and the scale can be reduced."""
+        """Returns whether only the gradient is non-finite and the scale can be reduced, bool []."""
         return is_loss_finite & ~is_gradient_finite & (self.value > 1.0)
 
     def update(self, is_overflow: tf.Tensor, is_finite: tf.Tensor) -> tf.Operation:
-        """Halves or doubles the scale; changes nothing if both arguments, bool [], are false."""
+        """Halves, doubles or keeps the scale; changes nothing if both arguments, bool [], are false."""
         count = tf.where(is_overflow, 0.0, self._count + tf.cast(is_finite, tf.float32))
         is_full = count >= GROWTH_UPDATES
         doubled = tf.where(tf.math.is_finite(self.value * FACTOR), self.value * FACTOR, self.value)
@@ -90,19 +90,19 @@ class Minimizer:
     """Minimises the mean of a loss over the replicas."""
 
     optimizer: skippable.Optimizer
-    clip_norm: float  # maximum global norm of the gradient; 0: no clipping
+    clip_norm: float  # maximum global norm of the gradient; 0 turns clipping off
     global_step: tf.Variable  # counts the updates
     scale: Optional[LossScale] = None
 
     @property
     def scalars(self) -> dict[str, tf.Tensor]:
-        """Metrics of an update by tag."""
+        """Metrics of an update, by tag."""
         return {"loss-scale": self.scale.value} if self.scale else {}
 
     def minimize(self, loss: tf.Tensor) -> Update:
-        """Builds one update of the weights and of the moving averages of batch norm.
+        """Builds one update of the weights and of batch norm's moving averages.
 
-        `loss` is that of this replica, float32 [].
+        `loss` is the loss of this replica, float32 [].
         """
         gradients, variables = self.compute_gradients(loss)
         *gradients, total = sum_over_replicas([*gradients, loss])
@@ -117,30 +117,30 @@ class Minimizer:
         return Update(train_op, number, mean, pairs, norm, is_finite, self.scalars, [])
 
     def compute_gradients(self, loss: tf.Tensor) -> tuple[list, list]:
-        """Returns gradients of this replica, times the scale, over the number of replicas; and variables."""
+        """Returns this replica's gradients, times the scale, over the number of replicas; and variables."""
         scaled = loss * self.scale.value if self.scale else loss
         mean = multiply(scaled, 1.0 / replicas.num_replicas())
         variables = tf.compat.v1.trainable_variables()
         pairs = [pair for pair in zip(tf.gradients(mean, variables), variables) if pair[0] is not None]
         return [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
 
-    # XLA would compile each number of rows; Adam is one kernel.
+    # XLA would recompile for each number of rows, and would gain nothing: Adam is a single kernel.
     @tf.xla.experimental.jit_scope(compile_ops=False)
     def apply(
         self, pairs: list, loss: tf.Tensor, averages: list, divisor: Optional[tf.Tensor]
     ) -> tuple[tf.Operation, list, tf.Tensor, tf.Tensor]:
         """Builds the update of variables, moving averages, loss scale and global step.
 
-        A single multiplication divides, clips and skips.
+        The gradients are divided, clipped and, to skip the update, zeroed by one multiplication.
 
         Args:
-            pairs: (gradient, variable); sums over all replicas, in which indices may be repeated.
+            pairs: (gradient, variable); gradients are sums over all replicas, and may repeat indices.
             loss: float32 [], sum over all replicas.
-            averages: pairs of a moving average and its increment, of this replica.
-            divisor: of the gradients, float32 []; None for 1.
+            averages: pairs of a moving average and its increment, those of this replica.
+            divisor: number by which to divide the gradients, float32 []; None means 1.
 
         Returns:
-            Operation; divided gradients with unique indices; their global norm; is_finite as in Update.
+            The operation; the divided gradients, with unique indices; their global norm; Update.is_finite.
         """
         quotient = 1.0 if divisor is None else tf.math.divide_no_nan(1.0, divisor)
         gradients = [replica_sums.merge_rows(gradient) for gradient, _ in pairs]
@@ -150,15 +150,15 @@ class Minimizer:
         clipping = self.clip_norm / tf.maximum(norm, self.clip_norm) if self.clip_norm else tf.ones([])
         factor = tf.where(is_finite, clipping * quotient, 0.0)
         weight = tf.cast(is_finite, tf.float32)
-        others = [average.assign_add(tf.math.multiply_no_nan(change, weight)) for average, change in averages]
+        before = [average.assign_add(tf.math.multiply_no_nan(change, weight)) for average, change in averages]
         if self.scale:
             is_overflow = self.scale.is_overflow(is_loss_finite, is_gradient_finite)
-            others.append(self.scale.update(is_overflow, is_finite))
+            before.append(self.scale.update(is_overflow, is_finite))
         scaled = [
             _map_values(gradient, lambda values: tf.math.multiply_no_nan(values, factor))
             for gradient in gradients
         ]
-        with tf.control_dependencies(others):
+        with tf.control_dependencies(before):
             updated = self.optimizer.apply(list(zip(scaled, [v for _, v in pairs])), is_finite)
         with tf.control_dependencies([updated]):
             op = tf.group(self.global_step.assign_add(1))
@@ -167,7 +167,7 @@ class Minimizer:
 
 
 def sum_over_replicas(values: list) -> list:
-    """Returns the sums of tensors or IndexedSlices over all replicas; without a strategy, the values."""
+    """Returns the sum of each tensor or IndexedSlices over all replicas; without a strategy, the values."""
     if replicas.num_replicas() == 1:
         return values
     return tf.distribute.get_replica_context().merge_call(replica_sums.reduce, args=tuple(values))

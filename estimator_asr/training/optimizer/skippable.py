@@ -1,10 +1,10 @@
 """Optimizers whose update can be skipped inside the graph, after the gradients are known.
 
-The update cannot stand in a conditional, because that must not contain an all-reduce. So it always runs, and
-a skipped one is the identity: zero gradients (from the caller), learning rate 0, decay rates 1.
+The update cannot be inside a conditional, which must not contain an all-reduce. So it always runs, and a
+skipped update is the identity: zero gradients (from the caller), learning rate 0, decay rates 1.
 
-Each replica updates its own copy of the weights and of the slots; all have the same gradients. The names in
-checkpoints are those of TensorFlow's v1 optimizers.
+Each replica updates its own copy of the weights and of the slots, and all replicas have the same gradients.
+The names in checkpoints are those of TensorFlow's v1 optimizers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimator_asr.models import replicas
 
-# From the name of a variable to its learning rate, as a fraction of that of the optimizer.
+# Function that returns the learning rate of a variable, by its name, as a fraction of the optimizer's rate.
 RateOf = Callable[[str], float]
 
 
@@ -25,7 +25,7 @@ class Adam:
     """Adam (Kingma and Ba 2015, algorithm 1), lazy for sparse gradients.
 
     TensorFlow's v1 Adam decays the moments of all rows of a table in each step. Here a row without a gradient
-    keeps its moments and its value, so the cost grows with the rows that occur and not with the table.
+    keeps its moments and its value, so the cost depends on the rows that occur, not on the size of the table.
     """
 
     learning_rate: tf.Tensor  # float32 []
@@ -35,7 +35,7 @@ class Adam:
     rate_of: RateOf = lambda name: 1.0
 
     def apply(self, pairs: list, is_applied: tf.Tensor) -> tf.Operation:
-        """Returns the update for pairs of gradient and variable; `is_applied`: bool []."""
+        """Returns the update of (gradient, variable) pairs; changes nothing unless is_applied (bool [])."""
         power1 = replicas.get_variable("beta1_power", [], self.beta1)
         power2 = replicas.get_variable("beta2_power", [], self.beta2)
         beta1, beta2 = (tf.where(is_applied, beta, 1.0) for beta in (self.beta1, self.beta2))
@@ -63,7 +63,7 @@ class Momentum:
     rate_of: RateOf = lambda name: 1.0
 
     def apply(self, pairs: list, is_applied: tf.Tensor) -> tf.Operation:
-        """Returns the update for pairs of gradient and variable; `is_applied`: bool []."""
+        """Returns the update of (gradient, variable) pairs; changes nothing unless is_applied (bool [])."""
         numbers = {
             "lr": tf.where(is_applied, self.learning_rate, 0.0),
             "momentum": tf.where(is_applied, self.momentum, 1.0),
@@ -75,7 +75,7 @@ Optimizer = Adam | Momentum
 
 
 def _apply_to_all(apply, pairs, numbers, rate_of):
-    """Returns the updates of all variables, each at its own rate."""
+    """Returns the updates of all variables, each with its own learning rate."""
     updates = []
     for gradient, variable in pairs:
         factor = rate_of(replicas.name(variable))
@@ -94,7 +94,7 @@ def _apply_adam(gradient, variable, **numbers):
 
 
 def _apply_adam_to_rows(slices, variable, first, second, beta1_power, beta2_power, lr, beta1, beta2, epsilon):
-    """Updates the rows of a gradient with unique indices."""
+    """Updates the rows that have a gradient; their indices must be unique."""
     rate = lr * tf.sqrt(1.0 - beta2_power) / (1.0 - beta1_power)
     first_rows = beta1 * _gather(first, slices.indices) + (1.0 - beta1) * slices.values
     second_rows = beta2 * _gather(second, slices.indices) + (1.0 - beta2) * tf.square(slices.values)

@@ -46,7 +46,7 @@ def test_rotate_leaves_the_last_of_an_odd_number_of_units(session):
 
 
 def test_rotary_attention_does_not_change_when_a_sequence_moves(session):
-    """Its neighbours are padding on one side or on the other."""
+    """The sequence is moved by padding before it or after it."""
     values = np.zeros([2, 7, 8])
     values[0, :4] = values[1, 3:] = np.random.default_rng(1).normal(size=[4, 8])
     mask = tf.constant([[1.0, 1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1, 1]])
@@ -73,7 +73,7 @@ def attend(queries, keys, values, mask, num_heads):
     return attention_lib.attend(*heads, mask)[0]
 
 
-def test_attend_gives_the_mean_of_what_the_mask_allows(session):
+def test_attend_returns_the_mean_of_the_values_that_the_mask_allows(session):
     keys = tf.zeros([1, 3, 4])  # equal scores everywhere
     values = tf.constant([[[1.0] * 4, [3.0] * 4, [100.0] * 4]])
     outputs = attend(tf.ones([1, 2, 4]), keys, values, tf.constant([[1.0, 1, 0]]), num_heads=2)
@@ -193,6 +193,6 @@ def test_attention_of_half_floats_to_an_empty_row_is_finite_and_that_to_others_e
 
 
 def test_a_masked_score_is_finite_in_float16_and_weighs_nothing(session):
-    """Mixed precision makes constants of a float32 graph float16."""
+    """Mixed precision converts constants of a float32 graph to float16."""
     assert np.isfinite(np.float16(layers.MASKED_SCORE))
     assert np.exp(np.float32(layers.MASKED_SCORE) + np.float32(1e4)) == 0

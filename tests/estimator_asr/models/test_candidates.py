@@ -80,7 +80,7 @@ def test_extreme_logits_stay_finite():
     assert np.isfinite(losses).all()
 
 
-def test_empty_utterances_have_nothing_to_choose():
+def test_empty_utterances_have_no_best_characters():
     best = run(lambda scored, pairs: candidates.best(scored), num_tokens=np.array([0, 0], np.int32))
     assert best.characters.tolist() == [[-1] * 3] * 2
     assert best.log_probs.tolist() == [[0] * 3] * 2
@@ -100,7 +100,7 @@ def test_gradient_is_softmax_minus_target():
 
 
 def test_padded_pairs_change_neither_losses_nor_gradients_nor_the_best():
-    """Sixteen candidates at each of six positions are 96, and 128 is the next power of two."""
+    """Six positions with sixteen candidates each have 96 pairs, and 128 is the next power of two."""
     results = []
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         labels = tf.constant([[1, 3, 2], [3, 2, 0]])

@@ -173,7 +173,7 @@ def test_padding_feeds_no_batch_norm_average(name):
 
 
 @every_encoder
-def test_every_variable_is_used(name):
+def test_every_variable_has_a_gradient(name):
     model = get_model(name, training=True)
     gradients = model.run(model.gradients, make_utterances(40, 30))
     for variable, gradient in zip(model.variables, gradients):

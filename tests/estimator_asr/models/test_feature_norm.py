@@ -32,7 +32,7 @@ def test_normalise_gives_each_bin_of_the_real_frames_mean_0_and_standard_deviati
     np.testing.assert_allclose(values, [[[-1, -1], [1, 1], [0, 0]]], atol=0.01)
 
 
-def test_normalise_hears_digital_silence_as_60_db_below_the_loudest():
+def test_normalise_raises_digital_silence_to_60_db_below_the_loudest():
     silent, speech = -15.9, 20.0
     floor = speech - 6 * np.log(10.0)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -52,7 +52,7 @@ def fill_bands(fbank, num_frames=None):
 
 
 def test_an_empty_bin_is_the_mean_of_the_others_the_nearest_first():
-    """Bins 0 and 1 have speech, the others are 41 dB below it: beyond a codec's bandwidth."""
+    """Bins 0 and 1 have speech; the others are 41 dB below it, as above a codec's bandwidth."""
     speech = make_fbank(1, 30)[..., :2]
     quiet = np.full([1, 30, 2], speech.max() - 4.1 * np.log(10.0), np.float32)
     quiet[0, 7] -= 1.0  # and not constant
@@ -67,7 +67,7 @@ def test_an_empty_bin_is_the_mean_of_the_others_the_nearest_first():
 
 @pytest.mark.parametrize("is_digital_silence", [False, True])
 def test_a_bin_that_is_masked_stays_masked_beside_an_empty_one(is_digital_silence):
-    """Masks are the mean of their bin, far below its peak; empty bins are filled as ever."""
+    """A masked bin is constant at its mean, far below its peak; only empty bins are filled."""
     fbank = np.random.default_rng(0).normal(10, 1, [1, 200, 8]).astype(np.float32)
     fbank[:, ::20] += 15.0  # a mean is 15 below a peak
     fbank[..., 6:] = -15.9 if is_digital_silence else fbank[..., 6:] - 20.0
@@ -89,7 +89,7 @@ def test_a_bin_within_40_db_of_the_loudest_stays():
 
 
 def test_the_bandwidth_of_a_recording_hardly_changes_its_features():
-    """The upper quarter of the band follows the speech, as fricatives and silence do, or is missing."""
+    """The upper quarter of the band either varies with the speech, as fricatives do, or is missing."""
     whole = np.repeat(make_fbank(1, 200)[..., :1], 80, axis=2) + 0.3 * np.random.default_rng(0).normal(
         size=[1, 200, 80]
     )
@@ -128,7 +128,7 @@ def run_causally(fbank, num_frames):
 
 
 def test_a_frame_is_normalised_by_itself_the_earlier_ones_and_forty_of_average_speech():
-    """The level is that of all powers so far and of ten frames of 10; average speech has 0 and 1."""
+    """The level includes ten frames of level 10; average speech has mean 0 and standard deviation 1."""
     fbank = np.random.default_rng(1).normal(8.0, 4.0, [1, 40, 3])
     powers = np.concatenate([np.full(10, np.exp(10.0)), np.exp(fbank[0].max(axis=1))])
     levels = [np.log(powers[: 11 + place].mean()) for place in range(40)]
@@ -149,7 +149,7 @@ def test_later_frames_and_padding_change_nothing():
 
 
 def test_digital_silence_is_raised_to_60_db_below_the_level():
-    """Of -15.9 and, after 1,000 frames of speech at 14, of 14 - 13.8."""
+    """Silence of -15.9 comes after 1,000 frames of speech at 14, and is raised to 14 - 13.8."""
     fbank = np.full([1, 1100, 2], 14.0)
     silent = fbank.copy()
     fbank[0, 1050:], silent[0, 1050:] = 14.0 - 6 * np.log(10), -15.9

@@ -47,7 +47,7 @@ def logits_of(scored, utterance):
     return scored.logits[scored.positions // scored.shape[1] == utterance]
 
 
-def test_writes_only_what_the_mask_allows():
+def test_only_characters_that_the_mask_allows_are_scored():
     scored = score([[1, 3, 2], [0, 1, 0]], [3, 2])
     assert scored.positions.tolist() == [0, 0, 1, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4]
     assert scored.characters.tolist() == [1, 2, 5, 3, 4, 0, 1, 2, 3, 4, 5, 1, 2]
@@ -62,12 +62,12 @@ def test_padding_and_neighbours_in_the_batch_change_nothing(ngram_rows):
     np.testing.assert_allclose(logits_of(padded, 1), logits_of(alone, 0), atol=1e-5)
 
 
-def test_order_and_context_matter():
+def test_scores_depend_on_the_order_and_context_of_tokens():
     first, second = score([[1, 2, 3]], [3]), score([[1, 3, 2]], [3])
     assert np.abs(first.logits[:2] - second.logits[:2]).min() > 1e-4
 
 
-def test_an_utterance_without_tokens_is_fine():
+def test_an_utterance_without_tokens_leaves_the_others_finite():
     scored = score([[0, 0], [1, 0]], [0, 1])
     assert scored.positions.tolist() == [2, 2] and np.isfinite(scored.logits).all()
 
@@ -164,11 +164,11 @@ def _make_batch(distance):
 
 
 @pytest.mark.parametrize(("distance", "ngram_rows"), [(1, 0), (1, 97), (4, 97)])
-def test_learns_what_the_context_says(distance, ngram_rows):
+def test_the_model_learns_characters_from_context(distance, ngram_rows):
     assert _train(_make_batch(distance), ngram_rows=ngram_rows) < 0.03
 
 
-def test_checkpoint_keys():
+def test_names_and_shapes_of_variables_are_those_in_checkpoints():
     with tf.Graph().as_default():
         build(make_config(), [[1]], [1], token_parts=PARTS)
         variables = {v.op.name: v.shape.as_list() for v in tf.compat.v1.trainable_variables()}
@@ -200,7 +200,7 @@ def test_checkpoint_keys():
 @pytest.mark.parametrize(
     "changes", [{"language_units": 18, "language_heads": 4}, {"language_units": 3, "language_heads": 1}]
 )
-def test_width_that_does_not_fit_is_refused(changes):
+def test_units_that_heads_do_not_divide_evenly_are_refused(changes):
     with pytest.raises(
         errors.UserError,
         match=f"--language_units is {changes['language_units']}, expected an even multiple of",

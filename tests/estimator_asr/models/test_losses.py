@@ -70,8 +70,8 @@ def test_impossible_utterance_has_loss_and_gradient_zero_and_spares_its_neighbou
 
 
 @pytest.mark.parametrize("rows", [(0,), (1,), (0, 1)])
-def test_a_gradient_that_is_no_number_stays_with_padding_and_impossible_utterances(rows, monkeypatch):
-    """Whatever a kernel leaves there: NaN."""
+def test_nan_gradients_of_padding_and_impossible_utterances_do_not_spread(rows, monkeypatch):
+    """The kernel may leave NaN at these places."""
 
     def leave_nan(labels, logits, num_frames, **_):
         weights = np.zeros([3, 3, 1], np.float32)

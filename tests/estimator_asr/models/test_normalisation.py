@@ -103,7 +103,7 @@ def test_nan_at_padding_does_what_zeros_do_to_moments(session, moments, value):
 @pytest.mark.parametrize("moments", MOMENTS.values(), ids=MOMENTS)
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
 def test_moments_of_half_floats_are_float32(session, moments, dtype):
-    """In float16 a weight of 1 / 20,000 is not normal, and 300 squared and a sum of 400s are infinite."""
+    """In float16, 1 / 20,000 is subnormal, and the square of 300 and the sum of the values are infinite."""
     inputs = tf.cast(tf.tile([[[700.0, 0.5], [100.0, -0.5]]], [2, 10000, 1]), dtype)
     mask = tf.sequence_mask([20000, 0], 20000, tf.float32)
     mean, variance = moments(inputs, mask)

@@ -29,20 +29,20 @@ def find_differences(**settings):
 
 @pytest.mark.slow
 def test_two_replicas_train_the_acoustic_model_of_one():
-    """Per-replica batches of different sizes, one of them without frames; moving averages are equal too."""
+    """Replicas have batches of different sizes, one of them without frames; moving averages are equal too."""
     found = find_differences(kind="acoustic", steps=6)
     assert len(found) > 50 and max(found.values()) < 1e-5
 
 
 @pytest.mark.long
 def test_two_replicas_that_accumulate_two_batches_train_the_acoustic_model_of_one():
-    """Batch norm's gradients cross the replicas, whose labels differ in number; the loss is scaled."""
+    """Batch norm sums gradients over replicas with different numbers of labels; the loss is scaled."""
     found = find_differences(kind="acoustic", num_batches=2, steps=4, precision="float16")
     assert len(found) > 50 and max(found.values()) < 1e-5
 
 
 @pytest.mark.slow
 def test_two_replicas_that_accumulate_three_batches_train_the_language_model_of_one():
-    """Rows of its sparse table stay as they are on one."""
+    """The rows of the sparse table have the same values as with one replica."""
     found = find_differences(kind="language", num_batches=3, steps=6)
     assert len(found) > 50 and max(found.values()) < 1e-5

@@ -152,7 +152,7 @@ def test_a_sample_of_all_classes_gives_the_full_softmax_and_a_larger_one_comes_c
 
 @pytest.mark.parametrize("name", PEERS)
 def test_a_label_in_the_sample_is_not_among_the_others(name):
-    """With the label as the whole sample, nothing is left to compare it with."""
+    """If the label is the whole sample, there is no other class to compare it with."""
     scorer = make_scorer(np.random.default_rng(3))
     sample = losses.Sample(tf.constant([4]), tf.ones([NUM_CLASSES]))
     found = losses.SAMPLED[name](scorer, tf.fill([BATCH, LENGTH], 4), tf.constant(WEIGHTS), sample)

@@ -90,8 +90,8 @@ def make_fbank(*shape):
 
 
 @every_encoder
-def test_pieces_give_what_the_whole_in_chunks_gives(name):
-    """The recordings are longer than what attention hears before a chunk, and end at different times."""
+def test_pieces_have_the_outputs_of_the_whole_recording_in_chunks(name):
+    """Some recordings are longer than LEFT_FRAMES, and all end at different times."""
     fbank, num_frames, rng = make_fbank(3, 603), np.array([603, 410, 5]), np.random.default_rng(2)
     fbank[0, :50] = -15.9  # digital silence
     model = get_model(name)
@@ -104,7 +104,7 @@ def test_pieces_give_what_the_whole_in_chunks_gives(name):
 
 
 @every_encoder
-def test_a_chunk_is_heard_as_a_whole_and_nothing_after_it(name):
+def test_outputs_depend_on_the_whole_chunk_and_on_nothing_after_it(name):
     model, fbank = get_model(name), make_fbank(1, 96)
     changed = fbank.copy()
     changed[:, 47] += 3.0  # the last frame of the third chunk
@@ -114,7 +114,7 @@ def test_a_chunk_is_heard_as_a_whole_and_nothing_after_it(name):
 
 
 @every_encoder
-def test_a_model_that_streams_hears_whole_recordings_too(name):
+def test_a_streaming_model_also_processes_whole_recordings(name):
     model, fbank = get_model(name), make_fbank(1, 96)
     changed = fbank.copy()
     changed[:, 95] += 3.0
@@ -147,7 +147,7 @@ class Training:
 
 @pytest.mark.long
 @every_encoder
-def test_training_hears_the_chunks_that_are_sampled(name, monkeypatch):
+def test_training_uses_the_sampled_chunk_sizes(name, monkeypatch):
     fbank, logits, seeds = make_fbank(2, 96), [], []
     for chunk in (4, 4, 8, 1000):
 
@@ -180,7 +180,7 @@ def test_padding_changes_nothing_in_training(name, chunk, monkeypatch):
         np.testing.assert_allclose(other, one, atol=1e-3 * (1 + np.abs(one).max()))
 
 
-def test_the_mask_of_attention():
+def test_the_attention_mask_covers_the_chunk_and_earlier_frames():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         lengths = tf.constant([5])
         span = streaming.Span(lengths, tf.ones([1, 5]), stream=streaming.Stream(tf.constant(2)))
@@ -201,14 +201,14 @@ def test_the_mask_of_attention():
     assert mask[2, 2:].tolist() == [*earlier[2:], 1, 1, 1, 0]
 
 
-def test_attention_hears_a_bounded_past():
+def test_attention_covers_a_limited_number_of_earlier_frames():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         span = streaming.Span(tf.constant([80]), tf.ones([1, 80]), stream=streaming.Stream(tf.constant(8)))
         mask = session.run(span.attention_mask())[0]
     assert mask[79].tolist() == [0] * 8 + [1] * 72  # 64 before the chunk, which begins at 72
 
 
-def test_chunks_are_sampled_from_160_to_640_ms_and_a_quarter_of_the_batches_is_heard_whole():
+def test_chunks_are_sampled_from_160_to_640_ms_except_in_a_quarter_of_the_batches():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         seed = tf.compat.v1.placeholder(tf.int64, [2])
         chunk = streaming.sample(seed, subsampling=4).chunk

@@ -135,7 +135,7 @@ def is_inside(seconds, span):
 
 @pytest.mark.slow
 def test_tokens_are_emitted_near_their_syllables(data):
-    """Not so where convolutions see the ends of recordings, and with this seed without the local loss."""
+    """It fails if convolutions see the ends of recordings, and with this seed without the local loss."""
     examples, held_out, recordings = data
     log_probs, num_frames = train(examples, held_out)
     inside = []

@@ -78,7 +78,7 @@ def test_every_block_returns_what_the_reference_does(layout):
 
 
 def test_an_utterance_has_the_same_outputs_in_a_padded_batch(layout):
-    """Also where the first convolution is normalised over time, and padding would change its statistics."""
+    """This includes models whose first convolution is normalised over time, where padding must not count."""
     _, blocks = layout
     utterances = [draw(9, seed=1), draw(30, seed=2), draw(3, seed=3)]
     batch = np.full([4, 34, 160], np.nan, np.float32)  # the last one has no frames
@@ -107,7 +107,7 @@ def test_samples_are_normalised_only_if_the_preprocessor_does(tmp_path):
     assert np.abs(outputs[:, 0] - normalised).max() > 0.1
 
 
-def test_log_mel_comes_first_and_then_each_block(tmp_path):
+def test_log_mel_frames_come_before_the_block_outputs(tmp_path):
     fbank, weights_dir = draw(8, seed=1), small_hubert.write(tmp_path)
     (vectors,), (count,) = build(weights_dir, fbank[None], [8], (1, 3))
     assert count == 3 and vectors.shape == (3, 160 + 2 * 16) and vectors.dtype == np.float16

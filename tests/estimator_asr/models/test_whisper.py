@@ -43,7 +43,7 @@ def test_every_block_returns_what_the_reference_does(weights_dir, num_frames):
         np.testing.assert_allclose(np.float64(found), output, atol=6e-3)  # half precision, values up to 4
 
 
-def test_the_frames_themselves_come_first(weights_dir):
+def test_stacked_log_mel_frames_come_before_the_block_outputs(weights_dir):
     fbank = draw(3, seed=1)
     (vectors,), _ = run(weights_dir, fbank[None], [3], layers=(3,))
     assert vectors.shape == (2, 160 + 16)

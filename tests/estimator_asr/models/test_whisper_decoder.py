@@ -71,8 +71,8 @@ def test_sequences_have_the_scores_of_the_reference(decoder):
             assert found[i, j] == pytest.approx(expected, abs=1e-4)
 
 
-def test_what_is_proposed_is_the_most_probable_of_all(decoder):
-    """A beam as wide as there are sequences of one token finds the best ones of up to two."""
+def test_proposals_are_the_most_probable_of_all_sequences(decoder):
+    """With a beam as wide as the number of one-token sequences, search up to two tokens is exact."""
     memory, width = draw_memory(3), len(decoder.token_texts) + 1
     found = run(
         decoder, memory, [3], lambda each: whisper_decoder.propose(decoder, each, np.int32([2]), width)

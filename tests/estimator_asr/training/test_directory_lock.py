@@ -19,7 +19,7 @@ def test_a_second_training_is_refused_until_the_first_has_ended(tmp_path):
             with directory_lock.reserve(str(tmp_path)):
                 pass
     assert str(refusal.value) == (
-        f"--model_dir: another training is running in {tmp_path}, expected none; "
+        f"--model_dir: another training is running in {tmp_path}; "
         "wait for it to end, or choose another directory"
     )
     with directory_lock.reserve(str(tmp_path)):
@@ -60,7 +60,7 @@ def test_the_chief_of_a_cluster_waits_for_the_lock_of_the_one_that_died(tmp_path
     assert lines == [f"{lock}: locked by another process, waiting for at most 60 seconds"]
 
 
-def test_a_new_directory_of_a_run_that_is_refused_goes_away(tmp_path):
+def test_a_new_directory_is_removed_if_the_run_is_refused(tmp_path):
     for made, left in (([], False), (["config.json"], True)):
         model_dir = tmp_path / f"am{len(made)}"
         with pytest.raises(errors.UserError, match="no labels"):
@@ -84,7 +84,7 @@ def test_a_lock_that_another_process_removed_meanwhile_is_not_taken(tmp_path, mo
             pass
 
 
-def test_a_file_system_without_locks_keeps_nobody_from_training(tmp_path, monkeypatch):
+def test_training_works_on_a_file_system_without_locks(tmp_path, monkeypatch):
     def refuse(descriptor, how):
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -101,21 +101,21 @@ def test_a_file_system_without_locks_keeps_nobody_from_training(tmp_path, monkey
         ("1763000000/saved_model.pb", "exports (1763000000/saved_model.pb)"),
     ],
 )
-def test_a_directory_of_something_else_is_refused(tmp_path, name, content):
+def test_a_directory_that_holds_data_or_exports_is_refused(tmp_path, name, content):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).touch()
     with pytest.raises(errors.UserError) as refusal:
         directory_lock.check_usable(str(tmp_path))
     assert str(refusal.value) == (
-        f"--model_dir: {tmp_path} holds {content}, expected a model directory or a new one; choose another, "
-        "nothing was changed"
+        f"--model_dir: {tmp_path} holds {content}, so it is not a model directory; choose a model directory "
+        "or a new one. Nothing was changed"
     )
 
 
-def test_a_file_is_refused(tmp_path):
+def test_a_file_as_model_directory_is_refused(tmp_path):
     (tmp_path / "AM").touch()
     with pytest.raises(
-        errors.UserError, match="--model_dir: .*/AM is a file, expected a directory; choose an"
+        errors.UserError, match="--model_dir: .*/AM is a file, not a directory; choose another path"
     ):
         directory_lock.check_usable(str(tmp_path / "AM"))
 
@@ -131,7 +131,7 @@ def test_a_model_directory_with_its_own_exports_is_trained_again(tmp_path):
     "rank, kept",
     [(None, []), (0, ["tmp_worker_0", "tmp_worker_1"]), (1, ["tmp_worker_1"]), (2, ["tmp_worker_0"])],
 )
-def test_copies_are_removed_unless_their_worker_may_be_alive(tmp_path, rank, kept):
+def test_checkpoints_of_workers_are_removed_unless_the_worker_may_be_alive(tmp_path, rank, kept):
     three = None if rank is None else cluster.Cluster(("a:1", "b:1", "c:1"), None, rank)
     kept = ["best", "tmp_worker-1", *kept]
     for name in ("best", "tmp_worker-1", "tmp_worker_0", "tmp_worker_1", "tmp_worker_2"):

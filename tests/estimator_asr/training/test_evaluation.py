@@ -174,7 +174,7 @@ def test_a_checkpoint_that_is_deleted_before_its_evaluation_is_skipped_with_a_wa
     deleted = save(tmp_path, 10)
     run(tmp_path, dev)
     assert dev.seen == [30]
-    assert lines == [f"{deleted}: was deleted before it could be evaluated"]
+    assert lines == [f"{deleted} was deleted before it could be evaluated"]
 
 
 def test_links_left_by_a_killed_evaluator_are_removed(tmp_path, world):
@@ -186,7 +186,7 @@ def test_links_left_by_a_killed_evaluator_are_removed(tmp_path, world):
 
 
 def test_open_files_that_nfs_keeps_do_not_stop_the_evaluator(tmp_path, world, monkeypatch):
-    """It renames the file, and then refuses to remove the directory."""
+    """NFS renames an open file that is removed, so the directory cannot be removed."""
     events, _ = world
     monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
     events.append(lambda: save(tmp_path, 30))

@@ -37,7 +37,7 @@ def test_epochs_end_training_and_a_finished_model_has_nothing_to_do(tmp_path, li
     assert any(line.startswith("dev at step 8: ") and "character-error-rate" in line for line in lines)
     assert [path.name for path in pathlib.Path(model.path, "best").glob("*.index")] == ["model.ckpt-8.index"]
     loop.train(model, infos, dirs)
-    assert lines[-1] == f"{model.path}: already at step 8 of 8, nothing to do"
+    assert lines[-1] == f"{model.path}: already at step 8 of 8; nothing to do"
 
 
 @pytest.mark.long
@@ -50,7 +50,7 @@ def test_a_last_evaluation_that_was_interrupted_is_done_by_the_next_run(tmp_path
     assert any(line.startswith("dev at step 3: ") for line in lines) and loop_models.latest_step(model) == 3
 
 
-def test_a_damaged_record_ends_with_one_sentence(tmp_path):
+def test_a_damaged_record_ends_training_with_one_sentence(tmp_path):
     model, infos, dirs = loop_models.make_model(tmp_path, train_steps=50)
     shard = sorted(pathlib.Path(dirs[0]).glob("train-*.tfrecord"))[0]
     damaged = bytearray(shard.read_bytes())
@@ -80,11 +80,11 @@ def test_a_checkpoint_cut_short_falls_back_to_the_one_before(tmp_path, lines):
 def test_without_a_dev_split_nothing_is_evaluated(tmp_path, lines):
     model, infos, dirs = loop_models.make_model(tmp_path, splits=[("train", 6)], train_steps=3)
     loop.train(model, infos, dirs)
-    assert f"{dirs[0]}: has no dev split, so nothing is evaluated" in lines
+    assert f"{dirs[0]}: no dev split, so the model is not evaluated" in lines
     assert loop_models.latest_step(model) == 3
     assert not os.path.exists(os.path.join(model.path, "best"))
     loop.train(model, infos, dirs)
-    assert lines[-1] == f"{model.path}: already at step 3 of 3, nothing to do"
+    assert lines[-1] == f"{model.path}: already at step 3 of 3; nothing to do"
 
 
 def test_a_missing_train_split_is_refused(tmp_path):

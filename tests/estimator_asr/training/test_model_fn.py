@@ -50,7 +50,7 @@ def start():
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
-def test_predict(tmp_path, kind):
+def test_the_predict_spec_returns_ids_counts_and_scores(tmp_path, kind):
     spec, _, _ = build(tmp_path, kind, estimator_api.ModeKeys.PREDICT)
     assert spec.loss is None and spec.train_op is None and list(spec.export_outputs) == ["serving_default"]
     ids, count = ("token_ids", "num_tokens") if kind == "acoustic" else ("character_ids", "num_characters")
@@ -66,7 +66,7 @@ def test_predict(tmp_path, kind):
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
-def test_evaluate(tmp_path, kind):
+def test_the_eval_spec_has_every_metric(tmp_path, kind):
     spec, _, _ = build(tmp_path, kind, estimator_api.ModeKeys.EVAL)
     assert spec.train_op is None and spec.loss.shape == []
     assert set(spec.eval_metric_ops) == task_models.FIGURES[kind]
@@ -78,7 +78,7 @@ def test_evaluate(tmp_path, kind):
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
-def test_train(tmp_path, kind):
+def test_the_train_spec_lowers_the_loss_and_counts_steps(tmp_path, kind):
     spec, _, _ = build(tmp_path, kind, estimator_api.ModeKeys.TRAIN)
     assert spec.loss.dtype == tf.float32 and spec.loss.shape == [] and HOOK in spec.training_hooks
     with start() as session:

@@ -37,18 +37,18 @@ def plan(tmp_path):
 
 # Eight utterances each of 1, 2 and 3 tokens. Six tokens per batch: 2 batches of up to 6 utterances, 3 of up
 # to 3, 4 of 2.
-def test_a_new_training_begins_at_the_beginning(plan):
+def test_a_new_training_starts_at_the_first_batch(plan):
     made = plan(train_epochs=2.5)
     assert (made.steps_per_epoch, made.max_steps, made.step_offset) == (9, 23, 0)
     assert made.batch_size == pytest.approx(24 / 9) and made.start == (0, 0)
 
 
-def test_an_update_of_several_batches_makes_fewer_steps(plan):
+def test_gradient_accumulation_reduces_the_steps_per_epoch(plan):
     made = plan(train_epochs=2, accumulation=4)
     assert (made.steps_per_epoch, made.max_steps, made.batch_size) == (9 / 4, 5, pytest.approx(24 * 4 / 9))
 
 
-def test_steps_go_before_epochs(plan):
+def test_train_steps_takes_precedence_over_train_epochs(plan):
     assert plan(train_steps=7).max_steps == 7
 
 
@@ -66,14 +66,14 @@ def test_smaller_batches_restart_the_epoch_and_train_as_many_epochs(plan, logged
     assert again.start == (1, 3) and again.max_steps == made.max_steps and len(logged) == 1
 
 
-def test_epochs_of_a_schedule_end_where_those_of_changed_batches_do(plan):
+def test_epochs_of_a_schedule_follow_changed_batches(plan):
     plan(accumulation=4)
     made = plan(5, batch_tokens=3, accumulation=4)  # 20 of 9 batches per epoch: the third begins again
     assert (made.start, made.steps_per_epoch) == ((2, 0), 4.75)
     assert made.step_offset == 2 * 4.75 - 5  # epoch 3 ends at step 9.75, or 14.25 of these batches alone
 
 
-def test_a_change_where_an_epoch_ends_is_not_logged(plan, logged):
+def test_changed_batches_at_the_end_of_an_epoch_are_not_logged(plan, logged):
     plan(train_steps=20)
     assert plan(9, train_steps=20, seed=5).start == (1, 0) and logged == []
 
@@ -85,6 +85,6 @@ def test_the_plan_is_logged(plan, logged):
     assert logged == [
         "train: 24 utterances, 48 tokens; 9 batches per epoch in 3 buckets, "
         "2.7 utterances per step, 0.0% padding",
-        "batches, utterances x tokens: 6 x 1, 3 x 2, 2 x 3",
+        "batch sizes in utterances x tokens: 6 x 1, 3 x 2, 2 x 3",
         "training: 27 steps (3.0 epochs), 2 replica(s), initial learning rate 0.001",
     ]

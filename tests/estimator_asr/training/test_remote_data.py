@@ -63,7 +63,7 @@ def test_remote_data_trains_the_same_model(directory):
 
 
 @pytest.mark.slow
-def test_a_shard_with_other_bytes_ends_the_training_with_a_sentence(directory):
+def test_a_changed_remote_shard_ends_training_with_an_error_message(directory):
     shutil.copytree(directory / "data", directory / "wrong")
     shard = directory / "wrong" / "train-00007-of-00020.tfrecord"
     shard.write_bytes(bytes(shard.stat().st_size))

@@ -54,7 +54,7 @@ def test_the_time_until_the_labels_arrive_is_measured():
 
 
 def test_the_model_runs_only_after_the_clock_was_read():
-    """Otherwise a single thread would count the model's time as waiting."""
+    """Otherwise the waiting time would include the model's time if a single thread runs both."""
     with tf.Graph().as_default():
         given = tf.compat.v1.placeholder(tf.float32, [])
         features, _, wait = step_time.time_input({"x": given}, {})
@@ -69,7 +69,7 @@ def test_a_tensor_of_one_replica_alone_ends_training_with_the_stacks(tmp_path):
     assert run.returncode == 75, run.stderr
     assert re.search(r'stuck_replicas.py", line \d+ in after_run', run.stderr)  # the stack of the main thread
     said = run.stderr.splitlines()[-1]
-    assert "minutes, expected at most --max_step_minutes=0.03; replica 0 has the sums" in said
+    assert "minutes (limit: --max_step_minutes=0.03); replica 0 has the sums" in said
     assert said.endswith("the same command continues from the last checkpoint")
 
 
@@ -86,7 +86,7 @@ def test_a_signal_ends_a_stuck_step(tmp_path, number, code):
     process.join(60)
     assert process.exitcode == code
     assert (
-        f"the step has not ended 1 s after signal {number:d}, so nothing was saved"
+        f"the step has not ended 1 s after signal {number:d}, so no checkpoint was saved"
         in pathlib.Path(outputs[1]).read_text()
     )
 
@@ -127,15 +127,15 @@ def test_the_first_step_has_a_limit_of_its_own(ended, make_watch):
     assert [code for code, _ in ended] == [75]
 
 
-def test_what_each_replica_waits_for_is_said(ended, make_watch):
+def test_the_message_says_what_each_replica_waits_for(ended, make_watch):
     watch = make_watch()
     stages = step_time._LOSS, step_time._INPUT, step_time._BEGUN, step_time._NOT_BEGUN
     watch.stages = dict(enumerate(stages))
     watch._judge(1800.0)
     ((_, sentence),) = ended
     assert (
-        "replica 0 has its loss, and waits for its gradients or the sums over all replicas, "
-        "replica 1 has its input, and waits for its loss (batch norm sums over all replicas), "
+        "replica 0 has its loss and waits for its gradients or the sums over all replicas, "
+        "replica 1 has its input and waits for its loss (batch norm sums over all replicas), "
         "replica 2 waits for its input, replica 3 has not begun the step; the same command"
     ) in sentence
 
@@ -155,7 +155,7 @@ def test_a_worker_that_no_longer_answers_is_dead_and_one_that_never_did_is_missi
     assert ended == [
         (
             70,
-            f"TF_CONFIG: worker 1 ({peer}) died, expected all workers to run; start all of them again; "
+            f"worker 1 ({peer}) died, so this worker ends too; start all workers again; "
             "the same command continues from the last checkpoint",
         )
     ]
@@ -190,7 +190,7 @@ def run_steps(watch, noting, num_steps):
 
 
 def test_a_session_that_is_created_again_begins_no_step(make_watch):
-    """TensorFlow creates one after another while a worker is dead; its time runs on."""
+    """While a worker is dead, TensorFlow creates session after session; the time of the step continues."""
 
     def fail():
         if len(noting.since) < 4:
@@ -204,7 +204,7 @@ def test_a_session_that_is_created_again_begins_no_step(make_watch):
 
 
 def test_a_session_that_is_created_again_and_saves_again_begins_no_step(make_watch):
-    """A cluster saves when a session is created; a worker that was dead was never missed."""
+    """A cluster saves whenever a session is created; each save restarted the time, so it never ran out."""
     watch = make_watch()
     watch.begin_step()
     watch._since -= 100.0
@@ -215,7 +215,7 @@ def test_a_session_that_is_created_again_and_saves_again_begins_no_step(make_wat
     assert time.monotonic() - watch._since >= 100.0
 
 
-def test_a_checkpoint_before_the_first_step_leaves_its_limit(ended, make_watch):
+def test_a_checkpoint_before_the_first_step_keeps_the_first_steps_limit(ended, make_watch):
     watch = make_watch(max_first_step_minutes=2, max_step_minutes=1)
     watch.begin_step(is_first=True)
     watch.pause()
@@ -233,7 +233,7 @@ def test_the_step_after_a_checkpoint_is_watched(make_watch):
 
 
 def test_a_hook_that_saves_pauses_the_watch(make_watch, tmp_path):
-    """The workers of a cluster have no listeners: a save that takes long looked like a step that hangs."""
+    """Workers of a cluster have no listeners, so a long save looked like a step that hangs."""
     watch, saved_at = make_watch(), []
 
     class Saver(tf.compat.v1.train.Saver):
@@ -252,8 +252,8 @@ def test_a_hook_that_saves_pauses_the_watch(make_watch, tmp_path):
     assert saved_at == [None] * 3  # before the first step, on the way and at the end
 
 
-def test_a_save_that_fails_is_watched_until_the_end(make_watch):
-    """The worker that died during a save was never missed: the watch stood still, and TensorFlow retried."""
+def test_the_watch_continues_after_a_failed_save(make_watch):
+    """If a worker died during a save, the watch stayed paused while TensorFlow tried again forever."""
 
     class Saver(tf.compat.v1.train.Saver):
         def save(self, *arguments, **options):
@@ -271,7 +271,7 @@ def test_a_save_that_fails_is_watched_until_the_end(make_watch):
     assert watch._since is not None
 
 
-def test_a_worker_that_died_before_it_was_ever_asked_took_part_in_the_first_step(ended, make_watch):
+def test_a_worker_that_dies_after_the_first_step_is_dead_even_if_never_asked(ended, make_watch):
     watch = make_watch(["127.0.0.1:2"])
     watch.begin_step(is_first=True)
     watch._judge(1000.0)

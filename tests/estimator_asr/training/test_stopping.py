@@ -40,7 +40,7 @@ class Known:
         ([0.5, NAN], 1),
     ],
 )
-def test_evaluations_since_the_lowest(rates, count):
+def test_evaluations_since_the_lowest_error_rate_are_counted(rates, count):
     assert stopping.count_since_lowest(rates) == count
 
 
@@ -83,7 +83,7 @@ class Time:
         return self.now
 
 
-def test_sigterm_is_remembered_and_its_handler_put_back():
+def test_sigterm_is_remembered_and_the_previous_handler_restored():
     before = signal.getsignal(signal.SIGTERM)
     with stopping.Termination() as termination:
         termination.raise_if_requested()
@@ -102,7 +102,7 @@ class Context:
         self.is_stopped = True
 
 
-def test_training_stops_and_evaluation_is_left_after_sigterm():
+def test_sigterm_stops_training_and_aborts_evaluation():
     termination, context = stopping.Termination(), Context()
     training, evaluation = stopping.StopTrainingHook(termination), stopping.StopEvaluationHook(termination)
     training.after_run(context, None)
@@ -115,7 +115,7 @@ def test_training_stops_and_evaluation_is_left_after_sigterm():
         evaluation.after_run(context, None)
 
 
-def test_the_listener_leaves_out_what_follows_a_checkpoint_after_sigterm():
+def test_after_sigterm_no_evaluation_follows_a_checkpoint():
     time = Time()
     termination, clock = stopping.Termination(), step_time.Clock(time)
     listener = stopping.CheckpointListener(termination, clock.pause)
@@ -165,7 +165,7 @@ def test_a_training_that_learns_nothing_ends_in_order_whatever_was_killed_before
     reason = f"no new lowest error rate on dev in 2 evaluations (the lowest was {lowest:.4f} at step 2)"
     assert lines.count(f"training ends at step 6: {reason}") == 1
     loop.train(model, infos, dirs)
-    assert lines[-1] == f"{model.path}: stopped early at step 6, {reason}, nothing to do"
+    assert lines[-1] == f"{model.path}: stopped early at step 6, {reason}; nothing to do"
 
 
 class Run:
@@ -222,11 +222,14 @@ def test_the_stopping_criterion_of_one_worker_stops_all_without_sigterm():
 
 
 def test_workers_that_start_at_different_steps_are_refused():
-    with pytest.raises(errors.UserError, match="starts at step 100 and others at another, expected the same"):
+    with pytest.raises(
+        errors.UserError,
+        match="starts at step 100, but others start at another; all workers need the same --model_dir",
+    ):
         Run().step([0, 0, 50])
 
 
-def test_only_the_first_step_is_compared():
+def test_workers_compare_their_start_only_in_the_first_step():
     run = Run()
     run.step([0, 0, 100])
     run.step([0, 0, 7])  # impossible, but ignored

@@ -42,7 +42,7 @@ def merge_bytes(tokenizer, text):
     return tokens
 
 
-def test_words_characters_and_bytes(tokenizer):
+def test_words_characters_and_bytes_become_tokens(tokenizer):
     spelling = whisper_vocabulary.spell(tokenizer, CHARACTERS)
     found = encode(spelling, ["你好吗", "气A", "", "不好"])
     assert found[0] == ["你好吗".encode()]
@@ -51,18 +51,18 @@ def test_words_characters_and_bytes(tokenizer):
     assert found[3] == [*(bytes([byte]) for byte in "不".encode()), "好".encode()]
 
 
-def test_equal_to_the_definition(tokenizer):
+def test_tokens_equal_those_of_byte_level_merging(tokenizer):
     spelling, rng = whisper_vocabulary.spell(tokenizer, CHARACTERS), np.random.default_rng(0)
     texts = ["".join(rng.choice(CHARACTERS, rng.integers(0, 9))) for _ in range(60)]
     assert encode(spelling, texts) == [merge_bytes(tokenizer, text) for text in texts]
 
 
-def test_characters_that_are_not_spelled_are_left_out(tokenizer):
+def test_characters_without_a_spelling_are_skipped(tokenizer):
     spelling = whisper_vocabulary.spell(tokenizer, CHARACTERS)
     assert encode(spelling, ["你龘好"]) == encode(spelling, ["你好"])
 
 
-def test_a_text_that_is_no_tokenizer(tmp_path):
+def test_a_file_that_is_not_a_tokenizer_is_refused(tmp_path):
     path = tmp_path / "tokenizer.json"
     path.write_text('{"model": {"vocab": {}}}', encoding="utf-8")
     with pytest.raises(

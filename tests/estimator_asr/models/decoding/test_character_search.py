@@ -82,7 +82,7 @@ def search(model, words, utterances, length, beam_width=81):
         return session.run(found, {**feeds, num_tokens: counts, shape: [len(counts), length]})
 
 
-def test_the_best_of_all_sentences(model, words, sentences):
+def test_search_finds_the_best_of_all_sentences(model, words, sentences):
     found = search(model, words, sentences, length=5)
     for i, utterance in enumerate(sentences):
         totals = {each: score(model, words, utterance, each) for each in itertools.product(*utterance)}
@@ -91,7 +91,7 @@ def test_the_best_of_all_sentences(model, words, sentences):
         np.testing.assert_allclose(found.scores[i], totals[best], rtol=1e-5)
 
 
-def test_the_probability_of_a_character_given_the_others(model, words, sentences):
+def test_character_probabilities_are_conditional_on_all_others(model, words, sentences):
     found = search(model, words, sentences, length=4)
     for i, utterance in enumerate(sentences):
         best = found.characters[i, : len(utterance)].tolist()
@@ -115,7 +115,7 @@ def test_an_utterance_alone_has_the_same_result(model, words, sentences, beam_wi
 
 
 def test_a_token_with_many_candidates_keeps_the_best(model, words):
-    """<unk> has all characters: the search is over as many of them as of any other token."""
+    """<unk> has all characters as candidates, but the search uses no more of them than of other tokens."""
     unknown = dict(enumerate(np.log(np.random.default_rng(3).dirichlet([1] * len(words)))))
     best = dict(sorted(unknown.items(), key=lambda each: -each[1])[:3])
     got, want = (search(model, words, [[{1: 0.0}, position]], length=2) for position in (unknown, best))
@@ -125,7 +125,7 @@ def test_a_token_with_many_candidates_keeps_the_best(model, words):
     np.testing.assert_allclose(got.probs, want.probs, rtol=1e-4)
 
 
-def test_no_tokens_at_all(model, words):
+def test_a_batch_without_tokens_has_only_the_score_of_the_end(model, words):
     found = search(model, words, [[], []], length=1)
     assert found.characters.tolist() == [[-1], [-1]]
     np.testing.assert_allclose(found.scores, score(model, words, [], []), rtol=1e-5)

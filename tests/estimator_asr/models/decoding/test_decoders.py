@@ -46,7 +46,7 @@ def test_score_is_the_log_probability_of_the_best_path():
     np.testing.assert_allclose(hypotheses.scores, [[3 * frame], [frame]], rtol=1e-4)
 
 
-def test_agrees_with_the_op_of_tensorflow():
+def test_greedy_agrees_with_tensorflows_op():
     logits = np.random.default_rng(1).normal(size=[4, 9, 6]).astype(np.float32)
     lengths = np.array([9, 5, 1, 7], np.int32)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

@@ -45,7 +45,7 @@ NONE = (-1, 0)
         ([[1]], [], []),
     ],
 )
-def test_matches_by_hand(match, rows, tokens, expected):
+def test_phrases_match_as_computed_by_hand(match, rows, tokens, expected):
     assert match(rows, [tokens]) == [expected]
 
 

@@ -96,7 +96,7 @@ def test_a_wide_beam_finds_the_sums_over_all_paths():
         assert math.exp(score) == pytest.approx(sums[tokens], rel=1e-4)
 
 
-def test_candidates_as_many_as_the_beam_and_one_lose_nothing():
+def test_beam_width_plus_one_candidates_find_the_same_as_all_tokens():
     rng = np.random.default_rng(3)
     few, all_tokens = (Search(40, beam_width=5, candidates=candidates) for candidates in (6, 39))
     for _ in range(20):
@@ -199,7 +199,7 @@ def test_two_scorers_add_up():
 
 
 def test_hypotheses_that_do_not_exist_have_no_tokens():
-    """One token in one frame: the empty hypothesis and the token, then nothing."""
+    """One frame with one token has two hypotheses: the empty one and the token."""
     search = Search(2, beam_width=5, candidates=1)
     found = search.session.run(search.found, {search.logits: np.zeros([1, 1, 2]), search.num_frames: [1]})
     assert sorted(found.num_tokens[0].tolist()) == [0, 0, 0, 0, 1]
@@ -207,6 +207,6 @@ def test_hypotheses_that_do_not_exist_have_no_tokens():
     assert found.num_tokens[0, 2:].tolist() == [0, 0, 0] and found.ids.shape == (1, 5, 1)
 
 
-def test_a_beam_of_one():
+def test_a_beam_of_width_one_finds_the_peaks():
     (found,) = Search(beam_width=1)(peaked([0, BLANK, 1, 1]), [4])
     assert [tokens for tokens, *_ in found] == [(0, 1)]

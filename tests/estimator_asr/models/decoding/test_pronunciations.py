@@ -61,14 +61,14 @@ def test_each_character_is_read_as_it_sounds():
 
 
 def test_equal_tokens_need_a_blank_between_them():
-    """Two characters that sound alike are not heard in one sound."""
+    """Two characters with the same token do not match a single emission of the token."""
     log_probs = np.full([3, BLANK + 1], -20.0)
     log_probs[:, 0] = -0.01
     found = run(log_probs[None], [3], np.array([[[(0, 1), (2, 0)]]]), [[2]])
     assert found.num_characters[0, 0] == 1
 
 
-def test_batch_padding_and_recordings_without_frames():
+def test_results_do_not_depend_on_batch_or_padding_even_without_frames():
     long, short = draw(7, 1), draw(4, 2)
     batch = np.full([3, 7, BLANK + 1], 5.0)
     batch[0], batch[1, :4] = long, short

@@ -24,7 +24,7 @@ def arrays(tmp_path):
     return back_off.compile_model(model, ["<unk>", "a", "b"], "small.arpa")
 
 
-def test_scores_by_hand(session, arrays):
+def test_ngram_scores_match_those_computed_by_hand(session, arrays):
     scorer = scorers.NgramScorer(arrays, weight=2.0)
     assert session.run(scorer.start(tf.constant(3))).tolist() == [1, 1, 1]
     # States 0 (empty), 1 (<s>) and 4 (<s> a); tokens a, b in one row of the batch, <unk>, b in the other.
@@ -62,7 +62,7 @@ def _score(model, tokens, token_ids) -> float:
 
 
 def test_arrays_can_be_tensors_and_the_loop_a_while_loop(session, arrays):
-    """As in a beam search: unknown batch and beam size, a tensor as weight."""
+    """As in beam search, batch and beam size are unknown and the weight is a tensor."""
     weight = tf.compat.v1.placeholder(tf.float32, [])
     scorer = scorers.NgramScorer(type(arrays)(arrays.order, *map(tf.constant, arrays[1:])), weight)
     token_ids = tf.compat.v1.placeholder(tf.int32, [None, None])

@@ -83,7 +83,7 @@ def make_logits(rng, num_frames):
 
 
 @pytest.mark.parametrize("chosen", [(), (scorers.TokenBonus(0.7), RememberLast())])
-def test_any_pieces_give_what_the_whole_gives(chosen):
+def test_any_pieces_have_the_hypotheses_of_the_whole_recording(chosen):
     search, rng = Search(chosen), np.random.default_rng(1)
     for _ in range(30):
         logits, num_frames = make_logits(rng, 40), np.array([40, *rng.integers(0, 40, 2)])
@@ -100,7 +100,7 @@ def test_any_pieces_give_what_the_whole_gives(chosen):
                     np.testing.assert_allclose(*parts, rtol=1e-5)
 
 
-def test_a_token_goes_on_over_the_border_of_two_pieces_and_a_skipped_blank_ends_it():
+def test_a_token_continues_in_the_next_piece_unless_a_skipped_blank_ends_it():
     search = Search()
     logits = np.full([2, 4, NUM_CLASSES], -9.0)
     logits[0, :, 2] = logits[1, [0, 1, 3], 2] = 9.0
@@ -147,7 +147,7 @@ def test_a_minute_of_frames_in_pieces_has_the_scores_of_one_call():
     assert -3000 < whole.scores[0, 0] < -500
 
 
-def test_what_scorers_add_at_the_end_waits_for_the_end():
+def test_scorers_score_the_end_only_when_the_recording_ends():
     search = Search([RememberLast()])
     logits = np.full([1, 2, NUM_CLASSES], -9.0)
     logits[0, 0, 0] = logits[0, 1, -1] = 9.0
@@ -160,7 +160,7 @@ def test_what_scorers_add_at_the_end_waits_for_the_end():
     assert scores[0] - scores[1] == pytest.approx(1.0)
 
 
-def test_tokens_beyond_the_room_of_the_state_are_lost():
+def test_tokens_beyond_max_tokens_are_dropped():
     search = Search(max_tokens=2)
     logits = np.full([1, 8, NUM_CLASSES], -9.0)
     logits[0, range(8), [0, 6, 1, 6, 2, 6, 3, 6]] = 9.0

@@ -50,7 +50,7 @@ def test_equal_to_the_alignment_in_numpy_in_any_batch():
 
 
 @pytest.mark.parametrize("num_frames", [0, 3])
-def test_no_tokens(num_frames):
+def test_an_utterance_without_tokens_has_times_of_zero(num_frames):
     times = align(np.zeros([1, 3, 5]), [num_frames], [[-1, -1]], [0])
     assert times.starts.tolist() == times.ends.tolist() == [[0, 0]]
 

@@ -15,7 +15,7 @@ def trace(nodes, links):
 
 
 def test_nodes_are_followed_back_to_the_first_beam():
-    """Three frames and a beam of two: node 5 is place 1 of frame 2; -2 is that beam's second prefix."""
+    """Three frames, beam width 2: node 5 is place 1 of frame 2, and -2 is the first beam's second prefix."""
     links = np.zeros([3, 1, 2, 2])
     links[0, 0, 1] = -2, 7  # node 1: token 7 after the second prefix
     links[2, 0, 1] = 1, 4  # node 5: token 4 after node 1

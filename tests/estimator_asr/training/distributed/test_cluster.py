@@ -66,29 +66,38 @@ def test_a_single_worker_with_an_evaluator_is_a_cluster():
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("{", 'TF_CONFIG: is not valid JSON .*, expected {"cluster": '),
-        ("[" * 100_000, r"TF_CONFIG: is not valid JSON \(it is nested too deeply\), expected {"),
-        ("[1]", r"TF_CONFIG: is \[1\], expected"),
+        ("{", 'TF_CONFIG: the value is not valid JSON .*, expected {"cluster": '),
+        ("[" * 100_000, r"TF_CONFIG: the value is not valid JSON \(it is nested too deeply\), expected {"),
+        ("[1]", r"TF_CONFIG: the value is \[1\], expected"),
         ('{"cluster": ["a:1"]}', r"cluster is \['a:1'\]"),
         (
             make({**TWO, "ps": ["p:1"]}),
-            "cluster has ps, expected chief, worker, evaluator, because parameter servers never exit",
+            "ps is not supported, because parameter servers never exit; use only chief, worker, evaluator",
         ),
         (make({"master": ["a:1"]}), "cluster has master, expected only chief, worker, evaluator"),
         (make({"chief": ["a:1", "b:2"]}, "chief"), "has 2 tasks of type chief, expected at most one"),
         (make({**TWO, "evaluator": ["a:3", "b:4"]}), "has 2 tasks of type evaluator, expected at most one"),
-        (make({"evaluator": ["e:9"]}, "evaluator"), "has no worker in its cluster, expected at least one"),
+        (make({"evaluator": ["e:9"]}, "evaluator"), "the cluster has no worker; list at least one"),
         (make({"worker": "a:1"}), "worker is 'a:1', expected a list of HOST:PORT"),
         (make({"worker": ["a", "b:2"]}), "worker address is 'a', expected HOST:PORT"),
         (make({"worker": ["a:1", "b:70000"]}), "worker address is 'b:70000', expected HOST:PORT"),
-        (make({"worker": ["a:1", "a:1"]}), "workers are a:1, a:1, expected different addresses"),
-        (make(TWO, "worker", 2), "task is worker 2, expected an index below 2"),
-        (make(TWO, "worker", -1), "task is worker -1, expected an index below 2"),
-        (make(TWO, "chief"), "task is chief 0, expected an index below 0"),
-        (make(TWO, "evaluator", 1), "task is evaluator 1, expected an index below 1"),
+        (make({"worker": ["a:1", "a:1"]}), "some workers have the same address: a:1, a:1"),
+        (
+            make(TWO, "worker", 2),
+            "task is worker 2, but the cluster has 2 tasks of this type, numbered from 0",
+        ),
+        (
+            make(TWO, "worker", -1),
+            "task is worker -1, but the cluster has 2 tasks of this type, numbered from 0",
+        ),
+        (make(TWO, "chief"), "task is chief 0, but the cluster has 0 tasks of this type, numbered from 0"),
+        (
+            make(TWO, "evaluator", 1),
+            "task is evaluator 1, but the cluster has 1 tasks of this type, numbered from 0",
+        ),
         (make(TWO, "ps"), "task type is 'ps', expected one of chief, worker, evaluator"),
-        (make(TWO, "worker", "0"), "task is {'type': 'worker', 'index': '0'}, expected for example"),
-        ('{"cluster": {"worker": ["a:1", "b:2"]}}', "task is None, expected for example"),
+        (make(TWO, "worker", "0"), "task is {'type': 'worker', 'index': '0'}, expected the form"),
+        ('{"cluster": {"worker": ["a:1", "b:2"]}}', "task is None, expected the form"),
     ],
 )
 def test_an_invalid_tf_config_is_refused(text, said):
@@ -101,7 +110,9 @@ def test_a_port_in_use_is_refused():
         listener.bind(("", 0))
         listener.listen()
         address = f"localhost:{listener.getsockname()[1]}"
-        with pytest.raises(errors.UserError, match=f"TF_CONFIG: cannot listen on {address} of this task"):
+        with pytest.raises(
+            errors.UserError, match=f"TF_CONFIG: cannot listen on {address}, the address of this task"
+        ):
             cluster.check_port(cluster.Cluster(("a:1", address), None, 1))
     cluster.check_port(cluster.Cluster(("a:1", address), None, 1))
 

@@ -40,7 +40,7 @@ def test_cpu_replicas_run_the_collectives_of_gpus():
 
 
 @pytest.mark.parametrize("num_gpus, communication", [(0, "RING"), (2, "NCCL")])
-def test_workers_name_what_they_communicate_by(monkeypatch, num_gpus, communication):
+def test_workers_communicate_by_nccl_on_gpus_and_by_rings_on_cpus(monkeypatch, num_gpus, communication):
     show_gpus(monkeypatch, num_gpus)
     kinds = strategies.tf.compat.v1.distribute.experimental
     monkeypatch.setattr(kinds, "MultiWorkerMirroredStrategy", lambda kind: kind.value)
@@ -56,8 +56,8 @@ def test_gpus_launch_collectives_in_one_order_and_memory_grows_if_asked_for():
 
 
 @pytest.mark.parametrize("growth, value", [(False, None), (True, "true")])
-def test_memory_grows_outside_the_session_too(monkeypatch, growth, value):
-    """An operation before the session took all memory of an H200 from the trainings beside it."""
+def test_gpu_memory_growth_also_applies_outside_the_session(monkeypatch, growth, value):
+    """Otherwise an operation before the session took all memory of an H200, which other trainings needed."""
     monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", "")  # so that its value is restored afterwards
     monkeypatch.delenv("TF_FORCE_GPU_ALLOW_GROWTH")
     strategies.check(training_config.TrainConfig(gpu_memory_growth=growth), None)
@@ -114,7 +114,7 @@ def test_the_workers_of_a_cluster_have_a_strategy_and_its_evaluator_has_none(mon
 
 
 def test_cpu_replicas_in_a_cluster_are_refused():
-    with pytest.raises(errors.UserError, match="num_cpu_replicas is 2 and TF_CONFIG lists 2 workers, expect"):
+    with pytest.raises(errors.UserError, match="num_cpu_replicas is 2 and TF_CONFIG lists 2 workers, but a"):
         strategies.check(training_config.TrainConfig(num_cpu_replicas=2), CLUSTER)
     strategies.check(training_config.TrainConfig(num_cpu_replicas=2), None)
 
@@ -165,10 +165,30 @@ def test_supported_precisions_pass(machine):
 @pytest.mark.parametrize(
     "cpu_flags, gpus, wanted, said",
     [
-        ("avx512_bf16", [], "float16", "--precision=float16 without a GPU that TensorFlow can use, expected"),
-        ("avx2", [(7, 5), (6, 1)], "float16", "float16 with GPU:1 of compute capability 6.1, expected 7.0"),
-        ("avx512f", [], "bfloat16", "bfloat16 on a CPU without avx512_bf16 and amx_bf16, expected one of"),
-        ("avx512_bf16", [(7, 5)], "bfloat16", "bfloat16 with GPU:0 of compute capability 7.5, expected 8.0"),
+        (
+            "avx512_bf16",
+            [],
+            "float16",
+            "--precision=float16 needs a GPU with compute capability 7.0 or higher, but",
+        ),
+        (
+            "avx2",
+            [(7, 5), (6, 1)],
+            "float16",
+            "float16 needs compute capability 7.0 or higher, but GPU:1 has 6.1",
+        ),
+        (
+            "avx512f",
+            [],
+            "bfloat16",
+            "bfloat16 without a GPU needs a CPU with avx512_bf16 or amx_bf16, and this one",
+        ),
+        (
+            "avx512_bf16",
+            [(7, 5)],
+            "bfloat16",
+            "bfloat16 needs compute capability 8.0 or higher, but GPU:0 has 7.5",
+        ),
     ],
 )
 def test_unsupported_precisions_are_refused_with_the_reason(machine, cpu_flags, gpus, wanted, said):
@@ -180,14 +200,16 @@ def test_unsupported_precisions_are_refused_with_the_reason(machine, cpu_flags, 
 def test_without_cpu_information_bfloat16_is_refused(machine, monkeypatch, tmp_path):
     machine()
     monkeypatch.setattr(cpu, "INFO_FILE", str(tmp_path / "nowhere"))
-    with pytest.raises(errors.UserError, match="on a CPU without avx512_bf16"):
+    with pytest.raises(errors.UserError, match="needs a CPU with avx512_bf16"):
         check("bfloat16")
 
 
 def test_bfloat16_needs_onednn(machine, monkeypatch):
     machine(cpu_flags="avx512_bf16")
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
-    with pytest.raises(errors.UserError, match="with TF_ENABLE_ONEDNN_OPTS=0, expected oneDNN"):
+    with pytest.raises(
+        errors.UserError, match="needs oneDNN on a CPU, but TF_ENABLE_ONEDNN_OPTS=0 turns it off"
+    ):
         check("bfloat16")
 
 
@@ -217,7 +239,7 @@ def test_bfloat16_changes_the_ops_and_barely_the_result():
     np.testing.assert_allclose(result, exact, atol=0.2)  # 64 products of about 1, each to 1 of 256
 
 
-def test_float32_changes_nothing():
+def test_float32_leaves_the_graph_as_it_is():
     result, exact, has_bfloat16 = multiply("float32")
     assert not has_bfloat16
     np.testing.assert_allclose(result, exact, atol=1e-4)
@@ -269,7 +291,7 @@ def test_a_cpu_is_logged_in_one_line(devices):
     assert lines == ["training on 1 CPU, 2 cores"]
 
 
-def test_replicas_and_gpus_are_named(devices):
+def test_replicas_and_gpus_are_logged(devices):
     lines = devices()
     strategies.log_devices(2, None)
     devices(num_gpus=2)
@@ -277,7 +299,7 @@ def test_replicas_and_gpus_are_named(devices):
     assert lines == ["training on 1 CPU as 2 replicas, 2 cores", "training on 2 GPUs (NVIDIA T4)"]
 
 
-def test_workers_and_the_evaluator_are_named(devices):
+def test_workers_and_the_evaluator_are_logged(devices):
     lines = devices()
     for rank in (1, None):
         strategies.log_devices(1, cluster.Cluster(("a:1", "b:2"), "e:9", rank))

@@ -97,8 +97,8 @@ def test_a_worker_that_was_killed_ends_the_others_and_all_continue_from_the_last
         assert workers.processes["chief"].exitcode == 70, workers.read_log("chief")
     assert list((model_dir / "tmp_worker_0").glob("*.index"))
     said = workers.read_log("chief").splitlines()[-1]
-    assert "TF_CONFIG: worker 1 (127.0.0.1:" in said and said.endswith(
-        "died, expected all workers to run; start all of them again; "
+    assert "worker 1 (127.0.0.1:" in said and said.endswith(
+        "died, so this worker ends too; start all workers again; "
         "the same command continues from the last checkpoint"
     )
     step = int(tf.train.load_variable(str(model_dir), "global_step"))

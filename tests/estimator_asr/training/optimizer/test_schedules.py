@@ -54,7 +54,7 @@ def test_step_schedule_at_start_warmup_end_and_each_boundary():
         (2, 12.5, 25),
     ],
 )
-def test_a_factor_holds_from_the_first_step_that_is_not_before_its_epoch(epoch, steps_per_epoch, first):
+def test_a_decay_factor_applies_from_the_first_step_at_or_after_its_epoch(epoch, steps_per_epoch, first):
     settings = {"decay_boundary_epochs": (epoch,), "decay_factors": (1, 0.5), "warmup_epochs": 0}
     steps = [first - 1, first, first + 1]
     assert rates(steps, steps_per_epoch=float(steps_per_epoch), **settings) == [1, 0.5, 0.5]
@@ -69,7 +69,7 @@ def test_step_schedule_without_boundaries_is_constant():
     np.testing.assert_allclose(rates([0, 1, 500], warmup_epochs=0), [1, 1, 1])
 
 
-def test_warmup_of_part_of_an_epoch():
+def test_warmup_can_end_within_an_epoch():
     np.testing.assert_allclose(rates([0, 1, 4, 5, 6], warmup_epochs=0.5), [0, 0.2, 0.8, 1, 1], rtol=1e-6)
 
 

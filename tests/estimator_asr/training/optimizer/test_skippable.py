@@ -103,7 +103,7 @@ SLOTS = {
 
 
 @pytest.mark.parametrize("name", sorted(OURS))
-def test_dense_gradients_are_applied_as_by_tensorflow(name):
+def test_dense_gradients_are_applied_as_in_tensorflow(name):
     ours = train(name, 5, all_entries)
     expected = train(name, 5, all_entries, by_tensorflow=True)
     assert sorted(ours) == sorted(expected) == sorted(["model/table", *SLOTS[name]])
@@ -113,7 +113,7 @@ def test_dense_gradients_are_applied_as_by_tensorflow(name):
 
 
 @pytest.mark.parametrize("name", sorted(OURS))
-def test_rows_that_occur_in_every_step_are_updated_as_by_tensorflow(name):
+def test_rows_that_occur_in_every_step_are_updated_as_in_tensorflow(name):
     all_rows = gather_rows([[0, 1, 2]])
     ours, expected = train(name, 5, all_rows), train(name, 5, all_rows, by_tensorflow=True)
     for variable, value in expected.items():
@@ -121,7 +121,7 @@ def test_rows_that_occur_in_every_step_are_updated_as_by_tensorflow(name):
 
 
 @pytest.mark.parametrize("name", sorted(OURS))
-def test_a_checkpoint_of_the_optimizer_of_tensorflow_is_continued(name, tmp_path):
+def test_training_continues_from_a_checkpoint_of_tensorflows_optimizer(name, tmp_path):
     train(name, 3, all_entries, str(tmp_path), by_tensorflow=True)
     continued = train(name, 2, all_entries, str(tmp_path))
     expected = train(name, 5, all_entries, by_tensorflow=True)
@@ -136,7 +136,7 @@ def test_a_row_that_does_not_occur_keeps_its_value(name):
     assert (np.abs(table[1]) < np.abs(START[1])).all()
 
 
-def test_a_row_is_unchanged_between_its_steps_unlike_with_the_adam_of_tensorflow():
+def test_rows_change_only_in_steps_that_use_them_unlike_with_tensorflows_adam():
     every_other = gather_rows([[0], [1]])
     one_step, two_steps = (train("adam", steps, every_other)["model/table"] for steps in (1, 2))
     np.testing.assert_array_equal(one_step[0], two_steps[0])
