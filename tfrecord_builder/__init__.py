@@ -1,1 +1,1 @@
-"""Corpus to spectrogram and label TFRecords; knows no model."""
+"""Builds TFRecords of speech features and labels from a corpus, independently of any model."""

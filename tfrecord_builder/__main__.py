@@ -1,4 +1,4 @@
-"""Runs a program of the builder by its name: tfrecord-builder build ..."""
+"""Runs a builder program by its name, as in `tfrecord-builder build ...`."""
 
 from __future__ import annotations
 

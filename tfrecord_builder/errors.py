@@ -1,4 +1,4 @@
-"""Errors that a user can fix: UserError, and what the file system refuses as one sentence."""
+"""Errors that a user can fix: UserError, and one-sentence descriptions of file system errors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Collection
 from typing import Optional
 
 _CHECK_PATH = "pass a path that can be read and written"
-_ADVICE = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space; what was finished is kept")
-# Not fixed by a restart.
+_ADVICE = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space; finished work is kept")
+# Codes of errors that a restart does not fix.
 _LASTING = (*_ADVICE, errno.EFBIG, errno.EROFS, errno.EACCES)
-# How TensorFlow reports a file that it cannot write: a line "PATH; No space left on device".
+# TensorFlow reports a file that it cannot write by a line such as "PATH; No space left on device".
 _REFUSALS = {os.strerror(code): code for code in _LASTING}
 _TENSORFLOW_REFUSAL = re.compile(
     rf"(?m)^(?: *\(\d+\) [A-Z_]+: )?(.+); ({'|'.join(map(re.escape, _REFUSALS))})$"
@@ -21,22 +21,22 @@ _TENSORFLOW_REFUSAL = re.compile(
 
 
 class UserError(ValueError):
-    """An error that a user can fix; programs print it as one sentence and exit with code 1.
+    """An error that a user can fix; programs print its message and exit with code 1.
 
-    Its form is `<where>: <what> is <got>, expected <want>; <what to do>`.
+    The message says where the problem is, what is wrong and what to do.
     """
 
 
 def store_failed(path: str, error: OSError) -> UserError:
-    """Returns the error of a disk or store that failed, while the file may be intact."""
+    """Returns an error that blames the disk or store of a file, which itself may be intact."""
     return UserError(
-        f"{path}: it cannot be read ({error.strerror or error}), expected a working disk or store; "
-        "check it and run the command again: finished work is kept."
+        f"{path}: cannot be read ({error.strerror or error}); check the disk or store, and run the command "
+        "again: finished work is kept."
     )
 
 
 def describe_refusal(error: Exception) -> Optional[str]:
-    """Describes an OSError, or an OpError of TensorFlow of a refused file; returns None for other errors."""
+    """Describes an OSError, or TensorFlow's OpError for a file it cannot write; None for other errors."""
     if isinstance(error, OSError) and error.errno is not None:
         where = error.filename or os.path.basename(sys.argv[0])
         return f"{where}: {error.strerror}; {_ADVICE.get(error.errno, _CHECK_PATH)}"
@@ -45,7 +45,7 @@ def describe_refusal(error: Exception) -> Optional[str]:
 
 
 def is_lasting(error: Exception) -> bool:
-    """Returns whether a restart would fail again: the disk is full or read-only, or permission is missing."""
+    """Returns whether a restart would fail again: the disk is full or read-only, or permission is denied."""
     is_refused = isinstance(error, OSError) and error.errno in _LASTING
     return is_refused or _match_tensorflow(error) is not None
 
@@ -56,5 +56,5 @@ def _match_tensorflow(error: Exception) -> Optional[re.Match]:
 
 
 def list_examples(words: Collection[str]) -> str:
-    """Returns the first five words in their order, for a message, separated by commas."""
+    """Returns the first five words in sorted order, separated by commas, for a message."""
     return ", ".join(sorted(words)[:5]) + (", ..." if len(words) > 5 else "")

@@ -195,7 +195,7 @@ def test_a_warm_start_without_weights_is_refused(directory, tmp_path):
 def test_features_of_another_frontend_are_refused(directory, tmp_path):
     flags = (f"--corpus_dir={directory}/corpus", "--num_workers=1", f"--output_dir={tmp_path}/data")
     run("tfrecord_builder.build", *flags)
-    said = "features are log_mel of 80 values, expected whisper_log_mel of 80 for whisper; build the data"
+    said = "features are log_mel with 80 values per frame, but whisper needs whisper_log_mel with 80; build"
     with pytest.raises(errors.UserError, match=said):
         config(tmp_path, "data", warm_start_from=str(directory / "whisper"))
 

@@ -310,7 +310,7 @@ def test_a_full_disk_is_one_sentence_and_earlier_checkpoints_stay(directory, tmp
     assert full.returncode == 1 and "Traceback" not in full.stderr, full.stderr
     last = full.stderr.splitlines()[-1]
     assert last.startswith(f"error: {place / 'lm'}/")
-    assert last.endswith(": No space left on device; free some space; what was finished is kept")
+    assert last.endswith(": No space left on device; free some space; finished work is kept")
     found, faults = recovery.find(str(tmp_path / "place.kept" / "lm"))
     assert checkpoints.step_of(found) >= 1 and faults == {}
 

@@ -69,7 +69,7 @@ def test_speech_and_text_are_joined_and_duplicates_count(text_dir, tmp_path):
 def test_a_pipe_is_refused_before_anything_is_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     config = train_ngram.TrainNgramConfig(("no such data",), str(tmp_path / "pipe"))
-    with pytest.raises(errors.UserError, match="pipe: is no regular file, expected one or a new name"):
+    with pytest.raises(errors.UserError, match="pipe: exists and is not a regular file; choose another path"):
         train_ngram.train(config)
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
@@ -172,6 +172,6 @@ def test_settings(flags, said):
 
 
 def test_a_directory_is_named_once(text_dir):
-    with pytest.raises(errors.UserError, match="is a duplicate, expected each directory once"):
+    with pytest.raises(errors.UserError, match="has duplicates .*; pass each directory only once"):
         list(train_ngram.read_sentences([text_dir, text_dir], "token"))
     assert dataset_info.load_all([text_dir])[0].token_type == "syllable"

@@ -230,7 +230,7 @@ def test_an_output_that_cannot_be_written_costs_only_itself(
     )
     assert transcribe.main(config, [str(recordings / "a.wav"), str(recordings / "b.flac")]) == 1
     captured = capsys.readouterr()
-    assert "a.txt: is no regular file, expected one or a new name" in captured.err
+    assert "a.txt: exists and is not a regular file; choose another path" in captured.err
     assert captured.out == f"{tmp_path / 'out'}: 1 of 2 recordings have a transcript\n"
     assert (tmp_path / "out" / "b.txt").is_file()
 

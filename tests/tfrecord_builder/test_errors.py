@@ -12,7 +12,7 @@ def test_the_path_in_several_errors_of_tensorflow():
         "2 root error(s) found.\n  (0) RESOURCE_EXHAUSTED: /am/part; No space left on device\n\t [[node a]]"
     )
     assert errors.describe_refusal(error(both)) == (
-        "/am/part: No space left on device; free some space; what was finished is kept"
+        "/am/part: No space left on device; free some space; finished work is kept"
     )
 
 

@@ -1,1 +1,1 @@
-"""Audio: decoding, streams, frontends."""
+"""Audio: decoding of files and feature extraction."""

@@ -1,4 +1,4 @@
-"""Reads audio files as float32 mono samples at one rate; a file that cannot be used is an AudioError."""
+"""Reads audio files as float32 mono samples at a chosen rate; raises AudioError for unusable files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_stream, containers
 from tfrecord_builder.storage import files
 
-# Why audio cannot be used, as the builder counts it.
+# Reasons why audio cannot be used; the builder counts rejected utterances by reason.
 MISSING = "no such audio file"
 UNREADABLE = "unreadable audio"
 EMPTY = "empty audio"
@@ -27,13 +27,13 @@ TOO_LONG = "longer than --max_seconds"
 NO_CHANNEL = "no such channel"
 DISK_FAILED = "disk failed"  # the audio itself may be intact
 
-SILENT_PEAK = 0.0005  # of full scale: -66 dB, 16 steps of 16-bit audio; audio below is silent
+SILENT_PEAK = 0.0005  # audio with a lower peak counts as silent: -66 dBFS, 16 steps of 16-bit audio
 FORMATS = "WAV, FLAC, Ogg, MP3, AIFF, AU, CAF, MP4, WebM, Matroska, AAC, AMR, WMA or MPEG-TS"
 _BLOCK_BYTES = 1 << 20
-# Channels cancel each other if the variance of their sum is less than this share of that of the loudest:
-# the level of the mean of two is then 20 dB below. The first that has a quarter of the latter is as good.
+# Channels cancel out if the variance of their sum is below CANCELLED times that of the loudest channel: the
+# mean of two is then 20 dB quieter. The first channel with LOUD times the loudest one's variance replaces it.
 CANCELLED, LOUD = 0.04, 0.25
-SAMPLE_RATES_HZ = range(1000, 1_000_001)  # of recorders; another rate means a damaged header
+SAMPLE_RATES_HZ = range(1000, 1_000_001)  # what recorders use; any other rate means a damaged header
 
 
 class AudioError(errors.UserError):
@@ -45,7 +45,7 @@ class AudioError(errors.UserError):
 
 
 def encode_wav(waveform: np.ndarray, sample_rate: int, subtype: str = "PCM_16") -> bytes:
-    """Returns a WAV file of samples, float [num_samples]; the subtype is one of soundfile's."""
+    """Encodes samples, float [num_samples], as the bytes of a WAV file; `subtype` is one of soundfile's."""
     file = io.BytesIO()
     soundfile.write(file, waveform, sample_rate, subtype, format="WAV")
     return file.getvalue()
@@ -59,15 +59,15 @@ def read_audio(
     seconds: Optional[float] = None,
     channel: Optional[int] = None,
 ) -> np.ndarray:
-    """Reads a WAV, FLAC, Ogg or MP3 file, or one of containers.py, or a segment of it.
+    """Reads an audio file or a segment of it: WAV, FLAC, Ogg, MP3 or a format that containers.py decodes.
 
     Args:
-        path: the file; of any rate, width and number of channels; its format does not depend on its name.
-        sample_rate: of the result in Hz; audio of another rate is resampled.
-        max_seconds: longest audio to accept; not much more than that is read.
-        start_seconds: where to begin.
-        seconds: how much to read; None for all that remains.
-        channel: which one, from 0; None for the mean of all, or a loud one if they cancel each other.
+        path: a file of any sample rate, sample width and number of channels; its extension is ignored.
+        sample_rate: sample rate of the result in Hz; audio of another rate is resampled.
+        max_seconds: maximum duration to accept; little more than that is read.
+        start_seconds: start of the segment.
+        seconds: duration of the segment; None to read to the end of the file.
+        channel: channel to read, from 0; None for the mean of all channels, or a loud one if they cancel out.
 
     Returns:
         float32 [num_samples] in [-1, 1] (resampling and float files may exceed that), num_samples > 0.
@@ -99,24 +99,24 @@ def read_audio(
 
 
 class AudioBlocks:
-    """A file of the formats of read_audio, of any length, its channels mixed as there, in blocks.
+    """Reads an audio file of any length in blocks, with the formats and the channel mixing of read_audio.
 
-    A block is made of up to 16,384 samples of the file: 1 s at 16 kHz, 2 s at 8 kHz.
+    A block is made from up to 16,384 samples of the file: 1 s at 16 kHz, 2 s at 8 kHz.
 
     Attributes:
-        seconds: duration in seconds, by the header unless that is wrong; None if it has none.
-        warning: why more is read than the header says, or empty.
+        seconds: duration from the header, corrected if that is wrong; None if the header has no duration.
+        warning: why more samples are read than the header says; empty if the header is right.
 
-    Raises, when it is made and while it is read:
-        AudioError, OSError: as read_audio does; truncation shows at the end.
+    Raises (in the constructor and while iterating):
+        AudioError, OSError: as read_audio; truncation is noticed only at the end of the file.
     """
 
     def __init__(
         self, path: str, sample_rate: int, file: Optional[BinaryIO] = None, max_seconds: float = math.inf
     ):
-        """Opens path, or takes an open file that can seek, which messages call path; errors close it.
+        """Opens `path`, or uses an open, seekable file, which messages call `path`; an error closes the file.
 
-        A file that FFmpeg decodes may end after max_seconds.
+        If FFmpeg decodes the file, the samples may end soon after max_seconds.
         """
         self._path, self._sample_rate, self._max_seconds = path, sample_rate, max_seconds
         with contextlib.ExitStack() as stack, _as_audio_error(path):
@@ -131,7 +131,7 @@ class AudioBlocks:
         self._opened.close()
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        """Yields float32 [num_samples] at the sample rate asked for, as read_audio returns them at once."""
+        """Yields blocks of samples, float32 [num_samples], at the sample rate passed to the constructor."""
         with self._opened:
             yield from self._iterate()
 
@@ -171,7 +171,7 @@ class AudioBlocks:
 
 
 def _read_with(read: Callable, file: BinaryIO, max_seconds: float, stack: contextlib.ExitStack) -> tuple:
-    """Returns a reader and read(reader): by libsndfile or, if it cannot or leaves a rest, by FFmpeg."""
+    """Returns a reader and read(reader); uses FFmpeg if libsndfile cannot read the whole file."""
     try:
         with _noticing_failed_reads(file):
             reader = audio_stream.Reader(file)
@@ -199,7 +199,7 @@ def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> n
         )
     if num_channels == 1 or channel is not None or not len(samples):
         return samples[:, channel or 0]
-    with np.errstate(over="ignore", invalid="ignore"):  # such samples stay NaN or Inf
+    with np.errstate(over="ignore", invalid="ignore"):  # huge, NaN or Inf samples must not warn
         levels, total = samples.var(axis=0), samples.sum(axis=1).var()
         if total < CANCELLED * levels.max():
             return samples[:, np.argmax(levels >= LOUD * levels.max())]
@@ -209,21 +209,19 @@ def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> n
 def _check_not_empty(path: str, num_samples: int, sample_rate: int) -> None:
     if not num_samples:
         raise AudioError(
-            f"{path}: audio has 0 samples at {sample_rate} Hz, expected one or more; "
-            "record it again, or leave it out",
-            EMPTY,
+            f"{path}: audio has no samples at {sample_rate} Hz; record it again or leave it out", EMPTY
         )
 
 
 def _check_whole(path: str, problem: str) -> None:
     if problem:
-        message = f"{path}: audio is truncated, {problem}; copy the file again or remove it"
+        message = f"{path}: audio is truncated: {problem}; copy the file again or remove it"
         raise AudioError(message, TRUNCATED)
 
 
 @contextlib.contextmanager
 def _as_audio_error(path: str) -> Iterator[None]:
-    """Raises AudioError for errors of libsndfile and of the file system, other than of an object store."""
+    """Turns errors of decoders and of the file system into AudioError, except failures of an object store."""
     try:
         yield
     except OSError as error:
@@ -231,12 +229,12 @@ def _as_audio_error(path: str) -> Iterator[None]:
             raise  # the store failed
         if not files.concerns_one_file(error):
             raise AudioError(str(errors.store_failed(path, error)), DISK_FAILED) from error
-        raise AudioError(f"{path}: cannot be read ({error.strerror}), expected an audio file") from error
+        raise AudioError(f"{path}: cannot be read ({error.strerror}); it must be an audio file") from error
     except containers.DecodingError as error:
         raise AudioError(f"{path}: {error}") from error
     except soundfile.LibsndfileError as error:
         reason = error.error_string.removeprefix("Error : ").rstrip(".")
-        if reason.startswith("File does not exist"):  # libsndfile's message for an MP3 without a whole frame
+        if reason.startswith("File does not exist"):  # libsndfile says so of an MP3 without a whole frame
             reason = "damaged MP3"
         raise AudioError(f"{path}: is not a readable {FORMATS} file ({reason})") from error
 
@@ -248,20 +246,20 @@ def _check_rate(path: str, rate: int) -> None:
 
 
 def _open(path: str) -> BinaryIO:
-    """Opens a file: soundfile itself expects headerless audio in *.raw, and names in UTF-8."""
+    """Opens a file here, as soundfile would expect headerless audio in *.raw and file names in UTF-8."""
     try:
         file = files.open_binary(path)
-    except (FileNotFoundError, ValueError):  # the latter for a NUL in the name
-        raise AudioError(f"{path}: file does not exist, expected audio", MISSING) from None
+    except (FileNotFoundError, ValueError):  # ValueError: the name contains a NUL
+        raise AudioError(f"{path}: audio file does not exist", MISSING) from None
     if not os.fstat(file.fileno()).st_size:
         file.close()
-        raise AudioError(f"{path}: file is empty, expected audio", EMPTY)
+        raise AudioError(f"{path}: audio file is empty", EMPTY)
     return file
 
 
 @contextlib.contextmanager
 def _noticing_failed_reads(file: BinaryIO) -> Iterator[None]:
-    """Raises OSError for an error of libsndfile if a read failed, which it treats as the end."""
+    """Raises OSError instead of libsndfile's error if a read failed, which libsndfile treats as the end."""
     try:
         yield
     except soundfile.LibsndfileError:
@@ -270,6 +268,7 @@ def _noticing_failed_reads(file: BinaryIO) -> Iterator[None]:
 
 
 def _read_through(file: BinaryIO) -> None:
+    """Reads the whole file; raises OSError if a part of it cannot be read."""
     os.lseek(file.fileno(), 0, os.SEEK_SET)
     while os.read(file.fileno(), _BLOCK_BYTES):
         pass

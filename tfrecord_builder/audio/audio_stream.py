@@ -1,4 +1,4 @@
-"""Decodes an open audio file, or a segment of it, by libsndfile, and notices truncation."""
+"""Decodes an open audio file, or a segment of it, with libsndfile, and detects truncation."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ import soundfile
 
 from tfrecord_builder.audio import stream_ends, unfinished_wav
 
-# libsndfile's log of a WAV whose header has a longer length than the file: "data : 64000 (should be 19169)".
+# libsndfile logs this for a WAV file that is shorter than its header says: "data : 64000 (should be 19169)".
 _SHORT_WAV = re.compile(r"^data : (\d+) \(should be (\d+)\)$", re.MULTILINE)
-# Programs that write WAV to a pipe write this length or more: SoX 0x7ffff000, rounded down to whole samples
-# (wav.c), others 0x7fffffff or 0xffffffff.
+# Programs that write WAV to a pipe put this length or a larger one into its header: SoX 0x7ffff000, rounded
+# down to whole samples (wav.c), others 0x7fffffff or 0xffffffff.
 _UNKNOWN_LENGTH = 0x7FFF0000
-_UNKNOWN_SAMPLES = 2**63 - 1  # libsndfile's count for a FLAC that was written to a pipe
-_MP3_SLACK_SAMPLES = 2 * 1152  # two MP3 frames: the count in its header may include padding
-_BLOCK = 1 << 20  # samples of all channels: most files are one block
-_SMALL_BLOCK = 1 << 14  # for FLAC, so that the log of libFLAC tells damage from truncation
-_FLAC_END = "STREAM_DECODER_END_OF_STREAM"  # its log of a file that ends within a frame
-# How far a segment may exceed the end: Kaldi, featbin/extract-segments.cc, --max-overshoot.
+_UNKNOWN_SAMPLES = 2**63 - 1  # libsndfile's sample count for a FLAC file that was written to a pipe
+_MP3_SLACK_SAMPLES = 2 * 1152  # two MP3 frames: the count in the header may include padding
+_BLOCK = 1 << 20  # samples per block, all channels together; most files are one block
+_SMALL_BLOCK = 1 << 14  # small blocks let libFLAC's log tell damage from truncation
+_FLAC_END = "STREAM_DECODER_END_OF_STREAM"  # libFLAC logs this if a file ends within a frame
+# A segment may exceed the end of the file by this much (Kaldi, featbin/extract-segments.cc, --max-overshoot).
 _OVERSHOOT_SECONDS = 0.5
 _STDERR_LOCK = threading.Lock()
 
 
 class Reader:
-    """An open file that is read once: whole, a segment, or in blocks, for recordings of any length.
-
-    Attributes:
-        sample_rate: in Hz.
-        seconds: duration by the header; None if it has none.
-        warning: why more was read than the header says (empty if it does not lie).
-        problem: what is missing, once all has been read (empty if nothing is).
-        rest: which audio follows the samples that libsndfile reads, known then too (empty for none).
+    """Reads an open file once: as a whole, a segment of it, or in blocks, for recordings of any length.
 
     Samples are float32 [num_samples, num_channels].
+
+    Attributes:
+        sample_rate: sample rate in Hz.
+        seconds: duration from the header; None if the header has none.
+        warning: why more was read than the header says; empty if the header is right.
+        problem: what is missing from the file; empty if nothing is. Known once everything has been read.
+        rest: describes the audio after the last sample that libsndfile reads; empty for none. Known then too.
     """
 
     def __init__(self, file: BinaryIO, *raw: int):
-        """`raw` are sample rate and channels of a file of float32 samples without a header."""
+        """Opens `file`; `raw` is the sample rate and channel count of a headerless float32 file."""
         self._file, self._raw = file, raw
         self._open()
-        self.format = self._stream.format.lower()  # FFmpeg's name of the format
+        self.format = self._stream.format.lower()  # the name that FFmpeg uses
         self.sample_rate, num_samples = self._stream.samplerate, self._stream.frames
         self.seconds = None if num_samples == _UNKNOWN_SAMPLES else num_samples / max(1, self.sample_rate)
         self.problem = self.rest = ""
@@ -61,7 +61,7 @@ class Reader:
             self._stream = _Stream(repaired or self._file.fileno(), "r", *self._raw, closefd=False, **options)
 
     def look_ahead(self) -> None:
-        """Finds the rest, and a duration that the header has wrong, before anything is read."""
+        """Sets `rest`, and `seconds` if the header has it wrong, before anything is read."""
         if self.format in ("mp3", "flac", "ogg"):
             self._skip_to_end()
             self._open()
@@ -82,11 +82,11 @@ class Reader:
     def read(
         self, max_seconds: float, start_seconds: float = 0.0, seconds: Optional[float] = None
     ) -> np.ndarray:
-        """Reads to the end or a segment, at most one sample more than max_seconds.
+        """Reads the file or a segment of it, but at most one sample more than max_seconds.
 
-        Memory does not depend on the header.
+        The memory used depends on the samples that exist, not on the length in the header.
         """
-        start, wanted = (round((each or 0) * self.sample_rate) for each in (start_seconds, seconds))
+        start, wanted = (round((value or 0) * self.sample_rate) for value in (start_seconds, seconds))
         most = int(min(max_seconds * self.sample_rate + 1, _UNKNOWN_SAMPLES))
         num_samples = most if seconds is None else min(most, wanted)
         is_flac = self._stream.format == "FLAC"
@@ -100,14 +100,14 @@ class Reader:
             is_known = len(samples) or self._stream.frames != _UNKNOWN_SAMPLES
             length = min(start + len(samples), self._stream.frames) / self.sample_rate
             self.problem = (
-                (f"it has {length:.2f} s" if is_known else "it ends earlier")
-                + f", expected the segment that begins at {start_seconds:.2f} s"
+                (f"it ends at {length:.2f} s" if is_known else "it ends earlier")
+                + f", but the segment begins at {start_seconds:.2f} s"
                 + ("" if seconds is None else f" and lasts {seconds:.2f} s")
             )
         return samples
 
     def _seek(self, start: int) -> bool:
-        """Goes to a sample; returns False beyond the end."""
+        """Moves to a sample; returns False if the file ends before it."""
         if start >= self._stream.frames > 0:
             self._skip_to_end()
             return False
@@ -120,10 +120,13 @@ class Reader:
     def read_blocks(
         self, block_samples: int = _SMALL_BLOCK, start: int = 0, num_samples: int = _UNKNOWN_SAMPLES
     ) -> Iterator[np.ndarray]:
-        """Yields blocks of so many samples after `start`, where the file is, or up to its end."""
+        """Yields blocks of up to `block_samples`, together `num_samples` or all up to the end of the file.
+
+        `start` is the current position in the file, in samples.
+        """
         end, position = start + num_samples, start
         while position < end:
-            # Not past the end: libsndfile would report an Ogg as truncated.
+            # A read beyond the end would make libsndfile report an Ogg file as truncated.
             block = self._read(min(block_samples, end - position, self._stream.frames - position))
             if not len(block):
                 self.rest = self.rest or self._find_rest()
@@ -138,8 +141,8 @@ class Reader:
                 return self._stream.read(num_samples, dtype="float32", always_2d=True)
         except soundfile.LibsndfileError:
             if _FLAC_END in self._stream.extra_info:
-                self.problem = "the FLAC stream has no end"
-            elif self._stream.format == "MP3":  # libmpg123 gives up
+                self.problem = "the FLAC stream ends within a frame"
+            elif self._stream.format == "MP3":  # libmpg123 has given up
                 self.rest = "some bytes between or after its frames are not audio"
             elif not stream_ends.is_joined(self._file, self._stream.format):
                 raise
@@ -149,18 +152,18 @@ class Reader:
         file, frames = self._file.fileno(), self._stream.frames
         is_known = frames != _UNKNOWN_SAMPLES
         position = os.lseek(file, 0, os.SEEK_CUR) if is_known else os.fstat(file).st_size
-        rest = stream_ends.find_rest(self._file, self._stream.format, position)
+        more = stream_ends.find_rest(self._file, self._stream.format, position)
         end = f" its end at {frames / self.sample_rate:.2f} s" if is_known else " its first part"
-        return rest and rest + end
+        return more and more + end
 
     def _find_truncation(self, num_samples: int) -> str:
-        """Returns what the file lacks compared with its header, or empty."""
+        """Describes what the file lacks compared with its header; empty if it is complete."""
         stream = self._stream
         short_wav = _SHORT_WAV.search(stream.extra_info)
         if short_wav and int(short_wav[1]) < _UNKNOWN_LENGTH:
             return f"it has {short_wav[2]} bytes of samples, expected {short_wav[1]}"
         if "without an End-Of-Stream flag" in stream.extra_info:
-            return "the Ogg stream has no end"
+            return "the Ogg stream has no end marker"
         is_long = stream.frames == _UNKNOWN_SAMPLES or stream.frames - num_samples <= _MP3_SLACK_SAMPLES
         if is_long or stream.format == "MP3" and not stream_ends.is_longer_by_header(self._file):
             return ""
@@ -174,11 +177,11 @@ class Reader:
 def _quiet_mp3(file: BinaryIO) -> Iterator[None]:
     """Discards standard error while an MP3 is read: libmpg123 writes warnings there.
 
-    The descriptor belongs to the whole process, hence the lock.
+    The lock is needed because all threads share the descriptor.
     """
     start = os.pread(file.fileno(), 3, 0)
-    is_mp3 = start == b"ID3" or (start[:1] == b"\xff" and start[1:2] >= b"\xe0")  # a tag, or a frame
-    if not is_mp3 or sys.stderr is None:  # without it, descriptor 2 may be any file
+    is_mp3 = start == b"ID3" or (start[:1] == b"\xff" and start[1:2] >= b"\xe0")  # an ID3 tag or a frame
+    if not is_mp3 or sys.stderr is None:  # if standard error is closed, descriptor 2 may be any file
         yield
         return
     with _STDERR_LOCK, open(os.devnull, "wb") as nowhere:
@@ -192,7 +195,7 @@ def _quiet_mp3(file: BinaryIO) -> Iterator[None]:
 
 
 class _Stream(soundfile.SoundFile):
-    """A file that is read sequentially: soundfile would seek after every block, which fails in some FLAC."""
+    """A sequentially read file: soundfile would seek after every block, which fails in some FLAC files."""
 
     def seekable(self) -> bool:
         return False

@@ -1,8 +1,8 @@
-"""Recordings that FFmpeg decodes, by PyAV: those of telephones and browsers (MP4, WebM, AAC, AMR), WMA,
-MPEG-TS, and MP3, Ogg and FLAC files that libsndfile does not read whole.
+"""Decodes recordings with FFmpeg (PyAV): those of telephones and browsers (MP4, WebM, AAC, AMR), WMA,
+MPEG-TS, and MP3, Ogg and FLAC files that libsndfile cannot read to the end.
 
-A process of its own does so, within limits of time and memory: damaged files have crashed FFmpeg, and small
-ones may hold hours.
+FFmpeg runs in a separate process with limited time and memory, because damaged files have crashed it and
+small files may hold hours of audio.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from typing import BinaryIO
 
 from tfrecord_builder.audio import stream_ends
 
-# CPU time of decoding: at least, and per second of audio, which takes 0.002.
+# Limit of CPU time: a base, and an addition per second of audio, whose decoding usually takes 0.002 s.
 CPU_SECONDS, CPU_SECONDS_PER_SECOND = 5.0, 0.2
 _PROGRAM = "import sys; from tfrecord_builder.audio import containers; containers.run(*sys.argv[1:])"
-_STALLED_SECONDS = 60  # without a packet
+_STALLED_SECONDS = 60  # decoding is aborted after this time without a packet
 _MAX_MEMORY_BYTES, _MAX_RAW_BYTES = 1 << 30, 1 << 33
-_SLACK_SECONDS = 0.2  # of a duration in a header
-JOINED = ("mp3", "ogg", "flac")  # formats whose length is known only when they have been decoded
-_TIMED = ("mov", "matroska", "mpegts", "asf")  # formats whose packets tell when they were recorded
+_SLACK_SECONDS = 0.2  # a header may exceed the actual duration by this much
+JOINED = ("mp3", "ogg", "flac")  # formats whose duration is known only after decoding
+_TIMED = ("mov", "matroska", "mpegts", "asf")  # formats whose packets carry the time of their recording
 _INTERRUPTED = ("mp3", "mpegts")  # formats that may hold other data between their frames
-_JITTER_SECONDS = 0.1  # smaller gaps are rounded times, or samples that an encoder adds at the start
-_MAX_GAP_SECONDS = 3600  # a longer gap is an error in the times
-# FFmpeg's name of a format: its first bytes, after ID3 tags. Only libsndfile reads those without a name.
+_JITTER_SECONDS = 0.1  # smaller gaps come from rounding, or from samples that an encoder adds at the start
+_MAX_GAP_SECONDS = 3600  # a longer gap can only be an error in the times
+# FFmpeg's name of each format, and a pattern of its first bytes (after ID3 tags). Formats without a name are
+# read by libsndfile only.
 _STARTS = {
     "": rb"RIFF|RIFX|RF64|BW64|FORM|caff|\.snd",
     "mov": rb".{4}(ftyp|moov|mdat|wide|free|skip)",
@@ -45,7 +46,7 @@ _STARTS = {
     "ogg": rb"OggS",
     "flac": rb"fLaC",
 }
-# Two frames that begin alike, perhaps after zeros or a part of a frame: ADTS has layer 0, MP3 has 1 to 3.
+# Two frames with equal first bytes, maybe after zeros or a part of a frame. Layer 0 is ADTS, 1 to 3 are MP3.
 _FRAMES = re.compile(
     rb"(?P<aac>\xff[\xf0\xf1\xf8\xf9].).{4,8189}?(?P=aac)"
     rb"|(?P<mp3>\xff[\xe2-\xe7\xf2-\xf7\xfa-\xff])[\x10-\xef].{20,2880}?(?P=mp3)",
@@ -55,20 +56,23 @@ _CODECS = (
     "aac,aac_latm,ac3,alac,amrnb,amrwb,flac,mp2float,mp3float,opus,speex,vorbis,wmalossless,wmapro,wmav1,"
     "wmav2"
 )
-# FFmpeg opens no other files, no connections, and no decoder of video.
+# Keeps FFmpeg from opening other files, network connections and video decoders.
 _OPTIONS = {"protocol_whitelist": "none", "codec_whitelist": _CODECS}
-_GAP, _JOIN_AS_WAV = "nothing was recorded for", "; decode both, and join what comes out as WAV"
-_SIGNALS = dict.fromkeys([-signal.SIGXCPU, -signal.SIGALRM], "it takes too long; convert it to WAV or FLAC")
+_GAP, _JOIN_AS_WAV = "nothing was recorded for", "; decode each stream and join the results as WAV"
+_SIGNALS = dict.fromkeys(
+    [-signal.SIGXCPU, -signal.SIGALRM], "decoding takes too long; convert it to WAV or FLAC"
+)
 
 
 class DecodingError(Exception):
-    """A file cannot be decoded; the message continues a sentence that begins with its path."""
+    """A file cannot be decoded; the message continues a sentence that begins with the file's path."""
 
 
 class Decoding:
-    """A file that is being decoded, which is read as by audio_stream.Reader.
+    """A file that FFmpeg is decoding, with the interface of audio_stream.Reader.
 
-    `seconds` are those of the header, or of all packets if it has none. `problem` is known at the end.
+    `seconds` is the duration from the header, or that of all packets if the header has none. `problem` is set
+    after the samples have been read.
     """
 
     rest = warning = ""
@@ -81,21 +85,21 @@ class Decoding:
         self.sample_rate, self._channels, self.seconds = int(rate), int(channels), float(seconds)
 
     def look_ahead(self) -> None:
-        """Nothing is left to find."""
+        """Does nothing: FFmpeg decodes the whole file."""
 
     def read(self, *segment):
-        """Returns float32 [num_samples, num_channels]. Raises DecodingError, or OSError for a full disk."""
+        """Reads a segment as Reader.read does. Raises DecodingError, or OSError if the disk is full."""
         reader = self._open()
         samples = reader.read(*segment)
         self.problem = self.problem or reader.problem
         return samples
 
     def read_blocks(self) -> Iterator:
-        """Yields float32 [num_samples, num_channels], after the process has ended."""
+        """Waits until the process has ended, then yields blocks of float32 [num_samples, num_channels]."""
         yield from self._open().read_blocks()
 
     def _open(self):
-        from tfrecord_builder.audio import audio_stream  # takes 0.1 s, which the process does without
+        from tfrecord_builder.audio import audio_stream  # takes 0.1 s; the decoding process does not need it
 
         self.problem = self._finish()
         self._raw.seek(0)
@@ -107,7 +111,7 @@ class Decoding:
         for error in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             if os.strerror(error) in text:
                 raise OSError(error, os.strerror(error))
-        if code:  # more than a line is a traceback
+        if code:  # output of several lines is a traceback
             problem = _SIGNALS.get(code) or ("" if "\n" in text else text)
             if problem.startswith(_GAP):
                 raise DecodingError(problem)
@@ -130,9 +134,9 @@ def find_format(read: Callable[[int, int], bytes]) -> str:
 
 @contextlib.contextmanager
 def decode(file: BinaryIO, format_name: str, max_seconds: float, why: str) -> Iterator[Decoding]:
-    """Begins to decode an open file, to max_seconds or a little further; errors begin with `why`."""
+    """Starts decoding an open file up to max_seconds or slightly more; error messages begin with `why`."""
     is_joined = stream_ends.is_joined(file, format_name.upper())
-    if is_joined and format_name == "flac":  # it leaves out a part
+    if is_joined and format_name == "flac":  # FFmpeg leaves out a part of joined FLAC files
         raise DecodingError(f"{why}{_JOIN_AS_WAV}")
     with tempfile.TemporaryFile(buffering=0) as raw:
         words = [sys.executable, "-c", _PROGRAM, format_name, str(raw.fileno()), str(max_seconds)]
@@ -146,12 +150,15 @@ def decode(file: BinaryIO, format_name: str, max_seconds: float, why: str) -> It
 
 
 def run(format_name: str, descriptor: str, max_seconds: str) -> None:
-    """Decodes standard input to float32 samples; prints rate, channels and seconds, then what is missing."""
+    """Decodes standard input and writes float32 samples to a file descriptor.
+
+    Prints sample rate, number of channels and seconds in one line, and in the next what the file lacks.
+    """
     try:
         import av
     except ImportError as error:
         sys.exit(f"{error}; run pip install 'estimator-asr[containers]'")
-    with contextlib.suppress(ValueError, OSError):  # macOS has no such limit
+    with contextlib.suppress(ValueError, OSError):  # macOS cannot limit memory
         resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_RAW_BYTES, _MAX_RAW_BYTES))
     _extend_time(0)
@@ -173,7 +180,7 @@ def _open_track(av, format_name: str) -> Iterator[tuple]:
     with open(0, "rb", closefd=False) as file:
         file.seek(0)
         with av.open(file, format=format_name, metadata_errors="replace", options=_OPTIONS) as container:
-            streams = [each for each in container.streams.audio if each.codec_context and each.rate]
+            streams = [stream for stream in container.streams.audio if stream.codec_context and stream.rate]
             if not streams:
                 sys.exit("no audio track that can be decoded")
             yield container, streams[0]
@@ -186,16 +193,16 @@ def _extend_time(seconds: float) -> None:
 
 
 class _Clock:
-    """Finds the gaps in the times of packets or frames."""
+    """Detects pauses in a recording from the timestamps of its packets or frames."""
 
     def __init__(self, container, max_seconds: float):
         names = container.format.name.split(",")
         self._is_timed, self._max_seconds = not set(_TIMED).isdisjoint(names), max_seconds
-        # The times of a broadcast begin anywhere.
+        # The first timestamp of a broadcast can have any value.
         self._zero = 0.0 if {"mov", "matroska"} & set(names) else (container.start_time or 0) / 1e6
 
     def find_gap(self, item, position: float) -> float:
-        """Returns the seconds of silence between `position`, where the samples before it end, and an item."""
+        """Returns the seconds of silence between `position`, the end of the samples so far, and `item`."""
         if not self._is_timed or item.pts is None:
             return 0.0
         gap = float(item.pts * item.time_base) - self._zero - position
@@ -207,15 +214,16 @@ class _Clock:
 
 
 def _measure(container, stream, max_seconds: float) -> tuple[float, str]:
-    """Returns the seconds by the header or all packets, the longer, and what is missing.
+    """Returns the seconds that the header or all packets have, whichever is longer, and what is missing.
 
-    Beyond max_seconds it stops. FFmpeg would estimate them by the bit rate, and a header may lie.
+    Stops after max_seconds. Packets are counted because FFmpeg would estimate the duration from the bit rate,
+    and a header may be wrong.
     """
     promised, position, clock = 0.0, 0.0, _Clock(container, max_seconds)
     if "mov" in container.format.name and stream.duration:
         promised = float((stream.duration + max(stream.start_time or 0, 0)) * stream.time_base)
     if "matroska" in container.format.name and container.duration and len(container.streams) == 1:
-        promised = container.duration / 1e6  # with a video, that of the longer one
+        promised = container.duration / 1e6  # if there were a video, the longer of the two durations
     for packet in container.demux(stream):
         if position > max_seconds:
             return max(promised, position), ""
@@ -226,7 +234,7 @@ def _measure(container, stream, max_seconds: float) -> tuple[float, str]:
 
 
 def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float, av) -> str:
-    """Writes the samples; returns what is missing at the end."""
+    """Writes the samples to `raw`; returns what the end of the recording lacks, or an empty string."""
     rate, layout, clock, resamplers = stream.rate, stream.layout, _Clock(container, max_seconds), {}
     sample_bytes = 4 * stream.channels
     for packet in container.demux(stream):
@@ -240,8 +248,8 @@ def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float,
             return "it ends within a frame"
         for frame in frames:
             gap = clock.find_gap(frame, raw.tell() / sample_bytes / rate)
-            raw.seek(round(gap * rate) * sample_bytes, os.SEEK_CUR)  # silence that takes no space
-            kind = frame.sample_rate, frame.layout.name, frame.format.name  # joined files may have several
+            raw.seek(round(gap * rate) * sample_bytes, os.SEEK_CUR)  # silence: a hole, which takes no space
+            kind = frame.sample_rate, frame.layout.name, frame.format.name  # can change in joined files
             if kind not in resamplers:
                 resamplers[kind] = av.AudioResampler("flt", layout, rate)
             for block in resamplers[kind].resample(frame):
@@ -253,4 +261,4 @@ def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float,
                 sys.exit(f"it continues after its end at {seconds:.2f} s")
             return ""
     is_cut = container.format.name == "ogg" and not stream_ends.has_end(0)
-    return "the Ogg stream has no end" if is_cut else ""
+    return "the Ogg stream has no end marker" if is_cut else ""

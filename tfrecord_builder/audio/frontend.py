@@ -1,9 +1,9 @@
 """Feature extraction in core TensorFlow ops, shared by the builder and the exported model.
 
 `log_mel` is Kaldi's fbank with its defaults (feature-window.cc, feature-fbank.cc, mel-computations.cc) and
-dither 0; `log_spectrogram` is log(|FFT| + 1) of a Hamming window: a frame depends only on the samples under
-its window, so padding after a waveform adds frames and changes none. `whisper_log_mel` is in its own file.
-`waveform` cuts the samples themselves into frames, for encoders that learned what to compute of them.
+dither 0; `log_spectrogram` is log(|FFT| + 1) of a Hamming window. In both, a frame depends only on the
+samples under its window, so padding after a waveform adds frames without changing any. `whisper_log_mel` is
+in its own file. `waveform` cuts the samples into frames, for encoders that have learned their own features.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 from tfrecord_builder.settings import config_flags
 
-INT16_SCALE = 32768.0  # Kaldi and the classic spectrogram count amplitude in 16-bit steps
+INT16_SCALE = 32768.0  # Kaldi and the classic spectrogram measure amplitude in 16-bit steps
 PRE_EMPHASIS = 0.97  # feature-window.h, preemph_coeff
 LOW_HZ = 20.0  # mel-computations.h, low_freq; the upper edge is the Nyquist frequency
 POVEY_POWER = 0.85  # feature-window.cc, "povey"
 ENERGY_FLOOR = float(np.finfo(np.float32).eps)  # feature-fbank.cc
 
-# Frontends of pretrained encoders, and their values of num_mel_bins; Whisper large-v3 has 128.
+# Frontends of pretrained encoders, and the num_mel_bins that each allows; Whisper large-v3 has 128.
 PRETRAINED_MEL_BINS = {"whisper_log_mel": (80, 128), "waveform": (80,)}
-# Whisper has 1500 positions (Radford et al. 2022, section 2.2); HuBERT was trained on 16 seconds, and the
-# memory of its attention grows with the square of the length.
+# Longest utterance of a pretrained encoder: Whisper has 1500 positions (Radford et al. 2022, section 2.2);
+# HuBERT was trained on 16 seconds, and the memory of its attention grows with the square of the length.
 PRETRAINED_SECONDS = 30
-WAVEFORM_LEAST_FRAMES = 3  # 480 samples: the first output is of 400
+WAVEFORM_LEAST_FRAMES = 3  # 480 samples: the encoder needs 400 for its first output
 
 IntOrTensor = Union[int, "tf.Tensor"]
 
 
 @dataclasses.dataclass(frozen=True)
 class FrontendConfig(config_flags.Checked):
-    """Settings of the features; those of a model and its data must be equal."""
+    """Settings of the features; a model and its data must have the same ones."""
 
     frontend: str = config_flags.setting(
         "log_mel",
@@ -52,7 +52,7 @@ class FrontendConfig(config_flags.Checked):
     )
     window_ms: float = config_flags.setting(25.0, "window length in ms", minimum=5, maximum=200)
     hop_ms: float = config_flags.setting(10.0, "frame shift in ms", minimum=1, maximum=100)
-    # Of records that hold the outputs of a frozen encoder (estimator_asr.encode) in place of its input.
+    # Set if the records hold the outputs of a frozen encoder (estimator_asr.encode) instead of its input.
     encoder: Optional[pretrained_encoder.Applied] = None
 
     def __post_init__(self):
@@ -67,11 +67,11 @@ class FrontendConfig(config_flags.Checked):
         if self.frontend == "log_mel" and not mel_weights(self).any(axis=0).all():
             raise errors.UserError(
                 f"--num_mel_bins={self.num_mel_bins} with --sample_rate={self.sample_rate} and "
-                f"--window_ms={self.window_ms:g}: some bins have no FFT frequency; use fewer"
+                f"--window_ms={self.window_ms:g}: some mel bins contain no FFT frequency; use fewer bins"
             )
 
     def _check_pretrained(self):
-        """Raises UserError for settings that no encoder was trained with."""
+        """Raises UserError for settings with which no pretrained encoder was trained."""
         usual = {name: (getattr(FrontendConfig, name),) for name in ("sample_rate", "window_ms", "hop_ms")}
         for name, values in {**usual, "num_mel_bins": PRETRAINED_MEL_BINS[self.frontend]}.items():
             if getattr(self, name) not in values:
@@ -82,7 +82,7 @@ class FrontendConfig(config_flags.Checked):
 
     @property
     def max_seconds(self) -> float:
-        """Longest utterance: PRETRAINED_SECONDS, or inf."""
+        """Duration of the longest utterance: PRETRAINED_SECONDS for a pretrained encoder, otherwise inf."""
         return PRETRAINED_SECONDS if self.frontend in PRETRAINED_MEL_BINS else math.inf
 
     @property
@@ -95,13 +95,13 @@ class FrontendConfig(config_flags.Checked):
 
     @property
     def frame_seconds(self) -> float:
-        """Time from one frame to the next, of the encoder's outputs if there is one."""
+        """Frame shift in seconds: that of the encoder's outputs if the records hold them."""
         subsampling = self.encoder.encoder.subsampling if self.encoder else 1
         return subsampling * self.hop_samples / self.sample_rate
 
     @property
     def num_bins(self) -> int:
-        """Features per frame: of the encoder, mel bins, half the window for log_spectrogram, or samples."""
+        """Values per frame: mel bins, half the window for log_spectrogram, samples, or encoder outputs."""
         if self.encoder:
             return self.encoder.num_bins
         counts = {"log_spectrogram": self.window_samples // 2, "waveform": self.hop_samples}
@@ -119,15 +119,17 @@ def check_input(where: str, config: FrontendConfig, encoder: pretrained_encoder.
     want = input_of(encoder)
     if (config.frontend, config.num_mel_bins) != (want.frontend, want.num_mel_bins):
         raise errors.UserError(
-            f"{where}: features are {config.frontend} of {config.num_bins} values, expected {want.frontend} "
-            f"of {want.num_bins} for {encoder.family}; build the data with --frontend={want.frontend} "
-            f"--num_mel_bins={want.num_mel_bins}"
+            f"{where}: features are {config.frontend} with {config.num_bins} values per frame, but "
+            f"{encoder.family} needs {want.frontend} with {want.num_bins}; build the data with "
+            f"--frontend={want.frontend} --num_mel_bins={want.num_mel_bins}"
         )
 
 
 def num_frames(num_samples: IntOrTensor, config: FrontendConfig) -> IntOrTensor:
-    """Returns the number of frames of a waveform: windows that fit into it (Kaldi's snip_edges), for
-    a pretrained encoder hops (none if it needs more), and with it those of its outputs.
+    """Returns the number of frames of a waveform.
+
+    That is the number of windows that fit into it (Kaldi's snip_edges). For a pretrained encoder it is the
+    number of hops (0 if the encoder needs more), or of outputs if the records hold outputs.
     """
     if config.frontend in PRETRAINED_MEL_BINS:
         count = num_samples // config.hop_samples
@@ -139,8 +141,8 @@ def num_frames(num_samples: IntOrTensor, config: FrontendConfig) -> IntOrTensor:
 
 
 def num_outputs(num_frames: IntOrTensor, encoder: pretrained_encoder.PretrainedEncoder) -> IntOrTensor:
-    """Returns the number of outputs of a pretrained encoder for frames of its frontend."""
-    if encoder.waveform:  # windows of 400 samples that fit, every 320; frames have 160
+    """Returns the number of outputs that a pretrained encoder has for a number of frontend frames."""
+    if encoder.waveform:  # the windows of 400 samples that fit, with a hop of 320; a frame has 160 samples
         return _zero_below((num_frames - 1) // 2, 1)
     return num_subsampled_frames(num_frames, encoder.subsampling)
 
@@ -157,7 +159,7 @@ def num_subsampled_frames(num_frames: IntOrTensor, factor: int) -> IntOrTensor:
 
 
 def log_mel_of(features: np.ndarray, config: FrontendConfig) -> np.ndarray:
-    """Returns the log-mel or spectrogram of a record, [num_frames, num_bins], without encoder outputs."""
+    """Returns the log-mel features or spectrogram of a record, [num_frames, num_bins], no encoder outputs."""
     if config.encoder:
         num_stacked = config.encoder.encoder.subsampling * config.num_mel_bins
         return features[:, :num_stacked].reshape(-1, config.num_mel_bins)
@@ -170,16 +172,16 @@ def log_mel_of(features: np.ndarray, config: FrontendConfig) -> np.ndarray:
 def extract(
     waveform: tf.Tensor, config: FrontendConfig, num_samples: Optional[tf.Tensor] = None
 ) -> tf.Tensor:
-    """Computes the features of waveforms, without those of an encoder.
+    """Computes the features of waveforms, but not the outputs of an encoder.
 
     Args:
-        waveform: float32 [..., max_samples] in [-1, 1], at config.sample_rate; for whisper_log_mel of rank 1
-            or 2.
-        num_samples: int32 [...]; whisper_log_mel ignores samples at or beyond it, the others need no lengths.
-            None: no padding.
+        waveform: float32 [..., max_samples] in [-1, 1], at config.sample_rate; rank 1 or 2 for
+            whisper_log_mel.
+        num_samples: int32 [...], lengths without padding; None if there is no padding. Only whisper_log_mel
+            needs them: it ignores the samples beyond.
 
     Returns:
-        float32 [..., num_frames, num_features]; frames of padding are features of silence, or zero.
+        float32 [..., num_frames, num_features]; frames of padding have the features of silence, or zeros.
     """
     with tf.name_scope(config.frontend):
         if config.frontend == "whisper_log_mel":
@@ -194,9 +196,9 @@ def extract(
 
 def _log_mel(frames: tf.Tensor, config: FrontendConfig) -> tf.Tensor:
     frames -= tf.reduce_mean(frames, axis=-1, keepdims=True)
-    previous = tf.concat([frames[..., :1], frames[..., :-1]], axis=-1)  # Kaldi repeats the first
+    previous = tf.concat([frames[..., :1], frames[..., :-1]], axis=-1)  # Kaldi repeats the first sample
     frames = (frames - PRE_EMPHASIS * previous) * _povey_window(config.window_samples)
-    # tf.signal.rfft can pad, but fails without frames.
+    # The padding of tf.signal.rfft itself fails if there are no frames.
     padding = _fft_length(config.window_samples) - config.window_samples
     paddings = [[0, 0]] * (frames.shape.rank - 1) + [[0, padding]]
     frames = tf.pad(frames, paddings)  # [..., num_frames, fft_length]
@@ -213,13 +215,13 @@ def _log_spectrogram(frames: tf.Tensor, config: FrontendConfig) -> tf.Tensor:
 
 
 def mel_weights(config: FrontendConfig) -> np.ndarray:
-    """Returns the triangles of mel-computations.cc, float32 [fft_length / 2 + 1, num_mel_bins]."""
+    """Returns the triangular filters of mel-computations.cc, float32 [fft_length / 2 + 1, num_mel_bins]."""
     fft_length = _fft_length(config.window_samples)
     nyquist_hz = config.sample_rate / 2
     edges = np.linspace(_hz_to_mel(LOW_HZ), _hz_to_mel(nyquist_hz), config.num_mel_bins + 2)
-    left, center, right = edges[:-2], edges[1:-1], edges[2:]
+    lower, center, upper = edges[:-2], edges[1:-1], edges[2:]
     mel = _hz_to_mel(np.arange(fft_length // 2) * config.sample_rate / fft_length)[:, np.newaxis]
-    weights = np.maximum(0, np.minimum((mel - left) / (center - left), (right - mel) / (right - center)))
+    weights = np.maximum(0, np.minimum((mel - lower) / (center - lower), (upper - mel) / (upper - center)))
     return np.pad(weights, ((0, 1), (0, 0))).astype(np.float32)  # Kaldi leaves out the Nyquist bin
 
 
@@ -228,7 +230,7 @@ def _hz_to_mel(hz: np.ndarray) -> np.ndarray:
 
 
 def _fft_length(window_samples: int) -> int:
-    return 1 << (window_samples - 1).bit_length()  # round_to_power_of_two
+    return 1 << (window_samples - 1).bit_length()  # Kaldi's round_to_power_of_two
 
 
 def _povey_window(window_samples: int) -> np.ndarray:

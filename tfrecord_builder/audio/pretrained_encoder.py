@@ -1,39 +1,40 @@
-"""Pretrained encoders as plain data: sizes and identity, in dataset_info.json and config.json."""
+"""Describes a pretrained encoder (sizes and hash of its weights) in dataset_info.json and config.json."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Optional
 
-# Families by model_type of their config.json, and the frontend whose frames their encoders read.
+# Encoder families (`model_type` in their config.json), and the frontend that each reads.
 FAMILIES = {"whisper": "whisper_log_mel", "hubert": "waveform", "wav2vec2": "waveform"}
-# Its sizes and weights, beside data that hold its outputs and beside models that read them.
+# Sizes and weights of an encoder, stored with the data that hold its outputs and the models that read them.
 FILES = ("encoder_config.json", "encoder.safetensors")
 
 
 @dataclasses.dataclass(frozen=True)
 class WaveformLayout:
-    """What differs between encoders of samples, by the names and defaults of Hugging Face's files."""
+    """Architecture options of encoders that read samples; names and defaults are Hugging Face's."""
 
-    conv_dim: tuple[int, ...] = (512,) * 7  # channels of each convolution over samples
+    conv_dim: tuple[int, ...] = (512,) * 7  # channels of each convolution over the samples
     conv_bias: bool = False
-    feat_extract_norm: str = "group"  # the first of them is normalised over time; layer: each over channels
-    do_stable_layer_norm: bool = False  # blocks normalise before each module, or else after it
-    num_conv_pos_embeddings: int = 128  # width of the convolution that gives positions
+    feat_extract_norm: str = "group"  # group: the first is normalised over time; layer: all, over channels
+    do_stable_layer_norm: bool = False  # True: blocks normalise before each module; False: after it
+    num_conv_pos_embeddings: int = 128  # width of the convolution that encodes positions
     num_conv_pos_embedding_groups: int = 16
-    do_normalize: bool = True  # waveforms are shifted and scaled to mean 0 and variance 1
+    do_normalize: bool = True  # True: waveforms are shifted and scaled to mean 0 and variance 1
 
 
 @dataclasses.dataclass(frozen=True)
 class PretrainedEncoder:
-    """Sizes of an encoder, and which one it is.
+    """Sizes and identity of a pretrained encoder.
 
     Attributes:
         family: a key of FAMILIES.
-        num_mel_bins: features per frame of log-mel, which it reads or which is stored beside its outputs.
-        units, inner_units, heads, layers: of its Transformer blocks.
-        sha256: hex digest of its weights.
-        waveform: of an encoder that reads samples.
+        num_mel_bins: values per log-mel frame, which the encoder reads or which is stored with its outputs.
+        units, inner_units, heads, layers: values per frame, width of the feed-forward modules, attention
+            heads and number of blocks of the Transformer.
+        sha256: hex digest of the weights.
+        waveform: options of an encoder that reads samples; None if it reads log-mel frames.
     """
 
     family: str
@@ -45,30 +46,30 @@ class PretrainedEncoder:
     sha256: str
     waveform: Optional[WaveformLayout] = None
 
-    subsampling = 2  # input frames for each output frame
+    subsampling = 2  # input frames per output frame
 
     @property
     def is_pre_norm(self) -> bool:
-        """Whether its blocks normalise before each module."""
+        """True if the blocks normalise before each module, False if after it."""
         return self.waveform is None or self.waveform.do_stable_layer_norm
 
 
 def choose_layers(last: int) -> tuple[int, ...]:
-    """Returns the blocks that are read by default: two thirds of the way to `last`, and `last`.
+    """Returns the numbers of the blocks that are used by default: two thirds of `last`, and `last`.
 
-    Lower ones carry the voice of the speaker: models that read them recognise others worse (docs/results.md).
+    Lower blocks encode the speaker's voice: models that use them do worse on new speakers (docs/results.md).
     """
     return tuple(sorted({-(-last * part // 3) for part in (2, 3)}))
 
 
 @dataclasses.dataclass(frozen=True)
 class Applied:
-    """What the records hold: outputs of some blocks (1 is the first, one after another), joined."""
+    """A frozen encoder and the blocks (counted from 1) whose outputs the records hold, concatenated."""
 
     encoder: PretrainedEncoder
     layers: tuple[int, ...]
 
     @property
     def num_bins(self) -> int:
-        """Values per output frame: the log-mel frames that it stands for, then each of the layers."""
+        """Values per output frame: first the log-mel frames of its time, then the output of each layer."""
         return self.encoder.subsampling * self.encoder.num_mel_bins + len(self.layers) * self.encoder.units

@@ -1,14 +1,17 @@
-"""Spectrograms: the features of an utterance as a picture over time."""
+"""Draws the features of an utterance as a spectrogram."""
 
 from __future__ import annotations
 
 import numpy as np
 
-_DYNAMIC_RANGE = 14.0  # 60 dB in natural logarithms of power; what is below is black
+_DYNAMIC_RANGE = 14.0  # 60 dB as a natural logarithm of power; lower values are drawn in black
 
 
 def draw(axes, features: np.ndarray, frame_seconds: float):
-    """Draws log features, [num_frames, num_bins], on matplotlib's axes over seconds; returns the image."""
+    """Draws log features, [num_frames, num_bins], on matplotlib axes; the x axis is time in seconds.
+
+    Returns the image that matplotlib made.
+    """
     values = np.asarray(features, np.float32).T
     num_bins, num_frames = values.shape
     return axes.imshow(

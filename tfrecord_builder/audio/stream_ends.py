@@ -1,7 +1,7 @@
 """Finds the audio that libsndfile leaves out at the end of an MP3, Ogg or FLAC file.
 
-It reads as many samples as a header promises, or as the size of an MP3 suggests, and only the first one of
-joined files.
+libsndfile reads only as many samples as the header promises or the size of an MP3 suggests, and only the
+first of several joined files.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 _BLOCK_BYTES, _PATTERN_BYTES = 1 << 16, 8
-_HEAD_BYTES = 1 << 20  # where the header of an MP3 is searched, as pictures may precede it
+_HEAD_BYTES = 1 << 20  # the header of an MP3 is searched in these bytes, as pictures may precede it
 _TAG_BYTES = 128  # size of an ID3v1 tag
-# What begins a stream, or a frame of an MP3 of layer II or III.
+# First bytes of a FLAC or Ogg stream, or of an MP3 frame (layer II or III).
 _STARTS = {
     "FLAC": re.compile(rb"fLaC[\0\x80]\0\0\x22"),
     "MP3": re.compile(rb"\xff[\xe2-\xe5\xf2-\xf5\xfa-\xfd][\x10-\xef]"),
     "OGG": re.compile(rb"OggS\0[\2\3\6\7]"),
 }
-# The first frame of most MP3s tells how many frames follow, and with all flags (15) also how many bytes, and
-# how many samples the encoder added: 12 bits each for those at the start and at the end.
+# The first frame of most MP3s tells how many frames follow. If all flags are set (15), it also tells how many
+# bytes follow and how many samples the encoder added at the start and at the end (12 bits each).
 _INFO = re.compile(rb"\xff[\xe2-\xfd].{11,36}?(?:Xing|Info|VBRI)", re.DOTALL)
 _WHOLE_INFO = re.compile(rb"(?:Xing|Info)\0\0\0\x0f.{4}(.{4}).{125}.(..)", re.DOTALL)
 
 
 def find_rest(file: BinaryIO, kind: str, position: int) -> str:
-    """Returns what follows the samples that were read up to a byte of a file, or an empty string."""
+    """Describes the audio that follows byte `position`, where libsndfile stopped; empty if there is none."""
     if kind == "MP3":
         end = _find_tags(file)
         num_frames = sum(start < end for start in _find(file, kind, position))
@@ -44,7 +44,7 @@ def is_joined(file: BinaryIO, kind: str) -> bool:
 
 
 def has_end(descriptor: int) -> bool:
-    """Returns whether the last page of an open Ogg file is whole, and says that no other follows."""
+    """Returns whether the last page of an open Ogg file is complete and marked as the last one."""
     start = max(os.fstat(descriptor).st_size - 2 * _BLOCK_BYTES, 0)  # a page has up to 65,307 bytes
     page = os.pread(descriptor, 2 * _BLOCK_BYTES, start).rpartition(b"OggS\0")[2]
     num_segments = page[21] if len(page) > 21 else 255
@@ -52,7 +52,7 @@ def has_end(descriptor: int) -> bool:
 
 
 def is_longer_by_header(file: BinaryIO) -> bool:
-    """Returns whether an MP3 has a header that promises more bytes than there are, or does not tell bytes."""
+    """Returns whether the header of an MP3 promises more bytes than the file has, or does not tell bytes."""
     head = os.pread(file.fileno(), _HEAD_BYTES, 0)
     info = _WHOLE_INFO.search(head)
     if info:
@@ -61,7 +61,7 @@ def is_longer_by_header(file: BinaryIO) -> bool:
 
 
 def _find_tags(file: BinaryIO) -> int:
-    """Returns where the tags at the end begin: ID3v1, and APEv2, whose picture may look like frames."""
+    """Returns the byte where the final tags begin (ID3v1, APEv2), as their pictures may look like frames."""
     end = os.fstat(file.fileno()).st_size
     end -= _TAG_BYTES * (os.pread(file.fileno(), 3, max(end - _TAG_BYTES, 0)) == b"TAG")
     footer = os.pread(file.fileno(), 32, max(end - 32, 0))
@@ -69,12 +69,13 @@ def _find_tags(file: BinaryIO) -> int:
 
 
 def _count_padding(file: BinaryIO) -> int:
-    """Returns how many frames at the end of an MP3 may hold only samples that its encoder added."""
+    """Returns how many frames at the end of an MP3 may consist of samples that the encoder added."""
     info = _WHOLE_INFO.search(os.pread(file.fileno(), _HEAD_BYTES, 0))
     return (int.from_bytes(info[2], "big") & 4095) // 576 if info else 0
 
 
 def _find(file: BinaryIO, kind: str, start: int) -> Iterator[int]:
+    """Yields the bytes, from `start` on, where a stream or an MP3 frame seems to begin."""
     while block := os.pread(file.fileno(), _BLOCK_BYTES + _PATTERN_BYTES - 1, start):
         yield from (
             start + at for match in _STARTS[kind].finditer(block) if (at := match.start()) < _BLOCK_BYTES

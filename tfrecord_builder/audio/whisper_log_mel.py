@@ -1,8 +1,8 @@
-"""The log-mel features of Whisper (Radford et al. 2022; audio.py of its reference) in core TensorFlow ops.
+"""Whisper's log-mel features (Radford et al. 2022; audio.py of the reference code) in core TensorFlow ops.
 
 The waveform is reflected at both ends, and the number of frames is the number of hops in it. Values are
-floored relative to the loudest of the utterance, so they depend on all of it: unlike Kaldi's features they
-need the length of a padded waveform.
+floored relative to the loudest one of the utterance, so each depends on the whole utterance: unlike Kaldi's
+features, they need the length of a padded waveform.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import numpy as np
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 
 SAMPLE_RATE, WINDOW, HOP = 16000, 400, 160  # Hz, samples, samples
-_FLOOR = 1e-10  # of the power
-_RANGE = 8.0  # decades below the loudest value of the utterance
-_LINEAR_HZ, _LINEAR_MELS = 1000.0, 15.0  # Slaney's Auditory Toolbox: linear below 1 kHz, 200 / 3 Hz per mel
-_LOG_STEP = np.log(6.4) / 27.0  # and logarithmic above
+_FLOOR = 1e-10  # lowest power
+_RANGE = 8.0  # decades; values further below the loudest one of the utterance are raised to that limit
+# Mel scale of Slaney's Auditory Toolbox: linear below 1 kHz (200 / 3 Hz per mel), logarithmic above.
+_LINEAR_HZ, _LINEAR_MELS = 1000.0, 15.0
+_LOG_STEP = np.log(6.4) / 27.0
 
 
 def extract(waveform: tf.Tensor, num_samples: Optional[tf.Tensor], num_mel_bins: int) -> tf.Tensor:
@@ -25,12 +26,12 @@ def extract(waveform: tf.Tensor, num_samples: Optional[tf.Tensor], num_mel_bins:
 
     Args:
         waveform: float32 [batch, max_samples] or [num_samples] at 16 kHz.
-        num_samples: int32 [batch]; samples at or beyond it are ignored. None: no padding.
+        num_samples: int32 [batch], lengths; samples beyond are ignored. None if there is no padding.
         num_mel_bins: 80 or 128.
 
     Returns:
-        float32 [batch, max_samples // 160, num_mel_bins], about -1 to 1.5, and 0 after the last frame; or
-        without the batch axis.
+        float32 [batch, max_samples // 160, num_mel_bins], about -1 to 1.5, and 0 after the last frame. There
+        is no batch axis if `waveform` has none.
     """
     waveform = tf.convert_to_tensor(waveform)
     if waveform.shape.rank == 1:
@@ -56,23 +57,23 @@ def _frame(waveform, num_samples):
     centres = HOP * tf.range(tf.shape(waveform)[1] // HOP)
     places = centres[:, None] + tf.range(-(WINDOW // 2), WINDOW - WINDOW // 2)  # [num_frames, WINDOW]
     last = tf.maximum(num_samples - 1, 1)[:, None, None]
-    # Reflection without repeating the ends has a period of twice the last place.
-    # Remainders of negative places would be others in ONNX.
+    # A reflection that does not repeat the ends has a period of twice the last index. The indices are made
+    # positive first, because ONNX computes other remainders of negative numbers.
     reflected = last - tf.abs(tf.math.floormod(places + WINDOW * last, 2 * last) - last)
-    is_inside = reflected < tf.shape(waveform)[1]  # a waveform of one sample has no second one
+    is_inside = reflected < tf.shape(waveform)[1]  # False where a waveform of one sample would need a second
     return tf.gather(waveform, tf.where(is_inside, reflected, 0), axis=1, batch_dims=1)
 
 
 def mel_weights(num_mel_bins: int) -> np.ndarray:
-    """Returns Slaney's triangles of equal area from 0 to 8 kHz, float32 [201, num_mel_bins].
+    """Returns Slaney's triangular filters of equal area from 0 to 8 kHz, float32 [201, num_mel_bins].
 
-    They are those of librosa.filters.mel(sr=16000, n_fft=400), from which Whisper's file was made.
+    They equal librosa.filters.mel(sr=16000, n_fft=400), with which Whisper's file of filters was made.
     """
     frequencies = np.linspace(0.0, SAMPLE_RATE / 2, WINDOW // 2 + 1)[:, None]
     edges = _mel_to_hz(np.linspace(0.0, _hz_to_mel(SAMPLE_RATE / 2), num_mel_bins + 2))
-    left, center, right = edges[:-2], edges[1:-1], edges[2:]
-    rising, falling = (frequencies - left) / (center - left), (right - frequencies) / (right - center)
-    return np.float32(np.maximum(0.0, np.minimum(rising, falling)) * 2.0 / (right - left))
+    lower, center, upper = edges[:-2], edges[1:-1], edges[2:]
+    rising, falling = (frequencies - lower) / (center - lower), (upper - frequencies) / (upper - center)
+    return np.float32(np.maximum(0.0, np.minimum(rising, falling)) * 2.0 / (upper - lower))
 
 
 def _hz_to_mel(hz: float) -> float:

@@ -1,1 +1,1 @@
-"""Augmented copies of utterances: speed, reverberation, noise, volume, codec."""
+"""Data augmentation: copies of utterances with another speed, reverberation, noise, volume or codec."""

@@ -1,8 +1,8 @@
-"""Transmission channels of augmented copies: lossy codecs, the telephone, and a lower bandwidth.
+"""Transmission channels of augmented copies: lossy codecs, the telephone, and a reduced bandwidth.
 
-A channel keeps the number of samples and moves nothing in time: LAME and Opus delay the signal by about
-1,100 and 300 samples, which their file headers state and libsndfile's decoders remove. LAME leaves that
-header out of files of a low constant bit rate, so MP3 is coded with an average bit rate.
+A channel changes neither the number of samples nor their timing: LAME and Opus delay the signal by about
+1,100 and 300 samples, but their file headers state the delay and libsndfile's decoders remove it. LAME writes
+no such header at low constant bit rates, so MP3 is encoded with an average bit rate.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ import soxr
 from tfrecord_builder import errors
 
 _CODED_RATE = 16000  # all three codecs support it; LAME then cuts 24 kbit/s at 5.8 kHz
-_BLOCK = 1 << 16  # samples per call: libsndfile's Vorbis encoder puts a whole call on the stack
-_MP3_KBPS = (8, 160)  # of MPEG-2, which 16 kHz is; libsndfile's compression level 1 to 0
+_BLOCK = 1 << 16  # samples per write: libsndfile's Vorbis encoder puts all of them on the stack
+_MP3_KBPS = (8, 160)  # MPEG-2 (used at 16 kHz) at libsndfile's compression levels 1 and 0
 _OPUS_KBPS = (6, 256)
 _TELEPHONE_RATE = 8000
-_TELEPHONE_HZ = (200.0, 300.0, 3400.0, 3700.0)  # ITU-T G.712: flat between the inner two, silent outside
+_TELEPHONE_HZ = (200.0, 300.0, 3400.0, 3700.0)  # ITU-T G.712: flat from 300 to 3400 Hz, silent outside
 
 
 @dataclasses.dataclass(frozen=True)
 class Channel:
-    """What a waveform may pass through.
+    """A transmission channel with one setting: a bit rate, quality, cutoff frequency or sample rate.
 
     Attributes:
-        name: format of the channel and its setting, in the ids of copies.
-        lowest: of the setting (bit rate, quality, cutoff or sample rate), at which the channel loses most.
-        highest: of the setting.
-        transmit: changes float32 [num_samples] in [-1, 1] at the rate of the channel with a setting.
-        subtype: of libsndfile's encoder; empty if it needs none.
+        name: template of the channel's name in the ids of copies; {} stands for the setting.
+        lowest: lowest value of the setting, at which the channel loses most.
+        highest: highest value of the setting.
+        transmit: function from samples, float32 [num_samples] in [-1, 1] at the channel's rate, and a setting
+            to the transmitted samples.
+        subtype: subtype of libsndfile's encoder; empty if the channel needs none.
         rate: sample rate in Hz; None for twice the setting.
     """
 
@@ -47,7 +48,7 @@ class Channel:
     rate: Optional[int] = _CODED_RATE
 
     def sample(self, uniform: float) -> int:
-        """Returns the setting for a number in [0, 1): each octave of the range is as likely."""
+        """Converts a number in [0, 1) into a setting; every octave of the range is equally likely."""
         return round(self.lowest * (self.highest / self.lowest) ** uniform)
 
 
@@ -58,7 +59,7 @@ def transmit(waveform: np.ndarray, sample_rate: int, codec: str, setting: int) -
         float32 [num_samples]. A waveform that exceeds -1 and 1 is scaled for the channel and scaled back.
     """
     if not len(waveform):
-        return waveform  # too short for a frame, even at its own speed; MP3 has no empty files
+        return waveform  # a copy too short for a frame; MP3 cannot encode an empty file
     channel, scale = CHANNELS[codec], np.float32(np.abs(waveform).max(initial=1.0))
     rate, samples = channel.rate or 2 * setting, waveform / scale
     if rate != sample_rate:
@@ -74,8 +75,8 @@ def require(names: Iterable[str]) -> None:
     """Raises UserError unless the installed libsndfile has the encoders of these channels."""
     for name in names:
         subtype = CHANNELS[name].subtype
-        containers = soundfile.available_formats()
-        if subtype and not any(subtype in soundfile.available_subtypes(each) for each in containers):
+        formats = soundfile.available_formats()
+        if subtype and not any(subtype in soundfile.available_subtypes(container) for container in formats):
             raise errors.UserError(
                 f"--codecs={name}: libsndfile {soundfile.__libsndfile_version__} has no encoder for it, "
                 f"expected 1.1 or later; install soundfile's own wheel, or leave {name} out."
@@ -97,21 +98,23 @@ def _vorbis(samples: np.ndarray, quality: int) -> np.ndarray:
 
 
 def _telephone(samples: np.ndarray, _: int) -> np.ndarray:
-    """Keeps the band of the telephone, with zero phase, in the codec of the telephone."""
-    padded = np.pad(samples.astype(np.float64), [0, _TELEPHONE_RATE // 4])  # the end must not reach the start
+    """Limits samples to the telephone band, with zero phase, and encodes them with the telephone's codec."""
+    # The filter is circular: padding keeps the end from leaking into the start.
+    padded = np.pad(samples.astype(np.float64), [0, _TELEPHONE_RATE // 4])
     spectrum = np.fft.rfft(padded)
     frequencies = np.fft.rfftfreq(len(padded), 1 / _TELEPHONE_RATE)
     spectrum *= np.interp(frequencies, _TELEPHONE_HZ, (0, 1, 1, 0))
     band = np.fft.irfft(spectrum, len(padded))[: len(samples)].astype(np.float32)
-    return _code(np.clip(band, -1, 1), "WAV", "ULAW")  # beyond, libsndfile reads outside of its table
+    return _code(np.clip(band, -1, 1), "WAV", "ULAW")  # libsndfile reads outside its table for larger values
 
 
 def _fit(samples: np.ndarray, num_samples: int) -> np.ndarray:
+    """Cuts samples, or pads them with zeros, to num_samples."""
     return np.pad(samples[:num_samples], [0, max(0, num_samples - len(samples))])
 
 
 def _code(samples: np.ndarray, container: str, subtype: str, **options) -> np.ndarray:
-    """Encodes float32 [num_samples] in memory, as 16 kHz whatever their rate is, and decodes it."""
+    """Encodes float32 [num_samples] in memory and decodes them; the file says 16 kHz whatever their rate."""
     with io.BytesIO() as file:
         with soundfile.SoundFile(file, "w", _CODED_RATE, 1, subtype, format=container, **options) as encoder:
             for start in range(0, len(samples), _BLOCK):

@@ -1,19 +1,19 @@
-"""Augmented copies of an utterance: which there are, their ids, and the recordings that they sample from.
+"""Lists the augmented copies of an utterance, their ids, and the recordings that they sample from.
 
-Each speed factor gives a copy of the utterance, and each of --augmented_copies another one at that speed,
-with its own reverberation, noise, volume and codec:
+There is one copy of the utterance per speed factor, and --augmented_copies more at that speed, each with its
+own reverberation, noise, volume and codec:
 
     --speed_perturb_factors=0.9,1.0 --augmented_copies=1 --noise_dir=NOISE --volume_db=6
 
     u1~speed0.9    u1~speed0.9~copy1~noise-cafe-at12.3dB~volume-3.1dB
     u1             u1~copy1~noise-street-at4.0dB~volume+1.7dB
 
-With --sound_share some utterances have one copy more: with a sound added, or with one instead of the words:
+With --sound_share, some utterances have one more copy: a sound is added to the words, or replaces them:
 
     u2~sound-music-at7.1dB    u3~wordless-babble
 
-Every random number is a hash of the seed, the utterance id, the copy and what is sampled, so nothing else
-changes it: not the order, not the number of workers, not the contents of another directory.
+Every random number is a hash of the seed, the utterance id, the copy and the sampled quantity, so it does not
+depend on the order of utterances, the number of workers or the contents of another directory.
 """
 
 from __future__ import annotations
@@ -33,17 +33,24 @@ from tfrecord_builder.storage import files
 
 _MAX_RIR_SECONDS = 10.0  # the longest reverberation of a cathedral
 _SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
-_UNKNOWN_SECONDS = 1e9  # a FLAC from a pipe has a count of 2^63 - 1 samples
+_UNKNOWN_SECONDS = 1e9  # a FLAC file from a pipe claims 2^63 - 1 samples
 _NUM_HASHES = 2**48
-# Voices are most like words; they are never added to words, or a model would learn to find words in voices.
+# Babble sounds most like words. It is never added to words, or a model would learn to find words in babble.
 _ALONE = ("noise", "tones", "music", "babble", "babble")
 _AROUND_WORDS = ("noise", "tones", "music")
-_LAST_OFFSET = 0.9  # of a noise recording, so that something is left to read after it
+_LAST_OFFSET = 0.9  # noise starts in the first 90 % of its recording, so that some of it is left to read
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A recording: name relative to its directory, duration rounded down to ms, size in bytes and time."""
+    """A recording of an impulse response or of noise.
+
+    Attributes:
+        path: the file.
+        name: path relative to --rir_dir or --noise_dir.
+        seconds: duration, rounded down to milliseconds.
+        signature: size in bytes and modification time in ns.
+    """
 
     path: str
     name: str
@@ -59,29 +66,29 @@ class Sources:
     noises: tuple[Source, ...] = ()
 
     def describe(self, config: augmentation_config.AugmentationConfig) -> list:
-        """Returns what copies depend on, for JSON: the settings; name, size and time of each recording."""
-        recordings = [[[each.name, *each.signature] for each in kind] for kind in (self.rirs, self.noises)]
+        """Returns what copies depend on, for JSON: the settings, and each recording's name, size and time."""
+        recordings = [[[source.name, *source.signature] for source in g] for g in (self.rirs, self.noises)]
         return [dataclasses.asdict(config), recordings]
 
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """The changes of a copy, as plain values: Variant(**json) is what dataclasses.asdict returned.
+    """The changes that make a copy, as plain values: Variant(**dataclasses.asdict(variant)) equals `variant`.
 
     Attributes:
-        speed: factor; 0.9 is slower and lower.
-        copy: number of the augmented copy at this speed, from 1; 0 for the copy that has only the speed.
+        speed: speed factor; 0.9 is slower and lower in pitch.
+        copy: number of the augmented copy at this speed, from 1; 0 for the copy that differs only in speed.
         room: path of a room impulse response; None for no reverberation.
         noise: path of a noise recording; None for no noise.
         noise_seconds: duration of that recording.
-        noise_offset_seconds: where in it the noise begins.
-        snr_db: signal-to-noise ratio.
-        volume_db: gain, applied before the codec.
+        noise_offset_seconds: position in the recording where the noise begins.
+        snr_db: signal-to-noise ratio in dB.
+        volume_db: gain in dB, applied before the codec.
         codec: name of one of codecs.CHANNELS; None for no codec.
-        codec_setting: of that channel.
+        codec_setting: setting of that channel.
         sound: name of one of sounds.KINDS; None for no such sound.
-        sound_seed: of that sound.
-        is_wordless: whether the sound takes the place of the words, instead of being added at snr_db.
+        sound_seed: random seed of that sound.
+        is_wordless: True if the sound replaces the words, False if it is added to them at snr_db.
     """
 
     speed: float = 1.0
@@ -99,7 +106,7 @@ class Variant:
     is_wordless: bool = False
 
     def name(self, utterance_id: str) -> str:
-        """Returns the id of the copy: that of the utterance and the changes, separated by "~"."""
+        """Returns the id of the copy: the utterance id and the changes, separated by "~"."""
         parts = [
             utterance_id,
             f"speed{self.speed:g}" if self.speed != 1 else "",
@@ -117,9 +124,9 @@ class Variant:
 def list_variants(
     utterance_id: str, config: augmentation_config.AugmentationConfig, sources: Sources
 ) -> list[Variant]:
-    """Returns the copies of an utterance, first the one that changes nothing, if it is among them.
+    """Returns the copies of an utterance; the unchanged one comes first, if it is among them.
 
-    Raises UserError if the id could be that of a copy.
+    Raises UserError if the utterance id looks like that of a copy.
     """
     mark = schema.COPY.search(utterance_id)
     if mark and not config.is_plain:
@@ -136,15 +143,15 @@ def list_variants(
 
 
 def _sample_sound(utterance_id: str, config) -> list[Variant]:
-    """Returns at most one copy: with a sound, or of a sound alone."""
+    """Returns at most one copy: with a sound added to the words, or with a sound instead of them."""
 
     def sample(what: str) -> int:
         return _hash(config.augmentation_seed, utterance_id, what)
 
-    drawn, seed = sample("sound share") / _NUM_HASHES, sample("sound")
-    if drawn >= 2 * config.sound_share:
+    fraction, seed = sample("sound share") / _NUM_HASHES, sample("sound")
+    if fraction >= 2 * config.sound_share:
         return []
-    is_wordless = drawn < config.sound_share
+    is_wordless = fraction < config.sound_share
     kinds = _ALONE if is_wordless else _AROUND_WORDS
     low, high = config.noise_snr_db
     snr_db = round(low + sample("sound snr") / _NUM_HASHES * (high - low), 1)
@@ -156,7 +163,7 @@ def _sample_variant(utterance_id: str, speed: float, copy: int, config, sources:
         return Variant(speed)
 
     def sample(what: str) -> float:
-        """Returns a number in [0, 1), uniform over utterances, copies and what is sampled."""
+        """Returns a number in [0, 1) for the quantity `what`, uniform over utterances and copies."""
         return _hash(config.augmentation_seed, utterance_id, speed, copy, what) / _NUM_HASHES
 
     changes = {"volume_db": round((2 * sample("volume") - 1) * config.volume_db, 1)}
@@ -181,9 +188,10 @@ def _hash(*key) -> int:
 
 
 def find_sources(config: augmentation_config.AugmentationConfig) -> Sources:
-    """Finds the WAV, FLAC, Ogg and MP3 files in the directories, recursively, and reads their headers.
+    """Finds the WAV, FLAC, Ogg and MP3 files of the directories, recursively, and reads their headers.
 
-    Raises UserError if a directory has none, or one is not audio, is empty or (an impulse response) too long.
+    Raises UserError if a directory has no such file, or a file is not audio, is empty, or is an impulse
+    response that is too long.
     """
     return Sources(
         rirs=_find("rir_dir", config.rir_dir, _MAX_RIR_SECONDS) if config.rir_dir else (),
@@ -193,12 +201,12 @@ def find_sources(config: augmentation_config.AugmentationConfig) -> Sources:
 
 def _find(flag: str, directory: str, max_seconds: Optional[float]) -> tuple[Source, ...]:
     if not files.is_directory(directory):
-        raise errors.UserError(f"--{flag}: {directory} is not a directory; choose one of audio files.")
+        raise errors.UserError(f"--{flag}: {directory} is not a directory; choose one with audio files.")
     where = directory if files.is_remote(directory) else os.path.abspath(directory)
     names = sorted(path[len(where) :].lstrip("/") for path in files.find_files(where, _SUFFIXES))
     if not names:
         raise errors.UserError(
-            f"--{flag}: {directory} has no audio, expected {', '.join(_SUFFIXES)}; choose another directory."
+            f"--{flag}: {directory} has no audio files ({', '.join(_SUFFIXES)}); choose another directory."
         )
     return tuple(_inspect(flag, os.path.join(where, name), name, max_seconds) for name in names)
 
@@ -213,7 +221,7 @@ def _inspect(flag: str, path: str, name: str, max_seconds: Optional[float]) -> S
             f"--{flag}: {path} cannot be read ({str(reason).rstrip('.')}); copy it again or remove it."
         ) from error
     if not 0 < seconds <= (max_seconds or _UNKNOWN_SECONDS):
-        expected = f"at most {max_seconds:g} s" if max_seconds else "a known duration"
+        expected = f"more than 0 and at most {max_seconds:g} s" if max_seconds else "a known duration"
         raise errors.UserError(
             f"--{flag}: {path} has {seconds:g} s of audio, expected {expected}; remove it from the directory."
         )
@@ -221,5 +229,5 @@ def _inspect(flag: str, path: str, name: str, max_seconds: Optional[float]) -> S
 
 
 def _stem(path: str) -> str:
-    # Without its suffix and without characters that an id must not have.
+    """Returns the file name without its suffix and without characters that an id must not have."""
     return re.sub(r"[^\w.+-]+", "_", os.path.splitext(os.path.basename(path))[0])

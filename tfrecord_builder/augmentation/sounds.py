@@ -1,7 +1,7 @@
-"""Sounds without words, from which a model learns to write nothing: noise, tones, music, many voices at once.
+"""Synthesises sounds without words (noise, tones, music, babble), which teach a model to output nothing.
 
-A seed makes each of them, so that a copy of an utterance is always the same. The functions of KINDS return
-float64 [num_samples] at a sample rate in Hz, of any loudness; `recording`, float32 [num_recorded], is speech.
+Each sound depends only on a seed and the recording, so a copy of an utterance is always the same. The
+functions in KINDS return float64 [num_samples] of any loudness; `recording` is speech, float32 [samples].
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import soxr
 
 _SECONDS = (0.5, 10.0)
 _LEVELS_DBFS = (-55.0, -10.0)
-_VOICES = (8, 12)  # of babble
-_PIECE_SECONDS = (0.1, 0.8)  # of a note, of a voice, and of what has one loudness
-_PERIOD = 2048  # samples of a period; 39 harmonics need a few hundred
+_VOICES = (8, 12)  # number of voices in babble
+_PIECE_SECONDS = (0.1, 0.8)  # duration of a note, of a piece of a voice, and of noise with constant loudness
+_PERIOD = 2048  # samples in the stored period of a tone; 39 harmonics need a few hundred
 
 
 def make(
     kind: str, seed: int, recording: np.ndarray, sample_rate: int, num_samples: Optional[int] = None
 ) -> np.ndarray:
-    """Returns a sound of one of KINDS, float32 [num_samples], by default of 0.5 to 10 s.
+    """Returns a sound of one of KINDS, float32 [num_samples]; by default it lasts 0.5 to 10 s.
 
-    Its power is -55 to -10 dBFS, so that loud ones exceed -1 and 1 here and there. Some have noise too, are
-    clipped, or have a pause of digital silence.
+    Its power is -55 to -10 dBFS, so samples of loud sounds can exceed -1 and 1. Some sounds have additional
+    noise, are clipped, or contain a pause of digital silence.
     """
     rng = np.random.default_rng(seed)
     length = num_samples or int(sample_rate * rng.uniform(*_SECONDS))
@@ -39,7 +39,7 @@ def make(
 def coloured_noise(
     rng: np.random.Generator, recording: np.ndarray, num_samples: int, sample_rate: int
 ) -> np.ndarray:
-    """Returns noise from blue to brown, often of one band, whose loudness may change."""
+    """Returns noise between blue and brown, often limited to a band; its loudness may change."""
     hz = np.maximum(np.fft.rfftfreq(num_samples, 1 / sample_rate), 20.0)
     response = hz ** rng.uniform(-1.2, 0.3)
     if rng.uniform() < 0.5:
@@ -53,13 +53,13 @@ def coloured_noise(
 
 
 def tones(rng: np.random.Generator, recording: np.ndarray, num_samples: int, sample_rate: int) -> np.ndarray:
-    """Returns hum or a whistle: steady harmonics, and a little noise."""
+    """Returns a hum or a whistle: steady harmonics with a little noise."""
     samples = _play(rng, np.exp(rng.uniform(np.log(40), np.log(2000))), num_samples, sample_rate)
     return _unit(samples) + 10 ** rng.uniform(-3, -0.5) * rng.normal(size=num_samples)
 
 
 def music(rng: np.random.Generator, recording: np.ndarray, num_samples: int, sample_rate: int) -> np.ndarray:
-    """Returns one to four voices of notes that fade, and drums."""
+    """Returns music: one to four voices of fading notes, with drums."""
     samples = np.zeros(num_samples)
     for _ in range(rng.integers(1, 5)):
         for begin, end in _cut(rng, num_samples, sample_rate):
@@ -73,7 +73,7 @@ def music(rng: np.random.Generator, recording: np.ndarray, num_samples: int, sam
 
 
 def babble(rng: np.random.Generator, recording: np.ndarray, num_samples: int, sample_rate: int) -> np.ndarray:
-    """Returns 8 to 12 voices of pieces of the recording, each at another speed, half of them backwards."""
+    """Returns 8 to 12 voices made of pieces of the recording, at different speeds, about half reversed."""
     samples = np.zeros(num_samples)
     for _ in range(rng.integers(_VOICES[0], _VOICES[1] + 1)):
         voice = soxr.resample(recording, rng.uniform(0.7, 1.4), 1.0)[:: rng.choice([1, -1])]
@@ -86,6 +86,7 @@ KINDS = {"noise": coloured_noise, "tones": tones, "music": music, "babble": babb
 
 
 def _damage(rng, samples):
+    """Clips some sounds, and inserts a pause into others."""
     choice = rng.uniform()
     if choice < 0.15:
         peak = np.max(np.abs(samples)) * rng.uniform(0.05, 0.5)
@@ -97,7 +98,7 @@ def _damage(rng, samples):
 
 
 def _play(rng, hz: float, num_samples: int, sample_rate: int) -> np.ndarray:
-    """Returns up to 39 harmonics of a fundamental, with vibrato or without."""
+    """Returns a tone: a fundamental in Hz and its harmonics, up to 39 together, with or without vibrato."""
     number = np.arange(1, rng.integers(2, 40))
     number = number[number * hz < sample_rate / 2][:, None]
     loudness = rng.uniform(0, 1, number.shape) / number ** rng.uniform(0.3, 2)
@@ -110,7 +111,7 @@ def _play(rng, hz: float, num_samples: int, sample_rate: int) -> np.ndarray:
 
 
 def _cut(rng, num_samples: int, sample_rate: int) -> Iterator[tuple[int, int]]:
-    """Yields begin and end of pieces that follow each other."""
+    """Yields the start and the end, in samples, of consecutive pieces of random duration."""
     begin = 0
     while begin < num_samples:
         end = min(num_samples, begin + 1 + int(sample_rate * rng.uniform(*_PIECE_SECONDS)))
@@ -119,6 +120,6 @@ def _cut(rng, num_samples: int, sample_rate: int) -> Iterator[tuple[int, int]]:
 
 
 def _unit(samples):
-    """Returns samples of power 1; silence stays."""
+    """Scales samples to power 1; silence stays silence."""
     power = np.mean(np.square(samples))
     return samples / np.sqrt(power) if power else samples

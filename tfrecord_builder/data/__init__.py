@@ -1,1 +1,1 @@
-"""The data directory: records, dataset_info.json, manifest."""
+"""The data directory: records, dataset_info.json and manifest."""

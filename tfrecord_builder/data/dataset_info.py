@@ -1,6 +1,6 @@
-"""dataset_info.json: describes the files of a data directory, so that the trainer needs no flags for them.
+"""Reads and writes dataset_info.json, which describes a data directory; training needs no flags for it.
 
-It is written last: a directory without it is not complete.
+It is written last: a directory without it is incomplete.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ REPORT_FILE = "report.html"
 
 
 def load_all(data_dirs: Sequence[str]) -> list[DatasetInfo]:
-    """Reads the dataset_info.json of each directory; raises UserError as load, or for a duplicate."""
+    """Reads the dataset_info.json of each directory; raises UserError as `load` does, and for duplicates."""
     places = [path if files.is_remote(path) else os.path.realpath(path) for path in data_dirs]
     repeated = sorted({path for path, place in zip(data_dirs, places) if places.count(place) > 1})
     if repeated:
         raise errors.UserError(
-            f"--data_dir: {', '.join(repeated)} is a duplicate, expected each directory once; leave one out"
+            f"--data_dir has duplicates ({', '.join(repeated)}); pass each directory only once"
         )
     return [DatasetInfo.load(data_dir) for data_dir in data_dirs]
 
 
 def is_known_speaker(speaker: str) -> bool:
-    """False where the corpus names no speaker: empty, or with several corpora `<directory>/`."""
+    """Returns False if the corpus names no speaker: "", or "<directory>/" if there are several corpora."""
     return bool(speaker) and not speaker.endswith("/")
 
 
 @dataclasses.dataclass(frozen=True)
 class ShardInfo:
-    """One TFRecord file; items_sha256 is of its .jsonl file, empty without one."""
+    """One TFRecord file; items_sha256 is the hash of its .jsonl file, empty if there is none."""
 
     file: str
     num_records: int
@@ -62,12 +62,13 @@ class ShardInfo:
 
 @dataclasses.dataclass(frozen=True)
 class SplitInfo:
-    """One split.
+    """Statistics and shards of one split.
 
     Attributes:
-        frame_lengths, token_lengths: length to the number of utterances that have it.
-        num_sentences: number of distinct transcripts (where there are none, pronunciations).
-        shared_sentences, shared_speakers: name of another split to the number of these that it has too.
+        frame_lengths, token_lengths: map from a length to the number of utterances that have it.
+        num_sentences: number of distinct transcripts, or of pronunciations if there are no transcripts.
+        shared_sentences, shared_speakers: map from the name of another split to the number of sentences or
+            speakers that are also in it.
     """
 
     num_utterances: int
@@ -91,20 +92,20 @@ class SplitInfo:
 
 @dataclasses.dataclass(frozen=True)
 class DatasetInfo:
-    """A data directory.
+    """The contents of a data directory, as dataset_info.json stores them.
 
     Attributes:
-        frontend: the settings of the features; None for text alone.
-        fbank_dtype: the dtype of the stored features, "float16" or "float32".
-        token_type: what a token is, one of vocabulary.TOKEN_TYPES.
+        frontend: settings of the features; None for text-only data.
+        fbank_dtype: dtype of the stored features, "float16" or "float32".
+        token_type: unit of the tokens, one of vocabulary.TOKEN_TYPES.
         tokens_sha256, characters_sha256, readings_sha256: hex digests of the three files.
-        feature_mean, feature_stddev: per bin, over all frames of the train split; empty for text alone.
-        splits: name to SplitInfo.
-        num_rejected: number of rejected utterances of all splits.
-        config_sha256: hex digest of all settings of the records apart from the corpus and the vocabularies.
+        feature_mean, feature_stddev: per bin, over all frames of the train split; empty for text-only data.
+        splits: map from the name of a split to its SplitInfo.
+        num_rejected: number of rejected utterances in all splits.
+        config_sha256: hex digest of all settings of the records, except the corpus and the vocabularies.
         bpe_sha256: hex digest of the SentencePiece model; empty for other token types.
-        token_counts: of each token in the train split, by id.
-        rejected_sha256, report_sha256: of rejected.tsv and report.html; empty without them.
+        token_counts: number of occurrences of each token in the train split, by token id.
+        rejected_sha256, report_sha256: hex digests of rejected.tsv and report.html; empty if missing.
 
     Raises:
         errors.UserError: fbank_dtype or token_type is unknown.
@@ -133,7 +134,7 @@ class DatasetInfo:
                 raise errors.UserError(f"{name} is {value!r}, expected one of {', '.join(choices)}")
 
     def save(self, data_dir: str) -> None:
-        """Writes dataset_info.json atomically; call it when all other files are in place."""
+        """Writes dataset_info.json atomically; must be called after all other files have been written."""
         text = json.dumps(config_json.to_json_dict(self), ensure_ascii=False, indent=1)
         files.write_text(os.path.join(data_dir, INFO_FILE), f"{text}\n")
 

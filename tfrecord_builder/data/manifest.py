@@ -1,4 +1,4 @@
-"""The utterance, which every reader in corpora/ yields, and the writer of manifest.tsv."""
+"""Defines the utterance, which every corpus reader in corpora/ yields, and writes manifest.tsv."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class Utterance:
     """One utterance of a corpus.
 
     Attributes:
-        utterance_id: unique within a build.
-        audio: path of the recording; None where the corpus is text alone.
-        speaker: whatever identifies the speaker; empty if unknown.
+        utterance_id: unique id within a build.
+        audio: path of the recording; None in a text-only corpus.
+        speaker: name or id of the speaker; empty if unknown.
         text: transcript as the corpus writes it.
-        pinyin: pronunciation, tokens separated by spaces; empty where the corpus has none.
+        pinyin: pronunciation, tokens separated by spaces; empty if the corpus has none.
         split: "train", "dev" or "test".
-        start_seconds: where the utterance starts in the recording.
-        seconds: its duration; None to the end of the recording.
-        channel: the channel to read, from 0; None for the mean of all.
-        problem: reason to reject the utterance that the corpus itself gives; empty if there is none.
-        speed: factor of the recording's speed, which changes the pitch too.
-        volume_db: gain to apply to the recording.
+        start_seconds: start of the utterance in the recording.
+        seconds: duration of the utterance; None to read to the end of the recording.
+        channel: channel to read, from 0; None for the mean of all.
+        problem: reason why the corpus itself rejects the utterance; empty if there is none.
+        speed: speed factor to apply to the recording; it changes the pitch too.
+        volume_db: gain in dB to apply to the recording.
     """
 
     utterance_id: str
@@ -45,9 +45,9 @@ class Utterance:
 
 
 def write_manifest(path: str, utterances: Iterable[Utterance]) -> None:
-    """Writes a manifest for --corpus=manifest; audio paths are written relative to it.
+    """Writes a manifest for --corpus=manifest, with audio paths relative to its directory.
 
-    They begin at its real directory: `..` after a symbolic link is the parent of where the link leads.
+    Symbolic links are resolved first, because `..` after a link is the parent of the link's target.
     """
     here = os.path.realpath(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:

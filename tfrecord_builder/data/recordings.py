@@ -1,4 +1,4 @@
-"""The recording of each record, from the .jsonl beside its shard (written by records/items.py).
+"""Finds the recording of each record in the .jsonl file of its shard (written by records/items.py).
 
 {"utterance": {"utterance_id": "u1", "audio": "/c/u1.wav", ...}, "stamp": [43218, ...], "variant": null}
 """
@@ -21,15 +21,15 @@ _PLAYABLE = ("http://", "https://", "file://")
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
-    """An audio file, or the segment of it that is an utterance.
+    """An audio file, or the segment of it that holds an utterance.
 
     Attributes:
-        path: as of the build.
+        path: path of the file at the time of the build.
         start_seconds: start of the segment.
-        seconds: duration of the segment; None for all after start_seconds.
-        channel: from 0; None for the mean of all.
+        seconds: duration of the segment; None to read to the end of the file.
+        channel: channel of the utterance, from 0; None for the mean of all.
         num_bytes: size of the file when the data were built; None if unknown.
-        is_augmented: whether the record is of an augmented copy.
+        is_augmented: True if the record is an augmented copy.
     """
 
     path: str
@@ -41,7 +41,7 @@ class Recording:
 
 
 def url(audio: str, start_seconds: float, seconds: Optional[float]) -> str:
-    """Returns what a browser plays: the segment alone, if the utterance is one; empty if it cannot."""
+    """Returns the URL with which a browser plays the file or a segment of it; empty if that is impossible."""
     if "://" in audio and not audio.startswith(_PLAYABLE):
         return ""
     whole = audio if "://" in audio else pathlib.Path(os.path.abspath(audio)).as_uri()
@@ -50,12 +50,15 @@ def url(audio: str, start_seconds: float, seconds: Optional[float]) -> str:
 
 
 def path_of(shard_path: str) -> str:
-    """Returns the path of the .jsonl of a shard."""
+    """Returns the path of a shard's .jsonl file."""
     return f"{os.path.splitext(shard_path)[0]}.jsonl"
 
 
 def find_all(shard_paths: Iterable[str], utterance_ids: Collection[str]) -> dict[str, Recording]:
-    """Returns recordings by utterance id; text and shards without .jsonl have none. Raises as read_items."""
+    """Returns the recordings of utterances by id; there are none for text and for shards without .jsonl.
+
+    Raises UserError or OSError, as read_items does.
+    """
     recordings, missing = {}, set(utterance_ids)
     for shard_path in shard_paths:
         if not missing or not files.exists(path_of(shard_path)):
@@ -71,14 +74,14 @@ def find_all(shard_paths: Iterable[str], utterance_ids: Collection[str]) -> dict
 
 
 def read_all(shard_paths: Iterable[str]) -> dict[str, Recording]:
-    """Returns the recording of each record by utterance id, as find_all."""
+    """Returns the recordings of all records by utterance id; otherwise like find_all."""
     known = (path for path in shard_paths if files.exists(path_of(path)))
     items = (item for path in known for item in read_items(path, _parse))
     return {utterance_id: recording for utterance_id, recording in items if recording}
 
 
 def read_items(shard_path: str, parse: Callable[[dict], Item]) -> Iterator[Item]:
-    """Yields parse(item) for each line of the .jsonl of a shard; raises UserError or OSError."""
+    """Yields parse(item) for each line of a shard's .jsonl; raises UserError for a bad line, or OSError."""
     path = path_of(shard_path)
     with files.open_binary(path) as file:
         for number, line in enumerate(file, 1):
@@ -86,8 +89,8 @@ def read_items(shard_path: str, parse: Callable[[dict], Item]) -> Iterator[Item]
                 yield parse(config_json.parse(line))
             except (ValueError, KeyError, TypeError) as error:
                 raise errors.UserError(
-                    f"{path}: line {number} is not an item ({type(error).__name__}: {error}), expected the "
-                    "JSON that the build wrote; copy or build the data again."
+                    f"{path}: line {number} is not a valid item ({type(error).__name__}: {error}); "
+                    "copy or build the data again."
                 ) from None
 
 

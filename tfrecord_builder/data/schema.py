@@ -1,10 +1,10 @@
-"""The record in both directions: an utterance to a serialised tf.train.Example and back.
+"""Converts a record to a serialised tf.train.Example and back. Its features are:
 
     utterance_id, speaker, transcript, pronunciation   bytes, UTF-8
     token_ids, character_ids, num_frames, duration_ms  int64
     fbank                                              bytes, little-endian, row-major [num_frames, num_bins]
 
-A text-only record has no num_frames, duration_ms and fbank.
+A text-only record has no num_frames, duration_ms or fbank.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import numpy as np
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 
 FBANK_DTYPES = ("float16", "float32")
-COPY_SEPARATOR = "~"  # between the id of an utterance and the names of what an augmented copy changes
-WORDLESS = f"{COPY_SEPARATOR}wordless-"  # in the ids of copies without words, which have no labels
-COPY = re.compile(f"{COPY_SEPARATOR}(?:speed[0-9]|copy[0-9]|sound-|wordless-)")  # in the ids of all copies
-DAMAGED = "E_DAMAGED_RECORD"  # code of the error for a record whose features have another size
-FRAMING_BYTES = 16  # of a TFRecord file around each record: 12 before it, 4 after it
+COPY_SEPARATOR = "~"  # separates the utterance id and the names of the changes in the id of an augmented copy
+WORDLESS = f"{COPY_SEPARATOR}wordless-"  # marks the ids of copies without words, which have no labels
+COPY = re.compile(f"{COPY_SEPARATOR}(?:speed[0-9]|copy[0-9]|sound-|wordless-)")  # is in every copy's id
+DAMAGED = "E_DAMAGED_RECORD"  # error code for a record whose features do not have the expected size
+FRAMING_BYTES = 16  # bytes that a TFRecord file adds to each record: 12 before it, 4 after it
 _RAW_DTYPES = {"float16": "uint16", "float32": "float32"}  # decode_raw with a fixed length has no float16
 _COUNTED = {"num_tokens": "token_ids", "num_characters": "character_ids"}
 _STRING_KEYS = ("utterance_id", "speaker", "transcript", "pronunciation")
@@ -33,14 +33,14 @@ _STRING_KEYS = ("utterance_id", "speaker", "transcript", "pronunciation")
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """One utterance.
+    """One utterance of the data.
 
     Attributes:
         pronunciation: tokens separated by spaces.
         token_ids: ids of the tokens in the token vocabulary.
         character_ids: ids of the transcript's characters in the character vocabulary.
-        fbank: float16 or float32 [num_frames, num_bins]; None for text alone.
-        duration_ms: duration of the audio; 0 for text alone.
+        fbank: features, float16 or float32 [num_frames, num_bins]; None in a text-only record.
+        duration_ms: duration of the audio; 0 in a text-only record.
     """
 
     utterance_id: str
@@ -54,13 +54,13 @@ class Record:
 
 
 def make_example(record: Record) -> bytes:
-    """Serialises a record, always to the same bytes; raises ValueError for fbank of another dtype or rank."""
+    """Serialises a record, always to the same bytes; raises ValueError if fbank has a wrong dtype or rank."""
     example = tf.train.Example()
     features = example.features.feature
     for key in _STRING_KEYS:
         features[key].bytes_list.value.append(getattr(record, key).encode("utf-8"))
     for key in ("token_ids", "character_ids"):
-        features[key].int64_list.SetInParent()  # also if empty
+        features[key].int64_list.SetInParent()  # the feature must exist even if it is empty
         features[key].int64_list.value.extend(getattr(record, key))
     if record.fbank is not None:
         if record.fbank.dtype.name not in FBANK_DTYPES or record.fbank.ndim != 2:
@@ -75,7 +75,7 @@ def make_example(record: Record) -> bytes:
 
 
 def replace_features(serialized: bytes, fbank: np.ndarray) -> bytes:
-    """Returns a serialised record with other features, float16 or float32 [num_frames, num_bins]."""
+    """Replaces the fbank of a serialised record by another one, float16 or float32 [num_frames, num_bins]."""
     example = tf.train.Example.FromString(serialized)
     features = example.features.feature
     features["fbank"].bytes_list.value[:] = [_to_bytes(fbank)]
@@ -92,14 +92,15 @@ def count(serialized: bytes, key: str) -> int:
 
 
 def masked_crc(data: bytes) -> int:
-    """Returns the CRC32C of data as TFRecord files store it: rotated, shifted (lib/hash/crc32c.h, Mask)."""
+    """Returns the CRC32C of data as TFRecord files store it: masked as by Mask in lib/hash/crc32c.h."""
     crc = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def unframe(framed: bytes, size: int) -> bytes:
-    """Returns a serialised record of `size` bytes from its bytes in a TFRecord file; raises ValueError if its
-    length or the checksum of its data is another.
+    """Extracts a serialised record of `size` bytes from its framed bytes in a TFRecord file.
+
+    Raises ValueError if the length or the checksum of the data is wrong.
     """
     data = framed[12:-4]
     if len(data) != size or framed[:8] != struct.pack("<Q", size):
@@ -110,7 +111,7 @@ def unframe(framed: bytes, size: int) -> bytes:
 
 
 def utterance_id(serialized: bytes) -> str:
-    """Returns the id of a serialised record."""
+    """Returns the utterance id of a serialised record."""
     features = tf.train.Example.FromString(serialized).features.feature
     return features["utterance_id"].bytes_list.value[0].decode("utf-8")
 
@@ -118,7 +119,7 @@ def utterance_id(serialized: bytes) -> str:
 def parse_examples(
     dataset: tf.data.Dataset, num_bins: Optional[int] = None, fbank_dtype: str = "float16"
 ) -> tf.data.Dataset:
-    """Parses a dataset of serialised records, string [], in order, as parse_batch without the batch axis."""
+    """Parses a dataset of serialised records, string [], in order; like parse_batch without a batch axis."""
 
     def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = parse_batch(serialized[None], num_bins, fbank_dtype)
@@ -130,21 +131,22 @@ def parse_examples(
 def parse_batch(
     serialized: tf.Tensor, num_bins: Optional[int] = None, fbank_dtype: str = "float16"
 ) -> dict[str, tf.Tensor]:
-    """Parses the records of a batch and pads them to the longest with zeros.
+    """Parses a batch of records and pads them with zeros to the length of the longest.
 
     Args:
         serialized: string [batch].
-        num_bins: features per frame; None ignores the acoustic features, which may be missing.
-        fbank_dtype: the dtype of the stored features, "float16" or "float32".
+        num_bins: values per frame of fbank; if None, fbank is not read and may be missing.
+        fbank_dtype: dtype of the stored features, "float16" or "float32".
 
     Returns:
         Dict: utterance_id, speaker, transcript, pronunciation string [batch]; token_ids int32 [batch,
-        max_tokens]; character_ids int32 [batch, max_characters]; num_tokens, num_characters int32 [batch];
-        with num_bins also fbank float32 [batch, max_frames, num_bins]; num_frames, duration_ms int32 [batch].
+        max_tokens]; character_ids int32 [batch, max_characters]; num_tokens, num_characters int32 [batch].
+        If num_bins is set, also fbank float32 [batch, max_frames, num_bins]; num_frames, duration_ms int32
+        [batch].
 
-    Raises (at run time):
-        tf.errors.InvalidArgumentError: names the first utterance whose fbank has not num_frames * num_bins
-            values.
+    Raises (when the graph runs):
+        tf.errors.InvalidArgumentError: an fbank does not have num_frames * num_bins values; the message names
+            the first such utterance.
     """
     spec = {key: tf.io.FixedLenFeature([], tf.string) for key in _STRING_KEYS}
     spec.update({key: _ragged() for key in ("token_ids", "character_ids")})
@@ -166,7 +168,7 @@ def parse_batch(
 
 
 def parse_lengths(serialized: tf.Tensor, key: str) -> tf.Tensor:
-    """Returns num_frames, num_tokens or num_characters of serialised records [batch], int32 [batch]."""
+    """Returns num_frames, num_tokens or num_characters, int32 [batch], of records, string [batch]."""
     if key == "num_frames":
         spec = {key: tf.io.FixedLenFeature([], tf.int64)}
         return tf.cast(tf.io.parse_example(serialized, spec)[key], tf.int32)
@@ -184,16 +186,16 @@ def _ragged():
 
 
 def _decode_fbank(stored, num_frames, utterance_id, num_bins: int, fbank_dtype: str) -> tf.Tensor:
-    """Returns float32 [batch, max_frames, num_bins] from the stored bytes, string [batch]."""
+    """Decodes the stored bytes, string [batch], to float32 [batch, max_frames, num_bins]."""
     dtype = tf.as_dtype(fbank_dtype)
-    longest = tf.reduce_max(tf.concat([num_frames, [0]], axis=0))  # 0 for an empty batch
+    longest = tf.reduce_max(tf.concat([num_frames, [0]], axis=0))  # the added 0 is for an empty batch
     bytes_per_frame = num_bins * dtype.size
     lengths, expected = tf.strings.length(stored), num_frames * bytes_per_frame
     what = f"{num_bins} {fbank_dtype} numbers"
     message = _describe_first_damaged(lengths, expected, num_frames, utterance_id, what)
     is_whole = tf.reduce_all(tf.equal(lengths, expected))
     with tf.control_dependencies([tf.debugging.Assert(is_whole, [message])]):
-        # At least one number: decode_raw refuses an empty row.
+        # The row has room for at least one number, as decode_raw refuses empty rows.
         length = tf.maximum(longest * bytes_per_frame, dtype.size)
         raw = tf.io.decode_raw(stored, _RAW_DTYPES[fbank_dtype], little_endian=True, fixed_length=length)
     values = tf.bitcast(raw[:, : longest * num_bins], dtype)

@@ -1,1 +1,1 @@
-"""The machine: TensorFlow, its releases, the processor, fonts."""
+"""The runtime environment: TensorFlow and its releases, CPU, fonts, Ctrl-C, HTML templates."""

@@ -1,22 +1,22 @@
-"""The CPU of this machine: the cores that this process may use, and the instruction sets."""
+"""Queries the CPU: the cores that this process may use, and its instruction sets."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 
-INFO_FILE = "/proc/cpuinfo"  # Linux alone has it
+INFO_FILE = "/proc/cpuinfo"  # exists only on Linux
 
 
 def count_cores() -> int:
-    """Returns how many, of those that a container or taskset leaves; macOS tells those of the machine."""
+    """Returns the number of cores that this process may use (on macOS: that the machine has)."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def read_flags() -> set[str]:
-    """Returns the names of the instruction sets, as avx2; none where the system does not list them."""
+    """Returns the names of the instruction sets, such as avx2; empty if the system does not list them."""
     with contextlib.suppress(OSError), open(INFO_FILE, encoding="utf-8") as file:
         return set(next((line for line in file if line.startswith("flags")), "").split())
     return set()

@@ -1,4 +1,4 @@
-"""TensorFlow, imported at first use, so that `build --help` does not wait two seconds for it.
+"""Imports TensorFlow on first use, so that `build --help` does not wait two seconds for it. Usage:
 
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 """
@@ -14,11 +14,11 @@ import tempfile
 from collections.abc import Iterator
 from types import ModuleType
 
-from tfrecord_builder import errors as _errors  # tf.errors is TensorFlow's
+from tfrecord_builder import errors as _errors  # `errors` would hide tf.errors
 from tfrecord_builder.runtime import cpu, interrupts, tensorflow_release
 
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
-_ERRORS_ONLY = "3"  # they still come as exceptions
+_ERRORS_ONLY = "3"  # hides all log lines but fatal ones; errors are still raised as exceptions
 
 
 def __getattr__(name: str) -> object:
@@ -27,13 +27,13 @@ def __getattr__(name: str) -> object:
 
 @functools.cache
 def load() -> ModuleType:
-    """Imports TensorFlow, without the log lines that it writes before its log level counts.
+    """Imports TensorFlow and suppresses the log lines that it writes before its log level takes effect.
 
-    They are written if the import fails, or if TF_CPP_MIN_LOG_LEVEL asks for more than errors.
+    They are shown if the import fails, or if TF_CPP_MIN_LOG_LEVEL is set to another value than 3.
 
     Raises:
-        errors.UserError: the CPU lacks AVX, or TensorFlow cannot be imported, or is a release that
-            tensorflow_release does not list.
+        errors.UserError: the CPU lacks AVX, TensorFlow cannot be imported, or its release is not listed in
+            tensorflow_release.
     """
     _require_avx()
     is_quiet = os.environ.setdefault(_LOG_LEVEL, _ERRORS_ONLY) == _ERRORS_ONLY
@@ -43,15 +43,14 @@ def load() -> ModuleType:
             import tensorflow
     except ImportError as error:
         raise _errors.UserError(
-            f"tensorflow: cannot be imported ({error}), expected an installed one; "
-            "run python -m estimator_asr.doctor"
+            f"TensorFlow cannot be imported ({error}); run python -m estimator_asr.doctor"
         ) from error
     tensorflow_release.require(tensorflow.__version__)
     return tensorflow
 
 
 def load_or_exit(module_name: str = "") -> None:
-    """Calls load, for a program that then imports TensorFlow; ends it with one sentence on an error."""
+    """Calls `load` for a program that imports TensorFlow next; prints a UserError and ends the program."""
     interrupts.exit_at_once(module_name)
     try:
         load()
@@ -60,20 +59,20 @@ def load_or_exit(module_name: str = "") -> None:
 
 
 def _require_avx() -> None:
-    """Refuses a CPU on which TensorFlow's wheels for x86 abort while they are imported."""
+    """Raises UserError on an x86 CPU without AVX, on which importing TensorFlow's wheels would abort."""
     flags = cpu.read_flags()
     if "sse2" in flags and "avx" not in flags:
         raise _errors.UserError(
-            "tensorflow: this CPU has no AVX, expected one that has; use another machine, or let the virtual "
+            "TensorFlow needs a CPU with AVX, which this one lacks; use another machine, or let the virtual "
             "machine see the CPU of its host (QEMU: -cpu host)"
         )
 
 
 @contextlib.contextmanager
 def _without_keras() -> Iterator[None]:
-    """Keeps TensorFlow from importing all of Keras at once, which takes a second; `tf.keras` still does."""
+    """Keeps TensorFlow from importing Keras, which takes a second; using `tf.keras` still imports it."""
     is_set = "TF_USE_LEGACY_KERAS" in os.environ
-    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # the wheel tf_keras, which only the tests install
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # means the wheel tf_keras, which only tests install
     try:
         yield
     finally:
@@ -83,9 +82,9 @@ def _without_keras() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Keeps Python from searching TensorFlow's modules for garbage, which takes a third of a second.
+    """Turns garbage collection off during the import of TensorFlow, which saves a third of a second.
 
-    It does not search them later either: they stay as long as the process.
+    The modules are then excluded from collection, as they stay until the process ends.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -99,10 +98,10 @@ def _without_garbage_collection() -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_standard_error() -> Iterator[None]:
-    """Holds back what is written to file descriptor 2, by C++ too, unless the block fails."""
+    """Discards what is written to file descriptor 2, also by C++ code; shows it if the block fails."""
     try:
         standard_error = os.dup(2)
-    except OSError:  # closed
+    except OSError:  # standard error is closed
         yield
         return
     with tempfile.TemporaryFile() as held:

@@ -1,4 +1,4 @@
-"""HTML pages from Jinja templates: values are escaped, and a name without a value is an error."""
+"""Renders HTML pages from Jinja templates; values are escaped, and undefined names are errors."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import jinja2
 
 
 def environment(directory: str | os.PathLike, **filters) -> jinja2.Environment:
-    """Returns the environment of the templates in a directory, which can include each other."""
-    made = jinja2.Environment(
+    """Returns a Jinja environment for the templates in a directory, which can include each other."""
+    templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(directory),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(filters)
-    return made
+    templates.filters.update(filters)
+    return templates

@@ -1,4 +1,4 @@
-"""The TensorFlow releases that this project is tested on, and the Pythons of each; imports no TensorFlow."""
+"""Lists the tested TensorFlow releases and the Python versions of each, without importing TensorFlow."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tfrecord_builder import errors
 
 @dataclasses.dataclass(frozen=True)
 class Release:
-    """A minor release of TensorFlow."""
+    """A tested minor release of TensorFlow."""
 
     version: str  # MAJOR.MINOR
     first_python: tuple[int, int]
     last_python: tuple[int, int]
-    tensorflow_io: Optional[str] = None  # MAJOR.MINOR of the release that loads with it
+    tensorflow_io: Optional[str] = None  # MAJOR.MINOR of the compatible TensorFlow I/O
 
     def __str__(self) -> str:
         first, last = (".".join(map(str, python)) for python in (self.first_python, self.last_python))
@@ -27,21 +27,21 @@ RELEASES = (Release("2.15", (3, 10), (3, 11), tensorflow_io="0.36"), Release("2.
 
 
 def find(version: str) -> Optional[Release]:
-    """Returns the release of a version of TensorFlow (2.15.1); None if it is not a tested one."""
+    """Returns the release that a TensorFlow version (2.15.1) belongs to; None if it is not tested."""
     minor = ".".join(version.split(".")[:2])
     return next((release for release in RELEASES if release.version == minor), None)
 
 
 def for_python(version: Sequence[int]) -> Optional[Release]:
-    """Returns the release for a Python, (3, 12, 1); None if there is none."""
-    fitting = (r for r in RELEASES if r.first_python <= tuple(version[:2]) <= r.last_python)
-    return next(fitting, None)
+    """Returns the release for a Python version, such as (3, 12, 1); None if there is none."""
+    compatible = (r for r in RELEASES if r.first_python <= tuple(version[:2]) <= r.last_python)
+    return next(compatible, None)
 
 
 def require(version: str) -> None:
-    """Raises errors.UserError if a version of TensorFlow (2.17.0) is not a tested one."""
+    """Raises errors.UserError if a TensorFlow version (2.17.0) is not tested."""
     if find(version) is None:
         raise errors.UserError(
             f"tensorflow: version is {version}, expected {' or '.join(map(str, RELEASES))}; "
-            "install the pinned one with pip install -r requirements.txt"
+            "install the pinned version with pip install -r requirements.txt"
         )

@@ -1,1 +1,1 @@
-"""Settings: flags, their files, and the frame of a program."""
+"""Command-line programs: flags, flag files, console scripts and error handling."""

@@ -1,10 +1,10 @@
-"""Command-line flags from frozen dataclasses: the fields are the one list of settings (JSON: config_json).
+"""Defines command-line flags from the fields of frozen dataclasses (for JSON see config_json):
 
     @dataclasses.dataclass(frozen=True)
     class OptimizerConfig(config_flags.Checked):
         learning_rate: float = config_flags.setting(0.1, "initial learning rate", positive=True)
 
-The same check covers flags, JSON and code. A field without `setting` is not a flag, but is a JSON key.
+Values from flags, JSON and code pass the same checks. A field without `setting` is a JSON key, not a flag.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ _BOOLEANS = {"true": True, "false": False}
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """The meaning of a field and its allowed values; in a tuple field those of each element."""
+    """The help text and the allowed values of a field; for a tuple field, those of each element."""
 
     help: str  # one line for --help, with the unit
     choices: Optional[Sequence] = None
     minimum: Optional[float] = None  # inclusive
     maximum: Optional[float] = None  # inclusive
-    positive: bool = False  # zero and below are refused
-    required: bool = False  # None and the empty value are refused
-    not_empty: bool = False  # `--flag=` is refused, which is None for an Optional[...] field
-    training_only: bool = False  # a model that was trained with one value may continue with another one
-    alternative: str = ""  # a field whose value in a flag file is ignored if this one is on the command line
-    # A path with a scheme (gs://, s3://) is refused; set it unless files.py opens the path.
+    positive: bool = False  # refuses zero and negative values
+    required: bool = False  # refuses None and empty values
+    not_empty: bool = False  # refuses `--flag=`, which would mean None for an Optional[...] field
+    training_only: bool = False  # the value may change when the training of a model continues
+    alternative: str = ""  # name of a field that is ignored in flag files if this one is on the command line
+    # Refuses a path with a scheme (gs://, s3://). Must be set unless files.py opens the path.
     local: bool = False
-    # A local directory of checkpoints or SavedModels: what TensorFlow would take for a pattern is refused.
+    # Refuses paths that TensorFlow takes for patterns, and remote ones: for checkpoints and SavedModels.
     checkpoints: bool = False
 
     def describe(self) -> str:
-        """Returns the help with the choices."""
+        """Returns the help text, with the choices if there are any."""
         return f"{self.help}; one of: {', '.join(map(str, self.choices))}" if self.choices else self.help
 
     def find_problem(self, value: Any) -> Optional[str]:
-        """Returns what was expected, or None if the value is allowed."""
+        """Returns a description of the expected values, or None if the value is allowed."""
         for item in value if isinstance(value, tuple) else (value,):
             if item is None:
                 continue
@@ -84,18 +84,18 @@ class Setting:
 
 
 def setting(default: Any, help: str, **options: Any) -> Any:
-    """Returns a field of a config with an immutable default and the options of Setting.
+    """Returns a dataclass field with an immutable default and a Setting made from the options.
 
-    A default of None needs an Optional[...] field; the help says what it means.
+    A default of None needs an Optional[...] field, and a help text that explains None.
     """
     return dataclasses.field(default=default, metadata={"setting": Setting(help, **options)})
 
 
 class Checked:
-    """Base of a config that refuses values which its settings do not allow.
+    """Base class of configs that checks the values of all settings when a config is created.
 
     Raises:
-        errors.UserError: names the flag, the value and the expected values.
+        errors.UserError: a value is not allowed; the message names the flag, the value and what is expected.
     """
 
     def __post_init__(self):
@@ -123,7 +123,7 @@ def define(config_class: type, flag_values: flags.FlagValues = flags.FLAGS) -> N
 
 
 def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags.FLAGS) -> Config:
-    """Makes a config from the parsed flags; the command line overrides an alternative in a flag file.
+    """Makes a config from the parsed flags; on the command line, a flag overrides its alternative in a file.
 
     Raises:
         errors.UserError: a value is out of range, or the config's own __post_init__ refuses a combination.
@@ -136,19 +136,19 @@ def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags
 
 
 def to_command_line(config: object) -> list[str]:
-    """Returns the flags of a config that differ from their defaults, as `--name=value`."""
+    """Returns the flags of a config whose values differ from the defaults, as `--name=value`."""
     values = ((field, getattr(config, field.name)) for field, _ in _settings(type(config)))
     return [f"--{field.name}={_to_text(value)}" for field, value in values if value != field.default]
 
 
 def with_training_settings(saved: Config, wanted: Config) -> Config:
-    """Returns the saved config with the training_only settings of the wanted one."""
+    """Returns the saved config with the training_only settings replaced by those of the wanted one."""
     names = [field.name for field, described in _settings(type(saved)) if described.training_only]
     return dataclasses.replace(saved, **{name: getattr(wanted, name) for name in names})
 
 
 def is_flag(field: dataclasses.Field) -> bool:
-    """Returns whether the field of a config is a flag."""
+    """Returns whether a config field is a flag."""
     return "setting" in field.metadata
 
 
@@ -159,7 +159,7 @@ def _settings(config_class: type) -> Iterator[tuple[dataclasses.Field, Setting]]
 
 
 class _Parser(flags.ArgumentParser):
-    """Parses the text of a flag to the value of a field."""
+    """Converts the text of a flag to the value of a field, and checks it."""
 
     def __init__(self, field_type: Any, described: Setting):
         super().__init__()
@@ -167,7 +167,7 @@ class _Parser(flags.ArgumentParser):
 
     def parse(self, argument: Any) -> Any:
         if self.described.not_empty and argument == "":
-            raise ValueError("expected a value; leave the flag out for none")
+            raise ValueError("the value is empty; pass one, or leave the flag out")
         value = _parse_text(argument, self.field_type) if isinstance(argument, str) else argument
         problem = self.described.find_problem(value)
         if problem:
@@ -192,7 +192,7 @@ def _parse_text(text: str, field_type: Any) -> Any:
         item_type = typing.get_args(field_type)[0]
         return tuple(_parse_text(item.strip(), item_type) for item in text.split(",") if item.strip())
     if field_type is str:
-        return os.path.expanduser(text)  # ~ in a path, which shells leave in --flag=~/a and in a list
+        return os.path.expanduser(text)  # shells do not expand ~ in --flag=~/a or in a list
     try:
         return _BOOLEANS[text.lower()] if field_type is bool else field_type(text)
     except (KeyError, ValueError):

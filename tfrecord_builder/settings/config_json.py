@@ -1,4 +1,4 @@
-"""Parses JSON, and converts frozen dataclasses to JSON and back: a value of another type is refused."""
+"""Parses JSON, and converts frozen dataclasses to JSON and back; values of a wrong type are refused."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ EXPECTED = {
     bool: "true or false",
     str: "text",
     list: "a list",
-    dict: "named values",
+    dict: "an object",
 }
-_MAX_DIGITS = 300  # a float holds 308
+_MAX_DIGITS = 300  # floats go up to 308 digits
 
 
 def parse(text: str | bytes) -> Any:
-    """Parses JSON; raises ValueError if it is not valid, is nested too deeply or has too large an integer."""
+    """Parses JSON; raises ValueError if it is invalid, nested too deeply or has too long an integer."""
     try:
         return json.loads(text, parse_int=_parse_int)
     except RecursionError:
@@ -40,16 +40,16 @@ def _parse_int(digits: str) -> int:
 
 
 def to_json_dict(config: Any) -> dict[str, Any]:
-    """Returns values as JSON has them: nested dataclasses become dicts, tuples lists, keys strings."""
+    """Converts a dataclass to JSON types: nested dataclasses become dicts, tuples lists and keys strings."""
     return json.loads(json.dumps(dataclasses.asdict(config)))
 
 
 def from_json_dict(config_class: type[Config], values: Mapping[str, Any]) -> Config:
-    """Makes a config from what `to_json_dict` returned; a missing key takes its default.
+    """Makes a config from a result of `to_json_dict`; missing keys get their default values.
 
     Raises:
-        errors.UserError: a key is unknown, one without a default is missing, or a value has another type
-            or is NaN or Inf.
+        errors.UserError: a key is unknown, a key without a default is missing, or a value has a wrong type or
+            is NaN or Inf.
     """
     return _from_json(config_class, values, config_class.__name__)
 

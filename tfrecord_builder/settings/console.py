@@ -1,7 +1,7 @@
-"""Console scripts: `tfrecord-builder build ...` runs a program of a package by its name.
+"""Console scripts: `tfrecord-builder build ...` runs the program `build` of the package tfrecord_builder.
 
-A program takes the same flags as with `python -m tfrecord_builder.build`. A `--flagfile=flags/...` that the
-working directory does not have is taken from the installation.
+The flags are the same as with `python -m tfrecord_builder.build`. A `--flagfile=flags/...` that is not in the
+working directory is read from the installation.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from collections.abc import Sequence
 
 
 def run(package: str, programs: Sequence[str]) -> None:
-    """Runs the program of a package that the first argument names."""
+    """Runs the program of a package whose name is the first command-line argument."""
     name = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if name not in programs:
         is_help = name in ("-h", "--help", "help")
         print(_usage(package, programs), file=sys.stdout if is_help else sys.stderr)
-        sys.exit(0 if is_help else f"error: {name} is not a program, expected one of those above")
+        sys.exit(0 if is_help else f"error: there is no program {name}; choose one of those above")
     sys.argv[1:] = [_with_installed_flags(word) for word in sys.argv[2:]]
     runpy.run_module(f"{package}.{name}", run_name="__main__", alter_sys=True)
 
@@ -36,7 +36,7 @@ def _usage(package: str, programs: Sequence[str]) -> str:
 
 
 def _summary(module: str) -> str:
-    """Returns the first line of the docstring of a program, which is not imported for that."""
+    """Returns the first line of a program's docstring without importing the program."""
     path = pathlib.Path(importlib.util.find_spec(module).origin)
     if path.stem == "__init__":
         path = path.with_name("__main__.py")
@@ -51,7 +51,7 @@ def _with_installed_flags(word: str) -> str:
 
 
 def find_flag_file(path: str) -> str:
-    """Returns where the installation has a flag file (flags/demo/build.flags), or `path` if it has none."""
+    """Returns the installed path of a flag file (flags/demo/build.flags), or `path` if there is none."""
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         for file in importlib.metadata.files("estimator-asr") or ():
             if file.match(f"share/estimator_asr/{path}"):

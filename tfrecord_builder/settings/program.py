@@ -1,4 +1,4 @@
-"""Runs a command-line program: its flags become configs, and an error that a user can fix one sentence."""
+"""Runs a command-line program: makes configs from its flags, and prints errors that a user can fix."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from tfrecord_builder.settings import config_flags
 def run(main: Callable[..., object], *config_classes: type, takes_words: bool = False) -> None:
     """Parses the command line, runs main and exits.
 
-    A UserError, a refusal of the file system (full, read-only, no permission), a wrong flag or an extra word
-    is one line on standard error and exit code 1; Ctrl-C in main is one line and 130; --help is 0. Any other
-    error is a bug and has a traceback. Log lines consist of the message. What the encoding of standard output
-    lacks, and bytes of a file name that is not UTF-8, are backslash escapes, as in messages.
+    A UserError, a file system error (disk full, read-only, no permission), a wrong flag or an unexpected
+    argument prints one line on standard error; the exit code is 1. Ctrl-C in main prints one line; the exit
+    code is 130. --help exits with 0. Any other error is a bug and prints a traceback. Log lines consist of
+    the message alone. Characters that the encoding of standard output lacks, and bytes of file names that are
+    not UTF-8, are printed as backslash escapes.
 
     Args:
-        main: takes a config of each class, and then the words if takes_words; returns the exit code or None.
-        config_classes: their fields are the flags, see config_flags.
-        takes_words: whether arguments other than flags (FILE...) are allowed; they are refused otherwise,
-            because `--use_x False` would ignore `False`.
+        main: function of one config per class, and of the words if takes_words; returns an exit code or None.
+        config_classes: classes whose fields are the flags (see config_flags).
+        takes_words: True allows arguments that are not flags (FILE...). They are refused otherwise, because
+            `--use_x False` would ignore `False`.
     """
-    if sys.stdout is not None:  # not closed
+    if sys.stdout is not None:  # None if standard output is closed
         sys.stdout.reconfigure(errors="backslashreplace")
     handler = logging.get_absl_handler()
     handler.setFormatter(standard_logging.Formatter("%(message)s"))
-    # Below a warning, lines of other libraries tell users nothing; tf2onnx has 400 of them for an export.
+    # Log lines of other libraries below WARNING do not help users; tf2onnx writes 400 for one export.
     handler.addFilter(lambda line: line.name == "absl" or line.levelno > standard_logging.INFO)
     for config_class in config_classes:
         config_flags.define(config_class)
@@ -44,7 +45,7 @@ def run(main: Callable[..., object], *config_classes: type, takes_words: bool = 
             words = argv[1:]
             if words and not takes_words:
                 raise errors.UserError(
-                    f"command line: argument is {words[0]!r}, expected flags; write --flag=value or --noflag"
+                    f"unexpected argument {words[0]!r}; write flags as --flag=value, --flag or --noflag"
                 )
             configs = map(config_flags.from_flags, config_classes)
             return main(*configs, words) if takes_words else main(*configs)
@@ -53,7 +54,8 @@ def run(main: Callable[..., object], *config_classes: type, takes_words: bool = 
         except KeyboardInterrupt:
             return _complain("interrupted", interrupts.EXIT_CODE)
         except BrokenPipeError:  # `show | head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the exit would fail again
+            # Python flushes standard output at exit, which would fail again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         except Exception as error:
             refusal = errors.describe_refusal(error)
@@ -70,14 +72,14 @@ def _parse_flags(argv: list[str]) -> list[str]:
     except SystemExit:  # --help and similar flags
         sys.exit(0)
     except flags.Error as error:
-        message = str(error).removeprefix("ERROR:: ")  # of absl, for a missing flag file
+        message = str(error).removeprefix("ERROR:: ")  # absl's prefix if a flag file is missing
         sys.exit(_complain(f"error: {message}; see --help", 1))
     except UnicodeDecodeError:
-        sys.exit(_complain("error: --flagfile: file is not UTF-8, expected a text file; see --help", 1))
+        sys.exit(_complain("error: --flagfile: the file is not UTF-8 text; see --help", 1))
 
 
 def _flag_files_first(argv: list[str]) -> list[str]:
-    """Moves flag files to the front: absl takes the last value of a flag, and the command line wins."""
+    """Moves flag files to the front: absl uses the last value of a flag, and the command line must win."""
     words, files, others = iter(argv[1:]), [], []
     for word in words:
         name, has_value, _ = word.partition("=")

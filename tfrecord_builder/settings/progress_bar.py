@@ -1,4 +1,4 @@
-"""Progress of a program on standard error: a bar in a terminal, otherwise a line every ten seconds."""
+"""Shows progress on standard error: a bar in a terminal, otherwise a line every ten seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SECONDS = 10.0
 
 
 class ProgressBar(tqdm.tqdm):
-    """A tqdm bar, with its arguments; without a terminal a bar that ends within SECONDS shows nothing."""
+    """A tqdm bar with the same arguments; outside a terminal, one that ends within SECONDS prints nothing."""
 
     def __init__(self, *arguments, **options):
         if not sys.stderr.isatty():

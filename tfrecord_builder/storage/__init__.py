@@ -1,1 +1,1 @@
-"""Files: local, S3, gs, and members of archives."""
+"""Storage: local files, object stores (S3, Google Cloud Storage) and members of archives."""

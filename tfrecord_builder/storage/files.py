@@ -1,9 +1,8 @@
-"""Local files and files in object stores, by the same functions.
+"""The same functions for local files and for files in object stores.
 
-A path with a scheme goes to s3_store (s3://) or gfile_store (gs://, hdfs://), others to the operating system.
-A path may also name a member of an archive (speech.ark:17, see members.py), which has the size and time of
-the archive.
-Every failure is an OSError, as of open().
+Paths with a scheme are handled by s3_store (s3://) or gfile_store (gs://, hdfs://), others by the operating
+system. A path may also name a member of an archive (speech.ark:17, see members.py), whose size and time are
+those of the archive. Every failure is an OSError, as with open().
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ EXPECTED_LOCAL = (
     "expected a path on a local disk or a mounted volume; copy from or to an object store with its own tool, "
     "such as gcloud storage cp or aws s3 cp"
 )
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # tab, line breaks, and what a terminal obeys
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # tabs, line breaks, terminal control characters
 
 
 def escape_controls(text: str) -> str:
-    """Returns text, such as a path, for a line of a table: with backslash escapes for control characters."""
+    """Escapes control characters in text, such as a path, with backslashes, for a line of a table."""
     return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
@@ -41,7 +40,7 @@ def is_remote(path: str) -> bool:
 
 
 def _store(path: str):
-    """Returns the module for a remote path; a program without one loads none."""
+    """Returns the module for a remote path, imported only when a program uses such a path."""
     if path.startswith("s3://"):
         from tfrecord_builder.storage import s3_store as store
     else:
@@ -53,11 +52,11 @@ def exists(path: str) -> bool:
     """Returns whether a file or a directory exists."""
     member = members.parse(path)
     paths = (path, member.path) if member else (path,)
-    return any(_store(each).exists(each) if is_remote(each) else os.path.exists(each) for each in paths)
+    return any(_store(name).exists(name) if is_remote(name) else os.path.exists(name) for name in paths)
 
 
 def is_directory(path: str) -> bool:
-    """Returns whether a path is a directory; in an object store, a bucket or a prefix of objects."""
+    """Returns whether a path is a directory; in an object store: a bucket, or a prefix that has objects."""
     return _store(path).is_directory(path) if is_remote(path) else os.path.isdir(path)
 
 
@@ -86,13 +85,13 @@ def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
 
 
 def _raise_unless_missing(error: OSError) -> None:
-    """Raises the error of a directory that cannot be read; os.walk would omit it."""
+    """Raises the error for a directory that cannot be read, which os.walk would skip silently."""
     if not isinstance(error, FileNotFoundError):
         raise error
 
 
 def size_and_time(path: str) -> tuple[int, int]:
-    """Returns size in bytes and modification time in ns, which in an object store is in whole seconds."""
+    """Returns the size in bytes and the modification time in ns (rounded to seconds by object stores)."""
     try:
         return _size_and_time(path)
     except FileNotFoundError:
@@ -110,13 +109,13 @@ def _size_and_time(path: str) -> tuple[int, int]:
 
 
 def concerns_one_file(error: OSError) -> bool:
-    """Returns whether the file is at fault (missing, forbidden, no archive), not its disk or store."""
+    """Returns whether an error concerns the file (missing, forbidden, no archive), not its disk or store."""
     kinds = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
     return isinstance(error, kinds) or error.errno in (errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL)
 
 
 def open_binary(path: str) -> BinaryIO:
-    """Opens a file for reading; of a remote file or a member of an archive, a temporary copy."""
+    """Opens a file for reading; a remote file or a member of an archive is copied to a temporary file."""
     try:
         return _open_copy(path) if is_remote(path) else open(path, "rb", opener=_open_regular)
     except FileNotFoundError:
@@ -128,9 +127,9 @@ def open_binary(path: str) -> BinaryIO:
 
 
 def _open_regular(path: str, flags: int) -> int:
-    """Opens a file for open(), which would wait for a pipe and read a device for ever."""
+    """Opens a regular file for open(), which would wait on a pipe and never finish reading a device."""
     mode = os.stat(path).st_mode
-    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # the latter is refused by open() itself
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # open() itself refuses directories
         return os.open(path, flags)
     raise OSError(errno.EINVAL, "Not a regular file", path)
 
@@ -157,12 +156,12 @@ def _reading(member: members.Member) -> Iterator[BinaryIO]:
 
 
 def download(path: str, file: BinaryIO) -> None:
-    """Writes a remote file into an open local one."""
+    """Copies a remote file into an open local file."""
     _store(path).download(path, file)
 
 
 def sha256(path: str) -> str:
-    """Returns the sha256 of a file in hex."""
+    """Returns the SHA-256 of a file as hex digits."""
     digest = hashlib.sha256()
     with open_binary(path) as file:
         for block in iter(lambda: file.read(1 << 20), b""):
@@ -171,7 +170,7 @@ def sha256(path: str) -> str:
 
 
 def make_directory(path: str) -> None:
-    """Creates a directory with its parents, unless it exists. Object stores have no directories."""
+    """Creates a directory and its parents if it does not exist. Object stores have no directories."""
     if is_remote(path):
         return _store(path).make_directory(path)
     os.makedirs(path, exist_ok=True)
@@ -188,18 +187,18 @@ def remove(path: str) -> None:
 
 
 def remove_tree(directory: str) -> None:
-    """Removes a directory with its contents."""
+    """Removes a directory and its contents."""
     _store(directory).remove_tree(directory) if is_remote(directory) else shutil.rmtree(directory)
 
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[str]:
-    """Yields a temporary local path to write to; the file becomes `path` when the block ends without error.
+    """Yields a temporary local path to write to; the file becomes `path` if the block ends without an error.
 
-    Nobody sees an incomplete file: a local one is renamed, an object store shows only complete ones.
+    Nobody sees an incomplete file: local files are renamed, and object stores show only complete files.
 
     Raises:
-        errors.UserError: as of find_target.
+        errors.UserError: as for find_target.
     """
     path = find_target(path)
     beside = f"{path}.{uuid.uuid4().hex[:8]}.incomplete"
@@ -213,27 +212,27 @@ def writing(path: str) -> Iterator[str]:
         yield beside
         os.replace(beside, path)
     except BaseException:
-        with contextlib.suppress(OSError):  # a full disk needs the space
+        with contextlib.suppress(OSError):  # the disk may be full
             os.remove(beside)
         raise
 
 
 def find_target(path: str) -> str:
-    """Returns the path of a file to write: that of a symbolic link is where it leads, so that the link stays.
+    """Returns the path of a file to write: a symbolic link is resolved, so that it is not overwritten.
 
     Raises:
-        errors.UserError: there is a directory, device, pipe, socket or cycle of links, which must stay.
+        errors.UserError: the path is a directory, device, pipe, socket or cycle of links.
     """
     if is_remote(path) or not os.path.lexists(path):
         return path
     target = os.path.realpath(path)
     if os.path.lexists(target) and not os.path.isfile(target):
-        raise errors.UserError(f"{path}: is no regular file, expected one or a new name; give another path")
+        raise errors.UserError(f"{path}: exists and is not a regular file; choose another path")
     return target
 
 
 def sync(path: str) -> None:
-    """Waits until a local file is on its disk, so that a power failure does not change it."""
+    """Waits until a local file has been written to disk, so that it survives a power failure."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
 
@@ -245,12 +244,12 @@ def read_text(path: str) -> str:
 
 
 def copy(source: str, target: str) -> None:
-    """Copies a file, which is at its target whole or not at all."""
+    """Copies a file; the target is complete or does not change."""
     with open_binary(source) as old, writing(target) as temporary, open(temporary, "wb") as new:
         shutil.copyfileobj(old, new)
 
 
 def write_text(path: str, text: str) -> None:
-    """Writes a UTF-8 file, complete or not at all."""
+    """Writes a UTF-8 file; the file is complete or does not change."""
     with writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write(text)

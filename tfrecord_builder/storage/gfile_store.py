@@ -1,4 +1,4 @@
-"""Files with other schemes (gs://, hdfs://), through tf.io.gfile: the functions of files.py."""
+"""The functions of files.py for paths that tf.io.gfile handles (gs://, hdfs://)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import BinaryIO, Optional
 
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 
-_BUILT_IN = ("gs", "file", "ram")  # in TensorFlow itself
-_OBJECT_STORES = ("gs",)  # show only complete files, and have no directories
+_BUILT_IN = ("gs", "file", "ram")  # schemes that TensorFlow supports without plugins
+_OBJECT_STORES = ("gs",)  # schemes of stores that show only complete files and have no directories
 _CONCURRENT_REQUESTS = 16
 
 
@@ -33,13 +33,13 @@ def is_directory(path: str) -> bool:
 
 
 def list_names(directory: str) -> set[str]:
-    return {name.rstrip("/") for name in _call("listdir", directory)}  # gs:// appends it to folders
+    return {name.rstrip("/") for name in _call("listdir", directory)}  # gs:// appends / to folders
 
 
 def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
     """Yields the files below a directory that end with a suffix (in any case), in the order of os.walk.
 
-    A name with a suffix is taken for a file, which saves a request.
+    A name with such a suffix is assumed to be a file, which saves a request.
     """
     names = list_names(directory)
     files = sorted(name for name in names if name.lower().endswith(suffixes))
@@ -64,7 +64,10 @@ def download(path: str, file: BinaryIO) -> None:
 
 @contextlib.contextmanager
 def reading(path: str, offset: int = 0, num_bytes: Optional[int] = None) -> Iterator[BinaryIO]:
-    """Opens a file, without a descriptor, at a byte; `num_bytes` is of use to other stores."""
+    """Opens a file for reading from byte `offset` on; `num_bytes` matters only to other stores.
+
+    The file object has no file descriptor.
+    """
     with _translated(path), _gfile(path).GFile(_normalise(path), "rb") as file:
         file.seek(offset)
         yield file
@@ -90,11 +93,11 @@ def remove_tree(directory: str) -> None:
 
 
 def upload(local_path: str, path: str, beside: str) -> None:
-    """Writes a local file to `path`; outside object stores as `beside` first, which is then renamed."""
+    """Copies a local file to `path`; outside object stores, it is copied to `beside` and then renamed."""
     target = path if _scheme(path) in _OBJECT_STORES else beside
     with open(local_path, "rb") as source, _translated(target):
         with _gfile(target).GFile(_normalise(target), "wb") as file:
-            file.write(b"")  # without a write there is no empty file
+            file.write(b"")  # creates the file even if it is empty
             shutil.copyfileobj(source, file, 1 << 20)
     if target != path:
         move(beside, path)
@@ -105,14 +108,14 @@ def _scheme(path: str) -> str:
 
 
 def _normalise(path: str) -> str:
-    """Returns a path without . and .., with a slash after a host or bucket alone."""
-    scheme, _, rest = path.partition("://")
-    host, _, name = rest.partition("/")
+    """Resolves . and .. in a path, and appends a slash if it is only a host or bucket."""
+    scheme, _, location = path.partition("://")
+    host, _, name = location.partition("/")
     return f"{scheme}://{host}/{posixpath.normpath(f'/{name}').lstrip('/')}"
 
 
 def _call(function: str, path: str, *arguments, **options):
-    """Calls a function of tf.io.gfile; its errors become OSErrors."""
+    """Calls a function of tf.io.gfile and turns its errors into OSErrors."""
     with _translated(path):
         return getattr(_gfile(path), function)(_normalise(path), *arguments, **options)
 
@@ -129,7 +132,7 @@ def _translated(path: str) -> Iterator[None]:
 
 
 def _check_store(path: str) -> None:
-    """Raises OSError, but not FileNotFoundError, if the bucket or server of a path is unusable."""
+    """Raises OSError, but not FileNotFoundError, if the bucket or server of a path cannot be used."""
     store = _normalise("/".join(path.split("/")[:3]))
     try:
         _gfile(path).stat(store)
@@ -154,6 +157,6 @@ def _gfile(path: str):
 
 @functools.cache
 def _load_file_systems() -> None:
-    """Adds the file systems of TensorFlow I/O (hdfs://, az://), if it is there and fits this TensorFlow."""
+    """Loads the file systems of TensorFlow I/O (hdfs://, az://) if a compatible version is installed."""
     with contextlib.suppress(ImportError, NotImplementedError, tf.errors.OpError):
         import tensorflow_io  # noqa: F401

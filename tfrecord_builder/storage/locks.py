@@ -1,6 +1,6 @@
-"""Locks on local files and directories by flock(2), which the system releases when a process ends.
+"""Locks local files and directories with flock(2); the system releases the locks when a process ends.
 
-They hold on one machine, and over NFS 4 between machines for files that are open for writing.
+The locks work on one machine, and between machines over NFS 4 for files that are open for writing.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from absl import logging
 
 from tfrecord_builder import errors
 
-# Error codes of flock on file systems without locks: NFS has none for directories.
+# Error codes of flock if the file system has no locks; NFS, for example, has none for directories.
 _NO_LOCKS = (errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 _EXCLUSIVE = fcntl.LOCK_EX | fcntl.LOCK_NB
 
 
 @contextlib.contextmanager
 def exclusive(path: str, busy: str, wait_seconds: float = 0.0) -> Iterator[int]:
-    """Locks a directory, or a file that is made if it is missing; yields the descriptor of the lock.
+    """Locks a directory or a file, which is created if it is missing; yields the descriptor of the lock.
 
-    A program that inherits the descriptor holds the lock as long as it lives. On a file system without locks
-    every process gets it.
+    A program that inherits the descriptor holds the lock until it ends. On a file system without locks, every
+    process gets the lock.
 
     Raises:
         errors.UserError: another process still has the lock after `wait_seconds`; `busy` is the message.
@@ -44,26 +44,26 @@ def exclusive(path: str, busy: str, wait_seconds: float = 0.0) -> Iterator[int]:
 
 @contextlib.contextmanager
 def in_turn(path: str) -> Iterator[None]:
-    """Waits until no other thread or process is in this block; the file exists only meanwhile.
+    """Waits until no other thread or process is inside such a block; the file exists only during the block.
 
     Raises:
         OSError: the directory is missing, cannot be written, or is on a file system without locks.
     """
     is_ours = False
-    while not is_ours:  # again if another has removed the file
+    while not is_ours:  # repeated if another process removes the file before it is locked
         with open(path, "w") as file:
             is_ours = _take(file.fileno(), path, fcntl.LOCK_EX, no_locks=())
             if is_ours:
                 try:
                     yield
                 finally:
-                    with contextlib.suppress(FileNotFoundError):  # somebody has cleared the directory
+                    with contextlib.suppress(FileNotFoundError):  # the directory may have been cleared
                         os.remove(path)
 
 
 @contextlib.contextmanager
 def reserved(path: str, busy: str) -> Iterator[None]:
-    """Locks a local file that is about to be written, by an empty file beside it that exists only meanwhile.
+    """Locks a local file during the block, in which it is written, by means of an empty lock file next to it.
 
     Raises:
         errors.UserError: another process has the lock; `busy` is the message.
@@ -73,12 +73,12 @@ def reserved(path: str, busy: str) -> Iterator[None]:
         try:
             yield
         finally:
-            with contextlib.suppress(FileNotFoundError):  # a file system without locks leaves no file
+            with contextlib.suppress(FileNotFoundError):  # removed by another process without locks
                 os.remove(lock)
 
 
 class ReadLock:
-    """Keeps a file from being removed by remove_unless_read as long as the object lives, or until release().
+    """Keeps remove_unless_read from removing a file, until release() or until the object is deleted.
 
     Raises:
         FileNotFoundError: the file is missing, or was removed or replaced before it was locked.
@@ -101,10 +101,10 @@ class ReadLock:
 
 
 def remove_unless_read(path: str, remove: Callable[[], object]) -> bool:
-    """Calls `remove`, which removes a file, unless a process has a ReadLock on it; returns whether it did."""
+    """Calls `remove`, which removes a file, unless a process has a ReadLock on it; returns False if so."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(FileNotFoundError):
-            # NFS locks exclusively what is open for writing; other file systems also what cannot be written.
+            # NFS grants an exclusive lock only on a file open for writing; elsewhere, reading is enough.
             mode = "r+b" if os.access(path, os.W_OK) else "rb"
             file = stack.enter_context(open(path, mode))
             if not _take(file.fileno(), path):
@@ -125,7 +125,7 @@ def _wait(descriptor: int, path: str, busy: str, wait_seconds: float) -> None:
 
 
 def _take(descriptor: int, path: str, kind: int = _EXCLUSIVE, no_locks: tuple[int, ...] = _NO_LOCKS) -> bool:
-    """Returns False if another process has the lock, or if the path is no longer that of the file."""
+    """Locks a descriptor; returns False if another process has the lock, or `path` is now another file."""
     try:
         fcntl.flock(descriptor, kind)
     except BlockingIOError:

@@ -1,8 +1,8 @@
-"""Objects of S3 and of stores that speak its protocol (s3://bucket/key): the functions of files.py.
+"""The functions of files.py for objects in S3 and in stores with the same protocol (s3://bucket/key).
 
-A path names the key of its normal form; keys with //, /./ or /../ are left out. The settings are those of
-boto3 (AWS_* variables, profiles in ~/.aws) with other timeouts and retries; S3_ENDPOINT is another name of
-AWS_ENDPOINT_URL.
+Paths are normalised, so keys with //, /./ or /../ cannot be named and are not listed. Settings are those of
+boto3 (AWS_* variables, profiles in ~/.aws), except timeouts and retries; S3_ENDPOINT is an alternative name
+for AWS_ENDPOINT_URL.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any, BinaryIO, Optional
 
 _MAX_CONNECTIONS = 16
 _CONNECT_SECONDS, _READ_SECONDS = 5, 20
-_REFUSED = ("ExpiredToken", "InvalidToken")  # have status 400
-_PARTIAL = 206  # status of a response with a range
+_REFUSED = ("ExpiredToken", "InvalidToken")  # codes of refused access whose status is 400
+_PARTIAL = 206  # status of a response with a range of bytes
 
 
 def exists(path: str) -> bool:
@@ -43,7 +43,7 @@ def list_names(directory: str) -> set[str]:
 
 
 def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
-    """Lists all objects in pages of 1,000, however many folders there are."""
+    """Lists all objects below a directory (1,000 per request) and yields those that end with a suffix."""
     keys = (key for key in _list_keys(directory) if _is_normal(key) and key.lower().endswith(suffixes))
     for key in sorted(keys, key=_walk_order):
         yield os.path.join(directory, key)
@@ -63,7 +63,7 @@ def download(path: str, file: BinaryIO) -> None:
 
 @contextlib.contextmanager
 def reading(path: str, offset: int, num_bytes: Optional[int] = None) -> Iterator[BinaryIO]:
-    """Opens an object for reading from a byte on; what is not read is not transferred."""
+    """Opens an object for reading from byte `offset` on; bytes that are not read are not transferred."""
     last = "" if num_bytes is None else offset + max(num_bytes, 1) - 1
     with request(path) as (client, bucket, key):
         response = client.get_object(Bucket=bucket, Key=key, Range=f"bytes={offset}-{last}")
@@ -74,7 +74,7 @@ def reading(path: str, offset: int, num_bytes: Optional[int] = None) -> Iterator
 
 
 def make_directory(path: str) -> None:
-    """Checks the bucket; there are no directories."""
+    """Checks that the bucket exists; a store has no directories."""
     _check_bucket(path)
 
 
@@ -85,37 +85,37 @@ def move(source: str, target: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Removes an object; the store does not complain if it does not exist."""
+    """Removes an object; it is no error if the object does not exist."""
     with request(path) as (client, bucket, key):
         client.delete_object(Bucket=bucket, Key=key)
 
 
 def remove_tree(directory: str) -> None:
-    """Removes objects one by one: not every store can remove several at once."""
-    below = _list_keys(directory)
+    """Removes all objects below a directory, one by one: not every store can remove several at once."""
+    keys = _list_keys(directory)
     with (
         request(directory) as (client, bucket, key),
         concurrent.futures.ThreadPoolExecutor(_MAX_CONNECTIONS) as pool,
     ):
-        list(pool.map(lambda each: client.delete_object(Bucket=bucket, Key=_prefix(key) + each), below))
+        list(pool.map(lambda name: client.delete_object(Bucket=bucket, Key=_prefix(key) + name), keys))
 
 
 def upload(local_path: str, path: str, beside: str) -> None:
-    """Writes a local file to `path`; the store shows only complete objects, so `beside` is not needed."""
+    """Copies a local file to `path`; `beside` is ignored, because the store shows only complete objects."""
     with open(local_path, "rb") as file, request(path) as (client, bucket, key):
         client.upload_fileobj(file, bucket, key)
 
 
 @contextlib.contextmanager
 def request(path: str) -> Iterator[tuple[Any, str, str]]:
-    """Yields the client, the bucket and the key of a path; what boto3 raises inside becomes an OSError."""
+    """Yields the client, the bucket and the key of a path; errors of boto3 in the block become OSErrors."""
     import boto3.exceptions
     import s3transfer.exceptions
     from botocore import exceptions
 
     try:
         client = connect()
-    except (ValueError, exceptions.BotoCoreError) as error:  # a setting
+    except (ValueError, exceptions.BotoCoreError) as error:  # a setting is wrong
         raise _unusable(error, path) from error
     try:
         yield (client, *_split(path))
@@ -133,7 +133,7 @@ def request(path: str) -> Iterator[tuple[Any, str, str]]:
 
 
 def connect():
-    """Returns the client of this process: connections do not survive a fork."""
+    """Returns the client of this process; each process has its own, as connections do not survive a fork."""
     return _make_client(os.getpid())
 
 
@@ -142,7 +142,7 @@ def _make_client(pid: int):
     import boto3
     from botocore import config
 
-    logging.getLogger("botocore").setLevel(logging.WARNING)  # it tells where it found the keys
+    logging.getLogger("botocore").setLevel(logging.WARNING)  # no log line about where credentials were found
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     endpoint = endpoint or os.environ.get("S3_ENDPOINT")
     settings = config.Config(
@@ -157,7 +157,7 @@ def _make_client(pid: int):
 
 
 def _checksums(endpoint: Optional[str]) -> dict[str, str]:
-    """Returns no new checksums for a server with a name of its own: many refuse them."""
+    """Returns options that turn off the new checksums for custom endpoints, many of which refuse them."""
     if endpoint is None:
         return {}
     names = ("request_checksum_calculation", "response_checksum_validation")
@@ -165,7 +165,7 @@ def _checksums(endpoint: Optional[str]) -> dict[str, str]:
 
 
 def _split(path: str) -> tuple[str, str]:
-    """Returns bucket and key; the key without . and .., empty for the bucket itself."""
+    """Returns the bucket and the key, with . and .. resolved; the key of the bucket itself is empty."""
     bucket, _, key = path.partition("://")[2].partition("/")
     return bucket, posixpath.normpath(f"/{key}").lstrip("/")
 
@@ -175,21 +175,21 @@ def _prefix(key: str) -> str:
 
 
 def _is_normal(key: str) -> bool:
-    """Returns whether a path names the key: no component is empty (the marker of a folder), . or .. ."""
+    """Returns whether a path can name the key: no component is empty (as in folder markers), . or .. ."""
     return not {"", ".", ".."} & set(key.split("/"))
 
 
 def _walk_order(key: str) -> list[tuple[bool, str]]:
-    """Returns a sort key by which the files of a directory come before those of its folders."""
+    """Returns a sort key that puts the files of a directory before the files of its subdirectories."""
     *folders, name = key.split("/")
     return [*((True, folder) for folder in folders), (False, name)]
 
 
 def _list_keys(directory: str, **options) -> list[str]:
-    """Returns the keys below a directory, without its own; with Delimiter="/" those in it, and its folders.
+    """Returns the keys below a directory, relative to it; with Delimiter="/", the files and folders in it.
 
     Raises:
-        FileNotFoundError: there are none.
+        FileNotFoundError: there are no such keys.
     """
     keys: list[str] = []
     with request(directory) as (client, bucket, key):
@@ -199,7 +199,7 @@ def _list_keys(directory: str, **options) -> list[str]:
             keys += [item["Prefix"] for item in page.get("CommonPrefixes", ())]
         if key and not keys:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), directory)
-    return [each[len(_prefix(key)) :] for each in keys]
+    return [name[len(_prefix(key)) :] for name in keys]
 
 
 def _head(path: str) -> dict:
@@ -208,13 +208,13 @@ def _head(path: str) -> dict:
 
 
 def _check_bucket(path: str) -> None:
-    """Raises OSError, but not FileNotFoundError, if the bucket is unusable."""
+    """Raises OSError, but not FileNotFoundError, if the bucket cannot be used."""
     with request(f"s3://{_split(path)[0]}/") as (client, bucket, _):
         client.head_bucket(Bucket=bucket)
 
 
 def _os_error(error, path: str) -> OSError:
-    """Returns the OSError of a response."""
+    """Converts an error response of the store to an OSError."""
     code = error.response.get("Error", {}).get("Code", "")
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     bucket, key = _split(path)
@@ -227,7 +227,7 @@ def _os_error(error, path: str) -> OSError:
     if status != 404:
         return _unusable(error, path)
     try:
-        if code != "NoSuchKey":  # a response without a body
+        if code != "NoSuchKey":  # a response without a body has no such code
             _check_bucket(path)
     except OSError as unusable:
         return unusable

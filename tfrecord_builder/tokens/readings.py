@@ -1,4 +1,4 @@
-"""readings.tsv: the characters of each syllable, in sorted lines `syllable<TAB>characters`."""
+"""Reads and writes readings.tsv: the characters of each syllable, in lines `syllable<TAB>characters`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tfrecord_builder.tokens import vocabulary
 
 
 class Readings:
-    """A frozen map from a syllable to the characters that it may be written as.
+    """An immutable map from each syllable to the characters that have this reading.
 
     Attributes:
-        pairs: dict of syllable to a string of distinct characters, both sorted.
-        sha256: hex digest of the bytes that `save` writes.
+        pairs: dict from a syllable to a string of distinct characters; syllables and characters are sorted.
+        sha256: hex digest of the file that `save` writes.
     """
 
     def __init__(self, pairs: Mapping[str, str]):
@@ -26,7 +26,7 @@ class Readings:
 
     @classmethod
     def load(cls, path: str) -> Readings:
-        """Reads what `save` wrote.
+        """Reads a file that `save` wrote.
 
         Raises errors.UserError if the file is missing, or a line is not a syllable, a tab and characters.
         """
@@ -44,10 +44,10 @@ class Readings:
         files.write_text(path, self._to_text())
 
     def mask(self, tokens: vocabulary.Vocabulary, characters: vocabulary.Vocabulary) -> np.ndarray:
-        """Returns which characters each token may be written as, bool [tokens.size, characters.size].
+        """Returns a mask that is True where a character can be read as a token, bool [tokens, characters].
 
-        The token <unk> may be any character. A known token may be the character <unk> only if no other
-        character of the vocabulary fits, so that no row is all False.
+        The token <unk> matches every character. Any other token matches the character <unk> only if it
+        matches no other character of the vocabulary, so that no row is all False.
         """
         allowed = np.zeros([tokens.size, characters.size], bool)
         for row, token in enumerate(tokens.tokens):

@@ -1,9 +1,9 @@
-"""Toned pinyin syllables and their parts: "zhuang4" is ("zh", "uang", "4").
+"""Splits toned pinyin syllables into their parts: "zhuang4" is ("zh", "uang", "4").
 
 Tones are the digits 1 to 5 (5 is neutral), v is u-umlaut. Finals are named by sound, not by spelling: you3 is
 ("", "iou", "3") as liu2 is ("l", "iou", "2"); ju4 is ("j", "v", "4") as yu4 is ("", "v", "4"); the vowel of
-zhi, chi, shi, ri, zi, ci, si is "-i". No part is in capitals: a Latin letter, written as a capital, cannot be
-mistaken for one.
+zhi, chi, shi, ri, zi, ci, si is "-i". All parts are lower case, so Latin letters, which are written as
+capitals, cannot be mistaken for parts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FINALS = tuple(
     "u ua uo uai uei uan uen uang ueng v ve van vn m n ng".split()
 )
 TONES = tuple("12345")
-# The finals of each initial: those of dictionaries, including rare ones (biang, duang, fe, pia).
+# The finals that follow each initial in dictionaries, including rare syllables (biang, duang, fe, pia).
 _FINALS_OF = {
     "": "a ai an ang ao e ei en eng er m n ng o ou ê i ia iai ian iang iao ie in ing io iong iou "
     "u ua uai uan uang uei uen ueng uo v van ve vn",
@@ -48,18 +48,18 @@ _FINALS_OF = {
 }
 _FINALS_OF = {initial: frozenset(finals.split()) for initial, finals in _FINALS_OF.items()}
 
-# Other syllables with y or w change only that letter: yan is i + an, wang is u + ang.
+# Irregular spellings of syllables without an initial; in others only y or w changes: yan is i + an.
 _ZERO_INITIAL = {"yi": "i", "yin": "in", "ying": "ing", "you": "iou", "wu": "u", "wei": "uei", "wen": "uen"}
 _ZERO_INITIAL |= {"yu": "v", "yue": "ve", "yuan": "van", "yun": "vn", "r": "er"}
 _ZERO_INITIAL |= {"y": "", "w": ""}  # not syllables by themselves
 _GLIDES = {"y": "i", "w": "u"}
 _CONTRACTED = {"iu": "iou", "ui": "uei", "un": "uen"}
-_UMLAUT = {"u": "v", "ue": "ve", "uan": "van", "un": "vn"}  # how v is written after j, q and x
+_UMLAUT = {"u": "v", "ue": "ve", "uan": "van", "un": "vn"}  # v is written as u after j, q and x
 
-INITIAL = "zh|ch|sh|[bpmfdtnlgkhjqxrzcs]"  # patterns of tokens of the type initial_final
+INITIAL = "zh|ch|sh|[bpmfdtnlgkhjqxrzcs]"  # patterns of the tokens of type initial_final
 FINAL = "-?[a-zê]+[1-5]"
-# From initials and finals separated by two spaces to syllables separated by one: patterns and replacements,
-# in order. Each has the same meaning in Python's re and in TensorFlow's RE2.
+# Patterns and replacements, applied in order, that turn initials and finals separated by two spaces into
+# syllables separated by one. They mean the same in Python's re and in TensorFlow's RE2.
 JOIN_RULES = (
     (rf"(^| )({INITIAL})  ({FINAL})( |$)", r"\1\2\3\4"),
     (rf"(^| )({INITIAL})iou(r?[1-5])", r"\1\2iu\3"),
@@ -83,7 +83,8 @@ def split_syllable(token: str) -> Optional[tuple[str, str, str]]:
     Er-hua stays in the final: "dianr3" is ("d", "ianr", "3"); the suffix alone, "r5", is ("", "er", "5").
 
     Returns:
-        One each of INITIALS, FINALS (followed by "r" for er-hua) and TONES; None if it is not a syllable.
+        An element of INITIALS, one of FINALS (followed by "r" for er-hua) and one of TONES; None if the token
+        is not a syllable.
     """
     spelling, tone = token[:-1], token[-1:]
     if not spelling or tone not in TONES:
@@ -96,26 +97,29 @@ def split_syllable(token: str) -> Optional[tuple[str, str, str]]:
 
 
 def exists(token: str) -> bool:
-    """True for a toned syllable of Mandarin, with er-hua or not; False for jang1, which splits as one."""
+    """Returns True if a token is a toned syllable of Mandarin, with or without er-hua.
+
+    "jang1" can be split into an initial, a final and a tone, but does not exist.
+    """
     initial, final, _ = split_syllable(token) or ("", "", "")
     return not {final, final.removesuffix("r")}.isdisjoint(_FINALS_OF[initial])
 
 
 def without_tone(token: str) -> str:
-    """Returns a syllable without its tone; for other tokens see capitalise."""
+    """Returns a syllable without its tone, and any other token as `capitalise` returns it."""
     return token[:-1] if split_syllable(token) else capitalise(token)
 
 
 def capitalise(token: str) -> str:
-    """Returns Latin letters in capitals, unlike any toneless syllable, initial or final: A, ZH.
+    """Returns Latin letters as capitals (A, ZH), so that they differ from toneless syllables and their parts.
 
-    Tokens with a digit or of another script are returned as they are.
+    Tokens that contain digits or another script are returned unchanged.
     """
     return token.upper() if token.isascii() and token.isalpha() else token
 
 
 def split_initial_final(token: str) -> tuple[str, ...]:
-    """Returns the initial and the toned final of a syllable, zh ong1, or the final alone without initial.
+    """Splits a syllable into its initial, if it has one, and its toned final: zhong1 is ("zh", "ong1").
 
     Any other token stays one token (see capitalise), as does the suffix r5, which would become er5.
     """
@@ -127,14 +131,14 @@ def split_initial_final(token: str) -> tuple[str, ...]:
 
 
 def part_matrix(tokens: Sequence[str]) -> np.ndarray:
-    """Returns the parts of each token, so that tokens that sound alike can share parameters.
+    """Returns a matrix of the parts of each token, so that tokens that sound alike can share parameters.
 
     Args:
-        tokens: of any vocabulary; the row of a token that is not a toned syllable is zero.
+        tokens: tokens of any vocabulary; the row of a token that is not a toned syllable is zero.
 
     Returns:
-        float32 [len(tokens), num_parts] of 0 and 1. Columns, in a fixed order: initials, finals, tones, each
-        final with each tone, er-hua.
+        float32 [len(tokens), num_parts] of zeros and ones. The columns, in a fixed order, are the initials,
+        finals, tones, all pairs of a final and a tone, and er-hua.
     """
     matrix = np.zeros([len(tokens), len(_COLUMNS)], np.float32)
     for row, token in enumerate(tokens):
@@ -167,7 +171,7 @@ def _list_parts(token: str) -> list[tuple[str, ...]]:
 
 
 def _split_toneless(spelling: str) -> tuple[str, Optional[str]]:
-    """Returns the initial, and the final or None if there is no such final."""
+    """Splits a toneless syllable into its initial and its final, which is None if there is no such final."""
     if spelling in ("m", "n", "ng"):  # interjections
         return "", spelling
     if spelling[0] in "yw" or spelling == "r":

@@ -1,4 +1,4 @@
-"""Vocabulary: tokens and their ids. The file is UTF-8, one token per line; the first token is <unk>."""
+"""Vocabulary: tokens and their ids. The file is UTF-8 with one token per line; the first token is <unk>."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import syllables
 
 UNKNOWN = "<unk>"
-SPACE = "<space>"  # a space in a transcript
-WORD_START = "\u2581"  # the space before a subword of sentencepiece
+SPACE = "<space>"  # the token for a space in a transcript
+WORD_START = "\u2581"  # SentencePiece's mark for a space before a subword
 
 
 class Joining(NamedTuple):
-    """How tokens become text: the separator, then replacements in order (patterns of both re and RE2)."""
+    """Rules that join tokens to text: a separator, then replacements in order (patterns for re and RE2)."""
 
     separator: str
     rules: tuple[tuple[str, str], ...] = ()
 
 
-# Token types and how they are joined to text.
+# The token types, and the rules that join their tokens to text.
 JOININGS = {
     "syllable": Joining(" "),
     "toneless": Joining(" "),
@@ -35,21 +35,21 @@ TOKEN_TYPES = tuple(JOININGS)
 
 
 class Vocabulary:
-    """A frozen list of tokens.
+    """An immutable list of tokens.
 
     Attributes:
         tokens: tuple of str; the id of a token is its index.
-        size: number of tokens, without the blank.
+        size: number of tokens; the CTC blank is not counted.
         unknown_id: 0, the id of every token that is not in the list.
-        blank_id: the last class, `size`; it is not a token.
+        blank_id: `size`, the class of the CTC blank, which is not a token.
         num_classes: `size` + 1.
-        sha256: hex digest of the bytes that `save` writes.
+        sha256: hex digest of the file that `save` writes.
     """
 
     unknown_id = 0
 
     def __init__(self, tokens: Sequence[str]):
-        """Raises errors.UserError if <unk> is not first, or a token is empty, duplicate or has spaces."""
+        """Raises errors.UserError if <unk> is not first, or a token is empty, a duplicate or has a space."""
         self.tokens = tuple(tokens)
         _check_tokens(self.tokens)
         self.size = len(self.tokens)
@@ -60,13 +60,13 @@ class Vocabulary:
 
     @classmethod
     def build(cls, token_sequences: Iterable[Iterable[str]]) -> Vocabulary:
-        """Returns the vocabulary of all tokens that occur, sorted, <unk> first."""
+        """Returns the vocabulary of all tokens that occur, sorted, after <unk>."""
         seen = {token for tokens in token_sequences for token in tokens}
         return cls([UNKNOWN, *sorted(seen - {UNKNOWN})])
 
     @classmethod
     def load(cls, path: str) -> Vocabulary:
-        """Reads what `save` wrote.
+        """Reads a file that `save` wrote.
 
         Raises errors.UserError if the file is missing, is not UTF-8, or is not a vocabulary.
         """
@@ -81,15 +81,15 @@ class Vocabulary:
         files.write_text(path, self._to_text())
 
     def extended(self, tokens: Iterable[str]) -> Vocabulary:
-        """Returns a vocabulary with further tokens appended, sorted; the ids of these stay."""
+        """Returns a vocabulary with new tokens appended in sorted order; existing ids do not change."""
         return Vocabulary([*self.tokens, *sorted(set(tokens).difference(self.tokens))])
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
-        """Returns the ids of tokens, 0 for those that are not in the list."""
+        """Returns the ids of tokens; the id of a token that is not in the list is 0."""
         return [self._ids.get(token, self.unknown_id) for token in tokens]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """Returns the tokens of ids; raises IndexError for any other id, such as the blank."""
+        """Returns the tokens of ids; raises IndexError for an id that has no token, such as the blank."""
         ids = list(ids)
         for index in ids:
             if not 0 <= index < self.size:
@@ -105,23 +105,23 @@ class Vocabulary:
 
 
 def read_lines(path: str, content: str) -> list[str]:
-    """Returns the lines of a vocabulary or readings file.
+    """Returns the lines of a vocabulary or readings file; `content` is its name in messages.
 
-    Raises errors.UserError if the file, named with its content, cannot be read or is not UTF-8.
+    Raises errors.UserError if the file cannot be read or is not UTF-8.
     """
     try:
         return files.read_text(path).removesuffix("\n").split("\n")
     except OSError as error:
-        reason = f"{content} cannot be read ({error.strerror})"
+        reason = f"{content} file cannot be read ({error.strerror})"
     except UnicodeDecodeError as error:
-        reason = f"byte {error.start} is not UTF-8, expected {content}"
+        reason = f"{content} file is not valid UTF-8 (byte {error.start})"
     raise errors.UserError(f"{path}: {reason}; restore the file")
 
 
 def join_tokens(tokens: Iterable[str], token_type: str) -> str:
-    """Returns the text of tokens: syllables separated by spaces, characters and subwords without.
+    """Joins tokens to text: syllables with spaces between them, characters and subwords without.
 
-    Initials and finals become syllables again. Raises ValueError for a type that is not one of TOKEN_TYPES.
+    Initials and finals become syllables. Raises ValueError if token_type is not one of TOKEN_TYPES.
     """
     if token_type not in JOININGS:
         raise ValueError(f"token_type is {token_type!r}, expected one of {', '.join(TOKEN_TYPES)}")
@@ -133,7 +133,7 @@ def join_tokens(tokens: Iterable[str], token_type: str) -> str:
 
 
 def min_ctc_frames(tokens: Sequence) -> int:
-    """Returns the frames that CTC needs: one for each token, and a blank before one that is repeated."""
+    """Returns the number of frames that CTC needs: one per token, and one more between equal neighbours."""
     return len(tokens) + sum(first == second for first, second in zip(tokens, tokens[1:]))
 
 
@@ -145,5 +145,5 @@ def _check_tokens(tokens: tuple[str, ...]) -> None:
         if not token or any(character.isspace() for character in token):
             raise errors.UserError(f"line {line}: token {token!r} is empty or has white space; remove it")
         if token in seen:
-            raise errors.UserError(f"line {line}: {token!r} is a duplicate; remove one")
+            raise errors.UserError(f"line {line}: token {token!r} is a duplicate; remove one of the lines")
         seen.add(token)

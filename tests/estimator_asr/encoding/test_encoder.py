@@ -188,14 +188,18 @@ def test_the_encoder_is_saved_beside_its_outputs_and_encodes_the_same(data, enco
     [
         (
             frontend.FrontendConfig(),
-            "features are log_mel of 80 values, expected whisper_log_mel of 80 for whisper; build the data "
-            "with --frontend=whisper_log_mel --num_mel_bins=80",
+            "features are log_mel with 80 values per frame, but whisper needs whisper_log_mel with 80; build "
+            "the data with --frontend=whisper_log_mel --num_mel_bins=80",
         ),
         (
             frontend.FrontendConfig(frontend="whisper_log_mel", num_mel_bins=128),
-            "features are whisper_log_mel of 128 values, expected whisper_log_mel of 80 for whisper",
+            "features are whisper_log_mel with 128 values per frame, but whisper needs whisper_log_mel with "
+            "80; build",
         ),
-        (WAVEFORM, "features are waveform of 160 values, expected whisper_log_mel of 80 for whisper; build"),
+        (
+            WAVEFORM,
+            "features are waveform with 160 values per frame, but whisper needs whisper_log_mel with 80; ",
+        ),
     ],
 )
 def test_other_features_are_refused(weights, tmp_path, features, said):
@@ -271,7 +275,7 @@ def test_a_disk_that_cannot_read_a_shard_is_not_told_as_a_full_one(weights, data
         return real(path)
 
     monkeypatch.setattr(files, "sha256", fail)
-    said = r"-of-00002.tfrecord: it cannot be read \(Input/output error\), expected a working disk"
+    said = r"-of-00002.tfrecord: cannot be read \(Input/output error\); check the disk or store"
     with pytest.raises(errors.UserError, match=said):
         encoder.encode(weights, data, str(tmp_path / "out"), (), 1, False)
 

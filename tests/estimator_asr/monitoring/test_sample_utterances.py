@@ -96,11 +96,11 @@ def test_a_missing_recording_is_logged(tmp_path, said):
     utterance = write_recording(tmp_path, tmp_path / "gone.wav")
     assert sample_utterances.read_wav(utterance, 8000) is None
     (line,) = said
-    assert line.startswith("no sound of u in TensorBoard: ") and "gone.wav: file does not exist" in line
+    assert line.startswith("no sound of u in TensorBoard: ") and "gone.wav: audio file does not exist" in line
 
 
 def test_data_without_recordings_has_no_sound(tmp_path, said):
     utterance = sample_utterances.Utterance("u", str(tmp_path / "dev-0.tfrecord"), {})
     assert sample_utterances.read_wav(utterance, 8000) is None and said == []
     (tmp_path / "dev-0.jsonl").write_text("{")
-    assert sample_utterances.read_wav(utterance, 8000) is None and "line 1 is not an item" in said[0]
+    assert sample_utterances.read_wav(utterance, 8000) is None and "line 1 is not a valid item" in said[0]

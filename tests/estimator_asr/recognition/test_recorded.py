@@ -47,7 +47,7 @@ def test_hears_the_recording_or_its_segment_at_the_rate_of_the_model(recogniser)
     [
         ("other", "the data do not tell which it is"),
         ("copy", "it is an augmented copy"),
-        ("gone", ".*b.wav: file does not exist, expected audio"),
+        ("gone", ".*b.wav: audio file does not exist"),
     ],
 )
 def test_a_recording_that_is_not_at_hand_is_named(recogniser, name, reason):

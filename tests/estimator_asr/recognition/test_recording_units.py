@@ -201,8 +201,8 @@ def test_a_failing_store_is_told_with_the_recording(job, monkeypatch):
     run(job)
     rows = [json.loads(line) for line in (job.state / "rows.jsonl").read_text().splitlines()]
     assert [row["problem"] for row in rows] == [
-        f"{job.path}/in/{name}.wav: it cannot be read (Input/output error), expected a working disk or "
-        "store; check it and run the command again: finished work is kept."
+        f"{job.path}/in/{name}.wav: cannot be read (Input/output error); check the disk or store, and run "
+        "the command again: finished work is kept."
         for name in "abc"
     ]
 

@@ -111,7 +111,7 @@ def test_a_file_that_may_not_be_read_is_named(version, monkeypatch):
         (lambda info: info["files"].popitem(), "is damaged, its sha256 differs"),
         (lambda info: info.update(token_type=None), "ExportInfo.token_type: is None, expected text"),
         (lambda info: info.pop("frontend"), "ExportInfo: key frontend is missing"),
-        (lambda info: info.update(language=[]), r"ExportInfo.language: is \[\], expected named values"),
+        (lambda info: info.update(language=[]), r"ExportInfo.language: is \[\], expected an object"),
     ],
 )
 def test_another_export_json_is_refused(version, change, message):
@@ -133,9 +133,7 @@ def test_an_export_without_a_list_of_unread_tokens_opens_and_warns_of_none(versi
 @pytest.mark.parametrize("text", ["[]", "7", '"text"', "null"])
 def test_an_export_json_that_is_no_object_is_refused(version, text):
     (version / INFO).write_text(text, "utf-8")
-    with pytest.raises(
-        errors.UserError, match=r"export\.json: ExportInfo: is .*, expected named values; copy"
-    ):
+    with pytest.raises(errors.UserError, match=r"export\.json: ExportInfo: is .*, expected an object; copy"):
         load(version)
 
 

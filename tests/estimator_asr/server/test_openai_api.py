@@ -83,7 +83,7 @@ def test_a_truncated_recording_of_a_telephone(server):
     content = telephone_files.encode("m4a", movflags="faststart")
     response = post(server, content[: len(content) // 2])
     assert response.status_code == 400
-    sentence = "file: audio is truncated, it ends within a frame; copy the file again or remove it"
+    sentence = "file: audio is truncated: it ends within a frame; copy the file again or remove it"
     assert response.json()["error"]["message"] == sentence
 
 

@@ -101,7 +101,7 @@ def test_flac_of_unknown_length_from_a_pipe_is_read(read, tmp_path):
     np.testing.assert_allclose(read(str(path), 16000), samples, atol=1e-4)
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(
-        audio_files.AudioError, match="a.flac: audio is truncated, the FLAC stream has no end"
+        audio_files.AudioError, match="a.flac: audio is truncated: the FLAC stream ends within a frame"
     ):
         read(str(path), 16000)
 
@@ -117,10 +117,10 @@ def test_the_format_does_not_depend_on_the_name(read, tmp_path, name):
 @pytest.mark.parametrize(
     "name, message",
     [
-        ("a.wav", r"a.wav: audio is truncated, it has 31978 bytes of samples, expected 64000; copy"),
-        ("a.flac", r"a.flac: audio is truncated, the FLAC stream has no end; copy"),
-        ("a.ogg", r"a.ogg: audio is truncated, the Ogg stream has no end; copy"),
-        ("a.mp3", r"a.mp3: audio is truncated, it has \d+ samples, expected 32000; copy"),
+        ("a.wav", r"a.wav: audio is truncated: it has 31978 bytes of samples, expected 64000; copy"),
+        ("a.flac", r"a.flac: audio is truncated: the FLAC stream ends within a frame; copy"),
+        ("a.ogg", r"a.ogg: audio is truncated: the Ogg stream has no end marker; copy"),
+        ("a.mp3", r"a.mp3: audio is truncated: it has \d+ samples, expected 32000; copy"),
     ],
 )
 def test_truncated_file_is_refused(read, tmp_path, name, message):
@@ -151,7 +151,7 @@ def test_flac_that_is_damaged_in_the_middle_is_not_truncated(read, tmp_path):
 @pytest.mark.parametrize(
     "content, message",
     [
-        (b"", "a.wav: file is empty, expected audio"),
+        (b"", "a.wav: audio file is empty"),
         (b"not audio at all\n" * 20, r"a.wav: is not a readable WAV, FLAC, .* or MPEG-TS file \(Format not"),
     ],
 )
@@ -164,18 +164,19 @@ def test_a_file_without_audio_is_refused(read, tmp_path, content, message):
 
 def test_no_samples_missing_file_and_directory_are_refused(read, tmp_path):
     path = str(tmp_path / "a.wav")
-    with pytest.raises(errors.UserError, match="a.wav: file does not exist"):
+    with pytest.raises(errors.UserError, match="a.wav: audio file does not exist"):
         read(path, 16000)
     soundfile.write(path, np.zeros(0, np.int16), 16000)
-    with pytest.raises(errors.UserError, match="a.wav: audio has 0 samples"):
+    with pytest.raises(errors.UserError, match="a.wav: audio has no samples"):
         read(path, 16000)
-    with pytest.raises(errors.UserError, match=r"cannot be read \(Is a directory\), expected an audio file"):
+    message = r"cannot be read \(Is a directory\); it must be an audio file"
+    with pytest.raises(errors.UserError, match=message):
         read(str(tmp_path), 16000)
 
 
 def test_a_pipe_is_refused_at_once(read, tmp_path):
     os.mkfifo(tmp_path / "a.wav")
-    message = r"a.wav: cannot be read \(Not a regular file\), expected an audio file$"
+    message = r"a.wav: cannot be read \(Not a regular file\); it must be an audio file$"
     with pytest.raises(audio_files.AudioError, match=message) as caught:
         read(str(tmp_path / "a.wav"), 16000)
     assert caught.value.reason == audio_files.UNREADABLE
@@ -191,7 +192,7 @@ def test_other_formats_of_libsndfile(read, tmp_path, kind):
 def test_resampling_may_leave_no_samples(read, tmp_path):
     soundfile.write(str(tmp_path / "a.wav"), np.ones(1, np.int16), 192000)
     with pytest.raises(
-        audio_files.AudioError, match="a.wav: audio has 0 samples at 16000 Hz, expected one or more"
+        audio_files.AudioError, match="a.wav: audio has no samples at 16000 Hz; record it again"
     ):
         read(str(tmp_path / "a.wav"), 16000)
 
@@ -231,9 +232,9 @@ def test_a_file_without_permission_is_refused(tmp_path, monkeypatch):
 
 def test_an_audio_error_can_be_pickled():
     error = pickle.loads(
-        pickle.dumps(audio_files.AudioError("a.wav: audio has 0 samples", audio_files.EMPTY))
+        pickle.dumps(audio_files.AudioError("a.wav: audio has no samples", audio_files.EMPTY))
     )
-    assert (str(error), error.reason) == ("a.wav: audio has 0 samples", "empty audio")
+    assert (str(error), error.reason) == ("a.wav: audio has no samples", "empty audio")
 
 
 @pytest.mark.parametrize("suffix", ["wav", "flac", "ogg", "mp3"])
@@ -250,13 +251,11 @@ def test_a_segment_may_exceed_the_end_by_half_a_second(tmp_path):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, np.full(16000, 0.1), 16000)
     assert len(audio_files.read_audio(path, 16000, start_seconds=0.5, seconds=0.99)) == 8000
-    message = (
-        r"audio is truncated, it has 1.00 s, expected the segment that begins at 0.50 s and lasts 1.10 s"
-    )
+    message = r"audio is truncated: it ends at 1.00 s, but the segment begins at 0.50 s and lasts 1.10 s"
     with pytest.raises(audio_files.AudioError, match=message) as caught:
         audio_files.read_audio(path, 16000, start_seconds=0.5, seconds=1.1)
     assert caught.value.reason == audio_files.TRUNCATED
-    with pytest.raises(audio_files.AudioError, match="expected the segment that begins at 1.00 s; copy"):
+    with pytest.raises(audio_files.AudioError, match="but the segment begins at 1.00 s; copy"):
         audio_files.read_audio(path, 16000, start_seconds=1.0)
 
 
@@ -336,8 +335,8 @@ def test_a_failed_disk_is_not_damaged_audio(read, tmp_path, monkeypatch):
         read(path, 16000)
     assert caught.value.reason == audio_files.DISK_FAILED
     assert str(caught.value) == (
-        f"{path}: it cannot be read (Bad file descriptor), expected a working disk or store; "
-        "check it and run the command again: finished work is kept."
+        f"{path}: cannot be read (Bad file descriptor); check the disk or store, and run the command again: "
+        "finished work is kept."
     )
 
 

@@ -246,7 +246,8 @@ def test_num_bins():
         ({"hop_ms": 0.0}, "flag --hop_ms=0.0: expected at least 1"),
         (
             {"num_mel_bins": 128, "sample_rate": 8000},
-            "--num_mel_bins=128 with --sample_rate=8000 and --window_ms=25: some bins have no FFT frequency",
+            "--num_mel_bins=128 with --sample_rate=8000 and --window_ms=25: some mel bins contain no FFT "
+            "frequency",
         ),
     ],
 )

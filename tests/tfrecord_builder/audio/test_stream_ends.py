@@ -109,10 +109,10 @@ def test_joined_mp3s_of_another_rate_or_number_of_channels(read, write, options)
 def test_joined_flac_files_are_refused(read, write):
     """FFmpeg would leave out a part where they meet."""
     first, second = encode(KINDS["flac"], 1.0, 440), encode(KINDS["flac"], 0.5, 880)
-    message = "a: another stream follows its end at 1.00 s; decode both, and join what comes out as WAV$"
+    message = "a: another stream follows its end at 1.00 s; decode each stream and join the results as WAV$"
     with pytest.raises(audio_files.AudioError, match=message):
         read(write(first + second), 16000)
-    message = "a: another stream follows its first part; decode both"
+    message = "a: another stream follows its first part; decode each stream"
     with pytest.raises(audio_files.AudioError, match=message):
         read(write(with_length(first, 0) + second), 16000)
 
@@ -120,7 +120,7 @@ def test_joined_flac_files_are_refused(read, write):
 @pytest.mark.parametrize("first, second", [("vorbis", "opus"), ("opus", "vorbis")])
 def test_joined_ogg_files_that_ffmpeg_cannot_decode_are_refused(read, write, first, second):
     content = encode(KINDS[first], 1.0, 440) + encode(KINDS[second], 0.5, 880)
-    message = "a: another stream follows its end at 1.00 s; decode both, and join what comes out as WAV$"
+    message = "a: another stream follows its end at 1.00 s; decode each stream and join the results as WAV$"
     with pytest.raises(audio_files.AudioError, match=message):
         read(write(content), 16000)
 
@@ -155,7 +155,7 @@ def test_zeros_after_an_mp3_without_a_header(read, write):
 def test_joined_ogg_files_without_an_end_are_refused(read, write, kind):
     content = encode(KINDS[kind], 1.0, 440) + encode(KINDS[kind], 0.5, 880)
     with pytest.raises(
-        audio_files.AudioError, match="a: audio is truncated, the Ogg stream has no end; copy"
+        audio_files.AudioError, match="a: audio is truncated: the Ogg stream has no end marker; copy"
     ):
         read(write(content[:-500]), 16000)
 
@@ -215,7 +215,7 @@ def test_segments_of_joined_files(write):
     part = audio_files.read_audio(path, 16000, start_seconds=0.75)
     assert len(part) == pytest.approx(12000, abs=1000)
     with pytest.raises(
-        audio_files.AudioError, match="it has 1.[45]. s, expected the segment that begins at 2.00 s"
+        audio_files.AudioError, match="it ends at 1.[45]. s, but the segment begins at 2.00 s"
     ):
         audio_files.read_audio(path, 16000, start_seconds=2.0)
 
@@ -230,7 +230,7 @@ def test_a_segment_without_an_end_in_a_flac_of_unknown_length(write):
     np.testing.assert_allclose(
         audio_files.read_audio(path, 16000, 2.0, start_seconds=2.5), noise[40000:], atol=1e-4
     )
-    message = "it ends earlier, expected the segment that begins at 3.50 s;"
+    message = "it ends earlier, but the segment begins at 3.50 s;"
     with pytest.raises(audio_files.AudioError, match=message):
         audio_files.read_audio(path, 16000, start_seconds=3.5)
 

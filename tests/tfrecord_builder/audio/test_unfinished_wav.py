@@ -51,7 +51,7 @@ def test_they_are_read_to_the_end_with_a_warning(tmp_path, contents, caplog):
 def test_chunks_up_to_the_end_are_no_samples(tmp_path, after, caplog):
     """The last of them lacks its byte of padding."""
     (tmp_path / "a.wav").write_bytes(wav_files.make_file(FORMAT, EMPTY, after, size=0))
-    with pytest.raises(audio_files.AudioError, match="audio has 0 samples at 16000 Hz"):
+    with pytest.raises(audio_files.AudioError, match="audio has no samples at 16000 Hz"):
         audio_files.read_audio(str(tmp_path / "a.wav"), 16000)
     assert not caplog.messages
 

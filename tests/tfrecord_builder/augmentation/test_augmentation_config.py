@@ -31,15 +31,15 @@ def test_flags():
         ),
         (
             {"speed_perturb_factors": ()},
-            "--speed_perturb_factors=: a factor is missing; pass for example",
+            "--speed_perturb_factors=: at least one factor is needed; pass for example",
         ),
         (
             {"speed_perturb_factors": (1.0, 0.9, 1.0)},
-            "--speed_perturb_factors=1,0.9,1: a factor is duplicate",
+            "--speed_perturb_factors=1,0.9,1: a factor is repeated",
         ),
         (
             {"volume_db": 6.0, "noise_dir": "N"},
-            "--noise_dir, --volume_db: --augmented_copies is 0, expected at least 1; "
+            "--noise_dir, --volume_db: this has no effect because --augmented_copies is 0; "
             "pass --augmented_copies=1.",
         ),
         (
@@ -49,7 +49,7 @@ def test_flags():
         ),
         (
             {"codecs": ("mp3",)},
-            "--codecs: --augmented_copies is 0, expected at least 1; pass --augmented_copies=1.",
+            "--codecs: this has no effect because --augmented_copies is 0; pass --augmented_copies=1.",
         ),
         (
             {"codecs": ("mp3", "amr"), "augmented_copies": 1},
@@ -59,15 +59,15 @@ def test_flags():
         ({"volume_db": -6.0}, "flag --volume_db=-6.0: expected at least 0 and at most 60"),
         (
             {"noise_dir": "N", "augmented_copies": 1, "noise_snr_db": (20.0, 5.0)},
-            "--noise_snr_db=20,5: expected lowest,highest; pass for example 0,20.",
+            "--noise_snr_db=20,5: expected the lowest and the highest ratio; pass for example 0,20.",
         ),
         (
             {"noise_dir": "N", "augmented_copies": 1, "noise_snr_db": (5.0,)},
-            "--noise_snr_db=5: expected lowest,highest",
+            "--noise_snr_db=5: expected the lowest and the highest ratio",
         ),
         (
             {"noise_snr_db": (5.0, 10.0)},
-            "--noise_snr_db=5,10: --noise_dir is missing; pass it",
+            "--noise_snr_db=5,10: no noise is used; pass --noise_dir",
         ),
     ],
 )

@@ -266,10 +266,10 @@ def test_folders_that_cannot_be_used_are_refused(folders, tmp_path):
         return str(caught.value)
 
     missing, empty = str(tmp_path / "missing"), tmp_path / "empty"
-    assert refused(missing) == (f"--rir_dir: {missing} is not a directory; choose one of audio files.")
+    assert refused(missing) == (f"--rir_dir: {missing} is not a directory; choose one with audio files.")
     empty.mkdir()
     assert refused(noise_dir=str(empty)) == (
-        f"--noise_dir: {empty} has no audio, expected .wav, .flac, .ogg, .mp3; choose another directory."
+        f"--noise_dir: {empty} has no audio files (.wav, .flac, .ogg, .mp3); choose another directory."
     )
     path = small_corpora.write_text(empty / "a.WAV", "no audio")
     assert refused(noise_dir=str(empty)) == (
@@ -281,7 +281,8 @@ def test_folders_that_cannot_be_used_are_refused(folders, tmp_path):
     )
     small_corpora.write_audio(path, small_augmentation.noise(11 * small_corpora.SAMPLE_RATE))
     assert refused(str(empty)) == (
-        f"--rir_dir: {path} has 11 s of audio, expected at most 10 s; remove it from the directory."
+        f"--rir_dir: {path} has 11 s of audio, expected more than 0 and at most 10 s; "
+        "remove it from the directory."
     )
     os.remove(path)
     os.symlink(empty / "nowhere", path)

@@ -157,7 +157,7 @@ def test_rooms_and_noises_that_have_changed_are_named(folders):
     soundfile.write(path, np.float32([np.nan] * RATE), RATE, subtype="FLOAT")
     with pytest.raises(errors.UserError) as caught:
         effects.apply(small_corpora.tone(0.5), RATE, Variant(noise=path, noise_seconds=1.0))
-    assert str(caught.value) == (f"{path}: samples are NaN or Inf; remove it from the directory.")
+    assert str(caught.value) == (f"{path}: some samples are NaN or Inf; remove it from the directory.")
     os.remove(path)
     with pytest.raises(errors.UserError, match="nan.wav"):
         effects.apply(small_corpora.tone(0.5), RATE, Variant(noise=path, noise_seconds=1.0))

@@ -231,7 +231,7 @@ def test_truncated_audio_is_rejected(tmp_path, name, options):
 
 @pytest.mark.parametrize("place", [0.25, 0.5, 0.75])
 def test_a_damaged_flac_is_not_truncated(tmp_path, place):
-    path = tmp_path / "has 0 samples.flac"  # words of a message; the name decides nothing
+    path = tmp_path / "has no samples.flac"  # words of a message; the name decides nothing
     small_corpora.write_audio(path, _noise())
     content = bytearray(path.read_bytes())
     content[int(place * len(content))] ^= 0x55
@@ -240,7 +240,7 @@ def test_a_damaged_flac_is_not_truncated(tmp_path, place):
 
 
 def test_words_of_error_messages_in_a_path_do_not_matter(tmp_path):
-    path = tmp_path / "has 0 samples.wav"
+    path = tmp_path / "has no samples.wav"
     small_corpora.write_audio(path, _noise())
     path.write_bytes(path.read_bytes()[:10000])
     assert _reason(path) == "truncated audio"

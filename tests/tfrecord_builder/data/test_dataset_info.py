@@ -44,7 +44,7 @@ def test_a_data_directory_that_is_given_twice_is_refused(tmp_path):
     INFO.save(str(tmp_path))
     (tmp_path / "link").symlink_to(tmp_path)
     assert dataset_info.load_all([str(tmp_path)]) == [INFO]
-    with pytest.raises(errors.UserError, match="--data_dir: .*/link is a duplicate, expected each"):
+    with pytest.raises(errors.UserError, match=r"--data_dir has duplicates \(.*/link\); pass each"):
         dataset_info.load_all([str(tmp_path), str(tmp_path / "link")])
 
 

@@ -56,5 +56,6 @@ def test_a_line_that_is_not_an_item(tmp_path, line):
     with open(tmp_path / "train-0.jsonl", "a") as file:
         file.write(line + "\n")
     assert find(shard, "u1")
-    with pytest.raises(errors.UserError, match=r"train-0.jsonl: line 2 is not an item \(.*expected the JSON"):
+    message = r"train-0.jsonl: line 2 is not a valid item \(.*\); copy or build"
+    with pytest.raises(errors.UserError, match=message):
         find(shard, "u2")

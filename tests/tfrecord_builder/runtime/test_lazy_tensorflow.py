@@ -63,7 +63,7 @@ def test_a_tensorflow_that_cannot_be_imported_shows_what_it_wrote(tmp_path):
     done = run(tmp_path, "raise ImportError('libstdc++ is too old')")
     assert done.returncode == 1
     assert done.stderr == (
-        "from C++\nerror: tensorflow: cannot be imported (libstdc++ is too old), expected an installed one; "
+        "from C++\nerror: TensorFlow cannot be imported (libstdc++ is too old); "
         "run python -m estimator_asr.doctor\n"
     )
 
@@ -136,7 +136,7 @@ def test_a_cpu_on_which_the_import_would_abort_is_refused(tmp_path):
     done = run(tmp_path, GOOD, command)
     assert (done.returncode, done.stderr) == (
         1,
-        "error: tensorflow: this CPU has no AVX, expected one that has; use another machine, or let the "
+        "error: TensorFlow needs a CPU with AVX, which this one lacks; use another machine, or let the "
         "virtual machine see the CPU of its host (QEMU: -cpu host)\n",
     )
     info.write_text("flags : fpu sse2 avx avx2\n")

@@ -36,5 +36,5 @@ def test_other_releases_are_refused_in_one_sentence():
         tensorflow_release.require("2.22.0rc0")
     assert str(caught.value) == (
         "tensorflow: version is 2.22.0rc0, expected 2.15 (Python 3.10 to 3.11) or 2.21 "
-        "(Python 3.12 to 3.13); install the pinned one with pip install -r requirements.txt"
+        "(Python 3.12 to 3.13); install the pinned version with pip install -r requirements.txt"
     )

@@ -75,11 +75,11 @@ def test_json_names_the_place_of_what_is_wrong_inside():
     values = {"train": None, "lengths": {}, "splits": {}, "shards": [{"file": "b"}], "mean": []}
     with pytest.raises(errors.UserError, match="Info.shards: key num_bytes is missing"):
         config_json.from_json_dict(Info, values)
-    with pytest.raises(errors.UserError, match="Info.splits: is 3, expected named values"):
+    with pytest.raises(errors.UserError, match="Info.splits: is 3, expected an object"):
         config_json.from_json_dict(Info, {**values, "splits": 3})
     with pytest.raises(errors.UserError, match="Info.lengths: key 'x' is not a whole number"):
         config_json.from_json_dict(Info, {**values, "lengths": {"x": 3}})
-    with pytest.raises(errors.UserError, match=r"Info: is \[\], expected named values"):
+    with pytest.raises(errors.UserError, match=r"Info: is \[\], expected an object"):
         config_json.from_json_dict(Info, [])
 
 

@@ -46,7 +46,7 @@ def test_help_lists_the_programs_with_their_first_lines(monkeypatch, capsys):
 
 def test_another_program_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["estimator-asr", "tea"])
-    with pytest.raises(SystemExit, match="error: tea is not a program, expected one of those above"):
+    with pytest.raises(SystemExit, match="error: there is no program tea; choose one of those above"):
         trainer.main()
     assert "  train " in capsys.readouterr().err
 

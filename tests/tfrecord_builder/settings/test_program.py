@@ -112,12 +112,12 @@ def test_what_the_file_system_refuses_is_one_sentence_and_exit_1():
     no_place = "error: /nowhere/x: No such file or directory; pass a path that can be read and written\n"
     assert run("--depth=5") == (1, "", no_place)
     code, _, stderr = run("--depth=6")
-    assert code == 1 and "No space left on device; free some space; what was finished is kept" in stderr
+    assert code == 1 and "No space left on device; free some space; finished work is kept" in stderr
 
 
 def test_what_tensorflow_cannot_write_is_one_sentence_too():
     full = "/am/model.ckpt-2_temp/part-00000-of-00001: No space left on device"
-    assert run("--depth=9") == (1, "", f"error: {full}; free some space; what was finished is kept\n")
+    assert run("--depth=9") == (1, "", f"error: {full}; free some space; finished work is kept\n")
     code, _, stderr = run("--depth=10")  # an error of that name from elsewhere is a bug
     assert code == 1 and "Traceback" in stderr
 
@@ -162,7 +162,7 @@ def test_words_are_refused_unless_the_program_accepts_them():
     code, _, stderr = run("--depth=1", "False")
     assert (code, stderr) == (
         1,
-        "error: command line: argument is 'False', expected flags; write --flag=value or --noflag\n",
+        "error: unexpected argument 'False'; write flags as --flag=value, --flag or --noflag\n",
     )
     assert run("a.wav", takes_words=True) == (0, "words ['a.wav']\n", "")
 
@@ -172,7 +172,7 @@ def test_a_flag_file_that_is_not_utf_8(tmp_path):
     assert run(f"--flagfile={tmp_path}/sound.wav") == (
         1,
         "",
-        "error: --flagfile: file is not UTF-8, expected a text file; see --help\n",
+        "error: --flagfile: the file is not UTF-8 text; see --help\n",
     )
 
 
@@ -180,7 +180,7 @@ def test_the_first_of_several_words_is_named(tmp_path):
     file = tmp_path / "page.txt"
     file.write_text("once\n--depth=1\nupon a time\n", encoding="utf-8")
     assert run(f"--flagfile={file}")[2] == (
-        "error: command line: argument is 'once', expected flags; write --flag=value or --noflag\n"
+        "error: unexpected argument 'once'; write flags as --flag=value, --flag or --noflag\n"
     )
 
 

@@ -14,7 +14,7 @@ def test_load_returns_what_save_wrote(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"zai4\t\xff\n", "readings.tsv: byte 5 is not UTF-8, expected readings; restore the file"),
+        (b"zai4\t\xff\n", "readings.tsv: readings file is not valid UTF-8 \\(byte 5\\); restore the file"),
         (b"a\tb\nzai4\n", "readings.tsv: line 2 is 'zai4', expected syllable<TAB>characters"),
     ],
 )

@@ -63,7 +63,7 @@ def test_invalid_tokens_are_refused(tokens, message):
     [
         (b"<unk>\na\na\n", "tokens.txt: line 3: 'a' is a duplicate"),
         (b"<unk>\r\na\r\n", "tokens.txt: first token is '<unk>\\r', expected <unk>"),
-        (b"<unk>\n\xff\n", "tokens.txt: byte 6 is not UTF-8, expected vocabulary; restore the file"),
+        (b"<unk>\n\xff\n", "tokens.txt: vocabulary file is not valid UTF-8 (byte 6); restore the file"),
     ],
 )
 def test_load_names_the_file(tmp_path, content, message):
@@ -75,7 +75,7 @@ def test_load_names_the_file(tmp_path, content, message):
 
 
 def test_load_of_a_missing_file(tmp_path):
-    with pytest.raises(errors.UserError, match="nowhere.txt: vocabulary cannot be read .No such file"):
+    with pytest.raises(errors.UserError, match="nowhere.txt: vocabulary file cannot be read .No such file"):
         vocabulary.Vocabulary.load(str(tmp_path / "nowhere.txt"))
 
 

@@ -297,7 +297,7 @@ def test_unreadable_items_are_not_reported_as_a_full_disk(tmp_path, keep_ctrl_c)
     (tmp_path / recordings.path_of(planned.file)).unlink()
     (outcome,) = _talk(tmp_path, planned)
     assert outcome.problem.startswith(
-        f"{tmp_path}/train-00000-of-00001.jsonl: it cannot be read (No such file or directory), expected a wo"
+        f"{tmp_path}/train-00000-of-00001.jsonl: cannot be read (No such file or directory); check the disk"
     )
 
 
@@ -308,7 +308,7 @@ def test_a_failed_object_store_is_reported_with_the_recording(monkeypatch, tmp_p
     monkeypatch.setattr(files, "open_binary", fail)
     monkeypatch.setattr(items, "file_signature", lambda audio: None)
     item = items.Item(manifest.Utterance("u", "s3://nobody/a.wav", "s", "", "", "train"), LABELS)
-    with pytest.raises(errors.UserError, match=r"s3://nobody/a.wav: it cannot be read \(there is no such b"):
+    with pytest.raises(errors.UserError, match=r"s3://nobody/a.wav: cannot be read \(there is no such b"):
         shard_writer.make_record(item, _settings())
 
 

@@ -192,8 +192,8 @@ def test_a_line_that_is_not_an_item(data_dir, line):
     path = data_dir / SHARD.replace("tfrecord", "jsonl")
     path.write_text(line + "\n", "latin-1")
     (text,) = _check(data_dir)
-    assert text.startswith(f"{path.name}: line 1 is not an item (") and str(path) not in text
-    assert "expected the JSON that the build wrote; copy or build the data again." in text
+    assert text.startswith(f"{path.name}: line 1 is not a valid item (") and str(path) not in text
+    assert "; copy or build the data again." in text
 
 
 def test_a_changed_vocabulary_is_not_used(data_dir):
