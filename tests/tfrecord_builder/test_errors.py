@@ -6,7 +6,7 @@ import pytest
 from tfrecord_builder import errors
 
 
-def test_the_path_in_several_errors_of_tensorflow():
+def test_the_path_is_found_in_errors_of_tensorflow():
     error = type("OpError", (Exception,), {"__module__": "tensorflow.python.framework.errors_impl"})
     both = (
         "2 root error(s) found.\n  (0) RESOURCE_EXHAUSTED: /am/part; No space left on device\n\t [[node a]]"
@@ -26,5 +26,5 @@ def test_the_path_in_several_errors_of_tensorflow():
         (errno.EIO, False),
     ],
 )
-def test_errors_that_a_restart_would_meet_again(code, is_lasting):
+def test_errors_that_a_restart_does_not_fix_are_lasting(code, is_lasting):
     assert errors.is_lasting(OSError(code, os.strerror(code))) == is_lasting

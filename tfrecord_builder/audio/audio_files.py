@@ -229,7 +229,7 @@ def _as_audio_error(path: str) -> Iterator[None]:
             raise  # the store failed
         if not files.concerns_one_file(error):
             raise AudioError(str(errors.store_failed(path, error)), DISK_FAILED) from error
-        raise AudioError(f"{path}: cannot be read ({error.strerror}); it must be an audio file") from error
+        raise AudioError(f"{path}: audio file cannot be read ({error.strerror})") from error
     except containers.DecodingError as error:
         raise AudioError(f"{path}: {error}") from error
     except soundfile.LibsndfileError as error:

@@ -27,7 +27,7 @@ def tone(num_samples, sample_rate, hz=440.0, level=0.5):
     return (level * np.sin(2 * np.pi * hz * np.arange(num_samples) / sample_rate)).astype(np.float32)
 
 
-def test_a_wav_file_in_memory_has_the_width_that_is_asked_for(tmp_path):
+def test_encode_wav_uses_the_requested_subtype(tmp_path):
     samples = np.float32([0.1, -0.7, 1.5])
     (tmp_path / "float.wav").write_bytes(audio_files.encode_wav(samples, 16000, "FLOAT"))
     assert audio_files.read_audio(str(tmp_path / "float.wav"), 16000).tolist() == samples.tolist()
@@ -35,7 +35,7 @@ def test_a_wav_file_in_memory_has_the_width_that_is_asked_for(tmp_path):
     assert soundfile.info(str(tmp_path / "short.wav")).subtype == "PCM_16"
 
 
-def test_wav_at_its_own_rate_is_unchanged(tmp_path):
+def test_wav_at_the_requested_rate_is_unchanged(tmp_path):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, np.array([0, 16384, -32768], np.int16), 16000)
     samples = audio_files.read_audio(path, 16000)
@@ -50,7 +50,7 @@ def test_channels_are_averaged(read, tmp_path):
 
 
 @pytest.mark.parametrize("file_rate", [8000, 44100, 48000])
-def test_another_rate_is_resampled(read, tmp_path, file_rate):
+def test_audio_of_another_rate_is_resampled(read, tmp_path, file_rate):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, tone(file_rate, file_rate), file_rate)
     samples = read(path, 16000)
@@ -68,7 +68,7 @@ def test_another_rate_is_resampled(read, tmp_path, file_rate):
         ("a.mp3", {}, 0.05),
     ],
 )
-def test_formats_and_widths(read, tmp_path, name, options, tolerance):
+def test_all_formats_and_sample_widths_are_read(read, tmp_path, name, options, tolerance):
     path = str(tmp_path / name)
     soundfile.write(path, tone(16000, 16000), 16000, **options)
     samples = read(path, 16000)
@@ -155,7 +155,7 @@ def test_flac_that_is_damaged_in_the_middle_is_not_truncated(read, tmp_path):
         (b"not audio at all\n" * 20, r"a.wav: is not a readable WAV, FLAC, .* or MPEG-TS file \(Format not"),
     ],
 )
-def test_a_file_without_audio_is_refused(read, tmp_path, content, message):
+def test_files_that_are_not_audio_are_refused(read, tmp_path, content, message):
     path = tmp_path / "a.wav"
     path.write_bytes(content)
     with pytest.raises(errors.UserError, match=message):
@@ -169,27 +169,26 @@ def test_no_samples_missing_file_and_directory_are_refused(read, tmp_path):
     soundfile.write(path, np.zeros(0, np.int16), 16000)
     with pytest.raises(errors.UserError, match="a.wav: audio has no samples"):
         read(path, 16000)
-    message = r"cannot be read \(Is a directory\); it must be an audio file"
-    with pytest.raises(errors.UserError, match=message):
+    with pytest.raises(errors.UserError, match=r": audio file cannot be read \(Is a directory\)$"):
         read(str(tmp_path), 16000)
 
 
 def test_a_pipe_is_refused_at_once(read, tmp_path):
     os.mkfifo(tmp_path / "a.wav")
-    message = r"a.wav: cannot be read \(Not a regular file\); it must be an audio file$"
+    message = r"a.wav: audio file cannot be read \(Not a regular file\)$"
     with pytest.raises(audio_files.AudioError, match=message) as caught:
         read(str(tmp_path / "a.wav"), 16000)
     assert caught.value.reason == audio_files.UNREADABLE
 
 
 @pytest.mark.parametrize("kind", ["AIFF", "AU", "CAF"])
-def test_other_formats_of_libsndfile(read, tmp_path, kind):
+def test_other_formats_of_libsndfile_are_read(read, tmp_path, kind):
     path = str(tmp_path / "a")
     soundfile.write(path, np.array([0, 16384, -32768], np.int16), 16000, format=kind)
     np.testing.assert_array_equal(read(path, 16000), [0.0, 0.5, -1.0])
 
 
-def test_resampling_may_leave_no_samples(read, tmp_path):
+def test_audio_too_short_to_resample_is_refused(read, tmp_path):
     soundfile.write(str(tmp_path / "a.wav"), np.ones(1, np.int16), 192000)
     with pytest.raises(
         audio_files.AudioError, match="a.wav: audio has no samples at 16000 Hz; record it again"
@@ -225,7 +224,7 @@ def test_a_file_without_permission_is_refused(tmp_path, monkeypatch):
     soundfile.write(str(tmp_path / "a.wav"), tone(1000, 16000), 16000)
     monkeypatch.setattr(files, "open", deny, raising=False)
     with pytest.raises(
-        audio_files.AudioError, match=r"a.wav: cannot be read \(Permission denied\), expected an"
+        audio_files.AudioError, match=r"a.wav: audio file cannot be read \(Permission denied\)$"
     ):
         audio_files.read_audio(str(tmp_path / "a.wav"), 16000)
 
@@ -259,7 +258,7 @@ def test_a_segment_may_exceed_the_end_by_half_a_second(tmp_path):
         audio_files.read_audio(path, 16000, start_seconds=1.0)
 
 
-def test_a_segment_that_is_too_long(tmp_path):
+def test_a_segment_longer_than_the_limit_is_refused(tmp_path):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, np.full(48000, 0.1), 16000)
     with pytest.raises(audio_files.AudioError, match="audio is longer than 1 s"):
@@ -279,13 +278,13 @@ def test_a_segment_without_an_end_is_not_read_past_the_limit(tmp_path):
 
 
 @pytest.mark.parametrize("second", [-1.0, -0.95])
-def test_channels_that_cancel_each_other_leave_the_first(tmp_path, second):
+def test_the_first_loud_channel_is_used_if_channels_cancel_out(tmp_path, second):
     tone = 0.5 * np.sin(np.arange(4000) / 5)
     soundfile.write(path := str(tmp_path / "a.wav"), np.stack([tone, second * tone], axis=1), 16000, "FLOAT")
     np.testing.assert_allclose(audio_files.read_audio(path, 16000), tone, atol=1e-6)
 
 
-def test_one_channel(tmp_path):
+def test_one_channel_is_selected(tmp_path):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, np.stack([np.full(16000, 0.25), np.full(16000, -0.5)], axis=1), 16000)
     assert [audio_files.read_audio(path, 16000, channel=each)[100] for each in (0, 1)] == [0.25, -0.5]
@@ -357,7 +356,7 @@ def test_a_disk_that_fails_within_a_file_is_not_truncation(read, tmp_path, monke
 
 
 @pytest.mark.parametrize("rate", [16000, 44100])
-def test_blocks_are_what_is_read_at_once(tmp_path, rate):
+def test_blocks_join_to_what_read_audio_returns(tmp_path, rate):
     path = str(tmp_path / "a.flac")
     soundfile.write(path, np.stack([tone(rate * 5, rate), tone(rate * 5, rate, 600.0)], axis=1), rate)
     blocks = audio_files.AudioBlocks(path, 16000)
@@ -374,7 +373,7 @@ def test_blocks_of_8_khz_may_be_longer_than_a_second(tmp_path):
 
 
 @pytest.mark.parametrize("contents", [b"no audio", None])
-def test_a_file_that_cannot_be_used_is_closed(tmp_path, contents):
+def test_an_unusable_file_is_closed(tmp_path, contents):
     path = tmp_path / "a.wav"
     soundfile.write(path, tone(100, 100), 100)  # Hz, too few
     if contents:
@@ -385,7 +384,7 @@ def test_a_file_that_cannot_be_used_is_closed(tmp_path, contents):
     assert file.closed
 
 
-def test_blocks_of_a_flac_without_a_length(tmp_path):
+def test_blocks_of_a_flac_of_unknown_length_are_read(tmp_path):
     path = tmp_path / "a.flac"
     soundfile.write(str(path), tone(20000, 16000), 16000)
     path.write_bytes(without_length(path.read_bytes()))

@@ -40,7 +40,7 @@ def loudest_hz(samples, rate=16000):
 
 
 @pytest.mark.parametrize("kind", telephone_files.KINDS)
-def test_the_tone_comes_back(read, write, kind):
+def test_a_tone_is_decoded(read, write, kind):
     path = write(telephone_files.encode(kind))
     samples = read(path, 16000)
     assert samples.dtype == np.float32
@@ -56,7 +56,7 @@ def find_format(content):
     return containers.find_format(lambda count, start: content[start : start + count])
 
 
-def test_formats_by_their_first_bytes():
+def test_formats_are_recognised_by_their_first_bytes():
     heads = [b"\0\0\0\x1cftypisom", b"\0\0\0\x08wide", b"\x1a\x45\xdf\xa3", b"#!AMR\n", b"#!AMR-WB\n"]
     assert [find_format(head) for head in heads] == ["mov", "mov", "matroska", "amr", "amr"]
     heads = [bytes.fromhex("3026b2758e66cf11"), (b"G" + bytes(187)) * 3, (bytes(4) + b"G" + bytes(187)) * 3]
@@ -67,19 +67,19 @@ def test_formats_by_their_first_bytes():
 
 
 @pytest.mark.parametrize("before", [b"", bytes(1000), b"ID3\4\0\0\0\0\1\2" + b"\xff" * 130])
-def test_formats_by_two_frames(before):
+def test_aac_and_mp3_are_recognised_by_two_frames(before):
     headers = {"aac": b"\xff\xf1\x60\x40", "mp3": b"\xff\xfb\x90\xc0"}
     for name, header in headers.items():
         frame = header + bytes(200)
         assert [find_format(before + count * frame) for count in (2, 1)] == [name, ""]
 
 
-def test_amr_frames_without_speech(write):
+def test_amr_frames_without_speech_are_decoded(write):
     """By hand: frames of 12.2 kbit/s, whose bits are 0."""
     assert len(audio_files.read_audio(write(b"#!AMR\n" + (b"\x3c" + bytes(31)) * 50), 8000)) == 8000
 
 
-def test_webm_of_a_browser_has_no_duration(write):
+def test_duration_of_a_webm_without_duration_is_found(write):
     blocks = audio_files.AudioBlocks(write(telephone_files.encode("webm", live="1")), 16000)
     assert blocks.seconds == pytest.approx(2.0, abs=0.05)
     assert sum(map(len, blocks)) == pytest.approx(32000, abs=200)
@@ -94,7 +94,7 @@ def test_webm_of_a_browser_has_no_duration(write):
         ("amr", {}, "it ends within a frame"),
     ],
 )
-def test_truncated_files(read, write, kind, options, problem):
+def test_truncated_files_are_refused(read, write, kind, options, problem):
     content = telephone_files.encode(kind, **options)
     with pytest.raises(audio_files.AudioError, match=f"a.wav: audio is truncated: {problem}; copy") as caught:
         read(write(content[: len(content) // 2 + 5]), 16000)
@@ -118,24 +118,24 @@ def damage(content):
         (lambda: telephone_files.encode("m4a", 0.0, video_seconds=1.0), "no audio track that can be decoded"),
     ],
 )
-def test_files_that_cannot_be_decoded(read, write, make, problem):
+def test_files_that_cannot_be_decoded_are_refused(read, write, make, problem):
     message = rf"a.wav: is not a readable WAV, .* or MPEG-TS file \({problem}\)$"
     with pytest.raises(audio_files.AudioError, match=message) as caught:
         read(write(make()), 16000)
     assert caught.value.reason == audio_files.UNREADABLE
 
 
-def test_a_file_without_frames_is_empty(read, write):
+def test_a_file_without_frames_is_refused_as_empty(read, write):
     with pytest.raises(audio_files.AudioError, match="a.wav: audio has no samples") as caught:
         read(write(b"#!AMR\n"), 16000)
     assert caught.value.reason == audio_files.EMPTY
 
 
-def test_the_video_beside_the_audio_may_be_longer(write):
+def test_a_video_longer_than_the_audio_is_no_truncation(write):
     assert len(audio_files.read_audio(write(telephone_files.encode("m4a", video_seconds=5.0)), 16000)) < 33000
 
 
-def test_a_segment_of_a_long_file(write):
+def test_a_segment_of_a_long_file_is_read(write):
     path = write(telephone_files.encode("m4a", 60.0))
     part = audio_files.read_audio(path, 16000, start_seconds=1.0, seconds=0.5)
     assert len(part) == 8000 and loudest_hz(part) == pytest.approx(telephone_files.HZ, abs=2)
@@ -144,7 +144,7 @@ def test_a_segment_of_a_long_file(write):
 
 
 @pytest.mark.long
-def test_decoding_ends_after_the_limit(write):
+def test_decoding_stops_soon_after_max_seconds(write):
     """A bomb: ten minutes of silence in few bytes."""
     content = telephone_files.encode("m4a", 600.0, level=0.0)
     assert len(content) < 300_000
@@ -153,7 +153,7 @@ def test_decoding_ends_after_the_limit(write):
     assert 32000 < sum(map(len, blocks)) < 3.2 * 16000
 
 
-def test_a_reader_that_is_closed_ends_the_process(write, monkeypatch):
+def test_closing_a_reader_ends_the_decoding_process(write, monkeypatch):
     path, processes, start = write(telephone_files.encode("m4a", 600.0, level=0.0)), [], subprocess.Popen
 
     def note(*arguments, **options):
@@ -188,7 +188,7 @@ def put_in_place(monkeypatch, tmp_path, command):
         ),
     ],
 )
-def test_a_process_that_is_ended(read, write, monkeypatch, tmp_path, command, problem):
+def test_a_decoding_process_that_dies_is_an_error(read, write, monkeypatch, tmp_path, command, problem):
     put_in_place(monkeypatch, tmp_path, command)
     with pytest.raises(errors.UserError, match=rf"a.wav: is not a readable .* file \({problem}\)"):
         read(write(telephone_files.encode("m4a")), 16000)
@@ -208,7 +208,7 @@ def run_process(change, file, wav):
     return subprocess.run(words, stdin=file, capture_output=True, timeout=60, pass_fds=[wav.fileno()])
 
 
-def test_limits_of_the_process(write, tmp_path):
+def test_the_decoding_process_has_limits_of_time_memory_and_output(write, tmp_path):
     path = write(telephone_files.encode("m4a", 60.0, level=0.0))
     with open(path, "rb") as file, open(tmp_path / "b.raw", "wb") as raw:
         assert run_process("", file, raw).returncode == 0
@@ -225,14 +225,14 @@ def test_limits_of_the_process(write, tmp_path):
         )
 
 
-def test_without_pyav(write):
+def test_missing_pyav_is_explained(write):
     with open(write(telephone_files.encode("m4a")), "rb") as file:
         done = run_process("import sys; sys.modules['av'] = None", file, file)
     assert done.stderr.decode().strip().endswith("run pip install 'estimator-asr[containers]'")
     assert done.returncode == 1 and b"Traceback" not in done.stderr
 
 
-def test_packets_are_counted_no_further_than_the_longest_audio(write):
+def test_packets_are_counted_only_up_to_max_seconds(write):
     """A megabyte of AMR whose frames have a byte each is six hours, which take seconds to count."""
     blocks = audio_files.AudioBlocks(write(b"#!AMR\n" + b"\x7c" * (1 << 20)), 16000, max_seconds=60)
     assert blocks.seconds == pytest.approx(60, abs=1)

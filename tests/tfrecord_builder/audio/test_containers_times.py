@@ -28,7 +28,7 @@ def find_sound(samples):
 
 
 @pytest.mark.parametrize("kind", ["m4a", "mkv", "webm", "ts", "wma"])
-def test_audio_that_begins_after_the_video(write, kind):
+def test_audio_that_begins_after_the_video_starts_with_silence(write, kind):
     video = 0.0 if kind == "webm" else 6.0  # its times begin at 0 without one
     path = write(telephone_files.encode(kind, 2.0, start=4.0, video_seconds=video))
     samples = audio_files.read_audio(path, 16000)
@@ -40,7 +40,7 @@ def test_audio_that_begins_after_the_video(write, kind):
 
 @pytest.mark.parametrize("kind", ["m4a", "mkv", "webm", "ts"])
 @pytest.mark.parametrize("pause", [0.4, 3.0])
-def test_a_recorder_that_was_paused(write, kind, pause):
+def test_a_pause_of_the_recorder_becomes_silence(write, kind, pause):
     path = write(telephone_files.encode(kind, 2.0, pause=pause))
     expected = [0.0, 1.0, 1.0 + pause, 2.0 + pause]
     assert find_sound(audio_files.read_audio(path, 16000)) == pytest.approx(expected, abs=0.15)
@@ -49,12 +49,12 @@ def test_a_recorder_that_was_paused(write, kind, pause):
 
 
 @pytest.mark.parametrize("kind", telephone_files.KINDS)
-def test_the_samples_that_an_encoder_adds_are_no_gap(write, kind):
+def test_samples_that_an_encoder_adds_are_not_a_gap(write, kind):
     samples = audio_files.read_audio(write(telephone_files.encode(kind, 1.0)), 16000)
     assert find_sound(samples) == pytest.approx([0.0, 1.0], abs=0.1)
 
 
-def test_times_that_go_back_are_another_recording(write):
+def test_timestamps_that_go_back_begin_another_recording(write):
     once = write(telephone_files.encode("ts", 2.0, pause=3.0))
     sound = find_sound(audio_files.read_audio(once, 16000))
     length = len(audio_files.read_audio(once, 16000)) / 16000
@@ -64,7 +64,7 @@ def test_times_that_go_back_are_another_recording(write):
 
 
 @pytest.mark.parametrize("read", [audio_files.read_audio, audio_files.AudioBlocks])
-def test_hours_without_audio_are_refused(write, read):
+def test_a_gap_of_hours_is_refused(write, read):
     path = write(telephone_files.encode("webm", 2.0, pause=36000.0))
     message = r"a: nothing was recorded for 36000.0 s after 1.0\d s; cut the recording there$"
     with pytest.raises(audio_files.AudioError, match=message):
@@ -74,7 +74,7 @@ def test_hours_without_audio_are_refused(write, read):
     assert len(audio_files.read_audio(path, 16000, start_seconds=0.25, seconds=0.5)) == 8000
 
 
-def test_a_gap_that_makes_a_recording_too_long(write):
+def test_gaps_count_towards_max_seconds(write):
     path = write(telephone_files.encode("webm", 2.0, pause=3.0))
     assert len(audio_files.read_audio(path, 16000, max_seconds=5.1)) / 16000 == pytest.approx(5.0, abs=0.05)
     with pytest.raises(audio_files.AudioError, match="audio is longer than 4 s; cut or remove it") as caught:

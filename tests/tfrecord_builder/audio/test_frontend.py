@@ -127,13 +127,13 @@ def test_a_tone_peaks_in_its_own_bin():
     assert (frontend.extract(waveform, SPECTROGRAM).numpy().argmax(axis=1) == 25).all()
 
 
-def test_gain_adds_a_constant_to_the_log():
+def test_gain_adds_a_constant_to_the_log_mel_features():
     waveform = speech_like(4000)
     louder = frontend.extract(2 * waveform, CONFIG) - frontend.extract(waveform, CONFIG)
     np.testing.assert_allclose(louder, np.full([23, 80], 2 * np.log(2)), atol=1e-3)
 
 
-def test_silence_is_the_floor():
+def test_silence_has_the_value_of_the_energy_floor():
     features = frontend.extract(np.zeros(800, np.float32), CONFIG).numpy()
     np.testing.assert_allclose(features, np.full([3, 80], np.log(2.0**-23)), rtol=1e-6)
     assert not frontend.extract(np.zeros(800, np.float32), SPECTROGRAM).numpy().any()
@@ -163,7 +163,7 @@ def test_frames_of_a_waveform_are_its_samples(num_samples, expected):
     np.testing.assert_array_equal(frames.reshape(-1), waveform[: 160 * expected])
 
 
-def test_a_waveform_is_shown_as_log_mel():
+def test_log_mel_of_waveform_features_is_computed_from_the_samples():
     config, waveform = frontend.FrontendConfig(frontend="waveform"), speech_like(1600)
     picture = frontend.log_mel_of(waveform.reshape(10, 160), config)
     np.testing.assert_allclose(picture, frontend.extract(waveform, CONFIG).numpy(), rtol=1e-5)
@@ -178,12 +178,12 @@ def test_a_waveform_is_shown_as_log_mel():
         ({"hop_ms": 20.0}, "--hop_ms is 20, expected 10 for --frontend=waveform; leave it out"),
     ],
 )
-def test_settings_that_no_encoder_of_samples_was_trained_with_are_refused(changes, said):
+def test_waveform_frontend_refuses_settings_that_no_encoder_was_trained_with(changes, said):
     with pytest.raises(errors.UserError, match=f"^{said}"):
         frontend.FrontendConfig(frontend="waveform", **changes)
 
 
-def test_num_frames_of_tensors():
+def test_num_frames_accepts_tensors():
     assert frontend.num_frames(tf.constant([10, 400, 16000]), CONFIG).numpy().tolist() == [0, 1, 98]
 
 
@@ -204,7 +204,7 @@ def test_padding_and_batching_do_not_change_a_frame(config):
 
 
 @pytest.mark.parametrize("config", [CONFIG, SPECTROGRAM])
-def test_graph_with_unknown_sizes_gives_what_eager_gives(config):
+def test_a_graph_with_unknown_sizes_returns_the_same_as_eager_mode(config):
     waveforms = np.stack([speech_like(2000, seed) for seed in range(2)])
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         placeholder = tf.compat.v1.placeholder(tf.float32, [None, None])

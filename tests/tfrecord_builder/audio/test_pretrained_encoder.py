@@ -11,10 +11,10 @@ from tfrecord_builder.audio import pretrained_encoder
     "last, chosen",
     [(1, (1,)), (2, (2,)), (3, (2, 3)), (4, (3, 4)), (6, (4, 6)), (32, (22, 32))],
 )
-def test_the_upper_blocks_are_read(last, chosen):
+def test_default_layers_are_two_thirds_of_the_last_and_the_last(last, chosen):
     assert pretrained_encoder.choose_layers(last) == chosen
 
 
-def test_a_row_holds_two_frames_and_each_block():
+def test_num_bins_counts_two_log_mel_frames_and_each_layer():
     base = pretrained_encoder.PretrainedEncoder("whisper", 80, 512, 2048, 8, 6, "")
     assert pretrained_encoder.Applied(base, (2, 4, 6)).num_bins == 2 * 80 + 3 * 512

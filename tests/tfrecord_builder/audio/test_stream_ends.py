@@ -61,12 +61,12 @@ def check(samples, seconds, tolerance=0.15):
 
 
 @pytest.mark.parametrize("kind", ["mp3", "vorbis", "opus"])
-def test_joined_files_are_read_whole(read, write, kind):
+def test_joined_files_are_read_to_the_end(read, write, kind):
     first, second = encode(KINDS[kind], 1.0, 440), encode(KINDS[kind], 0.5, 880)
     check(read(write(first + second), 16000), 1.5)
 
 
-def test_tags_between_joined_mp3s(read, write):
+def test_tags_between_joined_mp3s_are_skipped(read, write):
     first, second = encode(KINDS["mp3"], 1.0, 440), encode(KINDS["mp3"], 0.5, 880)
     check(read(write(first + ID3_V1 + ID3_V2 + second + ID3_V1), 16000), 1.5)
 
@@ -82,7 +82,7 @@ def interrupted_mp3(other, share=0.5):
 
 @pytest.mark.parametrize("other", [bytes(2000), b"no audio" * 250], ids=["zeros", "text"])
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
-def test_an_mp3_with_other_bytes_between_its_frames_is_read_whole(write, other, share):
+def test_an_mp3_with_other_bytes_between_its_frames_is_read_to_the_end(write, other, share):
     """libmpg123 gives up after 1024 such bytes."""
     path = write(interrupted_mp3(other, share))
     samples, blocks = audio_files.read_audio(path, 16000), audio_files.AudioBlocks(path, 16000)
@@ -93,7 +93,7 @@ def test_an_mp3_with_other_bytes_between_its_frames_is_read_whole(write, other, 
 
 
 @pytest.mark.parametrize("options", [{"rate": 44100}, {"channels": 2}, {"rate": 22050, "channels": 2}])
-def test_joined_mp3s_of_another_rate_or_number_of_channels(read, write, options):
+def test_joined_mp3s_with_different_rates_or_channels_are_read(read, write, options):
     first, second = (
         telephone_files.encode("mp3", 1.0),
         telephone_files.encode("mp3", 0.5, hz=880.0, **options),
@@ -130,7 +130,7 @@ def test_joined_ogg_files_that_ffmpeg_cannot_decode_are_refused(read, write, fir
     [ID3_V1, ID3_V2, APE_V2 + ID3_V1, LYRICS + ID3_V1, bytes(3000)],
     ids=["ID3v1", "ID3v2", "APEv2", "Lyrics3", "zeros"],
 )
-def test_tags_at_the_end_are_no_audio(read, write, monkeypatch, tags):
+def test_tags_at_the_end_are_not_audio(read, write, monkeypatch, tags):
     monkeypatch.setattr(containers, "decode", None)  # libsndfile reads it
     assert len(read(write(encode(KINDS["mp3"], 1.0, 440) + tags), 16000)) == 16000
     if tags == ID3_V1:
@@ -138,7 +138,7 @@ def test_tags_at_the_end_are_no_audio(read, write, monkeypatch, tags):
 
 
 @pytest.mark.parametrize("kind", ["mp3", "flac"])
-def test_a_picture_in_a_tag_at_the_end_is_no_audio(read, write, monkeypatch, kind):
+def test_a_picture_in_a_tag_at_the_end_is_not_audio(read, write, monkeypatch, kind):
     """Its bytes begin as frames do."""
     item = b"\xff\xfb\x90\x64" * 500
     tag = b"APETAGEX" + bytes(24) + item + b"APETAGEX" + bytes(4) + (len(item) + 32).to_bytes(4, "little")
@@ -146,13 +146,13 @@ def test_a_picture_in_a_tag_at_the_end_is_no_audio(read, write, monkeypatch, kin
     assert len(read(write(encode(KINDS[kind], 1.0, 440) + tag + bytes(16) + ID3_V1), 16000)) == 16000
 
 
-def test_zeros_after_an_mp3_without_a_header(read, write):
+def test_zeros_after_an_mp3_without_a_header_are_ignored(read, write):
     content = telephone_files.encode("mp3", 1.0, write_xing="0", id3v2_version="0")
     assert len(read(write(content + bytes(4000)), 16000)) / 16000 == pytest.approx(1.05, abs=0.08)
 
 
 @pytest.mark.parametrize("kind", ["vorbis", "opus"])
-def test_joined_ogg_files_without_an_end_are_refused(read, write, kind):
+def test_joined_ogg_files_without_an_end_marker_are_refused(read, write, kind):
     content = encode(KINDS[kind], 1.0, 440) + encode(KINDS[kind], 0.5, 880)
     with pytest.raises(
         audio_files.AudioError, match="a: audio is truncated: the Ogg stream has no end marker; copy"
@@ -160,7 +160,7 @@ def test_joined_ogg_files_without_an_end_are_refused(read, write, kind):
         read(write(content[:-500]), 16000)
 
 
-def test_frames_of_padding_at_the_end_are_no_audio(read, write, monkeypatch):
+def test_padding_frames_at_the_end_are_not_audio(read, write, monkeypatch):
     """LAME ends some files with a frame of which all samples are padding."""
     content = bytearray(encode(KINDS["mp3"], 1.0, 440))
     info = content.index(b"Info") if b"Info" in content else content.index(b"Xing")
@@ -170,7 +170,7 @@ def test_frames_of_padding_at_the_end_are_no_audio(read, write, monkeypatch):
     assert len(read(write(bytes(content)), 16000)) < 16000
 
 
-def test_mp3s_without_a_header(read, write):
+def test_mp3s_without_a_header_are_read(read, write):
     """By its size and its first frame libsndfile expects too few samples or too many."""
     quiet, loud = (
         telephone_files.encode("mp3", 2.0, level, write_xing="0", id3v2_version="0") for level in (0.0, 0.5)
@@ -186,7 +186,7 @@ def with_num_frames(mp3, count):
 
 
 @pytest.mark.parametrize("count", [10, 25, 3000])
-def test_an_mp3_whose_header_has_another_number_of_frames(read, write, count):
+def test_an_mp3_whose_header_has_a_wrong_number_of_frames_is_read(read, write, count):
     content = with_num_frames(encode(KINDS["mp3"], 1.0, 440), count)
     assert len(read(write(content), 16000)) / 16000 == pytest.approx(1.0, abs=0.08)
 
@@ -201,14 +201,14 @@ def with_length(flac, num_samples):
     return flac[:21] + bytes([flac[21] & 0xF0]) + num_samples.to_bytes(4, "big") + flac[26:]
 
 
-def test_a_flac_that_is_longer_than_its_header_says(read, write):
+def test_a_flac_longer_than_its_header_says_is_read_to_the_end(read, write):
     noise, file = np.random.default_rng(0).uniform(-0.5, 0.5, 48000), io.BytesIO()
     soundfile.write(file, noise, 16000, format="FLAC")
     samples = read(write(with_length(file.getvalue(), 16000)), 16000)
     np.testing.assert_allclose(samples, noise, atol=1e-4)
 
 
-def test_segments_of_joined_files(write):
+def test_segments_of_joined_files_are_read(write):
     path = write(encode(KINDS["vorbis"], 1.0, 440) + encode(KINDS["vorbis"], 0.5, 880))
     part = audio_files.read_audio(path, 16000, start_seconds=1.1, seconds=0.3)
     assert (len(part), loudest_hz(part)) == (4800, pytest.approx(880, abs=4))
@@ -220,7 +220,7 @@ def test_segments_of_joined_files(write):
         audio_files.read_audio(path, 16000, start_seconds=2.0)
 
 
-def test_a_segment_without_an_end_in_a_flac_of_unknown_length(write):
+def test_a_segment_up_to_the_end_of_a_flac_of_unknown_length(write):
     noise, file = np.random.default_rng(0).uniform(-0.5, 0.5, 48000), io.BytesIO()
     soundfile.write(file, noise, 16000, format="FLAC")
     path = write(with_length(file.getvalue(), 0))
@@ -259,6 +259,6 @@ def test_a_pattern_at_the_border_of_two_blocks_is_found_once(write, monkeypatch)
 
 
 @pytest.mark.parametrize("before", [bytes(2000), b"half a frame" * 30], ids=["zeros", "part"])
-def test_something_before_the_first_mp3_frame(read, write, before):
+def test_bytes_before_the_first_mp3_frame_are_skipped(read, write, before):
     content = telephone_files.encode("mp3", 1.0, write_xing="0", id3v2_version="0")
     assert len(read(write(before + content), 16000)) / 16000 == pytest.approx(1.05, abs=0.08)

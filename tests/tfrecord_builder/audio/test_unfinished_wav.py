@@ -35,7 +35,7 @@ def read_blocks(path):
         ),
     ],
 )
-def test_they_are_read_to_the_end_with_a_warning(tmp_path, contents, caplog):
+def test_unfinished_files_are_read_to_the_end_with_a_warning(tmp_path, contents, caplog):
     path = tmp_path / "a.wav"
     path.write_bytes(contents)
     assert audio_files.read_audio(str(path), 16000).tolist() == VALUES
@@ -48,7 +48,7 @@ def test_they_are_read_to_the_end_with_a_warning(tmp_path, contents, caplog):
 @pytest.mark.parametrize(
     "after", [b"", wav_files.make_chunk(b"LIST", b"INFO"), wav_files.make_chunk(b"id3 ", b"ID3")[:-1]]
 )
-def test_chunks_up_to_the_end_are_no_samples(tmp_path, after, caplog):
+def test_chunks_up_to_the_end_are_not_read_as_samples(tmp_path, after, caplog):
     """The last of them lacks its byte of padding."""
     (tmp_path / "a.wav").write_bytes(wav_files.make_file(FORMAT, EMPTY, after, size=0))
     with pytest.raises(audio_files.AudioError, match="audio has no samples at 16000 Hz"):
@@ -57,7 +57,7 @@ def test_chunks_up_to_the_end_are_no_samples(tmp_path, after, caplog):
 
 
 @pytest.mark.parametrize("start", [bytes(16), b"LIST" + bytes(4), b"data\x04\0\0\0", b"LIST\xff\xff\xff\xff"])
-def test_samples_that_begin_as_chunks_do(tmp_path, start):
+def test_samples_that_look_like_a_chunk_are_read(tmp_path, start):
     (tmp_path / "a.wav").write_bytes(wav_files.make_file(FORMAT, EMPTY + start + SAMPLES))
     found = audio_files.read_audio(str(tmp_path / "a.wav"), 16000)
     assert (len(found), found[-4:].tolist()) == (len(start) // 2 + 4, VALUES)
@@ -65,7 +65,9 @@ def test_samples_that_begin_as_chunks_do(tmp_path, start):
 
 @pytest.mark.parametrize(("container", "subtype"), wav_files.KINDS)
 @pytest.mark.parametrize("num_channels", [1, 2, 3])
-def test_every_kind_whose_last_frame_is_not_whole(tmp_path, container, subtype, num_channels, capfd):
+def test_an_incomplete_last_frame_is_dropped_in_all_formats(
+    tmp_path, container, subtype, num_channels, capfd
+):
     whole = wav_files.encode(np.full([1001, num_channels], 0.25), 16000, subtype, container)
     start = whole.index(b"data")
     frame_bytes = (len(whole) - start - 8) // 1001
@@ -78,7 +80,7 @@ def test_every_kind_whose_last_frame_is_not_whole(tmp_path, container, subtype, 
     assert not capfd.readouterr().err.count("Traceback")
 
 
-def test_others_are_left_alone(tmp_path):
+def test_other_files_are_not_repaired(tmp_path):
     for contents in (wav_files.encode(np.zeros(9)), b"fLaC" + bytes(99), b"RIFF", b"RIFF\0\0\0\0WAVE"):
         (tmp_path / "a.wav").write_bytes(contents)
         with open(tmp_path / "a.wav", "rb") as file:

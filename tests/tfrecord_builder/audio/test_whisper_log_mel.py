@@ -36,14 +36,14 @@ def speech_like(num_samples: int, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("num_samples", [16000, 15999, 201, 320])
-def test_features_are_those_of_the_published_code(num_samples):
+def test_features_equal_those_of_the_published_code(num_samples):
     waveform = speech_like(num_samples, seed=1)
     found = extract(waveform[None], [num_samples])[0]
     assert found.shape == (num_samples // 160, 80)
     np.testing.assert_allclose(found, reference(waveform), atol=1e-4)
 
 
-def test_padding_and_neighbours_change_nothing():
+def test_padding_and_other_utterances_of_the_batch_do_not_change_features():
     short, long = speech_like(4000, seed=1), speech_like(9000, seed=2)
     batch = np.full([2, 9000], 1e3, np.float32)
     batch[0, :4000], batch[1] = short, long
@@ -54,23 +54,23 @@ def test_padding_and_neighbours_change_nothing():
 
 
 @pytest.mark.parametrize("num_samples", [0, 1, 2, 159, 160, 170])
-def test_the_shortest_waveforms(num_samples):
+def test_the_shortest_waveforms_have_features(num_samples):
     found = extract(np.full([1, num_samples], 0.1, np.float32), [num_samples])
     assert found.shape == (1, num_samples // 160, 80) and np.isfinite(found).all()
 
 
-def test_silence_is_the_floor():
+def test_silence_has_the_lowest_value():
     assert np.unique(extract(np.zeros([1, 1600], np.float32), [1600])) == pytest.approx([-1.5])
 
 
-def test_the_quietest_value_is_two_below_the_loudest():
+def test_no_value_is_more_than_two_below_the_loudest():
     waveform = speech_like(16000, seed=3)
     waveform[4000:8000] = 0
     found = extract(waveform[None], [16000])
     assert found.max() - found.min() == pytest.approx(2.0, abs=1e-5)
 
 
-def test_mel_weights_are_those_of_the_published_file():
+def test_mel_weights_equal_those_of_the_published_file():
     weights = whisper_log_mel.mel_weights(80)  # mel_filters.npz of openai/whisper, mel_80, float32
     published = {(1, 0): 0.024862595, (2, 1): 0.022871772}
     assert {place: weights[place] for place in published} == pytest.approx(published, abs=1e-9)
@@ -78,7 +78,7 @@ def test_mel_weights_are_those_of_the_published_file():
 
 
 @pytest.mark.parametrize("num_bins", [80, 128])
-def test_neighbouring_mel_triangles_meet_in_the_peak_of_the_other(num_bins):
+def test_each_mel_triangle_ends_at_the_peak_of_its_neighbour(num_bins):
     weights = whisper_log_mel.mel_weights(num_bins)
     assert weights.shape == (201, num_bins) and weights.min() == 0
     assert ((weights > 0).sum(axis=1) <= 2).all()  # a frequency lies in two triangles at most
@@ -95,6 +95,6 @@ def test_neighbouring_mel_triangles_meet_in_the_peak_of_the_other(num_bins):
         ({"hop_ms": 20.0}, "--hop_ms is 20, expected 10"),
     ],
 )
-def test_other_settings_than_whispers_are_refused(setting, said):
+def test_settings_that_differ_from_whispers_are_refused(setting, said):
     with pytest.raises(errors.UserError, match=said):
         frontend.FrontendConfig(frontend="whisper_log_mel", **setting)

@@ -6,7 +6,7 @@ from tfrecord_builder.augmentation import augmentation_config
 from tfrecord_builder.settings import config_flags
 
 
-def test_flags():
+def test_flags_become_a_config():
     values = flags.FlagValues()
     config_flags.define(augmentation_config.AugmentationConfig, values)
     values(
@@ -71,7 +71,7 @@ def test_flags():
         ),
     ],
 )
-def test_settings_that_cannot_be_are_refused(settings, message):
+def test_invalid_settings_are_refused(settings, message):
     with pytest.raises(errors.UserError) as caught:
         augmentation_config.AugmentationConfig(**settings)
     assert message in str(caught.value)

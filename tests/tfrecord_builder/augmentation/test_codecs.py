@@ -47,7 +47,7 @@ def delay(sent, received):
 
 
 @pytest.mark.parametrize("codec, setting", SETTINGS)
-def test_nothing_moves_and_the_length_stays(codec, setting):
+def test_channels_change_neither_timing_nor_length(codec, setting):
     for rate in (8000, 16000, 22050):
         sent = small_augmentation.noise(2 * rate + 17)
         received = codecs.transmit(sent, rate, codec, setting)
@@ -56,7 +56,7 @@ def test_nothing_moves_and_the_length_stays(codec, setting):
         assert np.abs(received - sent).max() > 1e-3 or codec == "lowpass"
 
 
-def test_the_delay_of_mp3_would_be_1105_samples():
+def test_mp3_would_delay_the_signal_by_1105_samples():
     """576 of the encoder and 529 of the decoder, where LAME writes no header: at a low constant bit rate."""
     sent = small_augmentation.noise(RATE)
     file = io.BytesIO()
@@ -66,7 +66,7 @@ def test_the_delay_of_mp3_would_be_1105_samples():
     assert delay(sent, codecs.transmit(sent, RATE, "mp3", 16)) == 0
 
 
-def test_a_telephone_clips_what_its_band_makes_louder():
+def test_a_telephone_clips_samples_that_its_filter_makes_too_loud():
     """Without the overtones a square wave is higher than itself."""
     sent = np.sign(small_corpora.tone(0.5, sample_rate=8000)).astype(np.float32)
     received = codecs.transmit(sent, 8000, "telephone", 8000)
@@ -76,14 +76,14 @@ def test_a_telephone_clips_what_its_band_makes_louder():
 
 @pytest.mark.parametrize("codec, setting", SETTINGS)
 @pytest.mark.parametrize("num_samples", [0, 1, 2, 399, 1153])
-def test_short_and_silent_audio_passes(codec, setting, num_samples):
+def test_short_and_silent_audio_is_transmitted(codec, setting, num_samples):
     silent = codecs.transmit(np.zeros(num_samples, np.float32), RATE, codec, setting)
     assert silent.shape == (num_samples,) and np.abs(silent).max(initial=0) < 1e-4
     short = codecs.transmit(small_augmentation.noise(num_samples), RATE, codec, setting)
     assert short.shape == (num_samples,) and np.isfinite(short).all()
 
 
-def test_vorbis_takes_long_audio():
+def test_vorbis_accepts_long_audio():
     """libsndfile ends the process when five minutes come in one call."""
     sent = small_augmentation.noise(300 * RATE)
     assert codecs.transmit(sent, RATE, "vorbis", 1).shape == sent.shape
@@ -99,7 +99,7 @@ def test_loud_audio_is_not_clipped(codec, setting):
 
 
 @pytest.mark.parametrize("cutoff_hz", [3400, 5512, 7000])
-def test_a_lowpass_ends_at_its_cutoff(cutoff_hz):
+def test_a_lowpass_removes_frequencies_above_its_cutoff(cutoff_hz):
     sent = small_augmentation.noise(2 * RATE)
     received = codecs.transmit(sent, RATE, "lowpass", cutoff_hz)
     assert gain_db(sent, received, 50, 0.9 * cutoff_hz) == pytest.approx(0, abs=0.1)
@@ -115,7 +115,7 @@ def test_the_telephone_passes_300_to_3400_hz():
     assert gain_db(sent, received, 4050, 8000) < -80
 
 
-def test_the_telephone_has_the_255_levels_of_mu_law():
+def test_the_telephone_uses_the_255_levels_of_mu_law():
     """G.711: steps of 2^3 at the lowest level to 2^10 at full scale, of 16 bits; +0 and -0 are the same."""
     levels = {
         (sign * ((2 * step + 33) * 2**segment - 33)) * 4
@@ -131,14 +131,14 @@ def test_the_telephone_has_the_255_levels_of_mu_law():
 
 
 @pytest.mark.parametrize("kbps, edge_hz", [(24, 5800), (64, 7300)])
-def test_mp3_of_a_low_bit_rate_loses_the_upper_band(kbps, edge_hz):
+def test_mp3_at_a_low_bit_rate_loses_high_frequencies(kbps, edge_hz):
     sent = small_augmentation.noise(4 * RATE)
     received = codecs.transmit(sent, RATE, "mp3", kbps)
     assert gain_db(sent, received, 300, 3000) == pytest.approx(0, abs=3)
     assert gain_db(sent, received, edge_hz + 300, 8000) < -40
 
 
-def test_a_higher_setting_changes_less():
+def test_higher_settings_change_the_signal_less():
     sent = small_augmentation.noise(2 * RATE) * np.hanning(2 * RATE).astype(np.float32)
     for name, channel in codecs.CHANNELS.items():
         if channel.lowest < channel.highest:
@@ -149,7 +149,7 @@ def test_a_higher_setting_changes_less():
             assert errors_of[1] < errors_of[0], name
 
 
-def test_settings_fill_their_range_by_octaves():
+def test_settings_are_sampled_uniformly_over_octaves():
     mp3, telephone = codecs.CHANNELS["mp3"], codecs.CHANNELS["telephone"]
     assert [mp3.sample(uniform) for uniform in (0.0, 0.25, 0.5, 0.75, 0.99999)] == [16, 23, 32, 45, 64]
     assert telephone.sample(0.0) == telephone.sample(0.9) == 8000
@@ -165,7 +165,7 @@ def test_settings_fill_their_range_by_octaves():
         ("lowpass", 5512, "lowpass-5512Hz"),
     ],
 )
-def test_names(codec, setting, name):
+def test_names_of_channels(codec, setting, name):
     assert codecs.CHANNELS[codec].name.format(setting) == name
 
 
@@ -179,7 +179,7 @@ for name, channel in codecs.CHANNELS.items():
 """
 
 
-def test_same_samples_in_other_processes_and_after_other_calls():
+def test_samples_do_not_depend_on_the_process_or_on_earlier_calls():
     command = [sys.executable, "-c", PROGRAM]
     printed = []
     for seed in ("1", "2"):
@@ -197,7 +197,7 @@ def test_same_samples_in_other_processes_and_after_other_calls():
         assert hashlib.sha256(received.tobytes()).hexdigest() == expected[name], name
 
 
-def test_a_libsndfile_without_the_encoder_is_named_before_work_starts(monkeypatch):
+def test_a_missing_encoder_is_reported_before_work_starts(monkeypatch):
     codecs.require(codecs.CHANNELS)
     monkeypatch.setattr(soundfile, "__libsndfile_version__", "1.0.31")
     monkeypatch.setattr(soundfile, "available_formats", lambda: {"WAV": "WAV", "OGG": "OGG"})

@@ -25,7 +25,7 @@ def make_config(folders, **changes):
     )
 
 
-def test_defaults_take_every_utterance_as_it_is():
+def test_defaults_leave_every_utterance_unchanged():
     assert Config().is_plain
     (variant,) = copies.list_variants("u1", Config(), copies.Sources())
     assert variant == Variant()
@@ -34,7 +34,7 @@ def test_defaults_take_every_utterance_as_it_is():
     assert effects.apply(waveform, small_corpora.SAMPLE_RATE, variant) is waveform
 
 
-def test_a_copy_for_each_speed_the_plain_one_first():
+def test_there_is_a_copy_per_speed_with_the_unchanged_one_first():
     config = Config(speed_perturb_factors=(0.9, 1.0, 1.1))
     variants = copies.list_variants("u1", config, copies.Sources())
     assert [each.name("u1") for each in variants] == ["u1", "u1~speed0.9", "u1~speed1.1"]
@@ -60,11 +60,11 @@ def test_a_copy_for_each_speed_the_plain_one_first():
         (Variant(1.0, 2, volume_db=2.0, codec="telephone"), "u1~copy2~volume+2.0dB~telephone"),
     ],
 )
-def test_names(variant, name):
+def test_names_of_copies(variant, name):
     assert variant.name("u1") == name
 
 
-def test_draws_are_these(folders):
+def test_sampled_copies_stay_the_same_between_versions(folders):
     """Literals: another version of this program must not draw otherwise under the same seed."""
     found = small_augmentation.find_sources(**folders)
     names = [each.name("u1") for each in copies.list_variants("u1", make_config(folders), found)]
@@ -78,7 +78,7 @@ def test_draws_are_these(folders):
     ]
 
 
-def test_a_share_of_the_utterances_has_a_copy_without_words_and_as_many_one_in_a_sound():
+def test_sound_share_makes_as_many_wordless_copies_as_copies_with_sound():
     config = Config(sound_share=0.2)
     of_all = [copies.list_variants(f"u{i}", config, copies.Sources()) for i in range(2000)]
     assert all(plain == Variant() and len(rest) <= 1 for plain, *rest in of_all) and not config.is_plain
@@ -96,7 +96,7 @@ def test_a_share_of_the_utterances_has_a_copy_without_words_and_as_many_one_in_a
 
 
 @pytest.mark.parametrize("is_wordless", [False, True])
-def test_a_sound_is_added_or_takes_the_place_of_the_words(is_wordless):
+def test_a_sound_is_added_to_the_words_or_replaces_them(is_wordless):
     waveform = small_augmentation.noise(8000)
     variant = Variant(snr_db=6.0, sound="music", sound_seed=3, is_wordless=is_wordless)
     sound = sounds.make("music", 3, waveform, small_corpora.SAMPLE_RATE)
@@ -111,7 +111,7 @@ def test_a_sound_is_added_or_takes_the_place_of_the_words(is_wordless):
         assert 10 * np.log10(ratio) == pytest.approx(6.0, abs=0.01)
 
 
-def test_draws_lie_in_their_ranges_and_fill_them(folders):
+def test_sampled_values_fill_their_ranges(folders):
     found = small_augmentation.find_sources(**folders)
     config = make_config(folders, noise_snr_db=(5.0, 10.0), speed_perturb_factors=(1.0,), augmented_copies=1)
     drawn = [copies.list_variants(f"u{i}", config, found)[1] for i in range(400)]
@@ -127,7 +127,7 @@ def test_draws_lie_in_their_ranges_and_fill_them(folders):
     assert len({each.noise_offset_seconds for each in drawn}) > 250
 
 
-def test_each_copy_has_one_codec_and_each_codec_its_range():
+def test_each_copy_has_one_codec_with_a_setting_in_its_range():
     config = Config(codecs=("mp3", "opus", "telephone"), augmented_copies=3)
     names = [each.name("u1") for each in copies.list_variants("u1", config, copies.Sources())]
     assert names == [
@@ -143,7 +143,7 @@ def test_each_copy_has_one_codec_and_each_codec_its_range():
         assert low <= min(settings) <= 1.07 * low and 0.93 * high <= max(settings) <= high
 
 
-def test_a_codec_changes_no_other_draw(folders):
+def test_codecs_do_not_change_other_sampled_values(folders):
     found = small_augmentation.find_sources(**folders)
     with_codecs = copies.list_variants("u1", make_config(folders, codecs=("mp3", "lowpass")), found)
     assert [bool(each.codec) for each in with_codecs] == [False, True, True, False, True, True]
@@ -151,7 +151,7 @@ def test_a_codec_changes_no_other_draw(folders):
     assert without == copies.list_variants("u1", make_config(folders), found)
 
 
-def test_names_are_unique_even_where_nothing_is_left_to_draw(folders):
+def test_names_are_unique_even_if_copies_are_the_same(folders):
     only = {"noise_dir": folders["noise_dir"]}
     config = Config(**only, noise_snr_db=(10.0, 10.0), augmented_copies=30, speed_perturb_factors=(0.9, 1.0))
     found = small_augmentation.find_sources(noise_dir=folders["noise_dir"])
@@ -160,7 +160,7 @@ def test_names_are_unique_even_where_nothing_is_left_to_draw(folders):
     assert not [name for name in names if any(letter.isspace() or letter == "/" for letter in name)]
 
 
-def test_a_draw_depends_on_the_seed_and_the_utterance_and_on_no_other_folder(folders):
+def test_sampled_values_depend_on_seed_and_utterance_but_not_on_other_directories(folders):
     found = small_augmentation.find_sources(**folders)
     drawn = copies.list_variants("u1", make_config(folders), found)
     assert drawn == copies.list_variants("u1", make_config(folders), found)
@@ -176,7 +176,7 @@ def test_a_draw_depends_on_the_seed_and_the_utterance_and_on_no_other_folder(fol
     assert not any(each.noise for each in alone)
 
 
-def test_variants_go_through_json(folders):
+def test_variants_survive_a_json_round_trip(folders):
     found = small_augmentation.find_sources(**folders)
     for variant in copies.list_variants("u1", make_config(folders), found):
         assert Variant(**json.loads(json.dumps(dataclasses.asdict(variant)))) == variant
@@ -197,7 +197,7 @@ for variant in copies.list_variants("u1", config, found):
 """
 
 
-def test_same_samples_in_processes_of_different_hash_seeds(folders):
+def test_samples_do_not_depend_on_the_hash_seed_of_the_process(folders):
     said = []
     for seed in ("1", "2"):
         command = [sys.executable, "-c", PROGRAM, folders["rir_dir"], folders["noise_dir"]]
@@ -210,13 +210,13 @@ def test_same_samples_in_processes_of_different_hash_seeds(folders):
     assert len(set(said[0].splitlines())) == 6
 
 
-def test_an_id_may_have_the_sign_that_separates_changes():
+def test_an_utterance_id_may_contain_the_separator():
     assert [
         each.name("a~b") for each in copies.list_variants("a~b", Config(sound_share=0.01), copies.Sources())
     ] == ["a~b"]
 
 
-def test_an_id_that_could_be_a_copys_is_refused():
+def test_an_utterance_id_that_looks_like_a_copy_is_refused():
     with pytest.raises(errors.UserError) as caught:
         copies.list_variants(
             "u1~speed0.9",
@@ -230,7 +230,7 @@ def test_an_id_that_could_be_a_copys_is_refused():
     assert copies.list_variants("a~b", Config(), copies.Sources()) == [Variant()]
 
 
-def test_sources_are_sorted_by_name_with_length_and_stamp(folders):
+def test_sources_are_sorted_by_name_and_have_duration_and_signature(folders):
     found = small_augmentation.find_sources(**folders)
     assert [each.name for each in found.rirs] == ["far/my room (2).wav", "hall1.wav"]
     assert [(each.name, each.seconds) for each in found.noises] == [("cafe.wav", 3.0), ("street.flac", 0.5)]
@@ -241,7 +241,7 @@ def test_sources_are_sorted_by_name_with_length_and_stamp(folders):
     assert small_augmentation.find_sources() == copies.Sources()
 
 
-def test_description_changes_with_names_and_contents(folders):
+def test_description_depends_on_names_and_contents(folders):
     described = [small_augmentation.find_sources(**folders).describe(Config())]
     path = os.path.join(folders["noise_dir"], "cafe.wav")
     small_corpora.write_audio(path, small_augmentation.noise(2 * small_corpora.SAMPLE_RATE))
@@ -253,13 +253,13 @@ def test_description_changes_with_names_and_contents(folders):
     assert json.loads(texts[0])[1][0][1][0] == "hall1.wav"
 
 
-def test_a_relative_folder_gives_absolute_paths(folders, monkeypatch):
+def test_paths_from_a_relative_directory_are_absolute(folders, monkeypatch):
     monkeypatch.chdir(os.path.dirname(folders["noise_dir"]))
     (cafe, _) = small_augmentation.find_sources(noise_dir="noises/").noises
     assert (cafe.path, cafe.name) == (os.path.join(folders["noise_dir"], "cafe.wav"), "cafe.wav")
 
 
-def test_folders_that_cannot_be_used_are_refused(folders, tmp_path):
+def test_unusable_directories_are_refused(folders, tmp_path):
     def refused(rir_dir="", noise_dir=""):
         with pytest.raises(errors.UserError) as caught:
             small_augmentation.find_sources(rir_dir=rir_dir, noise_dir=noise_dir)

@@ -33,7 +33,7 @@ def test_speed_changes_length_and_pitch(speed, num_samples, hz):
     assert np.abs(slower[2000:-2000]).max() == pytest.approx(0.3, abs=0.001)
 
 
-def test_a_room_of_one_sample_changes_nothing():
+def test_an_impulse_response_of_one_sample_changes_nothing():
     speech = small_augmentation.noise(5000)
     for response in ([1.0], [-0.25], [0.0] * 700 + [0.5] + [0.0] * 50):
         heard = effects.reverberate(speech, np.float32(response))
@@ -41,7 +41,7 @@ def test_a_room_of_one_sample_changes_nothing():
         np.testing.assert_allclose(heard, np.sign(sum(response)) * speech, atol=1e-6)
 
 
-def test_a_room_is_the_convolution_from_the_direct_path_on():
+def test_reverberation_is_the_convolution_from_the_direct_path_on():
     speech, response = small_augmentation.noise(3000), small_augmentation.noise(500, seed=1)
     response[120] = 2.0
     expected = np.convolve(speech.astype(np.float64), response)[120:3120]
@@ -50,7 +50,7 @@ def test_a_room_is_the_convolution_from_the_direct_path_on():
 
 
 @pytest.mark.parametrize("num_samples", [1, 2, 400, 12345])
-def test_a_room_keeps_length_and_energy(num_samples):
+def test_reverberation_keeps_length_and_energy(num_samples):
     speech = small_augmentation.noise(num_samples)
     response = small_augmentation.noise(8000, seed=1) * np.exp(-np.arange(8000) / 1500).astype(np.float32)
     response[40] = 0.9
@@ -59,20 +59,20 @@ def test_a_room_keeps_length_and_energy(num_samples):
     assert np.sum(heard**2) == pytest.approx(np.sum(speech**2), rel=1e-5)
 
 
-def test_a_direct_path_may_be_negative():
+def test_the_direct_path_may_be_negative():
     speech = small_augmentation.noise(500)
     heard = effects.reverberate(speech, np.float32([0.0, -1.0, 0.3]))
     expected = np.convolve(speech, [-1.0, 0.3])[:500]
     np.testing.assert_allclose(heard / heard.std(), expected / expected.std(), atol=1e-5)
 
 
-def test_silence_stays_silent_in_a_room_and_in_noise():
+def test_reverberation_and_noise_keep_silence_silent():
     assert not effects.reverberate(np.zeros(100, np.float32), small_augmentation.noise(10)).any()
     assert not effects.add_noise(np.zeros(100, np.float32), small_augmentation.noise(100), 10.0).any()
 
 
 @pytest.mark.parametrize("wanted", [-5.0, 0.0, 12.3, 40.0])
-def test_noise_has_the_level_that_was_asked_for(folders, wanted):
+def test_noise_has_the_requested_level(folders, wanted):
     speech = small_corpora.tone(2.0)
     cafe = os.path.join(folders["noise_dir"], "cafe.wav")
     noisy = effects.apply(speech, RATE, Variant(1.0, 1, None, cafe, 3.0, 0.25, wanted))
@@ -83,7 +83,7 @@ def test_noise_has_the_level_that_was_asked_for(folders, wanted):
     np.testing.assert_allclose(added, expected / np.std(expected), atol=0.02)
 
 
-def test_short_noise_goes_round(folders):
+def test_short_noise_is_repeated(folders):
     street = os.path.join(folders["noise_dir"], "street.flac")
     speech = small_corpora.tone(2.0)
     added = effects.apply(speech, RATE, Variant(1.0, 1, None, street, 0.5, 0.125, 0.0)) - speech
@@ -108,14 +108,14 @@ def test_silent_noise_adds_nothing(folders):
     np.testing.assert_array_equal(noisy, speech)
 
 
-def test_volume_is_a_factor_and_clips_nothing():
+def test_volume_scales_without_clipping():
     speech = np.float32([0.5, -0.25, 1.0])
     louder = effects.apply(speech, RATE, Variant(1.0, 1, volume_db=20.0))
     assert louder.dtype == np.float32
     np.testing.assert_allclose(louder, [5.0, -2.5, 10.0], rtol=1e-6)
 
 
-def test_order_is_speed_room_noise_volume(folders):
+def test_effects_are_applied_in_the_order_speed_room_noise_volume(folders):
     """Noise is added at its level to what is heard of the slowed speech in the room, and all gets louder."""
     rooms, noises = (folders[name] for name in ("rir_dir", "noise_dir"))
     hall, cafe = os.path.join(rooms, "hall1.wav"), os.path.join(noises, "cafe.wav")
@@ -129,7 +129,7 @@ def test_order_is_speed_room_noise_volume(folders):
     assert snr_db(heard, noisy) == pytest.approx(10.0, abs=0.01)
 
 
-def test_the_codec_comes_last_and_alone_if_nothing_else_is_given(folders):
+def test_the_codec_is_applied_last(folders):
     cafe = os.path.join(folders["noise_dir"], "cafe.wav")
     noise = (0.9, 1, None, cafe, 3.0, 0.0, 10.0, -6.0)
     speech = small_corpora.tone(1.0)
@@ -140,7 +140,7 @@ def test_the_codec_comes_last_and_alone_if_nothing_else_is_given(folders):
     np.testing.assert_array_equal(alone, codecs.transmit(speech, RATE, "mp3", 24))
 
 
-def test_the_first_channel_of_a_room_is_taken(folders):
+def test_the_first_channel_of_an_impulse_response_is_used(folders):
     both = np.zeros([300, 2], np.float32)
     both[50, 0], both[90, 1] = 0.5, 0.9
     path = small_corpora.write_audio(os.path.join(folders["rir_dir"], "two.wav"), both)
@@ -148,7 +148,7 @@ def test_the_first_channel_of_a_room_is_taken(folders):
     np.testing.assert_allclose(effects.apply(speech, RATE, Variant(room=path)), speech, atol=1e-6)
 
 
-def test_rooms_and_noises_that_have_changed_are_named(folders):
+def test_damaged_impulse_responses_and_noises_are_named(folders):
     path = small_corpora.write_audio(os.path.join(folders["rir_dir"], "mute.wav"), np.zeros(RATE))
     with pytest.raises(errors.UserError) as caught:
         effects.apply(small_corpora.tone(1.0), RATE, Variant(room=path))

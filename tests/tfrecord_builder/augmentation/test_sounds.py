@@ -11,7 +11,7 @@ SEEDS = range(24)
 
 
 @pytest.mark.parametrize("kind", sounds.KINDS)
-def test_sounds_have_many_lengths_and_levels_and_each_seed_has_its_own(kind):
+def test_durations_and_levels_vary_with_the_seed(kind):
     made = [sounds.make(kind, seed, SPEECH, RATE) for seed in SEEDS]
     seconds = np.array([len(each) for each in made]) / RATE
     levels = [10 * np.log10(np.mean(np.square(each, dtype=np.float64))) for each in made]
@@ -31,7 +31,7 @@ def test_some_sounds_are_clipped_and_some_have_digital_silence_but_none_is_silen
     assert all(each.any() for each in made)
 
 
-def test_coloured_noise_falls_with_the_frequency_or_rises():
+def test_the_spectrum_of_coloured_noise_falls_or_rises():
     ratios = []
     for seed in SEEDS:
         sound = sounds.coloured_noise(np.random.default_rng(seed), SPEECH, 4 * RATE, RATE)

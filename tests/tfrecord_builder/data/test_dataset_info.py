@@ -34,13 +34,13 @@ INFO = dataset_info.DatasetInfo(
 )
 
 
-def test_what_is_saved_is_what_is_loaded(tmp_path):
+def test_save_and_load_round_trip(tmp_path):
     INFO.save(str(tmp_path))
     assert dataset_info.DatasetInfo.load(str(tmp_path)) == INFO
     assert [path.name for path in tmp_path.iterdir()] == ["dataset_info.json"]
 
 
-def test_a_data_directory_that_is_given_twice_is_refused(tmp_path):
+def test_duplicate_data_directories_are_refused(tmp_path):
     INFO.save(str(tmp_path))
     (tmp_path / "link").symlink_to(tmp_path)
     assert dataset_info.load_all([str(tmp_path)]) == [INFO]
@@ -48,7 +48,7 @@ def test_a_data_directory_that_is_given_twice_is_refused(tmp_path):
         dataset_info.load_all([str(tmp_path), str(tmp_path / "link")])
 
 
-def test_text_has_no_frontend(tmp_path):
+def test_text_only_data_has_no_frontend(tmp_path):
     info = dataclasses.replace(INFO, frontend=None, feature_mean=(), feature_stddev=())
     info.save(str(tmp_path))
     assert dataset_info.DatasetInfo.load(str(tmp_path)) == info
@@ -66,7 +66,7 @@ def test_a_shard_outside_the_directory_is_refused(tmp_path, file):
 
 @pytest.mark.parametrize("name", ["feature_mean", "feature_stddev"])
 @pytest.mark.parametrize("value, shown", [("NaN", "nan"), ("-Infinity", "-inf"), ("1e999", "inf")])
-def test_a_moment_that_is_not_finite_is_refused(tmp_path, name, value, shown):
+def test_a_non_finite_mean_or_stddev_is_refused(tmp_path, name, value, shown):
     INFO.save(str(tmp_path))
     path = tmp_path / "dataset_info.json"
     values = {**json.loads(path.read_text()), name: ["VALUE", 1.0]}
@@ -80,14 +80,14 @@ def test_hours():
     assert DEV.hours == 0.5
 
 
-def test_load_where_there_is_no_data(tmp_path):
+def test_load_names_a_missing_directory_or_file(tmp_path):
     with pytest.raises(errors.UserError, match="nowhere: data directory does not exist; build it first"):
         dataset_info.DatasetInfo.load(str(tmp_path / "nowhere"))
     with pytest.raises(errors.UserError, match="dataset_info.json is missing, so the data is not complete"):
         dataset_info.DatasetInfo.load(str(tmp_path))
 
 
-def test_load_of_a_file_that_is_not_whole_or_of_another_version(tmp_path):
+def test_load_refuses_invalid_json_and_other_versions(tmp_path):
     INFO.save(str(tmp_path))
     path = tmp_path / "dataset_info.json"
     values = json.loads(path.read_text())
@@ -116,7 +116,7 @@ def test_shard_paths(tmp_path):
     assert INFO.shard_paths(str(tmp_path), "dev") == [str(path)]
 
 
-def test_truncated_shard_is_named_with_both_sizes(tmp_path):
+def test_a_truncated_shard_is_named_with_both_sizes(tmp_path):
     (tmp_path / SHARD.file).write_bytes(b"123")
     with pytest.raises(
         errors.UserError, match="00001.tfrecord: shard has 3 bytes, expected 5; copy or build"
@@ -124,7 +124,7 @@ def test_truncated_shard_is_named_with_both_sizes(tmp_path):
         INFO.shard_paths(str(tmp_path), "dev")
 
 
-def test_split_that_is_not_there(tmp_path):
+def test_a_missing_split_is_refused(tmp_path):
     info = dataclasses.replace(INFO, splits={"train": DEV, "dev": DEV})
     with pytest.raises(errors.UserError, match="'test' does not exist, expected one of dev, train"):
         info.shard_paths(str(tmp_path), "test")

@@ -5,7 +5,7 @@ from tfrecord_builder.corpora import tables
 from tfrecord_builder.data import manifest
 
 
-def test_write_then_read_is_identity(tmp_path):
+def test_write_and_read_round_trip(tmp_path):
     audio = str(tmp_path / "audio" / "u1.wav")
     utterances = [
         manifest.Utterance("u1", audio, "s", "你 好", "ni3 hao3", "test"),
@@ -18,7 +18,7 @@ def test_write_then_read_is_identity(tmp_path):
     assert "\taudio" + os.sep + "u1.wav\t" in pathlib.Path(path).read_text(encoding="utf-8")
 
 
-def test_a_directory_behind_a_symbolic_link(tmp_path):
+def test_audio_paths_are_right_behind_a_symbolic_link(tmp_path):
     (tmp_path / "disk" / "corpus").mkdir(parents=True)
     (tmp_path / "corpus").symlink_to(tmp_path / "disk" / "corpus")
     (tmp_path / "audio").mkdir()

@@ -25,7 +25,7 @@ def find(shard, utterance_id):
     return recordings.find_all([shard], [utterance_id]).get(utterance_id)
 
 
-def test_the_recording_of_a_record(tmp_path):
+def test_recordings_are_found_by_utterance_id(tmp_path):
     shard = write(
         tmp_path / "train-0.jsonl",
         item("u1"),
@@ -38,7 +38,7 @@ def test_the_recording_of_a_record(tmp_path):
     assert find(shard, "u3") is None
 
 
-def test_text_and_a_shard_without_jsonl_have_no_recordings(tmp_path):
+def test_text_and_shards_without_jsonl_have_no_recordings(tmp_path):
     shard = write(tmp_path / "train-0.jsonl", item("u1", audio=None, stamp=None))
     assert find(shard, "u1") is None
     assert find(str(tmp_path / "train-1.tfrecord"), "u1") is None
@@ -51,7 +51,7 @@ def test_recordings_of_several_shards_are_found_together(tmp_path):
 
 
 @pytest.mark.parametrize("line", ["{", "[]", json.dumps({"utterance": {}})])
-def test_a_line_that_is_not_an_item(tmp_path, line):
+def test_an_invalid_item_is_refused(tmp_path, line):
     shard = write(tmp_path / "train-0.jsonl", item("u1"))
     with open(tmp_path / "train-0.jsonl", "a") as file:
         file.write(line + "\n")

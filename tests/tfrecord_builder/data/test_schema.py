@@ -68,14 +68,14 @@ def test_stored_features_are_little_endian_rows():
         )
 
 
-def test_text_record_leaves_out_the_acoustic_keys():
+def test_a_text_record_has_no_acoustic_keys():
     example = tf.train.Example.FromString(schema.make_example(TEXT))
     names = ["character_ids", "pronunciation", "speaker", "token_ids", "transcript", "utterance_id"]
     assert sorted(example.features.feature) == names
     assert parse(schema.make_example(TEXT))[0]["token_ids"].tolist() == [3]
 
 
-def test_text_view_of_acoustic_records():
+def test_acoustic_records_can_be_parsed_without_features():
     text, acoustic = parse(schema.make_example(TEXT), schema.make_example(RECORD))
     assert sorted(text) == sorted(acoustic) and "fbank" not in acoustic
     assert acoustic["num_characters"] == 2
@@ -94,12 +94,12 @@ def test_same_record_gives_the_same_bytes_with_keys_in_order():
     assert places == sorted(places)
 
 
-def test_order_is_kept():
+def test_parsing_keeps_the_order():
     records = [schema.make_example(schema.Record(str(index), "", "", "", [], [])) for index in range(300)]
     assert [int(example["utterance_id"]) for example in parse(*records)] == list(range(300))
 
 
-def test_features_of_another_width_are_refused_by_utterance():
+def test_features_of_a_wrong_size_are_refused_and_the_utterance_is_named():
     message = (
         "utterance a1: fbank has 12 bytes, expected 18 for 3 frames of 3 float16 numbers; build the data"
     )
@@ -107,7 +107,7 @@ def test_features_of_another_width_are_refused_by_utterance():
         parse(schema.make_example(RECORD), num_bins=3)
 
 
-def test_parsing_in_a_graph_checks_too():
+def test_parsing_in_a_graph_checks_the_size_of_features_too():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         dataset = tf.data.Dataset.from_tensors(schema.make_example(RECORD))
         dataset = schema.parse_examples(dataset, num_bins=2, fbank_dtype="float32")
@@ -120,7 +120,7 @@ def test_parsing_in_a_graph_checks_too():
 
 
 @pytest.mark.parametrize("fbank", [np.zeros([3, 2]), np.zeros(6, np.float16)])
-def test_features_of_another_type_or_shape_are_not_written(fbank):
+def test_features_of_a_wrong_dtype_or_rank_are_not_written(fbank):
     with pytest.raises(ValueError, match="a1: fbank is float.*, expected a float16 or float32 matrix"):
         schema.make_example(schema.Record(**{**vars(RECORD), "fbank": fbank}))
 
@@ -150,13 +150,13 @@ def test_a_batch_without_records_has_no_rows():
 @pytest.mark.parametrize(
     "key, want", [("num_frames", [3, 3]), ("num_tokens", [2, 0]), ("num_characters", [2, 2])]
 )
-def test_lengths_are_read_alone(key, want):
+def test_lengths_are_read_without_the_features(key, want):
     untold = schema.Record(**{**vars(RECORD), "token_ids": []})
     records = tf.constant([schema.make_example(RECORD), schema.make_example(untold)])
     assert schema.parse_lengths(records, key).numpy().tolist() == want
 
 
-def test_the_bytes_equal_those_of_a_literal_example():
+def test_a_record_equals_a_literal_example_byte_for_byte():
     record = schema.Record("u", "", "", "你", [], [], np.zeros([1, 2], np.float16), 10)
     texts = {"utterance_id": "u", "speaker": "", "transcript": "", "pronunciation": "你"}
     values = {

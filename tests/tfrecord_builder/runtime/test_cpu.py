@@ -5,13 +5,13 @@ import os
 from tfrecord_builder.runtime import cpu
 
 
-def test_counts_the_cores_that_the_process_may_use(monkeypatch):
+def test_count_cores_counts_those_that_the_process_may_use(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5}, raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 96)
     assert cpu.count_cores() == 2
 
 
-def test_counts_those_of_the_machine_where_a_process_cannot_be_bound(monkeypatch):
+def test_count_cores_counts_all_where_processes_cannot_be_bound(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     assert cpu.count_cores() == 8
@@ -19,7 +19,7 @@ def test_counts_those_of_the_machine_where_a_process_cannot_be_bound(monkeypatch
     assert cpu.count_cores() == 1
 
 
-def test_reads_the_instruction_sets_where_the_system_lists_them(monkeypatch, tmp_path):
+def test_read_flags_returns_the_listed_instruction_sets(monkeypatch, tmp_path):
     (tmp_path / "cpuinfo").write_text("processor : 0\nflags\t\t: fpu avx2 sse\n\nflags : other\n")
     monkeypatch.setattr(cpu, "INFO_FILE", str(tmp_path / "cpuinfo"))
     assert cpu.read_flags() >= {"fpu", "avx2", "sse"} and "other" not in cpu.read_flags()

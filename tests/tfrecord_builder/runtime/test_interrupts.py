@@ -20,7 +20,7 @@ INTERRUPTING = "import os, signal; os.kill(os.getpid(), signal.SIGINT); raise Sy
 
 @pytest.mark.parametrize("module", [*program_flags.programs(), *RUNTIME])
 @pytest.mark.parametrize("handler, code", [(signal.SIG_DFL, 130), (signal.SIG_IGN, 7)])
-def test_an_interrupt_of_the_imports_is_no_traceback(module, handler, code, tmp_path):
+def test_ctrl_c_during_imports_prints_no_traceback(module, handler, code, tmp_path):
     (tmp_path / ("numpy.py" if module in RUNTIME else "absl.py")).write_text(INTERRUPTING, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", module],
@@ -34,7 +34,7 @@ def test_an_interrupt_of_the_imports_is_no_traceback(module, handler, code, tmp_
     assert code == 7 or done.stderr == ""  # TensorFlow's log lines are shown where its import fails
 
 
-def test_a_module_that_is_imported_and_a_signal_that_is_ignored_change_nothing():
+def test_sigint_is_unchanged_in_an_imported_module_or_if_it_is_ignored():
     before = signal.getsignal(signal.SIGINT)
     try:
         for handler in (signal.SIG_IGN, signal.default_int_handler):

@@ -42,7 +42,7 @@ def test_standard_error_works_again_after_loading(tmp_path):
     assert (done.returncode, done.stderr) == (0, "later")
 
 
-def test_a_log_level_of_the_user_shows_the_log(tmp_path):
+def test_the_log_is_shown_if_the_user_sets_a_log_level(tmp_path):
     assert run(tmp_path, GOOD, TF_CPP_MIN_LOG_LEVEL="0").stderr == "from C++\n"
 
 
@@ -51,7 +51,7 @@ def test_a_closed_standard_error_does_no_harm(tmp_path):
     assert (done.returncode, done.stdout) == (0, "loaded\n")
 
 
-def test_another_release_is_refused_in_one_sentence(tmp_path):
+def test_an_untested_release_is_refused_in_one_sentence(tmp_path):
     done = run(tmp_path, "__version__ = '2.17.0'")
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert done.stderr.startswith(
@@ -59,7 +59,7 @@ def test_another_release_is_refused_in_one_sentence(tmp_path):
     )
 
 
-def test_a_tensorflow_that_cannot_be_imported_shows_what_it_wrote(tmp_path):
+def test_the_output_of_a_failed_import_is_shown(tmp_path):
     done = run(tmp_path, "raise ImportError('libstdc++ is too old')")
     assert done.returncode == 1
     assert done.stderr == (
@@ -68,14 +68,14 @@ def test_a_tensorflow_that_cannot_be_imported_shows_what_it_wrote(tmp_path):
     )
 
 
-def test_a_crash_of_the_import_shows_what_it_wrote(tmp_path):
+def test_the_output_of_a_crashed_import_is_shown(tmp_path):
     done = run(tmp_path, "raise SystemError('broken')")
     assert (
         done.returncode == 1 and done.stderr.startswith("from C++\n") and "SystemError: broken" in done.stderr
     )
 
 
-def test_the_builder_refuses_another_release_in_one_sentence(tmp_path):
+def test_the_builder_refuses_an_untested_release_in_one_sentence(tmp_path):
     (tmp_path / "corpus.jsonl").write_text("{}\n")
     command = (
         "from tfrecord_builder.settings import program;"
@@ -85,7 +85,7 @@ def test_the_builder_refuses_another_release_in_one_sentence(tmp_path):
     assert done.returncode == 1 and done.stderr.startswith("error: tensorflow: version is 2.17.0, expected")
 
 
-def test_the_names_are_those_of_tensorflow(tmp_path):
+def test_attributes_are_those_of_tensorflow(tmp_path):
     source = f"{GOOD}\nerrors = 'of TensorFlow'"
     command = "from tfrecord_builder.runtime import lazy_tensorflow as tf; print(tf.errors)"
     assert run(tmp_path, source, command).stdout == "of TensorFlow\n"
@@ -95,11 +95,11 @@ SHOWS_KERAS = f"{GOOD}\nprint(os.environ.get('TF_USE_LEGACY_KERAS'))"
 _SHOW = f"{_PROGRAM}; import os; print(os.environ.get('TF_USE_LEGACY_KERAS'))"
 
 
-def test_tensorflow_is_told_not_to_import_keras_while_it_loads(tmp_path):
+def test_keras_is_not_imported_while_tensorflow_loads(tmp_path):
     assert run(tmp_path, SHOWS_KERAS, _SHOW).stdout.split() == ["1", "loaded", "None"]
 
 
-def test_a_choice_of_keras_by_the_user_counts(tmp_path):
+def test_the_users_choice_of_keras_is_kept(tmp_path):
     assert run(tmp_path, SHOWS_KERAS, _SHOW, TF_USE_LEGACY_KERAS="0").stdout.split() == ["0", "loaded", "0"]
 
 
@@ -109,7 +109,7 @@ SHOWS_COLLECTION = f"{GOOD}\nimport gc; print(gc.isenabled())"
 @pytest.mark.parametrize(
     ("before", "counted"), [("enable", "False True True"), ("disable", "False False False")]
 )
-def test_python_does_not_look_for_garbage_while_tensorflow_loads(tmp_path, before, counted):
+def test_garbage_collection_is_off_while_tensorflow_loads(tmp_path, before, counted):
     """Nor in what it has loaded, which is then frozen; a program without collection stays so."""
     command = (
         f"import gc; gc.{before}(); frozen = gc.get_freeze_count(); {_PROGRAM}; "
@@ -118,7 +118,7 @@ def test_python_does_not_look_for_garbage_while_tensorflow_loads(tmp_path, befor
     assert run(tmp_path, SHOWS_COLLECTION, command).stdout.replace("loaded\n", "").split() == counted.split()
 
 
-def test_keras_is_imported_when_it_is_used():
+def test_keras_is_imported_on_first_use():
     command = (
         "from tfrecord_builder.runtime import lazy_tensorflow as tf; import sys; tf.constant; "
         "before = 'keras' in sys.modules; print(before, tf.keras.layers.Dense.__name__)"

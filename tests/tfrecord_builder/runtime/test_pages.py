@@ -6,7 +6,7 @@ import pytest
 from tfrecord_builder.runtime import pages
 
 
-def test_values_are_escaped_and_a_name_without_a_value_is_an_error(tmp_path):
+def test_values_are_escaped_and_undefined_names_are_errors(tmp_path):
     (tmp_path / "page.html").write_text("<p>{{ text }} {{ number|thousands }}</p>\n")
     template = pages.environment(tmp_path, thousands="{:,}".format).get_template("page.html")
     assert template.render(text="<b>", number=1000) == "<p>&lt;b&gt; 1,000</p>"

@@ -9,7 +9,7 @@ from tfrecord_builder.runtime import tensorflow_release
 @pytest.mark.parametrize(
     "version, release", [("2.15.1", "2.15"), ("2.21.0", "2.21"), ("2.16.1", None), ("2.2", None), ("3", None)]
 )
-def test_the_release_of_a_version(version, release):
+def test_the_release_of_a_tensorflow_version(version, release):
     found = tensorflow_release.find(version)
     assert (found and found.version) == release
 
@@ -25,12 +25,12 @@ def test_the_release_of_a_version(version, release):
         ((3, 14), None),
     ],
 )
-def test_the_release_of_a_python(python, release):
+def test_the_release_for_a_python_version(python, release):
     found = tensorflow_release.for_python(python)
     assert (found and found.version) == release
 
 
-def test_other_releases_are_refused_in_one_sentence():
+def test_untested_releases_are_refused_in_one_sentence():
     tensorflow_release.require("2.15.0")
     with pytest.raises(errors.UserError) as caught:
         tensorflow_release.require("2.22.0rc0")

@@ -33,7 +33,7 @@ def parse(*arguments, config_class=TrainConfig):
     return config_flags.from_flags(config_class, flag_values)
 
 
-def test_without_flags_the_defaults_hold():
+def test_settings_without_flags_have_their_defaults():
     assert parse() == TrainConfig()
 
 
@@ -51,7 +51,7 @@ def test_each_type_is_parsed():
 
 
 @pytest.mark.parametrize("written", ["--corpus_dir={}", "--flagfile={}"])
-def test_a_tilde_is_the_home_directory(monkeypatch, tmp_path, written):
+def test_a_tilde_is_expanded_to_the_home_directory(monkeypatch, tmp_path, written):
     monkeypatch.setenv("HOME", "/home/me")
     word = "~/a,~,/b~/c, ~/d,gs://~/e"
     if "flagfile" in written:
@@ -61,7 +61,7 @@ def test_a_tilde_is_the_home_directory(monkeypatch, tmp_path, written):
     assert config.corpus_dir == ("/home/me/a", "/home/me", "/b~/c", "/home/me/d", "gs://~/e")
 
 
-def test_empty_text_is_none_and_the_empty_tuple():
+def test_empty_text_is_parsed_as_none_or_an_empty_tuple():
     config = parse("--train_steps=", "--boundary_epochs=")
     assert config.train_steps is None and config.boundary_epochs == ()
 
@@ -79,13 +79,13 @@ def test_empty_text_is_none_and_the_empty_tuple():
         ("--xla=perhaps", "flag --xla=perhaps: expected true or false"),
     ],
 )
-def test_a_flag_that_does_not_fit_is_named_with_what_was_expected(argument, message):
+def test_an_invalid_flag_is_named_with_the_expected_values(argument, message):
     with pytest.raises(flags.IllegalFlagValueError) as caught:
         parse(argument)
     assert str(caught.value) == message
 
 
-def test_code_meets_the_same_check_and_the_same_words_as_the_flag():
+def test_values_from_code_get_the_same_errors_as_flags():
     with pytest.raises(errors.UserError) as caught:
         TrainConfig(boundary_epochs=(3, 0))
     assert str(caught.value) == "flag --boundary_epochs=3,0: expected at least 1"
@@ -102,7 +102,7 @@ def test_a_number_without_limits_must_be_finite():
         Config(float("nan"))
 
 
-def test_a_contradiction_names_both_flags():
+def test_contradicting_flags_are_both_named():
     with pytest.raises(errors.UserError, match="--xla with --optimizer=momentum"):
         parse("--optimizer=momentum")
 
@@ -121,13 +121,13 @@ class ShowConfig(config_flags.Checked):
         (["--data_dir=a"], "--format is missing; pass it (output; one of: tsv, json)"),
     ],
 )
-def test_a_required_flag_is_named_with_its_help(arguments, message):
+def test_a_missing_required_flag_is_named_with_its_help(arguments, message):
     with pytest.raises(errors.UserError) as caught:
         parse(*arguments, config_class=ShowConfig)
     assert str(caught.value) == message
 
 
-def test_a_field_without_setting_is_no_flag():
+def test_a_field_without_setting_is_not_a_flag():
     @dataclasses.dataclass(frozen=True)
     class Config:
         hidden: int = 3
@@ -168,7 +168,7 @@ class Length(config_flags.Checked):
         (["--flagfile=FILE", "--steps=100", "--epochs=3"], None),
     ],
 )
-def test_the_command_line_beats_the_alternative_in_a_flag_file(tmp_path, monkeypatch, command_line, want):
+def test_the_command_line_overrides_the_alternative_in_a_flag_file(tmp_path, monkeypatch, command_line, want):
     (tmp_path / "long.flags").write_text("--epochs=7\n", encoding="utf-8")
     words = [word.replace("FILE", str(tmp_path / "long.flags")) for word in command_line]
     monkeypatch.setattr(sys, "argv", ["program", *words])
@@ -179,7 +179,7 @@ def test_the_command_line_beats_the_alternative_in_a_flag_file(tmp_path, monkeyp
         assert parse(*words, config_class=Length) == want
 
 
-def test_two_alternatives_in_one_flag_file_are_both_given(tmp_path, monkeypatch):
+def test_two_alternatives_in_one_flag_file_are_both_set(tmp_path, monkeypatch):
     (tmp_path / "long.flags").write_text("--epochs=7\n--steps=5\n", encoding="utf-8")
     monkeypatch.setattr(sys, "argv", ["program", f"--flagfile={tmp_path / 'long.flags'}"])
     with pytest.raises(errors.UserError, match="both are given"):

@@ -43,7 +43,7 @@ def test_json_round_trip_keeps_types_of_keys_and_nested_configs():
     assert config_json.from_json_dict(Info, values) == info
 
 
-def test_json_may_leave_out_what_has_a_default_and_write_whole_floats():
+def test_json_may_omit_defaults_and_write_floats_as_integers():
     values = {"train": None, "lengths": {}, "splits": {}, "shards": [], "mean": [1]}
     info = config_json.from_json_dict(Info, values)
     assert info == Info(None, {}, {}, (), (1.0,)) and isinstance(info.mean[0], float)
@@ -65,13 +65,13 @@ def test_an_empty_key_is_unknown():
         ({"dropout": 5}, "flag --dropout=5.0: expected at least 0 and at most 0.9"),
     ],
 )
-def test_json_that_does_not_fit_is_refused_by_name(values, message):
+def test_invalid_json_is_refused_and_the_key_is_named(values, message):
     with pytest.raises(errors.UserError) as caught:
         config_json.from_json_dict(TrainConfig, values)
     assert message in str(caught.value)
 
 
-def test_json_names_the_place_of_what_is_wrong_inside():
+def test_errors_in_nested_json_name_the_place():
     values = {"train": None, "lengths": {}, "splits": {}, "shards": [{"file": "b"}], "mean": []}
     with pytest.raises(errors.UserError, match="Info.shards: key num_bytes is missing"):
         config_json.from_json_dict(Info, values)
@@ -92,16 +92,16 @@ def test_json_names_the_place_of_what_is_wrong_inside():
         ("", "Expecting value"),
     ],
 )
-def test_text_that_is_not_json_is_a_value_error(text, said):
+def test_invalid_json_text_is_a_value_error(text, said):
     with pytest.raises(ValueError, match=said):
         config_json.parse(text)
 
 
-def test_integers_that_a_float_holds_are_exact():
+def test_large_integers_are_exact():
     assert config_json.parse(b"[12345678901234567890123, -1]") == [12345678901234567890123, -1]
 
 
-def test_a_large_value_of_another_type_is_shortened():
+def test_large_values_are_shortened_in_messages():
     with pytest.raises(errors.UserError) as raised:
         config_json.from_json_dict(Shard, {"file": [["deep"]] * 1000, "num_bytes": 1})
     assert len(str(raised.value)) < 120

@@ -44,14 +44,14 @@ def test_help_lists_the_programs_with_their_first_lines(monkeypatch, capsys):
     assert "  build            Builds TFRecords from a corpus." in lines
 
 
-def test_another_program_is_refused(monkeypatch, capsys):
+def test_an_unknown_program_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["estimator-asr", "tea"])
     with pytest.raises(SystemExit, match="error: there is no program tea; choose one of those above"):
         trainer.main()
     assert "  train " in capsys.readouterr().err
 
 
-def test_an_installation_has_the_flag_files_and_the_templates(tmp_path, monkeypatch):
+def test_the_installation_includes_flag_files_and_templates(tmp_path, monkeypatch):
     packages = ("tfrecord_builder", "estimator_asr", "estimator_asr_runtime")
     for name in ("pyproject.toml", "README.md", "LICENSE", "flags", *packages):
         (tmp_path / name).symlink_to(paths.ROOT / name)
@@ -69,7 +69,7 @@ def test_an_installation_has_the_flag_files_and_the_templates(tmp_path, monkeypa
     assert b"tfrecord-builder = tfrecord_builder.__main__:main" in wheel.read(entry_points)
 
 
-def test_a_flag_file_of_the_installation_is_found_where_there_is_none(monkeypatch, tmp_path):
+def test_a_flag_file_missing_here_is_read_from_the_installation(monkeypatch, tmp_path):
     class Installed(pathlib.PurePosixPath):
         def locate(self):
             return f"/usr/{self}"

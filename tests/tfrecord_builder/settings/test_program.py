@@ -62,7 +62,7 @@ def run(*arguments, takes_words=False, **options):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_main_runs_and_its_exit_code_is_kept():
+def test_the_exit_code_of_main_is_kept():
     assert run() == (0, "words ()\n", "")
     assert run("--depth=7")[0] == 7
 
@@ -90,11 +90,11 @@ def test_a_flag_file_without_a_name_is_refused():
     )
 
 
-def test_user_error_is_one_sentence_and_exit_1():
+def test_a_user_error_is_one_sentence_and_exit_code_1():
     assert run("--depth=2") == (1, "", "error: corpus: depth is 2, expected 1; dig less.\n")
 
 
-def test_interrupt_is_one_line_and_exit_130():
+def test_an_interrupt_is_one_line_and_exit_code_130():
     assert run("--depth=3") == (130, "", "interrupted\n")
 
 
@@ -108,14 +108,14 @@ def test_a_closed_pipe_is_not_an_error():
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_what_the_file_system_refuses_is_one_sentence_and_exit_1():
+def test_a_file_system_error_is_one_sentence_and_exit_code_1():
     no_place = "error: /nowhere/x: No such file or directory; pass a path that can be read and written\n"
     assert run("--depth=5") == (1, "", no_place)
     code, _, stderr = run("--depth=6")
     assert code == 1 and "No space left on device; free some space; finished work is kept" in stderr
 
 
-def test_what_tensorflow_cannot_write_is_one_sentence_too():
+def test_a_file_system_error_of_tensorflow_is_one_sentence_too():
     full = "/am/model.ckpt-2_temp/part-00000-of-00001: No space left on device"
     assert run("--depth=9") == (1, "", f"error: {full}; free some space; finished work is kept\n")
     code, _, stderr = run("--depth=10")  # an error of that name from elsewhere is a bug
@@ -126,7 +126,7 @@ def test_log_lines_consist_of_the_message():
     assert run("--depth=-1") == (0, "words ()\n", "depth is -1\n")
 
 
-def test_other_libraries_log_warnings_alone():
+def test_other_libraries_log_only_warnings():
     assert run("--depth=-2") == (0, "words ()\n", "own line\nwarning of a library\n")
 
 
@@ -136,7 +136,7 @@ def test_help_is_printed_on_standard_output_with_exit_code_0(flag):
     assert (code, stderr) == (0, "") and "--depth: how deep" in stdout
 
 
-def test_a_bug_has_a_traceback():
+def test_a_bug_prints_a_traceback():
     code, _, stderr = run("--depth=4")
     assert code == 1 and "Traceback" in stderr and "a bug" in stderr
 
@@ -148,17 +148,17 @@ def test_a_bug_has_a_traceback():
         ("--depth", "error: Missing value for flag --depth; see --help\n"),
     ],
 )
-def test_wrong_flag_is_one_sentence_and_exit_1(argument, message):
+def test_a_wrong_flag_is_one_sentence_and_exit_code_1(argument, message):
     assert run(argument) == (1, "", message)
 
 
-def test_missing_flagfile_is_named():
+def test_a_missing_flag_file_is_named():
     code, _, stderr = run("--flagfile=nowhere.flags")
     assert code == 1
     assert stderr.startswith("error: Unable to open flagfile:") and "'nowhere.flags'" in stderr
 
 
-def test_words_are_refused_unless_the_program_accepts_them():
+def test_arguments_that_are_not_flags_are_refused_unless_accepted():
     code, _, stderr = run("--depth=1", "False")
     assert (code, stderr) == (
         1,
@@ -167,7 +167,7 @@ def test_words_are_refused_unless_the_program_accepts_them():
     assert run("a.wav", takes_words=True) == (0, "words ['a.wav']\n", "")
 
 
-def test_a_flag_file_that_is_not_utf_8(tmp_path):
+def test_a_flag_file_that_is_not_utf_8_is_refused(tmp_path):
     (tmp_path / "sound.wav").write_bytes(b"RIFF\xa4\x00\xff")
     assert run(f"--flagfile={tmp_path}/sound.wav") == (
         1,
@@ -176,7 +176,7 @@ def test_a_flag_file_that_is_not_utf_8(tmp_path):
     )
 
 
-def test_the_first_of_several_words_is_named(tmp_path):
+def test_the_first_of_several_unexpected_arguments_is_named(tmp_path):
     file = tmp_path / "page.txt"
     file.write_text("once\n--depth=1\nupon a time\n", encoding="utf-8")
     assert run(f"--flagfile={file}")[2] == (
@@ -194,7 +194,7 @@ def test_characters_that_the_terminal_lacks_are_escaped(encoding, shown):
     assert (code, out, err) == (0, f"{shown} \\udcff\n", "")
 
 
-def test_closed_standard_output():
+def test_a_program_runs_with_closed_standard_output():
     options = {"stderr": subprocess.PIPE, "capture_output": False, "preexec_fn": lambda: os.close(1)}
     assert run("--depth=2", **options)[::2] == (1, "error: corpus: depth is 2, expected 1; dig less.\n")
     assert run(**options)[::2] == (0, "")

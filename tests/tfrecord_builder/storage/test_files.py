@@ -13,7 +13,7 @@ def test_a_path_with_a_scheme_is_remote():
     assert files.is_remote("s3://bucket/a.wav") and not files.is_remote("/data/a.wav")
 
 
-def test_finds_files_by_suffix_in_any_case(tmp_path):
+def test_files_are_found_by_suffix_in_any_case(tmp_path):
     for name in ("b/2.WAV", "b/1.wav", "a/3.flac", "a/4.txt", "0.wav"):
         os.makedirs(tmp_path / os.path.dirname(name), exist_ok=True)
         (tmp_path / name).write_bytes(b"")
@@ -21,7 +21,7 @@ def test_finds_files_by_suffix_in_any_case(tmp_path):
     assert found == ["0.wav", "a/3.flac", "b/1.wav", "b/2.WAV"]
 
 
-def test_links_to_directories_are_followed_and_cycles_end(tmp_path):
+def test_links_to_directories_are_followed_without_endless_cycles(tmp_path):
     (tmp_path / "disk2" / "S0002").mkdir(parents=True)
     (tmp_path / "disk2" / "S0002" / "1.wav").write_bytes(b"")
     (tmp_path / "corpus").mkdir()
@@ -74,13 +74,13 @@ def test_size_and_time(tmp_path):
     assert files.size_and_time(str(path)) == (3, 7)
 
 
-def test_sha256_of_more_than_a_block(tmp_path):
+def test_sha256_of_a_file_longer_than_a_block(tmp_path):
     content = bytes(range(256)) * 10_000
     (tmp_path / "a").write_bytes(content)
     assert files.sha256(str(tmp_path / "a")) == hashlib.sha256(content).hexdigest()
 
 
-def test_directories(tmp_path):
+def test_directories_are_made_listed_and_removed(tmp_path):
     directory = str(tmp_path / "one" / "two")
     files.make_directory(directory)
     files.make_directory(directory)
@@ -111,7 +111,7 @@ def test_a_failed_write_leaves_no_file(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_what_is_no_file_is_never_replaced(tmp_path):
+def test_only_regular_files_are_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "directory").mkdir()
     (tmp_path / "link").symlink_to("pipe")
@@ -125,7 +125,7 @@ def test_what_is_no_file_is_never_replaced(tmp_path):
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_link_stays_and_its_file_is_replaced(tmp_path, exists):
+def test_writing_to_a_link_replaces_its_target(tmp_path, exists):
     (tmp_path / "elsewhere").mkdir()
     target, link = tmp_path / "elsewhere" / "file", tmp_path / "link"
     if exists:

@@ -31,7 +31,7 @@ def _read(path):
         return file.read()
 
 
-def test_a_file_from_writing_to_removing():
+def test_a_file_is_written_read_moved_and_removed():
     files.make_directory(f"{ROOT}/one")
     path = f"{ROOT}/one/two.txt"
     assert not files.exists(path)
@@ -47,17 +47,17 @@ def test_a_file_from_writing_to_removing():
     assert files.list_names(f"{ROOT}/one") == []
 
 
-def test_an_empty_file():
+def test_an_empty_file_is_written():
     assert _read(_write(f"{ROOT}/empty", b"")) == b""
 
 
-def test_a_file_that_fails_is_not_written():
+def test_a_failed_write_leaves_no_file():
     with pytest.raises(KeyError), files.writing(f"{ROOT}/failed"):
         raise KeyError
     assert files.list_names(ROOT) == []
 
 
-def test_finds_files_in_the_order_of_a_disk():
+def test_files_are_found_in_the_same_order_as_on_a_disk():
     for name in ("b/2.WAV", "b/1.wav", "a.b/c/4.wav", "a.b/3.flac", "a.b/5.txt", "0.wav"):
         files.make_directory(f"{ROOT}/find/{name}/..")
         _write(f"{ROOT}/find/{name}")
@@ -67,16 +67,16 @@ def test_finds_files_in_the_order_of_a_disk():
     assert found == ["0.wav", "a.b/3.flac", "a.b/c/4.wav", "b/1.wav", "b/2.WAV"]
 
 
-def test_a_name_never_leaves_its_host():
+def test_dots_in_a_path_do_not_leave_its_host():
     _write(f"{ROOT}/a", b"here")
     assert _read(f"{ROOT}/../a") == _read(f"{ROOT}/none/./..//a") == b"here"
 
 
-def test_a_part_of_a_file():
+def test_a_member_of_an_archive_is_read():
     assert _read(_write(f"{ROOT}/speech.ark", b"u1 0123456789") + ":3+4") == b"0123"
 
 
-def test_missing_files():
+def test_missing_files_are_not_found_errors():
     for function in (files.open_binary, files.size_and_time, files.list_names, files.remove_tree):
         with pytest.raises(FileNotFoundError, match="No such file or directory: 'ram://host/none'"):
             function(f"{ROOT}/none")
@@ -88,12 +88,12 @@ def test_a_missing_host_is_an_error():
     assert caught.value.errno == errno.ENXIO
 
 
-def test_an_unknown_scheme():
+def test_an_unknown_scheme_is_an_error():
     with pytest.raises(OSError, match="the store cannot be used .*scheme 'ftp' not implemented"):
         files.exists("ftp://host/a")
 
 
-def test_refused_access(monkeypatch):
+def test_refused_access_is_a_permission_error(monkeypatch):
     def refuse(path):
         raise tf.errors.PermissionDeniedError(None, None, "no rights")
 
@@ -111,7 +111,7 @@ def test_an_object_store_shows_complete_files_and_has_no_directories(monkeypatch
     assert calls == [] and files.list_names(ROOT) == ["a"]
 
 
-def test_tensorflow_io_is_loaded_for_its_own_schemes_alone(monkeypatch):
+def test_tensorflow_io_is_loaded_only_for_its_own_schemes(monkeypatch):
     loaded = []
     monkeypatch.setattr(gfile_store, "_load_file_systems", lambda: loaded.append(True))
     for path in ("gs://bucket/a", "ram://host/a", "file:///a"):
@@ -121,7 +121,7 @@ def test_tensorflow_io_is_loaded_for_its_own_schemes_alone(monkeypatch):
     assert loaded == [True]
 
 
-def test_tensorflow_io_that_does_not_load_is_left_out(monkeypatch):
+def test_a_tensorflow_io_that_cannot_be_loaded_is_ignored(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_io", None)
     gfile_store._load_file_systems.__wrapped__()
     assert gfile_store._gfile("gs://bucket/a") is tf.io.gfile

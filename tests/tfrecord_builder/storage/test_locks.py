@@ -34,7 +34,7 @@ def _remove(path):
 
 
 @pytest.mark.parametrize("name", [".", "file", "new"])
-def test_an_exclusive_lock_of_a_directory_a_file_or_a_new_one(tmp_path, path, name):
+def test_directories_files_and_new_files_can_be_locked(tmp_path, path, name):
     locked = str(tmp_path / name)
     with locks.exclusive(locked, "a: is busy; wait"):
         with (
@@ -48,7 +48,7 @@ def test_an_exclusive_lock_of_a_directory_a_file_or_a_new_one(tmp_path, path, na
         assert file.read() == "content"
 
 
-def test_a_file_that_is_being_written_is_reserved_by_one(path):
+def test_a_file_can_be_reserved_by_only_one_process(path):
     with locks.reserved(path, "a: is busy; wait"):
         assert os.path.exists(f"{path}.lock")
         with (
@@ -77,7 +77,7 @@ def test_a_read_lock_ends_with_its_object(path):
     assert _remove(path)
 
 
-def test_a_file_that_may_not_be_written_is_removed_all_the_same(path, monkeypatch):
+def test_a_read_only_file_is_removed_too(path, monkeypatch):
     os.chmod(path, 0o444)
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root has every permission
     lock = locks.ReadLock(path)
@@ -86,7 +86,7 @@ def test_a_file_that_may_not_be_written_is_removed_all_the_same(path, monkeypatc
     assert _remove(path) and not os.path.exists(path)
 
 
-def test_a_missing_file_cannot_be_locked_but_removed(tmp_path):
+def test_a_missing_file_cannot_be_locked_but_remove_is_called(tmp_path):
     missing, removed = str(tmp_path / "missing"), []
     with pytest.raises(FileNotFoundError):
         locks.ReadLock(missing)
@@ -101,7 +101,7 @@ def test_a_file_removed_or_replaced_between_opening_and_locking_is_not_locked(pa
     assert missing.value.filename == path
 
 
-def test_without_locks_in_the_file_system_everybody_gets_them(path, no_locks):
+def test_without_locks_in_the_file_system_every_process_gets_them(path, no_locks):
     locks.ReadLock(path)
     with locks.exclusive(path, "busy"), locks.exclusive(path, "busy"):
         assert _remove(path)
@@ -113,12 +113,12 @@ def test_without_locks_in_the_file_system_a_file_can_be_reserved_twice(path, no_
     assert os.listdir(os.path.dirname(path)) == ["file"]
 
 
-def test_without_locks_in_the_file_system_there_are_no_turns(tmp_path, no_locks):
+def test_in_turn_fails_without_locks_in_the_file_system(tmp_path, no_locks):
     with pytest.raises(OSError, match="No locks available"), locks.in_turn(str(tmp_path / "a")):
         pass
 
 
-def test_one_thread_at_a_time_is_in_a_block_of_turns(tmp_path):
+def test_only_one_thread_at_a_time_is_inside_in_turn(tmp_path):
     inside, most = [], []
 
     def enter():
@@ -137,7 +137,7 @@ def test_one_thread_at_a_time_is_in_a_block_of_turns(tmp_path):
     assert most == [1] * 60 and os.listdir(tmp_path) == []
 
 
-def test_a_directory_that_is_cleared_meanwhile(tmp_path):
+def test_the_directory_may_be_cleared_while_locked(tmp_path):
     directory = tmp_path / "cleared"
     directory.mkdir()
     with locks.in_turn(str(directory / "a")):

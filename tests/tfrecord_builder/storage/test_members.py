@@ -9,7 +9,7 @@ from tfrecord_builder.audio import audio_files
 from tfrecord_builder.storage import files, members
 
 
-def test_names():
+def test_member_names_are_parsed():
     assert members.parse("/a/b.ark:17") == members.Member("/a/b.ark", 17, None)
     assert members.parse("s3://a/b.tar:512+9") == members.Member("s3://a/b.tar", 512, 9)
     assert [members.parse(name) for name in ("a.wav", "a:b.wav", ":17", "a:", "a:1+")] == [None] * 5
@@ -50,12 +50,12 @@ def test_a_wav_member_without_length_is_refused(tmp_path):
     with pytest.raises(OSError, match="the WAV in the archive has no length") as error:
         files.open_binary(f"{path}:3")
     assert error.value.errno == errno.EINVAL
-    message = r"a.ark:0: cannot be read \(no WAV begins at byte 0 of the archive"
+    message = r"a.ark:0: audio file cannot be read \(no WAV begins at byte 0 of the archive"
     with pytest.raises(audio_files.AudioError, match=message):
         audio_files.read_audio(f"{path}:0", 16000)
 
 
-def test_a_member_that_kaldiio_wrote(tmp_path):
+def test_a_member_written_by_kaldiio_is_read(tmp_path):
     flac = b"fLaC and more"
     length = len(flac).to_bytes(8, "little")
     (tmp_path / "a.ark").write_bytes(b"u1 AUDIO\x08" + length + flac + b"u2 AUDIO")

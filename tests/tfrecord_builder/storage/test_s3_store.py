@@ -47,7 +47,7 @@ def _read(path):
         return file.read()
 
 
-def test_a_file_from_writing_to_removing(store):
+def test_a_file_is_written_read_moved_and_removed(store):
     path = f"{BUCKET}/life/one/two.txt"
     assert not files.exists(path) and not files.is_directory(f"{BUCKET}/life")
     _write(path)
@@ -62,27 +62,27 @@ def test_a_file_from_writing_to_removing(store):
     assert s3_server.list_keys(store, "life") == []
 
 
-def test_a_file_that_fails_is_not_written(store):
+def test_a_failed_write_leaves_no_file(store):
     with pytest.raises(KeyError), files.writing(f"{BUCKET}/failed/a") as temporary:
         pathlib.Path(temporary).write_bytes(b"half")
         raise KeyError
     assert s3_server.list_keys(store, "failed") == []
 
 
-def test_an_empty_file(store):
+def test_an_empty_file_is_written(store):
     _write(f"{BUCKET}/empty/a", b"")
     files.move(f"{BUCKET}/empty/a", f"{BUCKET}/empty/b")
     assert s3_server.list_keys(store, "empty") == ["b"]
     assert _read(f"{BUCKET}/empty/b") == b"" and files.size_and_time(f"{BUCKET}/empty/b")[0] == 0
 
 
-def test_lists_names(put):
+def test_names_are_listed(put):
     put("list/b.txt"), put("list/a/1"), put("list/a/2"), put("list/c/")
     assert files.list_names(f"{BUCKET}/list") == files.list_names(f"{BUCKET}/list/") == ["a", "b.txt", "c"]
     assert "list" in files.list_names(BUCKET)
 
 
-def test_a_directory_listing_of_several_pages(store, put):
+def test_a_listing_of_several_pages_is_complete(store, put):
     for i in range(110):
         put(f"many/{i:03d}")
     assert files.list_names(f"{BUCKET}/many") == [f"{i:03d}" for i in range(110)]
@@ -90,7 +90,7 @@ def test_a_directory_listing_of_several_pages(store, put):
     assert s3_server.list_keys(store, "many") == []
 
 
-def test_finds_files_as_on_a_disk(tmp_path, put):
+def test_files_are_found_in_the_same_order_as_on_a_disk(tmp_path, put):
     names = ("b/2.WAV", "b/1.wav", "a.b/3.flac", "a.b/c/4.wav", "a.b/5.txt", "0.wav")
     for name in names:
         put(f"find/{name}")
@@ -102,14 +102,14 @@ def test_finds_files_as_on_a_disk(tmp_path, put):
     assert here == ["0.wav", "a.b/3.flac", "a.b/c/4.wav", "b/1.wav", "b/2.WAV"]
 
 
-def test_a_listing_leaves_out_what_no_path_names(put):
+def test_a_listing_omits_keys_that_no_path_can_name(put):
     for key in ("odd//b.wav", "odd/./c.wav", "odd/../d.wav", "odd/folder/", "odd/folder.wav/", "odd/e.wav"):
         put(key)
     assert list(files.find_files(f"{BUCKET}/odd", (".wav",))) == [f"{BUCKET}/odd/e.wav"]
     assert files.list_names(f"{BUCKET}/odd") == ["e.wav", "folder", "folder.wav"]
 
 
-def test_finding_files_takes_one_request_for_all_folders(put, requests):
+def test_finding_files_takes_one_request_for_all_directories(put, requests):
     for i in range(20):
         put(f"folders/{i}/a.wav")
     requests()
@@ -137,7 +137,7 @@ def test_a_large_file_is_uploaded_and_moved_in_parts(store, requests):
     assert _read(f"{BUCKET}/large/b") == content
 
 
-def test_names_with_dots_and_slashes(put):
+def test_dots_and_slashes_in_paths_are_normalised(put):
     put("dots/data/a", b"here")
     assert _read(f"{BUCKET}/dots/train/../data/./a") == b"here"
     assert files.exists(f"{BUCKET}/dots//data/") and files.exists(BUCKET) and files.is_directory(BUCKET)
@@ -145,12 +145,12 @@ def test_names_with_dots_and_slashes(put):
     assert not files.exists(f"{BUCKET}/dots/nothing")
 
 
-def test_a_name_never_leaves_its_bucket(put):
+def test_dots_in_a_path_do_not_leave_its_bucket(put):
     path = put("x", b"here")
     assert _read(f"{BUCKET}/../x") == _read(path) == b"here"
 
 
-def test_missing_files(put):
+def test_missing_files_are_not_found_errors(put):
     put("there/a")
     for path in (f"{BUCKET}/none", f"{BUCKET}/there", f"{BUCKET}/there/a/b"):
         with pytest.raises(FileNotFoundError, match="No such file or directory: '"):
@@ -179,7 +179,7 @@ def test_a_missing_bucket_is_an_error(function):
         files.make_directory("s3://nobody/a")
 
 
-def test_a_member_of_an_archive_in_a_store(put):
+def test_a_member_of_an_archive_in_a_store_is_read(put):
     put("speech.ark", b"u1 0123456789")
     assert files.exists(f"{BUCKET}/speech.ark:3+4")
     assert files.size_and_time(f"{BUCKET}/speech.ark:3+4")[0] == 13
@@ -189,7 +189,7 @@ def test_a_member_of_an_archive_in_a_store(put):
         files.open_binary(f"{BUCKET}/none.ark:3+4")
 
 
-def test_a_part_of_a_file_is_a_ranged_read(store, put):
+def test_a_member_is_read_with_a_range_request(store, put):
     path = put("archive.ark", bytes(1 << 20) + b"0123456789")
     ranges = []
 
@@ -205,7 +205,7 @@ def test_a_part_of_a_file_is_a_ranged_read(store, put):
     assert ranges[-1] == b"bytes=1048576-1048579"
 
 
-def test_a_member_whose_own_header_has_the_length(tmp_path, store):
+def test_a_member_with_its_length_in_its_own_header_is_read(tmp_path, store):
     wav = small_corpora.write_audio(tmp_path / "a.wav", small_corpora.tone(0.1))
     content = pathlib.Path(wav).read_bytes()
     (tmp_path / "a.ark").write_bytes(b"u1 " + content + b"u2 " + content)
@@ -235,7 +235,7 @@ def test_a_server_that_ignores_ranges_is_an_error(store, put):
     assert caught.value.errno == errno.EIO
 
 
-def test_a_bucket_is_no_file():
+def test_a_bucket_cannot_be_opened_as_a_file():
     for path in (BUCKET, f"{BUCKET}/"):
         with pytest.raises(IsADirectoryError, match="Is a directory: 's3://bucket"):
             files.open_binary(path)
@@ -259,7 +259,7 @@ def test_reading_audio_takes_at_most_two_requests(tmp_path, store, requests):
         ("text", b"text" * 99, audio_files.UNREADABLE),
     ],
 )
-def test_audio_that_cannot_be_used(put, name, content, reason):
+def test_unusable_audio_has_a_reason(put, name, content, reason):
     path = f"{BUCKET}/bad/{name}" if content is None else put(f"bad/{name}", content)
     with pytest.raises(audio_files.AudioError) as caught:
         audio_files.read_audio(path, 16000)

@@ -74,7 +74,7 @@ def test_timeouts_and_attempts_are_bounded_unless_the_user_sets_them(settings):
     assert s3_store.connect().meta.config.retries == {"mode": "adaptive", "total_max_attempts": 7}
 
 
-def test_the_region_and_the_server(settings):
+def test_region_and_endpoint_come_from_the_environment(settings):
     settings(**KEYS)
     client = s3_store.connect()
     assert client.meta.region_name == "eu-north-1" and "amazonaws.com" in client.meta.endpoint_url
@@ -84,7 +84,7 @@ def test_the_region_and_the_server(settings):
     assert s3_store.connect().meta.endpoint_url == "http://there:2"
 
 
-def test_a_server_with_a_name_gets_no_new_checksums(settings):
+def test_custom_endpoints_get_no_new_checksums(settings):
     def checksums(**values):
         settings(**KEYS, **values)
         config = s3_store.connect().meta.config
@@ -104,33 +104,33 @@ def test_a_client_is_made_once_per_process(settings, monkeypatch):
     assert s3_store.connect() is not client
 
 
-def test_wrong_keys(answering):
+def test_wrong_credentials_are_a_permission_error(answering):
     answering(403)
     with pytest.raises(PermissionError, match=r"access is refused \(.*403.*'s3://bucket/a.wav'"):
         files.exists(PATH)
 
 
-def test_no_keys(settings):
+def test_missing_credentials_are_a_permission_error(settings):
     settings(S3_ENDPOINT="http://127.0.0.1:9")
     with pytest.raises(PermissionError, match="access is refused .*Unable to locate credentials"):
         files.exists(PATH)
 
 
-def test_nobody_answers(settings):
+def test_an_unreachable_server_is_an_error(settings):
     settings(S3_ENDPOINT="http://127.0.0.1:9", AWS_MAX_ATTEMPTS="1", **KEYS)
     with pytest.raises(OSError, match="the store cannot be used .*Could not connect to the end") as caught:
         files.size_and_time(PATH)
     assert caught.value.errno == errno.EIO
 
 
-def test_a_broken_server_is_asked_three_times(answering):
+def test_requests_to_a_failing_server_are_tried_three_times(answering):
     made = answering(500)
     with pytest.raises(OSError, match="the store cannot be used .*500") as caught:
         files.size_and_time(PATH)
     assert caught.value.errno == errno.EIO and made == ["HEAD /bucket/a.wav"] * 3
 
 
-def test_a_server_without_the_bucket(answering):
+def test_a_missing_bucket_is_an_error(answering):
     made = answering(404)
     with pytest.raises(OSError, match="there is no such bucket or server: 's3://bucket/'") as caught:
         files.size_and_time(PATH)
@@ -141,7 +141,7 @@ def test_a_server_without_the_bucket(answering):
     "values, reason",
     [({"S3_ENDPOINT": "here"}, "Invalid endpoint: here"), ({"AWS_MAX_ATTEMPTS": "many"}, "invalid literal")],
 )
-def test_a_wrong_setting(settings, values, reason):
+def test_a_wrong_setting_is_an_error(settings, values, reason):
     settings(**KEYS, **values)
     with pytest.raises(OSError, match=f"the store cannot be used .*{reason}"):
         files.exists(PATH)
@@ -163,7 +163,7 @@ def test_a_broken_transfer_is_an_os_error(settings, error):
     assert (caught.value.errno, caught.value.filename) == (errno.EIO, PATH)
 
 
-def test_a_mistake_of_ours_stays_what_it_is(settings):
+def test_programming_errors_are_not_translated(settings):
     settings(**KEYS)
     with pytest.raises(ValueError, match="a bug"), s3_store.request(PATH):
         raise ValueError("a bug")

@@ -18,7 +18,7 @@ def test_load_returns_what_save_wrote(tmp_path):
         (b"a\tb\nzai4\n", "readings.tsv: line 2 is 'zai4', expected syllable<TAB>characters"),
     ],
 )
-def test_load_refuses(tmp_path, content, message):
+def test_load_refuses_invalid_files(tmp_path, content, message):
     (tmp_path / "readings.tsv").write_bytes(content)
     with pytest.raises(errors.UserError, match=message):
         readings.Readings.load(str(tmp_path / "readings.tsv"))

@@ -81,7 +81,7 @@ def test_every_reading_of_pypinyin_splits_uniquely():
 @pytest.mark.parametrize(
     "token", ["jang1", "qu5r1", "fian2", "bua3", "gi4", "ruang2", "sia1", "hao9", "a", ""]
 )
-def test_a_token_that_splits_need_not_exist(token):
+def test_some_tokens_that_can_be_split_do_not_exist(token):
     assert not syllables.exists(token)
 
 
@@ -99,7 +99,7 @@ def test_without_tone(token, expected):
     assert syllables.without_tone(token) == expected
 
 
-def test_part_matrix_shares_the_parts_that_sound_alike():
+def test_tokens_that_sound_alike_share_columns_of_the_part_matrix():
     you, liu, liu4, unknown = syllables.part_matrix(["you3", "liu3", "liu4", "<unk>"])
     assert you @ you == 4  # initial, final, tone, final with tone
     assert you @ liu == 3  # all but the initial
@@ -164,7 +164,7 @@ def _join(tokens):
         ("<unk>", "<unk>"),
     ],
 )
-def test_initial_and_final(token, parts):
+def test_split_initial_final(token, parts):
     assert syllables.split_initial_final(token) == tuple(parts.split())
 
 

@@ -6,7 +6,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.tokens import vocabulary
 
 
-def test_build_sorts_the_tokens_after_unknown():
+def test_build_sorts_the_tokens_after_the_unknown_token():
     vocab = vocabulary.Vocabulary.build([["ma3", "ba1"], ["ba1", "<unk>"]])
     assert vocab.tokens == ("<unk>", "ba1", "ma3")
     assert vocab.size == 3
@@ -46,7 +46,7 @@ def test_file_has_one_token_per_line_and_its_hash(tmp_path):
     [
         ([], "first token is '', expected <unk>"),
         (["a", "<unk>"], "first token is 'a', expected <unk>"),
-        (["<unk>", "a", "a"], "line 3: 'a' is a duplicate"),
+        (["<unk>", "a", "a"], "line 3: token 'a' is a duplicate"),
         (["<unk>", "", "a"], "line 2: token '' is empty or has white space"),
         (["<unk>", "a\r"], "line 2: token 'a\\r' is empty or has white space"),
         (["<unk>", "a\u3000b"], "is empty or has white space; remove it"),
@@ -61,7 +61,7 @@ def test_invalid_tokens_are_refused(tokens, message):
 @pytest.mark.parametrize(
     "content, message",
     [
-        (b"<unk>\na\na\n", "tokens.txt: line 3: 'a' is a duplicate"),
+        (b"<unk>\na\na\n", "tokens.txt: line 3: token 'a' is a duplicate"),
         (b"<unk>\r\na\r\n", "tokens.txt: first token is '<unk>\\r', expected <unk>"),
         (b"<unk>\n\xff\n", "tokens.txt: vocabulary file is not valid UTF-8 (byte 6); restore the file"),
     ],
@@ -74,7 +74,7 @@ def test_load_names_the_file(tmp_path, content, message):
     assert message in str(caught.value)
 
 
-def test_load_of_a_missing_file(tmp_path):
+def test_load_names_a_missing_file(tmp_path):
     with pytest.raises(errors.UserError, match="nowhere.txt: vocabulary file cannot be read .No such file"):
         vocabulary.Vocabulary.load(str(tmp_path / "nowhere.txt"))
 
@@ -102,7 +102,7 @@ def test_join_tokens_refuses_an_unknown_token_type():
         vocabulary.join_tokens([], "word")
 
 
-def test_extended_keeps_the_ids():
+def test_extended_keeps_existing_ids():
     vocab = vocabulary.Vocabulary(["<unk>", "b", "x"])
     assert vocab.extended(["c", "a", "x", "c"]).tokens == ("<unk>", "b", "x", "a", "c")
     assert vocab.extended([]).sha256 == vocab.sha256
