@@ -30,14 +30,14 @@ DISK_FAILED = "disk failed"  # the audio itself may be intact
 SILENT_PEAK = 0.0005  # audio with a lower peak counts as silent: -66 dBFS, 16 steps of 16-bit audio
 FORMATS = "WAV, FLAC, Ogg, MP3, AIFF, AU, CAF, MP4, WebM, Matroska, AAC, AMR, WMA or MPEG-TS"
 _BLOCK_BYTES = 1 << 20
-# Channels cancel out if the variance of their sum is below CANCELLED times that of the loudest channel: the
-# mean of two is then 20 dB quieter. The first channel with LOUD times the loudest one's variance replaces it.
+# Channels cancel out if the variance of their sum is below CANCELLED times that of the loudest channel (the
+# mean of two is then 20 dB quieter). The first channel with at least LOUD times that variance is then used.
 CANCELLED, LOUD = 0.04, 0.25
 SAMPLE_RATES_HZ = range(1000, 1_000_001)  # what recorders use; any other rate means a damaged header
 
 
 class AudioError(errors.UserError):
-    """An audio file cannot be used; `reason` is one of the constants above."""
+    """Raised if an audio file cannot be used; `reason` is one of the constants above."""
 
     def __init__(self, message: str, reason: str = UNREADABLE):
         super().__init__(message)
@@ -131,7 +131,7 @@ class AudioBlocks:
         self._opened.close()
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        """Yields blocks of samples, float32 [num_samples], at the sample rate passed to the constructor."""
+        """Yields float32 [num_samples] at `sample_rate`; the joined blocks equal the result of read_audio."""
         with self._opened:
             yield from self._iterate()
 
@@ -246,7 +246,7 @@ def _check_rate(path: str, rate: int) -> None:
 
 
 def _open(path: str) -> BinaryIO:
-    """Opens a file here, as soundfile would expect headerless audio in *.raw and file names in UTF-8."""
+    """Opens a file. soundfile itself would expect headerless audio in *.raw, and file names in UTF-8."""
     try:
         file = files.open_binary(path)
     except (FileNotFoundError, ValueError):  # ValueError: the name contains a NUL

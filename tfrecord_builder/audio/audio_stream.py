@@ -23,7 +23,7 @@ _UNKNOWN_LENGTH = 0x7FFF0000
 _UNKNOWN_SAMPLES = 2**63 - 1  # libsndfile's sample count for a FLAC file that was written to a pipe
 _MP3_SLACK_SAMPLES = 2 * 1152  # two MP3 frames: the count in the header may include padding
 _BLOCK = 1 << 20  # samples per block, all channels together; most files are one block
-_SMALL_BLOCK = 1 << 14  # small blocks let libFLAC's log tell damage from truncation
+_SMALL_BLOCK = 1 << 14  # small enough for libFLAC's log to tell damage from truncation
 _FLAC_END = "STREAM_DECODER_END_OF_STREAM"  # libFLAC logs this if a file ends within a frame
 # A segment may exceed the end of the file by this much (Kaldi, featbin/extract-segments.cc, --max-overshoot).
 _OVERSHOOT_SECONDS = 0.5
@@ -39,8 +39,8 @@ class Reader:
         sample_rate: sample rate in Hz.
         seconds: duration from the header; None if the header has none.
         warning: why more was read than the header says; empty if the header is right.
-        problem: what is missing from the file; empty if nothing is. Known once everything has been read.
-        rest: describes the audio after the last sample that libsndfile reads; empty for none. Known then too.
+        problem: what is missing from the file, empty if nothing is; set once everything has been read.
+        rest: describes audio that libsndfile does not read at the end, empty if there is none; set then too.
     """
 
     def __init__(self, file: BinaryIO, *raw: int):

@@ -214,16 +214,17 @@ class _Clock:
 
 
 def _measure(container, stream, max_seconds: float) -> tuple[float, str]:
-    """Returns the seconds that the header or all packets have, whichever is longer, and what is missing.
+    """Returns the duration in seconds and a description of what is missing (empty if nothing is).
 
-    Stops after max_seconds. Packets are counted because FFmpeg would estimate the duration from the bit rate,
-    and a header may be wrong.
+    The duration is that of the header or of all packets, whichever is longer; counting stops at max_seconds.
+    Packets are counted because FFmpeg would estimate it from the bit rate, and a header may be wrong.
     """
     promised, position, clock = 0.0, 0.0, _Clock(container, max_seconds)
     if "mov" in container.format.name and stream.duration:
         promised = float((stream.duration + max(stream.start_time or 0, 0)) * stream.time_base)
+    # A Matroska header has one duration, which may be that of the video if there is one.
     if "matroska" in container.format.name and container.duration and len(container.streams) == 1:
-        promised = container.duration / 1e6  # if there were a video, the longer of the two durations
+        promised = container.duration / 1e6
     for packet in container.demux(stream):
         if position > max_seconds:
             return max(promised, position), ""

@@ -17,7 +17,7 @@ class WaveformLayout:
 
     conv_dim: tuple[int, ...] = (512,) * 7  # channels of each convolution over the samples
     conv_bias: bool = False
-    feat_extract_norm: str = "group"  # group: the first is normalised over time; layer: all, over channels
+    feat_extract_norm: str = "group"  # group: normalises the first one over time; layer: all, over channels
     do_stable_layer_norm: bool = False  # True: blocks normalise before each module; False: after it
     num_conv_pos_embeddings: int = 128  # width of the convolution that encodes positions
     num_conv_pos_embedding_groups: int = 16

@@ -61,7 +61,7 @@ def is_longer_by_header(file: BinaryIO) -> bool:
 
 
 def _find_tags(file: BinaryIO) -> int:
-    """Returns the byte where the final tags begin (ID3v1, APEv2), as their pictures may look like frames."""
+    """Returns the byte where the final tags (ID3v1, APEv2) begin; a picture in a tag may look like frames."""
     end = os.fstat(file.fileno()).st_size
     end -= _TAG_BYTES * (os.pread(file.fileno(), 3, max(end - _TAG_BYTES, 0)) == b"TAG")
     footer = os.pread(file.fileno(), 32, max(end - 32, 0))

@@ -14,7 +14,7 @@ import numpy as np
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 
 SAMPLE_RATE, WINDOW, HOP = 16000, 400, 160  # Hz, samples, samples
-_FLOOR = 1e-10  # lowest power
+_FLOOR = 1e-10  # smallest power, which avoids log(0)
 _RANGE = 8.0  # decades; values further below the loudest one of the utterance are raised to that limit
 # Mel scale of Slaney's Auditory Toolbox: linear below 1 kHz (200 / 3 Hz per mel), logarithmic above.
 _LINEAR_HZ, _LINEAR_MELS = 1000.0, 15.0

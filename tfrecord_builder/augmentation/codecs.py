@@ -18,12 +18,13 @@ import soxr
 
 from tfrecord_builder import errors
 
-_CODED_RATE = 16000  # all three codecs support it; LAME then cuts 24 kbit/s at 5.8 kHz
+_CODED_RATE = 16000  # all three codecs support it; LAME then cuts off at 5.8 kHz at 24 kbit/s
 _BLOCK = 1 << 16  # samples per write: libsndfile's Vorbis encoder puts all of them on the stack
-_MP3_KBPS = (8, 160)  # MPEG-2 (used at 16 kHz) at libsndfile's compression levels 1 and 0
+_MP3_KBPS = (8, 160)  # bit rates of MPEG-2 (used at 16 kHz) at libsndfile's compression levels 1 and 0
 _OPUS_KBPS = (6, 256)
 _TELEPHONE_RATE = 8000
-_TELEPHONE_HZ = (200.0, 300.0, 3400.0, 3700.0)  # ITU-T G.712: flat from 300 to 3400 Hz, silent outside
+# ITU-T G.712: flat from 300 to 3400 Hz, silent below 200 Hz and above 3700 Hz.
+_TELEPHONE_HZ = (200.0, 300.0, 3400.0, 3700.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,8 +35,7 @@ class Channel:
         name: template of the channel's name in the ids of copies; {} stands for the setting.
         lowest: lowest value of the setting, at which the channel loses most.
         highest: highest value of the setting.
-        transmit: function from samples, float32 [num_samples] in [-1, 1] at the channel's rate, and a setting
-            to the transmitted samples.
+        transmit: function of samples, float32 [num_samples] in [-1, 1] at the channel's rate, and a setting.
         subtype: subtype of libsndfile's encoder; empty if the channel needs none.
         rate: sample rate in Hz; None for twice the setting.
     """
@@ -59,7 +59,7 @@ def transmit(waveform: np.ndarray, sample_rate: int, codec: str, setting: int) -
         float32 [num_samples]. A waveform that exceeds -1 and 1 is scaled for the channel and scaled back.
     """
     if not len(waveform):
-        return waveform  # a copy too short for a frame; MP3 cannot encode an empty file
+        return waveform  # MP3 cannot encode an empty file
     channel, scale = CHANNELS[codec], np.float32(np.abs(waveform).max(initial=1.0))
     rate, samples = channel.rate or 2 * setting, waveform / scale
     if rate != sample_rate:
@@ -79,7 +79,7 @@ def require(names: Iterable[str]) -> None:
         if subtype and not any(subtype in soundfile.available_subtypes(container) for container in formats):
             raise errors.UserError(
                 f"--codecs={name}: libsndfile {soundfile.__libsndfile_version__} has no encoder for it, "
-                f"expected 1.1 or later; install soundfile's own wheel, or leave {name} out."
+                f"1.1 or later is needed; install soundfile's own wheel, or leave {name} out."
             )
 
 
@@ -114,7 +114,7 @@ def _fit(samples: np.ndarray, num_samples: int) -> np.ndarray:
 
 
 def _code(samples: np.ndarray, container: str, subtype: str, **options) -> np.ndarray:
-    """Encodes float32 [num_samples] in memory and decodes them; the file says 16 kHz whatever their rate."""
+    """Encodes and decodes float32 [num_samples] in memory, as 16 kHz audio whatever their actual rate is."""
     with io.BytesIO() as file:
         with soundfile.SoundFile(file, "w", _CODED_RATE, 1, subtype, format=container, **options) as encoder:
             for start in range(0, len(samples), _BLOCK):

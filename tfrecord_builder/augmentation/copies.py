@@ -31,9 +31,9 @@ from tfrecord_builder.augmentation import augmentation_config, codecs
 from tfrecord_builder.data import schema
 from tfrecord_builder.storage import files
 
-_MAX_RIR_SECONDS = 10.0  # the longest reverberation of a cathedral
+_MAX_RIR_SECONDS = 10.0  # the reverberation time of a large cathedral
 _SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
-_UNKNOWN_SECONDS = 1e9  # a FLAC file from a pipe claims 2^63 - 1 samples
+_UNKNOWN_SECONDS = 1e9  # no recording is longer, but a FLAC file from a pipe claims 2^63 - 1 samples
 _NUM_HASHES = 2**48
 # Babble sounds most like words. It is never added to words, or a model would learn to find words in babble.
 _ALONE = ("noise", "tones", "music", "babble", "babble")
@@ -67,8 +67,9 @@ class Sources:
 
     def describe(self, config: augmentation_config.AugmentationConfig) -> list:
         """Returns what copies depend on, for JSON: the settings, and each recording's name, size and time."""
-        recordings = [[[source.name, *source.signature] for source in g] for g in (self.rirs, self.noises)]
-        return [dataclasses.asdict(config), recordings]
+        groups = (self.rirs, self.noises)
+        rirs, noises = ([[source.name, *source.signature] for source in group] for group in groups)
+        return [dataclasses.asdict(config), [rirs, noises]]
 
 
 @dataclasses.dataclass(frozen=True)

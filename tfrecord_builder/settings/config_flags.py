@@ -43,7 +43,7 @@ class Setting:
     alternative: str = ""  # name of a field that is ignored in flag files if this one is on the command line
     # Refuses a path with a scheme (gs://, s3://). Must be set unless files.py opens the path.
     local: bool = False
-    # Refuses paths that TensorFlow takes for patterns, and remote ones: for checkpoints and SavedModels.
+    # Set for directories of checkpoints or SavedModels: refuses remote paths and TensorFlow's patterns.
     checkpoints: bool = False
 
     def describe(self) -> str:

@@ -212,7 +212,7 @@ def writing(path: str) -> Iterator[str]:
         yield beside
         os.replace(beside, path)
     except BaseException:
-        with contextlib.suppress(OSError):  # the disk may be full
+        with contextlib.suppress(OSError):  # frees the space, as the disk may be full
             os.remove(beside)
         raise
 
@@ -244,12 +244,12 @@ def read_text(path: str) -> str:
 
 
 def copy(source: str, target: str) -> None:
-    """Copies a file; the target is complete or does not change."""
+    """Copies a file; if that fails, the target is unchanged."""
     with open_binary(source) as old, writing(target) as temporary, open(temporary, "wb") as new:
         shutil.copyfileobj(old, new)
 
 
 def write_text(path: str, text: str) -> None:
-    """Writes a UTF-8 file; the file is complete or does not change."""
+    """Writes a UTF-8 file; if that fails, the file is unchanged."""
     with writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write(text)

@@ -64,10 +64,7 @@ def download(path: str, file: BinaryIO) -> None:
 
 @contextlib.contextmanager
 def reading(path: str, offset: int = 0, num_bytes: Optional[int] = None) -> Iterator[BinaryIO]:
-    """Opens a file for reading from byte `offset` on; `num_bytes` matters only to other stores.
-
-    The file object has no file descriptor.
-    """
+    """Opens a file (without a descriptor) for reading from byte `offset` on; `num_bytes` is ignored."""
     with _translated(path), _gfile(path).GFile(_normalise(path), "rb") as file:
         file.seek(offset)
         yield file

@@ -63,7 +63,7 @@ def in_turn(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reserved(path: str, busy: str) -> Iterator[None]:
-    """Locks a local file during the block, in which it is written, by means of an empty lock file next to it.
+    """Locks a local file while it is written, by an empty lock file next to it that is removed afterwards.
 
     Raises:
         errors.UserError: another process has the lock; `busy` is the message.
