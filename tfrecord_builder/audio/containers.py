@@ -249,7 +249,7 @@ def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float,
             return "it ends within a frame"
         for frame in frames:
             gap = clock.find_gap(frame, raw.tell() / sample_bytes / rate)
-            raw.seek(round(gap * rate) * sample_bytes, os.SEEK_CUR)  # silence: a hole, which takes no space
+            raw.seek(round(gap * rate) * sample_bytes, os.SEEK_CUR)  # a hole in the file is silence
             kind = frame.sample_rate, frame.layout.name, frame.format.name  # can change in joined files
             if kind not in resamplers:
                 resamplers[kind] = av.AudioResampler("flt", layout, rate)
