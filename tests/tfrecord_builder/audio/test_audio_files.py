@@ -88,7 +88,7 @@ def test_wav_of_unknown_length_from_a_pipe_is_read(read, tmp_path, length):
 
 
 def without_length(flac):
-    """Takes the number of samples, 36 bits, out of a FLAC header: so it is written into a pipe."""
+    """Clears the number of samples (36 bits) in a FLAC header, as in a file that is written to a pipe."""
     return flac[:21] + bytes([flac[21] & 0xF0]) + b"\0\0\0\0" + flac[26:]
 
 

@@ -1,4 +1,4 @@
-"""containers: MP4, WebM, AAC and AMR by PyAV, in a process of its own."""
+"""containers: decoding of MP4, WebM, AAC and AMR by PyAV in a separate process."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_aac_and_mp3_are_recognised_by_two_frames(before):
 
 
 def test_amr_frames_without_speech_are_decoded(write):
-    """By hand: frames of 12.2 kbit/s, whose bits are 0."""
+    """The file is made by hand from frames of 12.2 kbit/s whose bits are all 0."""
     assert len(audio_files.read_audio(write(b"#!AMR\n" + (b"\x3c" + bytes(31)) * 50), 8000)) == 8000
 
 
@@ -145,7 +145,7 @@ def test_a_segment_of_a_long_file_is_read(write):
 
 @pytest.mark.long
 def test_decoding_stops_soon_after_max_seconds(write):
-    """A bomb: ten minutes of silence in few bytes."""
+    """The file is a decompression bomb: ten minutes of silence in few bytes."""
     content = telephone_files.encode("m4a", 600.0, level=0.0)
     assert len(content) < 300_000
     blocks = audio_files.AudioBlocks(write(content), 16000, max_seconds=2.0)
@@ -168,7 +168,7 @@ def test_closing_a_reader_ends_the_decoding_process(write, monkeypatch):
 
 
 def put_in_place(monkeypatch, tmp_path, command):
-    """Another program in place of Python: what a process that is ended by its limits looks like."""
+    """Replaces Python by a script that ends like a process that exceeds its limits."""
     script = tmp_path / "python"
     script.write_text(f"#!/bin/sh\n{command}\n")
     script.chmod(0o755)
@@ -202,7 +202,7 @@ def test_a_full_disk_is_not_a_damaged_file(read, write, monkeypatch, tmp_path):
 
 
 def run_process(change, file, wav):
-    """The process with another limit, on a file; returns how it ends."""
+    """Runs the decoding process on a file with a changed limit; returns the completed process."""
     code = f"import time\nfrom tfrecord_builder.audio import containers as c\n{change}\n"
     words = [sys.executable, "-c", f"{code}c.run('mov', '{wav.fileno()}', 'inf')"]
     return subprocess.run(words, stdin=file, capture_output=True, timeout=60, pass_fds=[wav.fileno()])
@@ -233,7 +233,7 @@ def test_missing_pyav_is_explained(write):
 
 
 def test_packets_are_counted_only_up_to_max_seconds(write):
-    """A megabyte of AMR whose frames have a byte each is six hours, which take seconds to count."""
+    """A megabyte of AMR with one byte per frame lasts six hours; counting all packets would take seconds."""
     blocks = audio_files.AudioBlocks(write(b"#!AMR\n" + b"\x7c" * (1 << 20)), 16000, max_seconds=60)
     assert blocks.seconds == pytest.approx(60, abs=1)
     blocks.close()

@@ -1,4 +1,4 @@
-"""containers: where audio is missing by the times of its packets, there is silence."""
+"""containers: gaps in the times of packets become silence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write(tmp_path):
 
 
 def find_sound(samples):
-    """Returns the seconds at which sound begins and ends, in a list of them."""
+    """Returns a list of the times in seconds at which sound begins or ends."""
     blocks = samples[: len(samples) // 160 * 160].reshape(-1, 160)  # of 10 ms
     is_loud = np.concatenate([[False], np.sqrt(np.mean(blocks**2, axis=1)) > 0.05, [False]])
     return (np.flatnonzero(is_loud[1:] != is_loud[:-1]) / 100).tolist()

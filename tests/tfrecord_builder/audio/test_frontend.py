@@ -23,7 +23,7 @@ def mel(hz):
 
 
 def numpy_log_mel(waveform, config):
-    """Kaldi's fbank in double precision, after feature-window.cc and mel-computations.cc."""
+    """Kaldi's fbank in NumPy with double precision, after feature-window.cc and mel-computations.cc."""
     window_samples, hop_samples = round(config.sample_rate * 0.025), round(config.sample_rate * 0.01)
     num_ffts = 1
     while num_ffts < window_samples:
@@ -75,7 +75,7 @@ def kaldi_log_mel(waveform):
 
 @pytest.fixture(scope="module")
 def speech(tmp_path_factory):
-    """What each voice says, with the noise of a room and without, float32 [num_samples]."""
+    """Speech of each voice, with and without room noise, float32 [num_samples]."""
     directory = tmp_path_factory.mktemp("speech")
     spoken.speak(directory)
     return lambda variant, name: audio_files.read_audio(str(directory / f"{variant}-{name}.wav"), 16000)
@@ -86,7 +86,7 @@ VARIANTS = [variant for _, variant in spoken.SENTENCES]
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_log_mel_of_speech_equals_kaldi_native_fbank(speech, variant):
-    """Every bin of every frame, as recorded in a room whose noise is 25 dB below the speech."""
+    """All bins of all frames are compared; the noise of the room is 25 dB below the speech."""
     waveform = speech(variant, "room")
     features, expected = frontend.extract(waveform, CONFIG).numpy(), kaldi_log_mel(waveform)
     assert len(features) > 100
@@ -95,7 +95,7 @@ def test_log_mel_of_speech_equals_kaldi_native_fbank(speech, variant):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_log_mel_without_room_noise_equals_kaldi_native_fbank_within_float32(speech, variant):
-    """Both add up float32: a bin 80 dB below the strongest of its frame is rounding. Silence is the floor."""
+    """Both sum in float32, so a bin 80 dB below the strongest one of its frame is only rounding error."""
     waveform = speech(variant, "still")
     features, expected = frontend.extract(waveform, CONFIG).numpy(), kaldi_log_mel(waveform)
     differences = np.abs(features - expected)
@@ -154,7 +154,7 @@ def test_num_frames_is_the_length_of_the_features(config, num_samples, expected)
 
 @pytest.mark.parametrize("num_samples, expected", [(479, 0), (480, 3), (799, 4), (16000, 100)])
 def test_frames_of_a_waveform_are_its_samples(num_samples, expected):
-    """No frames where an encoder has no output."""
+    """There are no frames if the encoder has no output."""
     config = frontend.FrontendConfig(frontend="waveform")
     assert (frontend.num_frames(num_samples, config), config.num_bins) == (expected, 160)
     assert frontend.num_frames(tf.constant([num_samples]), config).numpy().tolist() == [expected]

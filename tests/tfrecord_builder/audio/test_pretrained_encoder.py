@@ -1,4 +1,4 @@
-"""Which blocks of an encoder are read, and how wide that makes a record."""
+"""Default layers of a pretrained encoder, and the number of values per output frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MP3, Ogg and FLAC files that libsndfile does not read whole: all samples are read, or they are refused."""
+"""MP3, Ogg and FLAC files that libsndfile does not read to the end are read completely or refused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write(tmp_path):
 
 
 def encode(kind, seconds, hz, rate=16000):
-    """By libsndfile."""
+    """Encodes a tone with libsndfile."""
     file, times = io.BytesIO(), np.arange(int(seconds * rate)) / rate
     soundfile.write(file, 0.5 * np.sin(2 * np.pi * hz * times), rate, format=kind[0], subtype=kind[1])
     return file.getvalue()
@@ -72,7 +72,7 @@ def test_tags_between_joined_mp3s_are_skipped(read, write):
 
 
 def interrupted_mp3(other, share=0.5):
-    """Three seconds of 440 Hz and three of 880 Hz; other bytes stand at a share of the MP3's size."""
+    """Returns an MP3 of 3 s at 440 Hz and 3 s at 880 Hz, with other bytes inserted at `share` of its size."""
     tones = [np.sin(2 * np.pi * hz * np.arange(48000) / 16000) for hz in (440, 880)]
     soundfile.write(file := io.BytesIO(), 0.5 * np.concatenate(tones), 16000, format="MP3")
     content = file.getvalue()
@@ -107,7 +107,7 @@ def test_joined_mp3s_with_different_rates_or_channels_are_read(read, write, opti
 
 
 def test_joined_flac_files_are_refused(read, write):
-    """FFmpeg would leave out a part where they meet."""
+    """FFmpeg would leave out a part where the streams meet."""
     first, second = encode(KINDS["flac"], 1.0, 440), encode(KINDS["flac"], 0.5, 880)
     message = "a: another stream follows its end at 1.00 s; decode each stream and join the results as WAV$"
     with pytest.raises(audio_files.AudioError, match=message):
@@ -139,7 +139,7 @@ def test_tags_at_the_end_are_not_audio(read, write, monkeypatch, tags):
 
 @pytest.mark.parametrize("kind", ["mp3", "flac"])
 def test_a_picture_in_a_tag_at_the_end_is_not_audio(read, write, monkeypatch, kind):
-    """Its bytes begin as frames do."""
+    """The bytes of the picture look like the start of frames."""
     item = b"\xff\xfb\x90\x64" * 500
     tag = b"APETAGEX" + bytes(24) + item + b"APETAGEX" + bytes(4) + (len(item) + 32).to_bytes(4, "little")
     monkeypatch.setattr(containers, "decode", None)
@@ -161,7 +161,7 @@ def test_joined_ogg_files_without_an_end_marker_are_refused(read, write, kind):
 
 
 def test_padding_frames_at_the_end_are_not_audio(read, write, monkeypatch):
-    """LAME ends some files with a frame of which all samples are padding."""
+    """LAME ends some files with a frame in which all samples are padding."""
     content = bytearray(encode(KINDS["mp3"], 1.0, 440))
     info = content.index(b"Info") if b"Info" in content else content.index(b"Xing")
     delay = int.from_bytes(content[info + 141 : info + 144], "big") >> 12
@@ -171,7 +171,7 @@ def test_padding_frames_at_the_end_are_not_audio(read, write, monkeypatch):
 
 
 def test_mp3s_without_a_header_are_read(read, write):
-    """By its size and its first frame libsndfile expects too few samples or too many."""
+    """From the size and the first frame, libsndfile expects too few or too many samples."""
     quiet, loud = (
         telephone_files.encode("mp3", 2.0, level, write_xing="0", id3v2_version="0") for level in (0.0, 0.5)
     )

@@ -1,4 +1,4 @@
-"""WAV files of recorders that were cut off before they wrote the number of samples into the header."""
+"""WAV files of recorders that stopped before they wrote the number of samples into the header."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_unfinished_files_are_read_to_the_end_with_a_warning(tmp_path, contents,
     "after", [b"", wav_files.make_chunk(b"LIST", b"INFO"), wav_files.make_chunk(b"id3 ", b"ID3")[:-1]]
 )
 def test_chunks_up_to_the_end_are_not_read_as_samples(tmp_path, after, caplog):
-    """The last of them lacks its byte of padding."""
+    """The last chunk lacks its byte of padding."""
     (tmp_path / "a.wav").write_bytes(wav_files.make_file(FORMAT, EMPTY, after, size=0))
     with pytest.raises(audio_files.AudioError, match="audio has no samples at 16000 Hz"):
         audio_files.read_audio(str(tmp_path / "a.wav"), 16000)

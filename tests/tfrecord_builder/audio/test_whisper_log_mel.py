@@ -19,7 +19,7 @@ def extract(waveforms: np.ndarray, num_samples) -> np.ndarray:
 
 
 def reference(waveform: np.ndarray) -> np.ndarray:
-    """audio.py of the published code, in float64."""
+    """Whisper's published audio.py in NumPy, in float64."""
     padded = np.pad(np.float64(waveform), 200, mode="reflect")
     window = np.hanning(401)[:-1]
     count = len(waveform) // 160

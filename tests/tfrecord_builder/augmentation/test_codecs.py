@@ -31,7 +31,7 @@ SETTINGS = [
 
 
 def gain_db(sent, received, low_hz, high_hz, rate=RATE):
-    """Energy received between two frequencies, relative to what was sent there."""
+    """Returns the energy received between two frequencies, relative to the energy sent there, in dB."""
     spectra = [np.abs(np.fft.rfft(samples * np.hanning(len(sent)))) for samples in (sent, received)]
     band = slice(int(low_hz * len(sent) / rate), int(high_hz * len(sent) / rate))
     before, after = (np.sum(np.square(spectrum[band])) for spectrum in spectra)
@@ -39,7 +39,7 @@ def gain_db(sent, received, low_hz, high_hz, rate=RATE):
 
 
 def delay(sent, received):
-    """Samples by which the received signal is later: the maximum of the cross-correlation."""
+    """Returns the delay of the received signal in samples: the maximum of the cross-correlation."""
     length = 2 * len(sent)
     spectra = [np.fft.rfft(samples, length) for samples in (sent, received)]
     lag = int(np.argmax(np.fft.irfft(np.conj(spectra[0]) * spectra[1], length)))
@@ -57,7 +57,7 @@ def test_channels_change_neither_timing_nor_length(codec, setting):
 
 
 def test_mp3_would_delay_the_signal_by_1105_samples():
-    """576 of the encoder and 529 of the decoder, where LAME writes no header: at a low constant bit rate."""
+    """At a low constant bit rate LAME writes no header: the encoder adds 576 samples, the decoder 529."""
     sent = small_augmentation.noise(RATE)
     file = io.BytesIO()
     soundfile.write(file, sent, RATE, format="MP3", compression_level=0.95, bitrate_mode="CONSTANT")
@@ -67,7 +67,7 @@ def test_mp3_would_delay_the_signal_by_1105_samples():
 
 
 def test_a_telephone_clips_samples_that_its_filter_makes_too_loud():
-    """Without the overtones a square wave is higher than itself."""
+    """The filter removes overtones of the square wave, which makes its peaks higher."""
     sent = np.sign(small_corpora.tone(0.5, sample_rate=8000)).astype(np.float32)
     received = codecs.transmit(sent, 8000, "telephone", 8000)
     assert 0.95 < np.abs(received).max() <= 1.0
@@ -84,7 +84,7 @@ def test_short_and_silent_audio_is_transmitted(codec, setting, num_samples):
 
 
 def test_vorbis_accepts_long_audio():
-    """libsndfile ends the process when five minutes come in one call."""
+    """libsndfile would crash if five minutes were written in one call."""
     sent = small_augmentation.noise(300 * RATE)
     assert codecs.transmit(sent, RATE, "vorbis", 1).shape == sent.shape
 

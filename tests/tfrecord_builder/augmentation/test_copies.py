@@ -65,7 +65,7 @@ def test_names_of_copies(variant, name):
 
 
 def test_sampled_copies_stay_the_same_between_versions(folders):
-    """Literals: another version of this program must not draw otherwise under the same seed."""
+    """The expected names are literals: later versions must sample the same values for the same seed."""
     found = small_augmentation.find_sources(**folders)
     names = [each.name("u1") for each in copies.list_variants("u1", make_config(folders), found)]
     assert names == [

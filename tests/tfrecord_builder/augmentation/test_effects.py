@@ -15,7 +15,7 @@ Variant = copies.Variant
 
 
 def peak_hz(waveform):
-    """The loudest frequency, to a hundredth of a Hz."""
+    """Returns the loudest frequency to a hundredth of a Hz."""
     spectrum = np.abs(np.fft.rfft(waveform * np.hanning(len(waveform)), 100 * RATE))
     return np.argmax(spectrum) / 100
 
@@ -116,7 +116,7 @@ def test_volume_scales_without_clipping():
 
 
 def test_effects_are_applied_in_the_order_speed_room_noise_volume(folders):
-    """Noise is added at its level to what is heard of the slowed speech in the room, and all gets louder."""
+    """The noise level refers to the slowed speech with reverberation; the gain changes both."""
     rooms, noises = (folders[name] for name in ("rir_dir", "noise_dir"))
     hall, cafe = os.path.join(rooms, "hall1.wav"), os.path.join(noises, "cafe.wav")
     speech = small_corpora.tone(1.0)

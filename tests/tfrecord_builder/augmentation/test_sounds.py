@@ -1,4 +1,4 @@
-"""Sounds without words: what they are made of, how long and how loud they are."""
+"""Sounds without words: their contents, duration and loudness."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_the_power_of_tones_lies_in_a_few_bins():
 
 
 def test_notes_of_music_fade(monkeypatch):
-    """Of notes that are one piece, the second half is weaker than the first."""
+    """If a note lasts for the whole piece, its second half is weaker than its first half."""
     monkeypatch.setattr(sounds, "_PIECE_SECONDS", (9.0, 10.0))
     for seed in SEEDS:
         first, second = np.split(sounds.music(np.random.default_rng(seed), SPEECH, 4 * RATE, RATE), 2)
@@ -57,7 +57,7 @@ def test_notes_of_music_fade(monkeypatch):
 
 
 def test_babble_is_made_of_eight_to_twelve_voices(monkeypatch):
-    """With voices that do not change, a recording of ones gives their number."""
+    """If the recording consists of ones, each sample is the number of voices."""
     monkeypatch.setattr(sounds.soxr, "resample", lambda waveform, *_: waveform)
     made = [sounds.babble(np.random.default_rng(seed), np.ones(RATE), RATE, RATE) for seed in SEEDS]
     assert {each[0] for each in made} == {8, 9, 10, 11, 12}

@@ -1,4 +1,4 @@
-"""Ctrl-C before main: no traceback, in any program."""
+"""Ctrl-C during the imports of a program prints no traceback."""
 
 from __future__ import annotations
 

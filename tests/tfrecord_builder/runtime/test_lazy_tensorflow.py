@@ -1,4 +1,4 @@
-"""Programs with a made-up TensorFlow, which writes to standard error as the C++ of the real one does."""
+"""Programs with a fake TensorFlow that writes to standard error, as the C++ code of the real one does."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ SHOWS_COLLECTION = f"{GOOD}\nimport gc; print(gc.isenabled())"
     ("before", "counted"), [("enable", "False True True"), ("disable", "False False False")]
 )
 def test_garbage_collection_is_off_while_tensorflow_loads(tmp_path, before, counted):
-    """Nor in what it has loaded, which is then frozen; a program without collection stays so."""
+    """The loaded modules are frozen afterwards; collection stays off if it was off before."""
     command = (
         f"import gc; gc.{before}(); frozen = gc.get_freeze_count(); {_PROGRAM}; "
         "print(gc.isenabled(), gc.get_freeze_count() > frozen)"

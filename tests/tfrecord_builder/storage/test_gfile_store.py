@@ -1,4 +1,4 @@
-"""Other schemes through tf.io.gfile, with TensorFlow's file system in memory."""
+"""gfile_store, tested with TensorFlow's in-memory file system (ram://)."""
 
 import errno
 import pathlib
@@ -14,7 +14,7 @@ ROOT = "ram://host"
 
 @pytest.fixture(autouse=True)
 def host():
-    """An empty file system."""
+    """Empties the file system."""
     if tf.io.gfile.exists(ROOT):
         tf.io.gfile.rmtree(ROOT)
     tf.io.gfile.makedirs(f"{ROOT}/")

@@ -21,7 +21,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def no_locks(monkeypatch):
-    """A file system without locks."""
+    """Simulates a file system without locks."""
 
     def refuse(descriptor, kind):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))

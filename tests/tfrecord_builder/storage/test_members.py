@@ -39,7 +39,7 @@ def test_a_file_with_a_colon_in_its_name_is_not_an_archive(tmp_path):
 
 
 def test_a_wav_member_without_length_is_refused(tmp_path):
-    """A program that writes into a pipe does not know the length: the next utterance would be read too."""
+    """Programs that write to a pipe do not know the length, so the next utterance would be read too."""
     wav = small_corpora.write_audio(tmp_path / "a.wav", small_corpora.tone(0.1))
     with open(wav, "rb") as file:
         content = bytearray(file.read())

@@ -1,4 +1,4 @@
-"""s3:// with a local server."""
+"""s3_store, tested with a local server."""
 
 import errno
 import os
@@ -20,20 +20,20 @@ BUCKET = s3_server.BUCKET
 
 @pytest.fixture(scope="module", autouse=True)
 def store():
-    """A client of a new server with an empty bucket, which s3:// connects to."""
+    """Returns a client of a new server with an empty bucket; s3:// paths connect to this server."""
     with s3_server.run() as client:
         yield client
 
 
 @pytest.fixture
 def put(store):
-    """A function (key, bytes) that stores an object and returns its path."""
+    """Returns a function of a key and bytes that stores an object and returns its path."""
     return lambda key, content=b"x": s3_server.put(store, key, content)
 
 
 @pytest.fixture
 def requests(caplog):
-    """A function that returns method and key of each request since its last call."""
+    """Returns a function that returns the method and key of each request since its last call."""
     return s3_server.watch_requests(caplog)
 
 

@@ -1,4 +1,4 @@
-"""Settings and errors of s3://, partly with servers that answer every request alike."""
+"""Settings and errors of s3_store, partly with servers that give the same response to every request."""
 
 import errno
 import http.server
@@ -18,7 +18,7 @@ PATH = "s3://bucket/a.wav"
 
 @pytest.fixture
 def settings(monkeypatch):
-    """A function that sets the environment alone; the next client has these settings."""
+    """Returns a function that sets the environment variables, which the next client uses."""
 
     def set_only(**values):
         s3_server.clear_settings(monkeypatch)
@@ -36,7 +36,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "us", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGIO
 
 @pytest.fixture
 def answering(settings):
-    """A function that starts a server which answers each request with a status; returns the requests."""
+    """Returns a function that starts a server with a fixed response status and returns its requests."""
     servers = []
 
     def answer(status):

@@ -122,7 +122,7 @@ def test_columns_do_not_depend_on_the_tokens():
 
 
 def _inventory():
-    """Every syllable that pypinyin knows, each also with er-hua."""
+    """Returns all syllables that pypinyin knows, with and without er-hua."""
     style = dict(style=pypinyin.Style.TONE3, v_to_u=False, neutral_tone_with_five=True)
     tokens = set()
     for character in map(chr, PINYIN_DICT):
