@@ -52,7 +52,7 @@ def has_end(descriptor: int) -> bool:
 
 
 def is_longer_by_header(file: BinaryIO) -> bool:
-    """Returns whether the header of an MP3 promises more bytes than the file has, or does not tell bytes."""
+    """Returns whether the header of an MP3 promises more bytes than the file has, or lacks their number."""
     head = os.pread(file.fileno(), _HEAD_BYTES, 0)
     info = _WHOLE_INFO.search(head)
     if info:
