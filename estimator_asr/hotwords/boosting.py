@@ -38,9 +38,7 @@ class HotwordScorer:
 
     def __init__(self, phrases: phrases_lib.Phrases, num_tokens: int):
         """Builds the automaton of any number of phrases; their token ids are below num_tokens."""
-        token_ids = tf.pad(
-            phrases.token_ids, [[0, 0], [0, 1]], constant_values=-1
-        )  # there is at least one column
+        token_ids = tf.pad(phrases.token_ids, [[0, 0], [0, 1]], constant_values=-1)  # one column at least
         nodes = _list_nodes(token_ids)
         num_states = tf.shape(nodes.tokens)[0] + 1
         self._num_tokens = tf.constant(num_tokens, tf.int64)

@@ -42,7 +42,8 @@ class Hotword:
     boost: Optional[float] = None
 
     def __str__(self) -> str:
-        """Returns the form for the SavedModel; a boost follows a final digit, which old ones take for one."""
+        """Returns the hotword in the form that the SavedModel reads."""
+        # Earlier exports take a final digit for the boost, so a boost follows the syllable of a digit.
         ends_in_digit = _NUMBER.fullmatch(" ".join(self.syllables[-1:]))
         boost = DEFAULT_BOOST if ends_in_digit and self.boost is None else self.boost
         return " ".join([self.text, *self.syllables, *([] if boost is None else [f"{boost:f}"])])
@@ -136,7 +137,7 @@ def _find_problem(text: str, pinyin: Sequence[str], boost: Optional[float]) -> s
 
 
 def _is_syllable(token: str) -> bool:
-    """Returns True for a toned syllable in any spelling, and for a letter or digit, its own syllable."""
+    """Returns True for a toned syllable in any spelling, and for a letter or digit (its own syllable)."""
     spelled = tokenisation.normalise_pinyin(token)
     is_toned = len(spelled) == 1 and syllables.split_syllable(spelled[0]) is not None
     return (is_toned and token[-1] in syllables.TONES) or (len(token) == 1 and token.isalnum())

@@ -1,4 +1,4 @@
-"""Compiles an n-gram model for a list of tokens into arrays for lookups in decoding; contexts become states.
+"""Compiles an n-gram model for a list of tokens into lookup arrays for decoding; contexts become states.
 
 A state is a context that matters for the next token: the empty context (state 0), and each n-gram below the
 highest order that has a back-off weight or starts a longer n-gram.
@@ -92,7 +92,7 @@ class _StateGraph:
         self._model, self._index = ngram_model, model.Index(ngram_model)
         self._start, self._end = (ngram_model.words.index(mark) for mark in (model.START, model.END))
         self._allowed = np.isin(np.arange(len(ngram_model.words)), list(words - {self._start, self._end}))
-        self._states = self._number_states()  # state of each n-gram by order; -1 if none
+        self._states = self._number_states()  # per order, the state of each n-gram; -1 if none
         weights, parents = [np.zeros(1)], [np.zeros(1, np.int64)]
         for ngrams, numbers in zip(ngram_model.orders, self._states):
             weights.append(ngrams.back_offs[numbers >= 0])

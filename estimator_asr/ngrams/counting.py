@@ -11,7 +11,7 @@ import numpy as np
 from estimator_asr.ngrams import model
 from tfrecord_builder import errors
 
-_RESERVED = (model.UNKNOWN, model.START, model.END)  # ids of the first words, in this order
+_RESERVED = (model.UNKNOWN, model.START, model.END)  # the words with the first ids, in this order
 START_ID, _END_ID = _RESERVED.index(model.START), _RESERVED.index(model.END)
 
 
@@ -77,7 +77,7 @@ def count(text: Text, order: int) -> list[Counts]:
 
 
 def _extend(stream, at, length, num_words):
-    """Counts the n-grams of a length; `at` has the index of the one word shorter n-gram at each position."""
+    """Counts the n-grams of a length; `at` has the index of the n-gram at each position, one word shorter."""
     last_words, shorter = stream[length - 1 :], at[: max(len(stream) - length + 1, 0)]
     places = np.flatnonzero((shorter >= 0) & (last_words != START_ID))
     keys = shorter[places] * num_words + last_words[places]

@@ -21,14 +21,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-# Hanzi that occur next to the hanzi to read, or in the same word; see _RULES and _find_corrections.
+# Hanzi that determine a reading if they stand before (or beside) the hanzi to read; see _RULES.
 _NUMERALS = "一二两三四五六七八九十百千万亿几零〇半多"
-_MUST = "就还也只可都总非必吧我你您他她它们俺咱"
-_COMPLETED = (
+_BEFORE_DEI = "就还也只可都总非必吧我你您他她它们俺咱"
+_BEFORE_WEI = (
     "尤现大称意图皆均实身列设命拔选评改名译升降增视判定认化变分作成终其约即沦结誉喻封聘数者比度量计伤"
 )
-_OF_DEGREE = "很太最较更不多好挺特极真够体全身边周米年寸尺"
-_KNOCKED = "推踢摁按砍昏晕绊撞剐刮压吓击打难跌摔放翻拉"
+_BEFORE_CHANG = "很太最较更不多好挺特极真够体全身边周米年寸尺"
+_BEFORE_DAO = "推踢摁按砍昏晕绊撞剐刮压吓击打难跌摔放翻拉"
 _VERBS = dict(
     pair.split(":")
     for pair in """
@@ -37,9 +37,9 @@ _VERBS = dict(
     """.split()
 )
 _REPEATED = re.compile(rf"(?<![一两几每各这那数重质流宗])([{''.join(_VERBS)}])(?:一|了|了一)\1")
-_PLACES = "在上下里的面为处至归当本就着入出落满遍块亩是"
-_STRONG_ZI = frozenset("男女电分孔才卵精原量质离粒弟学游王君妻亲父太庄孟荀天菌赤公养生求产之一")
-_NEUTRAL = frozenset(
+_BESIDE_DI = "在上下里的面为处至归当本就着入出落满遍块亩是"
+_BEFORE_ZI = frozenset("男女电分孔才卵精原量质离粒弟学游王君妻亲父太庄孟荀天菌赤公养生求产之一")
+_NEUTRAL_WORDS = frozenset(
     """
     爱人 巴掌 包袱 别扭 玻璃 薄荷 簸箕 裁缝 财主 苍蝇 差事 窗户 刺猬 凑合 耷拉 打发 打量 大爷 大夫 耽误 道士
     灯笼 提防 地道 弟兄 东家 东西 动弹 豆腐 嘟囔 耳朵 风筝 福气 高粱 胳膊 工夫 功夫 姑娘 怪物 关系 官司 棺材
@@ -87,11 +87,11 @@ def _find_corrections(word, before, after, last):
         yield from _read(0, word, before, after, _RULES_OF_SINGLE_HANZI)
     elif word in ("教教", "量量", "转转"):
         yield from enumerate((_VERBS[word[0]], f"{_VERBS[word[0]][:-1]}5"))
-    elif word[-2:] in _NEUTRAL:
+    elif word[-2:] in _NEUTRAL_WORDS:
         yield len(word) - 1, last[:-1] + "5"
     elif "子" in word[1:]:
         positions = (position for position in range(1, len(word)) if word[position] == "子")
-        yield from ((position, "zi3") for position in positions if word[position - 1] in _STRONG_ZI)
+        yield from ((position, "zi3") for position in positions if word[position - 1] in _BEFORE_ZI)
     elif word[-1] == "地":  # nouns keep their reading: 盆地, 旅游胜地
         if word == "猛地" or (len(word) == 3 and after and not {word, word[1:]} & _WORDS):
             yield len(word) - 1, "de5"
@@ -109,16 +109,16 @@ def _read(position, hanzi, before, after, rules):
 # match decides.
 _RULES = {
     "得": (
-        ("de2", rf"(?:^|[{_MUST}])\|了(?!解)"),
-        ("dei3", rf"(?:^|[{_MUST}]|至少)\|"),
+        ("de2", rf"(?:^|[{_BEFORE_DEI}])\|了(?!解)"),
+        ("dei3", rf"(?:^|[{_BEFORE_DEI}]|至少)\|"),
         ("de5", r"[^不所未各该应摘]\|."),
     ),
-    "地": (("de5", rf".[^三两各军泥多等贴到发殖卵坡{_PLACES}]\|[^{_PLACES}]"),),
+    "地": (("de5", rf".[^三两各军泥多等贴到发殖卵坡{_BESIDE_DI}]\|[^{_BESIDE_DI}]"),),
     "个": (("ge5", r"[是有了]\|"),),
-    "为": (("wei2", rf"[{_COMPLETED}]\||.\|[{_NUMERALS}]"),),
-    "长": (("chang2", rf"[{_OF_DEGREE}]\||\|[约{_NUMERALS}]"),),
+    "为": (("wei2", rf"[{_BEFORE_WEI}]\||.\|[{_NUMERALS}]"),),
+    "长": (("chang2", rf"[{_BEFORE_CHANG}]\||\|[约{_NUMERALS}]"),),
     "只": (("zhi1", rf"[{_NUMERALS}这那哪犬]\|"),),
-    "倒": (("dao3", rf"[{_KNOCKED}]\|"),),
+    "倒": (("dao3", rf"[{_BEFORE_DAO}]\|"),),
 }
 _RULES_OF_SINGLE_HANZI = {
     **_RULES,

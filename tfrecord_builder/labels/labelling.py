@@ -54,7 +54,7 @@ class LabelConfig(config_flags.Checked):
         "keep",
         "digits in transcripts: keep (each digit is a token; points and signs are dropped) or read (23个 "
         "becomes 二十三个, 2026年 二零二六年, 8:30 八点三十分, 12.5% 百分之十二点五; docs/numbers.md); "
-        "utterances with pinyin are read only if their transcript then aligns with the pinyin",
+        "if there is pinyin, numbers are read only where the transcript then aligns with it",
         choices=("keep", "read"),
     )
     bpe_vocab_size: int = config_flags.setting(
@@ -151,7 +151,7 @@ def make_transcript(utterance: manifest.Utterance, config: LabelConfig) -> str:
 
 
 def dictionary_tokens(character: str, config: LabelConfig) -> set[str]:
-    """Returns the tokens of a character's dictionary readings, and with tone sandhi of their changed tones.
+    """Returns the tokens of a character's dictionary readings; tone sandhi adds those of changed third tones.
 
     The user's dictionary is not needed here, because its readings occur in the labels.
     """

@@ -100,7 +100,7 @@ def count_left_out(transcript: str) -> collections.Counter[str]:
 
 
 def _fold(text: str) -> str:
-    """Returns the composed text in lower case, composed again because some letters need lower case for it."""
+    """Returns the composed text in lower case, composed again: some letters compose only in lower case."""
     return unicodedata.normalize("NFKC", compose(text).lower())
 
 
