@@ -86,7 +86,7 @@ def find(
     expected: record_checks.Expected,
     utterance_id: Optional[str],
 ) -> Entry:
-    """Finds the record of an utterance, or if the id is None, the first record of train (or another split).
+    """Finds an utterance's record; if the id is None, the first record of train (or else another split).
 
     Raises:
         UserError: there is no such record, its shard is missing, or the record is damaged.

@@ -94,7 +94,7 @@ def write(hotwords: Hotwords, written: sequences.Sequences, token_ids: tf.Tensor
     is_replaced = (matches.phrases >= 0) & (~has_other | (log_odds <= boosts + _RECOGNISED_BONUS))
     return written._replace(
         strings=tf.where(is_replaced, characters, strings),
-        probs=tf.where(is_replaced, 1.0, probs),  # the tokens leave no doubt
+        probs=tf.where(is_replaced, 1.0, probs),  # certain, because the tokens match
     )
 
 
@@ -140,7 +140,7 @@ def _read_hanzi() -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _find_ids(acoustic: model_directory.ModelDirectory, tokens: tf.Tensor) -> tf.Tensor:
-    """Returns token ids, int32 [num_hotwords, max_length]; -1 for padding and for unusable hotwords."""
+    """Returns int32 token ids [num_hotwords, max_length]; -1 for padding and hotwords with unknown tokens."""
     spelled = tf.strings.lower(tokens, "utf-8")
     if acoustic.config.token_type == "toneless":  # spelled as in syllables.without_tone
         spelled = tf.strings.regex_replace(spelled, "([^1-5])[1-5]$", r"\1")

@@ -60,8 +60,7 @@ def _sort(words, stream):
 def count(text: Text, order: int) -> list[Counts]:
     """Counts the n-grams of order 1 to `order` within sentences, with <s> and </s>.
 
-    The 1-grams include words that do not occur (<unk>). Orders for which no sentence is long enough are left
-    out.
+    The 1-grams include words that do not occur (<unk>). Orders longer than every sentence are left out.
     """
     num_words = len(text.words)
     word_ids = np.arange(num_words)
@@ -77,7 +76,7 @@ def count(text: Text, order: int) -> list[Counts]:
 
 
 def _extend(stream, at, length, num_words):
-    """Counts the n-grams of a length; `at` has the index of the n-gram at each position, one word shorter."""
+    """Counts the n-grams of `length` words; `at` has the index of the shorter n-gram at each position."""
     last_words, shorter = stream[length - 1 :], at[: max(len(stream) - length + 1, 0)]
     places = np.flatnonzero((shorter >= 0) & (last_words != START_ID))
     keys = shorter[places] * num_words + last_words[places]

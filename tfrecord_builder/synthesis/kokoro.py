@@ -60,7 +60,7 @@ class Speaker:
 
 @dataclasses.dataclass(frozen=True)
 class Engine(prompts.Engine):
-    """The speech synthesiser Kokoro; raises errors.UserError if ONNX Runtime or a file of it is missing."""
+    """The speech synthesiser Kokoro; raises errors.UserError if ONNX Runtime or a model file is missing."""
 
     seed: int
     model_dir: str

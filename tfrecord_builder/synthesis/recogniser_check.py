@@ -62,7 +62,7 @@ def load(export_dir: str) -> Callable:
 def find_misread(
     recognise: Callable, planned: Sequence[prompts.Prompt], output_dir: str, max_error_rate: float
 ) -> list[tuple[str, str, str, str]]:
-    """Returns rows of dataset_info.REJECTED_COLUMNS for recordings that are not ok or have many errors."""
+    """Returns rows of dataset_info.REJECTED_COLUMNS for recordings that `recognise` fails on or misreads."""
     rows = []
     for prompt in progress_bar.ProgressBar(planned, desc="checking", unit="utt"):
         path = prompt.recording(output_dir)
