@@ -4,8 +4,8 @@
     python -m tfrecord_builder.build --corpus=text --corpus_dir=DIR[,DIR...] --output_dir=TEXT
     python -m tfrecord_builder.build --flagfile=flags/thchs30/build.flags --corpus_dir=DIR --output_dir=DATA
 
-DATA then holds the shards of each split, each with a .jsonl file that names its recordings, tokens.txt,
-characters.txt, readings.tsv, rejected.tsv (rejected utterances, and why), report.html (look at it before
+DATA then contains the shards of each split (each with a .jsonl file that names its recordings), tokens.txt,
+characters.txt, readings.tsv, rejected.tsv (rejected utterances and the reasons), report.html (read it before
 training) and dataset_info.json, which the other programs read. An interrupted build continues where it
 stopped when it is run again with the same flags.
 """
@@ -35,7 +35,7 @@ def main(config: build_config.BuildConfig, *others: object) -> None:
 
 
 def _describe(info: dataset_info.DatasetInfo) -> list[str]:
-    """Returns one line per split; text has neither hours nor speakers."""
+    """Returns a summary of each split in one line; data from text have neither hours nor speakers."""
     lines = []
     for name, split in sorted(info.splits.items()):
         speakers = f"{split.num_speakers} speakers" if split.num_speakers else "speakers unknown"

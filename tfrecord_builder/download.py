@@ -1,15 +1,15 @@
-"""Downloads an open corpus, verifies and unpacks it.
+"""Downloads, verifies and unpacks an open corpus.
 
     python -m tfrecord_builder.download --corpus=thchs30 --corpus_dir=DIR
     python -m tfrecord_builder.download --corpus=librispeech --parts=dev-clean,test-clean --corpus_dir=DIR
 
 DIR then contains the corpus (data_thchs30, LibriSpeech); the last line of the output is the command that
-builds records from it. Each archive is removed after it is unpacked; until then about three times the size
-that is shown must be free.
+builds records from it. Each archive is removed after it is unpacked; until then, about three times the size
+that is printed must be free on the disk.
 
-A download that was interrupted continues when the same command is run again; one that is complete does
-nothing. An archive that you already have can be put into DIR: it is verified, unpacked and removed like one
-that was downloaded. Every archive must have the MD5 sum that openslr.org publishes.
+An interrupted download continues when the same command is run again; a complete one is not repeated. An
+archive that you already have can be put into DIR: it is verified, unpacked and removed like a downloaded one.
+Every archive must have the MD5 sum that openslr.org publishes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from tfrecord_builder.settings import config_flags, program
 
 @dataclasses.dataclass(frozen=True)
 class DownloadConfig(config_flags.Checked):
-    """The corpus to download, and where to."""
+    """The corpus to download, and the directory for it."""
 
     corpus: Optional[str] = config_flags.setting(
-        None, "what to download", choices=sorted(archives.CORPORA), required=True
+        None, "corpus to download", choices=sorted(archives.CORPORA), required=True
     )
     corpus_dir: str = config_flags.setting(
-        "", "directory of corpora; created if missing", required=True, local=True
+        "", "directory for corpora; created if missing", required=True, local=True
     )
     parts: tuple[str, ...] = config_flags.setting(
         (), "archives to download, without .tar.gz, comma separated; default: all"
@@ -52,7 +52,7 @@ class DownloadConfig(config_flags.Checked):
         super().__post_init__()
         if not _is_site(self.mirror):
             raise errors.UserError(
-                f"--mirror: address is {self.mirror!r}, expected one such as {archives.SITE}; omit it."
+                f"--mirror: {self.mirror!r} is not a web address such as {archives.SITE}; fix or omit it."
             )
 
 
@@ -74,7 +74,7 @@ def main(config: DownloadConfig) -> None:
 def _is_site(address: str) -> bool:
     try:
         site = urllib.parse.urlsplit(address)
-    except ValueError:  # half an IPv6 address
+    except ValueError:  # such as an incomplete IPv6 address
         return False
     return site.scheme in ("http", "https") and bool(site.netloc)
 

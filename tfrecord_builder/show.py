@@ -3,7 +3,7 @@
     python -m tfrecord_builder.show --data_dir=DATA
     python -m tfrecord_builder.show --data_dir=DATA --utterance_id=A11_0 --output=A11_0.png
 
-prints the fields of the record (default: the first one of train) and statistics of its features, and draws
+Prints the fields of the record (default: the first record of train) and statistics of its features, and draws
 its spectrogram with transcript and pronunciation.
 """
 
@@ -30,38 +30,40 @@ from tfrecord_builder.settings import config_flags, program
 from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import vocabulary
 
-_MAX_NAME_BYTES = 200  # a file name has 255 bytes; the hash and temporary endings need the others
+_MAX_NAME_BYTES = 200  # file names have at most 255 bytes; the hash and temporary endings need the rest
 
 
 @dataclasses.dataclass(frozen=True)
 class ShowConfig(config_flags.Checked):
-    """What to show."""
+    """The record to show, and the file for its picture."""
 
     data_dir: str = config_flags.setting("", "data directory", required=True)
-    utterance_id: Optional[str] = config_flags.setting(None, "id of the record; default: the first of train")
-    output: str = config_flags.setting("", "PNG to write; default: <utterance_id>.png")
+    utterance_id: Optional[str] = config_flags.setting(
+        None, "id of the record; default: the first record of train"
+    )
+    output: str = config_flags.setting("", "PNG file to write; default: <utterance_id>.png")
 
     def __post_init__(self):
         super().__post_init__()
         if self.output and not self.output.lower().endswith(".png"):
             raise errors.UserError(
-                f"--output: file is {self.output}, expected a name that ends in .png; rename it."
+                f"--output is {self.output}, expected a file name that ends in .png; rename it."
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A record and its place: the path of its shard, and its number there, from 0."""
+    """A record and where it is: `shard` is a path, and `number` the position in the shard, from 0."""
 
     record: schema.Record
     split: str
     shard: str
     number: int
-    utterance: Optional[manifest.Utterance]  # what it was made of; None if the shard has no .jsonl
+    utterance: Optional[manifest.Utterance]  # source of the record; None if the shard has no .jsonl
 
 
 def show(config: ShowConfig) -> None:
-    """Prints the record and writes the picture.
+    """Prints a record and draws its picture.
 
     Raises:
       UserError: the data directory, the record or a vocabulary is missing or damaged.
@@ -84,7 +86,7 @@ def find(
     expected: record_checks.Expected,
     utterance_id: Optional[str],
 ) -> Entry:
-    """Finds the record of an utterance, or without an id the first one of train (or of another split).
+    """Finds an utterance's record; if the id is None, the first record of train (or else another split).
 
     Raises:
         UserError: there is no such record, its shard is missing, or the record is damaged.
@@ -101,7 +103,7 @@ def find(
                     record = _parse(path, raw, expected)
                     return Entry(record, split, path, raw.number, (utterances or {}).get(record.utterance_id))
                 if raw.problem:
-                    damaged = damaged or (path, raw)  # its id may be what is damaged
+                    damaged = damaged or (path, raw)  # its id may be damaged, so it may be the wanted record
     reason = _rejection_reason(data_dir, utterance_id)
     if damaged and not reason:
         _parse(*damaged, expected)
@@ -109,7 +111,7 @@ def find(
 
 
 def _read_utterances(path: str) -> Optional[dict[str, manifest.Utterance]]:
-    """Reads the .jsonl of a shard, which is much smaller than the shard; returns None if it is missing."""
+    """Reads the .jsonl of a shard, which is much smaller than the shard itself; None if it is missing."""
     if not files.exists(recordings.path_of(path)):
         return None
     return {item.utterance.utterance_id: item.utterance for item in items.read(path)}
@@ -117,7 +119,7 @@ def _read_utterances(path: str) -> Optional[dict[str, manifest.Utterance]]:
 
 def _read(path: str) -> Iterator[record_file.RawRecord]:
     if not files.exists(path):
-        raise errors.UserError(f"{path}: shard is missing, expected it; copy or build the data again.")
+        raise errors.UserError(f"{path}: shard is missing; copy or build the data again.")
     with files.open_binary(path) as file:
         yield from record_file.RecordFile(file).records()
 
@@ -130,22 +132,22 @@ def _parse(path: str, raw: record_file.RawRecord, expected: record_checks.Expect
     except record_checks.Damaged as error:
         problem = str(error)
     raise errors.UserError(
-        f"{path}: record {raw.number} at byte {raw.offset}: {problem}, expected an intact record; "
-        "run python -m tfrecord_builder.verify to find all damage."
+        f"{path}: record {raw.number} at byte {raw.offset} is damaged: {problem}. "
+        "Run python -m tfrecord_builder.verify to find all damaged records."
     )
 
 
 def _not_found(data_dir: str, utterance_id: Optional[str], reason: str) -> str:
     if utterance_id is None:
-        return f"{data_dir}: number of records is 0, expected one or more; build the data again."
+        return f"{data_dir} contains no records; build the data again."
     if reason:
         return (
-            f"--utterance_id: {utterance_id} was rejected ({reason}), expected the id of a record; "
+            f"--utterance_id: {utterance_id} has no record, because the utterance was rejected ({reason}); "
             f"see {os.path.join(data_dir, dataset_info.REJECTED_FILE)}."
         )
     return (
-        f"--utterance_id: {utterance_id} is missing in {data_dir}, expected the id of a record; "
-        "omit it to see the first record."
+        f"--utterance_id: {data_dir} has no record of {utterance_id}; pass another id, or omit the flag to "
+        "see the first record."
     )
 
 
@@ -198,11 +200,11 @@ def _draw(record: schema.Record, expected: record_checks.Expected, output: str) 
         omitted = pictures.draw(record, expected.frontend, path)
     print(f"picture        {output}")
     if omitted:
-        print(f"picture: no installed font has {omitted[0]}, it was omitted; {fonts.INSTALL_FONT}")
+        print(f"picture: {omitted[0]} was omitted, because no font has it; {fonts.INSTALL_FONT}")
 
 
 def _file_name(utterance_id: str) -> str:
-    """Returns a name for a picture; a hash tells apart ids that have lost characters."""
+    """Returns a file name for a picture; if the id does not fit, it is shortened and a hash is added."""
     safe = re.sub(r"[^\w.-]+", "_", utterance_id).lstrip(".") or "record"
     safe = safe.encode()[:_MAX_NAME_BYTES].decode(errors="ignore")
     if safe != utterance_id:

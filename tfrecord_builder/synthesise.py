@@ -3,12 +3,12 @@
     python -m tfrecord_builder.synthesise --text_dir=TEXT --tts=espeak --output_dir=CORPUS
     python -m tfrecord_builder.synthesise --text_dir=TEXT --tts=kokoro --model=DIR --output_dir=CORPUS
 
-Writes to --output_dir; the same settings give the same bytes, and an interrupted run continues, also on
-another engine (--runner):
+Writes these files to --output_dir. The same settings produce the same bytes, and an interrupted run continues
+when the command is repeated, even with another --runner.
 
     wav/<speaker>/<id>.wav    16 kHz, 16 bit, mono
     rejected.tsv              sentences that cannot be spoken, and recordings that --check rejects
-    manifest.tsv              for `build --corpus=manifest`; written last, when the corpus is complete
+    manifest.tsv              input of `build --corpus=manifest`; written last, when the corpus is complete
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main(
     output: synthesised_corpus.OutputConfig,
     check: recogniser_check.CheckConfig,
 ) -> None:
-    """Writes the corpus."""
+    """Plans, synthesises and checks the corpus."""
     recognise = recogniser_check.load(check.check) if check.check else None
     engine, output_dir = text_plan.TTS[config.tts](config), output.output_dir
     planned, rejected = text_plan.make_plan(config, engine)
@@ -48,16 +48,16 @@ def main(
 
 
 def _finish(output_dir: str, planned: Sequence[prompts.Prompt], rejected: Sequence[Sequence[str]]) -> None:
-    """Writes rejected.tsv and then manifest.tsv, and prints what is in them."""
+    """Writes rejected.tsv and then manifest.tsv, and prints how many utterances they contain."""
     path = os.path.join(output_dir, dataset_info.REJECTED_FILE)
     files.write_text(
         path, "".join("\t".join(row) + "\n" for row in (dataset_info.REJECTED_COLUMNS, *rejected))
     )
     ids = {row[0] for row in rejected}
-    kept = [prompt for prompt in planned if prompt.utterance_id not in ids]
-    synthesised_corpus.write_manifest(output_dir, kept)
+    accepted = [prompt for prompt in planned if prompt.utterance_id not in ids]
+    synthesised_corpus.write_manifest(output_dir, accepted)
     for split in sorted({prompt.split for prompt in planned}, key=manifest.SPLITS.index):
-        speakers = [prompt.speaker.name for prompt in kept if prompt.split == split]
+        speakers = [prompt.speaker.name for prompt in accepted if prompt.split == split]
         print(f"{split}: {len(speakers)} utterances, {len(set(speakers))} speakers")
     print(f"rejected: {len(rejected)}, see {path}")
 

@@ -1,11 +1,11 @@
-"""Checks data directories.
+"""Checks data directories for damage.
 
     python -m tfrecord_builder.verify --data_dir=DATA[,DATA2]
     python -m tfrecord_builder.verify --data_dir=DATA --sample=100
 
-reads every byte and every record, prints a line per problem, with the shard, the record (from 0), its first
-byte and its utterance, and exits 1 if there is any. --sample also extracts that many records again from their
-audio and compares them.
+Reads every byte and every record, and prints one line per problem with the shard, the number of the record
+(from 0), its byte offset and its utterance. The exit code is 1 if there is a problem. With --sample, that
+many records are also made again from their audio and compared.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _MAX_LINES = 20  # per kind of problem and directory
 
 @dataclasses.dataclass(frozen=True)
 class VerifyConfig(config_flags.Checked):
-    """What to check."""
+    """The data directories to check, and the number of records to extract again."""
 
     data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated", required=True)
     sample: int = config_flags.setting(
-        0, "records per directory to extract again from their audio", minimum=0
+        0, "number of records per directory to extract from their audio again and compare", minimum=0
     )
-    seed: int = config_flags.setting(1, "random seed of --sample", minimum=0)
+    seed: int = config_flags.setting(1, "random seed for --sample", minimum=0)
 
 
 def main(config: VerifyConfig) -> int:
-    """Checks every directory; returns the exit code."""
+    """Checks every directory; returns the exit code, 1 if there is a problem."""
     results = [verify(data_dir, config.sample, config.seed) for data_dir in config.data_dir]
     return 0 if all(results) else 1
 
 
 def verify(data_dir: str, num_samples: int, seed: int) -> bool:
-    """Checks one directory and prints its problems; returns whether there are none."""
+    """Checks one directory and prints its problems; returns True if there are none."""
     printed: collections.Counter = collections.Counter()
     try:
         info = dataset_info.DatasetInfo.load(data_dir)
@@ -61,8 +61,8 @@ def verify(data_dir: str, num_samples: int, seed: int) -> bool:
     if num_samples and saved:
         num_samples = min(num_samples, num_records)
         with progress_bar.ProgressBar(desc="extracting again", total=num_samples, unit="utt") as bar:
-            again = reextraction.Reextraction(data_dir, info, saved, bar.update)
-            _print(again.problems(num_samples, seed), printed)
+            sample_check = reextraction.Reextraction(data_dir, info, saved, bar.update)
+            _print(sample_check.problems(num_samples, seed), printed)
     for kind, count in printed.items():
         if count > _MAX_LINES:
             print(f"{data_dir}: and {count - _MAX_LINES} more {kind}")

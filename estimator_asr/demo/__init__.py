@@ -1,1 +1,1 @@
-"""The demo: a synthesised corpus, its stages and its tables."""
+"""The demo: its sentences, the stages that run the programs, and the tables of results."""

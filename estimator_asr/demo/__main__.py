@@ -2,8 +2,8 @@
 
     python -m estimator_asr.demo [--output_dir=demo] [--size=full|small]
 
-Each stage runs one of the other programs and prints its command line, to be copied for a corpus of your own.
-When the demo is run again, finished stages are skipped and an interrupted one continues where it stopped.
+Each stage runs one of the other programs and prints its command line, which you can copy for your own corpus.
+When the demo is run again, finished stages are skipped and an interrupted stage continues where it stopped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if not _FLAGS_DIR.is_dir():
     _FLAGS_DIR = pathlib.Path(console.find_flag_file("flags/demo/build.flags")).parent
 _NUM_TRANSCRIBED = 10
 
-# Flags that a size adds to command lines. 94 speakers are two of each voice of eSpeak NG.
+# Flags that each size adds to the command lines. 94 speakers are two for each voice of eSpeak NG.
 SIZES: dict[str, dict[str, str]] = {
     "full": {"sentences": "", "synthesise": "--num_speakers=94", "acoustic": "", "language": ""},
     "small": {
@@ -47,19 +47,19 @@ class DemoConfig(config_flags.Checked):
     """Settings of the demo."""
 
     output_dir: str = config_flags.setting(
-        "demo", "directory of everything that the demo makes", checkpoints=True
+        "demo", "directory for everything that the demo writes", checkpoints=True
     )
     size: str = config_flags.setting(
         "full",
-        "full: at most 8 minutes on two cores; small: two minutes, only shows that everything works",
+        "full takes at most 8 minutes on two cores; small takes two and only shows that everything works",
         choices=sorted(SIZES),
     )
 
 
-# Name and title, then the command. Builds may overwrite, so that one that was complete before its stamp was
-# written can be repeated.
+# Each stage: name and title, then its command. Builds have --overwrite, so that a complete build without a
+# stamp can be repeated.
 _STAGES = """
-sentences: Sample sentences of a small grammar
+sentences: Sample sentences from a small grammar
 estimator_asr.demo.sentences --output_dir={demo}/sentences {sentences}
 
 synthesise: Synthesise the speech
@@ -92,7 +92,7 @@ estimator_asr.evaluate --model_dir={demo}/acoustic --data_dir={demo}/data --outp
 evaluate_language: Evaluate the language model
 estimator_asr.evaluate --model_dir={demo}/language --data_dir={demo}/text --output_dir={demo}/report/language
 
-export: Export both as one SavedModel
+export: Export both models as one SavedModel
 estimator_asr.export --acoustic_model_dir={demo}/acoustic --language_model_dir={demo}/language
 --data_dir={demo}/data --report_dir={demo}/report/acoustic,{demo}/report/language --export_dir={demo}/export
 
@@ -102,31 +102,31 @@ estimator_asr.evaluate --saved_model={demo}/export --data_dir={demo}/data --outp
 
 
 def make_stages(directory: pathlib.Path, size: str) -> list[stages.Stage]:
-    """Returns the stages up to the evaluated SavedModel."""
-    places = {"demo": shlex.quote(str(directory)), "flags": shlex.quote(os.path.relpath(_FLAGS_DIR))}
-    made = []
+    """Returns all stages but the last: from the sentences to the evaluation of the SavedModel."""
+    paths = {"demo": shlex.quote(str(directory)), "flags": shlex.quote(os.path.relpath(_FLAGS_DIR))}
+    parsed = []
     for paragraph in _STAGES.strip().split("\n\n"):
         head, command = paragraph.split("\n", 1)
-        module, *arguments = shlex.split(command.format(**places, **SIZES[size]))
-        made.append(stages.Stage(*head.split(": ", 1), module, tuple(arguments)))
-    return made
+        module, *arguments = shlex.split(command.format(**paths, **SIZES[size]))
+        parsed.append(stages.Stage(*head.split(": ", 1), module, tuple(arguments)))
+    return parsed
 
 
 def make_transcription(directory: pathlib.Path) -> tuple[stages.Stage, list[dict[str, str]]]:
-    """Returns the last stage, and the manifest's rows of the test recordings that it transcribes."""
+    """Returns the last stage, and the manifest rows of the test recordings that it transcribes."""
     with open(directory / "corpus" / "manifest.tsv", encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        chosen = [row for row in rows if row["split"] == "test"][:_NUM_TRANSCRIBED]
-    audio = (str(directory / "corpus" / row["audio"]) for row in chosen)
+        test_rows = [row for row in rows if row["split"] == "test"][:_NUM_TRANSCRIBED]
+    audio = (str(directory / "corpus" / row["audio"]) for row in test_rows)
     arguments = (f"--saved_model={directory / 'export'}", "--format=json", *audio)
-    title, output = f"Transcribe {len(chosen)} test recordings", directory / "transcripts.jsonl"
-    return stages.Stage("transcribe", title, "estimator_asr.transcribe", arguments, output), chosen
+    title, output = f"Transcribe {len(test_rows)} test recordings", directory / "transcripts.jsonl"
+    return stages.Stage("transcribe", title, "estimator_asr.transcribe", arguments, output), test_rows
 
 
 def main(config: DemoConfig) -> None:
-    """Runs the stages that are not finished, then shows their results."""
+    """Runs the stages that are not finished, then prints the results of all."""
     _exit_on(signal.SIGTERM, signal.SIGHUP)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # for the programs
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # inherited by the stages' programs
     _check_flag_files()
     directory = pathlib.Path(config.output_dir)
     with stages.claim(directory, config.size) as lock:
@@ -148,7 +148,7 @@ def main(config: DemoConfig) -> None:
 
 
 def _exit_on(*numbers: signal.Signals) -> None:
-    """Makes signals raise SystemExit with a shell's exit code, so that the running stage ends too."""
+    """Makes signals raise SystemExit with a shell's exit code (128 + number); this also ends the stage."""
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, lambda number, _: sys.exit(128 + number))

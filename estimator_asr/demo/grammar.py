@@ -1,17 +1,17 @@
 """A small context-free grammar of everyday Mandarin (weather, orders, the home ...), and its readings.
 
-A rule maps a name (ASCII) to its expansions, which are sampled with equal probability. An expansion is words
-separated by spaces: hanzi, or the names of other rules. A hanzi with several readings stands in a word that
-decides between them, as in 银行 and 行李. No two sentences sound alike, so that the hanzi always follow from
-the sound.
+A rule maps a name (ASCII) to its expansions, which are sampled with equal probability. An expansion consists
+of words separated by spaces: hanzi, or names of other rules. A hanzi with several readings occurs in words
+that determine its reading, such as 银行 and 行李. No two sentences sound alike, so the pinyin always
+determines the hanzi.
 
     read("一起")  -> yi1 qi3
     read("不")    -> bu4
 
-The labels are dictionary readings, as in most Mandarin corpora: 一 is yi1, 不 is bu4 and a third tone stays,
-whatever follows. (pinyin.Reader, which labels any transcript, keeps third tones too, but some of
-pypinyin's phrases contain the sandhi of 一 and 不: 一个 is yi2 ge4, 不要 bu2 yao4.) What is spoken has tone
-sandhi, see Engine.pronounce of tfrecord_builder/synthesis/espeak.py.
+The labels are dictionary readings, as in most Mandarin corpora: 一 is yi1, 不 is bu4 and a third tone does
+not change, whatever follows. (pinyin.Reader, which labels any transcript, keeps third tones too, but some of
+pypinyin's phrases contain the sandhi of 一 and 不: 一个 is yi2 ge4, 不要 bu2 yao4.) The speech has tone
+sandhi; see Engine.pronounce in tfrecord_builder/synthesis/espeak.py.
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ RULES: dict[str, tuple[str, ...]] = {
 }
 
 
-# Words whose reading in pypinyin is not that of Xiandai Hanyu Cidian or contains sandhi, and single hanzi
-# with several readings.
+# Readings that replace pypinyin's: of words where pypinyin differs from Xiandai Hanyu Cidian or has tone
+# sandhi, and of single hanzi with several readings.
 READINGS: dict[str, str] = {
     "一共": "yi1 gong4",
     "一点": "yi1 dian3",
@@ -198,5 +198,5 @@ def read(word: str) -> list[str]:
 
 
 def read_words(words: Sequence[str]) -> list[str]:
-    """Returns the dictionary readings of the words of a sentence, one syllable per hanzi."""
+    """Returns the dictionary readings of a sentence's words, one syllable per hanzi."""
     return [syllable for word in words for syllable in read(word)]

@@ -1,10 +1,10 @@
-"""Samples the demo's sentences: what is spoken, and the text of the language model.
+"""Samples the demo's sentences: those to synthesise, and the text for the language model.
 
     python -m estimator_asr.demo.sentences --output_dir=demo/sentences
 
 Writes spoken/ for `synthesise` and written/ for `build --corpus=text`, each with {train,dev,test}.tsv (hanzi,
-pinyin). Training sentences are spoken as often as they are sampled, so several voices read a frequent one.
-Those of dev and test are distinct and occur nowhere in training, but all their syllables and hanzi do.
+pinyin). Training sentences are spoken as often as they are sampled, so frequent ones have several voices. The
+sentences of dev and test are distinct and do not occur in training, but all their syllables and hanzi do.
 """
 
 from __future__ import annotations
@@ -32,31 +32,34 @@ _MAX_SAMPLES = 500_000
 
 @dataclasses.dataclass(frozen=True)
 class SentencesConfig(config_flags.Checked):
-    """Where the sentences are written, and how many. The defaults give about 2.6 hours of speech."""
+    """Output directory and numbers of sentences. The defaults yield about 2.6 hours of speech."""
 
     output_dir: str = config_flags.setting("", "directory to write to", required=True, local=True)
-    num_train: int = config_flags.setting(3600, "sentences to speak for training", minimum=1)
-    num_dev: int = config_flags.setting(80, "sentences of dev", minimum=1)
-    num_test: int = config_flags.setting(120, "sentences of test", minimum=1)
+    num_train: int = config_flags.setting(3600, "number of spoken train sentences", minimum=1)
+    num_dev: int = config_flags.setting(80, "number of dev sentences", minimum=1)
+    num_test: int = config_flags.setting(120, "number of test sentences", minimum=1)
     min_occurrences: int = config_flags.setting(
-        3, "minimum occurrences in training of each reading of each hanzi in dev and test", minimum=1
+        3, "how often train must contain each reading of each hanzi in dev and test", minimum=1
     )
-    num_text_sentences: int = config_flags.setting(6000, "distinct training sentences of the text", minimum=1)
-    sampling_seed: int = config_flags.setting(1, "random seed of the sentences", minimum=0)
+    num_text_sentences: int = config_flags.setting(
+        6000, "number of distinct train sentences in the text for the language model", minimum=1
+    )
+    sampling_seed: int = config_flags.setting(1, "random seed for the sentences", minimum=0)
 
 
 def main(config: SentencesConfig) -> None:
-    """Writes both sets, and prints how many there are."""
-    for name, sentences in zip(("spoken", "written"), sample(config)):
+    """Writes the spoken and the written sentences, and prints how many each split has."""
+    for name, splits in zip(("spoken", "written"), sample(config)):
         directory = os.path.join(config.output_dir, name)
-        _write(directory, sentences)
-        print(f"{directory}: {', '.join(f'{split} {len(each)}' for split, each in sentences.items())}")
+        _write(directory, splits)
+        counts = (f"{split} {len(sentences)}" for split, sentences in splits.items())
+        print(f"{directory}: {', '.join(counts)}")
 
 
 def sample(config: SentencesConfig) -> tuple[dict[str, list[Sentence]], dict[str, list[Sentence]]]:
-    """Returns what is spoken and what is written, by split.
+    """Returns the spoken and the written sentences, each by split.
 
-    Raises errors.UserError if the grammar or the training split is too small for it.
+    Raises errors.UserError if the grammar or the train split is too small for so many sentences.
     """
     rng = random.Random(config.sampling_seed)
     samples = (grammar.sample_sentence(rng) for _ in itertools.count())
@@ -64,11 +67,11 @@ def sample(config: SentencesConfig) -> tuple[dict[str, list[Sentence]], dict[str
     is_covered = _coverage(train, config.min_occurrences)
     dev = _sample_distinct(samples, config.num_dev, is_covered, set(train), "--num_dev")
     test = _sample_distinct(samples, config.num_test, is_covered, {*train, *dev}, "--num_test")
-    spoken = list(dict.fromkeys(train))[: config.num_text_sentences]
-    num_unspoken, excluded = config.num_text_sentences - len(spoken), {*dev, *test, *spoken}
+    distinct = list(dict.fromkeys(train))[: config.num_text_sentences]
+    num_unspoken, excluded = config.num_text_sentences - len(distinct), {*dev, *test, *distinct}
     unspoken = _sample_distinct(samples, num_unspoken, lambda _: True, excluded, "--num_text_sentences")
     held_out = {"dev": dev, "test": test}
-    return {"train": train, **held_out}, {"train": [*spoken, *unspoken], **held_out}
+    return {"train": train, **held_out}, {"train": [*distinct, *unspoken], **held_out}
 
 
 def _sample_distinct(samples, count, is_allowed, excluded, flag):
@@ -80,13 +83,13 @@ def _sample_distinct(samples, count, is_allowed, excluded, flag):
         if sentence not in excluded and is_allowed(sentence):
             chosen[sentence] = None
     raise errors.UserError(
-        f"{flag}: the grammar produced {len(chosen)} suitable sentences, expected {count}; "
-        "give a smaller number, raise --num_train, or lower --min_occurrences."
+        f"{flag}: the grammar produced only {len(chosen)} suitable sentences, expected {count}; "
+        "choose a smaller number, raise --num_train, or lower --min_occurrences."
     )
 
 
 def _coverage(train: Sequence[Sentence], min_occurrences: int) -> Callable[[Sentence], bool]:
-    """Returns a test whether training has every reading of every hanzi of a sentence often enough."""
+    """Returns a function that tells if train contains each reading of a sentence's hanzi often enough."""
     counts = collections.Counter(reading for sentence in train for reading in _readings(sentence))
     return lambda sentence: all(counts[reading] >= min_occurrences for reading in _readings(sentence))
 
@@ -98,8 +101,8 @@ def _readings(sentence: Sentence) -> Iterator[tuple[str, str]]:
 
 def _write(directory: str, sentences: Mapping[str, Sequence[Sentence]]) -> None:
     os.makedirs(directory, exist_ok=True)
-    for split, chosen in sentences.items():
-        lines = (f"{''.join(words)}\t{' '.join(grammar.read_words(words))}\n" for words in chosen)
+    for split, split_sentences in sentences.items():
+        lines = (f"{''.join(words)}\t{' '.join(grammar.read_words(words))}\n" for words in split_sentences)
         files.write_text(os.path.join(directory, f"{split}.tsv"), "hanzi\tpinyin\n" + "".join(lines))
 
 

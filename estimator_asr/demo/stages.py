@@ -1,7 +1,7 @@
 """Stages of the demo: each runs a program in a process of its own and writes a stamp when it is finished.
 
-A stamp is <directory>/<name>.json: {"command": ..., "seconds": ...}; it counts for the same command only. The
-directory of a demo is locked for one demo at a time.
+A stamp is <directory>/<name>.json: {"command": ..., "seconds": ...}; it is valid only for the same command.
+The directory of a demo is locked, so that only one demo at a time runs in it.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from tfrecord_builder.storage import files, locks
 
 @contextlib.contextmanager
 def claim(directory: pathlib.Path, size: str) -> Iterator[int]:
-    """Makes the directory of a demo of one size, and locks it; yields the file descriptor of the lock.
+    """Creates the directory for a demo of one size and locks it; yields the file descriptor of the lock.
 
     A program that inherits the descriptor holds the lock as long as it lives.
 
     Raises:
-        errors.UserError: another demo is running in the directory, or it holds a demo of another size or
-            something else.
+        errors.UserError: another demo is running in the directory, or it contains a demo of another size
+            or other files.
     """
     path = directory / "size.txt"
     directory.mkdir(parents=True, exist_ok=True)
     if not path.exists() and any(directory.iterdir()):
         raise errors.UserError(
-            f"--output_dir: {directory} contains files but no {path.name}, expected a demo or a new "
-            "directory; choose another one."
+            f"--output_dir: {directory} contains files but no {path.name}, so it is not the directory of a "
+            "demo; choose another one."
         )
     busy = (
         f"--output_dir: another demo, or a stage of one that was killed, is running in {directory}; "
@@ -57,22 +57,22 @@ def claim(directory: pathlib.Path, size: str) -> Iterator[int]:
 
 
 def check_order(stages: Sequence[Stage], stamps: pathlib.Path) -> None:
-    """Raises errors.UserError if a stage is finished and one before it is not: what it read was another's."""
+    """Raises errors.UserError if a stage is finished but an earlier one, which makes its input, is not."""
     is_finished = [seconds_of_finished(stage, stamps) is not None for stage in stages]
     if sorted(is_finished, reverse=True) != is_finished:
         missing = stages[is_finished.index(False)].title
         raise errors.UserError(
-            f"--output_dir: {stamps.parent} has later stages than {missing!r} but not this one, expected all "
-            "before a finished one: it was begun by another version or from another working directory, or "
-            "parts were removed; remove it all, or choose another directory."
+            f"--output_dir: in {stamps.parent}, {missing!r} is not finished, but later stages are. The demo "
+            "was begun by another version or from another working directory, or files were removed. Remove "
+            "the directory, or choose another one."
         )
 
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """A program to run."""
+    """A stage of the demo: a program to run."""
 
-    name: str  # of its stamp
+    name: str  # stem of its stamp's file name
     title: str
     module: str
     arguments: tuple[str, ...]
@@ -86,17 +86,17 @@ class Stage:
 
 
 def finish(stage: Stage, number: str, stamps: pathlib.Path, lock: int) -> float:
-    """Runs a stage unless it is finished, and prints its number and title; returns its seconds."""
+    """Prints a stage's number and title, and runs it unless it is finished; returns the seconds it took."""
     seconds = seconds_of_finished(stage, stamps)
     if seconds is not None:
-        print(f"{number} {stage.title}: finished before, in {seconds:.0f} s", flush=True)
+        print(f"{number} {stage.title}: finished earlier, in {seconds:.0f} s", flush=True)
         return seconds
     print(f"\n{number} {stage.title}\n$ {stage.command}", flush=True)
     return run(stage, stamps, keep_open=(lock,))
 
 
 def seconds_of_finished(stage: Stage, stamps: pathlib.Path) -> Optional[float]:
-    """Returns how long a finished stage took; None if it is not finished."""
+    """Returns the seconds that a finished stage took, or None if it is not finished."""
     try:
         stamp = json.loads((stamps / f"{stage.name}.json").read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
@@ -107,22 +107,22 @@ def seconds_of_finished(stage: Stage, stamps: pathlib.Path) -> Optional[float]:
 def run(stage: Stage, stamps: pathlib.Path, keep_open: Sequence[int] = ()) -> float:
     """Runs a stage, writes its stamp, and returns the seconds that it took.
 
-    Standard error is passed through, so that a progress bar shows. When this process is interrupted or ended
-    by an exception, the program receives SIGTERM and is waited for: a training saves a checkpoint. It
-    inherits the file descriptors of keep_open.
+    Standard error is passed through, so that progress bars are visible. If an exception or a signal ends this
+    process, it first sends SIGTERM to the program and waits for it, because training then saves a checkpoint.
+    The program inherits the file descriptors `keep_open`.
 
     Raises:
-        errors.UserError: the program failed; its own message stands above.
+        errors.UserError: the program failed; it has printed its own message before.
     """
     started = time.monotonic()
     with contextlib.ExitStack() as stack:
         output = None
-        if stage.output:  # appears only if nothing is raised
+        if stage.output:  # the file appears only if nothing is raised
             output = stack.enter_context(open(stack.enter_context(files.writing(str(stage.output))), "wb"))
         exit_code = _execute(stage, output, keep_open)
         if exit_code:
             reason = f"{stage.command}: {_describe_failure(exit_code)}"
-            raise errors.UserError(f"{reason}; then run the demo again: it continues from here.")
+            raise errors.UserError(f"{reason}. Then run the demo again; it continues from here.")
     seconds = round(time.monotonic() - started, 1)
     stamps.mkdir(parents=True, exist_ok=True)
     stamp = json.dumps({"command": stage.command, "seconds": seconds})
@@ -131,16 +131,16 @@ def run(stage: Stage, stamps: pathlib.Path, keep_open: Sequence[int] = ()) -> fl
 
 
 def _execute(stage, output, keep_open):
-    """Returns the exit code."""
+    """Runs the program of a stage and returns its exit code."""
     command = [sys.executable, "-m", stage.module, *stage.arguments]
-    # A session of its own: Ctrl-C reaches this process alone, which then ends the program with SIGTERM.
+    # The program has its own session: Ctrl-C reaches only this process, which ends the program with SIGTERM.
     options = {"stdout": output, "start_new_session": True, "pass_fds": keep_open}
     with subprocess.Popen(command, **options) as process:
         try:
             return process.wait()
         except BaseException:
-            with contextlib.suppress(ProcessLookupError):  # it ended at the same moment
-                os.killpg(process.pid, signal.SIGTERM)  # with its workers
+            with contextlib.suppress(ProcessLookupError):  # the program has just ended
+                os.killpg(process.pid, signal.SIGTERM)  # includes the program's workers
             raise
         finally:
             process.wait()
@@ -148,7 +148,7 @@ def _execute(stage, output, keep_open):
 
 def _describe_failure(exit_code: int) -> str:
     if exit_code > 0:
-        return f"exit code is {exit_code}; see its message above"
+        return f"exit code is {exit_code}; see the message above and fix the problem"
     killed = f"killed by signal {-exit_code} ({signal.strsignal(-exit_code)})"
     is_memory = exit_code == -signal.SIGKILL
     return f"{killed}; {'free memory if the machine ran out of it' if is_memory else 'see above for why'}"

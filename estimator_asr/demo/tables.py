@@ -13,11 +13,11 @@ import tqdm.utils
 from estimator_asr.scoring import edit_distance
 from estimator_asr.scoring.reports import formats, report
 
-_SURE = 0.8  # confidence of a character that is not marked
+_SURE = 0.8  # characters with a lower confidence are marked
 
 
 def transcripts(recordings: Sequence[Mapping[str, str]], output: pathlib.Path) -> list[str]:
-    """Returns a table of reference, hypothesis and errors per recording; unsure characters are in brackets.
+    """Returns a table of reference, hypothesis and errors per recording; uncertain characters have brackets.
 
     Args:
         recordings: rows of the manifest, in the order of the output.
@@ -25,19 +25,20 @@ def transcripts(recordings: Sequence[Mapping[str, str]], output: pathlib.Path) -
     """
     results = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     rows = [("recording", "reference", "hypothesis", "errors")]
-    for each, result in zip(recordings, results):
-        edits = edit_distance.count_edits(list(each["text"]), list(result["transcript"].replace(" ", "")))
+    for recording, result in zip(recordings, results):
+        transcript = result["transcript"].replace(" ", "")
+        edits = edit_distance.count_edits(list(recording["text"]), list(transcript))
         errors = f"{edits.errors} of {edits.reference_length}"
         hypothesis = "".join(
-            one["character"] if one["confidence"] >= _SURE else f"[{one['character']}]"
-            for one in result["characters"]
+            item["character"] if item["confidence"] >= _SURE else f"[{item['character']}]"
+            for item in result["characters"]
         )
-        rows.append((each["id"], each["text"], hypothesis, errors))
-    return [*align(rows), f"  [] the model is less than {100 * _SURE:.0f} % sure of this character"]
+        rows.append((recording["id"], recording["text"], hypothesis, errors))
+    return [*align(rows), f"  [] marks characters with a confidence below {100 * _SURE:.0f} %"]
 
 
 def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
-    """Returns a table of the error rates of reports by name, with confidence intervals."""
+    """Returns a table of error rates with confidence intervals; `reports` are report directories by name."""
     rows = []
     for name, directory in reports.items():
         metrics = json.loads((directory / report.METRICS_FILE).read_text(encoding="utf-8"))
@@ -48,7 +49,7 @@ def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
 
 
 def durations(seconds: Mapping[str, float]) -> list[str]:
-    """Returns a table of the seconds of each stage by title, and their sum."""
+    """Returns a table of the seconds that each stage took, by title, and their sum."""
     rows = [(title, f"{value:.0f}") for title, value in seconds.items()]
     return ["Seconds", *align([*rows, ("total", f"{sum(seconds.values()):.0f}")])]
 
@@ -57,8 +58,8 @@ def next_commands(directory: pathlib.Path) -> list[str]:
     """Returns a table of commands to try on a finished demo."""
     python, export = os.path.relpath(sys.executable), directory / "export"
     rows = [
-        ("the curves", f"{python} -m tensorboard.main --logdir={directory}"),
-        ("every error", f"open {directory / 'report' / 'cascade' / report.REPORT_FILE} in a browser"),
+        ("training curves", f"{python} -m tensorboard.main --logdir={directory}"),
+        ("all errors", f"open {directory / 'report' / 'cascade' / report.REPORT_FILE} in a browser"),
         ("your own WAV", f"{python} -m estimator_asr.transcribe --saved_model={export} YOUR.wav"),
         ("your own corpus", "BUILD.md, with the commands above and flags/manifest/"),
     ]

@@ -1,1 +1,1 @@
-"""Hotwords: read and checked (hotword_list), parsed by the graph (in_graph), searched for (boosting)."""
+"""Hotwords: reading and checking (hotword_list), parsing in the graph (in_graph), and boosting."""

@@ -1,12 +1,12 @@
-"""Hotwords as an input of the graph: strings to phrases of tokens, and their characters in the transcript.
+"""Hotwords in the graph: parses input strings into phrases of tokens, and writes them into transcripts.
 
-    神雕侠侣                              its pinyin is that of the hanzi, one by one
+    神雕侠侣                              the pinyin is looked up, hanzi by hanzi
     神雕侠侣 shen2 diao1 xia2 lv3         one syllable for each character
     神雕侠侣 shen2 diao1 xia2 lv3 2.5     the boost is last, with or without pinyin
-    A4 a 4                                no boost: the syllable of the digit
+    A4 a 4                                the last 4 is the syllable of the digit, not a boost
 
-hotword_list writes the second and third form. The graph has the pinyin of each hanzi, for requests in the
-first one. Syllables of one hotword that the acoustic model lacks disable it.
+hotword_list writes the second and third form. For requests in the first form, the graph contains the pinyin
+of each hanzi. A hotword with a syllable that the acoustic model lacks is ignored.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from tfrecord_builder.data import dataset_info
 _HANZI = range(0x4E00, 0xA000)  # CJK unified ideographs
 _NUMBER = r"[0-9]+(\.[0-9]+)?|\.[0-9]+"
 _HIGHEST_LOG_PROB = -1e-6  # so that log odds are at most 14
-# A word whose syllables were heard is written against higher odds than its boost: language models are surest
-# of frequent words, and hotwords are rare ones. Of 659 that were spoken 38 more are written, and 2 more where
-# they were not (docs/results.md).
-_HEARD = 6.0
+# Added to the boost of a hotword whose syllables were recognised: it then replaces characters with higher log
+# odds than its boost, because language models prefer frequent words and hotwords are rare. Of 659 spoken
+# hotwords, 38 more are written, but also 2 more that were not spoken (docs/results.md).
+_RECOGNISED_BONUS = 6.0
 
 
 class Hotwords(NamedTuple):
     """Parsed hotwords."""
 
-    characters: tf.Tensor  # string [num_hotwords, max_length], "" beyond the characters
-    phrases: phrases_lib.Phrases  # a token for each character
+    characters: tf.Tensor  # string [num_hotwords, max_length], "" as padding
+    phrases: phrases_lib.Phrases  # one token per character
 
 
 def is_possible(acoustic: model_directory.ModelDirectory) -> bool:
-    """True for a model that writes syllables, one for each hanzi, and searches for them with a beam."""
+    """Returns True if a model outputs one syllable per hanzi and uses beam search, as hotwords require."""
     return acoustic.config.token_type in hotword_list.TOKEN_TYPES and acoustic.decode.decoding == "beam"
 
 
 def parse(acoustic: model_directory.ModelDirectory, hotwords: tf.Tensor) -> Hotwords:
-    """Parses hotwords, string [num_hotwords]; empty ones are phrases without tokens.
+    """Parses hotwords, string [num_hotwords]; empty strings become phrases without tokens.
 
-    The step fails if a hotword has more or fewer syllables than characters; names it.
+    If a hotword has more or fewer syllables than characters, the session step fails and names the hotword.
     """
     words = tf.strings.split(hotwords)
     counts = tf.cast(words.row_lengths(), tf.int32)
@@ -67,14 +67,17 @@ def parse(acoustic: model_directory.ModelDirectory, hotwords: tf.Tensor) -> Hotw
 
 
 def write(hotwords: Hotwords, written: sequences.Sequences, token_ids: tf.Tensor) -> sequences.Sequences:
-    """Returns what is written with the characters of each hotword where its tokens stand.
+    """Writes the characters of each hotword into transcripts wherever its tokens were recognised.
 
-    What is written stays where its log odds are more than 6 higher than the boost of the hotword.
+    Other characters are kept if their log odds exceed the boost of the hotword by more than 6.
 
     Args:
         hotwords: parsed.
-        written: a character for each token.
-        token_ids: int32 [rows, max_tokens].
+        written: transcripts, one character per token.
+        token_ids: recognised tokens, int32 [rows, max_tokens].
+
+    Returns:
+        the transcripts with hotwords.
     """
     length = tf.shape(token_ids)[1]
     strings, probs = written.strings[:, :length], written.probs[:, :length]
@@ -83,20 +86,20 @@ def write(hotwords: Hotwords, written: sequences.Sequences, token_ids: tf.Tensor
     indices = tf.stack([numbers, matches.offsets], axis=2)
     characters = tf.gather_nd(tf.pad(hotwords.characters, [[0, 1], [0, 1]]), indices)
     boosts = tf.gather(tf.pad(hotwords.phrases.boosts, [[0, 1]]), numbers)
-    is_other = tf.not_equal(*(tf.strings.lower(each, "utf-8") for each in (strings, characters)))
+    is_other = tf.not_equal(*(tf.strings.lower(text, "utf-8") for text in (strings, characters)))
     has_other = _sum(tf.cast(is_other, tf.float32), matches.offsets) > 0
     log_probs = _sum(tf.where(is_other, tf.math.log(probs), 0.0), matches.offsets)
     log_probs = tf.minimum(log_probs, _HIGHEST_LOG_PROB)
     log_odds = log_probs - tf.math.log(-tf.math.expm1(log_probs))
-    is_replaced = (matches.phrases >= 0) & (~has_other | (log_odds <= boosts + _HEARD))
+    is_replaced = (matches.phrases >= 0) & (~has_other | (log_odds <= boosts + _RECOGNISED_BONUS))
     return written._replace(
         strings=tf.where(is_replaced, characters, strings),
-        probs=tf.where(is_replaced, 1.0, probs),  # given the tokens, there is no doubt
+        probs=tf.where(is_replaced, 1.0, probs),  # certain, because the tokens match
     )
 
 
 def _sum(values: tf.Tensor, offsets: tf.Tensor) -> tf.Tensor:
-    """Returns the sum over the match that each token is in, float32 [rows, max_tokens]."""
+    """Returns for each token the sum of the values in its match, float32 [rows, max_tokens]."""
     size = tf.size(values)
     starts = tf.reshape(tf.range(size), tf.shape(values)) - offsets
     return tf.gather(tf.math.unsorted_segment_sum(values, starts, size), starts)
@@ -105,39 +108,41 @@ def _sum(values: tf.Tensor, offsets: tf.Tensor) -> tf.Tensor:
 def _check(hotwords, characters, syllables) -> tf.Operation:
     counts = characters.row_lengths(), syllables.row_lengths()
     is_wrong = (counts[1] > 0) & tf.not_equal(*counts)
-    wrong = [tf.boolean_mask(each, is_wrong)[:1] for each in (hotwords, *map(tf.strings.as_string, counts))]
-    got = ["hotwords: ", wrong[0], " has ", wrong[1], " characters and ", wrong[2], " syllables"]
+    columns = (hotwords, *map(tf.strings.as_string, counts))
+    first = [tf.boolean_mask(column, is_wrong)[:1] for column in columns]  # the first wrong hotword
+    got = ["hotwords: ", first[0], " has ", first[1], " characters and ", first[2], " syllables"]
     expected = ", expected one syllable for each character; fix it"
     message = tf.strings.join(["E_HOTWORD_SYLLABLES: ", *got, expected])
     return tf.debugging.Assert(tf.logical_not(tf.reduce_any(is_wrong)), [message])
 
 
 def _choose_syllables(characters: tf.RaggedTensor, syllables: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Returns the syllables of each hotword, without any those of its hanzi; a letter is its capital."""
+    """Returns each hotword's syllables, or if it has none, those of its hanzi; letters are in upper case."""
     hanzi = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*_read_hanzi()), "")
-    capitals, read = tf.strings.upper(characters.flat_values), hanzi.lookup(characters.flat_values)
-    read = tf.where(tf.equal(read, ""), capitals, read)
+    capitals, looked_up = tf.strings.upper(characters.flat_values), hanzi.lookup(characters.flat_values)
+    looked_up = tf.where(tf.equal(looked_up, ""), capitals, looked_up)
     has_syllables = tf.repeat(syllables.row_lengths() > 0, characters.row_lengths())
-    places = tf.maximum(tf.cumsum(tf.cast(has_syllables, tf.int32)) - 1, 0)  # in all of them
-    written = tf.gather(tf.pad(syllables.flat_values, [[0, 1]]), places)
-    written = tf.where(tf.equal(tf.strings.upper(written), capitals), capitals, written)
-    return characters.with_flat_values(tf.where(has_syllables, written, read))
+    places = tf.maximum(tf.cumsum(tf.cast(has_syllables, tf.int32)) - 1, 0)  # indices into flat_values
+    own_syllables = tf.gather(tf.pad(syllables.flat_values, [[0, 1]]), places)
+    is_letter = tf.equal(tf.strings.upper(own_syllables), capitals)
+    own_syllables = tf.where(is_letter, capitals, own_syllables)
+    return characters.with_flat_values(tf.where(has_syllables, own_syllables, looked_up))
 
 
 @functools.lru_cache(maxsize=1)
 def _read_hanzi() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns all hanzi and the most frequent reading of each."""
-    from tfrecord_builder.labels import pinyin  # takes most of a second
+    """Returns all hanzi, and the most frequent reading of each."""
+    from tfrecord_builder.labels import pinyin  # the import takes most of a second
 
     readings = {chr(code): pinyin.dictionary_readings(chr(code)) for code in _HANZI}
-    pairs = [(hanzi, each[0]) for hanzi, each in readings.items() if each]
+    pairs = [(hanzi, syllables[0]) for hanzi, syllables in readings.items() if syllables]
     return tuple(zip(*pairs))
 
 
 def _find_ids(acoustic: model_directory.ModelDirectory, tokens: tf.Tensor) -> tf.Tensor:
-    """Returns int32 [num_hotwords, max_length]: -1 beyond the tokens, and where one of them is unknown."""
+    """Returns int32 token ids [num_hotwords, max_length]; -1 for padding and hotwords with unknown tokens."""
     spelled = tf.strings.lower(tokens, "utf-8")
-    if acoustic.config.token_type == "toneless":  # as syllables.without_tone spells them
+    if acoustic.config.token_type == "toneless":  # spelled as in syllables.without_tone
         spelled = tf.strings.regex_replace(spelled, "([^1-5])[1-5]$", r"\1")
         spelled = tf.where(tf.strings.regex_full_match(tokens, "[A-Z]"), tokens, spelled)
     ids = sequences.find_ids(acoustic, dataset_info.TOKENS_FILE, spelled)

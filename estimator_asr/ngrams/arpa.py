@@ -1,4 +1,4 @@
-"""N-gram models as ARPA text, plain or .gz, as KenLM, SRILM (ngram-format(5)) and other tools write it.
+"""Reads and writes n-gram models as ARPA text, plain or .gz, like KenLM, SRILM (ngram-format(5)) and others.
 
     \\data\\
     ngram 1=4
@@ -17,7 +17,7 @@
     \\end\\
 
 Lines before \\data\\ are ignored. Fields are separated by tabs or spaces: log10 probability, words, and log10
-back-off weight, 0 where it is missing. -inf is read as -99, which SRILM writes for the logarithm of 0.
+back-off weight (0 if it is missing). -inf is read as -99, which SRILM writes for the logarithm of 0.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from tfrecord_builder.storage import files
 
 _GZIP_START = b"\x1f\x8b"
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)")
-_OTHER_UNKNOWN = b"<UNK>"  # as KenLM also accepts
-# Nothing between two tabs, or a back-off weight in the place of the only word.
+_OTHER_UNKNOWN = b"<UNK>"  # another spelling of <unk>, which KenLM also accepts
+# A line with nothing between two tabs, or with a back-off weight in place of the only word.
 _NO_WORD = re.compile(rb"\t *\t|^\S+ +(-\d[\d.e-]*|\d+\.\d+)$")
 _LOG_ZERO = -99.0
 _ADVICE = "copy or write the file again"
 
 
 def write(ngram_model: model.NgramModel, path: str) -> None:
-    """Writes a model, complete or not at all; the same model makes the same bytes."""
+    """Writes a model, completely or not at all; the same model always yields the same bytes."""
     lines = (f"{line}\n".encode() for line in _format_lines(ngram_model))
     with files.writing(path) as temporary, open(temporary, "wb") as file:
         if not path.endswith(".gz"):
@@ -56,7 +56,7 @@ def write(ngram_model: model.NgramModel, path: str) -> None:
 
 def _format_lines(ngram_model: model.NgramModel) -> Iterator[str]:
     yield "\\data\\"
-    yield from (f"ngram {n}={len(each.words)}" for n, each in enumerate(ngram_model.orders, start=1))
+    yield from (f"ngram {n}={len(ngrams.words)}" for n, ngrams in enumerate(ngram_model.orders, start=1))
     to_log10 = 1 / np.log(10)
     for n, ngrams in enumerate(ngram_model.orders, start=1):
         yield f"\n\\{n}-grams:"
@@ -68,7 +68,7 @@ def _format_lines(ngram_model: model.NgramModel) -> Iterator[str]:
 
 
 def read(path: str) -> model.NgramModel:
-    """Reads a model; raises errors.UserError if the file cannot be read, or is not valid (names the line)."""
+    """Reads a model; raises errors.UserError (with the line) if the file is unreadable or not valid."""
     lines = _Lines(path)
     firsts, orders, ids = [], [], {}
     for order, count in enumerate(_read_header(lines), start=1):
@@ -90,23 +90,23 @@ class _Lines:
         self.path, self.lines, self.next = path, _read_bytes(path).split(b"\n"), 0
 
     def peek(self) -> bytes:
-        """Returns the next line, without its ends; b"" at the end of the file."""
+        """Returns the next line that is not blank, stripped of white space; b"" at the end of the file."""
         while self.next < len(self.lines) and not self.lines[self.next].strip():
             self.next += 1
         return self.lines[self.next].strip() if self.next < len(self.lines) else b""
 
     def expect(self, line: bytes) -> None:
-        """Moves after the next line, which must be `line`."""
+        """Moves past the next line, or raises errors.UserError if that is not `line`."""
         if self.peek() != line:
             raise self.unexpected(line.decode())
         self.next += 1
 
     def unexpected(self, expected: str) -> errors.UserError:
-        """Returns the error that the next line is not what was expected."""
+        """Returns an error that says that the next line is not the expected one."""
         line = self.peek()
         if not line:
-            return errors.UserError(f"{self.path}: ends too early, expected {expected}; {_ADVICE}")
-        return self.error(self.next, f"{_quote(line)}, expected {expected}; {_ADVICE}")
+            return errors.UserError(f"{self.path}: the file ends before {expected}; {_ADVICE}")
+        return self.error(self.next, f"found {_quote(line)}, expected {expected}; {_ADVICE}")
 
     def error(self, index: int, reason: str) -> errors.UserError:
         return errors.UserError(f"{self.path}: line {index + 1}: {reason}")
@@ -118,23 +118,23 @@ def _read_bytes(path: str) -> bytes:
             content = file.read()
         content = gzip.decompress(content) if content.startswith(_GZIP_START) else content
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise errors.UserError(f"{path}: gzip file is damaged ({error}); {_ADVICE}") from error
+        raise errors.UserError(f"{path}: the gzip file is damaged ({error}); {_ADVICE}") from error
     except OSError as error:
         raise errors.UserError(
-            f"{path}: n-gram model cannot be read ({error.strerror}); pass the path of an ARPA file"
+            f"{path}: the n-gram model cannot be read ({error.strerror}); pass the path of an ARPA file"
         ) from error
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise errors.UserError(f"{path}: is UTF-16 text, expected UTF-8; run iconv -f UTF-16 -t UTF-8")
+        raise errors.UserError(f"{path}: the text is UTF-16, expected UTF-8; run iconv -f UTF-16 -t UTF-8")
     return content.removeprefix(codecs.BOM_UTF8)
 
 
 def _read_header(lines: _Lines) -> list[int]:
-    """Returns the number of n-grams of each order, and moves after the header."""
+    """Returns the number of n-grams of each order, and moves past the header."""
     starts = [index for index, line in enumerate(lines.lines) if line.strip() == b"\\data\\"]
     if not starts:
         raise errors.UserError(
-            f"{lines.path}: line \\data\\ is missing, expected ARPA text; convert a binary model with the "
-            "tool that made it"
+            f"{lines.path}: the line \\data\\ is missing, so this is not ARPA text; convert a binary model "
+            "with the tool that made it"
         )
     lines.next = starts[0] + 1
     counts: list[int] = []
@@ -149,7 +149,7 @@ def _read_header(lines: _Lines) -> list[int]:
 
 
 def _read_section(lines: _Lines, order: int, count: int, ids: dict[bytes, int]) -> tuple[int, model.Ngrams]:
-    """Returns the line of the first n-gram of an order, from 0, and the n-grams; order 1 fills `ids`."""
+    """Returns the index of the line of an order's first n-gram, and the n-grams; order 1 fills `ids`."""
     lines.expect(b"\\%d-grams:" % order)
     lines.peek()
     first, numbers, words = lines.next, array.array("d"), array.array("q")
@@ -175,7 +175,7 @@ def _read_section(lines: _Lines, order: int, count: int, ids: dict[bytes, int]) 
     log_probs, back_offs = np.array(numbers, np.float64).reshape(-1, 2).T * np.log(10)
     if np.any(log_probs > 0):
         index = first + int(np.argmax(log_probs > 0))
-        raise lines.error(index, f"log10 probability is above 0, expected at most 0; {_ADVICE}")
+        raise lines.error(index, f"the log10 probability is above 0; {_ADVICE}")
     return first, model.Ngrams(np.array(words, np.int64).reshape(-1, order), log_probs, back_offs)
 
 
@@ -200,7 +200,7 @@ def _parse_number(text: bytes) -> float:
 
 
 def _check_end(lines: _Lines, order: int, num_ngrams: int, count: int) -> None:
-    """Checks the number of n-grams, and that a blank line, a section or the end follows."""
+    """Checks the number of n-grams, and that a blank line, a section or the end of the file follows."""
     following = lines.peek()
     if following and not following.startswith(b"\\"):
         raise lines.error(
@@ -210,7 +210,7 @@ def _check_end(lines: _Lines, order: int, num_ngrams: int, count: int) -> None:
         )
     if num_ngrams != count:
         raise errors.UserError(
-            f"{lines.path}: has {num_ngrams} {order}-grams, expected {count} as \\data\\ says; {_ADVICE}"
+            f"{lines.path}: has {num_ngrams} {order}-grams, expected {count} according to \\data\\; {_ADVICE}"
         )
 
 
@@ -218,8 +218,8 @@ def _check_marks(lines: _Lines, ids: dict[bytes, int]) -> None:
     missing = [mark for mark in (model.START, model.END) if mark.encode() not in ids]
     if missing:
         raise errors.UserError(
-            f"{lines.path}: 1-grams lack {' and '.join(missing)}, expected a model of sentences; train it "
-            "on lines of text"
+            f"{lines.path}: the 1-grams lack {' and '.join(missing)}, so this is not a model of sentences; "
+            "train it on lines of text"
         )
 
 

@@ -1,7 +1,7 @@
-"""An n-gram model as arrays that decoding looks up: for a token list, with states instead of contexts.
+"""Compiles an n-gram model for a list of tokens into lookup arrays for decoding; contexts become states.
 
-A state is a context that changes what follows: the empty one (state 0), and each n-gram below the highest
-order that has a back-off weight or starts a longer n-gram.
+A state is a context that matters for the next token: the empty context (state 0), and each n-gram below the
+highest order that has a back-off weight or starts a longer n-gram.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import numpy as np
 from estimator_asr.ngrams import model
 from tfrecord_builder import errors
 
-# Probability of tokens that a model without <unk> does not know, 10 ** -7: below all words of a usual model.
+# Log probability of unknown tokens in a model without <unk>: 1e-7, less than for any word of a usual model.
 UNKNOWN_LOG_PROB = -7 * np.log(10)
 _NUM_EXAMPLES = 5
 
 
 class BackOffArrays(NamedTuple):
-    """All logarithms are natural; the token ids are those of the token list.
+    """A compiled n-gram model. All logarithms are natural; token ids are those of the token list.
 
         log p(token | state) = log_probs[i], then next_states[i]   if keys[i] = state * num_tokens + token
                              = unigram_log_probs[token], then unigram_states[token]        if state is 0
                              = back_off_weights[state] + log p(token | back_off_states[state])  otherwise
 
-    Keys are of n-grams of order 2 and higher, without those that end in </s>. The first is -1, which no
-    n-gram has, so that there is always one.
+    There is a key for each n-gram of order 2 and higher that does not end in </s>. The first key is -1, which
+    no n-gram has, so the arrays are never empty.
     """
 
     order: int  # length of the longest n-grams; after order - 1 back-offs the state is 0
@@ -38,12 +38,12 @@ class BackOffArrays(NamedTuple):
     unigram_states: np.ndarray  # int32 [num_tokens]
     back_off_weights: np.ndarray  # float32 [num_states]; 0 for state 0
     back_off_states: np.ndarray  # int32 [num_states]; 0 for state 0
-    end_log_probs: np.ndarray  # float32 [num_states], of </s>, with the back-off weights
-    start_state: np.ndarray  # int32 [], after <s>
+    end_log_probs: np.ndarray  # float32 [num_states], of </s>, back-off weights included
+    start_state: np.ndarray  # int32 [], state after <s>
 
 
 def describe_missing(ngram_model: model.NgramModel, tokens: Sequence[str], path: str) -> Optional[str]:
-    """Returns a warning that the model of `path` lacks tokens, or None if it knows all of them."""
+    """Returns a warning that lists tokens that the model of `path` lacks, or None if it lacks none."""
     words = {*ngram_model.words, model.UNKNOWN}
     missing = [token for token in tokens if token not in words]
     if not missing:
@@ -53,11 +53,11 @@ def describe_missing(ngram_model: model.NgramModel, tokens: Sequence[str], path:
 
 
 def compile_model(ngram_model: model.NgramModel, tokens: Sequence[str], path: str) -> BackOffArrays:
-    """Returns the arrays of a model for a token list, which has no blank; `path` is for messages.
+    """Compiles a model for a token list, which does not contain the blank; `path` is for messages.
 
-    A token that the model does not know is its <unk>, or has UNKNOWN_LOG_PROB and leads to state 0. Words
-    that are not in the list, and n-grams with them, are left out. Raises errors.UserError if the model knows
-    none of the tokens.
+    A token that the model does not know is treated as <unk>; if the model has no <unk>, the token has
+    UNKNOWN_LOG_PROB and leads to state 0. Words that are not in the list, and n-grams with such words, are
+    left out. Raises errors.UserError if the model knows none of the tokens.
     """
     word_ids = _find_words(ngram_model, tokens, path)
     graph = _StateGraph(ngram_model, set(word_ids.tolist()))
@@ -81,7 +81,7 @@ def compile_model(ngram_model: model.NgramModel, tokens: Sequence[str], path: st
 
 
 class _StateGraph:
-    """States of a model in which only `words` occur; <s> starts contexts and </s> ends n-grams besides.
+    """States of a model restricted to `words`, and to <s> at the start and </s> at the end of n-grams.
 
     Attributes:
         back_off_weights: float64 [num_states], natural logarithms; state 0 is the empty context.
@@ -92,7 +92,7 @@ class _StateGraph:
         self._model, self._index = ngram_model, model.Index(ngram_model)
         self._start, self._end = (ngram_model.words.index(mark) for mark in (model.START, model.END))
         self._allowed = np.isin(np.arange(len(ngram_model.words)), list(words - {self._start, self._end}))
-        self._states = self._number_states()  # for each order the state of each n-gram, or -1
+        self._states = self._number_states()  # per order, the state of each n-gram; -1 if none
         weights, parents = [np.zeros(1)], [np.zeros(1, np.int64)]
         for ngrams, numbers in zip(ngram_model.orders, self._states):
             weights.append(ngrams.back_offs[numbers >= 0])
@@ -112,17 +112,18 @@ class _StateGraph:
         return longest
 
     def extensions(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields words and log probabilities of each order from 2, without n-grams that end in </s>."""
+        """Yields words and log probabilities of the n-grams of each order from 2 that do not end in </s>."""
         for ngrams in self._model.orders[1:]:
             rows = self._may_be_context(ngrams.words)
             yield ngrams.words[rows], ngrams.log_probs[rows]
 
     def find_end_log_probs(self) -> np.ndarray:
-        """Returns the log probability of </s> in each state, with back-off weights, float64 [num_states]."""
+        """Returns the log probability of </s> in each state, back-off included, float64 [num_states]."""
         log_probs = np.full(len(self.back_off_weights), self._model.orders[0].log_probs[self._end])
         for numbers, longer in zip(self._states, self._model.orders[1:]):
-            here = numbers[numbers >= 0]  # after those of shorter states, which they back off to
-            log_probs[here] = self.back_off_weights[here] + log_probs[self.back_off_states[here]]
+            # States are done by increasing length, because they back off to shorter states.
+            states = numbers[numbers >= 0]
+            log_probs[states] = self.back_off_weights[states] + log_probs[self.back_off_states[states]]
             ends = longer.words[:, -1] == self._end
             rows = self._index.find(longer.words[ends, :-1])
             is_state = numbers[rows] >= 0
@@ -141,32 +142,32 @@ class _StateGraph:
         return numbered
 
     def _may_be_context(self, words) -> np.ndarray:
-        rest = np.all(self._allowed[words[:, 1:]], axis=1)
-        return rest & (self._allowed[words[:, 0]] | (words[:, 0] == self._start))
+        may_follow = np.all(self._allowed[words[:, 1:]], axis=1)
+        return may_follow & (self._allowed[words[:, 0]] | (words[:, 0] == self._start))
 
     def _may_extend(self, words) -> np.ndarray:
-        last = self._allowed[words[:, -1]] | (words[:, -1] == self._end)
-        return last & self._may_be_context(words[:, :-1])
+        may_end = self._allowed[words[:, -1]] | (words[:, -1] == self._end)
+        return may_end & self._may_be_context(words[:, :-1])
 
 
 def _find_words(ngram_model, tokens, path) -> np.ndarray:
-    """Returns the word of each token, int64 [num_tokens]; -1 for those that have none."""
+    """Returns the word id of each token, int64 [num_tokens]; -1 if the model has no word for it."""
     ids = {word: index for index, word in enumerate(ngram_model.words)}
     unknown = ids.get(model.UNKNOWN, -1)
     marks = {ids.pop(mark) for mark in (model.START, model.END)}
     if not set(tokens) & (set(ids) - {model.UNKNOWN}):
-        others = [word for index, word in enumerate(ngram_model.words) if index not in marks | {unknown}]
+        words = [word for index, word in enumerate(ngram_model.words) if index not in marks | {unknown}]
         raise errors.UserError(
-            f"{path}: has the words {_list(others)}, expected some of the {len(tokens)} that the "
-            f"model writes ({_list(tokens[1:])}); make it with python -m estimator_asr.train_ngram, of "
-            "characters (--unit=character) for a language model"
+            f"{path}: the n-gram model has the words {_list(words)}, but none of the {len(tokens)} tokens "
+            f"that the model outputs ({_list(tokens[1:])}); make it with python -m "
+            "estimator_asr.train_ngram, of characters (--unit=character) for a language model"
         )
     return np.array([ids.get(token, unknown) for token in tokens])
 
 
 def _make_entries(graph, word_ids) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns keys, log probabilities and next states of the n-grams of order 2 and higher, sorted by key."""
-    tokens = np.argsort(word_ids, kind="stable")  # those of one word are next to each other
+    tokens = np.argsort(word_ids, kind="stable")  # tokens with the same word are adjacent
     sorted_words = word_ids[tokens]
     parts = [(np.full(1, -1), np.zeros(1), np.zeros(1, np.int64))]
     for words, log_probs in graph.extensions():

@@ -1,9 +1,9 @@
-"""Interpolated modified Kneser-Ney estimates of an n-gram model.
+"""Estimates n-gram models with interpolated modified Kneser-Ney smoothing.
 
 Chen and Goodman (1999), "An empirical study of smoothing techniques for language modeling", section 3, with
 the pruning and the special cases of Heafield et al. (2013), "Scalable modified Kneser-Ney language model
 estimation" (lmplz of KenLM): 1-grams are interpolated with the uniform distribution over all words but <s>;
-what is pruned still counts in the statistics, and its probability goes to the back-off weight.
+pruned n-grams still count in the statistics, and their probability goes to the back-off weights.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy as np
 
 from estimator_asr.ngrams import counting, model
 
-# For text that is too small or too regular for estimates (lmplz --discount_fallback).
+# Used if a text is too small or too regular to estimate discounts (lmplz --discount_fallback).
 FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
 
 
 class Estimate(NamedTuple):
-    """A model and how it was made, for each order."""
+    """A model, and statistics of its estimation for each order."""
 
     model: model.NgramModel
-    num_ngrams: tuple[int, ...]  # before pruning
+    num_ngrams: tuple[int, ...]  # number of n-grams before pruning
     discounts: tuple[tuple[float, float, float], ...]  # subtracted from the counts 1, 2, and 3 or more
-    has_fallback: tuple[bool, ...]  # whether these are FALLBACK_DISCOUNTS
+    has_fallback: tuple[bool, ...]  # True if the discounts are FALLBACK_DISCOUNTS
 
 
 def estimate(text: counting.Text, order: int, prune: Sequence[int] = ()) -> Estimate:
@@ -34,23 +34,25 @@ def estimate(text: counting.Text, order: int, prune: Sequence[int] = ()) -> Esti
     Args:
         text: the sentences.
         order: length of the longest n-grams.
-        prune: for each order n-grams that occur at most so often are left out; not decreasing, the first 0.
-            The last value applies to all higher orders; empty leaves out none.
+        prune: a threshold for each order: n-grams that occur at most that often are left out. The first is 0,
+            thresholds never decrease, the last applies to all higher orders. If empty, nothing is pruned.
     """
     counts = counting.count(text, order)
     thresholds = [*prune, *[prune[-1] if prune else 0] * order]
-    kept = [each.occurrences > limit for each, limit in zip(counts, thresholds)]
-    kept[0][:] = True  # also <unk>, which does not occur
+    is_kept = [ngrams.occurrences > limit for ngrams, limit in zip(counts, thresholds)]
+    is_kept[0][:] = True  # also <unk>, which does not occur
     adjusted = _adjust(counts)
-    discounts = [find_discounts(each) for each in adjusted]
-    used = [each or FALLBACK_DISCOUNTS for each in discounts]
-    made = zip(_interpolate(counts, adjusted, kept, used), kept)
-    orders = [model.Ngrams(*(array[keeps] for array in each)) for each, keeps in made if np.any(keeps)]
+    estimated = [find_discounts(numbers) for numbers in adjusted]
+    discounts = [values or FALLBACK_DISCOUNTS for values in estimated]
+    unpruned = zip(_interpolate(counts, adjusted, is_kept, discounts), is_kept)
+    orders = [
+        model.Ngrams(*(array[keeps] for array in ngrams)) for ngrams, keeps in unpruned if np.any(keeps)
+    ]
     return Estimate(
         model.NgramModel(text.words, tuple(orders)),
-        tuple(len(each.words) for each in counts),
-        tuple(used),
-        tuple(each is None for each in discounts),
+        tuple(len(ngrams.words) for ngrams in counts),
+        tuple(discounts),
+        tuple(values is None for values in estimated),
     )
 
 
@@ -69,9 +71,9 @@ def find_discounts(counts: np.ndarray) -> Optional[tuple[float, float, float]]:
 
 
 def _adjust(counts) -> list[np.ndarray]:
-    """Returns for each n-gram the number of distinct words before it; in the highest order its occurrences.
+    """Returns each n-gram's number of distinct preceding words; in the highest order, its occurrences.
 
-    Nothing is before <s>, so n-grams that start with it keep their occurrences.
+    No word precedes <s>, so n-grams that start with <s> keep their occurrences.
     """
     adjusted = []
     starts = counts[0].words == counting.START_ID
@@ -86,22 +88,23 @@ def _adjust(counts) -> list[np.ndarray]:
     return adjusted
 
 
-def _interpolate(counts, adjusted, kept, discounts) -> list[model.Ngrams]:
+def _interpolate(counts, adjusted, is_kept, discounts) -> list[model.Ngrams]:
     """Returns the n-grams of each order before pruning; word i of an n-gram of order n is in column i."""
-    made, num_words = [], len(counts[0].words)
+    orders, num_words = [], len(counts[0].words)
     lower_probs = np.full(1, 1 / (num_words - 1))
-    for n, (each, numbers, keeps, values) in enumerate(zip(counts, adjusted, kept, discounts)):
-        num_contexts = len(made[-1].words) if made else 1
+    for n, (ngrams, numbers, keeps, values) in enumerate(zip(counts, adjusted, is_kept, discounts)):
+        num_contexts = len(orders[-1].words) if orders else 1
         subtracted = np.where(keeps, np.array([0, *values])[np.minimum(numbers, 3)], numbers)
-        totals = np.bincount(each.contexts, numbers, num_contexts)
-        gammas = np.bincount(each.contexts, subtracted, num_contexts) / np.maximum(totals, 1)
-        suffixes = each.suffixes if n else np.zeros(num_words, np.int64)
-        probs = (numbers - subtracted) / totals[each.contexts] + gammas[each.contexts] * lower_probs[suffixes]
-        if made:
-            made[-1] = made[-1]._replace(back_offs=np.log(np.where(totals > 0, gammas, 1)))
-        context_words = made[-1].words[each.contexts] if made else np.zeros([num_words, 0], np.int64)
-        words = np.concatenate([context_words, each.words[:, None]], axis=1)
-        made.append(model.Ngrams(words, np.log(probs), np.zeros(len(words))))
+        contexts = ngrams.contexts
+        totals = np.bincount(contexts, numbers, num_contexts)
+        gammas = np.bincount(contexts, subtracted, num_contexts) / np.maximum(totals, 1)
+        suffixes = ngrams.suffixes if n else np.zeros(num_words, np.int64)
+        probs = (numbers - subtracted) / totals[contexts] + gammas[contexts] * lower_probs[suffixes]
+        if orders:
+            orders[-1] = orders[-1]._replace(back_offs=np.log(np.where(totals > 0, gammas, 1)))
+        context_words = orders[-1].words[contexts] if orders else np.zeros([num_words, 0], np.int64)
+        words = np.concatenate([context_words, ngrams.words[:, None]], axis=1)
+        orders.append(model.Ngrams(words, np.log(probs), np.zeros(len(words))))
         lower_probs = probs
-    made[0].log_probs[counting.START_ID] = model.ZERO_LOG10 * np.log(10)
-    return made
+    orders[0].log_probs[counting.START_ID] = model.ZERO_LOG10 * np.log(10)
+    return orders

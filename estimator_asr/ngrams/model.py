@@ -1,9 +1,9 @@
 """A back-off n-gram model in memory: its words, and the n-grams of each order as numpy arrays.
 
     log p(w | a b) = log_prob(a b w)                   if a b w is in the model
-                     back_off(a b) + log p(w | b)      otherwise; a back-off weight that is missing is 0
+                     back_off(a b) + log p(w | b)      otherwise; a missing back-off weight is 0
 
-Logarithms are natural here, and to base 10 in an ARPA file.
+Logarithms are natural here, but have base 10 in ARPA files.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import NamedTuple
 import numpy as np
 
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
-ZERO_LOG10 = -99.0  # log10 of the probability of <s>, which is a context alone (SRILM, ngram-format(5))
+ZERO_LOG10 = -99.0  # log10 probability of <s>, which occurs only in contexts (SRILM, ngram-format(5))
 
 
 class Ngrams(NamedTuple):
     """The n-grams of one order; all logarithms are natural."""
 
     words: np.ndarray  # int64 [num_ngrams, order], indices into NgramModel.words
-    log_probs: np.ndarray  # float64 [num_ngrams], of the last word after the others
+    log_probs: np.ndarray  # float64 [num_ngrams], log probability of the last word after the others
     back_offs: np.ndarray  # float64 [num_ngrams], weight of the n-gram as a context; 0 in the highest order
 
 
 class NgramModel(NamedTuple):
-    """A model; the context of each n-gram is itself an n-gram of the model."""
+    """An n-gram model; the context of each n-gram is itself an n-gram of the model."""
 
-    words: tuple[str, ...]  # among them START, END and usually UNKNOWN; row i of the 1-grams is of word i
-    orders: tuple[Ngrams, ...]  # of order 1, 2 and so on
+    words: tuple[str, ...]  # START, END, usually UNKNOWN, and others; row i of the 1-grams is for word i
+    orders: tuple[Ngrams, ...]  # n-grams by order: 1, 2 and so on
 
     @property
     def order(self) -> int:
@@ -37,18 +37,21 @@ class NgramModel(NamedTuple):
 
 
 class Index:
-    """Finds n-grams in a model by binary search, one word after the other."""
+    """Finds n-grams in a model by binary search, word by word."""
 
     def __init__(self, model: NgramModel):
         self._num_words = len(model.words)
-        self._keys, self._rows = [], []  # of order 2, 3 and so on
+        self._keys, self._rows = [], []  # one array per order, from order 2
         for ngrams in model.orders[1:]:
             keys = self._make_keys(self.find(ngrams.words[:, :-1]), ngrams.words[:, -1])
             self._rows.append(np.argsort(keys, kind="stable"))
             self._keys.append(keys[self._rows[-1]])
 
     def find(self, words: np.ndarray) -> np.ndarray:
-        """Returns the rows, int64 [num_ngrams], of n-grams int64 [num_ngrams, order]; -1 if there is none."""
+        """Returns the row of each n-gram, int64 [num_ngrams]; -1 if the model lacks it.
+
+        `words` is int64 [num_ngrams, order], with indices into NgramModel.words.
+        """
         indices = words[:, 0]
         for order, (keys, rows) in enumerate(zip(self._keys, self._rows), start=1):
             if order < words.shape[1]:
@@ -56,7 +59,7 @@ class Index:
         return indices
 
     def find_duplicate(self, order: int) -> int:
-        """Returns the row of an n-gram that is in the model twice, or -1; order is at least 2."""
+        """Returns the first row that repeats an earlier n-gram of an order (at least 2), or -1."""
         keys, rows = self._keys[order - 2], self._rows[order - 2]
         repeated = np.flatnonzero(keys[1:] == keys[:-1])
         return int(rows[repeated + 1].min()) if len(repeated) else -1

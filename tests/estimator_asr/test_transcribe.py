@@ -83,7 +83,8 @@ def test_hotwords_of_flag_and_file(tiny_export, recordings, tmp_path):
     assert completed.returncode == 0
     assert "泥郝" in completed.stdout
     assert list_complaints(completed) == [
-        "warning: 1 of 3 hotwords have a syllable that the acoustic model lacks, and are ignored: 犇 ben1"
+        "warning: 1 of 3 hotwords are ignored, because the acoustic model lacks one of their syllables: "
+        "犇 ben1"
     ]
 
 

@@ -26,7 +26,7 @@ def _run(*arguments):
     return programs.run("tfrecord_builder.build", *arguments)
 
 
-def test_a_mistake_is_one_sentence():
+def test_a_user_error_is_one_sentence():
     done = _run("--corpus=manifest", "--corpus_dir=nowhere", "--output_dir=out")
     assert done.returncode == 1
     assert "error: --corpus_dir: nowhere does not exist" in done.stderr
@@ -34,7 +34,7 @@ def test_a_mistake_is_one_sentence():
 
 
 @pytest.mark.parametrize("kilobytes", [4, pytest.param(60, marks=pytest.mark.slow)])  # catalog, shards
-def test_a_disk_that_is_full_is_one_sentence_and_the_build_goes_on_later(tmp_path, kilobytes):
+def test_a_full_disk_is_one_sentence_and_the_build_can_continue_later(tmp_path, kilobytes):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 20, 4)
     where = (f"--corpus_dir={corpus_dir}", f"--output_dir={tmp_path / 'out'}")
     arguments = (*where, "--num_shards=1", "--num_workers=1")
@@ -54,7 +54,7 @@ def test_a_disk_that_is_full_is_one_sentence_and_the_build_goes_on_later(tmp_pat
     assert again.returncode == 0, again.stderr
 
 
-def test_what_came_of_it_is_told(tmp_path):
+def test_prints_a_summary_of_the_build(tmp_path):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 3, 4)
     done = _run(f"--corpus_dir={corpus_dir}", f"--output_dir={tmp_path / 'out'}", "--num_workers=1")
     assert done.stdout.splitlines() == [
@@ -69,7 +69,7 @@ def test_what_came_of_it_is_told(tmp_path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_is_one_line(tmp_path):
+def test_ctrl_c_prints_one_line(tmp_path):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 1500, 1)
     process = subprocess.Popen(
         _command(f"--corpus_dir={corpus_dir}", f"--output_dir={tmp_path / 'out'}", "--num_workers=2"),
@@ -89,7 +89,7 @@ def test_ctrl_c_is_one_line(tmp_path):
     assert os.listdir(tmp_path / "out") == [".build"]
 
 
-def test_a_split_without_speakers_says_so():
+def test_the_summary_says_that_speakers_are_unknown():
     counts = ("num_utterances", "num_speakers", "num_tokens", "num_characters")
     split = dataset_info.SplitInfo(
         **dict.fromkeys(counts, 0),
@@ -135,7 +135,7 @@ def test_a_build_with_one_worker_is_one_process_and_loads_what_it_uses(tmp_path)
 
 
 @pytest.mark.parametrize("program", ["build", "verify", "show", "download"])
-def test_help_loads_no_tensorflow(program):
+def test_help_does_not_import_tensorflow(program):
     unused = ("tensorflow", "pypinyin", "pyspark", "absl")
     done = _probe(f"tfrecord_builder.{program}", unused, "--help")
     assert "loaded: absl" in done.stdout.splitlines()

@@ -21,7 +21,7 @@ def program(*arguments):
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
 
 
-def test_a_mirror_without_the_archive_is_one_sentence(tmp_path):
+def test_the_error_for_a_mirror_without_the_archive_is_one_sentence(tmp_path):
     with loopback_server.serve({}) as server:
         done = program("--corpus=thchs30", f"--corpus_dir={tmp_path}", f"--mirror={server.address()}/")
     assert done.returncode == 1
@@ -90,20 +90,23 @@ def test_prints_the_build_command(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"corpus_dir": "d"}, "--corpus is missing; pass it (what to download; one of: aidatatang_200zh, "),
+        ({"corpus_dir": "d"}, "--corpus is missing; pass it (corpus to download; one of: aidatatang_200zh, "),
         (
             {"corpus": "thchs30"},
-            "--corpus_dir is missing; pass it (directory of corpora; created",
+            "--corpus_dir is missing; pass it (directory for corpora; created",
         ),
         ({"corpus": "thchs31", "corpus_dir": "d"}, "flag --corpus=thchs31: expected one of aidatatang_200zh"),
         (
             {"corpus": "thchs30", "corpus_dir": "d", "mirror": "openslr.elda.org"},
-            "--mirror: address is 'openslr.elda.org', expected one such as https://www.openslr.org; omit",
+            "--mirror: 'openslr.elda.org' is not a web address such as https://www.openslr.org; fix or omit",
         ),
-        ({"corpus": "thchs30", "corpus_dir": "d", "mirror": "file:///x"}, "--mirror: address is 'file:///x'"),
+        (
+            {"corpus": "thchs30", "corpus_dir": "d", "mirror": "file:///x"},
+            "--mirror: 'file:///x' is not a web address",
+        ),
         (
             {"corpus": "thchs30", "corpus_dir": "d", "mirror": "http://[::1"},
-            "--mirror: address is 'http://[::1'",
+            "--mirror: 'http://[::1' is not a web address",
         ),
     ],
 )

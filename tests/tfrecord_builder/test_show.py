@@ -19,7 +19,9 @@ def built(tmp_path_factory):
     return built_data.make(tmp_path_factory.mktemp("built"), 6, 3)
 
 
-def test_the_first_record_is_drawn_in_the_working_directory(built, tmp_path, capsys, monkeypatch):
+def test_the_picture_of_the_first_record_is_written_to_the_working_directory(
+    built, tmp_path, capsys, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     show.show(show.ShowConfig(data_dir=built))
     lines = capsys.readouterr().out.splitlines()
@@ -28,7 +30,7 @@ def test_the_first_record_is_drawn_in_the_working_directory(built, tmp_path, cap
     assert f"picture        {name}.png" in lines
 
 
-def test_all_fields_of_a_record(built, tmp_path, capsys):
+def test_all_fields_of_a_record_are_printed(built, tmp_path, capsys):
     output = tmp_path / "picture.png"
     show.show(show.ShowConfig(data_dir=built, utterance_id="u02", output=str(output)))
     lines = capsys.readouterr().out.splitlines()
@@ -63,13 +65,13 @@ def test_without_a_cjk_font_a_line_says_how_to_install_one(built, tmp_path, caps
     output = tmp_path / "a.png"
     show.show(show.ShowConfig(data_dir=built, utterance_id="u02", output=str(output)))
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "picture: no installed font has 今天天气很好, it was omitted; "
+        "picture: 今天天气很好 was omitted, because no font has it; "
         "install a CJK font, for example: apt-get install fonts-noto-cjk (Debian, Ubuntu)"
     )
     assert output.exists()
 
 
-def test_text_has_no_picture(tmp_path, capsys, monkeypatch):
+def test_records_of_text_have_no_picture(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     show.show(show.ShowConfig(data_dir=built_data.make_text(tmp_path)))
     text = capsys.readouterr().out
@@ -77,7 +79,7 @@ def test_text_has_no_picture(tmp_path, capsys, monkeypatch):
     assert not list(tmp_path.glob("*.png"))
 
 
-def test_segment_and_channel_of_an_utterance():
+def test_segment_and_channel_of_an_utterance_are_described():
     utterance = manifest.Utterance("u", "a.wav", "", "", "", "train")
 
     def described(**changes):
@@ -89,7 +91,7 @@ def test_segment_and_channel_of_an_utterance():
     assert described(channel=1) == ", channel 1"
 
 
-def test_the_name_of_the_picture_is_safe():
+def test_the_picture_has_a_safe_file_name():
     assert show._file_name("A11_0-x.1") == "A11_0-x.1.png"
     assert show._file_name("合成04") == "合成04.png"
     # The hash is the start of `printf 'a/b' | sha256sum`.
@@ -104,7 +106,7 @@ def test_the_name_of_the_picture_is_safe():
 def test_wrong_settings():
     with pytest.raises(errors.UserError, match="--data_dir is missing"):
         show.ShowConfig()
-    with pytest.raises(errors.UserError, match="--output: file is a.jpg, expected a name that ends in .png"):
+    with pytest.raises(errors.UserError, match="--output is a.jpg, expected a file name that ends in .png"):
         show.ShowConfig(data_dir="x", output="a.jpg")
 
 
@@ -122,7 +124,7 @@ def _find(data_dir, utterance_id=None):
     return show.find(str(data_dir), info, expected, utterance_id)
 
 
-def test_the_first_record_of_train_without_an_id(data_dir):
+def test_without_an_id_the_first_record_of_train_is_found(data_dir):
     entry = _find(data_dir)
     first = built_data.read(data_dir / "train-00000-of-00003.tfrecord")[0]
     assert entry.record.utterance_id == record_checks.utterance_id(first)
@@ -147,36 +149,42 @@ def test_every_record_is_found_by_its_id(data_dir, with_items):
             assert os.path.basename(entry.utterance.audio) == f"u{i:02d}.wav"
 
 
-def test_an_unknown_id(data_dir):
-    with pytest.raises(errors.UserError, match="--utterance_id: u0 is missing in .*, expected the id of a r"):
+def test_an_unknown_id_is_an_error(data_dir):
+    with pytest.raises(
+        errors.UserError, match="--utterance_id: .* has no record of u0; pass another id, or omit the f"
+    ):
         _find(data_dir, "u0")
 
 
-def test_a_rejected_utterance_has_its_reason(data_dir):
+def test_the_error_for_a_rejected_utterance_has_its_reason(data_dir):
     rows = ["utterance_id\tsplit\treason\trecording", "u77\ttrain\tsilent audio\t/in/u77.wav"]
     (data_dir / "rejected.tsv").write_text("\n".join(rows))
-    with pytest.raises(errors.UserError, match=r"u77 was rejected \(silent audio\), .*rejected.tsv"):
+    with pytest.raises(
+        errors.UserError, match=r"u77 has no record, because .* rejected \(silent audio\); .*rejected.tsv"
+    ):
         _find(data_dir, "u77")
     os.remove(data_dir / "rejected.tsv")
-    with pytest.raises(errors.UserError, match="u77 is missing in"):
+    with pytest.raises(errors.UserError, match="has no record of u77;"):
         _find(data_dir, "u77")
 
 
-def test_a_missing_shard_is_named(data_dir):
+def test_the_error_for_a_missing_shard_names_it(data_dir):
     os.remove(data_dir / "train-00000-of-00003.tfrecord")
     with pytest.raises(errors.UserError, match="train-00000-of-00003.tfrecord: shard is missing"):
         _find(data_dir)
 
 
-def test_a_damaged_record_is_named(data_dir):
+def test_the_error_for_a_damaged_record_names_it(data_dir):
     path = data_dir / "train-00000-of-00003.tfrecord"
     content = bytearray(path.read_bytes())
     content[5000] ^= 1
     path.write_bytes(content)
-    with pytest.raises(errors.UserError, match="record 0 at byte 0: CRC of its data is .*verify"):
+    with pytest.raises(errors.UserError, match="record 0 at byte 0 is damaged: CRC of its data is .*verify"):
         _find(data_dir)
     built_data.rewrite(str(data_dir), path.name, [b"\xff\xff"])
-    with pytest.raises(errors.UserError, match="record 0 at byte 0: is not a tf.train.Example, expected an"):
+    with pytest.raises(
+        errors.UserError, match="record 0 at byte 0 is damaged: is not a tf.train.Example. Run"
+    ):
         _find(data_dir)
 
 
@@ -186,15 +194,15 @@ def test_a_record_with_a_damaged_id_is_not_reported_as_missing(data_dir):
     content = bytearray(path.read_bytes())
     content[12] ^= 255  # the record can no longer be parsed
     path.write_bytes(content)
-    with pytest.raises(errors.UserError, match="record 0 at byte 0: CRC of its data is .*verify"):
+    with pytest.raises(errors.UserError, match="record 0 at byte 0 is damaged: CRC of its data is .*verify"):
         _find(data_dir, name)
     (data_dir / "rejected.tsv").write_text(f"utterance_id\tsplit\treason\n{name}\ttrain\tsilent audio\n")
-    with pytest.raises(errors.UserError, match=f"{name} was rejected \\(silent audio"):
+    with pytest.raises(errors.UserError, match=f"{name} has no record, .* was rejected \\(silent audio"):
         _find(data_dir, name)
 
 
-def test_no_record_at_all(data_dir):
+def test_data_without_records_are_an_error(data_dir):
     for path in data_dir.glob("*.tfrecord"):
         built_data.rewrite(str(data_dir), path.name, [])
-    with pytest.raises(errors.UserError, match="number of records is 0, expected one or more; build"):
+    with pytest.raises(errors.UserError, match="data contains no records; build"):
         _find(data_dir)

@@ -1,4 +1,4 @@
-"""python -m tfrecord_builder.synthesise: same bytes, checked, refused, ended."""
+"""python -m tfrecord_builder.synthesise: reproducible bytes, --check, refusals, interruptions."""
 
 from __future__ import annotations
 
@@ -85,11 +85,13 @@ def test_the_builder_reads_the_corpus(corpus):
     assert not speakers["train"] & speakers["dev"]
 
 
-def test_lists_what_cannot_be_spoken(corpus):
+def test_rejected_tsv_lists_sentences_that_cannot_be_spoken(corpus):
+    rule = "1 to 60 hanzi with a toned syllable each (or Latin letters with kokoro)"
+    reason = f"cannot be spoken: a sentence needs {rule}"
     assert (corpus / "rejected.tsv").read_text().splitlines() == [
         "utterance_id\tsplit\treason\trecording",
-        "text-train-3\ttrain\tnot 1 to 60 hanzi with a toned syllable each, or Latin letters for kokoro\t",
-        "text-dev-3\tdev\tnot 1 to 60 hanzi with a toned syllable each, or Latin letters for kokoro\t",
+        f"text-train-3\ttrain\t{reason}\t",
+        f"text-dev-3\tdev\t{reason}\t",
     ]
 
 
@@ -106,7 +108,7 @@ def test_same_bytes_with_one_worker_and_after_an_interruption(text_dir, corpus, 
 
 @pytest.mark.long
 def test_a_recogniser_rejects_recordings(text_dir, tmp_path):
-    """It hears ni3 hao3 in all of them."""
+    """The recogniser outputs ni3 hao3 for all recordings."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         wav = tf.compat.v1.placeholder(tf.string, [None])
         outputs = {"status": tf.fill(tf.shape(wav), "ok"), "pinyin": tf.fill(tf.shape(wav), "ni3 hao3")}
@@ -119,10 +121,14 @@ def test_a_recogniser_rejects_recordings(text_dir, tmp_path):
     assert len(utterances) == 12 and {utterance.text for utterance in utterances} == {"你好"}
     assert completed.stdout.splitlines()[-1].startswith("rejected: 4, see ")
     rows = (tmp_path / "corpus" / "rejected.tsv").read_text().splitlines()
-    assert rows[3].split("\t")[:3] == ["text-train-2", "train", "error rate is 0.86: ok ni3 hao3"]
+    assert rows[3].split("\t")[:3] == [
+        "text-train-2",
+        "train",
+        "error rate is 0.86: status ok, recognised ni3 hao3",
+    ]
 
 
-def test_finished_recordings_are_not_spoken_again(text_dir, corpus):
+def test_finished_recordings_are_not_synthesised_again(text_dir, corpus):
     path = next((corpus / "wav").rglob("*.wav"))
     before = path.stat().st_mtime_ns
     assert run(text_dir, corpus, "--num_speakers=4").returncode == 0
@@ -137,7 +143,7 @@ def test_refuses_a_corpus_of_other_settings(text_dir, corpus):
     )
 
 
-def test_one_synthesis_at_a_time(text_dir, corpus):
+def test_only_one_synthesis_runs_in_a_directory(text_dir, corpus):
     with locks.exclusive(str(corpus), "busy"):
         completed = run(text_dir, corpus, "--num_speakers=4")
     assert completed.returncode == 1 and completed.stderr == (
@@ -145,7 +151,7 @@ def test_one_synthesis_at_a_time(text_dir, corpus):
     )
 
 
-def test_a_recording_that_cannot_be_written_is_named(text_dir, corpus, tmp_path):
+def test_the_error_for_a_recording_that_cannot_be_written_names_it(text_dir, corpus, tmp_path):
     wav = shutil.copytree(corpus, tmp_path / "corpus") / "wav"
     speakers = sorted(path.name for path in wav.iterdir())
     for speaker in speakers:
@@ -195,7 +201,7 @@ def test_every_worker_must_see_the_corpus_and_the_model(text_dir, tmp_path, monk
 
 @pytest.fixture(scope="module")
 def long_text_dir(tmp_path_factory):
-    """What 47 voices speak for a minute."""
+    """Text that takes 47 voices a minute to speak."""
     directory = tmp_path_factory.mktemp("long")
     line = "今天天气很好我们去公园散步吧\t\n"
     (directory / "train.tsv").write_text("hanzi\tpinyin\n" + 4000 * line, encoding="utf-8")
@@ -216,7 +222,7 @@ def _to_the_group(number):
     ],
     ids=["ctrl_c", "sigterm_to_all", "sigterm", "sigkill"],
 )
-def test_however_it_ends_no_process_and_no_half_of_a_file_is_left(long_text_dir, tmp_path, end, exit_code):
+def test_an_ended_synthesis_leaves_no_process_and_no_partial_file(long_text_dir, tmp_path, end, exit_code):
     process = subprocess.Popen(
         command(long_text_dir, tmp_path, "--num_workers=3"),
         stderr=subprocess.PIPE,

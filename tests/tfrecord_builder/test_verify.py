@@ -22,7 +22,7 @@ def data_dir(built, tmp_path):
     return pathlib.Path(shutil.copytree(built, tmp_path / "data"))
 
 
-def test_a_problem_is_one_line_and_exit_code_1(built, data_dir):
+def test_a_problem_is_printed_in_one_line_with_exit_code_1(built, data_dir):
     (data_dir / "readings.tsv").write_text("")
     directories = f"--data_dir={data_dir},{data_dir}/nowhere,{built}"
     done = programs.run("tfrecord_builder.verify", directories, "--sample=5")
@@ -56,7 +56,7 @@ def test_unreadable_dataset_info_is_a_problem(built, data_dir, capsys):
         ),
     ],
 )
-def test_what_no_build_writes_into_dataset_info_is_a_problem(data_dir, capsys, old, new, said):
+def test_impossible_values_in_dataset_info_are_problems(data_dir, capsys, old, new, said):
     path = data_dir / "dataset_info.json"
     shutil.copy(data_dir / SHARD, data_dir.parent)
     path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
@@ -72,7 +72,7 @@ def test_wrong_settings_are_refused():
         verify.VerifyConfig(data_dir=("x",), sample=-1)
 
 
-def test_many_problems_of_one_kind_are_a_few_lines_and_a_count(data_dir, capsys, monkeypatch):
+def test_many_problems_of_one_kind_are_printed_as_a_few_lines_and_a_count(data_dir, capsys, monkeypatch):
     monkeypatch.setattr(verify, "_MAX_LINES", 2)
     records = built_data.read(data_dir / SHARD)
     nan = np.full([48, 80], np.nan, np.float16)

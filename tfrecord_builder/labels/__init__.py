@@ -1,1 +1,1 @@
-"""Transcripts to labels: normalisation, numbers, pinyin, tone sandhi, subwords, vocabularies."""
+"""Turns transcripts into labels: normalisation, numbers, pinyin, tone sandhi, subwords, vocabularies."""

@@ -1,4 +1,4 @@
-"""Labels of an utterance: normalised transcript, tokens and, where they align one to one, characters."""
+"""Labels utterances: a normalised transcript, tokens and, if these align one to one, characters."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tfrecord_builder.labels import normalisation, numerals, subwords, tokenisat
 from tfrecord_builder.settings import config_flags
 from tfrecord_builder.tokens import syllables, vocabulary
 
-# From a syllable to its tokens, for the token types that are pinyin.
-_OF_SYLLABLE = {
+# Functions that turn a syllable into tokens, one for each token type that is pinyin.
+_SPLIT_SYLLABLE = {
     "syllable": lambda token: (token,),
     "toneless": lambda token: (syllables.without_tone(token),),
     "initial_final": syllables.split_initial_final,
 }
 PAIRED_TOKEN_TYPES = ("syllable", "toneless")  # their tokens align one to one with characters
-# The flags that have no effect on other token types.
+# Flags that work only with these token types.
 _TOKEN_TYPES_OF = {
-    "user_dictionary": tuple(_OF_SYLLABLE),
+    "user_dictionary": tuple(_SPLIT_SYLLABLE),
     "tone_sandhi": ("syllable", "initial_final"),
     "bpe_vocab_size": ("bpe",),
 }
@@ -31,34 +31,34 @@ _TOKEN_TYPES_OF = {
 
 @dataclasses.dataclass(frozen=True)
 class LabelConfig(config_flags.Checked):
-    """How transcripts and pinyin become tokens."""
+    """Settings that decide how transcripts and pinyin become tokens."""
 
     token_type: str = config_flags.setting(
         "syllable",
         "what a token is: zhong1 (syllable), zhong (toneless), zh ong1 (initial_final), a character, or a "
-        "subword in any language (bpe); a language model needs syllable or toneless. Each Latin letter is a "
-        "token, a capital one with toneless and initial_final; only bpe joins letters to subwords",
+        "subword, for any language (bpe); a language model needs syllable or toneless. A Latin letter is one "
+        "token, in upper case with toneless and initial_final; only bpe joins letters into subwords",
         choices=vocabulary.TOKEN_TYPES,
     )
     user_dictionary: str = config_flags.setting(
         "",
-        "file of phrases and their pinyin, phrase<TAB>pin1 yin1 per line, which take precedence over "
-        "pypinyin's; tone sandhi does not change them",
+        "file of phrases and their pinyin, one phrase<TAB>pin1 yin1 per line, which take precedence over "
+        "pypinyin's readings and are exempt from tone sandhi",
     )
     tone_sandhi: bool = config_flags.setting(
         False,
-        "apply tone sandhi to third tones, 一 and 不, and read 得, 地, 为 and the like by the words around "
-        "them, where the corpus has no pinyin",
+        "for utterances without pinyin, apply tone sandhi to third tones, 一 and 不, and choose the reading "
+        "of 得, 地, 为 and similar hanzi from the surrounding words",
     )
     numbers: str = config_flags.setting(
         "keep",
-        "digits in transcripts: keep (each is a token; points and signs are dropped) or read (23个 is "
-        "二十三个, 2026年 二零二六年, 8:30 八点三十分, 12.5% 百分之十二点五; docs/numbers.md); where the "
-        "corpus has pinyin, only if the transcript then aligns with it",
+        "digits in transcripts: keep (each digit is a token; points and signs are dropped) or read (23个 "
+        "becomes 二十三个, 2026年 二零二六年, 8:30 八点三十分, 12.5% 百分之十二点五; docs/numbers.md); "
+        "if there is pinyin, numbers are read only where the transcript then aligns with it",
         choices=("keep", "read"),
     )
     bpe_vocab_size: int = config_flags.setting(
-        500, "maximum number of subwords, with --token_type=bpe", minimum=1
+        500, "maximum number of subwords for --token_type=bpe", minimum=1
     )
 
     def __post_init__(self):
@@ -67,8 +67,8 @@ class LabelConfig(config_flags.Checked):
             value = getattr(self, name)
             if self.token_type not in token_types and value != getattr(LabelConfig, name):
                 raise errors.UserError(
-                    f"--token_type={self.token_type}, --{name}={value}: that flag needs "
-                    f"--token_type={'|'.join(token_types)}; leave it out or choose one of these."
+                    f"--{name}={value} needs --token_type={'|'.join(token_types)}, but --token_type is "
+                    f"{self.token_type}; leave --{name} out or change --token_type."
                 )
 
 
@@ -76,20 +76,20 @@ class LabelConfig(config_flags.Checked):
 class Labels:
     """The labels of one utterance.
 
-    Characters are empty where they do not align one to one with tokens, and for token types that are not in
-    PAIRED_TOKEN_TYPES.
+    `characters` is empty if the characters do not align one to one with the tokens, and for token types that
+    are not in PAIRED_TOKEN_TYPES.
     """
 
-    transcript: str  # normalised; empty where the corpus has only a pronunciation
-    tokens: tuple[str, ...]  # labels of the acoustic model, of the token type of LabelConfig
+    transcript: str  # normalised; empty if the corpus has only a pronunciation
+    tokens: tuple[str, ...]  # labels of the acoustic model; their type is LabelConfig.token_type
     characters: tuple[str, ...]  # labels of the language model, one per token
 
 
 class Labeller:
-    """Labels utterances: labeller(utterance) returns Labels, which depend on it and the config alone."""
+    """Labels utterances; labeller(utterance) depends only on it and on the constructor's arguments."""
 
     def __init__(self, config: LabelConfig, bpe_model: Optional[bytes] = None):
-        """Loads the user's dictionary and the SentencePiece model, which only the token type bpe needs.
+        """Loads the user's dictionary, if there is one, and the SentencePiece model of the token type bpe.
 
         Raises errors.UserError if the dictionary or the model cannot be read or is not valid.
         """
@@ -103,7 +103,7 @@ class Labeller:
             self._phrases = pinyin.load_phrases(config.user_dictionary)
 
     def describe(self) -> list:
-        """Returns all that labels depend on besides the utterance and the code, for JSON."""
+        """Returns, as JSON values, everything that labels depend on besides the utterance and the code."""
         return [dataclasses.asdict(self.config), self._phrases, self._bpe_sha256]
 
     def __call__(self, utterance: manifest.Utterance) -> Labels:
@@ -114,23 +114,23 @@ class Labeller:
             return Labels(transcript, tuple(tokenisation.to_characters(transcript)), ())
         if token_type == "bpe":
             return Labels(transcript, tuple(self._subwords.encode(transcript)), ())
-        spoken = tokenisation.normalise_pinyin(utterance.pinyin, transcript) or self._read(text)
-        tokens = [token for syllable in spoken for token in _OF_SYLLABLE[token_type](syllable)]
-        characters = tokenisation.align(transcript, spoken) if token_type in PAIRED_TOKEN_TYPES else ()
+        pinyin = tokenisation.normalise_pinyin(utterance.pinyin, transcript) or self._read(text)
+        tokens = [token for syllable in pinyin for token in _SPLIT_SYLLABLE[token_type](syllable)]
+        characters = tokenisation.align(transcript, pinyin) if token_type in PAIRED_TOKEN_TYPES else ()
         return Labels(transcript, tuple(tokens), tuple(characters))
 
     def has_unclear_numbers(self, utterance: manifest.Utterance) -> bool:
-        """Returns whether labels that come from the transcript may lack something of a number."""
-        is_read = self.config.token_type not in _OF_SYLLABLE or not utterance.pinyin
-        return is_read and numerals.is_unclear(utterance.text, self.config.numbers)
+        """Returns True if the labels come from the transcript and may lose part of a number in it."""
+        uses_transcript = self.config.token_type not in _SPLIT_SYLLABLE or not utterance.pinyin
+        return uses_transcript and numerals.is_unclear(utterance.text, self.config.numbers)
 
     def count_left_out(self, utterance: manifest.Utterance) -> collections.Counter[str]:
-        """Returns how many characters of a transcript, by kind, are neither labels nor punctuation."""
+        """Counts, by kind, the characters of a transcript that become neither labels nor punctuation."""
         return normalisation.count_left_out(_read_numbers(utterance, self.config))
 
     def unknown_syllables(self, utterance: manifest.Utterance, transcript: str) -> list[str]:
-        """Returns the tokens of the corpus's pinyin that should be syllables but are not, if used."""
-        is_used = self.config.token_type in _OF_SYLLABLE
+        """Returns the tokens of the corpus's pinyin that are not syllables but should be, [] if not used."""
+        is_used = self.config.token_type in _SPLIT_SYLLABLE
         return tokenisation.unknown_syllables(utterance.pinyin, transcript) if is_used else []
 
     @functools.cached_property
@@ -140,40 +140,40 @@ class Labeller:
         return pinyin.Reader(self._phrases, self.config.tone_sandhi)
 
     def _read(self, text: str) -> list[str]:
-        """Reads a transcript phrase by phrase: no word and no tone sandhi crosses a pause."""
+        """Returns a transcript's pinyin, phrase by phrase: no word and no tone sandhi crosses a pause."""
         phrases = normalisation.split_phrases(text)
         return [syllable for phrase in phrases for syllable in self._reader.read(phrase)]
 
 
 def make_transcript(utterance: manifest.Utterance, config: LabelConfig) -> str:
-    """Returns the transcript of the labels alone, from which subwords are learned."""
+    """Returns only the transcript of the labels; subwords are learned from such transcripts."""
     return normalisation.normalise(_read_numbers(utterance, config))
 
 
 def dictionary_tokens(character: str, config: LabelConfig) -> set[str]:
-    """Returns the tokens that the dictionary has for a character, alone or before a third tone.
+    """Returns the tokens of a character's dictionary readings; tone sandhi adds those of changed third tones.
 
-    The user's dictionary adds none: its pinyin is in the labels.
+    The user's dictionary is not needed here, because its readings occur in the labels.
     """
     if not normalisation.is_hanzi(character):
         return set()
     from tfrecord_builder.labels import pinyin
 
-    spoken = set(pinyin.dictionary_readings(character))
+    readings = set(pinyin.dictionary_readings(character))
     if config.tone_sandhi:
-        spoken |= {f"{syllable[:-1]}2" for syllable in spoken if syllable.endswith("3")}
-    return {token for syllable in spoken for token in _OF_SYLLABLE[config.token_type](syllable)}
+        readings |= {f"{syllable[:-1]}2" for syllable in readings if syllable.endswith("3")}
+    return {token for syllable in readings for token in _SPLIT_SYLLABLE[config.token_type](syllable)}
 
 
 def _read_numbers(utterance: manifest.Utterance, config: LabelConfig) -> str:
     """Returns the corpus's transcript, with numbers in hanzi if config and the corpus's pinyin allow it."""
     if config.numbers == "keep":
         return utterance.text
-    spoken = numerals.read(utterance.text)
+    text_in_hanzi = numerals.read(utterance.text)
     if not tokenisation.normalise_pinyin(utterance.pinyin):
-        return spoken
-    is_better = _aligns(spoken, utterance.pinyin) and not _aligns(utterance.text, utterance.pinyin)
-    return spoken if is_better else utterance.text
+        return text_in_hanzi
+    is_better = _aligns(text_in_hanzi, utterance.pinyin) and not _aligns(utterance.text, utterance.pinyin)
+    return text_in_hanzi if is_better else utterance.text
 
 
 def _aligns(text: str, pinyin: str) -> bool:

@@ -2,8 +2,8 @@
 
     normalise("\ufeffＯ Ｐ  Ａ（淮海 店）\r\n")  ->  "o p a淮海店"
 
-To add a rule, write a function from text to text and enter it in STEPS. With --numbers=read, numbers have
-become hanzi before (numerals.py). docs/build.md tells what becomes of symbols.
+To add a rule, write a function from text to text and add it to STEPS. With --numbers=read, numerals.py has
+already written numbers in hanzi. docs/build.md says what happens to symbols.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _HANZI = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 HANZI_RUN = re.compile(f"([{_HANZI}]+)")
 _SPACE_NEXT_TO_HANZI = re.compile(f"(?<=[{_HANZI}]) | (?=[{_HANZI}])")
 _APOSTROPHES = re.compile("['\u2019\u02bc]")
-# The radicals from U+2E81 and strokes from U+31CF: Unicode's EquivalentUnifiedIdeograph, where NFKC lacks it.
+# Hanzi for radicals from U+2E81 and, below, strokes from U+31CF, which NFKC leaves as they are. Taken from
+# Unicode's EquivalentUnifiedIdeograph.
 _RADICALS = (
     "厂乛乚乙亻冂𠘨刀刂卜㔾小小兀尣尢𡯂巳幺彑彐忄心扌攵\u2e9a旡日月歺母民氵氺灬爫爫丬牛犭王𤴔目示礻𥫗糹纟"
     "罓罒㓁冗𦉫羊𦍌𦍋耂肀聿肉𦥑艹艹艹虎衤覀西见角𧢲讠贝𧾷车辶辶辶邑钅長镸长门𨸏阝雨青韦页风飞食𩙿飠饣"
@@ -27,17 +28,19 @@ _RADICALS = (
 )
 _SAME = str.maketrans("≦≧∶〜∼−‐’", "≤≥:~~--'") | dict(enumerate(_RADICALS, 0x2E81))
 _SAME |= dict(enumerate("乀一丨丿丿丶𠃍乛𠃊𠃎𠄌亅𡿨𠃋乀𠃑乚乙𠄎", 0x31CF))
-_ENCLOSED = "[Ⅰ-ↂ①-⒛⓪-⓿❶-➓〡-〩㈠-㈩㉑-㉟㊀-㊉㊱-㊿]"  # numbers in one character
+_ENCLOSED = "[Ⅰ-ↂ①-⒛⓪-⓿❶-➓〡-〩㈠-㈩㉑-㉟㊀-㊉㊱-㊿]"  # single characters that are numbers
 _WORDS = "加 等于 乘 除以 小于 大于 约等于 不等于 小于等于 大于等于 正负 根号 无穷大 度 加加 摄氏度 华氏度"
-_SAID = dict(zip((*"+=×÷<>≈≠≤≥±√∞°", "++", "°c", "°f"), _WORDS.split()))
-# <b> is a tag, 张×同学 a name with a gap, and the + of +1 is silent.
+_SYMBOL_WORDS = dict(zip((*"+=×÷<>≈≠≤≥±√∞°", "++", "°c", "°f"), _WORDS.split()))
+# Symbols to replace by words. A match without groups stays: tags (<b>), and × for a gap in a name (张×同学).
+# The + of +1 is silent and does not match.
 _SYMBOL = re.compile(
     rf"<[^<>]*>|(?<=[{_HANZI}])×(?=[{_HANZI}])|(?<=[\w)]) ?([+=×÷<>≈≠≤≥]) ?(?=[\w(√±∞])|(?<=\w)(\+\+?)(?!\+)"
     r"|([±√≈≤≥]|[<>](?= ?[0-9]))(?= ?[\w(])|(∞|(?<=\w)°(?![CcFf])|°[CcFf](?![A-Za-z]))"
 )
-_GAPS = "⺀□〓\ufffc\ufffd⿰⿱⿲⿳⿴⿵⿶⿷⿸⿹⿺⿻\u2ffc\u2ffd\u2ffe\u2fff"  # placeholders
-# Keys are the categories of `_categorise`: unknowable characters, and characters that are left out.
-_UNREADABLE = dict(Co="private use", Cc="control character", Cs="half of a character", Cn="unassigned")
+_GAPS = "⺀□〓\ufffc\ufffd⿰⿱⿲⿳⿴⿵⿶⿷⿸⿹⿺⿻\u2ffc\u2ffd\u2ffe\u2fff"  # missing characters
+# Names by category (of `_categorise`): of characters that make transcripts unreadable, and of characters that
+# are left out.
+_UNREADABLE = dict(Co="private use", Cc="control character", Cs="unpaired surrogate", Cn="unassigned")
 _LEFT_OUT = {
     "Cf": "zero-width characters",
     "Me": "enclosing marks and variation selectors",
@@ -47,33 +50,33 @@ _LEFT_OUT = {
 
 
 def normalise(transcript: str) -> str:
-    """Returns the normalised transcript; a second normalisation changes nothing."""
+    """Returns the normalised transcript; normalising it again changes nothing."""
     return functools.reduce(lambda text, step: step(text), STEPS, transcript)
 
 
 def split_phrases(transcript: str) -> list[str]:
-    """Returns the normalised phrases of a transcript, which end at punctuation."""
+    """Splits a transcript at punctuation and returns the normalised phrases."""
     folded = _join_elisions(say_symbols(_fold(transcript)))
     text = "".join("\n" if unicodedata.category(c)[0] == "P" else c for c in folded)
     return [phrase for phrase in map(normalise, text.split("\n")) if phrase]
 
 
 def find_traditional(characters: Iterable[str]) -> dict[str, str]:
-    """Returns the traditional characters whose simplified ones are there too, each with that one."""
+    """Maps each traditional character whose simplified form also occurs in `characters` to that form."""
     import wetext  # slow to import
 
     hanzi = "".join(sorted(filter(is_hanzi, characters)))
     simplified = wetext.Normalizer(lang="zh", operator="tn", traditional_to_simple=True).normalize(hanzi)
-    return {one: other for one, other in zip(hanzi, simplified) if one != other and other in hanzi}
+    return {old: new for old, new in zip(hanzi, simplified) if old != new and new in hanzi}
 
 
 def is_hanzi(text: str) -> bool:
-    """True for one Chinese character, or several."""
+    """Returns True if the text consists of Chinese characters, at least one."""
     return HANZI_RUN.fullmatch(text) is not None
 
 
 def compose(text: str) -> str:
-    """Returns NFKC, with hanzi for radicals: full-width letters become ASCII, ①② 1、2, and m² 平方米."""
+    """Returns the text in NFKC, with hanzi for radicals: Ａ becomes A, ①② becomes 1、2, m² becomes 平方米."""
     metres = re.sub("(?<![A-Za-z])m³|㎥", "立方米", re.sub("(?<![A-Za-z])m²|㎡", "平方米", text))
     separated = re.sub(f"(?<={_ENCLOSED})(?=[0-9]|{_ENCLOSED})|(?<=[0-9])(?={_ENCLOSED})", "、", metres)
     digits = re.sub(_ENCLOSED, lambda match: str(int(unicodedata.numeric(match[0]))), separated)
@@ -81,28 +84,28 @@ def compose(text: str) -> str:
 
 
 def say_symbols(text: str) -> str:
-    """Returns a composed text with words for symbols that are read aloud: a+b=c becomes a加b等于c."""
-    return _SYMBOL.sub(lambda each: _SAID[each[each.lastindex].lower()] if each.lastindex else each[0], text)
+    """Replaces symbols that are read aloud by words, in a composed text: a+b=c becomes a加b等于c."""
+    return _SYMBOL.sub(lambda m: _SYMBOL_WORDS[m[m.lastindex].lower()] if m.lastindex else m[0], text)
 
 
 def find_unreadable(transcript: str) -> str:
-    """Returns the first character that nobody can know, with its name or kind; empty if there is none."""
-    return next((f"U+{ord(each):04X} ({_why(each)})" for each in transcript if _why(each)), "")
+    """Returns code point and kind of the first unreadable character, as U+E863 (private use), or ""."""
+    return next((f"U+{ord(c):04X} ({_name_unreadable(c)})" for c in transcript if _name_unreadable(c)), "")
 
 
 def count_left_out(transcript: str) -> collections.Counter[str]:
-    """Returns how many characters of each kind, besides punctuation, normalisation leaves out."""
+    """Counts, by kind, the characters that normalisation leaves out, apart from punctuation."""
     categories = map(_categorise, say_symbols(_fold(transcript)))
-    return collections.Counter(_LEFT_OUT[each] for each in categories if each in _LEFT_OUT)
+    return collections.Counter(_LEFT_OUT[category] for category in categories if category in _LEFT_OUT)
 
 
 def _fold(text: str) -> str:
-    """Composed in lower case; some letters compose only in lower case."""
+    """Returns the composed text in lower case, composed again: some letters compose only in lower case."""
     return unicodedata.normalize("NFKC", compose(text).lower())
 
 
 def _join_elisions(text: str) -> str:
-    """An apostrophe does not separate words: it's becomes its."""
+    """Removes apostrophes, which do not separate words: it's becomes its."""
     return _APOSTROPHES.sub("", text)
 
 
@@ -118,7 +121,7 @@ def _keep_or_space(character: str) -> str:
 
 @functools.cache
 def _categorise(character: str) -> str:
-    """Returns Unicode's category; variation selectors are marks, @ and the like symbols, new emoji known."""
+    """Returns Unicode's category, but Me for variation selectors, Sm for @ and the like, So for all emoji."""
     if character in "@#&%‰*/":
         return "Sm"
     if "\U0001f000" <= character <= "\U0001faff":
@@ -128,14 +131,14 @@ def _categorise(character: str) -> str:
 
 
 @functools.cache
-def _why(character: str) -> str:
+def _name_unreadable(character: str) -> str:
     if character in _GAPS:
         return unicodedata.name(character, "unassigned").lower()
     return "" if character.isspace() else _UNREADABLE.get(_categorise(character), "")
 
 
 def _drop_spaces(text: str) -> str:
-    """A single space remains between two words, none next to a hanzi."""
+    """Keeps one space between words, and none next to a hanzi."""
     return _SPACE_NEXT_TO_HANZI.sub("", " ".join(text.split()))
 
 

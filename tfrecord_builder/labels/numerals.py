@@ -1,7 +1,7 @@
 """Writes the numbers of a transcript in hanzi, as they are read in Mandarin (docs/numbers.md).
 
-The grammar is WeTextProcessing's; the rules here come before it and rewrite what it reads otherwise than
-people do. What a number means is not always written: whether the hyphen of 歼-20 is a minus, for instance.
+The grammar is WeTextProcessing's. The rules here run before it and rewrite what it would read differently
+from people. Text does not always show what a number means: the hyphen in 歼-20 could be a minus sign.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tfrecord_builder.labels import normalisation
 
 _DIGITS = str.maketrans("0123456789.", "零一二三四五六七八九点", "·")
 _TELEPHONE_DIGITS = str.maketrans("0123456789", "零幺二三四五六七八九", "- ")
-_SAID = dict(
+_UNIT_WORDS = dict(
     pair.split(":")
     for pair in """
     V:伏 Hz:赫兹 kHz:千赫兹 W:瓦 kW:千瓦 mL:毫升 dB:分贝 mAh:毫安时 ¥:元 $:美元 €:欧元 £:英镑
@@ -22,23 +22,24 @@ _SAID = dict(
 _CODES = "尾数|电话|手机|号码|邮编|邮政编码|验证码|密码|房间号?|卡号|账号|工号|学号"
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _SUM = rf"{_NUMBER}[百千万亿]*"
-# A number whose sign, point or unit normalisation would drop.
+# Numbers that would lose their sign, point or unit in normalisation.
 _LOSS = re.compile(
     r"[0-9]年?[.:/~+*×÷=^·—–'′-][0-9]|(?<![0-9A-Za-z])[-+.][0-9]|[¥$€£<>≈±√≤≥=×÷*#] ?[0-9]"
     r"|[0-9] ?[%‰°℃¥$€£#+/′″]|[A-Za-z]\^[0-9]|[0-9] ?[cdk]m[23]"
 )
-# A minus or a part of a name, unless a unit follows; a hyphen that only separates; amounts side by side.
+# A minus or a hyphen in a name, unless a unit follows; a hyphen that only separates; adjacent amounts.
 _HYPHEN = re.compile(
     r"(?![年月日]|(?<=[0-9])[点时分])[\u4e00-\u9fff]-[0-9]+(?!\.?[0-9]| ?[%℃°度])"
     r"|[0-9]-[\u4e00-\u9fff]|[-–] +[0-9]|[0-9A-Za-z][¥$€£][0-9]"
 )
-# A score, a difference, 24/7 or a day, if the first number is not less than the second; 02/29 and 12-25.
+# _PAIR is a score, a difference, 24/7 or a day if its first number is not less than the second; _DAY is a day
+# such as 02/29 or 12-25.
 _PAIR = re.compile(r"(?<![0-9A-Za-z./:-])([0-9]+)[/-]([0-9]+)(?![0-9./:=-])")
 _DAY = re.compile(
     r"(?<![0-9A-Za-z./:-])(?:1[0-2]|0?[1-9])(?:/(?:1[3-9]|2\d|3[01]|0[1-9])(?![\d./])"
     r"|-(?:[12]?\d|3[01])(?! ?[\w./:=%‰°℃-]))"
 )
-# What is written without a break, and what of it the grammar reads whole once the rules have gone before.
+# _RUN matches text without a break, and _WHOLE the runs that the grammar reads completely after the rules.
 _RUN = re.compile(r"(?:[^\s\u2018-\u201f\u2600-\u9fff\uf900-\U0003ffff!?,:;()\[\]{}]|(?<=\d)[ ,:](?=\d))+")
 _EDGES = re.compile(r"^(?:—|\.\.+)+|[.~·—]+$")
 _PLAIN = r"(?:0|[1-9][0-9]*(?!\.)|0(?=\.)|[1-9][0-9]{0,7}(?=\.))(?:\.[0-9]+)?"
@@ -50,7 +51,7 @@ _WHOLE = re.compile(
     r"|\d{4}([-/.])\d{1,2}\1\d{1,2}|\d+(?:\.\d+){3}"
 )
 _QUOTED = re.compile(r"(?<![0-9])([\"'])([^\"']*)\1")
-# A sign between two numbers that were read.
+# A sign that is left between two numbers in hanzi.
 _READ = "[零一二三四五六七八九十百千万亿两半]"
 _LEFT = re.compile(rf"{_READ}[^\w\s、,。;!?()\"'\u2018-\u201f\u3008-\u3011]+{_READ}")
 
@@ -63,7 +64,7 @@ def read(transcript: str) -> str:
 
 
 def is_unclear(transcript: str, numbers: str) -> bool:
-    """Returns whether labels may lack something of a number; `numbers` is that of LabelConfig."""
+    """Returns True if labels may lose part of a number; `numbers` is LabelConfig.numbers."""
     text = _fold(transcript)
     if re.search(r"(?![0-9])\d", text):
         return True
@@ -77,7 +78,7 @@ def is_unclear(transcript: str, numbers: str) -> bool:
 
 
 def _fold(transcript: str) -> str:
-    """Returns the composed transcript, in which 2½ is 2又1/2 and 2³ is 2^3."""
+    """Returns the composed transcript, with 2½ as 2又1/2 and 2³ as 2^3."""
     text = re.sub(r"(?<=\d)，(?=\d)(?!0\d|\d{3}(?!\d))", "、", transcript)
     text = re.sub("(?<=[0-9０-９])(?=[¼-¾⅐-⅞])", "又", text)
     text = re.sub("(?<=[0-9A-Za-ln-z])(?=[²³¹⁰⁴-⁹⁻])", "^", text)
@@ -86,7 +87,7 @@ def _fold(transcript: str) -> str:
 
 
 def _rewrite(text: str) -> str:
-    """Returns a text for the grammar: what it reads otherwise than people do is in hanzi."""
+    """Returns text for the grammar: whatever it would read differently from people is already in hanzi."""
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
     return normalisation.say_symbols(text)
@@ -104,7 +105,7 @@ def _spell(match: re.Match) -> str:
 
 
 def _join(match: re.Match) -> str:
-    """Writes a grouped number without separators; in hanzi where it would be read as a code."""
+    """Returns a grouped number (1,000) without separators; in hanzi if it would be read as a code."""
     digits, following = re.sub("[, ']", "", match[0]), match.string[match.end() :]
     if not 4 < len(digits) < 13 or re.match(r"\.[0-9]|[元人米A-Za-z%‰°]", following):
         return digits
@@ -116,7 +117,7 @@ def _spell_code(match: re.Match) -> str:
 
 
 def _read_each(match: re.Match) -> str:
-    """Reads each integer by itself, as before 号: 2 is 二, and 110 no telephone number."""
+    """Reads each integer separately, as if 号 followed: 2 becomes 二, and 110 is not a telephone number."""
     text = re.sub("[~-]", "到", match[0])
     return re.sub("[0-9]+", lambda number: _grammar().normalize(f"{number[0]}号")[:-1], text)
 
@@ -126,7 +127,7 @@ def _read_decimal(match: re.Match) -> str:
 
 
 def _name(match: re.Match) -> str:
-    """Letters and a number: round or small ones are read (G20, F16), others spelled (N95, AK47, C919)."""
+    """Reads the number after letters if it is round or small (G20, F16), else spells it (N95, AK47, C919)."""
     letters, number = match.groups()
     is_spelled = len(number) > 2 or (int(number) > 30 and number[-1] != "0")
     return letters + (number.translate(_DIGITS) if is_spelled else _grammar().normalize(number))
@@ -141,7 +142,7 @@ _RULES = tuple(
         (r"(?<![0-9A-Za-z.\u4e00-\u9fff])\.(?=[0-9]+(?![0-9.]))", "0."),
         (r"(?<![0-9,.'])[1-9][0-9]{0,2}(?:([,'])[0-9]{3})(?:\1[0-9]{3})*(?![,']?[0-9])", _join),
         (r"(?<![\d.'])(?<!\d )[1-9]\d{0,2}(?: \d{3})* (?:000|\d{3}(?=[.元人米]))(?! ?\d)", _join),
-        (r"(?<=[0-9]),(?=[0-9])", "_"),  # a pause; the grammar ignores commas
+        (r"(?<=[0-9]),(?=[0-9])", "_"),  # keeps the pause, because the grammar ignores commas
         (r"(?<=[0-9]) (?=[0-9]+/[0-9])", "又"),
         (r"([0-9]+)°([0-9]+)['′]", r"\1度\2分"),
         (r"([0-9])['′](?=[0-9]{2}(?:[\"″]|['′]{2}))", r"\1分"),
@@ -156,8 +157,8 @@ _RULES = tuple(
         (r"(?<![0-9.第])2(?=年(?!级|[0-9]+班))", "两"),
         (r"(?<![0-9A-Za-z\u4e00-\u9fff.)-])-(?=[0-9]+/[0-9])", "负"),
         (rf"([¥$€£]) ?({_NUMBER})[~-]\1? ?(?={_NUMBER})", r"\2到\1"),
-        (rf"(?:US)?([¥$€£]) ?({_SUM})(?![0-9.,]*(?:[A-Za-z]|,[0-9]))", lambda each: each[2] + _SAID[each[1]]),
-        (rf"({_SUM}) ?([¥$€£])(?! ?[0-9])", lambda each: each[1] + _SAID[each[2]]),
+        (rf"(?:US)?([¥$€£]) ?({_SUM})(?![0-9.,]*(?:[A-Za-z]|,[0-9]))", lambda m: m[2] + _UNIT_WORDS[m[1]]),
+        (rf"({_SUM}) ?([¥$€£])(?! ?[0-9])", lambda m: m[1] + _UNIT_WORDS[m[2]]),
         (r"(?<=[0-9A-Za-z])\^-(?=[0-9])", "^负"),
         (r"(?<=[0-9A-Za-z])\^(负?[0-9]+)", r"的\1次方"),
         (r"(?<![0-9])(1[0-9]{2})[ -]([0-9]{4})[ -]([0-9]{4})(?![0-9])", r"\1\2\3"),
@@ -173,7 +174,7 @@ _RULES = tuple(
         (r"(?<![0-9.:])0(?=[1-9][月日时点])", ""),
         (r"(?<![0-9.])(?:1[0-9]|20)[0-9]{2}(?=[至到](?:1[0-9]|20)[0-9]{2}年(?!前))", _spell),
         (r"(?<![0-9.-])([0-9]{1,2})-(?=[0-9]{1,3}年)", r"\1到"),
-        (r"(?<![0-9.])(?:[3-9][0-9]00|[0-9]{5,12})(?=年)", _read_each),  # no calendar year
+        (r"(?<![0-9.])(?:[3-9][0-9]00|[0-9]{5,12})(?=年)", _read_each),  # not a calendar year
         (rf"({_NUMBER})%?[~-]({_NUMBER}%)", r"\1%到\2"),
         (r"((?:比分|比例|以)[^0-9,。;!?]{0,3}[0-9]+):(?=[0-9])", r"\1比"),
         (r"(比分[^0-9,。;!?]{0,3}[0-9]+)-(?=[0-9])", r"\1比"),
@@ -196,8 +197,8 @@ _RULES = tuple(
         (r"(?<![0-9.,:/-])0[0-9]+(?![0-9.:/-])", _spell),
         (r"(?<![\d.])(?!1[3-9]\d{9}(?!\d))(?:\d{13,}|\d{8,}(?![元万亿人年个米%]|k[gm]))(?![\d.])", _spell),
         (r"(?<=[0-9])米[0-9]{2}(?![0-9])", _spell),
-        (r"(?<=[0-9.][0-9])g(?![A-Za-z])", "克"),  # 5g is 5G
-        (r"(?<=[0-9]) ?(k?Hz|k?W|V|mL|dB|mAh)(?![A-Za-z])", lambda each: _SAID[each[1]]),
+        (r"(?<=[0-9.][0-9])g(?![A-Za-z])", "克"),  # grams; but 5g is 5G
+        (r"(?<=[0-9]) ?(k?Hz|k?W|V|mL|dB|mAh)(?![A-Za-z])", lambda m: _UNIT_WORDS[m[1]]),
         (r"(?<=[0-9])(?: ?\* ?| x )(?=[0-9])", "乘"),
     )
 )

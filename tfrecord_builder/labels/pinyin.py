@@ -1,10 +1,10 @@
-"""Converts hanzi to toned syllables with pypinyin's dictionary and the user's; spelled as in syllables.
+"""Converts hanzi to toned syllables (spelled as in syllables.py) with pypinyin's and the user's dictionary.
 
     Reader().read("o p a淮海店")  ->  o p a huai2 hai3 dian4
 
-Text is segmented from left to right into the longest words that either dictionary has, as pypinyin does it.
-The user's phrases are not added to pypinyin's tables, which are global: they belong to one Reader. Without
-tone sandhi only 一 and 不 change, in the phrases that pypinyin spells so: 一个 is yi2 ge4, 一天 yi1 tian1.
+Text is segmented from left to right into the longest words in either dictionary, as pypinyin does it. The
+user's phrases belong to one Reader; they are not added to pypinyin's tables, which are global. Even without
+tone sandhi, 一 and 不 have changed tones in some of pypinyin's phrases: 一个 is yi2 ge4, but 一天 yi1 tian1.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from tfrecord_builder.labels import context_readings, normalisation, tokenisatio
 from tfrecord_builder.tokens import syllables
 
 _TONED = re.compile("[a-z]+[1-5]")
-_LOOSE = frozenset("的了都谁是")  # no part of a phrase where jieba has them as words: 都会 is dou1, not du1
-_FORM = "phrase<TAB>pin1 yin1"  # of a line of the user's dictionary
+_LOOSE = frozenset("的了都谁是")  # not joined into phrases if jieba has them as words: 都会 has dou1, not du1
+_FORM = "phrase<TAB>pin1 yin1"  # form of a line in the user's dictionary
 
 
 class Reader:
-    """Reads transcripts."""
+    """Converts transcripts to toned syllables with pypinyin's dictionary and the phrases of one user."""
 
     def __init__(self, user_phrases: Optional[Mapping[str, Sequence[str]]] = None, has_sandhi: bool = False):
-        """Takes syllables of phrases or single hanzi, exempt from tone sandhi, and whether to apply it."""
+        """Stores phrases (or single hanzi) and their syllables; `has_sandhi` changes the tones of others."""
         self._user_phrases = dict(user_phrases or {})
         self._user_lengths = sorted({len(phrase) for phrase in self._user_phrases}, reverse=True)
         self._has_sandhi = has_sandhi
@@ -51,13 +51,13 @@ class Reader:
 
     def _read_hanzi(self, hanzi: str) -> list[str]:
         words = self._segment(hanzi)
-        spoken = [syllable for word in words for syllable in self._user_phrases.get(word) or _read(word)]
+        readings = [syllable for word in words for syllable in self._user_phrases.get(word) or _read(word)]
         if not self._has_sandhi:
-            return spoken
+            return readings
         is_fixed = [word in self._user_phrases for word in words for _ in word]
         grouped = self._group_words(words)
-        spoken = context_readings.correct(grouped, spoken, is_fixed)
-        return tone_sandhi.change_tones(grouped, spoken, is_fixed)
+        corrected = context_readings.correct(grouped, readings, is_fixed)
+        return tone_sandhi.change_tones(grouped, corrected, is_fixed)
 
     def _segment(self, hanzi: str) -> list[str]:
         if not self._user_phrases:
@@ -77,13 +77,13 @@ class Reader:
     def _cut(self, hanzi: str) -> list[str]:
         """Returns the longest words of pypinyin's dictionary from left to right.
 
-        With sandhi they are parts of a word of jieba or several whole ones: 还书, but not 人参 in 人参加.
+        With tone sandhi, each is part of one jieba word, or joins whole ones: 还书, but not 人参 in 人参加.
         """
         parts = _join_phrases(tone_sandhi.segment(hanzi)) if self._has_sandhi else [hanzi]
         return [word for part in parts for word in mmseg.seg.cut(part)]
 
     def _group_words(self, words: Sequence[str]) -> list[str]:
-        """Returns the words for tone sandhi: the user's phrases, and jieba's between them."""
+        """Returns the words for tone sandhi: the user's phrases, and jieba's words between them."""
         grouped: list[str] = []
         for is_phrase, group in itertools.groupby(words, self._is_user_phrase):
             group = list(group)
@@ -95,7 +95,7 @@ class Reader:
 
 
 def _join_phrases(words: Sequence[str]) -> list[str]:
-    """Joins neighbouring words that are a phrase of pypinyin's dictionary."""
+    """Joins neighbouring words that form a phrase in pypinyin's dictionary."""
     joined: list[str] = []
     for word in words:
         joined.append(word)
@@ -107,36 +107,36 @@ def _join_phrases(words: Sequence[str]) -> list[str]:
 
 
 def load_phrases(path: str) -> dict[str, tuple[str, ...]]:
-    """Returns the syllables of each phrase in a user's dictionary; a line is like 重庆<TAB>chong2 qing4.
+    """Returns the syllables of each phrase in a user's dictionary, with lines such as 重庆<TAB>chong2 qing4.
 
     Raises errors.UserError if the file cannot be read, or a line has another form or a duplicate phrase.
     """
     phrases: dict[str, tuple[str, ...]] = {}
-    for number, line in enumerate(text_files.read_lines(path, f"give a text file with lines {_FORM}"), 1):
+    for number, line in enumerate(text_files.read_lines(path, f"pass a text file with lines {_FORM}"), 1):
         if not line.strip():
             continue
-        phrase, tab, spoken = line.partition("\t")
-        phrase = unicodedata.normalize("NFKC", phrase.strip())  # as transcripts are
-        problem = _find_problem(phrase, tab, spoken.split()) or (
+        phrase, tab, pinyin = line.partition("\t")
+        phrase = unicodedata.normalize("NFKC", phrase.strip())  # transcripts are in NFKC too
+        problem = _find_problem(phrase, tab, pinyin.split()) or (
             phrase in phrases and f"{phrase} is a duplicate"
         )
         if problem:
             raise errors.UserError(
-                f"--user_dictionary: {path}: line {number}: {problem}, expected {_FORM}; fix the line."
+                f"--user_dictionary: {path}: line {number}: {problem}. Fix the line; its form is {_FORM}."
             )
-        phrases[phrase] = tuple(tokenisation.normalise_pinyin(spoken, phrase))
+        phrases[phrase] = tuple(tokenisation.normalise_pinyin(pinyin, phrase))
     return phrases
 
 
-def _find_problem(phrase: str, tab: str, spoken: list[str]) -> str:
+def _find_problem(phrase: str, tab: str, tokens: list[str]) -> str:
     if not tab:
-        return "tab is missing"
+        return "the tab is missing"
     if not normalisation.is_hanzi(phrase):
-        return f"phrase is {phrase!r}, which is not only hanzi"
-    if len(spoken) != len(phrase):
-        return f"{phrase} has {len(phrase)} hanzi and {len(spoken)} syllables"
-    for token in spoken:
-        normalised = tokenisation.normalise_pinyin(token)  # two if NFKC writes the token with a space: ´
+        return f"the phrase {phrase!r} does not consist of hanzi"
+    if len(tokens) != len(phrase):
+        return f"{phrase} has {len(phrase)} hanzi but {len(tokens)} syllables"
+    for token in tokens:
+        normalised = tokenisation.normalise_pinyin(token)  # two tokens if NFKC adds a space, as it does for ´
         if (
             len(normalised) != 1
             or not syllables.split_syllable(normalised[0])
@@ -159,7 +159,7 @@ def _read(word: str) -> tuple[str, ...]:
 
 
 def _pypinyin(function, hanzi, **options):
-    """Calls pypinyin with the spelling of syllables.py; an unknown hanzi returns no toned syllable."""
+    """Calls a pypinyin function with the spelling of syllables.py; an unknown hanzi has no toned syllable."""
     return function(
         hanzi, style=pypinyin.Style.TONE3, neutral_tone_with_five=True, v_to_u=False, errors=list, **options
     )

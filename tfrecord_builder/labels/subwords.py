@@ -1,6 +1,6 @@
-"""Subwords by byte pair encoding (Sennrich et al., 2016; sentencepiece), learned from the transcripts.
+"""Learns subwords from transcripts by byte pair encoding (Sennrich et al., 2016), with sentencepiece.
 
-A subword at the start of a word begins with vocabulary.WORD_START, so joined subwords are the text again.
+The first subword of a word begins with vocabulary.WORD_START, so joining subwords restores the text.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from tfrecord_builder import errors
 from tfrecord_builder.tokens import vocabulary
 
 _NUM_META_PIECES = 3  # <unk>, <s>, </s>
-_MAX_SENTENCES = 1_000_000  # kept in memory; of more sentencepiece takes a sample, always the same
-_MAX_SENTENCE_BYTES = 1 << 20  # longer ones would be ignored
+_MAX_SENTENCES = 1_000_000  # kept in memory; from more, sentencepiece always takes the same sample
+_MAX_SENTENCE_BYTES = 1 << 20  # sentencepiece ignores longer sentences
 _LOG_ERRORS = 2
 
 
@@ -21,8 +21,8 @@ class SubwordModel:
     """Splits transcripts into subwords."""
 
     def __init__(self, model: bytes):
-        """Loads what `train` returned; raises errors.UserError if it is something else."""
-        import sentencepiece  # only --token_type=bpe needs it
+        """Loads a model that `train` returned; raises errors.UserError if it is not valid."""
+        import sentencepiece  # imported late, because only --token_type=bpe needs it
 
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -36,27 +36,27 @@ class SubwordModel:
     def encode(self, text: str) -> list[str]:
         """Returns the subwords of a normalised transcript; a run of unknown characters is one subword.
 
-        A transcript has no leading space, so a first subword that is only WORD_START is left out.
+        A first subword that is only WORD_START is left out, because a transcript has no leading space.
         """
         subwords = self._processor.encode(text, out_type=str)
         return subwords[1:] if subwords[:1] == [vocabulary.WORD_START] else subwords
 
     def list_subwords(self) -> set[str]:
-        """Returns all that `encode` can return, apart from unknown characters."""
+        """Returns all subwords that `encode` can return, apart from unknown characters."""
         model = self._processor
         ids = range(model.get_piece_size())
         return {model.id_to_piece(i) for i in ids if not model.is_unknown(i) and not model.is_control(i)}
 
 
 def train(transcripts: Iterable[str], size: int) -> bytes:
-    """Returns a SentencePiece model; the same transcripts in the same order give the same bytes.
+    """Learns a SentencePiece model; the same transcripts in the same order yield the same bytes.
 
     Args:
         transcripts: normalised; empty ones are ignored.
-        size: maximum vocabulary size, including <unk>, <s> and </s>; few transcripts give fewer.
+        size: maximum vocabulary size, including <unk>, <s> and </s>; few transcripts yield fewer subwords.
 
     Raises:
-        errors.UserError: there is no transcript, or size is less than the number of characters.
+        errors.UserError: there is no transcript, or size is too small for a subword per character.
     """
     import sentencepiece
 
@@ -96,7 +96,7 @@ def _explain(size: int, characters: set[str], error: RuntimeError) -> str:
     least = len(characters - {" "}) + 1 + _NUM_META_PIECES  # 1 for WORD_START
     if size < least:
         return (
-            f"--bpe_vocab_size={size}: expected at least {least}, because every character of the train "
+            f"--bpe_vocab_size is {size}, expected at least {least}, because every character of the train "
             f"split is a subword; pass --bpe_vocab_size={least} or more."
         )
     return (

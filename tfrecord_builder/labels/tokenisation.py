@@ -1,9 +1,9 @@
-"""Transcripts and the pronunciations of corpora to tokens: pure functions of strings.
+"""Converts transcripts, and pronunciations from corpora, to tokens; all functions are pure.
 
     to_characters("o p a淮")         ->  o <space> p <space> a 淮
     normalise_pinyin("LÜ4 nu:3 de")  ->  lv4 nv3 de5
 
-A transcript without a pronunciation is read by pinyin.py.
+If the corpus has no pronunciation for a transcript, pinyin.py makes it.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ def normalise_pinyin(pinyin: str, transcript: str = "") -> list[str]:
     """Returns the tokens of a pronunciation: lower case, v for u-umlaut, neutral tone 5.
 
     A syllable without a tone, or with tone 0, is neutral if the transcript has a hanzi at its position;
-    elsewhere only if it is in lower case and not a single letter (o k). Tone marks (nǐ) become digits only
-    for a hanzi. A token at the position of the same Latin letter or digit is that character. Other tokens
-    that are not toned Mandarin syllables (phones of another language: HH, NG, ER0) are kept as written; if
-    the transcript has hanzi, those without letters and digits are dropped.
+    otherwise only if it is in lower case and has several letters (unlike o and k). Tone marks (nǐ) become
+    digits only at the position of a hanzi. A token at the position of the same Latin letter or digit becomes
+    that character. Other tokens that are not toned Mandarin syllables (phones of another language: HH, NG,
+    ER0) are kept as written; if the transcript has hanzi, tokens without letters and digits are dropped.
 
     Args:
         pinyin: tokens separated by spaces; invisible characters are dropped.
-        transcript: normalised. If it has hanzi and more or fewer characters than tokens, each token that it
-            does not contain is treated as that of a hanzi.
+        transcript: normalised. If it has hanzi, but not as many characters as there are tokens, each token
+            that it does not contain is treated as the syllable of a hanzi.
     """
     visible = "".join(c for c in unicodedata.normalize("NFKC", pinyin) if unicodedata.category(c) != "Cf")
     tokens, characters = visible.split(), transcript.replace(" ", "")
@@ -54,9 +54,9 @@ def normalise_pinyin(pinyin: str, transcript: str = "") -> list[str]:
 def unknown_syllables(pinyin: str, transcript: str) -> list[str]:
     """Returns the tokens of a pronunciation that should be toned syllables but are not: hao9, xyz3.
 
-    If the transcript has hanzi, these are all that it does not contain (A楼 contains A). Otherwise they are
-    tokens of lower-case letters and a digit that the transcript, if any, contains; phones of another language
-    are not among them.
+    If the transcript has hanzi, these are all tokens that are not syllables and that it does not contain (A楼
+    contains A). Otherwise they are the tokens of lower-case letters and a digit that the transcript contains
+    (all, if there is no transcript), so phones of another language are not returned.
     """
     others = [token for token in normalise_pinyin(pinyin, transcript) if not _is_syllable(token)]
     if normalisation.HANZI_RUN.search(transcript):
@@ -68,8 +68,8 @@ def unknown_syllables(pinyin: str, transcript: str) -> list[str]:
 def align(transcript: str, tokens: list[str]) -> list[str]:
     """Returns the characters of a transcript if they align one to one with the tokens, otherwise [].
 
-    They do if, without spaces, there are as many characters as tokens, and all but hanzi are their own token.
-    Er-hua in one syllable, or a transcript that is itself pinyin, returns [].
+    They align if there are as many characters, without spaces, as tokens, and every character that is not a
+    hanzi equals its token. Er-hua in one syllable (huar1), or a transcript that is itself pinyin, returns [].
     """
     characters = list(transcript.replace(" ", ""))
     if len(characters) != len(tokens):
@@ -81,7 +81,7 @@ def align(transcript: str, tokens: list[str]) -> list[str]:
 
 @functools.cache
 def _normalise_token(token: str, character: str) -> str:
-    """Normalises the token of a character, or of "" where the character is not known."""
+    """Normalises a token; `character` is the character at its position, "" if that is not known."""
     is_hanzi = normalisation.is_hanzi(character)
     if character and not is_hanzi and token.lower() == character:
         return character
@@ -91,8 +91,8 @@ def _normalise_token(token: str, character: str) -> str:
 
         spelled = tone_convert.to_tone3(spelled, v_to_u=False)
     spelled = spelled.replace("ü", "v")
-    spelled = re.sub("^([ln])ue", r"\1ve", spelled)  # lue is written for lüe; no other syllable is spelled so
-    spelled = re.sub("^([jqxy])v", r"\1u", spelled)  # after j q x y the dots are left out
+    spelled = re.sub("^([ln])ue", r"\1ve", spelled)  # lue and nue stand for lüe and nüe
+    spelled = re.sub("^([jqxy])v", r"\1u", spelled)  # pinyin omits the dots of ü after j, q, x, y
     if spelled[-1:] not in syllables.TONES:
         is_pinyin = is_hanzi or (token == token.lower() and len(token) > 1)
         spelled = spelled.removesuffix("0") + "5" if is_pinyin else ""

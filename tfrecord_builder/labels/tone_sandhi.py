@@ -1,18 +1,18 @@
-"""Tone sandhi of Mandarin: from the tones of a dictionary to the tones of speech.
+"""Mandarin tone sandhi: changes the tones of a dictionary into those of speech.
 
-It is never applied to the pinyin of a corpus. The rules, for the words between two pauses:
+It is never applied to the pinyin of a corpus. The rules apply to the words between two pauses:
 
-    third tone  A third tone before a third tone is a second, first inside words, then between them. A word of
-                three or more hanzi consists of shorter ones (小老虎 of 小 and 老虎): inside those first.
-                Words of one hanzi form pairs; a single one joins the word after it. Duanmu
+    third tone  A third tone before another third tone becomes a second tone, first inside words, then between
+                them. Words of three or more hanzi consist of shorter ones (小老虎 of 小 and 老虎), which
+                come first. Words of one hanzi form pairs; a single one joins the word after it. Duanmu
                 2007, The Phonology of Standard Chinese; Chen 2000, Tone Sandhi (minimal rhythmic unit).
                 你好 ni2 hao3, 老展览 lao3 zhan2 lan3, 展览馆 zhan2 lan2 guan3, 你很好 ni2 hen2 hao3.
-    不          second before a fourth (不对 bu2 dui4, 是不是), neutral where the dictionary has it so,
-                otherwise fourth. Chao 1968, A Grammar of Spoken Chinese, has it neutral in 是不是 too.
-    一          second before a fourth (一个 yi2 ge4), fourth before another (一天 yi4 tian1), neutral between
-                two equal characters (看一看). First in cardinal and ordinal use: at the end, after 第 or a
-                numeral (but 一千一百 yi4 bai3), before a digit, 月, 号, 楼, 线, 级 or 审, in dates
-                (一月一日), first before 是 or 加, and in 统一, 唯一, 周一, 合一 and the like.
+    不          Second tone before a fourth tone (不对 bu2 dui4, 是不是), neutral if the dictionary says so,
+                otherwise fourth. In Chao 1968, A Grammar of Spoken Chinese, it is neutral in 是不是 too.
+    一          Second tone before a fourth tone (一个 yi2 ge4), fourth before others (一天 yi4 tian1),
+                neutral between equal hanzi (看一看). First tone as a cardinal or ordinal number: at the end,
+                after 第 or a numeral (but 一千一百 yi4 bai3), before a digit, 月, 号, 楼, 线, 级 or 审, in
+                dates (一月一日), at the start before 是 or 加, and in 统一, 唯一, 周一, 合一 and the like.
     kinship     The second syllable of a doubled term is neutral: 姐姐 jie3 jie5, 妈妈 ma1 ma5. Chao 1968.
 
 Speakers differ on longer sequences of third tones; this is one variant.
@@ -31,19 +31,19 @@ _KINSHIP = frozenset("爸妈哥姐弟妹爷奶叔伯舅姑婶嫂姥公婆太宝"
 
 
 def segment(hanzi: str) -> list[str]:
-    """Returns the words of a text without punctuation, segmented by jieba (rjieba: jieba in Rust)."""
+    """Segments a text without punctuation into words with rjieba, which is jieba in Rust."""
     import rjieba  # slow to import
 
-    return rjieba.cut(hanzi, False)  # words of its dictionary alone: its guesses join 地 and a verb
+    return rjieba.cut(hanzi, False)  # False: only dictionary words; guessed words would join 地 and a verb
 
 
 def change_tones(words: Sequence[str], syllables: Sequence[str], is_fixed: Sequence[bool]) -> list[str]:
     """Returns the syllables after tone sandhi.
 
     Args:
-        words: the hanzi between two pauses, in words.
+        words: the hanzi between two pauses, segmented into words.
         syllables: toned, one per hanzi; anything else (a hanzi without a reading) is kept.
-        is_fixed: for each hanzi, whether its syllable is kept.
+        is_fixed: for each hanzi, True if its syllable must not change.
     """
     hanzi, changed = "".join(words), list(syllables)
     for place, character in enumerate(hanzi):
@@ -75,13 +75,13 @@ def _tone_of_yi(hanzi: str, syllables: Sequence[str], place: int) -> str:
     is_named |= before + after in ("月日", "是", "加") or hanzi[place + 1 : place + 3] == "数二"
     if not after or (is_named and not is_hundred):
         return "1"
-    if before == after != "一" and hanzi[place - 2 : place - 1] != "一":  # not 一天一天
+    if before == after != "一" and hanzi[place - 2 : place - 1] != "一":  # 看一看, but not 一天一天
         return "5"
     return _tone_of_bu(hanzi, syllables, place)
 
 
 _TONES = {"一": _tone_of_yi, "不": _tone_of_bu}
-_CHANGING = {"一": ("yi1", "yi2", "yi4", "yi5"), "不": ("bu2", "bu4")}  # a dictionary's bu5 is kept: 差不多
+_CHANGING = {"一": ("yi1", "yi2", "yi4", "yi5"), "不": ("bu2", "bu4")}  # the dictionary's bu5 stays: 差不多
 
 
 def _group_feet(words: Sequence[str]) -> list[str]:
@@ -95,11 +95,14 @@ def _group_feet(words: Sequence[str]) -> list[str]:
 
 
 def _order(parts: Sequence[str], tones: str) -> list[int]:
-    """Returns the positions in words, or in parts of a word, whose third tone may change, in that order."""
+    """Returns the positions whose third tones may change, in the order of the changes.
+
+    `parts` are words, or the parts of a word, and `tones` has a digit for each of their hanzi.
+    """
     starts = [0, *itertools.accumulate(map(len, parts))]
     spans = [(start, start + len(part), part) for start, part in zip(starts, parts)]
     inside = [start + place for start, end, part in spans for place in _order_inside(part, tones[start:end])]
-    linked = [span for span in spans[:-1] if len(span[2]) < 3]  # speakers pause after a longer word
+    linked = [span for span in spans[:-1] if len(span[2]) < 3]  # speakers pause after longer words
     alone_first = sorted(linked, key=lambda span: len(span[2]) > 1)
     return [*inside, *(end - 1 for _, end, _ in alone_first)]
 
@@ -113,7 +116,7 @@ def _order_inside(word: str, tones: str) -> list[int]:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _split_word(word: str) -> tuple[str, ...]:
-    """Returns the shorter words that a word consists of, with the hanzi between them; or the word alone."""
+    """Returns the shorter words in a word and the hanzi between them, or only the word if there are none."""
     import rjieba  # slow to import
 
     spans = [(start, end) for _, start, end in rjieba.tokenize(word, "search") if end - start < len(word)]

@@ -1,7 +1,7 @@
-"""Vocabularies of a build: tokens, characters, and which character may be written for which token.
+"""Vocabularies of a build: tokens, characters, and readings, the characters that may be written for a token.
 
-They come from the train split, or from an earlier build or model: as they are (frozen), or with the additions
-of the train split (extended).
+They come from the train split, or from an earlier build or model, either unchanged (frozen) or with what the
+train split adds (extended).
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ from tfrecord_builder.settings import config_flags, config_json
 from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import readings, vocabulary
 
-_TOKEN_TYPE_FILES = (dataset_info.INFO_FILE, "config.json")  # of a data directory, of a model directory
+_TOKEN_TYPE_FILES = (dataset_info.INFO_FILE, "config.json")  # data directory, model directory
 
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyConfig(config_flags.Checked):
-    """Where the vocabularies come from; by default from the train split."""
+    """Settings that say where the vocabularies come from; by default, from the train split."""
 
-    vocabulary: str = config_flags.setting("", "tokens.txt to reuse, instead of the train split's tokens")
+    vocabulary: str = config_flags.setting("", "tokens.txt to use instead of the tokens of the train split")
     vocabulary_dir: str = config_flags.setting(
         "",
-        "data or model directory whose tokens.txt, characters.txt, readings.tsv and bpe.model to reuse",
+        "data or model directory whose tokens.txt, characters.txt, readings.tsv and bpe.model are used",
     )
     extend_vocabulary: bool = config_flags.setting(
-        False, "append what the train split adds to --vocabulary or --vocabulary_dir"
+        False, "append the labels of the train split that --vocabulary or --vocabulary_dir lacks"
     )
 
     def __post_init__(self):
         super().__post_init__()
         if self.vocabulary and self.vocabulary_dir:
             raise errors.UserError(
-                "--vocabulary, --vocabulary_dir: expected only one of them; the directory has tokens too."
+                "--vocabulary, --vocabulary_dir: pass only one of them; the directory has tokens.txt too."
             )
         if self.extend_vocabulary and not (self.vocabulary or self.vocabulary_dir):
             raise errors.UserError(
-                "--extend_vocabulary: no vocabulary to extend; pass --vocabulary_dir=DIR or "
+                "--extend_vocabulary: there is no vocabulary to extend; pass --vocabulary_dir=DIR or "
                 "--vocabulary=FILE, or leave --extend_vocabulary out."
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class Vocabularies:
-    """Tokens of the acoustic model, characters of the language model, and the readings between them."""
+    """Tokens of the acoustic model, characters of the language model, and the readings that pair them."""
 
     tokens: vocabulary.Vocabulary
     characters: vocabulary.Vocabulary
     readings: readings.Readings
-    # SentencePiece model that splits transcripts into tokens; only of the type bpe.
+    # SentencePiece model that splits transcripts into tokens; None unless the token type is bpe.
     bpe: Optional[bytes] = None
 
     def save(self, directory: str) -> None:
@@ -70,15 +70,15 @@ class Vocabularies:
 
 
 class Collector:
-    """Counts the labels of a corpus; its size grows with the vocabulary, not with the corpus."""
+    """Counts the labels of a corpus; its memory grows with the vocabulary, not with the corpus."""
 
     def __init__(self, config: labelling.LabelConfig):
         self.config = config
-        self.tokens: collections.Counter[str] = collections.Counter()  # of all splits
-        self.characters: collections.Counter[str] = collections.Counter()
-        self.training_tokens: set[str] = set()  # of the train split alone, as are the next
-        self.training_characters: set[str] = set()
-        self.pairs: dict[str, set[str]] = {}  # token to the characters that are written for it
+        self.tokens: collections.Counter[str] = collections.Counter()  # all splits
+        self.characters: collections.Counter[str] = collections.Counter()  # all splits
+        self.training_tokens: set[str] = set()  # train split
+        self.training_characters: set[str] = set()  # train split
+        self.pairs: dict[str, set[str]] = {}  # train split: the characters that are written for a token
         self.left_out: collections.Counter[str] = collections.Counter()  # see normalisation.count_left_out
 
     def add(self, labels: labelling.Labels, split: str) -> None:
@@ -97,7 +97,7 @@ class Collector:
             "characters": self.characters,
             "training_tokens": sorted(self.training_tokens),
             "training_characters": sorted(self.training_characters),
-            "pairs": {token: sorted(written) for token, written in self.pairs.items()},
+            "pairs": {token: sorted(characters) for token, characters in self.pairs.items()},
             "left_out": self.left_out,
         }
 
@@ -105,8 +105,8 @@ class Collector:
         """Adds the counts of another collector."""
         for name in ("tokens", "characters", "training_tokens", "training_characters", "left_out"):
             getattr(self, name).update(counts[name])
-        for token, written in counts["pairs"].items():
-            self.pairs.setdefault(token, set()).update(written)
+        for token, characters in counts["pairs"].items():
+            self.pairs.setdefault(token, set()).update(characters)
 
 
 def check_token_type(directory: str, token_type: str) -> None:
@@ -118,8 +118,8 @@ def check_token_type(directory: str, token_type: str) -> None:
             saved = config_json.parse(files.read_text(path))["token_type"]
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise errors.UserError(
-                f"--vocabulary_dir: {path} cannot be read ({error!r}), expected JSON with the key "
-                "token_type; pass a data or model directory, or --vocabulary=FILE."
+                f"--vocabulary_dir: the token_type in {path} cannot be read ({error!r}); pass a data or "
+                "model directory, or --vocabulary=FILE."
             ) from error
         if saved != token_type:
             raise errors.UserError(
@@ -131,7 +131,7 @@ def check_token_type(directory: str, token_type: str) -> None:
 def make_subwords(
     label_config: labelling.LabelConfig, config: VocabularyConfig, training: Iterable[manifest.Utterance]
 ) -> Optional[bytes]:
-    """Returns the SentencePiece model of a frozen vocabulary, or learns one; None for other token types.
+    """Reads or learns the SentencePiece model of the token type bpe; returns None for other token types.
 
     Raises errors.UserError if the frozen vocabulary has no such model, or none can be learned.
     """
@@ -139,11 +139,11 @@ def make_subwords(
         return None
     if config.vocabulary:
         raise errors.UserError(
-            "--vocabulary, --token_type=bpe: tokens.txt does not split transcripts, expected bpe.model too; "
-            "pass the directory of both as --vocabulary_dir."
+            "--vocabulary, --token_type=bpe: tokens.txt cannot split transcripts without bpe.model; pass the "
+            "directory that contains both as --vocabulary_dir."
         )
     if not config.vocabulary_dir:
-        transcripts = (labelling.make_transcript(each, label_config) for each in training)
+        transcripts = (labelling.make_transcript(utterance, label_config) for utterance in training)
         return subwords.train(transcripts, label_config.bpe_vocab_size)
     path = os.path.join(config.vocabulary_dir, dataset_info.BPE_FILE)
     try:
@@ -157,20 +157,20 @@ def make_subwords(
 
 
 def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[bytes] = None) -> Vocabularies:
-    """Returns the vocabularies of a build; labels of the train split give whatever is not frozen.
+    """Returns the vocabularies of a build; whatever is not frozen is made from labels of the train split.
 
-    Characters and readings may be missing in a frozen directory: a model that writes tokens has none. Raises
+    A frozen directory may lack characters and readings, because a model that outputs tokens has none. Raises
     errors.UserError if there is neither a train split nor a frozen vocabulary, or the frozen one is missing.
     """
     directory = config.vocabulary_dir
     tokens_file = os.path.join(directory, dataset_info.TOKENS_FILE) if directory else config.vocabulary
     if not tokens_file and not collector.training_tokens:
         raise errors.UserError(
-            "--corpus_dir: no usable train split to make the vocabulary from; add one, or pass "
+            "--corpus_dir: there is no usable train split to make the vocabulary from; add one, or pass "
             "--vocabulary_dir=DIR to reuse the vocabulary of an earlier build or a model."
         )
     characters_file = _find(directory, dataset_info.CHARACTERS_FILE)
-    # Subwords that no transcript of the train split has are tokens too: other texts have them.
+    # Subwords that do not occur in the train split are tokens too, because other texts may contain them.
     learned = subwords.SubwordModel(bpe_model).list_subwords() if bpe_model else set()
     tokens = _make_vocabulary(tokens_file, collector.training_tokens | learned, config.extend_vocabulary)
     characters = _make_vocabulary(characters_file, collector.training_characters, config.extend_vocabulary)
@@ -182,7 +182,7 @@ def most_frequent_unknown(
 ) -> list[tuple[str, int]]:
     """Returns at most `limit` of the tokens that a vocabulary lacks and their counts, most frequent first."""
     unknown = [(token, count) for token, count in counts.items() if saved.count_unknown([token])]
-    return sorted(unknown, key=lambda each: (-each[1], each[0]))[:limit]
+    return sorted(unknown, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
 
 def _make_vocabulary(path: str, training: Iterable[str], is_extended: bool) -> vocabulary.Vocabulary:
@@ -195,18 +195,18 @@ def _make_vocabulary(path: str, training: Iterable[str], is_extended: bool) -> v
 def _make_readings(
     collector: Collector, characters: vocabulary.Vocabulary, config: VocabularyConfig
 ) -> readings.Readings:
-    """Returns the characters of each token: the pairs of the train split and of the dictionary."""
+    """Returns the characters of each token, from the frozen readings, the train split and the dictionary."""
     path = _find(config.vocabulary_dir, dataset_info.READINGS_FILE)
     frozen = readings.Readings.load(path) if path else readings.Readings({})
     if path and not config.extend_vocabulary:
         return frozen
     pairs = collections.defaultdict(set)
-    for token, written in (*frozen.pairs.items(), *collector.pairs.items()):
-        pairs[token].update(written)
+    for token, token_characters in (*frozen.pairs.items(), *collector.pairs.items()):
+        pairs[token].update(token_characters)
     for character in characters.tokens:
         for token in labelling.dictionary_tokens(character, collector.config):
             pairs[token].add(character)
-    return readings.Readings({token: "".join(written) for token, written in pairs.items()})
+    return readings.Readings({token: "".join(characters) for token, characters in pairs.items()})
 
 
 def _find(directory: str, name: str) -> str:

@@ -1,1 +1,1 @@
-"""Synthetic speech: text and speakers to recordings with a manifest."""
+"""Synthesises speech: turns text and speakers into recordings with a manifest."""

@@ -1,6 +1,6 @@
-"""eSpeak NG, called by ctypes from its wheel (espeakng-loader): pinyin to samples.
+"""Synthesises speech from pinyin with eSpeak NG, called by ctypes from its wheel (espeakng-loader).
 
-eSpeak NG keeps a hidden state between utterances (its flutter). For the same bytes twice, a fresh process
+eSpeak NG keeps hidden state between utterances (its flutter). To produce the same bytes again, a new process
 must synthesise the same utterances in the same order.
 """
 
@@ -22,9 +22,9 @@ from tfrecord_builder.labels import tone_sandhi
 from tfrecord_builder.synthesis import prompts, voices
 
 _WHEEL = "espeakng-loader==0.2.4"
-_MOST_OF_A_VARIANT = 20  # speakers: more hardly differ
+_MAX_SPEAKERS_PER_VARIANT = 20  # more would hardly differ
 
-# What eSpeak NG does not know it reads in English: these syllables, and those that are respelled.
+# Syllables that eSpeak NG would read in English: _UNKNOWN ones are rejected, _RESPELLED ones are replaced.
 _UNKNOWN = re.compile("(?:h?m|n|hng|ê|iai|io|v.*|(?!e?r[1-5]).*r)[1-5]")
 _RESPELLED = (
     (re.compile("^([jqx])iong"), r"\1ong"),
@@ -32,7 +32,7 @@ _RESPELLED = (
     (re.compile("^r(?=[1-5])"), "er"),
 )
 
-# speak_lib.h
+# Constants and types of eSpeak NG's speak_lib.h.
 _SYNCHRONOUS_TO_CALLBACK = 2
 _DO_NOT_EXIT_ON_ERROR = 0x8000
 _UTF8_TEXT = 1
@@ -43,11 +43,11 @@ _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctype
 
 @dataclasses.dataclass(frozen=True)
 class Engine(prompts.Engine):
-    """eSpeak NG as an engine; raises errors.UserError if its wheel is missing."""
+    """The speech synthesiser eSpeak NG; the constructor raises errors.UserError if its wheel is missing."""
 
     seed: int
     library = "espeakng-loader"
-    prompts_per_process = 10**9  # all: it keeps its state
+    prompts_per_process = 10**9  # all prompts, because eSpeak NG keeps state between them
     default_prefix = ""
 
     def __post_init__(self):
@@ -60,17 +60,17 @@ class Engine(prompts.Engine):
         return list(voices.VARIANTS)
 
     def make_speakers(self, variants: Sequence[str], count: int) -> list[voices.Voice]:
-        """Returns a voice of each variant, then others of each."""
-        numbered = itertools.product(range(1, _MOST_OF_A_VARIANT + 1), variants)
-        return [
-            voices.make_voice(each, self.seed, number) for number, each in itertools.islice(numbered, count)
-        ]
+        """Returns at most `count` voices: one of each variant, then more of each."""
+        numbered = itertools.islice(
+            itertools.product(range(1, _MAX_SPEAKERS_PER_VARIANT + 1), variants), count
+        )
+        return [voices.make_voice(variant, self.seed, number) for number, variant in numbered]
 
     def speaks(self, token: str) -> bool:
         return super().speaks(token) and not _UNKNOWN.fullmatch(token)
 
     def pronounce(self, words: Sequence[str], syllables: list[str]) -> list[str]:
-        """Returns the syllables with tone sandhi: eSpeak NG speaks each tone as it is written."""
+        """Returns the syllables with tone sandhi, because eSpeak NG speaks tones as they are written."""
         return list(map(_respell, tone_sandhi.change_tones(words, syllables, [False] * len(syllables))))
 
     def open(self) -> Callable[[prompts.Prompt], np.ndarray]:
@@ -93,16 +93,16 @@ def _respell(syllable: str) -> str:
 
 def _damaged(problem: str) -> errors.UserError:
     return errors.UserError(
-        f"synthesise: {problem}; espeakng-loader is damaged, "
+        f"synthesise: {problem}, so espeakng-loader is damaged; "
         f"run: pip install --force-reinstall --no-deps {_WHEEL}"
     )
 
 
 class Speaker:
-    """eSpeak NG with Mandarin pinyin; one per process.
+    """Speaks Mandarin pinyin with eSpeak NG's library; there can be only one instance per process.
 
     Raises:
-        errors.UserError: the library or its data are missing or damaged, also in `speak`.
+        errors.UserError: the library or its data are missing or damaged; `speak` raises it too.
     """
 
     def __init__(self):
@@ -118,29 +118,29 @@ class Speaker:
         )
         if self.sample_rate <= 0:
             raise _damaged(f"eSpeak NG cannot start on {data_path} (sample rate {self.sample_rate})")
-        self._library.espeak_ng_SetRandSeed(ctypes.c_long(1))  # otherwise the time of day
+        self._library.espeak_ng_SetRandSeed(ctypes.c_long(1))  # the default seed is the time of day
         self._chunks: list[np.ndarray] = []
-        self._callback = _CALLBACK(self._collect)  # kept: the library holds no reference to it
+        self._callback = _CALLBACK(self._collect)  # stored, because the library holds no reference to it
         self._library.espeak_SetSynthCallback(self._callback)
 
     def speak(self, pinyin: str, voice: voices.Voice, words_per_minute: int) -> np.ndarray:
-        """Synthesises an utterance, float32 [num_samples] in [-1, 1].
+        """Synthesises an utterance; returns float32 [num_samples] in [-1, 1] at `self.sample_rate`.
 
         Args:
-            pinyin: toned syllables; those of one word written together, words separated by spaces.
-            voice: gives timbre, pitch and pitch range; voices.record applies its level and noise.
+            pinyin: toned syllables; those of a word are written together, and words are separated by spaces.
+            voice: its timbre, pitch and pitch range are used; voices.record applies its level and noise.
             words_per_minute: speed of this utterance.
         """
         name = f"cmn-latn-pinyin+{voice.variant}"
         if self._library.espeak_SetVoiceByName(name.encode()) != 0:
             raise _damaged(f"eSpeak NG has no voice {name}")
-        volume = 60  # at 100 some variants clip
+        volume = 60  # some variants clip at 100
         parameters = {_SPEED: words_per_minute, _VOLUME: volume, _PITCH: voice.pitch}
         for parameter, value in {**parameters, _PITCH_RANGE: voice.pitch_range}.items():
             self._library.espeak_SetParameter(parameter, value, 0)
         self._chunks.clear()
-        spoken = pinyin.encode() + b"\0"
-        self._library.espeak_Synth(spoken, len(spoken), 0, _BY_CHARACTER, 0, _UTF8_TEXT, None, None)
+        text = pinyin.encode() + b"\0"
+        self._library.espeak_Synth(text, len(text), 0, _BY_CHARACTER, 0, _UTF8_TEXT, None, None)
         return np.concatenate(self._chunks).astype(np.float32) / 32768
 
     def _collect(self, samples, num_samples: int, _events) -> int:

@@ -1,8 +1,8 @@
-"""Kokoro-82M, a neural voice, run by ONNX Runtime: pinyin to phonemes to samples.
+"""Synthesises speech from pinyin with the neural model Kokoro-82M, run by ONNX Runtime.
 
-A voice is a table of style vectors, one per number of phonemes; the weighted mean of two voices is a new
-speaker. Phonemes are those of misaki 0.9 (zh.py, legacy_call), on which Kokoro-82M 1.0 was trained; style and
-pads are as in kokoro's pipeline.py and model.py (hexgrad, Apache 2.0).
+A voice is a table of style vectors, one for each number of phonemes in an utterance; the weighted mean of two
+voices is a new speaker. Phonemes are those of misaki 0.9 (zh.py, legacy_call), on which Kokoro-82M 1.0 was
+trained; styles and padding are as in kokoro's pipeline.py and model.py (hexgrad, Apache 2.0).
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from tfrecord_builder.synthesis import prompts
 from tfrecord_builder.tokens import syllables
 
 _SAMPLE_RATE = 24000
-_STYLES = (510, 256)  # numbers of phonemes, size of a style
-_BLEND_PERCENT = range(30, 71, 5)  # of the first voice
-_SPEEDS, _SPEED_RANGE = (0.85, 1.15), 0.1  # of speakers; of the utterances of one
+_STYLES = (510, 256)  # shape of a voice: numbers of phonemes, size of a style vector
+_BLEND_PERCENT = range(30, 71, 5)  # possible weights of the first voice in a blend
+_SPEEDS = (0.85, 1.15)  # range of the mean speeds of speakers; 1 is Kokoro's usual speed
+_SPEED_RANGE = 0.1  # maximum deviation of an utterance from its speaker's mean speed
 
 _INITIALS = "b=p p=pʰ m=m f=f d=t t=tʰ n=n l=l g=k k=kʰ h=x j=ʨ q=ʨʰ x=ɕ zh=ꭧ ch=ꭧʰ sh=ʂ r=ɻ z=ʦ c=ʦʰ s=s"
-_FINALS = (  # the tone is in place of 0
+_FINALS = (  # the tone replaces 0
     "a=a0 ai=ai0 an=a0n ang=a0ŋ ao=au0 e=ɤ0 ê=ɛ0 ei=ei0 en=ə0n eng=ə0ŋ er=ɚ0 o=wo0 ong=ʊ0ŋ ou=ou0 -i=ɨ0 "
     "i=i0 ia=ja0 iai=jai0 ian=jɛ0n iang=ja0ŋ iao=jau0 ie=je0 in=i0n ing=i0ŋ io=jɔ0 iong=jʊ0ŋ iou=jou0 "
     "u=u0 ua=wa0 uai=wai0 uan=wa0n uang=wa0ŋ uei=wei0 uen=wə0n ueng=wə0ŋ uo=wo0 "
     "v=y0 van=ɥɛ0n ve=ɥe0 vn=y0n m=m0 n=n0 ng=ŋ0"
 )
 _TONES = "1=→ 2=↗ 3=↓ 4=↘ 5="
-# The names of Latin letters as misaki's en.py has them, w but short; no token has more than 6 phonemes.
+# Names of Latin letters as in misaki's en.py, except a shorter w; no token has more than 6 phonemes.
 _LETTERS = (
     "a=ˈA b=bˈi c=sˈi d=dˈi e=ˈi f=ˈɛf g=ʤˈi h=ˈAʧ i=ˈI j=ʤˈA k=kˈA l=ˈɛl m=ˈɛm "
     "n=ˈɛn o=ˈO p=pˈi q=kjˈu r=ˈɑɹ s=ˈɛs t=tˈi u=jˈu v=vˈi w=dˈʌbju x=ˈɛks y=wˈI z=zˈi"
@@ -50,21 +51,21 @@ _TABLES = [
 
 @dataclasses.dataclass(frozen=True)
 class Speaker:
-    """A voice or a blend of two."""
+    """A voice, or a blend of two voices."""
 
     name: str
-    weights: tuple[tuple[str, int], ...]  # of voices, in percent
-    speed: float  # a factor, the mean of its utterances
+    weights: tuple[tuple[str, int], ...]  # (voice, percent) of one or two voices
+    speed: float  # mean speed of its utterances; 1 is Kokoro's usual speed
 
 
 @dataclasses.dataclass(frozen=True)
 class Engine(prompts.Engine):
-    """Kokoro as an engine; raises errors.UserError if ONNX Runtime or a part of the model is missing."""
+    """The speech synthesiser Kokoro; raises errors.UserError if ONNX Runtime or a model file is missing."""
 
     seed: int
     model_dir: str
     library = "onnxruntime"
-    prompts_per_process = 50  # two minutes; an interruption costs no more
+    prompts_per_process = 50  # two minutes of work, the most that an interruption costs
     default_prefix = "z"
 
     def __post_init__(self):
@@ -84,7 +85,7 @@ class Engine(prompts.Engine):
         return sorted(os.path.basename(path)[: -len(".bin")] for path in paths)
 
     def make_speakers(self, voices: Sequence[str], count: int) -> list[Speaker]:
-        """Returns the voices, then blends of two of them."""
+        """Returns at most `count` speakers: the voices, then random blends of two of them."""
         pairs = itertools.product(itertools.combinations(voices, 2), _BLEND_PERCENT)
         blends = [((a, percent), (b, 100 - percent)) for (a, b), percent in pairs]
         weights = [((voice, 100),) for voice in voices[:count]]
@@ -105,13 +106,13 @@ class Engine(prompts.Engine):
     def open(self) -> Callable[[prompts.Prompt], np.ndarray]:
         import onnxruntime
 
-        onnxruntime.set_seed(self.seed)  # some exports of the model sample its noise
+        onnxruntime.set_seed(self.seed)  # some exports of the model generate random noise
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         providers = ["CPUExecutionProvider"]
         try:
             session = onnxruntime.InferenceSession(self._path("kokoro.onnx"), options, providers=providers)
-        except Exception as error:  # its errors have no common base
+        except Exception as error:  # ONNX Runtime's errors have no common base class
             raise self._broken(f"kokoro.onnx cannot be loaded ({error})") from error
         return functools.partial(self._speak, session)
 
@@ -125,23 +126,23 @@ class Engine(prompts.Engine):
         }
         try:
             speech = session.run(None, feeds)[0].reshape(-1)
-        except Exception as error:  # its errors have no common base
+        except Exception as error:  # ONNX Runtime's errors have no common base class
             raise self._broken(f"kokoro.onnx cannot be run ({error})") from error
         return soxr.resample(speech, _SAMPLE_RATE, prompts.SAMPLE_RATE)
 
     def _read_styles(self, speaker: Speaker) -> np.ndarray:
-        """Returns the style of a speaker for each number of phonemes, float32 of shape _STYLES."""
+        """Returns a speaker's style vectors, one per number of phonemes; float32 of shape _STYLES."""
         styles = np.zeros(_STYLES, np.float32)
         for voice, percent in speaker.weights:
             values = np.fromfile(self._path(f"voices/{voice}.bin"), "<f4")
             if values.size != styles.size:
-                raise self._broken(f"voices/{voice}.bin has {values.size} numbers")
+                raise self._broken(f"voices/{voice}.bin has {values.size} values, expected {styles.size}")
             styles += np.float32(percent / 100) * values.reshape(_STYLES)
         return styles
 
     @functools.cached_property
     def _vocabulary(self) -> dict[str, int]:
-        """The ids of symbols: a JSON object, or its member "vocab"."""
+        """Ids by symbol: the JSON object in the vocabulary's file, or its member "vocab"."""
         try:
             path = next(filter(os.path.isfile, map(self._path, ("vocab.json", "config.json"))))
             content = config_json.parse(files.read_text(path))
@@ -154,18 +155,18 @@ class Engine(prompts.Engine):
 
     def _broken(self, problem: str) -> errors.UserError:
         return errors.UserError(
-            f"--model={self.model_dir}: {problem}, expected a directory with Kokoro-82M 1.0: kokoro.onnx, "
+            f"--model={self.model_dir}: {problem}. The directory of Kokoro-82M 1.0 needs kokoro.onnx, "
             "vocab.json or config.json, and voices/*.bin; docs/synthesise.md says where to get them."
         )
 
 
 def to_phonemes(token: str) -> str:
-    """Returns the phonemes of a toned syllable or a Latin letter: zhong1 is ꭧʊ→ŋ, huar1 xwa→ɻ, x ˈɛks."""
+    """Returns the phonemes of a toned syllable or a Latin letter: ꭧʊ→ŋ for zhong1, ˈɛks for x."""
     initials, finals, tones, letters = _TABLES
     if token in letters:
         return letters[token]
     initial, final, tone = syllables.split_syllable(token)
-    if (initial, final) == ("", "o"):  # an interjection
+    if (initial, final) == ("", "o"):  # the interjection o
         return f"ɔ{tones[tone]}"
     spelled = finals[final] if final in finals else f"{finals[final[:-1]]}ɻ"  # er-hua
     return initials.get(initial, "") + spelled.replace("0", tones[tone])

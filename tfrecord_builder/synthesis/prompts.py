@@ -1,4 +1,4 @@
-"""Prompts, the utterances to synthesise, and the base class of speech synthesisers."""
+"""Prompts (utterances to synthesise) and the base class of speech synthesisers."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ class Prompt:
 
     utterance_id: str
     split: str
-    speaker: Any  # of Engine.make_speakers; has a name, and its repr has all of its settings
-    phrases: tuple[tuple[str, ...], ...]  # the characters in words; there is a pause between two phrases
+    speaker: Any  # made by Engine.make_speakers; it has a name, and its repr contains all its settings
+    phrases: tuple[tuple[str, ...], ...]  # the words of each phrase; there is a pause between phrases
     pinyin: tuple[str, ...]  # the label: a toned syllable for each hanzi, and Latin letters
 
     def recording(self, output_dir: str) -> str:
-        """Returns the path of its WAV file in the directory of the corpus."""
+        """Returns the path of the prompt's WAV file in the directory of the corpus."""
         return os.path.join(output_dir, "wav", self.speaker.name, f"{self.utterance_id}.wav")
 
 
 class Engine:
-    """Base of a speech synthesiser, which goes to other processes. Subclasses have:
+    """Base class of speech synthesisers, which are pickled for other processes. Subclasses define:
 
     library: the package that synthesises; every worker must have the same version of it.
-    prompts_per_process: how many prompts of a speaker a process synthesises; for the same bytes, all again.
-    default_prefix: of the names of voices without a foreign accent.
-    list_voices(): the names of all voices.
-    make_speakers(voices, count): speakers made of these voices, fewer than count if there are no more.
-    pronounce(words, tokens): the input of the engine for each token of a phrase.
-    open(): a function from a prompt to float32 [num_samples] at SAMPLE_RATE.
+    prompts_per_process: prompts of one speaker per process; to reproduce their bytes, it repeats all.
+    default_prefix: names of voices without a foreign accent begin with it.
+    list_voices(): returns the names of all voices.
+    make_speakers(voices, count): returns `count` speakers made from these voices, or as many as possible.
+    pronounce(words, tokens): returns the engine's input for each token of a phrase.
+    open(): returns a function that turns a prompt into float32 [num_samples] at SAMPLE_RATE.
     """
 
     def speaks(self, token: str) -> bool:
-        """Returns whether this can be part of a prompt's pinyin."""
+        """Returns True if the engine can speak a token of a prompt's pinyin."""
         return syllables.exists(token)
 
     def spell(self, prompt: Prompt) -> list[str]:
-        """Returns the input of the engine for each word, with a comma at each pause."""
+        """Returns the engine's input for each word of a prompt, with a comma at each pause."""
         tokens, spelled = iter(prompt.pinyin), []
         for phrase in prompt.phrases:
-            words = [word for word in phrase if word.strip()]  # a space between Latin words is no sound
+            words = [word for word in phrase if word.strip()]  # spaces between Latin words are silent
             if spelled:
                 spelled[-1] += ","
             sounds = iter(self.pronounce(words, list(itertools.islice(tokens, len("".join(words))))))
@@ -60,12 +60,12 @@ class Engine:
 
 
 def fingerprint(prompts: Iterable[Prompt], engine: Engine) -> str:
-    """Returns a digest of everything that is heard: speaker, words and pronunciation of each recording."""
-    heard = ((each.utterance_id, each.speaker, *each.phrases, engine.spell(each)) for each in prompts)
-    return hashlib.sha256("".join(map(repr, heard)).encode()).hexdigest()[:16]
+    """Returns a digest of what determines the recordings: id, speaker, words and pronunciation of prompts."""
+    contents = ((item.utterance_id, item.speaker, *item.phrases, engine.spell(item)) for item in prompts)
+    return hashlib.sha256("".join(map(repr, contents)).encode()).hexdigest()[:16]
 
 
 def random_state(seed: int, name: str) -> np.random.RandomState:
-    """Returns a generator for a name; RandomState gives the same numbers in every version of numpy."""
+    """Returns a random generator for a name; its numbers are the same in every version of numpy."""
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     return np.random.RandomState(int.from_bytes(digest[:4], "little"))

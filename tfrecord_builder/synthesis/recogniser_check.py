@@ -1,4 +1,4 @@
-"""Recognises recordings with an exported SavedModel, and finds those that it reads differently."""
+"""Checks recordings with an exported SavedModel: finds those whose recognised pinyin differs too much."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _EXPORT_INFO = os.path.join("assets.extra", "export.json")
 
 @dataclasses.dataclass(frozen=True)
 class CheckConfig(config_flags.Checked):
-    """The recogniser that checks recordings; without one none is rejected."""
+    """The recogniser that checks recordings; without a recogniser, no recording is rejected."""
 
-    check: str = config_flags.setting("", "export directory of a model of toned syllables", checkpoints=True)
+    check: str = config_flags.setting("", "export of an acoustic model of toned syllables", checkpoints=True)
     max_error_rate: float = config_flags.setting(
         0.2, "toned syllable error rate above which --check rejects a recording", minimum=0
     )
 
 
 def load(export_dir: str) -> Callable:
-    """Returns a function from WAV files to statuses and pinyin, bytes [batch] each, see docs/export.md.
+    """Returns a function from WAV files to statuses and pinyin, bytes [batch] each (see docs/export.md).
 
-    Raises errors.UserError if there is no SavedModel, it cannot be loaded, or it is of something else.
+    Raises errors.UserError if there is no SavedModel, or it cannot be loaded or used for toned syllables.
     """
     tf.get_logger().setLevel("ERROR")
     names = filter(str.isdecimal, os.listdir(export_dir) if os.path.isdir(export_dir) else ())
@@ -38,10 +38,10 @@ def load(export_dir: str) -> Callable:
     versions = [path for path in versions if os.path.isfile(os.path.join(path, "saved_model.pb"))]
     if not versions:
         raise errors.UserError(
-            f"--check: {export_dir} contains no SavedModel, expected an export directory or one version in "
-            "it; make one with python -m estimator_asr.export."
+            f"--check: {export_dir} contains no SavedModel; pass an export directory, or one version in "
+            "it, that was made with python -m estimator_asr.export."
         )
-    directory = versions[-1]  # the newest
+    directory = versions[-1]  # the newest version
     session = tf.compat.v1.Session(graph=tf.Graph())
     try:
         token_type = config_json.parse(files.read_text(os.path.join(directory, _EXPORT_INFO)))["token_type"]
@@ -49,20 +49,20 @@ def load(export_dir: str) -> Callable:
             raise ValueError(f"token type is {token_type}")
         with session.graph.as_default():
             graph = tf.compat.v1.saved_model.load(session, ["serve"], directory)
-        signature = dict(graph.signature_def)["serving_default"]  # the map itself would make up what it lacks
+        signature = dict(graph.signature_def)["serving_default"]  # a protobuf map would add missing keys
         outputs = [dict(signature.outputs)[name].name for name in ("status", "pinyin")]
         return session.make_callable(outputs, [dict(signature.inputs)["wav_bytes"].name])
     except (OSError, ValueError, LookupError, TypeError, RuntimeError, tf.errors.OpError) as error:
         raise errors.UserError(
-            f"--check: {directory} cannot be used ({type(error).__name__}: {error}), expected an export of "
-            "an acoustic model of toned syllables; export one again."
+            f"--check: {directory} cannot be used ({type(error).__name__}: {error}). It must be an export "
+            "of an acoustic model of toned syllables; export it again."
         ) from error
 
 
 def find_misread(
     recognise: Callable, planned: Sequence[prompts.Prompt], output_dir: str, max_error_rate: float
 ) -> list[tuple[str, str, str, str]]:
-    """Returns rows of dataset_info.REJECTED_COLUMNS for the recordings that `recognise` reads differently."""
+    """Returns rows of dataset_info.REJECTED_COLUMNS for recordings that `recognise` fails on or misreads."""
     rows = []
     for prompt in progress_bar.ProgressBar(planned, desc="checking", unit="utt"):
         path = prompt.recording(output_dir)
@@ -70,6 +70,6 @@ def find_misread(
             (status,), (pinyin,) = recognise([file.read()])
         rate = Levenshtein.distance(prompt.pinyin, pinyin.decode().split()) / len(prompt.pinyin)
         if status != b"ok" or rate > max_error_rate:
-            reason = f"error rate is {rate:.2f}: {status.decode()} {pinyin.decode()}"
+            reason = f"error rate is {rate:.2f}: status {status.decode()}, recognised {pinyin.decode()}"
             rows.append((prompt.utterance_id, prompt.split, reason, path))
     return rows

@@ -1,7 +1,7 @@
-"""Synthesises recordings on an engine of building.engines; a unit is some prompts of one speaker.
+"""Synthesises recordings in units, which building.engines distributes; a unit is prompts of one speaker.
 
-The plan alone decides which prompts a unit has. Speech synthesisers keep hidden state, so each unit is spoken
-in a process of its own.
+Only the plan decides which prompts are in a unit. Speech synthesisers keep hidden state, so each unit is
+synthesised in a process of its own.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import prompts
 
-UNITS_DIR = ".units"  # stays in the corpus: without it, the same command would speak everything again
-_HEADER_BYTES, _BYTES_PER_SECOND = 44, 2 * prompts.SAMPLE_RATE  # a WAV file has 16 bits per sample
+UNITS_DIR = ".units"  # kept in the corpus, so that the same command does not synthesise all again
+_HEADER_BYTES, _BYTES_PER_SECOND = 44, 2 * prompts.SAMPLE_RATE  # WAV files with 16 bits per sample
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class PromptUnit:
 
 @dataclasses.dataclass(frozen=True)
 class PromptWriter(resumable.ShardWriter):
-    """Writes the recordings of units, all again if one is missing, so that the bytes stay the same."""
+    """Writes the recordings of units; if one is missing, its whole unit is repeated to get the same bytes."""
 
     output_dir: str
     engine: prompts.Engine
@@ -51,12 +51,12 @@ class PromptWriter(resumable.ShardWriter):
         return prompts.fingerprint(unit.prompts, self.engine)
 
     def find_finished(self, unit: PromptUnit) -> Optional[resumable.Written]:
-        """Returns the receipt of a unit whose recordings all have their sizes, or None."""
+        """Returns the receipt of a unit if all its recordings exist with the listed sizes, else None."""
         receipt = super().find_finished(unit)
         with contextlib.suppress(OSError, ValueError):
             sizes = [os.path.getsize(prompt.recording(self.output_dir)) for prompt in unit.prompts]
-            sizes_then = config_json.parse(files.read_text(os.path.join(self.directory, unit.file)))
-            return receipt if sizes_then == sizes else None
+            listed_sizes = config_json.parse(files.read_text(os.path.join(self.directory, unit.file)))
+            return receipt if listed_sizes == sizes else None
 
     def make(self, unit: PromptUnit, path: str, on_progress: resumable.OnProgress) -> resumable.Written:
         """Writes the recordings of a unit and the list of their sizes."""
@@ -71,7 +71,7 @@ class PromptWriter(resumable.ShardWriter):
 def write_recordings(
     output_dir: str, planned: Sequence[prompts.Prompt], engine: prompts.Engine, run: dispatch.RunUnits
 ) -> None:
-    """Synthesises the recordings of the units that are not finished, and prints the length of all."""
+    """Synthesises the units that are not finished; prints number and total length of all recordings."""
     directory = os.path.join(output_dir, UNITS_DIR)
     files.make_directory(directory)
     units = list(_cut(planned, engine.prompts_per_process))
@@ -93,10 +93,10 @@ def _cut(planned: Sequence[prompts.Prompt], size: int) -> Iterator[PromptUnit]:
 
 
 def _speak(unit: PromptUnit, engine: prompts.Engine, output_dir: str) -> Iterator[int]:
-    """Yields the size of each recording as soon as a new process has written the recording.
+    """Synthesises a unit in a new process; yields the size of each recording once it is written, in bytes.
 
-    The process has a session of its own, so that no signal to a process group leaves half a recording. When
-    the worker has died, the process ends after the recording that it is making.
+    The process has a session of its own, so that a signal to a process group does not interrupt a recording.
+    If the worker dies, the process ends after the current recording.
     """
     code = f"import sys; from {__name__} import speak_here; speak_here(sys.argv[1])"
     command = [sys.executable, "-c", code, output_dir]
@@ -112,13 +112,13 @@ def _speak(unit: PromptUnit, engine: prompts.Engine, output_dir: str) -> Iterato
     if process.returncode:
         raise errors.UserError(
             f"synthesise: the process that speaks {unit.file} ended with exit code {process.returncode}; see "
-            "above, or run fewer workers if memory ran out. The same command continues with what is missing."
+            "its messages above, or use fewer workers if memory ran out. The same command continues."
         )
 
 
 def speak_here(output_dir: str) -> None:
-    """Speaks the prompts on standard input; prints the size of each recording, or an error, as JSON."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends the process when nobody reads its output
+    """Synthesises prompts from standard input; prints the size of each recording, or an error, as JSON."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends the process if nobody reads its output
     planned, engine = pickle.load(sys.stdin.buffer)
     try:
         speak = engine.open()
@@ -129,7 +129,7 @@ def speak_here(output_dir: str) -> None:
 
 
 def _write_wav(path, samples):
-    # Through memory: soundfile would not tell why the disk refuses it.
+    # Encoded in memory, because soundfile does not say why a file cannot be written.
     wav = audio_files.encode_wav(samples, prompts.SAMPLE_RATE)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with files.writing(path) as temporary, open(temporary, "wb") as file:

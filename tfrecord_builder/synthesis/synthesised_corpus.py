@@ -1,4 +1,4 @@
-"""The directory of a synthesised corpus: settings, which are written first, recordings, and the manifest."""
+"""The directory of a synthesised corpus: settings (written first), recordings, manifest (written last)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SETTINGS_FILE = "synthesis.json"
 
 @dataclasses.dataclass(frozen=True)
 class OutputConfig(config_flags.Checked):
-    """Output directory and engine; neither changes a byte of the corpus."""
+    """Settings that do not change a byte of the corpus: where it is written, and what runs the synthesis."""
 
     output_dir: str = config_flags.setting("", "directory to write the corpus to", required=True, local=True)
-    num_workers: Optional[int] = config_flags.setting(None, "processes; one per core if empty", minimum=1)
+    num_workers: Optional[int] = config_flags.setting(None, "processes; default: one per core", minimum=1)
     runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
 
 
@@ -32,10 +32,10 @@ class OutputConfig(config_flags.Checked):
 def claim(
     output_dir: str, config: config_flags.Checked, planned: Sequence[prompts.Prompt], engine: prompts.Engine
 ) -> Iterator[None]:
-    """Makes the directory, locks it, and writes the settings and a digest of the plan to it.
+    """Creates and locks the output directory, and writes the settings and a digest of the plan to it.
 
-    Raises errors.UserError if another synthesis has the lock, or the directory contains something else, or a
-    corpus of other settings or prompts.
+    Raises errors.UserError if another synthesis has the lock, or the directory contains other files or a
+    corpus with different settings or prompts.
     """
     os.makedirs(output_dir, exist_ok=True)
     busy = f"--output_dir: another synthesis is writing to {output_dir}; wait until it ends."
@@ -47,13 +47,13 @@ def claim(
 def _write_settings(output_dir: str, config, planned, engine) -> None:
     path = os.path.join(output_dir, _SETTINGS_FILE)
     settings = {**config_json.to_json_dict(config), "plan_sha256": prompts.fingerprint(planned, engine)}
-    del settings["text_dir"]  # the plan has what was read there
+    del settings["text_dir"]  # the digest of the plan covers the text
     expected = json.dumps(settings, indent=2, sort_keys=True)
     if not os.path.exists(path):
         if os.listdir(output_dir):
             raise errors.UserError(
-                f"--output_dir: {output_dir} contains files but no {_SETTINGS_FILE}, expected an empty or a "
-                "new directory; choose another one."
+                f"--output_dir: {output_dir} contains files but no {_SETTINGS_FILE}, so it is not a "
+                "synthesised corpus; choose an empty or a new directory."
             )
         files.write_text(path, expected)
     with open(path, encoding="utf-8", errors="replace") as file:

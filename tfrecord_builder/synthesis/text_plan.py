@@ -1,4 +1,4 @@
-"""Plan of a corpus from text: which sentences are spoken, and by whom; a pure function of the settings."""
+"""Plans a corpus from text: which speaker says which sentence. The plan depends only on settings and text."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tfrecord_builder.labels import labelling, normalisation, numerals, tone_san
 from tfrecord_builder.settings import config_flags
 from tfrecord_builder.synthesis import espeak, kokoro, prompts
 
-TTS = {  # each makes an engine from the settings
+TTS = {  # functions that make an engine from the settings
     "espeak": lambda config: espeak.Engine(config.synthesis_seed),
     "kokoro": lambda config: kokoro.Engine(config.synthesis_seed, config.model),
 }
-_MAX_TOKENS = 60  # with at most 6 phonemes, a comma and a space each: Kokoro takes 510 symbols
-_SPOKEN = f"1 to {_MAX_TOKENS} hanzi with a toned syllable each, or Latin letters for kokoro"
-_HELD_OUT = 4  # a quarter of the voices is for dev alone, and another for test
+_MAX_TOKENS = 60  # each has at most 6 phonemes, a comma and a space; Kokoro accepts 510 symbols
+_RULE = f"a sentence needs 1 to {_MAX_TOKENS} hanzi with a toned syllable each (or Latin letters with kokoro)"
+_HELD_OUT = 4  # a quarter of the voices is only for dev, and another quarter only for test
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,30 +28,32 @@ class SynthesisConfig(config_flags.Checked):
     """Text, engine and speakers of a synthetic corpus."""
 
     text_dir: tuple[str, ...] = config_flags.setting(
-        (), "directory of text as of build --corpus=text; several separated by commas", required=True
+        (), "directories of text, comma separated, as for build --corpus=text", required=True
     )
     tts: Optional[str] = config_flags.setting(None, "speech synthesiser", choices=sorted(TTS), required=True)
-    model: str = config_flags.setting("", "directory of Kokoro, see docs/synthesise.md", local=True)
+    model: str = config_flags.setting("", "directory of the Kokoro model, see docs/synthesise.md", local=True)
     voices: tuple[str, ...] = config_flags.setting(
-        (), "names of voices separated by commas; all of Mandarin if empty"
+        (), "names of voices, comma separated; default: all Mandarin voices"
     )
     num_speakers: Optional[int] = config_flags.setting(
         None,
-        "speakers; beyond the voices, blends of two (kokoro) or others of the same timbre (espeak); "
-        "one per voice if empty",
+        "number of speakers; beyond one per voice (the default), they are blends of two voices (kokoro) or "
+        "other voices of the same timbre (espeak)",
         minimum=1,
     )
     num_utterances: Optional[int] = config_flags.setting(
-        None, "sentences to sample from the text; all if empty", minimum=1
+        None, "number of sentences to sample from the text; default: all", minimum=1
     )
-    tone_sandhi: bool = config_flags.setting(False, "as in build, where the text has no pinyin")
-    synthesis_seed: int = config_flags.setting(1, "random seed of sentences and speakers", minimum=0)
+    tone_sandhi: bool = config_flags.setting(
+        False, "apply tone sandhi as build --tone_sandhi does, to sentences without pinyin"
+    )
+    synthesis_seed: int = config_flags.setting(1, "random seed for sentences and speakers", minimum=0)
 
 
 def make_plan(
     config: SynthesisConfig, engine: prompts.Engine
 ) -> tuple[list[prompts.Prompt], list[tuple[str, str, str, str]]]:
-    """Returns what is spoken, and rows of dataset_info.REJECTED_COLUMNS for sentences that cannot be.
+    """Returns the prompts, and rows of dataset_info.REJECTED_COLUMNS for sentences that cannot be spoken.
 
     Raises errors.UserError if the text cannot be read or spoken, or there are not enough voices.
     """
@@ -60,19 +62,19 @@ def make_plan(
     speakers = assign_speakers(config, engine, splits)
     labeller = labelling.Labeller(labelling.LabelConfig(numbers="read", tone_sandhi=config.tone_sandhi))
     planned, rejected = [], []
-    for each in utterances:
-        labels, name, choices = labeller(each), each.utterance_id, speakers[each.split]
-        is_spoken = all(map(engine.speaks, labels.tokens)) and not normalisation.find_unreadable(each.text)
+    for utterance in utterances:
+        name, split, text = utterance.utterance_id, utterance.split, utterance.text
+        labels, choices = labeller(utterance), speakers[split]
+        is_spoken = all(map(engine.speaks, labels.tokens)) and not normalisation.find_unreadable(text)
         if labels.characters and is_spoken and len(labels.tokens) <= _MAX_TOKENS:
             rng = prompts.random_state(config.synthesis_seed, f"speaker of {name}")
-            speaker, phrases = choices[rng.randint(len(choices))], _segment(each.text, labels.transcript)
-            planned.append(prompts.Prompt(name, each.split, speaker, phrases, labels.tokens))
+            speaker, phrases = choices[rng.randint(len(choices))], _segment(text, labels.transcript)
+            planned.append(prompts.Prompt(name, split, speaker, phrases, labels.tokens))
         else:
-            rejected.append((name, each.split, f"not {_SPOKEN}", ""))
+            rejected.append((name, split, f"cannot be spoken: {_RULE}", ""))
     if not planned:
         raise errors.UserError(
-            f"--text_dir: none of {len(utterances)} sentences can be spoken, expected {_SPOKEN}; fix "
-            "the text."
+            f"--text_dir: none of {len(utterances)} sentences can be spoken; {_RULE}. Fix the text."
         )
     return planned, rejected
 
@@ -82,15 +84,15 @@ def assign_speakers(
 ) -> dict[str, list]:
     """Returns the speakers of each split.
 
-    Each split but the first gets a quarter of the voices for itself and of the speakers, so that no voice of
-    dev or test, nor a blend with it, is heard in train. Fewer than four voices are shared by all splits.
+    Each split but the first gets a quarter of the voices and of the speakers for itself, so that no voice of
+    dev or test occurs in train, not even in a blend. Fewer than four voices are shared by all splits.
     """
     names, prefix = engine.list_voices(), engine.default_prefix
     voices = list(dict.fromkeys(config.voices)) or [name for name in names if name.startswith(prefix)]
     if not voices or not set(voices) <= set(names):
         raise errors.UserError(
-            f"--voices: {', '.join(sorted(set(voices) - set(names))) or 'empty'}, expected some of "
-            f"{', '.join(names)}; pass names of these."
+            f"--voices: {', '.join(sorted(set(voices) - set(names))) or 'an empty list'} cannot be used with "
+            f"--tts={config.tts}; choose from {', '.join(names)}."
         )
     num_speakers = config.num_speakers or len(voices)
     voices = random.Random(config.synthesis_seed).sample(voices, min(num_speakers, len(voices)))
@@ -102,8 +104,8 @@ def assign_speakers(
     others = engine.make_speakers(voices, num_speakers - num_held_out)
     if num_held_out + len(others) < num_speakers:
         raise errors.UserError(
-            f"--num_speakers: is {num_speakers}, expected at most {num_held_out + len(others)} with "
-            f"--tts={config.tts} and these voices; give a smaller number or more --voices."
+            f"--num_speakers is {num_speakers}, expected at most {num_held_out + len(others)} with "
+            f"--tts={config.tts} and these voices; choose a smaller number or more --voices."
         )
     return {**dict.fromkeys(splits, others), **speakers}
 
@@ -116,7 +118,7 @@ def _sample_text(config: SynthesisConfig) -> list[manifest.Utterance]:
 
 
 def _segment(text: str, transcript: str) -> tuple[tuple[str, ...], ...]:
-    """Returns the words of each phrase of a text, whose numbers may be read; else of the transcript."""
+    """Segments the text's phrases into words, or the transcript if the phrases do not match it."""
     options = map(normalisation.split_phrases, (text, numerals.read(text)))
-    phrases = next((each for each in options if "".join(each) == transcript), [transcript])
+    phrases = next((option for option in options if "".join(option) == transcript), [transcript])
     return tuple(tuple(tone_sandhi.segment(phrase)) for phrase in phrases)

@@ -1,4 +1,4 @@
-"""Voices of eSpeak NG: variants of its Mandarin, each with its own speed, pitch, level and noise."""
+"""Voices of eSpeak NG: variants of its Mandarin voice with random speed, pitch, level and noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from tfrecord_builder.synthesis import prompts
 
-# Variants that sound like a person and keep the tones: no whisper, nor half of one (Alicia), no robot.
+# Variants that sound like a person and keep the tones; whispers (Alicia half whispers) and robots do not.
 VARIANTS = tuple(
     (
         "Alex Andy Annie Denis Diogo Gene Henrique Lee Mario Michael Mike Nguyen Reed adam announcer "
@@ -21,19 +21,19 @@ VARIANTS = tuple(
 
 @dataclasses.dataclass(frozen=True)
 class Voice:
-    """One speaker."""
+    """A speaker of eSpeak NG."""
 
     name: str
     variant: str  # eSpeak NG's name for the timbre
     words_per_minute: int  # eSpeak NG's unit of speed; 175 is about 3.6 syllables per second
-    pitch: int  # 0 to 100, 50 is the variant's own
-    pitch_range: int  # 0 to 100, 50 is the variant's own
+    pitch: int  # 0 to 100; 50 is the variant's default
+    pitch_range: int  # 0 to 100; 50 is the variant's default
     level_db: float  # peak of a recording, in dB below full scale
-    noise_db: Optional[float]  # RMS of the speech over that of the noise; None for no noise
+    noise_db: Optional[float]  # signal-to-noise ratio in dB; None for no noise
 
 
 def make_voice(variant: str, seed: int, number: int = 1) -> Voice:
-    """Returns a voice of a variant, sampled with the seed: the first one, or another one."""
+    """Samples a voice of a variant; `number`, from 1, distinguishes the voices of the same variant."""
     name = variant if number == 1 else f"{variant}-{number}"
     rng = prompts.random_state(seed, name)
     return Voice(
@@ -48,13 +48,13 @@ def make_voice(variant: str, seed: int, number: int = 1) -> Voice:
 
 
 def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.RandomState) -> np.ndarray:
-    """Adds random silence before and after, and noise, and applies the level of the voice.
+    """Adds random silence before and after the speech, then noise, and applies the level of the voice.
 
     Args:
         speech: float32 [num_samples].
         sample_rate: in Hz.
-        voice: gives level and noise.
-        rng: generator of silence and noise.
+        voice: its level and noise are used.
+        rng: random generator for silence and noise.
 
     Returns:
         float32 [num_samples + silence], within [-1, 1].
@@ -69,7 +69,7 @@ def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.Ra
 
 
 def _pink_noise(num_samples: int, rng: np.random.RandomState) -> np.ndarray:
-    """Returns noise that falls by 3 dB per octave, as in rooms, with an RMS of 1."""
+    """Returns noise that falls by 3 dB per octave, as noise in rooms does, with an RMS of 1."""
     spectrum = np.fft.rfft(rng.standard_normal(num_samples))
     noise = np.fft.irfft(spectrum / np.sqrt(np.maximum(np.arange(len(spectrum)), 1)), num_samples)
     return noise / np.std(noise)

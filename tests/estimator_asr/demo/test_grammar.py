@@ -1,4 +1,4 @@
-"""What the demo's sentences sound like: readings of polyphonic hanzi, sandhi only in what is spoken."""
+"""Pronunciation of the demo's sentences: readings of polyphones, and tone sandhi only in the speech."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ POLYPHONES = {
 
 
 @pytest.mark.parametrize("word, reading", POLYPHONES.items())
-def test_polyphones_have_the_reading_of_their_word(word, reading):
+def test_words_determine_the_readings_of_polyphones(word, reading):
     assert word in WORDS
     assert grammar.read(word) == reading.split()
 
@@ -89,18 +89,18 @@ def test_every_hanzi_of_the_grammar_has_one_syllable():
         assert all(syllables.split_syllable(syllable) for syllable in grammar.read(word)), word
 
 
-def test_readings_are_of_words_that_the_grammar_says():
+def test_every_word_with_its_own_reading_occurs_in_the_grammar():
     assert set(grammar.READINGS) <= set(WORDS)
 
 
-def test_labels_of_yi_and_bu_have_no_sandhi():
+def test_labels_have_no_tone_sandhi_of_yi_and_bu():
     for word in WORDS:
         for hanzi, syllable in zip(word, grammar.read(word)):
             assert {"一": "yi1", "不": "bu4"}.get(hanzi, syllable) == syllable, word
 
 
-def test_pypinyin_has_the_sandhi_of_some_phrases():
-    """What the labels of the demo leave out, and those of other transcripts have."""
+def test_some_pypinyin_phrases_contain_tone_sandhi():
+    """Labels of other transcripts contain this sandhi; those of the demo do not."""
     assert pinyin.Reader().read("一个不要一起") == ["yi2", "ge4", "bu2", "yao4", "yi4", "qi3"]
     words = ("一", "个", "不要", "一起")
     assert [s for word in words for s in grammar.read(word)] == "yi1 ge4 bu4 yao4 yi1 qi3".split()
@@ -129,7 +129,7 @@ def test_pypinyin_has_the_sandhi_of_some_phrases():
         ("香港 有 小雨", "xiang1gang2 you3 xiao2yu3"),
     ],
 )
-def test_spoken_words_have_sandhi(words, said):
+def test_synthesised_words_have_tone_sandhi(words, said):
     sentence, pinyin = words.replace(" ", ""), tuple(grammar.read_words(words.split()))
     prompt = prompts.Prompt("u1", "train", None, text_plan._segment(sentence, sentence), pinyin)
     assert "".join(espeak.Engine(seed=1).spell(prompt)) == said.replace(" ", "")

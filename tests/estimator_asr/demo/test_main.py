@@ -1,4 +1,4 @@
-"""The demo at its small size: interrupted once, resumed, and every product looked at."""
+"""The demo at its small size: interrupted once and resumed, then all its output is checked."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def call(directory, *words):
 
 
 class Finished(NamedTuple):
-    """What there is to look at.
+    """Output of the demo that the tests check.
 
     Attributes:
       first, second: what the interrupted call and the one after it printed.
@@ -52,7 +52,7 @@ class Finished(NamedTuple):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A demo that was ended in the first steps of its training, and called again."""
+    """A demo that was interrupted in the first steps of its training, and run again."""
     directory = tmp_path_factory.mktemp("demo") / "demo"
     interrupted = start(directory, "--size=small")
     lines = _read_until(interrupted, r"parameters: ")
@@ -81,27 +81,27 @@ def _read_until(process, pattern):
     raise AssertionError(f"no line matches {pattern}:\n{''.join(lines)}")
 
 
-def test_every_stage_has_a_head_and_its_command(finished):
+def test_every_stage_prints_its_title_and_command(finished):
     printed = finished.first + finished.second
     for i in range(1, NUM_STAGES + 1):
         assert re.search(rf"^\[{i}/{NUM_STAGES}\] .+\n\$ python -m [\w.]+ --", printed, re.MULTILINE)
 
 
-def test_an_ended_demo_goes_on_where_it_stopped(finished):
+def test_an_interrupted_demo_continues_where_it_stopped(finished):
     assert finished.exit_code == 143
     assert "[5/12]" in finished.first and "[6/12]" not in finished.first
-    heads = re.findall(r"^\[(\d+)/\d+\] .*: finished before, in \d+ s$", finished.second, re.MULTILINE)
+    heads = re.findall(r"^\[(\d+)/\d+\] .*: finished earlier, in \d+ s$", finished.second, re.MULTILINE)
     assert heads == ["1", "2", "3", "4"]
 
 
-def test_an_ended_training_continues_from_its_last_step(finished):
+def test_interrupted_training_continues_from_its_last_step(finished):
     assert "/acoustic: new model" in finished.first
     assert re.findall(r"training: (\d+) steps", finished.first) == ["4"]
     steps = re.findall(r"/acoustic: continues from step (\d+)$", finished.second, re.MULTILINE)
     assert steps in (["1"], ["2"], ["3"])
 
 
-def test_ends_with_transcripts_rates_seconds_and_what_to_try_next(finished):
+def test_prints_transcripts_error_rates_durations_and_next_commands_at_the_end(finished):
     output = finished.second
     assert len(re.findall(r"^  spoken-test-\d+ .* \d+ of \d+$", output, re.MULTILINE)) == 10
     rate = r"error rate +\d+\.\d\d % \(95 % interval \d+\.\d\d to \d+\.\d\d %\)"
@@ -112,13 +112,13 @@ def test_ends_with_transcripts_rates_seconds_and_what_to_try_next(finished):
 
 
 def test_the_language_model_of_even_a_small_demo_beats_chance(finished):
-    """Also true only if the text's test split is read with the vocabulary that the model has."""
+    """This requires that the test split of the text is read with the vocabulary of the model."""
     directory = finished.directory
     metrics = json.loads((directory / "report" / "language" / "metrics.json").read_text())
     assert metrics["character_error_rate"]["rate"] < 0.5
 
 
-def test_everything_lies_in_the_output_directory(finished):
+def test_all_files_are_in_the_output_directory(finished):
     directory = finished.directory
     names = {*("acoustic", "corpus", "data", "export", "finished", "language", "report", "sentences", "text")}
     assert set(os.listdir(directory)) == {*names, "size.txt", "transcripts.jsonl"}
@@ -126,13 +126,13 @@ def test_everything_lies_in_the_output_directory(finished):
     assert len(list((directory / "finished").iterdir())) == NUM_STAGES
 
 
-def test_a_second_call_does_nothing_and_shows_the_same(finished):
+def test_a_second_run_does_nothing_and_prints_the_same_tables(finished):
     directory, output = finished.directory, finished.second
     began = time.monotonic()
     exit_code, again = call(directory, "--size=small")
     assert exit_code == 0
     assert time.monotonic() - began < 15
-    assert again.count("finished before, in") == NUM_STAGES
+    assert again.count("finished earlier, in") == NUM_STAGES
     assert again.split("\n\n")[1:] == output.split("\n\n")[-4:]
 
 
@@ -147,7 +147,7 @@ print(outputs["transcript"].numpy()[0].decode(), outputs["pinyin"].numpy()[0].de
 """
 
 
-def test_a_bare_tensorflow_process_gives_the_same_transcript(finished, tmp_path):
+def test_plain_tensorflow_without_this_package_returns_the_same_transcript(finished, tmp_path):
     directory = finished.directory
     (version,) = (directory / "export").iterdir()
     result = json.loads((directory / "transcripts.jsonl").read_text("utf-8").splitlines()[0])
@@ -171,7 +171,7 @@ def test_saved_model_cli_shows_the_signatures(finished):
         assert f"signature_def['{signature}']" in completed.stdout
 
 
-def test_under_nohup_a_closed_terminal_does_not_end_it():
+def test_under_nohup_closing_the_terminal_does_not_end_the_demo():
     previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         demo._exit_on(signal.SIGHUP)
@@ -180,7 +180,7 @@ def test_under_nohup_a_closed_terminal_does_not_end_it():
         signal.signal(signal.SIGHUP, previous)
 
 
-def test_says_that_it_needs_the_flag_files(monkeypatch, tmp_path):
+def test_missing_flag_files_are_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(demo, "_FLAGS_DIR", tmp_path / "flags")
     message = "the flag files are missing in .*flags; install the package again, or run from a checkout"
     with pytest.raises(errors.UserError, match=message):

@@ -1,4 +1,4 @@
-"""What is said in the demo's corpus, at its real size, and the files of it."""
+"""Sentences of the demo at its full size, and their files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _readings(chosen):
     return {pair for sentence in chosen for word in sentence for pair in zip(word, grammar.read(word))}
 
 
-def test_is_as_large_as_promised(sampled):
+def test_sets_have_the_documented_sizes_by_default(sampled):
     spoken, written = sampled
     assert {split: len(chosen) for split, chosen in spoken.items()} == {"train": 3600, "dev": 80, "test": 120}
     assert {split: len(chosen) for split, chosen in written.items()} == {
@@ -45,7 +45,7 @@ def test_held_out_sentences_are_unseen(sampled, split, other):
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])
-def test_training_holds_every_reading_of_the_held_out_sentences(sampled, split):
+def test_train_contains_every_reading_of_the_held_out_sentences(sampled, split):
     spoken, written = sampled
     assert len(set(spoken[split])) == len(spoken[split])
     assert _readings(spoken[split]) <= _readings(spoken["train"])
@@ -69,10 +69,10 @@ def test_same_seed_gives_the_same_sentences_and_another_seed_others():
     assert sample(**SMALL) == sample(**SMALL) != sample(**SMALL, sampling_seed=2)
 
 
-def test_refuses_more_sentences_than_the_grammar_has(monkeypatch):
+def test_more_sentences_than_the_grammar_has_are_refused(monkeypatch):
     monkeypatch.setattr(sentences, "_MAX_SAMPLES", 50)
     with pytest.raises(
-        errors.UserError, match="--num_test: the grammar produced .* suitable sentences, expected 60; "
+        errors.UserError, match="--num_test: the grammar produced only .* suitable sentences, expected 60; "
     ):
         sample(num_train=60, num_dev=1, num_test=60, min_occurrences=1)
 

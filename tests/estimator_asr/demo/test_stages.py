@@ -1,4 +1,4 @@
-"""Stages of the demo: their stamps, failures and end, and the directory, which is locked."""
+"""Stages of the demo: stamps, failures, interruption, and the lock of the directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tfrecord_builder import errors
 ROOT = paths.ROOT
 
 
-def test_a_directory_is_claimed_again_for_the_same_size(tmp_path):
+def test_a_demo_directory_can_be_claimed_again_for_the_same_size(tmp_path):
     for _ in range(2):
         with stages.claim(tmp_path / "new" / "demo", "small") as lock:
             assert os.fstat(lock)
@@ -45,7 +45,7 @@ def test_refuses_a_directory_where_another_demo_runs(tmp_path):
         pass
 
 
-def test_a_file_system_without_locks_keeps_no_demo_from_running(tmp_path, monkeypatch):
+def test_the_demo_runs_on_a_file_system_without_locks(tmp_path, monkeypatch):
     def refuse(descriptor, how):
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -62,16 +62,14 @@ def test_refuses_a_demo_whose_first_stages_are_not_finished(tmp_path):
         stages.run(stage, tmp_path)
         stages.check_order(planned, tmp_path)
     changed = [planned[0], stages.Stage("speech", "Make speech", "platform", ("aliased",)), planned[2]]
-    expected = (
-        "has later stages than 'Make speech' but not this one, expected all before .*; remove it all, or"
-    )
+    expected = "'Make speech' is not finished, but later stages are. .*removed. Remove the directory, or"
     with pytest.raises(errors.UserError, match=expected):
         stages.check_order(changed, tmp_path)
 
 
-def test_refuses_a_directory_of_something_else(tmp_path):
+def test_refuses_a_directory_with_other_files(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
-    expected = "contains files but no size.txt, expected a demo or a new directory"
+    expected = "contains files but no size.txt, so it is not the directory of a demo"
     with pytest.raises(errors.UserError, match=expected), stages.claim(tmp_path, "small"):
         pass
     assert os.listdir(tmp_path) == ["letter.txt"]
@@ -90,7 +88,7 @@ def test_runs_the_program_and_stamps_it(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["january.txt", "stamps"]
 
 
-def test_a_stamp_counts_for_the_same_command_only(tmp_path):
+def test_a_stamp_is_valid_only_for_the_same_command(tmp_path):
     stages.run(stage("2024", "1", output=tmp_path / "x"), tmp_path)
     assert stages.seconds_of_finished(stage("2025", "1", output=tmp_path / "x"), tmp_path) is None
 
@@ -116,10 +114,10 @@ def test_a_failed_program_is_named_and_leaves_neither_stamp_nor_output(tmp_path,
         (signal.SIGSEGV, r"killed by signal 11 \(Segmentation fault\); see above"),
     ],
 )
-def test_a_killed_program_is_told_from_a_failed_one(tmp_path, monkeypatch, number, said):
+def test_the_message_for_a_killed_program_names_the_signal(tmp_path, monkeypatch, number, said):
     (tmp_path / "dying.py").write_text(f"import os; os.kill(os.getpid(), {number:d})")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(errors.UserError, match=rf"^python -m dying: {said}.*; then run the demo again"):
+    with pytest.raises(errors.UserError, match=rf"^python -m dying: {said}.*\. Then run the demo again"):
         stages.run(stage(module="dying"), tmp_path / "stamps")
 
 
@@ -151,7 +149,7 @@ with open("lock", "w") as lock:
 
 @pytest.fixture
 def running(tmp_path):
-    """A process that runs the sleeper in tmp_path, and the ids of the sleeper and its worker."""
+    """A process that runs the sleeper in tmp_path, and the process ids of the sleeper and its worker."""
     (tmp_path / "sleeper.py").write_text(SLEEPER)
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
     with subprocess.Popen(
@@ -169,8 +167,10 @@ def running(tmp_path):
     "signal_number, exit_code",
     [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, -signal.SIGINT)],
 )
-def test_when_interrupted_the_program_ends_in_good_order_first(tmp_path, running, signal_number, exit_code):
-    """Its workers end too. A terminal that is closed sends SIGHUP."""
+def test_an_interrupted_stage_lets_its_program_finish_cleanly_first(
+    tmp_path, running, signal_number, exit_code
+):
+    """The program's workers end too. A closed terminal sends SIGHUP."""
     process, sleeper, worker = running
     time.sleep(0.2)
     process.send_signal(signal_number)

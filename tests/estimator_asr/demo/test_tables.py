@@ -8,8 +8,8 @@ import pathlib
 from estimator_asr.demo import tables
 
 
-def test_columns_of_hanzi_line_up():
-    """A hanzi is two columns wide."""
+def test_columns_with_hanzi_are_aligned():
+    """A hanzi is two terminal columns wide."""
     assert tables.align([("a", "北京", "x"), ("bcd", "ef", "y")]) == ["  a    北京  x", "  bcd  ef    y"]
 
 
@@ -29,11 +29,11 @@ def test_transcripts_count_the_errors_of_each_recording_and_mark_unsure_characte
         "  recording  reference  hypothesis  errors",
         "  a          你好吗     你好吗      0 of 3",
         "  b          二天吧     [一]天      2 of 3",
-        "  [] the model is less than 80 % sure of this character",
+        "  [] marks characters with a confidence below 80 %",
     ]
 
 
-def test_error_rates_show_every_measure_of_every_report(tmp_path):
+def test_error_rates_list_every_metric_of_every_report(tmp_path):
     rate = {"rate": 0.0125, "errors": 5, "reference_length": 400, "confidence_interval": [0.008, 0.019]}
     (tmp_path / "metrics.json").write_text(
         json.dumps({"token_error_rate": rate, "character_error_rate": rate})
@@ -44,7 +44,7 @@ def test_error_rates_show_every_measure_of_every_report(tmp_path):
     ]
 
 
-def test_durations_are_added_up():
+def test_durations_end_with_their_sum():
     assert tables.durations({"Speak": 20.4, "Train": 100.2}) == [
         "Seconds",
         "  Speak  20",
@@ -53,7 +53,7 @@ def test_durations_are_added_up():
     ]
 
 
-def test_next_commands_name_the_products_of_this_demo():
+def test_next_commands_contain_the_paths_of_this_demo():
     text = "\n".join(tables.next_commands(pathlib.Path("demo")))
     assert "-m tensorboard.main --logdir=demo" in text
     assert "-m estimator_asr.transcribe --saved_model=demo/export YOUR.wav" in text

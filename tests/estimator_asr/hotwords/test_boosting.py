@@ -1,4 +1,4 @@
-"""The automaton against plain Python, and in a beam search."""
+"""The automaton compared with plain Python, and in a beam search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NUM_TOKENS = 7
 
 
 class Scorer:
-    """The scorer as a graph that is built once; phrases are fed."""
+    """The scorer in a graph that is built once and fed with phrases."""
 
     def __init__(self):
         with tf.Graph().as_default() as graph:
@@ -27,7 +27,7 @@ class Scorer:
         self.session = tf.compat.v1.Session(graph=graph)
 
     def score(self, scorer):
-        """Returns what each token adds, [num_tokens, batch], and what the end adds, [batch]."""
+        """Returns the score of each token, [num_tokens, batch], and the score of the end, [batch]."""
 
         def step(i, states, found):
             scores, after = scorer.extend(states, self.tokens[:, i : i + 1])
@@ -64,7 +64,7 @@ def score():
         ([], [], [4, 5], [0, 0], 0),
     ],
 )
-def test_scores_by_hand(score, rows, boosts, tokens, added, end):
+def test_scores_equal_values_computed_by_hand(score, rows, boosts, tokens, added, end):
     got, finish = score(rows, boosts, [tokens])
     np.testing.assert_allclose(got[:, 0], added, atol=1e-5)
     np.testing.assert_allclose(finish, [end], atol=1e-5)
@@ -91,7 +91,7 @@ def test_a_thousand_long_phrases(score):
 
 
 @pytest.mark.long
-def test_a_phrase_wins_in_the_search_as_a_whole_only():
+def test_only_a_complete_phrase_changes_the_result_of_the_search():
     """Two frames, the tokens 0 and 1 with probabilities 0.6 and 0.4: 1 1 needs log(0.36 / 0.16) = 0.81."""
     probs = np.float32([[[0.6, 0.4, 1e-6], [1e-6, 1e-6, 1.0], [0.6, 0.4, 1e-6]]])
     config = config_lib.DecodeConfig(beam_width=4, skipped_blank=1.0)

@@ -6,7 +6,7 @@ from estimator_asr.hotwords import hotword_list
 from tfrecord_builder import errors
 from tfrecord_builder.tokens import vocabulary
 
-FORM = "expected WORD, WORD pin1 yin1, or either with a boost: WORD 6; fix it"
+FORM = "Write WORD, WORD pin1 yin1, or either with a boost: WORD 6."
 
 
 def read(*words, path=None):
@@ -29,15 +29,15 @@ def read(*words, path=None):
         ("MP3 5", "MP3 m p 3 5.000000"),
     ],
 )
-def test_a_word_has_a_syllable_for_each_character(word, expected):
+def test_hotwords_have_one_syllable_per_character(word, expected):
     assert read(word) == [expected]
 
 
-def test_words_between_chinese_commas():
+def test_chinese_commas_separate_hotwords():
     assert read("神雕侠侣，重庆、北京 3") == [*read("神雕侠侣"), *read("重庆"), *read("北京 3")]
 
 
-def test_yi_and_bu_with_and_without_the_sandhi_of_the_dictionary():
+def test_yi_and_bu_are_read_with_and_without_the_tone_sandhi_of_the_dictionary():
     assert read("十一倍 3", "不是") == [
         "十一倍 shi2 yi2 bei4 3.000000",
         "十一倍 shi2 yi1 bei4 3.000000",
@@ -57,34 +57,34 @@ def test_words_of_a_file_follow_those_of_the_flag(tmp_path):
 @pytest.mark.parametrize(
     ("word", "problem"),
     [
-        ("神雕 shen2", "神雕 has 2 characters and 1 syllables"),
+        ("神雕 shen2", "神雕 has 2 characters but 1 syllables"),
         ("神雕 shen2 diao", "'diao' is not a toned syllable"),
-        ("神雕 shen2 diao1 1.2.3", "神雕 has 2 characters and 3 syllables"),
-        ("神雕 0", "boost is 0, which is not above 0"),
-        ("神雕 shen2 diao1 -2", "boost is -2, which is not above 0"),
-        ("神雕 1000001", "boost is 1e+06, which is above 1000000"),
-        ("神雕 " + "9" * 400, "boost is inf, which is above 1000000"),
-        (" ", "is empty"),
+        ("神雕 shen2 diao1 1.2.3", "神雕 has 2 characters but 3 syllables"),
+        ("神雕 0", "boost is 0, but must be above 0"),
+        ("神雕 shen2 diao1 -2", "boost is -2, but must be above 0"),
+        ("神雕 1000001", "boost is 1e+06, but must be at most 1000000"),
+        ("神雕 " + "9" * 400, "boost is inf, but must be at most 1000000"),
+        (" ", "the hotword is empty"),
     ],
 )
-def test_a_bad_word_is_named(tmp_path, word, problem):
+def test_the_error_for_an_invalid_hotword_names_its_place(tmp_path, word, problem):
     with pytest.raises(errors.UserError) as refused:
         read("北京", word)
-    assert str(refused.value) == f"--hotwords: word 2: {problem}, {FORM}"
+    assert str(refused.value) == f"--hotwords: word 2: {problem}. {FORM}"
     path = tmp_path / "words.txt"
     path.write_text(f"# one\n\n{word}\n")
     if word.strip():
         with pytest.raises(errors.UserError) as refused:
             read(path=str(path))
-        assert str(refused.value) == f"--hotwords_file: {path}: line 3: {problem}, {FORM}"
+        assert str(refused.value) == f"--hotwords_file: {path}: line 3: {problem}. {FORM}"
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(errors.UserError, match="no.txt: file does not exist; give a text file"):
+def test_a_missing_hotword_file_is_refused(tmp_path):
+    with pytest.raises(errors.UserError, match="no.txt: file does not exist; pass a text file"):
         read(path=str(tmp_path / "no.txt"))
 
 
-def test_syllables_that_the_model_lacks():
+def test_hotwords_with_syllables_that_the_model_lacks_are_found():
     words = hotword_list.read(["你好", "天好", "好A"], None)
     tokens = vocabulary.Vocabulary(["<unk>", "a", "hao3", "ni3"])
     assert hotword_list.find_unknown(words, tokens, "syllable") == words[1:2]

@@ -1,4 +1,4 @@
-"""Hotwords in the graph: parsed, and written into the transcript."""
+"""Hotwords in the graph: parsing, and writing into transcripts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make_model(path, tokens=TOKENS, token_type="syllable", decoding="beam"):
 
 
 class Parser:
-    """The parser as a graph that is built once."""
+    """The parser in a graph that is built once."""
 
     def __init__(self, model):
         with tf.Graph().as_default() as graph:
@@ -42,7 +42,7 @@ class Parser:
         self.session.run(initialize)
 
     def __call__(self, *words):
-        """Returns (characters, token ids, boost) of each."""
+        """Returns (characters, token ids, boost) of each hotword."""
         characters, (ids, boosts) = self.session.run(self.parsed, {self.words: np.array(words, object)})
         assert characters.shape == ids.shape
         texts = ["".join(each.decode() for each in row) for row in characters]
@@ -56,7 +56,7 @@ def parse(tmp_path_factory):
     return Parser(make_model(tmp_path_factory.mktemp("am")))
 
 
-def test_words_get_the_pinyin_of_their_hanzi_and_the_default_boost(parse):
+def test_hotwords_without_pinyin_get_that_of_their_hanzi_and_the_default_boost(parse):
     assert parse("你好", "乐") == [
         ("你好", [4, 2], DEFAULT),
         ("乐", [3], DEFAULT),
@@ -81,12 +81,12 @@ def test_words_get_the_pinyin_of_their_hanzi_and_the_default_boost(parse):
         ("", ("", [], DEFAULT)),
     ],
 )
-def test_forms_of_a_word(parse, word, expected):
+def test_every_form_of_a_hotword_is_parsed(parse, word, expected):
     assert parse(word) == [expected]
     assert parse("你好好", word)[1] == expected  # beside one with more characters
 
 
-def test_no_words(parse):
+def test_an_empty_list_of_hotwords_is_parsed(parse):
     assert parse() == []
 
 
@@ -94,7 +94,9 @@ def test_no_words(parse):
     "word, num_characters, num_syllables",
     [("乐山 yue4 2", 2, 1), ("hello world", 5, 1), ("乐 yue4 shan1 da4 fo2", 1, 4)],
 )
-def test_a_wrong_number_of_syllables_is_named(parse, word, num_characters, num_syllables):
+def test_the_error_for_a_wrong_number_of_syllables_names_the_hotword(
+    parse, word, num_characters, num_syllables
+):
     problem = f"{word} has {num_characters} characters and {num_syllables} syllables"
     for _ in range(10):  # what is computed at the same time does not fail first
         with pytest.raises(tf.errors.InvalidArgumentError) as refused:
@@ -105,7 +107,7 @@ def test_a_wrong_number_of_syllables_is_named(parse, word, num_characters, num_s
         assert expected in str(refused.value)
 
 
-def test_toneless_models(tmp_path):
+def test_hotwords_of_toneless_models_have_no_tones(tmp_path):
     parse = Parser(make_model(tmp_path, TONELESS, "toneless"))
     assert [row[1] for row in parse("你好", "你 ni4", "你 ni")] == [[2, 1], [2], [2]]
     words = ("A股", "a股", "A股 A gu3", "A股 a gu3", "啊股", "啊股 a1 gu3", "啊股 A1 GU3", "啊股 a gu")
@@ -123,12 +125,12 @@ def test_toneless_models(tmp_path):
         ("bpe", "beam", False),
     ],
 )
-def test_which_models_take_hotwords(tmp_path, token_type, decoding, expected):
+def test_only_beam_search_over_syllables_supports_hotwords(tmp_path, token_type, decoding, expected):
     assert in_graph.is_possible(make_model(tmp_path, TOKENS, token_type, decoding)) == expected
 
 
-def test_homophones_become_the_word():
-    """The word 1 2 is XY, the word 2 3 is VW; where they overlap, the left one is written."""
+def test_homophones_are_replaced_by_the_hotword():
+    """The tokens 1 2 are the hotword XY, and 2 3 are VW; if they overlap, the left one is written."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         words = in_graph.Hotwords(
             tf.constant([["X", "Y"], ["V", "W"]]),
@@ -159,7 +161,7 @@ def test_homophones_become_the_word():
         ("xy", [1.0, 1.0], 0.1, "XY"),  # letters
     ],
 )
-def test_what_is_much_surer_than_the_boost_stays(text, probs, boost, expected):
+def test_characters_with_much_higher_log_odds_than_the_boost_are_kept(text, probs, boost, expected):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         favoured = phrases.Phrases(tf.constant([[5, 6]]), tf.constant([boost]))
         words = in_graph.Hotwords(tf.constant([["X", "Y"]]), favoured)

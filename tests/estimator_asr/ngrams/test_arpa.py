@@ -13,7 +13,7 @@ from tfrecord_builder import errors
 LOG_10 = np.log(10)
 
 
-def test_a_file_is_read_with_natural_logarithms(tmp_path):
+def test_logarithms_of_a_file_become_natural(tmp_path):
     made = arpa.read(small_ngrams.write(tmp_path))
     assert made.words == ("<unk>", "<s>", "</s>", "a", "b") and made.order == 3
     np.testing.assert_allclose(made.orders[0].log_probs / LOG_10, [-2, -99, -1, -0.5, -0.75])
@@ -23,7 +23,7 @@ def test_a_file_is_read_with_natural_logarithms(tmp_path):
     assert made.orders[2].words.tolist() == [[1, 3, 4]]
 
 
-def test_compressed_and_with_other_white_space_it_is_the_same(tmp_path):
+def test_compression_and_white_space_do_not_change_the_model(tmp_path):
     expected = arpa.read(small_ngrams.write(tmp_path))
     other = small_ngrams.ARPA.replace("\t", "  ").replace("\n", " \r\n").replace("ngram 1=5", "ngram  1 = 5")
     other = "made by a tool\n\n" + other.replace("<unk>", "<UNK>").replace("-0.05", "-5e-2")
@@ -36,24 +36,24 @@ def test_compressed_and_with_other_white_space_it_is_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("tool, num_ngrams", [("kenlm", [19, 74, 30]), ("irstlm", [19, 75, 31])])
-def test_files_of_other_tools_are_read(tool, num_ngrams):
+def test_files_written_by_other_tools_are_read(tool, num_ngrams):
     made = arpa.read(str(small_ngrams.DIRECTORY / f"{tool}.arpa"))
     assert [len(each.words) for each in made.orders] == num_ngrams
     assert {"<s>", "</s>", "<unk>", "ni3"} < set(made.words)
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_byte_order_mark_is_skipped_and_utf_16_is_named(tmp_path, packed):
+def test_a_byte_order_mark_is_skipped_and_utf_16_is_refused(tmp_path, packed):
     path = tmp_path / "windows.arpa"
     path.write_bytes((gzip.compress if packed else bytes)(small_ngrams.ARPA.encode("utf-8-sig")))
     assert arpa.read(str(path)).words == ("<unk>", "<s>", "</s>", "a", "b")
     path.write_bytes((gzip.compress if packed else bytes)(small_ngrams.ARPA.encode("utf-16")))
     with pytest.raises(errors.UserError) as raised:
         arpa.read(str(path))
-    assert str(raised.value) == f"{path}: is UTF-16 text, expected UTF-8; run iconv -f UTF-16 -t UTF-8"
+    assert str(raised.value) == f"{path}: the text is UTF-16, expected UTF-8; run iconv -f UTF-16 -t UTF-8"
 
 
-def test_minus_infinity_is_the_logarithm_of_0(tmp_path):
+def test_minus_infinity_is_read_as_the_logarithm_of_0(tmp_path):
     text = small_ngrams.ARPA.replace("-99\t<s>\t-0.5", "-inf\t<s>\t-Infinity")
     made = arpa.read(small_ngrams.write(tmp_path, text))
     np.testing.assert_allclose(made.orders[0].log_probs[1] / LOG_10, -99)
@@ -77,16 +77,20 @@ def test_highest_orders_without_ngrams_are_left_out(tmp_path):
         (
             "\\data\\",
             "data",
-            r"line \\data\\ is missing, expected ARPA text; convert a binary model with the",
+            r"the line \\data\\ is missing, so this is not ARPA text; convert a binary model with the",
         ),
         (
             "ngram 2=3",
             "ngram 3=3",
-            "line 3: 'ngram 3=3', expected ngram 2=COUNT; copy or write the file again",
+            "line 3: found 'ngram 3=3', expected ngram 2=COUNT; copy or write the file again",
         ),
-        ("ngram 1=5\nngram 2=3\nngram 3=1\n", "", r"line 3: '\\\\1-grams:', expected ngram 1=COUNT; copy"),
-        ("\\2-grams:", "\\4-grams:", r"line 13: '\\\\4-grams:', expected \\2-grams:; copy"),
-        ("ngram 2=3", "ngram 2=4", r"has 3 2-grams, expected 4 as \\data\\ says; copy"),
+        (
+            "ngram 1=5\nngram 2=3\nngram 3=1\n",
+            "",
+            r"line 3: found '\\\\1-grams:', expected ngram 1=COUNT; copy",
+        ),
+        ("\\2-grams:", "\\4-grams:", r"line 13: found '\\\\4-grams:', expected \\2-grams:; copy"),
+        ("ngram 2=3", "ngram 2=4", r"has 3 2-grams, expected 4 according to \\data\\; copy"),
         (
             "-0.2\ta b",
             "-0.2\ta",
@@ -98,13 +102,17 @@ def test_highest_orders_without_ngrams_are_left_out(tmp_path):
         ("-0.75\tb\t-0.125", "-0.75\t \t0", r"line 11: '-0.75\\t \\t0' has no word after its probability; c"),
         ("-0.75\tb\t-0.125", "-0.75  -0.125", "line 11: '-0.75  -0.125' has no word after its probability; "),
         ("-0.2\ta b", "nan\ta b", "line 15: 'nan' is not a finite number; copy"),
-        ("-0.2\ta b", "0.2\ta b", "line 15: log10 probability is above 0, expected at most 0; copy"),
+        ("-0.2\ta b", "0.2\ta b", "line 15: the log10 probability is above 0; copy"),
         ("-0.2\ta b", "-0.2\ta c", "line 15: 'c' is not among the 1-grams; copy"),
         ("-0.2\ta b", "-0.2\t<s> a", "line 15: the 2-gram is a duplicate; copy"),
         ("-0.75\tb\t", "-0.75\ta\t", "line 11: 'a' is a duplicate; copy"),
         ("<s> a b\n", "b a b\n", "line 19: context 'b a' is not among the 2-grams; prune with a tool that"),
-        ("</s>", "<e>", "1-grams lack </s>, expected a model of sentences; train it on lines of text"),
-        ("\n\\end\\\n", "", r"ends too early, expected \\end\\; copy"),
+        (
+            "</s>",
+            "<e>",
+            "the 1-grams lack </s>, so this is not a model of sentences; train it on lines of text",
+        ),
+        ("\n\\end\\\n", "", r"the file ends before \\end\\; copy"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path, old, new, said):
@@ -121,14 +129,14 @@ def test_a_word_that_is_not_utf8_is_refused(tmp_path):
 
 
 def test_a_missing_or_cut_file_is_refused(tmp_path):
-    with pytest.raises(errors.UserError, match="no.arpa: n-gram model cannot be read .No such file"):
+    with pytest.raises(errors.UserError, match="no.arpa: the n-gram model cannot be read .No such file"):
         arpa.read(str(tmp_path / "no.arpa"))
     (tmp_path / "cut.gz").write_bytes(gzip.compress(small_ngrams.ARPA.encode())[:-20])
-    with pytest.raises(errors.UserError, match="cut.gz: gzip file is damaged .*; copy or write the file"):
+    with pytest.raises(errors.UserError, match="cut.gz: the gzip file is damaged .*; copy or write the file"):
         arpa.read(str(tmp_path / "cut.gz"))
 
 
-def test_what_was_read_is_written_again(tmp_path):
+def test_a_model_that_was_read_is_written_unchanged(tmp_path):
     made = arpa.read(small_ngrams.write(tmp_path))
     arpa.write(made, str(tmp_path / "again.arpa"))
     assert (tmp_path / "again.arpa").read_text() == small_ngrams.ARPA

@@ -16,7 +16,7 @@ def model(tmp_path):
     return arpa.read(small_ngrams.write(tmp_path))
 
 
-def test_arrays_of_a_model_by_hand(model):
+def test_arrays_equal_those_computed_by_hand(model):
     arrays = back_off.compile_model(model, ["<unk>", "a", "b", "c"], "small.arpa")
     # States: 0 the empty context, 1 <s>, 2 a, 3 b, 4 <s> a. a b has no back-off weight and no longer n-gram.
     assert arrays.order == 3 and arrays.start_state == 1
@@ -34,12 +34,12 @@ def test_arrays_of_a_model_by_hand(model):
     assert dtypes == ["int64", "float32", "int32", "float32", "int32", "float32", "int32", "float32", "int32"]
 
 
-def test_words_that_are_no_tokens_are_left_out(model):
+def test_words_that_are_not_tokens_are_left_out(model):
     arrays = back_off.compile_model(model, ["<unk>", "b"], "small.arpa")
     assert arrays.keys.tolist() == [-1] and len(arrays.back_off_states) == 3  # 0, <s>, b
 
 
-def test_ngrams_with_the_unknown_word_hold_for_every_token_without_a_word(tmp_path):
+def test_ngrams_with_unk_apply_to_every_token_that_the_model_lacks(tmp_path):
     text = small_ngrams.ARPA.replace("ngram 2=3", "ngram 2=5")
     text = text.replace("-0.2\ta b\n", "-0.2\ta b\n-0.4\ta <unk>\n-0.6\t<unk> b\n")
     model = arpa.read(small_ngrams.write(tmp_path, text))
@@ -52,7 +52,7 @@ def test_ngrams_with_the_unknown_word_hold_for_every_token_without_a_word(tmp_pa
     assert found[of_unknown * 4 + 2] == pytest.approx(-0.6)
 
 
-def test_without_an_unknown_word_there_is_a_floor(tmp_path):
+def test_without_unk_unknown_tokens_have_a_minimum_probability(tmp_path):
     text = small_ngrams.ARPA.replace("ngram 1=5", "ngram 1=4").replace("-2\t<unk>\n", "")
     model = arpa.read(small_ngrams.write(tmp_path, text))
     arrays = back_off.compile_model(model, ["<unk>", "a", "c"], "small.arpa")
@@ -62,7 +62,7 @@ def test_without_an_unknown_word_there_is_a_floor(tmp_path):
     assert said == "x.arpa: 1 of 3 tokens are missing (c); they have the probability 1e-7"
 
 
-def test_missing_tokens_are_counted(model):
+def test_the_warning_counts_the_missing_tokens(model):
     tokens = ["<unk>", "a", *"cdefgh"]
     assert back_off.describe_missing(model, tokens, "x.arpa") == (
         "x.arpa: 6 of 8 tokens are missing (c, d, e, f, g, ...); they have the probability of <unk>"
@@ -70,9 +70,9 @@ def test_missing_tokens_are_counted(model):
     assert back_off.describe_missing(model, ["<unk>", "a", "b"], "x.arpa") is None
 
 
-def test_a_model_of_other_words_is_refused(model):
+def test_a_model_without_any_of_the_tokens_is_refused(model):
     said = (
-        r"x.arpa: has the words a, b, expected some of the 3 that the model writes \(ni3, hao3\); "
+        r"x.arpa: the n-gram model has the words a, b, but none of the 3 tokens .* \(ni3, hao3\); "
         r"make it with python -m estimator_asr.train_ngram, of characters \(--unit=character\) for a language"
     )
     with pytest.raises(errors.UserError, match=said):
@@ -80,7 +80,7 @@ def test_a_model_of_other_words_is_refused(model):
 
 
 @pytest.mark.parametrize("tool", ["kenlm", "irstlm"])
-def test_every_state_scores_as_the_definition(tool):
+def test_every_state_scores_according_to_the_definition(tool):
     model = arpa.read(str(small_ngrams.DIRECTORY / f"{tool}.arpa"))
     reference = ngram_reference.BackOffModel(model)
     tokens = ["<unk>", "not5", *sorted(set(model.words) - {"<unk>", "<s>", "</s>"})]
@@ -99,7 +99,7 @@ def test_every_state_scores_as_the_definition(tool):
 
 
 def score(arrays, state, token) -> tuple[float, int]:
-    """Log probability and next state, as the docstring of BackOffArrays says."""
+    """Returns log probability and next state according to the docstring of BackOffArrays."""
     key = state * len(arrays.unigram_states) + token
     place = int(np.searchsorted(arrays.keys, key))
     if place < len(arrays.keys) and arrays.keys[place] == key:

@@ -6,7 +6,7 @@ from estimator_asr.ngrams import counting
 from tfrecord_builder import errors
 
 
-def test_words_are_numbered_in_their_order():
+def test_word_ids_follow_the_sorted_words():
     text = counting.encode([["b", "a"], ["c"]])
     assert text.words == ("<unk>", "<s>", "</s>", "a", "b", "c")
     assert text.stream.tolist() == [1, 4, 3, 2, 1, 5, 2]
@@ -27,15 +27,13 @@ def test_ngrams_are_counted_within_sentences():
 
 def test_text_without_words_is_refused():
     for sentences in ([], [[], []]):
-        with pytest.raises(
-            errors.UserError, match="text: all sentences are empty, expected words; give text"
-        ):
+        with pytest.raises(errors.UserError, match="text: all sentences are empty; pass text with words"):
             counting.encode(sentences)
 
 
 @pytest.mark.parametrize("mark", ["<s>", "</s>"])
-def test_marks_of_sentence_ends_in_the_text_are_refused(mark):
+def test_sentence_marks_in_the_text_are_refused(mark):
     with pytest.raises(
-        errors.UserError, match=f"text: sentence 'a {mark}' has the word {mark}, expected it to"
+        errors.UserError, match=f"text: sentence 'a {mark}' has the word {mark}, which is reserved"
     ):
         counting.encode([["a"], ["a", mark]])

@@ -1,4 +1,4 @@
-"""Estimates beside those of KenLM's lmplz, and beside the formulas written out with dictionaries."""
+"""Estimates compared with those of KenLM's lmplz, and with the formulas written out with dictionaries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import small_ngrams
 from estimator_asr.ngrams import arpa, counting, kneser_ney
 
 
-def test_estimates_are_those_of_kenlm():
+def test_estimates_equal_those_of_kenlm():
     made = kneser_ney.estimate(small_ngrams.read_text(), 3, (0, 0, 1))
     ours = ngram_reference.BackOffModel(made.model)
     theirs = ngram_reference.BackOffModel(arpa.read(str(small_ngrams.DIRECTORY / "kenlm.arpa")))
@@ -36,7 +36,7 @@ def test_probabilities_of_each_context_sum_to_one(order, prune):
         assert total == pytest.approx(1, abs=1e-12)
 
 
-def test_unpruned_estimates_are_those_of_the_formulas():
+def test_unpruned_estimates_follow_the_formulas():
     text = small_ngrams.read_text()
     estimate = kneser_ney.estimate(text, 3)
     made = ngram_reference.BackOffModel(estimate.model)
@@ -75,14 +75,14 @@ class Formulas:
         return (count - discounts[min(count, 3)] + gamma * lower) / sum(following)
 
 
-def test_discounts_are_those_of_the_counts_of_counts():
+def test_discounts_follow_from_the_counts_of_counts():
     counts = np.repeat([0, 1, 2, 3, 4, 7], [5, 8, 4, 2, 1, 3])  # y = 8 / 16
     assert kneser_ney.find_discounts(counts) == (0.5, 2 - 1.5 * 0.5, 3 - 2 * 0.5)
     assert kneser_ney.find_discounts(np.array([1, 1, 2, 2, 4])) is None  # no 3
     assert kneser_ney.find_discounts(np.repeat([1, 2, 3], [1, 1, 9])) is None  # below 0
 
 
-def test_a_small_text_has_fixed_discounts():
+def test_a_small_text_gets_the_fallback_discounts():
     made = kneser_ney.estimate(counting.encode([["a", "b"], ["a"]]), 2)
     assert made.discounts == ((0.5, 1.0, 1.5),) * 2 and made.has_fallback == (True, True)
     model = ngram_reference.BackOffModel(made.model)

@@ -14,7 +14,7 @@ def test_ngrams_are_found_in_their_rows(tmp_path):
     assert index.find(np.zeros([0, 2], np.int64)).tolist() == []
 
 
-def test_the_second_of_two_equal_ngrams_is_found(tmp_path):
+def test_find_duplicate_returns_the_second_of_two_equal_ngrams(tmp_path):
     made = arpa.read(small_ngrams.write(tmp_path))
     assert model.Index(made).find_duplicate(2) == -1
     bigrams = made.orders[1]

@@ -1,4 +1,4 @@
-"""Readings that depend on the words around a hanzi, as a reader with tone sandhi gives them."""
+"""Readings that depend on the words around a hanzi, from a Reader with tone sandhi."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ from tfrecord_builder.labels import context_readings, pinyin
         ("剪指甲", "jian2 zhi3 jia5"),
     ],
 )
-def test_words_around_a_hanzi_decide(text, spoken):
+def test_surrounding_words_decide_the_reading(text, spoken):
     assert pinyin.Reader(has_sandhi=True).read(text) == spoken.split()
 
 
@@ -88,7 +88,7 @@ def test_words_around_a_hanzi_decide(text, spoken):
         ("打的很响", "da3 de5 hen2 xiang3"),
     ],
 )
-def test_a_phrase_of_the_dictionary_stays_one(text, spoken):
+def test_dictionary_phrases_are_not_split(text, spoken):
     assert pinyin.Reader(has_sandhi=True).read(text) == spoken.split()
 
 
@@ -108,16 +108,16 @@ def test_nearly_all_phrases_of_the_dictionary_keep_their_readings():
     assert len(phrases) > 2500 and len(changed) < 10, changed  # 66 where jieba's words alone are looked up
 
 
-def test_a_repeated_verb_of_the_user_stays():
+def test_a_reduplicated_verb_in_the_users_dictionary_keeps_its_reading():
     reader = pinyin.Reader({"数一数": ("shu4", "yi1", "shu4")}, has_sandhi=True)
     assert reader.read("数一数") == ["shu4", "yi1", "shu4"]
 
 
-def test_without_the_flag_the_dictionary_decides():
+def test_without_tone_sandhi_readings_come_from_the_dictionary():
     assert pinyin.Reader().read("好朋友跑得很快") == "hao3 peng2 you3 pao3 de2 hen3 kuai4".split()
 
 
-def test_what_the_user_gives_stays():
+def test_readings_of_the_users_dictionary_are_kept():
     words, given = ["跑", "得", "朋友"], ["pao3", "de2", "peng2", "you3"]
     assert context_readings.correct(words, given, [False, True, True, True]) == given
     assert context_readings.correct(words, given, [False] * 4) == ["pao3", "de5", "peng2", "you5"]

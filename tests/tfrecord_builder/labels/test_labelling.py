@@ -32,12 +32,12 @@ def test_characters_align_with_syllables():
     assert found.characters == ("你", "好")
 
 
-def test_characters_are_empty_where_they_do_not_align():
+def test_characters_are_empty_if_they_do_not_align():
     assert _label("花儿", "huar1").characters == ()
     assert _label("zhu4", "zhu4") == labelling.Labels("zhu4", ("zhu4",), ())
 
 
-def test_pinyin_without_a_transcript():
+def test_pinyin_without_a_transcript_is_labelled():
     assert _label("", "ni3 hao3") == labelling.Labels("", ("ni3", "hao3"), ())
 
 
@@ -53,7 +53,7 @@ def test_latin_letters_in_a_pronunciation_are_not_syllables():
     assert _label("啊", "a") == labelling.Labels("啊", ("a5",), ("啊",))
 
 
-def test_characters_as_tokens():
+def test_token_type_character():
     assert _label("听Let It", token_type="character") == labelling.Labels(
         "听let it", ("听", "l", "e", "t", "<space>", "i", "t"), ()
     )
@@ -65,14 +65,14 @@ def test_toneless_syllables_align_with_characters():
     assert _label("你们", "ni3 men", token_type="toneless").tokens == ("ni", "men")
 
 
-def test_initials_and_finals():
+def test_token_type_initial_final():
     assert _label("中国A楼", token_type="initial_final") == labelling.Labels(
         "中国a楼", tuple("zh ong1 g uo2 A l ou2".split()), ()
     )
     assert _tokens("", "you3 HH r5", token_type="initial_final") == "iou3 HH r5"
 
 
-def test_subwords():
+def test_token_type_bpe():
     model = subwords.train(["the cat", "the mat"] * 3, 40)
     labeller = labelling.Labeller(labelling.LabelConfig(token_type="bpe"), model)
     assert labeller(_utterance("The CAT!", "x")) == labelling.Labels("the cat", ("▁the", "▁cat"), ())
@@ -82,7 +82,7 @@ def test_subwords():
 @pytest.mark.parametrize(
     "token_type", [token_type for token_type in vocabulary.TOKEN_TYPES if token_type != "bpe"]
 )
-def test_joined_tokens_are_the_reference(token_type):
+def test_joined_tokens_equal_the_reference(token_type):
     written = vocabulary.join_tokens(_label("百盛A楼", token_type=token_type).tokens, token_type)
     assert (
         written
@@ -152,7 +152,7 @@ def test_tone_sandhi_ends_at_punctuation():
         ("一审", "yi1 shen3"),
     ],
 )
-def test_tones_as_a_speaker_says_them(text, spoken):
+def test_tones_equal_those_of_a_speaker(text, spoken):
     assert _tokens(text, tone_sandhi=True) == spoken
 
 
@@ -164,7 +164,7 @@ def test_phrases_of_the_users_dictionary_keep_their_tones(tmp_path):
     assert _tokens("马老五有水果", **options) == "ma3 lao2 wu3 you3 shui2 guo3"
 
 
-def test_words_end_at_punctuation():
+def test_words_do_not_cross_punctuation():
     assert _tokens("看了解释") == "kan4 liao3 jie3 shi4"  # a word is 了解
     assert _tokens("看了，解释") == "kan4 le5 jie3 shi4"
     assert _label("看了，解释！A楼").characters == tuple("看了解释a楼")
@@ -177,14 +177,14 @@ def test_tone_sandhi_does_not_change_pinyin_of_the_corpus():
 
 
 @pytest.mark.parametrize("token_type", vocabulary.TOKEN_TYPES)
-def test_unknown_syllables_are_of_pinyin_that_becomes_tokens(token_type):
+def test_unknown_syllables_are_found_only_in_pinyin_that_becomes_tokens(token_type):
     labeller = labelling.Labeller(labelling.LabelConfig(token_type=token_type))
     expected = ["hao9"] if token_type in ("syllable", "toneless", "initial_final") else []
     assert labeller.unknown_syllables(_utterance("你好", "ni3 hao9"), "你好") == expected
     assert labeller.unknown_syllables(_utterance("慕𪻺"), "慕𪻺") == []  # read here, not by the corpus
 
 
-def test_numbers_stay_or_are_read():
+def test_numbers_are_kept_or_read():
     assert _label("3楼50%").transcript == "3楼50"
     assert _tokens("3楼") == "3 lou2"
     found = _label("3楼，50%。", numbers="read")
@@ -203,12 +203,12 @@ def test_numbers_stay_or_are_read():
         ("23楼", "\u200b", "二十三楼"),  # no pinyin
     ],
 )
-def test_numbers_beside_given_pinyin(text, pinyin, transcript):
+def test_numbers_of_transcripts_with_pinyin_are_read_only_if_they_then_align(text, pinyin, transcript):
     assert _label(text, pinyin, numbers="read").transcript == transcript
     assert _label(text, pinyin).transcript == text.replace("%", "")
 
 
-def test_transcripts_to_learn_subwords_from():
+def test_make_transcript_normalises_and_reads_numbers():
     config = labelling.LabelConfig(token_type="bpe", numbers="read")
     assert labelling.make_transcript(_utterance("It's 3!"), config) == "its三"
 
@@ -219,7 +219,7 @@ def test_user_dictionary(tmp_path):
     assert _tokens("重庆", user_dictionary=str(path)) == "zhong4 qing4"
     assert _tokens("重庆", token_type="toneless", user_dictionary=str(path)) == "zhong qing"
     assert _tokens("重庆") == "chong2 qing4"
-    with pytest.raises(errors.UserError, match="--user_dictionary: .*line 1: tab is missing"):
+    with pytest.raises(errors.UserError, match="--user_dictionary: .*line 1: the tab is missing"):
         path.write_text("重庆", "utf-8")
         _label("重庆", user_dictionary=str(path))
 
@@ -245,15 +245,15 @@ def test_dictionary_tokens():
         (dict(token_type="bpe", bpe_vocab_size=0), "--bpe_vocab_size=0: expected at least 1"),
         (
             dict(bpe_vocab_size=900),
-            r"--token_type=syllable, --bpe_vocab_size=900: that flag needs --token_type=bpe; leave",
+            r"--bpe_vocab_size=900 needs --token_type=bpe, but --token_type is syllable; leave --bpe_vocab",
         ),
         (
             dict(token_type="toneless", tone_sandhi=True),
-            r"--tone_sandhi=True: .* --token_type=syllable\|initial_final",
+            r"--tone_sandhi=True needs --token_type=syllable\|initial_final, but",
         ),
         (
             dict(token_type="character", user_dictionary="x"),
-            r"--user_dictionary=x: .*=syllable\|toneless\|i",
+            r"--user_dictionary=x needs --token_type=syllable\|toneless\|i",
         ),
     ],
 )

@@ -84,7 +84,7 @@ def test_radicals_become_hanzi_and_symbols_words(transcript, expected):
     assert normalisation.normalise(expected) == expected
 
 
-def test_phrases_have_the_words_of_symbols():
+def test_split_phrases_replaces_symbols_by_words():
     assert normalisation.split_phrases("A＋B，C＝D") == ["a加b", "c等于d"]
 
 
@@ -103,7 +103,7 @@ def test_every_radical_becomes_one_hanzi():
         ("我和\ufffd你", "U+FFFD (replacement character)"),
         ("图\ufffc", "U+FFFC (object replacement character)"),
         ("响\x07铃", "U+0007 (control character)"),
-        ("半\ud83d", "U+D83D (half of a character)"),
+        ("半\ud83d", "U+D83D (unpaired surrogate)"),
         ("空\u0378", "U+0378 (unassigned)"),
         ("李〓", "U+3013 (geta mark)"),
         ("⿰亻尔", "U+2FF0 (ideographic description character left to right)"),
@@ -111,11 +111,11 @@ def test_every_radical_becomes_one_hanzi():
         ("零\t一\n\u200b\ufeff⻢🫠", ""),
     ],
 )
-def test_what_cannot_be_known_is_found(transcript, found):
+def test_unreadable_characters_are_found(transcript, found):
     assert normalisation.find_unreadable(transcript) == found
 
 
-def test_what_is_left_out_is_counted_by_kind():
+def test_characters_that_are_left_out_are_counted_by_kind():
     counts = normalisation.count_left_out("我❤️北京🏙🏻★，\u200b\ufeffR&B~100%，A+B。")
     assert counts == {
         "emoji and other pictures": 4,

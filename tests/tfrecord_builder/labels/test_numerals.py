@@ -1,4 +1,4 @@
-"""Numbers in hanzi, by the table of docs/numbers.md."""
+"""Numbers in hanzi, according to the tables of docs/numbers.md."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ RIGHT, HARD, WRONG = read_tables()
 
 
 def read(written):
-    """What labels have."""
+    """Returns the characters that labels contain."""
     return normalisation.normalise(numerals.read(written)).replace(" ", "")
 
 
-def test_the_documentation_has_the_table():
+def test_the_documentation_contains_the_table():
     assert len(RIGHT) == 219 + 64 and len(HARD) == 11 + 100 + 16 and len(WRONG) == 23
 
 
 @pytest.mark.parametrize(("written", "said"), RIGHT)
-def test_what_is_read_as_people_say_it(written, said):
+def test_numbers_are_read_as_people_say_them(written, said):
     assert read(written) in said.replace(" ", "").split("，")
 
 
 @pytest.mark.parametrize(("written", "said"), HARD)
-def test_hard_forms_are_read_whole_or_counted(written, said):
+def test_hard_forms_are_read_completely_or_counted(written, said):
     expected = said.split("，")
     if numerals.is_unclear(written, "read"):
         assert "unclear" in expected
@@ -47,20 +47,20 @@ def test_hard_forms_are_read_whole_or_counted(written, said):
 
 
 @pytest.mark.parametrize(("written", "said", "found", "counted"), WRONG)
-def test_what_is_read_wrongly_is_what_the_documentation_says(written, said, found, counted):
+def test_numbers_that_are_misread_are_those_of_the_documentation(written, said, found, counted):
     assert read(written) == found.replace(" ", "") and found not in said.split("，")
     assert numerals.is_unclear(written, "read") == (counted == "yes")
 
 
 @pytest.mark.parametrize(("written", "said"), RIGHT)
-def test_what_is_read_is_not_counted_but_falling_pairs(written, said):
+def test_only_falling_pairs_are_counted_among_numbers_that_are_read(written, said):
     assert numerals.is_unclear(written, "read") == (written in ("比分4-2", "US$100"))
 
 
 @pytest.mark.parametrize(
     "text", ["", "a楼,好。", "٣", 'say "hi" \\ {x}', "1", "〇", "\n", "!@#$%^&*()_+-=~`|<>?/"]
 )
-def test_what_has_no_digits_stays(text):
+def test_text_without_digits_is_unchanged(text):
     assert numerals.read(text) == ("一" if text == "1" else text)
 
 
@@ -106,13 +106,13 @@ def test_numbers_in_sentences_and_of_any_length(text, expected):
         *((text, False, False) for text in ("23.", "1,2", "mp3", "好。", "", "2个", "a-b", "3,那么")),
     ],
 )
-def test_numbers_that_lose_something(text, is_kept_unclear, is_read_unclear):
+def test_numbers_that_would_lose_a_part_are_unclear(text, is_kept_unclear, is_read_unclear):
     assert numerals.is_unclear(text, "keep") == is_kept_unclear
     assert numerals.is_unclear(text, "read") == is_read_unclear
 
 
 def parse_hanzi(text):
-    """The value of a number in hanzi, by another way than the grammar's."""
+    """Returns the value of a number in hanzi, computed independently of the grammar."""
     total = section = digit = 0
     for character in text:
         if character in "十百千":
@@ -128,7 +128,7 @@ def parse_hanzi(text):
 
 
 @pytest.mark.parametrize("separator", ["", ",", "'", " "])
-def test_the_value_that_is_read_is_the_value_that_is_written(separator):
+def test_reading_preserves_the_value_of_a_number(separator):
     for value in (1_000, 3_000, 10_005, 12_345, 25_000, 120_000, 999_999, 1_000_000, 12_345_678, 120_000_000):
         written = f"{value:,}".replace(",", separator)
         assert parse_hanzi(read(f"{written}元").removesuffix("元")) == value
@@ -160,5 +160,5 @@ def test_the_value_that_is_read_is_the_value_that_is_written(separator):
         ("(86)13800138000", "八六幺三八零零幺三八零零零"),
     ],
 )
-def test_values_that_were_lost(text, expected):
+def test_values_that_earlier_versions_lost_are_read(text, expected):
     assert read(text) == expected

@@ -35,8 +35,8 @@ def test_read(hanzi, expected):
     assert READER.read(hanzi) == expected.split()
 
 
-def test_reads_as_pypinyin_does():
-    """The words are cut here; pypinyin, which cuts them by itself, is the reference."""
+def test_reader_agrees_with_pypinyin():
+    """The reader segments words itself; the reference is pypinyin with its own segmentation."""
     rng = random.Random(1)
     phrases = sorted(phrase for phrase in constants.PHRASES_DICT if "，" not in phrase)
     characters = sorted({character for phrase in phrases for character in phrase})
@@ -66,7 +66,7 @@ def test_the_longest_word_of_either_dictionary_is_chosen():
     assert _join(longer.read("你好啊")) == "ni3 hao3 a1"
 
 
-def test_a_reader_does_not_change_pypinyin():
+def test_a_reader_does_not_change_pypinyins_tables():
     before = len(constants.PHRASES_DICT), len(constants.PINYIN_DICT)
     pinyin.Reader({"重庆": ("zhong4", "qing4"), "乐": ("yue4",)}).read("重庆乐")
     assert _join(pinyin.Reader().read("重庆乐")) == "chong2 qing4 le4"
@@ -108,18 +108,18 @@ def test_user_dictionary_is_loaded(tmp_path):
     }
 
 
-def test_compatibility_ideographs_are_written_as_in_transcripts(tmp_path):
+def test_compatibility_ideographs_of_the_user_dictionary_are_normalised(tmp_path):
     assert _load(tmp_path, "\uf914\tle4\n") == {"\u6a02": ("le4",)}
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("重庆 chong2 qing4", "tab is missing"),
-        ("\tchong2", "phrase is '', which is not only hanzi"),
-        ("A楼\ta lou2", "phrase is 'A楼', which is not only hanzi"),
-        ("重庆\tchong2", "重庆 has 2 hanzi and 1 syllables"),
-        ("重庆\t", "重庆 has 2 hanzi and 0 syllables"),
+        ("重庆 chong2 qing4", "the tab is missing"),
+        ("\tchong2", "the phrase '' does not consist of hanzi"),
+        ("A楼\ta lou2", "the phrase 'A楼' does not consist of hanzi"),
+        ("重庆\tchong2", "重庆 has 2 hanzi but 1 syllables"),
+        ("重庆\t", "重庆 has 2 hanzi but 0 syllables"),
         ("重庆\tchong qing4", "'chong' is not a toned syllable"),
         ("重庆\tchóng qìng", "'chóng' is not a toned syllable"),
         ("重庆\tchong2 bzz4", "'bzz4' is not a toned syllable"),
@@ -132,10 +132,12 @@ def test_compatibility_ideographs_are_written_as_in_transcripts(tmp_path):
         ("一\tyi1", "一 is a duplicate"),
     ],
 )
-def test_a_wrong_line_of_the_user_dictionary_is_named(tmp_path, line, message):
+def test_the_error_for_a_wrong_line_of_the_user_dictionary_names_it(tmp_path, line, message):
     with pytest.raises(errors.UserError) as caught:
         _load(tmp_path, f"一\tyi1\n{line}\n")
-    assert f"names.tsv: line 2: {message}, expected phrase<TAB>pin1 yin1; fix the line." in str(caught.value)
+    assert f"names.tsv: line 2: {message}. Fix the line; its form is phrase<TAB>pin1 yin1." in str(
+        caught.value
+    )
 
 
 def test_a_missing_user_dictionary_is_refused(tmp_path):

@@ -13,7 +13,7 @@ def model():
     return subwords.SubwordModel(subwords.train(ENGLISH, 60))
 
 
-def test_english(model):
+def test_english_is_split_into_subwords(model):
     assert model.encode("the cat on a mat") == ["▁the", "▁cat", "▁on", "▁a", "▁mat"]
     assert model.encode("") == []
 
@@ -35,7 +35,7 @@ def test_unknown_characters_are_one_subword(model):
     assert model.encode("the 犇犇") == ["▁the", "▁", "犇犇"]
 
 
-def test_subwords_are_all_that_transcripts_can_have():
+def test_list_subwords_contains_all_subwords_of_transcripts():
     trained = subwords.SubwordModel(subwords.train(["the cat"] * 3, 15))
     letters = set("▁thecat")
     assert letters < trained.list_subwords() and {"▁the", "▁cat"} < trained.list_subwords()
@@ -43,7 +43,7 @@ def test_subwords_are_all_that_transcripts_can_have():
     assert not {"<unk>", "<s>", "</s>"} & trained.list_subwords()
 
 
-def test_rare_characters_and_long_transcripts_are_used():
+def test_rare_characters_and_long_transcripts_are_learned():
     trained = subwords.SubwordModel(subwords.train(["a" * 5000, "é", "b " * 5000], 10))
     assert {"a", "b", "é"} < trained.list_subwords()
 
@@ -70,7 +70,7 @@ def test_logs_nothing(capfd):
 
 
 def test_refuses():
-    with pytest.raises(errors.UserError, match="--bpe_vocab_size=10: expected at least 16, .*=16 or more"):
+    with pytest.raises(errors.UserError, match="--bpe_vocab_size is 10, expected at least 16, .*=16 or more"):
         subwords.train(ENGLISH, 10)
     assert subwords.train(ENGLISH, 16)
     for nothing in ([], ["", ""]):

@@ -42,7 +42,7 @@ def make_model(info, data_dir, model_dir):
 
 
 def evaluate_as_advised(version, corpus_dir, info, directory):
-    """Evaluates an export on data that are built as the message about data of another vocabulary says."""
+    """Evaluates an export on data that are rebuilt as the error about another vocabulary says."""
     other = directory / "other"
     other.mkdir()
     dataclasses.replace(info, tokens_sha256="0" * 64).save(str(other))

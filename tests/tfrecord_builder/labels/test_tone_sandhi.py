@@ -38,7 +38,7 @@ def test_third_tones(hanzi, expected):
         ("老 馆 老 馆 老", "2 3 2 2 3"),
     ],
 )
-def test_words_are_feet(words, expected):
+def test_words_form_feet(words, expected):
     hanzi = words.replace(" ", "")
     changed = tone_sandhi.change_tones(words.split(), ["a3"] * len(hanzi), [False] * len(hanzi))
     assert [syllable[-1] for syllable in changed] == expected.split()
@@ -98,12 +98,12 @@ def test_yi(hanzi, expected):
     assert READER.read(hanzi) == expected.split()
 
 
-def test_fixed_syllables_stay_and_change_others():
+def test_fixed_syllables_do_not_change_but_affect_others():
     words, given = ["你", "好", "不", "对"], ["ni3", "hao3", "bu4", "dui4"]
     assert tone_sandhi.change_tones(words, given, [True, False, True, False]) == given
     assert tone_sandhi.change_tones(["你", "好"], ["ni3", "hao3"], [False, True]) == ["ni2", "hao3"]
 
 
-def test_other_readings_and_hanzi_without_one_stay():
+def test_other_readings_and_hanzi_without_a_reading_do_not_change():
     assert tone_sandhi.change_tones(["不", "𪻺"], ["fou3", "𪻺"], [False, False]) == ["fou3", "𪻺"]
     assert tone_sandhi.change_tones([], [], []) == []

@@ -36,7 +36,7 @@ def test_vocabularies_contain_all_labels_of_the_train_split():
     assert made.bpe is None
 
 
-def test_counts_of_parts_are_those_of_the_whole():
+def test_merged_counts_equal_those_of_the_whole_corpus():
     other = labelling.Labels("妳", ("ni3",), ("妳",))
     whole, merged = _collect([*TRAINING, other], [AGAIN]), _collect([])
     for part in (_collect(TRAINING), _collect([other], [AGAIN])):
@@ -46,7 +46,7 @@ def test_counts_of_parts_are_those_of_the_whole():
     assert (merged.tokens["ni3"], merged.tokens["zai4"], merged.characters["好"]) == (2, 1, 1)
 
 
-def test_readings_are_training_pairs_and_the_dictionary():
+def test_readings_come_from_training_pairs_and_the_dictionary():
     heard = labelling.Labels("一好", ("yi2", "hao3"), ("一", "好"))
     pairs = _make([heard, *TRAINING]).readings.pairs
     assert pairs["yi2"] == pairs["yi1"] == "一"
@@ -55,13 +55,13 @@ def test_readings_are_training_pairs_and_the_dictionary():
     assert "huar1" not in pairs
 
 
-def test_readings_are_of_the_token_type():
+def test_readings_have_the_token_type():
     collector = _collect([labelling.Labels("好a", ("hao", "A"), ("好", "a"))], token_type="toneless")
     pairs = vocabularies.make(collector, vocabularies.VocabularyConfig()).readings.pairs
     assert pairs == {"hao": "好", "A": "a"}
 
 
-def test_a_later_build_reuses_what_save_wrote(tmp_path):
+def test_a_later_build_reuses_saved_vocabularies(tmp_path):
     first = _make(TRAINING)
     first.save(str(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -75,7 +75,7 @@ def test_a_later_build_reuses_what_save_wrote(tmp_path):
     assert second.readings.sha256 == first.readings.sha256
 
 
-def test_with_frozen_tokens_alone_characters_are_of_the_train_split(tmp_path):
+def test_with_only_frozen_tokens_characters_come_from_the_train_split(tmp_path):
     _make(TRAINING).tokens.save(str(tmp_path / "frozen.txt"))
     made = _make([AGAIN], vocabulary=str(tmp_path / "frozen.txt"))
     assert "zai4" not in made.tokens.tokens
@@ -98,7 +98,7 @@ def test_extended_keeps_the_ids_and_merges_the_readings(tmp_path):
     assert (pairs["zai4"], pairs["xyz1"], pairs["hao4"], pairs["k"]) == ("再在", "你", "好", "k")
 
 
-def test_extended_tokens_alone(tmp_path):
+def test_tokens_can_be_extended_without_a_directory(tmp_path):
     _make([AGAIN]).tokens.save(str(tmp_path / "frozen.txt"))
     made = _make(TRAINING, vocabulary=str(tmp_path / "frozen.txt"), extend_vocabulary=True)
     assert made.tokens.tokens == ("<unk>", "zai4", "hao3", "huar1", "k", "ni3", "o")
@@ -141,7 +141,7 @@ def test_missing_subwords_are_refused(tmp_path):
     with pytest.raises(errors.UserError, match=message):
         vocabularies.make_subwords(BPE, config, [])
     with pytest.raises(
-        errors.UserError, match="--vocabulary, --token_type=bpe: tokens.txt does not split transcripts.*_dir"
+        errors.UserError, match="--vocabulary, --token_type=bpe: tokens.txt cannot split transcripts.*_dir"
     ):
         vocabularies.make_subwords(BPE, vocabularies.VocabularyConfig(vocabulary="tokens.txt"), [])
 
@@ -158,10 +158,10 @@ def test_refuses():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(vocabulary="a", vocabulary_dir="b"), "--vocabulary, --vocabulary_dir: expected only one"),
+        (dict(vocabulary="a", vocabulary_dir="b"), "--vocabulary, --vocabulary_dir: pass only one"),
         (
             dict(extend_vocabulary=True),
-            "--extend_vocabulary: no vocabulary to extend.*--vocabulary_d",
+            "--extend_vocabulary: there is no vocabulary to extend.*--vocabulary_d",
         ),
     ],
 )
@@ -171,7 +171,7 @@ def test_config_refuses(options, message):
 
 
 @pytest.mark.parametrize("file", ["dataset_info.json", "config.json"])
-def test_token_type_of_a_frozen_vocabulary(tmp_path, file):
+def test_a_frozen_vocabulary_of_another_token_type_is_refused(tmp_path, file):
     vocabularies.check_token_type(str(tmp_path), "syllable")  # nothing to check
     (tmp_path / file).write_text('{"token_type": "bpe"}')
     vocabularies.check_token_type(str(tmp_path), "bpe")
@@ -181,9 +181,9 @@ def test_token_type_of_a_frozen_vocabulary(tmp_path, file):
 
 
 @pytest.mark.parametrize("content", ["{", "[1]", "{}", "1"])
-def test_a_directory_without_its_token_type(tmp_path, content):
+def test_a_directory_without_a_token_type_is_refused(tmp_path, content):
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(
-        errors.UserError, match="config.json cannot be read .*, expected JSON with the key token_type"
+        errors.UserError, match="the token_type in .*config.json cannot be read .*; pass a data or model"
     ):
         vocabularies.check_token_type(str(tmp_path), "syllable")

@@ -1,4 +1,4 @@
-"""eSpeak NG: what it says if it is missing or damaged, and its timbres."""
+"""eSpeak NG: errors if it is missing or damaged, and its timbres."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tfrecord_builder.synthesis import espeak, voices
 from tfrecord_builder.tokens import syllables
 
 
-def test_says_how_to_install_espeak(monkeypatch):
+def test_missing_espeak_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(errors.UserError, match="pip install espeakng-loader==0.2.4"):
         espeak.Engine(seed=1)
 
 
-def test_speakers_are_its_voices_and_more_of_each():
+def test_speakers_are_one_per_voice_then_more_of_each():
     engine = espeak.Engine(seed=1)
     names = engine.list_voices()
     assert len(names) == len(set(names)) == 47
@@ -51,7 +51,7 @@ def _spell(initial, final):
     return spelled
 
 
-def test_no_syllable_is_spelled_in_english():
+def test_no_syllable_is_spelled_out_in_english():
     engine = espeak.Engine(seed=1)
     parts = itertools.product(syllables.INITIALS, syllables.FINALS, ("", "r"), syllables.TONES)
     tokens = ["r5", *(_spell(initial, "".join(rest)) for initial, *rest in parts)]
@@ -80,42 +80,44 @@ espeak.Speaker().speak("ni2hao3", voices.make_voice("f1", 1), 175)
 
 
 def _speaker_with_data(path):
-    """What eSpeak NG says on other data; in a process of its own, for it starts but once."""
+    """Returns the output of eSpeak NG with other data, in a new process, because it can start only once."""
     command = [sys.executable, "-c", DAMAGED, str(path)]
     return subprocess.run(command, capture_output=True, text=True).stderr
 
 
-def test_says_that_the_data_of_espeak_are_not_there(tmp_path):
+def test_missing_data_of_espeak_are_an_error(tmp_path):
     said = _speaker_with_data(tmp_path / "nowhere")
     assert (
-        f"UserError: synthesise: eSpeak NG cannot start on {tmp_path / 'nowhere'} (sample rate 0); " in said
+        f"UserError: synthesise: eSpeak NG cannot start on {tmp_path / 'nowhere'} (sample rate 0), so "
+        in said
     )
-    assert "is damaged, run: pip install --force-reinstall --no-deps espeakng-loader==0.2.4" in said
+    assert "is damaged; run: pip install --force-reinstall --no-deps espeakng-loader==0.2.4" in said
 
 
-def test_says_that_espeak_lacks_the_voice(tmp_path):
+def test_a_missing_voice_of_espeak_is_an_error(tmp_path):
     import espeakng_loader
 
     lacking = shutil.copytree(espeakng_loader.get_data_path(), tmp_path / "data")
     (lacking / "lang" / "sit" / "cmn-Latn-pinyin").unlink()
     said = _speaker_with_data(lacking)
     assert (
-        "UserError: synthesise: eSpeak NG has no voice cmn-latn-pinyin+f1; espeakng-loader is damaged" in said
+        "UserError: synthesise: eSpeak NG has no voice cmn-latn-pinyin+f1, so espeakng-loader is damaged"
+        in said
     )
 
 
-def test_says_that_the_library_of_espeak_is_not_there(monkeypatch):
+def test_a_missing_library_of_espeak_is_an_error(monkeypatch):
     import espeakng_loader
 
     monkeypatch.setattr(espeakng_loader, "get_library_path", lambda: "/nowhere.so")
     with pytest.raises(
-        errors.UserError, match=r"eSpeak NG cannot be loaded \(/nowhere.so: .* is damaged, run: pip install"
+        errors.UserError, match=r"eSpeak NG cannot be loaded \(/nowhere.so: .* is damaged; run: pip install"
     ):
         espeak.Speaker()
 
 
-def test_every_variant_is_a_timbre_of_its_own():
-    """eSpeak NG takes an unknown variant without a word and speaks with its plain voice."""
+def test_every_variant_has_its_own_timbre():
+    """eSpeak NG silently accepts an unknown variant and uses its plain voice."""
     speaker = espeak.Speaker()
     spoken = {}
     for variant in ("no such variant", *espeak.Engine(seed=1).list_voices()):

@@ -1,4 +1,4 @@
-"""Prompts: what an engine gets of them, their digest, and generators that are the same everywhere."""
+"""Prompts: the input that engines get, the digest, and random generators that are the same everywhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROMPT = prompts.Prompt(
 ENGINE = espeak.Engine(seed=1)
 
 
-def test_words_are_written_together_with_a_comma_and_no_sandhi_at_a_pause():
+def test_spelling_joins_words_and_has_a_comma_and_no_tone_sandhi_at_pauses():
     assert ENGINE.spell(PROMPT) == ["ni2hao3,", "xiao3", "lao2hu3"]
 
 

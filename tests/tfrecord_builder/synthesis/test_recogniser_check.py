@@ -1,4 +1,4 @@
-"""The check of recordings with an exported model: what it rejects, and models that it refuses."""
+"""The check of recordings with an exported model: rejected recordings and refused models."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def export_dir(tmp_path):
 
 
 def find(export_dir, heard, max_error_rate=0.2):
-    """The rows of a recording in which `heard` is recognised."""
+    """Returns the rows of a recording for which the model outputs `heard`."""
     prompt = prompts.Prompt("u1", "dev", voices.make_voice("f1", 1), (("今天天气好",),), PINYIN)
     path = pathlib.Path(prompt.recording(str(export_dir)))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,28 +43,28 @@ def find(export_dir, heard, max_error_rate=0.2):
     return recogniser_check.find_misread(recognise, [prompt], str(export_dir), max_error_rate)
 
 
-def test_keeps_what_is_recognised_with_few_errors(export_dir):
+def test_recordings_with_few_errors_are_kept(export_dir):
     assert find(export_dir, "ok:jin1 tian1 tian1 qi4 hao4") == []  # 1 of 5 is 0.2
 
 
 @pytest.mark.parametrize(
     "heard, reason",
     [
-        ("ok:jin1 tian1 qi4 hao4", "error rate is 0.40: ok jin1 tian1 qi4 hao4"),
-        ("silent:", "error rate is 1.00: silent "),
+        ("ok:jin1 tian1 qi4 hao4", "error rate is 0.40: status ok, recognised jin1 tian1 qi4 hao4"),
+        ("silent:", "error rate is 1.00: status silent, recognised "),
     ],
 )
-def test_rejects_what_is_recognised_differently(export_dir, heard, reason):
+def test_recordings_with_many_errors_are_rejected(export_dir, heard, reason):
     assert find(export_dir, heard) == [("u1", "dev", reason, str(export_dir / "wav" / "f1" / "u1.wav"))]
 
 
-def test_a_version_is_taken_itself(export_dir):
+def test_a_version_directory_can_be_passed(export_dir):
     recognise = recogniser_check.load(str(export_dir / "10"))
     assert [list(values) for values in recognise([b"ok:hao3"])] == [[b"ok"], [b"hao3"]]
 
 
 def test_refuses_a_directory_without_a_model(tmp_path):
-    with pytest.raises(errors.UserError, match=f"--check: {tmp_path} contains no SavedModel, expected"):
+    with pytest.raises(errors.UserError, match=f"--check: {tmp_path} contains no SavedModel; pass an export"):
         recogniser_check.load(str(tmp_path))
 
 
@@ -75,14 +75,17 @@ def test_refuses_a_damaged_model(export_dir):
 
 
 def test_refuses_a_model_of_other_tokens(export_dir):
-    """All of its pinyin would be wrong."""
+    """All recognised pinyin would count as wrong."""
     export(export_dir / "11", token_type="toneless")
     with pytest.raises(
-        errors.UserError, match=r"11 cannot be used \(ValueError: token type is toneless\), exp"
+        errors.UserError,
+        match=r"11 cannot be used \(ValueError: token type is toneless\)\. It must be an export of an ac",
     ):
         recogniser_check.load(str(export_dir))
 
 
 def test_refuses_a_model_of_something_else(export_dir):
-    with pytest.raises(errors.UserError, match=r"cannot be used \(.*status.*\), expected an export of an ac"):
+    with pytest.raises(
+        errors.UserError, match=r"cannot be used \(.*status.*\)\. It must be an export of an ac"
+    ):
         recogniser_check.load(str(export_dir / "9"))

@@ -29,7 +29,7 @@ def write(directory, planned, num_workers=1):
 
 
 def make_task(directory):
-    """Returns a writer into the directory, a unit of one prompt, and the task that runs it."""
+    """Returns a writer to the directory, a unit of one prompt, and the task that runs the unit."""
     (unit,) = recordings._cut(make_prompts("a"), size=1)
     units_dir = directory / recordings.UNITS_DIR
     units_dir.mkdir()
@@ -37,7 +37,7 @@ def make_task(directory):
     return writer, unit, tasks.make(writer, ())
 
 
-def test_prompts_are_spoken_again_with_those_of_their_process(tmp_path, monkeypatch):
+def test_a_missing_recording_repeats_all_prompts_of_its_process(tmp_path, monkeypatch):
     monkeypatch.setattr(espeak.Engine, "prompts_per_process", 2)
     write(tmp_path, make_prompts(*"abc"), num_workers=None)
     paths = [tmp_path / "wav" / "f1" / f"{name}.wav" for name in "abc"]
@@ -59,8 +59,8 @@ def test_a_unit_lists_the_sizes_of_its_recordings(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_what_a_worker_spoke_before_changes_no_byte(tmp_path, num_workers):
-    """eSpeak NG itself speaks otherwise after Klatt's synthesiser was used in its process."""
+def test_earlier_recordings_of_a_worker_change_no_byte(tmp_path, num_workers):
+    """In one process, eSpeak NG speaks differently once Klatt's synthesiser has been used."""
     write(tmp_path / "alone", make_prompts("a", voice="m3"))
     both = [make_prompts("b", voice="klatt4"), make_prompts("a", voice="m3"), make_prompts("c", voice="Lee")]
     write(tmp_path / "after", sum(both, []), num_workers)
@@ -68,12 +68,12 @@ def test_what_a_worker_spoke_before_changes_no_byte(tmp_path, num_workers):
     assert alone.read_bytes() == after.read_bytes()
 
 
-def test_an_id_of_a_directory_and_a_name_is_a_path(tmp_path):
+def test_a_slash_in_an_utterance_id_makes_a_directory(tmp_path):
     write(tmp_path, make_prompts("news/text-train-2"))
     assert (tmp_path / "wav" / "f1" / "news" / "text-train-2.wav").is_file()
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path):
+def test_temporary_files_of_a_killed_process_are_removed(tmp_path):
     left = tmp_path / "wav" / "f1" / "news" / "a.wav.4711.incomplete"
     left.parent.mkdir(parents=True)
     left.write_bytes(b"RIFF")
@@ -81,7 +81,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     assert [path.name for path in left.parent.iterdir()] == ["a.wav"]
 
 
-def test_says_how_much_there_is(tmp_path, capsys):
+def test_prints_number_and_length_of_the_recordings(tmp_path, capsys):
     write(tmp_path, make_prompts("a"))
     assert capsys.readouterr().out == f"{tmp_path}: 1 recordings, 0.0 minutes\n"
     path = tmp_path / "wav" / "f1" / "a.wav"
@@ -95,9 +95,11 @@ def test_says_how_much_there_is(tmp_path, capsys):
     assert capsys.readouterr().out == f"{tmp_path}: 1 recordings, 1.5 minutes\n"
 
 
-def test_a_process_that_dies_is_noticed(monkeypatch, tmp_path):
+def test_a_process_that_dies_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    message = "the process that speaks f1.0 ended with exit code 1; see above, or run fewer workers if memory"
+    message = (
+        "the process that speaks f1.0 ended with exit code 1; see its messages above, or use fewer workers"
+    )
     with pytest.raises(errors.UserError, match=message):
         write(tmp_path, make_prompts("a"))
     assert list(tmp_path.rglob("*")) == [tmp_path / ".units"]
@@ -137,7 +139,7 @@ def test_a_worker_with_another_version_of_the_synthesiser_is_named(tmp_path, mon
 
 
 @pytest.mark.parametrize("content", [b"", b"RIFF"])  # as a power failure may leave it
-def test_a_damaged_recording_is_spoken_again(tmp_path, content):
+def test_a_damaged_recording_is_synthesised_again(tmp_path, content):
     write(tmp_path, make_prompts("a"))
     path = tmp_path / "wav" / "f1" / "a.wav"
     before = path.read_bytes()

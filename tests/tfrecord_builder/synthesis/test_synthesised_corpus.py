@@ -1,4 +1,4 @@
-"""The directory of a synthesised corpus: refused if it is of something else."""
+"""The directory of a synthesised corpus; other directories are refused."""
 
 from __future__ import annotations
 
@@ -30,26 +30,28 @@ def test_refuses_a_corpus_of_other_settings_or_sentences(tmp_path):
             claim(tmp_path, **other)
 
 
-def test_the_path_of_the_text_is_no_setting(tmp_path):
+def test_the_path_of_the_text_is_not_among_the_saved_settings(tmp_path):
     claim(tmp_path)
     claim(tmp_path, text_dir="moved/t")
 
 
-def test_refuses_settings_that_are_incomplete(tmp_path):
+def test_incomplete_saved_settings_are_refused(tmp_path):
     for content, shown in ((b"{}", "{}"), (b"\xff", "\ufffd")):
         (tmp_path / "synthesis.json").write_bytes(content)
         with pytest.raises(errors.UserError, match=f"synthesis.json is {shown}, expected {{ "):
             claim(tmp_path)
 
 
-def test_refuses_a_directory_of_something_else(tmp_path):
+def test_refuses_a_directory_with_other_files(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
-    message = "contains files but no synthesis.json, expected an empty or a new directory"
+    message = (
+        "contains files but no synthesis.json, so it is not a synthesised corpus; choose an empty or a new"
+    )
     with pytest.raises(errors.UserError, match=message):
         claim(tmp_path)
     assert os.listdir(tmp_path) == ["letter.txt"]
 
 
-def test_asks_for_the_directory():
+def test_the_output_directory_is_required():
     with pytest.raises(errors.UserError, match="--output_dir is missing; pass it"):
         synthesised_corpus.OutputConfig()

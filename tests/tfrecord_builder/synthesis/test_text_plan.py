@@ -12,7 +12,7 @@ ENGINE = espeak.Engine(seed=1)
 
 @pytest.fixture
 def text_dir(tmp_path):
-    """Fifty sentences of train, ten of dev."""
+    """Text with fifty train sentences and ten dev sentences."""
     for split, count in (("train", 50), ("dev", 10)):
         lines = "今天天气很好\tjin1 tian1 tian1 qi4 hen3 hao3\n" * count
         (tmp_path / f"{split}.tsv").write_text(f"hanzi\tpinyin\n{lines}", encoding="utf-8")
@@ -40,7 +40,7 @@ def test_prompts_have_the_pinyin_of_the_text_and_words(text_dir):
     assert [prompt.split for prompt in planned].count("dev") == 10
 
 
-def test_pinyin_is_made_where_the_text_has_none(text_dir):
+def test_pinyin_is_made_if_the_text_has_none(text_dir):
     write(text_dir, "你好，重庆！\t", "你好，买了23个。\t")
     (first, second, *_), _ = make_plan(text_dir)
     assert (first.phrases, first.pinyin) == ((("你好",), ("重庆",)), ("ni3", "hao3", "chong2", "qing4"))
@@ -50,7 +50,7 @@ def test_pinyin_is_made_where_the_text_has_none(text_dir):
     assert first.pinyin[0] == "ni2"
 
 
-def test_what_cannot_be_spoken_is_rejected(text_dir):
+def test_sentences_that_cannot_be_spoken_are_rejected(text_dir):
     write(
         text_dir,
         "我用A卡\two3 yong4 A ka3",
@@ -62,7 +62,10 @@ def test_what_cannot_be_spoken_is_rejected(text_dir):
     planned, rejected = make_plan(text_dir)
     name = f"{text_dir.name}-train"
     assert planned[0].utterance_id == f"{name}-6"
-    reason = "not 1 to 60 hanzi with a toned syllable each, or Latin letters for kokoro"
+    reason = (
+        "cannot be spoken: a sentence needs 1 to 60 hanzi with a toned syllable each "
+        "(or Latin letters with kokoro)"
+    )
     assert rejected == [(f"{name}-{line}", "train", reason, "") for line in (2, 3, 4, 5)]
 
 
@@ -75,12 +78,12 @@ def test_text_that_cannot_be_spoken_is_refused(text_dir):
     (text_dir / "dev.tsv").unlink()
     write(text_dir, "hello\t")
     with pytest.raises(
-        errors.UserError, match="--text_dir: none of 1 sentences can be spoken, expected 1 to"
+        errors.UserError, match="--text_dir: none of 1 sentences can be spoken; a sentence needs 1 to"
     ):
         make_plan(text_dir)
 
 
-def test_samples_of_a_seed_are_the_same(text_dir):
+def test_the_same_seed_samples_the_same_sentences(text_dir):
     first, second, other = (
         [prompt.utterance_id for prompt in make_plan(text_dir, num_utterances=20, synthesis_seed=seed)[0]]
         for seed in (1, 1, 2)
@@ -88,7 +91,7 @@ def test_samples_of_a_seed_are_the_same(text_dir):
     assert len(first) == 20 and first == second != other
 
 
-def test_a_speaker_is_kept_with_more_sentences(text_dir):
+def test_more_sentences_do_not_change_the_speaker_of_a_sentence(text_dir):
     few, _ = make_plan(text_dir, num_utterances=30)
     many, _ = make_plan(text_dir)
     speakers = {prompt.utterance_id: prompt.speaker for prompt in many}
@@ -114,25 +117,28 @@ def test_one_split_has_all_voices(tmp_path):
     assert len(own) == 47
 
 
-def test_voices_are_those_that_are_named(tmp_path):
+def test_only_the_requested_voices_are_used(tmp_path):
     config = make_config(tmp_path, voices=("f1", "m3", "f1"))
     (own,) = text_plan.assign_speakers(config, ENGINE, ("train",)).values()
     assert {speaker.name for speaker in own} == {"f1", "m3"}
 
 
-def test_names_voices_that_do_not_exist(tmp_path):
+def test_unknown_voices_are_refused(tmp_path):
     config = make_config(tmp_path, voices=("f1", "zf_xiaobei"))
-    with pytest.raises(errors.UserError, match="--voices: zf_xiaobei, expected some of Alex, Andy, "):
+    with pytest.raises(
+        errors.UserError,
+        match="--voices: zf_xiaobei cannot be used with --tts=espeak; choose from Alex, Andy, ",
+    ):
         text_plan.assign_speakers(config, ENGINE, ("train",))
 
 
-def test_says_how_many_speakers_there_can_be(tmp_path):
+def test_too_many_speakers_are_refused_with_the_maximum(tmp_path):
     config = make_config(tmp_path, num_speakers=1000)
-    message = "--num_speakers: is 1000, expected at most 940 with --tts=espeak"
+    message = "--num_speakers is 1000, expected at most 940 with --tts=espeak"
     with pytest.raises(errors.UserError, match=message):
         text_plan.assign_speakers(config, ENGINE, ("train", "dev"))
 
 
-def test_asks_for_the_synthesiser():
+def test_the_synthesiser_is_required():
     with pytest.raises(errors.UserError, match="--tts is missing; pass it .*one of: espeak, kokoro"):
         text_plan.SynthesisConfig(text_dir=("t",))

@@ -1,4 +1,4 @@
-"""Voices of eSpeak NG: distinct, and recorded with their own level, silence and noise."""
+"""Voices of eSpeak NG: they are distinct, and their recordings have level, silence and noise of their own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_record_sets_the_level_and_adds_silence():
     assert np.all(recorded[: int(0.05 * RATE)] == 0)
 
 
-def test_record_adds_noise_so_many_db_below_the_speech():
+def test_record_adds_noise_with_the_signal_to_noise_ratio_of_the_voice():
     noisy = dataclasses.replace(QUIET, noise_db=20.0, level_db=0.0)
     recorded = voices.record(TONE, RATE, noisy, np.random.RandomState(0))
     before = recorded[: int(0.05 * RATE)]  # the shortest silence there can be
