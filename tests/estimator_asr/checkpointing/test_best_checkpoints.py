@@ -143,7 +143,9 @@ def test_a_checkpoint_that_cannot_be_kept_does_not_end_training(model, monkeypat
 
     monkeypatch.setattr(checkpoints, "link", refuse)
     keep(model, 1, 0.5)
-    said = "model.ckpt-1: cannot be kept among the best (No space left on device); training continues"
+    said = (
+        "model.ckpt-1: cannot be added to the best checkpoints (No space left on device); training continues"
+    )
     assert len(lines) == 1 and lines[0].endswith(said)
     monkeypatch.undo()
     keep(model, 2, 0.6)
@@ -157,7 +159,8 @@ def test_a_checkpoint_that_was_deleted_meanwhile_is_not_listed(model, monkeypatc
     exporter = best_checkpoints.BestCheckpoints(model, "rate")
     gone = checkpoints.prefix_of(model.path, 2)
     exporter.export(None, "", gone, {"rate": 0.1, "global_step": 2}, False)
-    assert lines == [f"{gone}: cannot be kept among the best (No such file or directory); training continues"]
+    said = "cannot be added to the best checkpoints (No such file or directory); training continues"
+    assert lines == [f"{gone}: {said}"]
     listed = json.loads(pathlib.Path(model.path, "best", "best_checkpoints.json").read_text(encoding="utf-8"))
     assert [row["step"] for row in listed] == [1] and kept(model) == [1]
     assert small_checkpoints.continue_from(os.path.join(model.path, "best")) == 1
@@ -183,9 +186,7 @@ def test_a_kill_between_two_files_leaves_no_index_without_data(model, monkeypatc
 def test_a_damaged_registry_is_refused(model, content):
     keep(model, 1, 0.5)
     pathlib.Path(model.path, "best", "best_checkpoints.json").write_text(content, encoding="utf-8")
-    said = (
-        "best_checkpoints.json: cannot be read .*, expected what training wrote; restore it, or move .*best a"
-    )
+    said = "best_checkpoints.json: cannot be read .*; restore it from a copy, or move .*best a"
     with pytest.raises(errors.UserError, match=said):
         best_checkpoints.read(model.path)
 

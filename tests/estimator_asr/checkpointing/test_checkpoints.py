@@ -69,7 +69,7 @@ def test_every_damage_is_found(tmp_path, damage):
     small_checkpoints.DAMAGES[damage](prefix)
     with pytest.raises(
         checkpoints.DamagedError,
-        match="model.ckpt-3: checkpoint cannot be read .*; choose an earlier one, or train again",
+        match="model.ckpt-3: checkpoint cannot be read .*; choose an earlier one, or run train again",
     ):
         checkpoints.read_shapes(prefix)
 
@@ -105,7 +105,8 @@ def test_a_checkpoint_of_another_kind_of_model_is_refused(make_model):
     model = make_model("acoustic")
     checkpoint = small_checkpoints.save(model.path, 1, {"language/characters": np.zeros([6, 4])})
     with pytest.raises(
-        errors.UserError, match="has no variable acoustic/ctc/bias, expected a checkpoint of the acoustic"
+        errors.UserError,
+        match="no variable acoustic/ctc/bias, so it is not a checkpoint of the acoustic model",
     ):
         checkpoints.check(checkpoint, model)
 
@@ -149,10 +150,10 @@ def test_weights_without_optimizer_state_cannot_continue(tmp_path):
 def test_another_optimizer_or_precision_cannot_continue(tmp_path):
     slot = {"a/w": np.float32([1]), "a/w/Momentum": np.float32([1])}
     checkpoint = small_checkpoints.save(tmp_path, 1, slot)
-    said = f"another optimizer, expected that of --optimizer=adam; .* --warm_start_from={tmp_path}"
+    said = f"the state of another optimizer than --optimizer=adam; .* --warm_start_from={tmp_path}"
     with pytest.raises(errors.UserError, match=said):
         checkpoints.require_optimizer(checkpoint, "adam", "float32")
-    with pytest.raises(errors.UserError, match="without a loss scale, expected one for --precision=float16"):
+    with pytest.raises(errors.UserError, match="without a loss scale, which --precision=float16 needs; use"):
         checkpoints.require_optimizer(checkpoint, "momentum", "float16")
     scaled = small_checkpoints.save(tmp_path, 2, {**slot, "loss_scale/scale": np.float32(1)})
     checkpoints.require_optimizer(scaled, "momentum", "float16")

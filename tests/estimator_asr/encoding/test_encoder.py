@@ -209,7 +209,7 @@ def test_other_features_are_refused(weights, tmp_path, features, said):
 
 
 def test_encoded_data_are_not_encoded_again(weights, encoded, tmp_path):
-    with pytest.raises(errors.UserError, match="is encoded already, expected audio features"):
+    with pytest.raises(errors.UserError, match="data are already encoded, expected audio features"):
         encoder.encode(weights, encoded, str(tmp_path / "out"), (), 1, False)
 
 
@@ -224,8 +224,8 @@ def test_data_of_an_earlier_version_that_are_longer_than_whisper_takes_are_refus
 
     splits.check_lengths(data_dir, with_length(longest), "train")
     said = (
-        f"^{data_dir}: 3 utterances of split train are longer than 30 s, expected none with "
-        "--frontend=whisper_log_mel, whose encoders read no more; build the data again$"
+        f"^{data_dir}: 3 utterances of split train are longer than 30 s, the maximum of encoders for "
+        "--frontend=whisper_log_mel; build the data again$"
     )
     changed = with_length(longest + 1)
     with pytest.raises(errors.UserError, match=said):
@@ -235,7 +235,7 @@ def test_data_of_an_earlier_version_that_are_longer_than_whisper_takes_are_refus
 
 
 def test_data_are_not_replaced_by_their_encoding(weights, data):
-    with pytest.raises(errors.UserError, match="encode: --output_dir=.* is --data_dir, expected another dir"):
+    with pytest.raises(errors.UserError, match="encode: --output_dir=.* is the same directory as --data_dir"):
         encoder.encode(weights, data, f"{data}/", (), 1, True)
 
 
@@ -251,7 +251,7 @@ def test_text_is_refused(weights, tmp_path):
 
 @pytest.mark.parametrize("layers", [(4,), (2, 1), (1, 1)])
 def test_layers_that_the_encoder_lacks_are_refused(weights, data, tmp_path, layers):
-    said = f"--layers is {','.join(map(str, layers))}, expected increasing numbers from 1 to 3"
+    said = f"--layers is {','.join(map(str, layers))}, expected increasing block numbers from 1 to 3"
     with pytest.raises(errors.UserError, match=said):
         encoder.encode(weights, data, str(tmp_path / "out"), layers, 1, False)
 
@@ -262,7 +262,9 @@ def test_a_damaged_shard_is_named(weights, data, tmp_path):
     with open(shard, "r+b") as file:
         file.seek(2000)
         file.write(b"xx")
-    with pytest.raises(errors.UserError, match=f"{shard}: shard has another sha256 than dataset_info.json"):
+    with pytest.raises(
+        errors.UserError, match=f"{shard}: shard has a different sha256 than dataset_info.json"
+    ):
         encoder.encode(weights, damaged, str(tmp_path / "out"), (), 1, False)
 
 
@@ -304,7 +306,7 @@ def test_outputs_that_overflow_are_refused_by_utterance(data, tmp_path):
     tensors = small_whisper.make_tensors()
     tensors["layers.1.fc2.bias"] = np.float32(tensors["layers.1.fc2.bias"]) + 1e5
     loud = small_whisper.write(tmp_path / "whisper", tensors)
-    with pytest.raises(errors.UserError, match=r"u0\d: outputs of the encoder are NaN or Inf, expected"):
+    with pytest.raises(errors.UserError, match=r"u0\d: the encoder outputs NaN or Inf; listen to the"):
         encoder.encode(loud, data, str(tmp_path / "out"), (2,), 1, False)
 
 

@@ -66,7 +66,7 @@ def test_a_model_of_some_data_knows_what_the_data_says_and_the_defaults(tmp_path
 
 def test_load_refuses_what_is_no_model_directory(tmp_path):
     with pytest.raises(
-        errors.UserError, match="config.json is missing, expected a model directory; make one"
+        errors.UserError, match="config.json is missing, so this is not a model directory; make one"
     ):
         experiment.ExperimentConfig.load(str(tmp_path))
     for text in ('{"model":', '{"model":' * 100_000):

@@ -101,7 +101,7 @@ def test_what_decides_shapes_is_refused_by_name_and_what_does_not_is_not_named(d
     wider = config.AcousticConfig(encoder_units=128, acoustic_dropout=0.2)
     said = (
         f"{model_dir}: acoustic is encoder_units=128 in this run, but the directory was trained with "
-        "encoder_units=256; give the same flags and data, or another --model_dir"
+        "encoder_units=256; use the same flags and data, or another --model_dir"
     )
     with pytest.raises(errors.UserError) as raised:
         model_directory.create_or_check(model_dir, make_config(info, acoustic=wider), path)

@@ -114,11 +114,11 @@ def test_a_bound_that_is_too_small(downloads):
 
 def test_a_shard_that_cannot_be_used_leaves_nothing(cache_directory):
     shard = dataclasses.replace(make_shard("a"), sha256="0" * 64)
-    with pytest.raises(errors.UserError, match="a: shard has another size or sha256 than dataset_info.json"):
+    with pytest.raises(errors.UserError, match="a: shard has a different size or sha256 than dataset_info"):
         shard_cache.ShardCache().fetch(shard)
     files.remove(shard.path)
     with pytest.raises(
-        errors.UserError, match="store/a: shard cannot be read .No such file.*expected a work"
+        errors.UserError, match="store/a: shard cannot be read .No such file.*; check the store and"
     ):
         shard_cache.ShardCache().fetch(shard)
     assert os.listdir(cache_directory) == []
@@ -129,10 +129,8 @@ def test_a_full_disk(monkeypatch, cache_directory):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "posix_fallocate", refuse)
-    said = f"{cache_directory}: no space for copies of remote shards .No space left on device., expected 5 MB"
-    with pytest.raises(
-        errors.UserError, match=f"{said} more; free some space, or set XDG_CACHE_HOME to another disk"
-    ):
+    said = f"{cache_directory}: no space for copies of remote shards .No space left on device.; free at least"
+    with pytest.raises(errors.UserError, match=f"{said} 5 MB, or set XDG_CACHE_HOME to another disk"):
         shard_cache.ShardCache().fetch(make_shard("a", 5_000_000))
 
 
@@ -285,6 +283,6 @@ def test_a_shard_that_cannot_be_fetched_is_one_sentence(tmp_path, seed):
     with pytest.raises(errors.UserError) as caught, splits.explain_damage([STORE], "train"):
         list(read_epoch(source, config_lib.InputConfig(), seed))
     assert str(caught.value) == (
-        f"{source.shards[1].path}: shard cannot be read (No such file or directory), expected a working "
-        "store; check it and run the command again"
+        f"{source.shards[1].path}: shard cannot be read (No such file or directory); check the store and "
+        "run the command again"
     )

@@ -121,7 +121,7 @@ def test_a_damaged_copy_is_downloaded_again(store, target, damaged, caplog):
     _download(target)
     assert target.read_bytes() == CONTENT
     (said,) = [record.getMessage() for record in caplog.records]
-    assert said == f"{SOURCE}: copy has another size or sha256 than dataset_info.json says"
+    assert said == f"{SOURCE}: copy has a different size or sha256 than dataset_info.json says"
 
 
 @pytest.mark.parametrize("wrong", [b"012345678x", CONTENT + b"x", b"01234"])
@@ -130,6 +130,6 @@ def test_another_shard_than_the_info_says_is_refused(store, target, wrong):
     with pytest.raises(errors.UserError) as caught:
         _download(target)
     assert len(store.answers) == 1 and str(caught.value) == (
-        f"{SOURCE}: shard has another size or sha256 than dataset_info.json says; "
+        f"{SOURCE}: shard has a different size or sha256 than dataset_info.json says; "
         "copy or build the data again"
     )

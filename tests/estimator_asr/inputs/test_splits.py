@@ -47,7 +47,7 @@ def test_text_is_refused_for_the_acoustic_model(tmp_path):
     path = str(tmp_path / "data")
     info = small_records.make_data(path, with_audio=False)
     with pytest.raises(
-        errors.UserError, match="nothing for the acoustic model, expected utterances with audio"
+        errors.UserError, match="'train' has no audio features for the acoustic model; choose another"
     ):
         splits.read_split([info], [path], "train", task_spec.ACOUSTIC)
 
@@ -55,9 +55,7 @@ def test_text_is_refused_for_the_acoustic_model(tmp_path):
 def test_an_empty_split_is_refused(tmp_path):
     path = str(tmp_path / "data")
     info = small_records.make_data(path, splits=[("train", 0)])
-    with pytest.raises(
-        errors.UserError, match="nothing for the language model, expected utterances with tokens"
-    ):
+    with pytest.raises(errors.UserError, match="has no tokens for the language model; choose another"):
         splits.read_split([info], [path], "train", task_spec.LANGUAGE)
 
 

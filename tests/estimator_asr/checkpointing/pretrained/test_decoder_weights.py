@@ -46,14 +46,14 @@ def test_other_encoders_and_blocks_are_refused(acoustic, language, tmp_path):
     lower = tiny_models.make_pretrained_model(str(tmp_path / "lower"), "whisper", layers=(1, 2))
     message = refuse(f"{acoustic.path}-whisper", lower, language)
     assert message.startswith(
-        f"{lower.path}: reads blocks 1,2 of whisper's, expected the last block of Whisper's"
+        f"{lower.path}: model reads blocks 1,2 of a whisper encoder, but the decoder needs the last block"
     )
     plain = tiny_models.make_acoustic_model(str(tmp_path / "plain"))
-    assert "reads audio features, expected the last block" in refuse("W", plain, language)
+    assert "model reads audio features, but the decoder needs the last block" in refuse("W", plain, language)
     other = small_whisper.write(tmp_path / "other", small_whisper.make_tensors(seed=5))
     message = refuse(other, acoustic, language)
     assert (
-        message.startswith(f"{other}: encoder has sha256 ") and f"on which {acoustic.path} stands" in message
+        message.startswith(f"{other}: encoder has sha256 ") and f"the encoder of {acoustic.path}" in message
     )
 
 
@@ -82,7 +82,9 @@ def test_a_decoder_of_other_sizes_is_named(acoustic, language):
     settings = json.loads(file.read_text(encoding="utf-8"))
     file.write_text(json.dumps({**settings, "decoder_ffn_dim": 20}), encoding="utf-8")
     message = refuse(file.parent, acoustic, language)
-    problem = "model.safetensors: layers.0.fc1.weight is [24, 16], expected [20, 16] by config.json"
+    problem = (
+        "model.safetensors: layers.0.fc1.weight has shape [24, 16], but config.json needs shape [20, 16]"
+    )
     assert message.startswith(f"{file.parent}/{problem}")
     file.write_text(json.dumps({**settings, "decoder_layers": None}), encoding="utf-8")
     assert "config.json: decoder_layers is None, expected a positive whole number" in refuse(

@@ -75,12 +75,12 @@ def _break(directory, name, content):
         (
             "config.json",
             json.dumps({**small_whisper.CONFIG, "encoder_layers": 4}).encode(),
-            r"layers.3.self_attn.q_proj.weight is missing, expected \[16, 16\] by config.json",
+            r"layers.3.self_attn.q_proj.weight is missing, but config.json needs shape \[16, 16\]",
         ),
         (
             "config.json",
             json.dumps({**small_whisper.CONFIG, "num_mel_bins": 128}).encode(),
-            r"conv1.weight is \[16, 80, 3\], expected \[16, 128, 3\] by config.json; pass the directory",
+            r"conv1.weight has shape \[16, 80, 3\], but config.json needs shape \[16, 128, 3\]; pass the dir",
         ),
     ],
 )
@@ -154,15 +154,15 @@ def test_what_hubert_does_not_compute_is_refused(tmp_path, changes, said):
     [
         (
             small_hubert.LARGE,
-            r"conv_layers.0.conv.bias is missing, expected \[8\] by config.json",
+            r"conv_layers.0.conv.bias is missing, but config.json needs shape \[8\]",
         ),
         (
             {"num_conv_pos_embeddings": 128},
-            r"conv.weight_v is \[16, 4, 8\], expected \[16, 4, 128\] by",
+            r"conv.weight_v has shape \[16, 4, 8\], but config.json needs shape \[16, 4, 128\]",
         ),
         (
             {"num_hidden_layers": 4},
-            r"layers.3.attention.q_proj.weight is missing, expected \[16, 16\]",
+            r"layers.3.attention.q_proj.weight is missing, but config.json needs shape \[16, 16\]",
         ),
     ],
 )
