@@ -118,4 +118,4 @@ def test_more_tokens_than_the_decoder_has_are_refused(acoustic, language):
     content = json.loads(file.read_text(encoding="utf-8"))
     content["added_tokens"][0]["id"] = 9999
     file.write_text(json.dumps(content), encoding="utf-8")
-    assert "it has more tokens than the 2" in refuse(file.parent, acoustic, language)
+    assert "it has more tokens than the decoder, which has 2" in refuse(file.parent, acoustic, language)
