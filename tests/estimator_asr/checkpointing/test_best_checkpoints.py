@@ -55,7 +55,7 @@ def kept(model):
 
 
 @pytest.mark.long
-def test_the_lowest_error_rates_are_kept_over_restarts_whatever_the_saver_deletes(model):
+def test_the_best_checkpoints_survive_restarts_and_the_saver(model):
     for step, rate in [(1, 0.5), (2, 0.7), (3, 0.4), (4, 0.6), (5, 0.45)]:
         keep(model, step, rate)  # each by a new exporter, as after a restart
     assert steps(model) == [3, 5] and kept(model) == [3, 5]
@@ -63,7 +63,7 @@ def test_the_lowest_error_rates_are_kept_over_restarts_whatever_the_saver_delete
     assert [entry.error_rate for entry in best_checkpoints.read(model.path)] == [0.4, 0.45]
 
 
-def test_of_equal_error_rates_the_earlier_checkpoint_is_kept(model):
+def test_the_earlier_checkpoint_is_kept_if_error_rates_are_equal(model):
     for step in (1, 2, 3):
         keep(model, step, 0.5)
     assert steps(model) == [1, 2]
@@ -95,7 +95,7 @@ def test_a_step_that_is_evaluated_again_replaces_its_entry(model):
     ]
 
 
-def test_fewer_may_be_kept_than_before(model):
+def test_a_smaller_number_to_keep_deletes_the_others(model):
     for step in (1, 2, 3):
         keep(model, step, 1 / step, count=3)
     keep(model, 4, 0.9, count=1)
@@ -204,7 +204,7 @@ def test_a_checkpoint_that_is_being_read_is_deleted_later(model):
     assert kept(model) == [3]
 
 
-def test_training_in_the_best_of_another_is_refused(model):
+def test_training_in_a_best_directory_is_refused(model):
     keep(model, 2, 0.5)
     best_checkpoints.refuse_training(model.path)
     with pytest.raises(errors.UserError) as refusal:

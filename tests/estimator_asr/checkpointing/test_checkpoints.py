@@ -63,7 +63,7 @@ def test_the_step_is_in_the_name():
 
 
 @pytest.mark.parametrize("damage", small_checkpoints.DAMAGES)
-def test_every_damage_is_found(tmp_path, damage):
+def test_every_kind_of_damage_is_found(tmp_path, damage):
     prefix = small_checkpoints.save(tmp_path, 3)
     assert checkpoints.read_shapes(prefix) == {"global_step": [], "x": [1]}
     small_checkpoints.DAMAGES[damage](prefix)
@@ -132,7 +132,7 @@ def test_a_variable_that_does_not_fit_is_named(make_model, tmp_path, name, said)
         checkpoints.check_variables(checkpoint, model, [*fitting, other])
 
 
-def test_slots_and_scalars_of_the_optimizer_are_not_the_models():
+def test_optimizer_slots_and_scalars_are_not_model_variables():
     model = ["a/kernel", "a/kernel_2", "a/norm/mean", "global_step"]
     slots = ["a/kernel/Adam", "a/kernel/Adam_1", "a/kernel_2/Momentum", "beta1_power", "beta2_power"]
     assert checkpoints.find_model_variables(model + slots) == model
@@ -160,7 +160,7 @@ def test_another_optimizer_or_precision_cannot_continue(tmp_path):
     checkpoints.require_optimizer(scaled, "momentum", "float32")
 
 
-def test_a_state_below_a_relative_directory(tmp_path, monkeypatch):
+def test_a_state_in_a_relative_directory_is_found(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     small_checkpoints.save("model", 5)
     assert pathlib.Path(checkpoints.latest("model")) == pathlib.Path("model/model.ckpt-5")

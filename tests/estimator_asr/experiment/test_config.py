@@ -50,6 +50,6 @@ from tfrecord_builder import errors
         (lambda: config.AcousticConfig(num_sampled=0), "flag --num_sampled=0: expected more than 0"),
     ],
 )
-def test_what_cannot_be_is_refused_by_flag(build, said):
+def test_invalid_settings_are_refused_with_the_flag(build, said):
     with pytest.raises(errors.UserError, match=said):
         build()

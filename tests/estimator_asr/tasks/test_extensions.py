@@ -1,4 +1,4 @@
-"""A new encoder, decoder or loss is one file and one entry: nothing else knows its name."""
+"""A new encoder, decoder or loss needs one file and one entry; nothing else knows its name."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_local_loss_needs_frames_that_attention_has_not_mixed(tmp_path, encode
 
 
 @pytest.mark.parametrize("encoder", ["cnn", "whisper"])
-def test_chunks_need_an_encoder_that_hears_no_later_frames(tmp_path, encoder):
+def test_chunks_need_an_encoder_that_can_stream(tmp_path, encoder):
     with pytest.raises(errors.UserError) as refused:
         make_model(tmp_path, encoder=encoder, chunk_frames=32)
     assert str(refused.value) == (
@@ -115,7 +115,7 @@ def test_chunks_need_an_encoder_that_hears_no_later_frames(tmp_path, encoder):
         ),
     ],
 )
-def test_chunks_need_frames_that_know_their_window_alone_and_leave_no_gaps(tmp_path, features, message):
+def test_chunks_need_frames_that_depend_only_on_their_window_and_leave_no_gaps(tmp_path, features, message):
     info = small_records.make_data(str(tmp_path / "data"))
     info = dataclasses.replace(info, frontend=frontend.FrontendConfig(**features))
     sections = {"acoustic": config.AcousticConfig(chunk_frames=32), "train": training_config.TrainConfig()}

@@ -1,4 +1,4 @@
-"""Published files of pretrained encoders: what is read, what is saved, what is refused."""
+"""Published files of pretrained encoders: reading, saving, and errors for damaged or unsupported ones."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def test_sizes_come_from_config_json(tmp_path):
 
 
 @pytest.mark.parametrize("prefix", ["model.encoder.", "encoder."])
-def test_names_with_and_without_the_model(tmp_path, prefix):
+def test_tensor_names_with_and_without_the_prefix_model_are_read(tmp_path, prefix):
     _, tensors = encoder_weights.read(small_whisper.write(tmp_path, prefix=prefix))
     assert "layers.2.fc1.weight" in tensors and len(tensors) == len(small_whisper.make_tensors())
 
 
-def test_a_saved_encoder_is_the_same_one_without_its_decoder(tmp_path):
+def test_a_saved_encoder_equals_the_published_one_without_its_decoder(tmp_path):
     source, target = small_whisper.write(tmp_path / "published"), tmp_path / "data"
     target.mkdir()
     encoder_weights.save(str(target), source)
@@ -105,7 +105,7 @@ def test_sizes_and_layout_of_hubert(tmp_path):
     assert set(tensors) == set(small_hubert.make_tensors(**small_hubert.LARGE)) - {"masked_spec_embed"}
 
 
-def test_a_saved_hubert_remembers_its_preprocessor(tmp_path):
+def test_a_saved_hubert_has_the_settings_of_its_preprocessor(tmp_path):
     raw = {"do_normalize": False, "sampling_rate": 16000}
     source, target = small_hubert.write(tmp_path / "published", preprocessor=raw), tmp_path / "data"
     target.mkdir()
@@ -116,7 +116,7 @@ def test_a_saved_hubert_remembers_its_preprocessor(tmp_path):
 
 
 @pytest.mark.parametrize("prefix", ["hubert.", "wav2vec2."])
-def test_names_of_a_model_with_a_head_and_of_other_versions_of_pytorch(tmp_path, prefix):
+def test_tensor_names_of_models_with_a_head_and_of_other_versions_of_pytorch_are_read(tmp_path, prefix):
     tensors = small_hubert.make_tensors()
     plain, _ = encoder_weights.read(small_hubert.write(tmp_path / "plain", tensors))
     conv = "encoder.pos_conv_embed.conv"
@@ -143,7 +143,7 @@ def test_names_of_a_model_with_a_head_and_of_other_versions_of_pytorch(tmp_path,
         ),
     ],
 )
-def test_what_hubert_does_not_compute_is_refused(tmp_path, changes, said):
+def test_unsupported_hubert_settings_are_refused(tmp_path, changes, said):
     directory = small_hubert.write(tmp_path, small_hubert.make_tensors(), **changes)
     with pytest.raises(errors.UserError, match=f"config.json: {said}"):
         encoder_weights.read(directory)
@@ -166,7 +166,7 @@ def test_what_hubert_does_not_compute_is_refused(tmp_path, changes, said):
         ),
     ],
 )
-def test_tensors_that_do_not_fit_are_refused(tmp_path, changes, said):
+def test_tensors_that_are_missing_or_have_another_shape_are_refused(tmp_path, changes, said):
     directory = small_hubert.write(tmp_path, small_hubert.make_tensors(), **changes)
     with pytest.raises(errors.UserError, match=f"model.safetensors: .*{said}"):
         encoder_weights.read(directory)

@@ -111,7 +111,7 @@ def report_of(num_whole, num_misfits):
     return transfer.Report({f"acoustic/v{i}": 1 for i in range(num_whole)}, {}, misfits, [], [])
 
 
-def test_if_fewer_than_half_fit_it_is_refused_with_both_shapes():
+def test_a_source_is_refused_with_both_shapes_if_fewer_than_half_fit():
     transfer.check(report_of(2, 2), "AM", "NEW")
     said = (
         r"AM: only 1 of 6 variables fit into the model of NEW \(acoustic/w0 \[2, 4\], in the source "
