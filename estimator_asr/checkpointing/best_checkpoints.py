@@ -78,7 +78,7 @@ class BestCheckpoints(estimator_api.Exporter):
 
 
 def _keep(model, checkpoint, entry):
-    """Writes checkpoint, registry and state, and deletes last, so that best/ is valid after each step."""
+    """Writes checkpoint, registry and state file, then deletes others: best/ is valid after each step."""
     others = [other for other in read(model.path) if other.step != entry.step]
     best = _sort([*others, entry])[: model.config.stopping.keep_best_checkpoints]
     directory = os.path.join(model.path, DIRECTORY)

@@ -1,7 +1,7 @@
 """Lists, links and reads the checkpoints of a model directory, and checks that they fit the model.
 
 A checkpoint is named by its prefix, MODEL_DIR/model.ckpt-<step>: the path of its files without the suffix.
-The state, a text file `checkpoint` in the same directory, names the checkpoint from which training continues.
+The state file, `checkpoint` in the same directory, names the checkpoint from which training continues.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOSS_SCALE = "loss_scale/scale"
 
 
 class DamagedError(errors.UserError):
-    """A checkpoint cannot be read."""
+    """Raised if a checkpoint cannot be read."""
 
     def __init__(self, checkpoint: str, reason: str):
         super().__init__(
@@ -42,7 +42,7 @@ class DamagedError(errors.UserError):
 
 
 def stated(path: str) -> Optional[str]:
-    """Returns the prefix that the state names, even if its files are missing; None if no state is valid."""
+    """Returns the prefix in the state file, even if no such checkpoint exists; None without a valid state."""
     try:
         state = tf.train.get_checkpoint_state(path)
     except ValueError:  # the file is empty or not text
@@ -51,13 +51,13 @@ def stated(path: str) -> Optional[str]:
 
 
 def find_latest(path: str) -> Optional[str]:
-    """Returns the prefix that the state names; None if that checkpoint does not exist."""
+    """Returns the checkpoint prefix in the state file; None if that checkpoint does not exist."""
     prefix = stated(path)
     return prefix if prefix and os.path.exists(f"{prefix}.index") else None
 
 
 def latest(path: str) -> str:
-    """Returns the prefix that the state names. Raises errors.UserError if no state is readable."""
+    """Returns the checkpoint prefix in the state file. Raises errors.UserError without a valid state file."""
     checkpoint = stated(path)
     if checkpoint is None:
         raise errors.UserError(
@@ -67,7 +67,7 @@ def latest(path: str) -> str:
 
 
 def latest_step(path: str) -> int:
-    """Returns the step of the checkpoint that the state names; 0 if there is no such checkpoint."""
+    """Returns the step of the checkpoint in the state file; 0 if there is no such checkpoint."""
     checkpoint = find_latest(path)
     return step_of(checkpoint) if checkpoint else 0
 
@@ -83,7 +83,7 @@ def write_state(path: str, newest: str, others: Sequence[str]) -> None:
 
 
 def save(values: dict[str, np.ndarray], prefix: str) -> None:
-    """Writes a checkpoint of variables (name to value), and the state that names it."""
+    """Writes a checkpoint of variables (name to value), and the state file that names it."""
     names = sorted(values)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         inputs = [tf.compat.v1.placeholder(values[name].dtype, values[name].shape) for name in names]

@@ -54,7 +54,7 @@ def forget_after(model_dir: str, step: int) -> None:
 def read_rows(path: str, row_type: type[Row], advice: str) -> list[Row]:
     """Reads a JSON file that write_rows wrote; returns [] if it is missing.
 
-    Raises errors.UserError if it is damaged; `advice` is the alternative to restoring it in the message.
+    Raises errors.UserError if the file is damaged; `advice` ends the message: what to do without a backup.
     """
     try:
         return [
@@ -82,7 +82,7 @@ def write_rows(path: str, rows: Sequence[NamedTuple]) -> None:
 
 
 class Recorder(estimator_api.Exporter):
-    """Adds every evaluation to the log."""
+    """An exporter that adds every evaluation to evaluations.json."""
 
     name = "evaluations"
 
@@ -104,7 +104,7 @@ class Recorder(estimator_api.Exporter):
 
 
 class History:
-    """Tells the error rates that are known at a step; reads the log again whenever the file has changed."""
+    """The error rates that are known at a given step; reads the log again whenever the file has changed."""
 
     def __init__(self, model_dir: str, error_rate: str):
         self._model_dir, self._error_rate = model_dir, error_rate

@@ -41,10 +41,10 @@ class RegularSaver(estimator_api.CheckpointSaverHook):
 
 
 def recover(model_dir: str) -> Optional[str]:
-    """Repairs the state and returns the prefix of the checkpoint to continue from; None if there is none yet.
+    """Repairs the state file; returns the prefix of the checkpoint to continue from, None if there is none.
 
-    Removes temporary files of a killed save, and logs a warning if the state named another checkpoint. Only
-    the process that writes checkpoints may call this; others call `find`. Raises errors.UserError as `find`.
+    Removes temporary files of a killed save, and logs a warning if the state file was wrong. Only the process
+    that writes checkpoints may call this; others call `find`. Raises errors.UserError as `find`.
     """
     for pattern in _LEFTOVERS:
         for path in glob.glob(os.path.join(glob.escape(model_dir), pattern)):
@@ -56,11 +56,10 @@ def recover(model_dir: str) -> Optional[str]:
 
 
 def find(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
-    """Finds the checkpoint to continue from: the one that the state names, or the newest readable one.
+    """Finds the checkpoint to continue from: the one in the state file, otherwise the newest readable one.
 
-    Returns its prefix (None if there is no checkpoint), and {path: fault} of the state file and the
-    checkpoints that could not be used instead. Raises errors.UserError if checkpoints exist but none is
-    readable.
+    Returns its prefix (None if there is no checkpoint), and {path: fault} of the state file and of checkpoints
+    that could not be used. Raises errors.UserError if checkpoints exist, but none is readable.
     """
     stated, present = checkpoints.stated(model_dir), checkpoints.list_checkpoints(model_dir)
     faults, state = {}, os.path.join(model_dir, checkpoints.STATE_FILE)
@@ -86,7 +85,7 @@ def find(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
 
 
 def _repair(model_dir, checkpoint, faults):
-    """Writes the state before it moves files, so that a kill in between leaves a readable checkpoint."""
+    """Repairs the state file, then moves damaged files: a kill in between leaves a readable checkpoint."""
     if checkpoint is None:
         start = "starts from step 0"
         os.remove(os.path.join(model_dir, checkpoints.STATE_FILE))

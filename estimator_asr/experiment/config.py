@@ -23,7 +23,7 @@ def _fraction(default: float, help: str) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class AcousticConfig(config_flags.Checked):
-    """Speech to tokens: encoder, CTC head and attention decoder."""
+    """Settings of the acoustic model, speech to tokens: encoder, CTC head and attention decoder."""
 
     encoder: str = setting(
         "conformer",
@@ -85,7 +85,7 @@ class AcousticConfig(config_flags.Checked):
     )
     # The pretrained encoder of the data or of --warm_start_from, and the blocks that the model reads.
     pretrained: Optional[pretrained_encoder.Applied] = None
-    # Whether features above the bandwidth of a recording are filled, see models/feature_norm.py; no flag.
+    # Fill features above the bandwidth of a recording (see models/feature_norm.py); this is not a flag.
     fill_bands: bool = True
 
     def __post_init__(self):
@@ -152,7 +152,7 @@ class DecodeConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class LanguageConfig(config_flags.Checked):
-    """Tokens to characters, one character per token: a Transformer encoder over tokens and hashed n-grams."""
+    """Settings of the language model, tokens to characters: a Transformer over tokens and hashed n-grams."""
 
     language_layers: int = setting(4, "blocks of the language model", minimum=1)
     language_units: int = setting(256, "width of the language model; even", positive=True)
@@ -182,7 +182,7 @@ class LanguageConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class InputConfig(config_flags.Checked):
-    """Batching, shuffling and SpecAugment."""
+    """Settings of the input: batching, shuffling and SpecAugment."""
 
     batch_frames: int = setting(
         16000, "acoustic model: frames per batch of all replicas, padding included", positive=True

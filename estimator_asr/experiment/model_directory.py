@@ -117,7 +117,7 @@ def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> Mode
 
 
 def write(model: ModelDirectory, data_dir: str) -> None:
-    """Writes config.json. Copies the vocabularies into a new directory; otherwise logs changed settings."""
+    """Writes config.json; also copies vocabularies into a new directory, otherwise logs changed settings."""
     if not _has_checkpoint(model.path):
         copy_description(model, model.path, data_dir)
         return
@@ -204,7 +204,7 @@ def _has_checkpoint(path):
 
 
 def _vocabulary_files(config):
-    """Returns {field of the config that has the sha256: file} of the vocabulary files that a model has."""
+    """Returns {config field with the sha256: file name} for the vocabulary files of a model."""
     bpe = {"bpe_sha256": dataset_info.BPE_FILE} if config.bpe_sha256 else {}
     return {**config.spec.vocabularies, **bpe}
 

@@ -15,7 +15,7 @@ DEFAULT_EPOCHS = 30
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig(config_flags.Checked):
-    """Adam or momentum, with a learning rate schedule and warm-up; the same for both models."""
+    """Settings of the optimizer (Adam or momentum) and its learning rate schedule, for both models."""
 
     optimizer: str = setting("adam", "update rule", choices=("adam", "momentum"))
     learning_rate: float = setting(0.001, "initial learning rate", positive=True)
@@ -144,7 +144,7 @@ class TrainConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class StoppingConfig(config_flags.Checked):
-    """Best checkpoints and early stopping."""
+    """Settings of best checkpoints and early stopping."""
 
     keep_best_checkpoints: int = setting(
         5, "number of checkpoints with the lowest error rates on dev to keep in MODEL_DIR/best", minimum=1
@@ -156,7 +156,7 @@ class StoppingConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class WatchConfig(config_flags.Checked):
-    """Checks of data, model and training."""
+    """Settings of the checks of data, model and training."""
 
     watchdog: bool = setting(
         True, "watch losses, hypotheses and gradients; alarms name the likely cause and the next command"
@@ -175,7 +175,7 @@ class WatchConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class DisplayConfig(config_flags.Checked):
-    """TensorBoard displays other than scalars."""
+    """Settings of the TensorBoard displays other than scalars."""
 
     show_utterances: int = setting(
         4, "TensorBoard: dev utterances to show with spectrogram, alignment and audio; 0: none", minimum=0

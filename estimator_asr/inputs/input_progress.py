@@ -51,11 +51,11 @@ class InputProgress:
         return Position(self.epoch + epochs, index)
 
     def epochs_at(self, step: int) -> float:
-        """Returns the number of epochs completed at a global step, with its fraction."""
+        """Returns the (fractional) number of epochs completed at a global step."""
         return self.epoch + (step - self.first_step) / self.steps_per_epoch
 
     def step_at(self, epochs: float) -> float:
-        """Returns the global step at which a number of epochs is completed, with its fraction."""
+        """Returns the (fractional) global step at which a number of epochs is completed."""
         return self.first_step + (epochs - self.epoch) * self.steps_per_epoch
 
 
@@ -88,6 +88,6 @@ def load(model_dir: str) -> Optional[InputProgress]:
 
 
 def save(model_dir: str, progress: InputProgress) -> None:
-    """Writes the progress, atomically."""
+    """Writes the progress into a model directory, atomically."""
     text = json.dumps(config_json.to_json_dict(progress), indent=1)
     files.write_text(os.path.join(model_dir, FILE), text)

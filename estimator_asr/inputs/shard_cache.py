@@ -31,7 +31,7 @@ _MIN_SHARDS = 2 * (_NUM_AHEAD + _NUM_HELD + NUM_PARALLEL_FETCHES)
 _MAX_GB = config_lib.InputConfig.shard_cache_gb
 _RETRY_SECONDS = 60
 _PAUSE_SECONDS = 2
-_MAX_ATTEMPTS = 100  # even if the store sends something in each attempt
+_MAX_ATTEMPTS = 100  # limit for a store that sends something in each attempt
 _NUM_COPIES = 2  # a damaged copy is downloaded again once
 
 

@@ -28,7 +28,7 @@ _FRAMES_PER_LABEL = 8  # encoder output frames, 0.16 or 0.32 s
 
 
 class Acoustic(task.Task):
-    """Speech to tokens."""
+    """Acoustic task: speech to tokens."""
 
     spec = task_spec.ACOUSTIC
 

@@ -15,7 +15,7 @@ _NO_CANDIDATE = -10.0  # log probability of a character that is not a candidate 
 
 
 class Language(task.Task):
-    """Tokens to characters."""
+    """Language task: tokens to characters."""
 
     spec = task_spec.LANGUAGE
 

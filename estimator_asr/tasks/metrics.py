@@ -73,7 +73,7 @@ def mark_unknown(references: tf.Tensor) -> tf.Tensor:
 
 
 def unknown_fraction(references: tf.Tensor, num_references: tf.Tensor) -> Ratio:
-    """Returns the fraction of unknown ids, which is the lowest possible edit_ratio."""
+    """Returns the fraction of unknown ids in the references, which is the lowest possible edit_ratio."""
     is_id = tf.sequence_mask(num_references, tf.shape(references)[1])
     return fraction_of(tf.equal(references, vocabulary.Vocabulary.unknown_id), is_id)
 

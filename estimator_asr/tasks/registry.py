@@ -30,5 +30,5 @@ def of(model: model_directory.ModelDirectory) -> task.Task:
 
 
 def complete(config: experiment.ExperimentConfig) -> experiment.ExperimentConfig:
-    """Returns the settings of a new run, completed by those that follow from them; see Task.complete."""
+    """Returns the settings of a new run with derived settings filled in; see Task.complete."""
     return TASKS[config.model]().complete(config)

@@ -91,7 +91,7 @@ class Task(abc.ABC):
 
     @staticmethod
     def complete(config: experiment.ExperimentConfig) -> experiment.ExperimentConfig:
-        """Returns the settings of a new run, completed by those that follow from them.
+        """Returns the settings of a new run with derived settings filled in.
 
         Raises errors.UserError if the settings do not fit together.
         """
@@ -137,6 +137,6 @@ class Task(abc.ABC):
         return 1.0
 
     def token_parts(self) -> Optional[np.ndarray]:
-        """Returns syllables.part_matrix (initial, final and tone of each token); None if tokens have none."""
+        """Returns syllables.part_matrix (initial, final and tone of each token), or None for other token types."""
         is_syllable = self.model.config.token_type == "syllable"
         return syllables.part_matrix(self.model.tokens.tokens) if is_syllable else None

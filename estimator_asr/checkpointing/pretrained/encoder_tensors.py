@@ -10,7 +10,7 @@ import numpy as np
 _PROJECTIONS = {"q": "query", "k": "key", "v": "value", "out": "output"}
 # Projections that attention.py computes in one matrix product, by scope of the attention.
 _FUSED = {"self_attention": ("query", "key", "value"), "cross_attention": ("key", "value")}
-_OTHER_SCOPES = ("attention_norm", "inner", "outer", "feed_forward_norm")  # modules beside attention
+_OTHER_SCOPES = ("attention_norm", "inner", "outer", "feed_forward_norm")  # a block's other modules
 
 
 class Module(NamedTuple):
@@ -68,7 +68,7 @@ def to_variables(modules: Mapping[str, Module], tensors: Mapping[str, np.ndarray
 
 
 def read_sizes(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, int]:
-    """Returns sizes of config.json by our names; `names` maps our names to those in config.json.
+    """Reads sizes from config.json; `names` maps the names of sizes here to those in config.json.
 
     Raises ValueError if a size is not a positive whole number, or if the heads do not divide the units.
     """

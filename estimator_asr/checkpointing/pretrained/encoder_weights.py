@@ -33,7 +33,7 @@ _ADVICE = (
 
 
 def find(path: str) -> Optional[tuple[str, str]]:
-    """Returns the paths of config and weights in a directory, published or saved; None without weights."""
+    """Returns the paths of the encoder's config and weights in a directory; None if there are no weights."""
     for names in (pretrained_encoder.FILES, PUBLISHED):
         config, weights = (os.path.join(path, name) for name in names)
         if files.exists(weights):
@@ -42,7 +42,7 @@ def find(path: str) -> Optional[tuple[str, str]]:
 
 
 def read(path: str) -> tuple[pretrained_encoder.PretrainedEncoder, dict[str, np.ndarray]]:
-    """Returns the encoder in a directory, and its tensors by published name without the layout's NAME.
+    """Returns the encoder in a directory, and its tensors by published name, without what NAME matches.
 
     Raises:
         errors.UserError: a file is missing or damaged, the family is not supported, or a tensor has another
@@ -80,7 +80,7 @@ def load(session: tf.compat.v1.Session, path: str, encoder: pretrained_encoder.P
     """Loads the weights of a directory into the variables of frozen_encoder.build.
 
     Raises:
-        errors.UserError: as `read`, or the weights are not those of `encoder`.
+        errors.UserError: `read` fails, or the weights are not those of `encoder`.
     """
     stored, tensors = read(path)
     if stored != encoder:
@@ -92,7 +92,7 @@ def load(session: tf.compat.v1.Session, path: str, encoder: pretrained_encoder.P
 
 
 def assign(session: tf.compat.v1.Session, scope: str, values: Mapping[str, np.ndarray]) -> None:
-    """Loads values into the variables of a scope; the keys of `values` are variable names below the scope."""
+    """Loads values into the variables of a scope; the keys of `values` are names relative to the scope."""
     with session.graph.as_default():
         variables = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, f"{scope}/")
         inputs = [tf.compat.v1.placeholder(tf.float32, variable.shape) for variable in variables]
@@ -164,7 +164,7 @@ def _read_json(path: str) -> dict[str, Any]:
 
 
 def _read_tensors(path: str, pattern: re.Pattern) -> dict[str, np.ndarray]:
-    """Returns the tensors whose names start with a pattern, by name without that start."""
+    """Returns the tensors whose names start with `pattern`; the matched part is removed from the names."""
     import safetensors
 
     try:

@@ -35,7 +35,7 @@ class WeightSource(NamedTuple):
 
     path: str  # checkpoint or directory
     values: dict[str, np.ndarray]  # weights by variable name in the new model
-    names: dict[str, Names]  # row names, by variable whose rows belong to tokens
+    names: dict[str, Names]  # row names of the variables whose rows belong to tokens
     remarks: tuple[str, ...]  # sentences about what is left out or differs
 
 
@@ -90,7 +90,7 @@ def copy_rows(
 
     `initial` has the values of the new model, and `new` the names of its rows. The shape of `source` may
     differ only along the axis of the names. Returns `initial` with the copied rows, the indices of these rows
-    (int64 [copied]), and the numbers of rows.
+    (int64 [copied]), and how many rows were copied or not.
     """
     rows = {name: row for row, name in reversed(list(enumerate(old.names)))}
     pairs = [(row, rows[name]) for row, name in enumerate(new.names) if name in rows]

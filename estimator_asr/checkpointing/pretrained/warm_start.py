@@ -104,7 +104,7 @@ def _wait_for_checkpoint(model_dir):
 
 
 def open_source(model: model_directory.ModelDirectory) -> transfer.WeightSource:
-    """Reads the weights that train.warm_start_from of the model's config names.
+    """Reads the weights at the path train.warm_start_from in the model's config.
 
     Raises:
         errors.UserError: the weights are missing, damaged or non-finite, or belong to another kind of model.
@@ -205,8 +205,8 @@ def _open_checkpoint(model, path):
     checkpoint, root = find_checkpoint(path), find_root(path)
     if root is None:
         raise errors.UserError(
-            f"{path}: {experiment.CONFIG_FILE} is missing beside the checkpoint and above it; pass a "
-            "checkpoint inside a model directory"
+            f"{path}: there is no {experiment.CONFIG_FILE} in the directory of the checkpoint or above; pass "
+            "a checkpoint inside a model directory"
         )
     source = model_directory.open_model_directory(root)
     remarks = _check_kind(model, source)

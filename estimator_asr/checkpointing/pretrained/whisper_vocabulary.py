@@ -61,9 +61,9 @@ def _to_bytes(text: str) -> bytes:
 
 
 def spell(tokenizer: Tokenizer, characters: Sequence[str]) -> Spelling:
-    """Selects the tokens that spell `characters`, and those whose texts consist of several of them.
+    """Selects the tokens that spell `characters`, and tokens whose text is several of these characters.
 
-    Characters and such tokens are symbols, which the result spells with the selected tokens.
+    Such texts and the characters are the symbols; `spellings` has the selected tokens of each symbol.
     """
     pieces = [_encode(tokenizer, character.encode()) for character in characters]
     known, words = set(characters), []
