@@ -185,7 +185,7 @@ def check(checkpoint: str, model: model_directory.ModelDirectory) -> None:
 def check_variables(
     checkpoint: Optional[str], model: model_directory.ModelDirectory, variables: Iterable[tf.Variable]
 ) -> None:
-    """Raises errors.UserError for the first variable that a checkpoint lacks or has with another shape.
+    """Raises errors.UserError if a checkpoint lacks a variable of the model or has it with another shape.
 
     Without a checkpoint, nothing is checked. Only the variables of the first replica are checked, because
     those of the other replicas are not saved.

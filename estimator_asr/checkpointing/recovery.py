@@ -58,8 +58,8 @@ def recover(model_dir: str) -> Optional[str]:
 def find(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
     """Finds the checkpoint to continue from: the one in the state file, otherwise the newest readable one.
 
-    Returns its prefix (None if there is no checkpoint), and {path: fault} of the state file and of checkpoints
-    that could not be used. Raises errors.UserError if checkpoints exist, but none is readable.
+    Returns its prefix (None if there is no checkpoint), and {path: fault} of a state file or checkpoints that
+    could not be used. Raises errors.UserError if checkpoints exist, but none is readable.
     """
     stated, present = checkpoints.stated(model_dir), checkpoints.list_checkpoints(model_dir)
     faults, state = {}, os.path.join(model_dir, checkpoints.STATE_FILE)

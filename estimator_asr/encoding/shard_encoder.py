@@ -31,7 +31,7 @@ Encode = Callable[[Sequence[bytes]], list[np.ndarray]]
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """A shard to encode; `file` is its name in both directories."""
+    """A shard to encode; `file` is its name in the data directory and in that of the encoded data."""
 
     file: str
     split: str

@@ -137,6 +137,6 @@ class Task(abc.ABC):
         return 1.0
 
     def token_parts(self) -> Optional[np.ndarray]:
-        """Returns syllables.part_matrix (initial, final and tone of each token), or None for other token types."""
+        """Returns syllables.part_matrix: initial, final, tone of each token; None for other token types."""
         is_syllable = self.model.config.token_type == "syllable"
         return syllables.part_matrix(self.model.tokens.tokens) if is_syllable else None
