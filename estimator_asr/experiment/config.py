@@ -60,8 +60,8 @@ class AcousticConfig(config_flags.Checked):
     local_ctc_weight: float = setting(
         0.0,
         "encoders conformer and transformer: weight of a second CTC loss, on the frames below the blocks, "
-        "which see only their own time (the other CTC loss has the rest); it makes the model emit tokens "
-        "within their syllables; 0.3 is enough",
+        "which see only their own time (the other CTC loss has weight 1 - local_ctc_weight); it makes the "
+        "model emit tokens within their syllables; 0.3 is enough",
         minimum=0,
         maximum=0.9,
     )
@@ -146,8 +146,8 @@ class DecodeConfig(config_flags.Checked):
     )
     whisper_language_weight: float = setting(0.0, "language_weight if Whisper's decoder ranks too", minimum=0)
     # confidence = sigmoid(confidence_scale x logit(probability) + confidence_offset), Platt (1999).
-    confidence_scale: float = setting(1.0, "confidence: factor of the log odds", positive=True)
-    confidence_offset: float = setting(0.0, "confidence: added to the log odds")
+    confidence_scale: float = setting(1.0, "confidence calibration: factor of the log odds", positive=True)
+    confidence_offset: float = setting(0.0, "confidence calibration: added to the log odds")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,7 +201,7 @@ class InputConfig(config_flags.Checked):
     )
     spec_augment: bool = setting(True, "SpecAugment: mask time and frequency bands in acoustic training")
     # Two masks of each kind as in Park et al. 2019 (LD), but narrower because the corpora are small.
-    time_masks: int = setting(2, "spec_augment: time masks per utterance", minimum=0)
+    time_masks: int = setting(2, "spec_augment: number of time masks per utterance", minimum=0)
     time_mask_frames: int = setting(40, "spec_augment: maximum frames of a time mask", minimum=0)
     time_mask_fraction: float = setting(
         0.2,
@@ -209,7 +209,7 @@ class InputConfig(config_flags.Checked):
         minimum=0,
         maximum=1,
     )
-    frequency_masks: int = setting(2, "spec_augment: frequency masks per utterance", minimum=0)
+    frequency_masks: int = setting(2, "spec_augment: number of frequency masks per utterance", minimum=0)
     frequency_mask_bins: int = setting(15, "spec_augment: maximum bins of a frequency mask", minimum=0)
 
 
