@@ -308,7 +308,7 @@ def test_another_number_of_mel_bins_is_refused(tmp_path, sources):
 
 def test_another_frontend_with_as_many_bins_is_only_remarked(tmp_path, sources):
     remarks = open_source(tmp_path, sources / "am", hop_ms=20.0).remarks
-    assert remarks == ("frontend differs: hop_ms is 20.0, in the source 10.0",)
+    assert remarks == ("frontend differs: hop_ms is 20.0, but 10.0 in the source",)
 
 
 def test_a_checkpoint_without_config_json_is_refused(tmp_path, sources):
