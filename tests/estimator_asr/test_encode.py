@@ -186,7 +186,7 @@ def test_weights_are_named_where_they_are(directory, vocabulary_dir, weights):
 
 
 def test_a_warm_start_without_weights_is_refused(directory, tmp_path):
-    with pytest.raises(errors.UserError, match="nowhere: does not exist, expected a model directory"):
+    with pytest.raises(errors.UserError, match="nowhere: does not exist; check the path"):
         config(directory, "data", warm_start_from=str(tmp_path / "nowhere"))
     unfinished = small_whisper.write(tmp_path / "unfinished")
     os.rename(f"{unfinished}/model.safetensors", f"{unfinished}/pytorch_model.bin")
