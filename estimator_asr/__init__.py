@@ -1,1 +1,1 @@
-"""TFRecords to a model, a SavedModel and a transcript, trained with TensorFlow Estimator."""
+"""Speech recognition with TensorFlow Estimator: training from TFRecords, export, transcription, serving."""

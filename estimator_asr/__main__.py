@@ -1,4 +1,4 @@
-"""Runs a program of the trainer by its name: estimator-asr train ..."""
+"""Runs a program of estimator_asr by name, as in `estimator-asr train ...`."""
 
 from __future__ import annotations
 

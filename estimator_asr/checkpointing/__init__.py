@@ -1,1 +1,1 @@
-"""Checkpoints: saving, choosing, averaging, warm start, and the log of evaluations."""
+"""Checkpoints: saving, selecting the best, recovery, warm start, and the log of evaluations."""

@@ -1,8 +1,8 @@
-"""Best checkpoints: the lowest error rates on dev, kept in MODEL_DIR/best when the Saver deletes them.
+"""Keeps the checkpoints with the lowest error rates on dev in MODEL_DIR/best, where the Saver deletes none.
 
-best/ is a model directory itself (config.json, vocabularies, a state that names the best one), so evaluate
-and export open it. best_checkpoints.json lists its checkpoints, best first. A checkpoint that is locked for
-reading is deleted later.
+best/ is itself a model directory (config.json, vocabularies, a state file that names the best checkpoint), so
+evaluate and export can open it. best_checkpoints.json lists its checkpoints, best first. A checkpoint that
+another process is reading is deleted at a later evaluation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REGISTRY_FILE = "best_checkpoints.json"
 
 
 class Entry(NamedTuple):
-    """A kept checkpoint with all metrics of its evaluation, none of them NaN."""
+    """One of the best checkpoints, with all metrics of its evaluation; no metric is NaN."""
 
     step: int
     error_rate: float
@@ -33,15 +33,15 @@ class Entry(NamedTuple):
 
 
 def read(model_dir: str) -> list[Entry]:
-    """Returns the kept checkpoints, best first. Raises errors.UserError if the registry is damaged."""
+    """Returns the checkpoints in best/, best first. Raises errors.UserError if the registry is damaged."""
     directory = os.path.join(model_dir, DIRECTORY)
-    advice = f"move {directory} away to start with none"
+    advice = f"move {directory} away to start without best checkpoints"
     entries = evaluation_log.read_rows(os.path.join(directory, REGISTRY_FILE), Entry, advice)
     return [entry for entry in _sort(entries) if os.path.exists(f"{prefix(model_dir, entry.step)}.index")]
 
 
 def refuse_training(model_dir: str) -> None:
-    """Raises errors.UserError if a directory to train in is the best/ of another."""
+    """Raises errors.UserError if `model_dir` is the best/ directory of another model directory."""
     if os.path.exists(os.path.join(model_dir, REGISTRY_FILE)):
         raise errors.UserError(
             f"--model_dir: {model_dir} holds the best checkpoints of another model directory; pass that "
@@ -50,7 +50,7 @@ def refuse_training(model_dir: str) -> None:
 
 
 def prefix(model_dir: str, step: int) -> str:
-    """Returns the prefix of a kept checkpoint."""
+    """Returns the prefix of the checkpoint that best/ holds for a step."""
     return checkpoints.prefix_of(os.path.join(model_dir, DIRECTORY), step)
 
 
@@ -69,22 +69,24 @@ class BestCheckpoints(estimator_api.Exporter):
             return
         try:
             _keep(self._model, checkpoint_path, Entry(int(eval_result["global_step"]), rate, metrics))
-        except OSError as error:  # no reason to abort a long training
+        except OSError as error:  # not a reason to abort a long training
             logging.warning(
-                "%s: cannot be kept among the best (%s); training continues", checkpoint_path, error.strerror
+                "%s: cannot be added to the best checkpoints (%s); training continues",
+                checkpoint_path,
+                error.strerror,
             )
 
 
 def _keep(model, checkpoint, entry):
-    """Writes files, then the list, then the state, and deletes last; each step leaves a valid directory."""
+    """Writes checkpoint, registry and state file, then deletes others: best/ is valid after each step."""
     others = [other for other in read(model.path) if other.step != entry.step]
-    kept = _sort([*others, entry])[: model.config.stopping.keep_best_checkpoints]
+    best = _sort([*others, entry])[: model.config.stopping.keep_best_checkpoints]
     directory = os.path.join(model.path, DIRECTORY)
     model_directory.copy_description(model, directory)
-    if entry in kept:
+    if entry in best:
         checkpoints.link(checkpoint, directory)
-    evaluation_log.write_rows(os.path.join(directory, REGISTRY_FILE), kept)
-    prefixes = [prefix(model.path, kept_entry.step) for kept_entry in kept]
+    evaluation_log.write_rows(os.path.join(directory, REGISTRY_FILE), best)
+    prefixes = [prefix(model.path, best_entry.step) for best_entry in best]
     checkpoints.write_state(directory, prefixes[0], prefixes)
     for candidate in checkpoints.list_checkpoints(directory):
         if candidate not in prefixes:
@@ -96,6 +98,6 @@ def _sort(entries):
 
 
 def _remove(checkpoint):
-    # The .index first: the rest without it is not taken for a checkpoint.
+    # Delete the .index first: without it, the remaining files are not used as a checkpoint.
     for path in sorted(checkpoints.list_files(checkpoint), key=lambda path: not path.endswith(".index")):
         os.remove(path)

@@ -1,7 +1,7 @@
-"""Checkpoints of a model directory: listing, linking, reading, and checks that they fit the model.
+"""Lists, links and reads the checkpoints of a model directory, and checks that they fit the model.
 
 A checkpoint is named by its prefix, MODEL_DIR/model.ckpt-<step>: the path of its files without the suffix.
-The text file `checkpoint` beside them (the state) names the one that TensorFlow continues from.
+The state file, `checkpoint` in the same directory, names the checkpoint from which training continues.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from tfrecord_builder.storage import files
 
 STATE_FILE = "checkpoint"
 _NAME = re.compile(r"(model\.ckpt-(\d+))\.(index|data-\d{5}-of-\d{5}|meta)")
-# Names of the optimizer's slots, below that of their variable.
+# Suffixes that the optimizer's slots append to the name of their variable.
 _SLOTS = {"adam": "/Adam", "momentum": "/Momentum"}
 _REPLICA = re.compile(r"/replica_\d+$")
 _LOSS_SCALE = "loss_scale/scale"
 
 
 class DamagedError(errors.UserError):
-    """A checkpoint cannot be read."""
+    """Raised if a checkpoint cannot be read."""
 
     def __init__(self, checkpoint: str, reason: str):
         super().__init__(
-            f"{checkpoint}: checkpoint cannot be read ({reason}); choose an earlier one, or train again, "
+            f"{checkpoint}: checkpoint cannot be read ({reason}); choose an earlier one, or run train again, "
             "which continues from the newest readable checkpoint"
         )
         self.reason = reason
 
 
 def stated(path: str) -> Optional[str]:
-    """Returns the prefix that the state names, with or without files; None without a readable state."""
+    """Returns the prefix in the state file, even if no such checkpoint exists; None without a valid state."""
     try:
         state = tf.train.get_checkpoint_state(path)
     except ValueError:  # the file is empty or not text
@@ -51,13 +51,13 @@ def stated(path: str) -> Optional[str]:
 
 
 def find_latest(path: str) -> Optional[str]:
-    """Returns the prefix of the checkpoint that the state names; None if there is none."""
+    """Returns the checkpoint prefix in the state file; None if that checkpoint does not exist."""
     prefix = stated(path)
     return prefix if prefix and os.path.exists(f"{prefix}.index") else None
 
 
 def latest(path: str) -> str:
-    """Returns the prefix that the state names. Raises errors.UserError if there is no state."""
+    """Returns the checkpoint prefix in the state file. Raises errors.UserError without a valid state file."""
     checkpoint = stated(path)
     if checkpoint is None:
         raise errors.UserError(
@@ -67,7 +67,7 @@ def latest(path: str) -> str:
 
 
 def latest_step(path: str) -> int:
-    """Returns the step of the checkpoint that the state names; 0 if there is none."""
+    """Returns the step of the checkpoint in the state file; 0 if there is no such checkpoint."""
     checkpoint = find_latest(path)
     return step_of(checkpoint) if checkpoint else 0
 
@@ -78,12 +78,12 @@ def write_state(path: str, newest: str, others: Sequence[str]) -> None:
     `others` are the prefixes in the directory that the Saver may delete later, oldest first.
     """
     names = [os.path.basename(prefix) for prefix in others]
-    # Relative names stay relative only below an absolute directory.
+    # TensorFlow writes relative names as they are only if the directory is an absolute path.
     tf.compat.v1.train.update_checkpoint_state(os.path.abspath(path), os.path.basename(newest), names)
 
 
 def save(values: dict[str, np.ndarray], prefix: str) -> None:
-    """Writes variables by name as a checkpoint, and the state beside it."""
+    """Writes a checkpoint of variables (name to value), and the state file that names it."""
     names = sorted(values)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         inputs = [tf.compat.v1.placeholder(values[name].dtype, values[name].shape) for name in names]
@@ -94,24 +94,24 @@ def save(values: dict[str, np.ndarray], prefix: str) -> None:
 
 
 def prefix_of(path: str, step: int) -> str:
-    """Returns the prefix of the checkpoint of a step."""
+    """Returns the prefix of the checkpoint that is saved at a step."""
     return os.path.join(path, f"model.ckpt-{step}")
 
 
 def step_of(checkpoint: str) -> int:
-    """Returns the global step in the name of a checkpoint; -1 for another kind of name."""
+    """Returns the global step in the name of a checkpoint; -1 if the name has another form."""
     match = _NAME.fullmatch(f"{os.path.basename(checkpoint)}.index")
     return int(match.group(2)) if match else -1
 
 
 def list_checkpoints(path: str) -> list[str]:
-    """Returns the prefixes of all checkpoints that have any file, oldest first."""
+    """Returns the prefixes of all checkpoints of which at least one file exists, oldest first."""
     matches = [_NAME.fullmatch(name) for name in (os.listdir(path) if os.path.isdir(path) else [])]
     return [prefix_of(path, step) for step in sorted({int(match.group(2)) for match in matches if match})]
 
 
 def list_files(checkpoint: str) -> list[str]:
-    """Returns the paths of the files of a checkpoint, sorted."""
+    """Returns the sorted paths of a checkpoint's files."""
     paths = glob.glob(f"{glob.escape(checkpoint)}.*")
     return sorted(path for path in paths if _NAME.fullmatch(os.path.basename(path)))
 
@@ -119,8 +119,8 @@ def list_files(checkpoint: str) -> list[str]:
 def link(checkpoint: str, directory: str) -> str:
     """Links a checkpoint into a directory, where the Saver does not delete it; returns its prefix there.
 
-    The .index comes last, so that a checkpoint that has one is complete. On a file system without hard links
-    the files are copied. Raises FileNotFoundError if the checkpoint was deleted.
+    The .index is linked last, so a checkpoint that has an .index is complete. On a file system without hard
+    links, the files are copied. Raises FileNotFoundError if the checkpoint was deleted.
     """
     index = f"{checkpoint}.index"
     for path in [*(path for path in list_files(checkpoint) if path != index), index]:
@@ -130,7 +130,7 @@ def link(checkpoint: str, directory: str) -> str:
 
 def _link_file(source, target):
     if os.path.exists(target) and os.path.samefile(source, target):
-        return  # rename does nothing if both names are links to one file, and the temporary name would stay
+        return  # renaming one link of a file to another does nothing, so the temporary name would remain
     with files.writing(target) as path:
         try:
             os.link(source, path)
@@ -139,7 +139,7 @@ def _link_file(source, target):
 
 
 def global_step(checkpoint: str) -> int:
-    """Returns the number of training steps before the checkpoint was saved."""
+    """Returns the global step that is stored in a checkpoint."""
     return int(tf.train.load_variable(checkpoint, "global_step"))
 
 
@@ -168,8 +168,8 @@ def check(checkpoint: str, model: model_directory.ModelDirectory) -> None:
     shapes, spec = read_shapes(checkpoint), model.config.spec
     if spec.class_variable not in shapes:
         raise errors.UserError(
-            f"{checkpoint}: has no variable {spec.class_variable}, expected a checkpoint of the {spec.name} "
-            "model; pass the model directory that it belongs to"
+            f"{checkpoint}: has no variable {spec.class_variable}, so it is not a checkpoint of the "
+            f"{spec.name} model; pass the model directory that it belongs to"
         )
     num_classes = shapes[spec.class_variable][spec.class_axis]
     if num_classes != model.num_classes:
@@ -178,18 +178,17 @@ def check(checkpoint: str, model: model_directory.ModelDirectory) -> None:
             classes = f"{model.characters.size} characters in {dataset_info.CHARACTERS_FILE}"
         raise errors.UserError(
             f"{checkpoint}: output has {num_classes} classes, expected {model.num_classes} ({classes}), "
-            "because it was trained with another vocabulary; restore the vocabulary that belongs to it, or "
-            "train a new --model_dir"
+            "because it was trained with another vocabulary; restore that one, or train a new --model_dir"
         )
 
 
 def check_variables(
     checkpoint: Optional[str], model: model_directory.ModelDirectory, variables: Iterable[tf.Variable]
 ) -> None:
-    """Raises errors.UserError for the first variable of the model that a checkpoint lacks in its shape.
+    """Raises errors.UserError if a checkpoint lacks a variable of the model or has it with another shape.
 
-    Nothing is checked without a checkpoint; variables of further replicas are ignored, because only those of
-    the first are saved.
+    Without a checkpoint, nothing is checked. Only the variables of the first replica are checked, because
+    those of the other replicas are not saved.
     """
     if checkpoint is None or not os.path.exists(f"{checkpoint}.index"):
         return
@@ -209,35 +208,38 @@ def check_variables(
 def require_optimizer(checkpoint: str, optimizer: str, precision: str) -> None:
     """Raises errors.UserError if training cannot continue from a checkpoint with an optimizer and precision.
 
-    It can hold only weights (as in averaged/), the state of another optimizer, or no loss scale for float16.
+    The checkpoint may hold weights only (as in averaged/), the state of another optimizer, or no loss scale,
+    which float16 needs.
     """
     names = {name for name, _ in tf.train.list_variables(checkpoint)}
     advice = f"start a new --model_dir with --warm_start_from={os.path.dirname(checkpoint)}"
     if names.issubset(find_model_variables(names)):
         raise errors.UserError(
-            f"{checkpoint}: holds weights without the optimizer state, expected both to continue; {advice}"
+            f"{checkpoint}: holds weights without the optimizer state, so training cannot continue from it; "
+            f"{advice}"
         )
     if not any(name.endswith(_SLOTS[optimizer]) for name in names):
         raise errors.UserError(
-            f"{checkpoint}: holds the state of another optimizer, expected that of --optimizer={optimizer}; "
-            f"use the optimizer that it was trained with, or {advice}"
+            f"{checkpoint}: holds the state of another optimizer than --optimizer={optimizer}; use the "
+            f"optimizer that it was trained with, or {advice}"
         )
     if precision == "float16" and _LOSS_SCALE not in names:
         raise errors.UserError(
-            f"{checkpoint}: was trained without a loss scale, expected one for --precision=float16; "
-            f"leave the precision as it was, or {advice}"
+            f"{checkpoint}: was trained without a loss scale, which --precision=float16 needs; use the "
+            f"precision that it was trained with, or {advice}"
         )
 
 
 def find_model_variables(names: Iterable[str]) -> list[str]:
-    """Returns the names of the model's variables and the global step, sorted, out of those of a checkpoint.
+    """Selects the model's variables and the global step from the names in a checkpoint; sorted.
 
-    A slot of the optimizer is named below its variable (a/kernel/Adam); its scalars are outside any scope.
+    The name of an optimizer slot starts with that of its variable (a/kernel/Adam); optimizer scalars have no
+    scope.
     """
     names = set(names)
 
-    def is_of_model(name):
+    def is_model_variable(name):
         scopes = map(str, pathlib.PurePosixPath(name).parents)
         return name == "global_step" or ("/" in name and names.isdisjoint(scopes))
 
-    return sorted(filter(is_of_model, names))
+    return sorted(filter(is_model_variable, names))

@@ -1,8 +1,9 @@
 """Evaluation log: the metrics of every evaluation on dev, which early stopping and the plateau schedule use.
 
-MODEL_DIR/evaluations.json lists {"step", "known_at", "metrics"}, oldest first. `step` is that of the
+MODEL_DIR/evaluations.json lists {"step", "known_at", "metrics"}, oldest first. `step` is the step of the
 checkpoint. `known_at` is the first step whose update may depend on the evaluation: `step` itself if training
-waits for it, a later one if another process evaluates. So all processes and restarts know the same at a step.
+waits for it, a later step if another process evaluates. So at a given step, every process uses the same
+evaluations, also after a restart.
 """
 
 from __future__ import annotations
@@ -33,27 +34,27 @@ class Evaluation(NamedTuple):
 
 def read(model_dir: str) -> list[Evaluation]:
     """Returns all evaluations, oldest first. Raises errors.UserError if the file is damaged."""
-    return read_rows(os.path.join(model_dir, FILE), Evaluation, "remove it to forget all evaluations")
+    return read_rows(os.path.join(model_dir, FILE), Evaluation, "delete it to forget all evaluations")
 
 
 def record(model_dir: str, evaluation: Evaluation) -> None:
-    """Adds an evaluation; replaces one of the same step."""
+    """Adds an evaluation to the log; replaces an earlier evaluation of the same step."""
     others = [other for other in read(model_dir) if other.step != evaluation.step]
     write_rows(os.path.join(model_dir, FILE), sorted([*others, evaluation]))
 
 
 def forget_after(model_dir: str, step: int) -> None:
-    """Drops the evaluations of checkpoints after the step that training continues from."""
+    """Deletes the evaluations of checkpoints after `step`, from which training continues."""
     evaluations = read(model_dir)
-    kept = [evaluation for evaluation in evaluations if evaluation.step <= step]
-    if len(kept) < len(evaluations):
-        write_rows(os.path.join(model_dir, FILE), kept)
+    earlier = [evaluation for evaluation in evaluations if evaluation.step <= step]
+    if len(earlier) < len(evaluations):
+        write_rows(os.path.join(model_dir, FILE), earlier)
 
 
 def read_rows(path: str, row_type: type[Row], advice: str) -> list[Row]:
     """Reads a JSON file that write_rows wrote; returns [] if it is missing.
 
-    Raises errors.UserError if it is damaged, with `advice` on what to do besides restoring it.
+    Raises errors.UserError if the file is damaged; `advice` ends the message: what to do without a backup.
     """
     try:
         return [
@@ -67,12 +68,12 @@ def read_rows(path: str, row_type: type[Row], advice: str) -> list[Row]:
         return []
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise errors.UserError(
-            f"{path}: cannot be read ({error!r}), expected what training wrote; restore it, or {advice}"
+            f"{path}: cannot be read ({error!r}); restore it from a copy, or {advice}"
         ) from error
 
 
 def write_rows(path: str, rows: Sequence[NamedTuple]) -> None:
-    """Writes rows as a JSON list, atomically; NaN and Inf become strings, which JSON has no numbers for."""
+    """Writes rows as a JSON list, atomically; NaN and Inf, for which JSON has no numbers, become strings."""
     values = []
     for row in rows:
         metrics = {tag: value if math.isfinite(value) else str(value) for tag, value in row.metrics.items()}
@@ -81,7 +82,7 @@ def write_rows(path: str, rows: Sequence[NamedTuple]) -> None:
 
 
 class Recorder(estimator_api.Exporter):
-    """Records every evaluation."""
+    """An exporter that adds every evaluation to evaluations.json."""
 
     name = "evaluations"
 
@@ -94,8 +95,8 @@ class Recorder(estimator_api.Exporter):
         model_dir = estimator.model_dir
         step = known_at = int(eval_result["global_step"])
         if estimator.config.task_type == "evaluator":
-            # The workers are at most one interval beyond their newest checkpoint; one more for the time until
-            # every process sees the file.
+            # The workers are at most one checkpoint interval past the newest checkpoint. A second interval
+            # leaves time until every process sees the file.
             steps = [step, *map(checkpoints.step_of, checkpoints.list_checkpoints(model_dir))]
             known_at = max(steps) + 2 * estimator.config.save_checkpoints_steps
         metrics = {tag: float(value) for tag, value in eval_result.items() if tag != "global_step"}
@@ -103,14 +104,14 @@ class Recorder(estimator_api.Exporter):
 
 
 class History:
-    """Error rates known at a step; reads the file again when it has changed."""
+    """The error rates that are known at a given step; reads the log again whenever the file has changed."""
 
     def __init__(self, model_dir: str, error_rate: str):
         self._model_dir, self._error_rate = model_dir, error_rate
         self._version, self._evaluations = None, []
 
     def known_at(self, step: int) -> list[tuple[int, float]]:
-        """Returns pairs of step and error rate, oldest first."""
+        """Returns (step, error rate) of the evaluations that are known at `step`, oldest first."""
         path = os.path.join(self._model_dir, FILE)
         version = files.size_and_time(path) if os.path.exists(path) else None
         if version != self._version:

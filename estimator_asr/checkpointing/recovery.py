@@ -1,7 +1,7 @@
-"""Interruptions: saves at steps that do not depend on them, and finds the newest readable checkpoint.
+"""Recovery from interruptions: regular saving, and finding the newest readable checkpoint.
 
-TensorFlow continues from the checkpoint that the state file names, and fails if that is damaged. Here the
-state is repaired first; damaged files are moved to MODEL_DIR/damaged.
+TensorFlow continues from the checkpoint that the state file names, and fails if that checkpoint is damaged.
+So the state file is repaired first, and damaged checkpoints are moved to MODEL_DIR/damaged.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from estimator_asr.estimator import estimator_api
 from tfrecord_builder import errors
 
 _DAMAGED_DIRECTORY = "damaged"
-# Temporary files of the Saver and of the writer of the state.
+# Temporary files that are left if the Saver, or the writing of the state file, is killed.
 _LEFTOVERS = ("model.ckpt-*_temp", "*.tempstate*", "model.ckpt-*.tmp*", "checkpoint.tmp*")
 
 
 class RegularSaver(estimator_api.CheckpointSaverHook):
     """Saves at multiples of `save_steps`, and at the first and last step of a session.
 
-    TensorFlow's hook counts from the first step of the session: after an interruption at step 137 it saves,
-    and evaluates, at 237 instead of 200, so early stopping would depend on the interruption.
+    TensorFlow's hook counts from the first step of the session: with save_steps=100, a run that resumes at
+    step 137 is saved and evaluated at 237 instead of 200, so early stopping would depend on interruptions.
     """
 
     def __init__(self, model_dir: str, save_steps: int):
@@ -41,10 +41,10 @@ class RegularSaver(estimator_api.CheckpointSaverHook):
 
 
 def recover(model_dir: str) -> Optional[str]:
-    """Repairs the state and returns the prefix of the checkpoint to continue from; None if there is none yet.
+    """Repairs the state file; returns the prefix of the checkpoint to continue from, None if there is none.
 
-    Removes leftovers of a killed save, and logs one sentence if the state named another checkpoint. Only the
-    process that writes checkpoints may call this; others call `find`. Raises errors.UserError as `find`.
+    Removes temporary files of a killed save, and logs a warning if the state file was wrong. Only the process
+    that writes checkpoints may call this; others call `find`. Raises errors.UserError as `find`.
     """
     for pattern in _LEFTOVERS:
         for path in glob.glob(os.path.join(glob.escape(model_dir), pattern)):
@@ -56,10 +56,10 @@ def recover(model_dir: str) -> Optional[str]:
 
 
 def find(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
-    """Finds the checkpoint to continue from: the one that the state names, or the newest readable one.
+    """Finds the checkpoint to continue from: the one in the state file, otherwise the newest readable one.
 
-    Returns its prefix, None if there is no checkpoint, and the faults of files that come before it, by path.
-    Raises errors.UserError if there are checkpoints and none can be read.
+    Returns its prefix (None if there is no checkpoint), and {path: fault} of a state file or checkpoints that
+    could not be used. Raises errors.UserError if checkpoints exist, but none is readable.
     """
     stated, present = checkpoints.stated(model_dir), checkpoints.list_checkpoints(model_dir)
     faults, state = {}, os.path.join(model_dir, checkpoints.STATE_FILE)
@@ -78,14 +78,14 @@ def find(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
     if present:
         raise errors.UserError(
             f"{model_dir}: none of {len(present)} checkpoints can be read "
-            f"({os.path.basename(present[-1])} {faults[present[-1]]}), expected one; "
-            f"copy one from {os.path.join(model_dir, 'best')} there, or choose another --model_dir"
+            f"({os.path.basename(present[-1])} {faults[present[-1]]}); copy one from "
+            f"{os.path.join(model_dir, 'best')} to {model_dir}, or choose another --model_dir"
         )
     return None, faults
 
 
 def _repair(model_dir, checkpoint, faults):
-    """Writes the state first: if this is killed too, the next start finds a readable checkpoint at once."""
+    """Repairs the state file, then moves damaged files: a kill in between leaves a readable checkpoint."""
     if checkpoint is None:
         start = "starts from step 0"
         os.remove(os.path.join(model_dir, checkpoints.STATE_FILE))

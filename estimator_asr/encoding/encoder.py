@@ -1,4 +1,4 @@
-"""Encodes a data directory: checks, shards, the files beside them, publishes."""
+"""Encodes a data directory: checks it, encodes its shards, copies its other files, publishes the result."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def encode(
     overwrite: bool,
     runner: str = dispatch.LOCAL,
 ) -> dataset_info.DatasetInfo:
-    """Encodes data_dir into output_dir (see estimator_asr.encode); returns its dataset_info.json.
+    """Encodes data_dir into output_dir (see estimator_asr.encode); returns the new dataset_info.json.
 
-    Raises UserError if weights and data do not fit together, something is damaged, or the output directory
+    Raises UserError if weights and data do not fit together, a file is damaged, or the output directory
     cannot be used.
     """
     if os.path.realpath(data_dir) == os.path.realpath(output_dir):
         raise errors.UserError(
-            f"encode: --output_dir={output_dir} is --data_dir, expected another directory; choose one"
+            f"encode: --output_dir={output_dir} is the same directory as --data_dir; choose another one"
         )
     info = dataset_info.DatasetInfo.load(data_dir)
     encoder = encoder_weights.read(weights_dir)[0]
@@ -61,11 +61,11 @@ def encode(
         directory = staging.start(output_dir, fingerprint, overwrite)
         encoder_weights.save(directory, weights_dir)
         writer = shard_encoder.ShardEncoder(directory, data_dir, weights_dir, applied, info.fbank_dtype)
-        written = run(shards, writer, "encoding")
+        encoded_shards = run(shards, writer, "encoding")
         _copy_files(data_dir, directory, shards)
-        encoded = _describe(info, applied, {each.file: each for each in written})
-        staging.publish(output_dir, encoded)
-    return encoded
+        new_info = _describe(info, applied, {shard.file: shard for shard in encoded_shards})
+        staging.publish(output_dir, new_info)
+    return new_info
 
 
 def _check_data(data_dir, info, encoder):
@@ -73,7 +73,7 @@ def _check_data(data_dir, info, encoder):
     if info.frontend is None:
         raise errors.UserError(f"{data_dir}: holds text, expected audio features; {advice}")
     if info.frontend.encoder:
-        raise errors.UserError(f"{data_dir}: is encoded already, expected audio features; {advice}")
+        raise errors.UserError(f"{data_dir}: data are already encoded, expected audio features; {advice}")
     frontend.check_input(data_dir, info.frontend, encoder)
 
 
@@ -81,8 +81,8 @@ def _choose_layers(layers, encoder):
     chosen = tuple(layers) or pretrained_encoder.choose_layers(encoder.layers)
     if list(chosen) != sorted(set(chosen)) or not 1 <= chosen[0] <= chosen[-1] <= encoder.layers:
         raise errors.UserError(
-            f"encode: --layers is {','.join(map(str, chosen))}, expected increasing numbers from 1 to "
-            f"{encoder.layers}, the blocks of the encoder; change them, or leave the flag out"
+            f"encode: --layers is {','.join(map(str, chosen))}, expected increasing block numbers from 1 to "
+            f"{encoder.layers}; change them, or leave the flag out"
         )
     return chosen
 
@@ -90,30 +90,31 @@ def _choose_layers(layers, encoder):
 def _list_shards(info, data_dir):
     shards = []
     for split, described in sorted(info.splits.items()):
-        info.shard_paths(data_dir, split)  # checks them
+        info.shard_paths(data_dir, split)  # checks that the shards exist and have the right sizes
         splits.check_lengths(data_dir, info, split)
         shards += [
-            shard_encoder.Shard(each.file, split, each.num_records, each.num_bytes, each.sha256)
-            for each in described.shards
+            shard_encoder.Shard(shard.file, split, shard.num_records, shard.num_bytes, shard.sha256)
+            for shard in described.shards
         ]
     return shards
 
 
 def _copy_files(data_dir, directory, shards):
-    """Copies what else is in a data directory."""
+    """Copies the vocabularies, reports and recordings of a data directory."""
     for name in (*_COPIED, *(recordings.path_of(shard.file) for shard in shards)):
         source = os.path.join(data_dir, name)
         if files.exists(source):
             files.copy(source, os.path.join(directory, name))
 
 
-def _describe(info, applied, written):
+def _describe(info, applied, encoded_shards):
+    """Returns the dataset_info.json of the encoded data; `encoded_shards` maps files to Encoded."""
     splits = {}
     for name, split in info.splits.items():
         lengths: collections.Counter = collections.Counter()
         shards = []
         for shard in split.shards:
-            encoded = written[shard.file]
+            encoded = encoded_shards[shard.file]
             lengths.update({int(length): count for length, count in encoded.lengths.items()})
             shards.append(dataclasses.replace(shard, num_bytes=encoded.num_bytes, sha256=encoded.sha256))
         splits[name] = dataclasses.replace(

@@ -22,7 +22,7 @@ from tfrecord_builder.building import resumable
 from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.storage import files
 
-# Records of about so many frames are in memory, sorted by length so that batches have little padding.
+# Frames in memory at a time; their records are sorted by length, so that batches have little padding.
 _WINDOW_FRAMES = 100_000
 _BATCH_FRAMES = 4000  # larger batches are not faster
 
@@ -31,7 +31,7 @@ Encode = Callable[[Sequence[bytes]], list[np.ndarray]]
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """A shard to encode; `file` is its name in both directories."""
+    """A shard to encode; `file` is its name in the data directory and in that of the encoded data."""
 
     file: str
     split: str
@@ -42,9 +42,9 @@ class Shard:
 
 @dataclasses.dataclass
 class Encoded(resumable.Written):
-    """What is known of an encoded shard: also the number of records by number of output frames."""
+    """An encoded shard that was written to disk."""
 
-    lengths: dict[str, int] = dataclasses.field(default_factory=dict)
+    lengths: dict[str, int] = dataclasses.field(default_factory=dict)  # {output frames: number of records}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ShardEncoder(resumable.ShardWriter):
     """Encodes shards of a data directory.
 
     Attributes:
-        fbank_dtype: of the records that are read.
+        fbank_dtype: type in which the shards to encode store features.
     """
 
     data_dir: str
@@ -66,7 +66,7 @@ class ShardEncoder(resumable.ShardWriter):
         return resumable.hash_json([tf.__version__, dataclasses.asdict(self.applied), shard.sha256])
 
     def make(self, shard: Shard, path: str, on_progress: resumable.OnProgress) -> Encoded:
-        """Encodes a shard; raises UserError if it is damaged or outputs are NaN or Inf."""
+        """Encodes a shard; raises UserError if the shard is damaged or the encoder outputs NaN or Inf."""
         encode = open_encoder(self.weights_dir, self.applied, self.fbank_dtype)
         with _open_local(shard, self.data_dir) as source:
             with splits.explain_damage([self.data_dir], shard.split):
@@ -76,7 +76,7 @@ class ShardEncoder(resumable.ShardWriter):
 
 @functools.lru_cache(maxsize=1)
 def open_encoder(weights_dir: str, applied: pretrained_encoder.Applied, fbank_dtype: str) -> Encode:
-    """Returns a function from serialised records to their outputs, float16 [num_outputs, num_bins]."""
+    """Returns a function from serialised records to encoder outputs, float16 [num_outputs, num_bins] each."""
     with tf.Graph().as_default() as graph:
         placeholder = tf.compat.v1.placeholder(tf.string, [None])
         batch = schema.parse_batch(placeholder, frontend.input_of(applied.encoder).num_bins, fbank_dtype)
@@ -93,7 +93,7 @@ def open_encoder(weights_dir: str, applied: pretrained_encoder.Applied, fbank_dt
 
 @contextlib.contextmanager
 def _open_local(shard: Shard, data_dir: str) -> Iterator[str]:
-    """Yields a local path of the shard, whose hash is checked."""
+    """Yields a local path of the shard after checking its hash; a remote shard is downloaded."""
     path = os.path.join(data_dir, shard.file)
     if files.is_remote(path):
         with tempfile.TemporaryDirectory() as directory:
@@ -108,7 +108,7 @@ def _open_local(shard: Shard, data_dir: str) -> Iterator[str]:
         raise errors.store_failed(path, error) from error
     if sha256 != shard.sha256:
         raise errors.UserError(
-            f"{path}: shard has another sha256 than {dataset_info.INFO_FILE} says; copy or build it again"
+            f"{path}: shard has a different sha256 than {dataset_info.INFO_FILE} says; copy or build it again"
         )
     yield path
 
@@ -138,7 +138,7 @@ def _cut_windows(records: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def _encode(window: Sequence[bytes], encode, on_progress, done: int) -> list[np.ndarray]:
-    """Returns the outputs of each record, in its order."""
+    """Returns the encoder's outputs for each record, in the order of the window."""
     lengths = [schema.count(record, "num_frames") for record in window]
     order = sorted(range(len(window)), key=lambda number: (lengths[number], number))
     outputs: list = [None] * len(window)
@@ -146,8 +146,8 @@ def _encode(window: Sequence[bytes], encode, on_progress, done: int) -> list[np.
         for number, vectors in zip(batch, encode([window[number] for number in batch])):
             if not np.isfinite(vectors).all():
                 raise errors.UserError(
-                    f"{schema.utterance_id(window[number])}: outputs of the encoder are NaN or Inf, expected "
-                    "float16 values; listen to the recording, and leave it out of the corpus"
+                    f"{schema.utterance_id(window[number])}: the encoder outputs NaN or Inf; listen to the "
+                    "recording, and leave it out of the corpus"
                 )
             outputs[number] = vectors
             done += 1
@@ -156,7 +156,7 @@ def _encode(window: Sequence[bytes], encode, on_progress, done: int) -> list[np.
 
 
 def _cut(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Cuts numbers in the order of their lengths into batches of _BATCH_FRAMES, padding included."""
+    """Cuts record numbers, sorted by length, into batches of at most _BATCH_FRAMES frames with padding."""
     batch: list[int] = []
     for number in order:
         if batch and (len(batch) + 1) * lengths[number] > _BATCH_FRAMES:

@@ -1,1 +1,1 @@
-"""The one door to tf.estimator."""
+"""Imports tf.estimator, also under TensorFlow releases that no longer contain it."""

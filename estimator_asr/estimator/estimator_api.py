@@ -1,14 +1,14 @@
-"""The one module through which tf.estimator is reached, under each release that tensorflow_release lists.
+"""The only module that imports tf.estimator, for all TensorFlow releases that tensorflow_release lists.
 
-TensorFlow 2.15 is the last with tf.estimator. Later ones run the same code from the wheel
+TensorFlow 2.15 is the last release with tf.estimator. Later releases run the same code from the package
 tensorflow-estimator 2.15, which needs three modules replaced before it is imported:
 
-- `tensorflow_estimator` itself, whose __init__ imports TPU modules that TensorFlow has lost;
+- `tensorflow_estimator` itself, whose __init__ imports TPU modules that TensorFlow has removed;
 - `...estimator.estimator_export`, which lists the names of tf.estimator for TensorFlow's API generator;
 - `tensorflow.python.distribute.estimator_training`, which was part of TensorFlow (see estimator_training).
 
 Programs must call `tf.compat.v1.disable_eager_execution()` first: with eager execution on, a MirroredStrategy
-fails after a plain Estimator ran in the same process.
+fails after an Estimator without a strategy ran in the same process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import tensorflow as tf
 
 
 class _Undecorated:
-    """A decorator that leaves what it decorates as it is."""
+    """A decorator that returns the decorated object unchanged."""
 
     def __init__(self, *names: str, v1: object = None):
         del names, v1
@@ -30,7 +30,7 @@ class _Undecorated:
         return exported
 
     def export_constant(self, module: str, name: str) -> None:
-        """Does nothing: constants are exported by a call."""
+        """Does nothing; constants are exported by this call, not by the decorator."""
 
 
 def _replace_modules() -> None:

@@ -1,11 +1,11 @@
-"""Distributed training as tensorflow-estimator 2.15 expects it of TensorFlow, for those that have lost it.
+"""Distributed training that tensorflow-estimator 2.15 needs, for TensorFlow releases that no longer have it.
 
-estimator_api puts this module in the place of tensorflow.python.distribute.estimator_training, which was part
-of TensorFlow until 2.15. Each process of a cluster is one task of TF_CONFIG ("independent worker"), as
+estimator_api substitutes this module for tensorflow.python.distribute.estimator_training, which was part of
+TensorFlow until 2.15. Each process of a cluster is one task of TF_CONFIG ("independent worker"), as
 MultiWorkerMirroredStrategy needs it; there are no parameter servers.
 
-The attributes with an underscore belong to RunConfig and Estimator of the wheel (run_config.py,
-estimator.py), which is pinned to one release.
+The attributes with an underscore are private to RunConfig and Estimator of tensorflow-estimator
+(run_config.py, estimator.py), which is pinned to one release.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _MODE = distribute_coordinator.CoordinatorMode.INDEPENDENT_WORKER
 
 
 def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
-    """Completes a RunConfig that has a distribution strategy; tf_config is TF_CONFIG, {} without one.
+    """Completes a RunConfig that has a distribution strategy; `tf_config` is TF_CONFIG, {} if it is not set.
 
-    In a cluster with a training strategy the coordinator describes the task later; otherwise TF_CONFIG does.
+    In a cluster with a training strategy, the coordinator describes the task later; otherwise TF_CONFIG does.
     """
     cluster = tf.train.ClusterSpec(tf_config.get("cluster", {}))
     is_coordinated = bool(cluster) and "master" not in cluster.jobs and config._train_distribute is not None
@@ -36,7 +36,7 @@ def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
 
 
 def should_run_distribute_coordinator(config: Any) -> bool:
-    """Returns whether train_and_evaluate of this RunConfig belongs to a cluster with a strategy."""
+    """Returns whether train_and_evaluate runs in a cluster with a distribution strategy."""
     is_coordinated = getattr(config, "_distribute_coordinator_mode", None) == _MODE
     return is_coordinated and bool(config.cluster_spec)
 
@@ -44,7 +44,8 @@ def should_run_distribute_coordinator(config: Any) -> bool:
 def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor_cls: Callable) -> None:
     """Runs the task of this process: a worker trains, the evaluator evaluates each checkpoint.
 
-    Each task works on a copy of the estimator. `executor_cls` is the wheel's, which evaluates continuously.
+    Each task works on a copy of the estimator. `executor_cls` is the class of tensorflow-estimator that
+    evaluates continuously.
     """
 
     def train(strategy):
@@ -66,23 +67,23 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor
 
 
 def _copy_for_task(estimator: Any, strategy: Optional[tf.distribute.Strategy], phase: str) -> Any:
-    """Returns a copy of the estimator for the task that the coordinator runs; `phase`: train or eval."""
+    """Returns a copy of the estimator for the task that the coordinator runs; `phase` is train or eval."""
     local = copy.deepcopy(estimator)
     config = local._config  # local.config is a copy
     _describe_task(config, distribute_coordinator_context.get_current_worker_context())
     setattr(local, f"_{phase}_distribution", strategy)
     setattr(config, f"_{phase}_distribute", strategy)
-    config._distribute_coordinator_mode = None  # or its train() would come back here
+    config._distribute_coordinator_mode = None  # otherwise local.train would call the coordinator again
     return local
 
 
 def _describe_task(config, context):
-    """Writes the task that the coordinator gave this process into a RunConfig."""
+    """Writes the task that the coordinator assigned to this process into a RunConfig."""
     config._service = None
     config._task_type, config._task_id = context.task_type, context.task_id
     config._master = config._evaluation_master = context.master_target
     config._is_chief = context.is_chief
-    if context.task_type == "evaluator":  # it knows of no other task
+    if context.task_type == "evaluator":  # the evaluator does not know the other tasks
         config._cluster_spec = tf.train.ClusterSpec({})
         config._num_worker_replicas, config._global_id_in_cluster = 0, None
         return
@@ -90,15 +91,15 @@ def _describe_task(config, context):
     jobs = context.cluster_spec.as_dict() if context.cluster_spec else {}
     num_chiefs, num_workers = (len(jobs.get(job, ())) for job in ("chief", "worker"))
     config._num_worker_replicas = num_chiefs + num_workers or 1
-    before = num_chiefs if context.task_type == "worker" else 0
-    config._global_id_in_cluster = before + (context.task_id or 0)
+    first_id = num_chiefs if context.task_type == "worker" else 0
+    config._global_id_in_cluster = first_id + (context.task_id or 0)
 
 
 def estimator_train(estimator: Any, train: Callable, hooks: Any) -> None:
-    """Refuses Estimator.train in a cluster; raises ValueError."""
-    raise ValueError("Estimator.train is called in a cluster with a strategy, expected train_and_evaluate")
+    """Raises ValueError, because Estimator.train is not supported in a cluster."""
+    raise ValueError("Estimator.train is called in a cluster with a strategy; call train_and_evaluate")
 
 
 def estimator_evaluate(estimator: Any, evaluate: Callable, hooks: Any) -> None:
-    """Refuses Estimator.evaluate in a cluster; raises ValueError."""
-    raise ValueError("Estimator.evaluate is called in a cluster with a strategy, expected train_and_evaluate")
+    """Raises ValueError, because Estimator.evaluate is not supported in a cluster."""
+    raise ValueError("Estimator.evaluate is called in a cluster with a strategy; call train_and_evaluate")

@@ -1,1 +1,1 @@
-"""The experiment: every setting once, config.json, the model directory, task specs."""
+"""Experiments: all settings, config.json, the model directory, and task specs."""

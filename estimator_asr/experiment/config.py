@@ -11,31 +11,31 @@ from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.settings import config_flags
 
 setting = config_flags.setting
-FULL = "full"  # of AcousticConfig.softmax
+FULL = "full"  # value of AcousticConfig.softmax: cross-entropy over all tokens
 CHUNK_FRAMES = (16, 64)  # shortest and longest chunk of a streaming model, in frames: 160 to 640 ms
-CHUNK_STEP = 4  # frames of each output of the encoders that stream
+CHUNK_STEP = 4  # chunks are multiples of it: input frames per output frame of encoders that stream
 
 
 def _fraction(default: float, help: str) -> float:
-    """Returns the setting of a regulariser: a fraction that may change when training continues."""
+    """Returns the setting of a regulariser: a fraction that may be changed when training continues."""
     return setting(default, help, minimum=0, maximum=0.9, training_only=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class AcousticConfig(config_flags.Checked):
-    """Speech to tokens: encoder, CTC head and attention decoder."""
+    """Settings of the acoustic model, speech to tokens: encoder, CTC head and attention decoder."""
 
     encoder: str = setting(
         "conformer",
         "architecture: conformer, transformer, cnn, or a family of pretrained encoders (see "
         "estimator_asr.encode): whisper, hubert, wav2vec2",
     )
-    encoder_layers: int = setting(6, "blocks of encoder conformer or transformer", minimum=1)
+    encoder_layers: int = setting(6, "encoders conformer and transformer: number of blocks", minimum=1)
     encoder_units: int = setting(256, "width of the encoder and decoder", positive=True)
     encoder_inner_units: int = setting(
-        512, "width between the two layers of the encoder's and decoder's feed forward", positive=True
+        512, "hidden width of the feed-forward modules in the encoder and decoder", positive=True
     )
-    attention_heads: int = setting(4, "heads of attention; divides --encoder_units", positive=True)
+    attention_heads: int = setting(4, "attention heads; must divide --encoder_units", positive=True)
     conv_kernel_size: int = setting(
         15, "encoder conformer: width of the depthwise convolution, in subsampled frames; odd", positive=True
     )
@@ -44,48 +44,48 @@ class AcousticConfig(config_flags.Checked):
     )
     chunk_frames: int = setting(
         0,
-        "encoders conformer and transformer: frames of the features that a streaming model waits for (32: "
-        "320 ms), 16 to 64; training samples its chunks from these; 0: the model does not stream",
+        "encoders conformer and transformer: frames per chunk in which a streaming model reads features, 16 "
+        "to 64 (32: 320 ms); training samples chunk sizes from that range; 0: no streaming",
         minimum=0,
     )
-    acoustic_dropout: float = _fraction(0.1, "fraction of values zeroed in encoder and decoder in training")
-    decoder_layers: int = setting(1, "blocks of the attention decoder; 0: no decoder, CTC alone", minimum=0)
+    acoustic_dropout: float = _fraction(0.1, "dropout rate of the encoder and decoder")
+    decoder_layers: int = setting(1, "blocks of the attention decoder; 0: no decoder, only CTC", minimum=0)
     ctc_weight: float = setting(
         0.7,
-        "weight of the CTC loss, above 0; the attention decoder's loss has 1 - ctc_weight",
+        "weight of the CTC loss, above 0; the attention decoder's loss has the weight 1 - ctc_weight",
         positive=True,
         maximum=1,
         training_only=True,
     )
     local_ctc_weight: float = setting(
         0.0,
-        "encoders conformer and transformer: share of another CTC loss, on the frames below the blocks, that "
-        "hear their own time alone: then tokens are emitted within their syllables; 0.3 does it",
+        "encoders conformer and transformer: weight of a second CTC loss, on the frames below the blocks, "
+        "which see only their own time (the other CTC loss has weight 1 - local_ctc_weight); it makes the "
+        "model emit tokens within their syllables; 0.3 is enough",
         minimum=0,
         maximum=0.9,
     )
     label_smoothing: float = _fraction(0.1, "fraction of the decoder's target that is spread over all tokens")
     softmax: str = setting(
         FULL,
-        "loss of the attention decoder in training: cross-entropy over all tokens, or over --num_sampled "
-        "ones (sampled), or noise-contrastive estimation with these (nce); for vocabularies of thousands",
+        "loss of the attention decoder in training: cross-entropy over all tokens (full) or over "
+        "--num_sampled random tokens (sampled), or noise-contrastive estimation with as many (nce); the "
+        "latter two are for vocabularies of thousands of tokens",
         choices=(FULL, "sampled", "nce"),
         training_only=True,
     )
     num_sampled: int = setting(
-        256, "--softmax=sampled and nce: tokens drawn in each step", positive=True, training_only=True
+        256, "--softmax=sampled and nce: random tokens per step", positive=True, training_only=True
     )
 
-    trainable_blocks: int = setting(
-        0, "on a pretrained encoder: its upper blocks that are trained too", minimum=0
-    )
+    trainable_blocks: int = setting(0, "pretrained encoders: number of upper blocks to train too", minimum=0)
     log_mel: bool = setting(
         True,
-        "on a pretrained encoder: also read the log-mel frames of the data; they carry the speaker's voice",
+        "pretrained encoders: also read the log-mel frames of the data, which carry the speaker's voice",
     )
-    # The pretrained encoder of the data or of --warm_start_from, and its blocks that are stored or computed.
+    # The pretrained encoder of the data or of --warm_start_from, and the blocks that the model reads.
     pretrained: Optional[pretrained_encoder.Applied] = None
-    # Whether features above the bandwidth of a recording are filled, see models/feature_norm.py; no flag.
+    # Fill features above the bandwidth of a recording (see models/feature_norm.py); this is not a flag.
     fill_bands: bool = True
 
     def __post_init__(self):
@@ -103,97 +103,105 @@ class AcousticConfig(config_flags.Checked):
         if self.chunk_frames and self.chunk_frames not in range(shortest, longest + 1, CHUNK_STEP):
             raise errors.UserError(
                 f"--chunk_frames is {self.chunk_frames}, expected a multiple of {CHUNK_STEP} from {shortest} "
-                f"to {longest}; take 32, or leave it out"
+                f"to {longest}; use 32, or leave the flag out"
             )
         if self.softmax != FULL and not self.decoder_layers:
             raise errors.UserError(
-                f"train: --softmax={self.softmax} is of the attention decoder, but --decoder_layers is 0; "
+                f"train: --softmax={self.softmax} is for the attention decoder, but --decoder_layers is 0; "
                 "leave one of them out."
             )
         if self.softmax != FULL and self.label_smoothing:
             raise errors.UserError(
                 f"train: --label_smoothing is {self.label_smoothing:g}, expected 0 with "
-                f"--softmax={self.softmax}, which scores a few tokens and cannot spread the target over all; "
+                f"--softmax={self.softmax}, which scores only a few tokens and cannot smooth over all; "
                 "pass --label_smoothing=0."
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class DecodeConfig(config_flags.Checked):
-    """How the tokens of an utterance are found, by one decoder of models/decoding.
+    """Settings of decoding: the search (models/decoding), and the weights of models that rank hypotheses.
 
-    A hypothesis is ranked by the logarithm of its probability, plus token_bonus for each token, plus
-    ngram_weight, attention_weight, language_weight and whisper_weight times the log probabilities that the
-    n-gram model, the attention decoder, the language model and Whisper's decoder give.
+    A hypothesis is ranked by its log probability, plus token_bonus for each token, plus ngram_weight,
+    attention_weight, language_weight and whisper_weight times its log probability according to the n-gram
+    model, the attention decoder, the language model and Whisper's decoder.
     """
 
     decoding: str = setting("beam", "search for the best tokens or characters: beam or greedy")
     beam_width: int = setting(
-        10, "prefixes kept in each frame, or sentences at each syllable; hypotheses returned", minimum=1
+        10, "prefixes kept per frame (sentences per syllable), and hypotheses returned", minimum=1
     )
     candidates: int = setting(
-        12, "most probable tokens of a frame, or characters of a syllable, that extend a prefix", minimum=1
+        12, "number of most probable tokens (characters) that extend each prefix", minimum=1
     )
     skipped_blank: float = setting(
-        0.99, "frames whose blank is more probable are not searched; 1: all are", positive=True, maximum=1
+        0.99, "the search skips frames whose blank is more probable; 1: skips none", positive=True, maximum=1
     )
     ngram_weight: float = setting(0.0, "weight of the n-gram model", minimum=0)
-    token_bonus: float = setting(0.0, "added for each token")
+    token_bonus: float = setting(0.0, "added to the score for each token")
     attention_weight: float = setting(0.0, "weight of the attention decoder in ranking hypotheses", minimum=0)
     language_weight: float = setting(0.0, "weight of the language model in ranking hypotheses", minimum=0)
     whisper_weight: float = setting(
-        0.0, "weight of Whisper's decoder in ranking transcripts; above 0 it proposes some too", minimum=0
+        0.0, "weight of Whisper's decoder in ranking transcripts; above 0, it also proposes some", minimum=0
     )
-    whisper_language_weight: float = setting(0.0, "language_weight beside Whisper's decoder", minimum=0)
+    whisper_language_weight: float = setting(0.0, "language_weight if Whisper's decoder ranks too", minimum=0)
     # confidence = sigmoid(confidence_scale x logit(probability) + confidence_offset), Platt (1999).
-    confidence_scale: float = setting(1.0, "confidence: factor of the log odds", positive=True)
-    confidence_offset: float = setting(0.0, "confidence: added to the log odds")
+    confidence_scale: float = setting(1.0, "confidence calibration: factor of the log odds", positive=True)
+    confidence_offset: float = setting(0.0, "confidence calibration: added to the log odds")
 
 
 @dataclasses.dataclass(frozen=True)
 class LanguageConfig(config_flags.Checked):
-    """Tokens to characters, one for each: a Transformer encoder over tokens and hashed n-grams."""
+    """Settings of the language model, tokens to characters: a Transformer over tokens and hashed n-grams."""
 
     language_layers: int = setting(4, "blocks of the language model", minimum=1)
     language_units: int = setting(256, "width of the language model; even", positive=True)
     language_inner_units: int = setting(
-        1024, "width between the two layers of the language model's feed forward", positive=True
+        1024, "hidden width of the language model's feed-forward modules", positive=True
     )
-    language_heads: int = setting(4, "heads of its attention; divides --language_units", positive=True)
+    language_heads: int = setting(
+        4, "attention heads of the language model; must divide --language_units", positive=True
+    )
     # A prime number spreads the n-grams best; this one is 2^19 - 1.
     ngram_rows: int = setting(524287, "rows of the table of hashed token n-grams; 0: no n-grams", minimum=0)
     ngram_units: int = setting(64, "width of the n-gram table", positive=True)
-    ngram_dropout: float = _fraction(0.2, "fraction of n-grams dropped in training: unseen text has new ones")
-    language_dropout: float = _fraction(0.1, "fraction of values zeroed in the language model in training")
+    ngram_dropout: float = _fraction(
+        0.2, "fraction of n-grams dropped in training, as unseen text has new ones"
+    )
+    language_dropout: float = _fraction(0.1, "dropout rate of the language model")
     token_noise: float = _fraction(0.0, "fraction of tokens replaced by random ones in training")
 
     def __post_init__(self):
         super().__post_init__()
         if self.language_units % self.language_heads or self.language_units % 2:
             raise errors.UserError(
-                f"train: --language_units is {self.language_units}, expected an even multiple of "
-                f"--language_heads={self.language_heads}; change one of them."
+                f"train: --language_units is {self.language_units}, expected an even number and a multiple "
+                f"of --language_heads={self.language_heads}; change one of them."
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class InputConfig(config_flags.Checked):
-    """Batching, shuffling and SpecAugment."""
+    """Settings of the input: batching, shuffling and SpecAugment."""
 
-    batch_frames: int = setting(16000, "acoustic: padded frames per batch over all replicas", positive=True)
-    batch_tokens: int = setting(4000, "language: padded tokens per batch over all replicas", positive=True)
+    batch_frames: int = setting(
+        16000, "acoustic model: frames per batch of all replicas, padding included", positive=True
+    )
+    batch_tokens: int = setting(
+        4000, "language model: tokens per batch of all replicas, padding included", positive=True
+    )
     num_buckets: int = setting(
-        12, "length buckets, whose utterances share batches; more buckets: less padding", positive=True
+        12, "number of length buckets; a batch is from one bucket; more mean less padding", positive=True
     )
     shuffle_records: int = setting(2048, "size of the shuffle buffer, in records", positive=True)
     shard_cache_gb: float = setting(
         20.0,
-        "size of the local copies of s3:// and gs:// data, in GB, shared by all trainings",
+        "maximum size of the local cache of s3:// and gs:// data, in GB, which all trainings share",
         positive=True,
     )
     spec_augment: bool = setting(True, "SpecAugment: mask time and frequency bands in acoustic training")
-    # Two masks of each kind as in Park et al. 2019 (LD), narrower because the corpora are small.
-    time_masks: int = setting(2, "spec_augment: time masks per utterance", minimum=0)
+    # Two masks of each kind as in Park et al. 2019 (LD), but narrower because the corpora are small.
+    time_masks: int = setting(2, "spec_augment: number of time masks per utterance", minimum=0)
     time_mask_frames: int = setting(40, "spec_augment: maximum frames of a time mask", minimum=0)
     time_mask_fraction: float = setting(
         0.2,
@@ -201,7 +209,7 @@ class InputConfig(config_flags.Checked):
         minimum=0,
         maximum=1,
     )
-    frequency_masks: int = setting(2, "spec_augment: frequency masks per utterance", minimum=0)
+    frequency_masks: int = setting(2, "spec_augment: number of frequency masks per utterance", minimum=0)
     frequency_mask_bins: int = setting(15, "spec_augment: maximum bins of a frequency mask", minimum=0)
 
 

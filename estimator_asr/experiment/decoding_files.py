@@ -1,7 +1,8 @@
-"""decoding.json of a model directory: what tune found. Beside it lie the models that it is for.
+"""decoding.json of a model directory: the decoding settings that tune found, with the models they use.
 
-ngram-HASH.npz is an n-gram model, whisper-HASH.npz Whisper's decoder. A new one has another name, and
-decoding.json, which names it, is replaced at once: whenever a run is killed, they belong together.
+ngram-HASH.npz is an n-gram model, whisper-HASH.npz is Whisper's decoder. A new model gets a new file name,
+and decoding.json, which has the hash, is replaced atomically. So settings and models belong together even if
+a run is killed.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
 DECODING_FILE = "decoding.json"
-# Of ngrams.back_off.BackOffArrays.
+# Fields of an n-gram model, see ngrams.back_off.BackOffArrays.
 FIELDS = (
     *("order", "keys", "log_probs", "next_states", "unigram_log_probs", "unigram_states"),
     *("back_off_weights", "back_off_states", "end_log_probs", "start_state"),
 )
-# Of models.whisper_decoder.DecoderArrays, and which models they are of; weights come after them.
+# Fields of Whisper's decoder except the weights, see models.whisper_decoder.DecoderArrays, and the hashes of
+# the models that it fits.
 WHISPER_FIELDS = (
     *("heads", "layers", "token_texts", "characters", "readings", "spellings"),
     *("merged_pairs", "merged_ranks", "merged_symbols"),
@@ -39,7 +41,7 @@ WHISPER_FIELDS = (
 )
 _FILES = "{}-*.npz"
 _NAMES = ("ngram", "whisper")
-_WEIGHTS = "weights/"  # of the variables of the decoder
+_WEIGHTS = "weights/"  # prefix of the decoder's variables in its file
 _TUNE_AGAIN = "restore it from a copy, or remove decoding.json and run python -m estimator_asr.tune again"
 
 
@@ -48,17 +50,17 @@ class SavedDecoding:
     """Content of decoding.json: how a model decodes, and the digests of the files beside it."""
 
     decode: config_lib.DecodeConfig
-    ngram_sha256: str  # of its file; empty without an n-gram model
+    ngram_sha256: str  # hash of the n-gram model's file; empty if there is none
     whisper_sha256: str = ""
 
     def paths(self, directory: str) -> dict[str, str]:
-        """Returns the paths of the files in a directory by name."""
+        """Returns the paths of the models' files in a directory, by name (ngram, whisper)."""
         digests = {name: getattr(self, f"{name}_sha256") for name in _NAMES}
         return {name: _path(directory, name, digest) for name, digest in digests.items() if digest}
 
 
 class Decoding(NamedTuple):
-    """How a model decodes: n-gram model and decoder have the attributes that save takes; or None."""
+    """Decoding settings of a model, and the models that they use; `save` lists the attributes of these."""
 
     decode: config_lib.DecodeConfig
     ngram: Optional[types.SimpleNamespace] = None
@@ -66,9 +68,9 @@ class Decoding(NamedTuple):
 
 
 def save(path: str, decoding: Decoding) -> None:
-    """Writes how the model of a directory decodes.
+    """Writes the decoding settings of a model, with their models, into its directory.
 
-    An n-gram model has the attributes FIELDS, a decoder those of models.whisper_decoder.DecoderArrays.
+    An n-gram model has the attributes FIELDS; Whisper's decoder has WHISPER_FIELDS and `weights`.
     """
     digests = {"ngram_sha256": ""}
     for name in _NAMES:
@@ -87,7 +89,7 @@ def save(path: str, decoding: Decoding) -> None:
 
 
 def load(path: str, num_tokens: int) -> Decoding:
-    """Returns what `save` wrote into a directory; the defaults where nothing was saved.
+    """Reads what `save` wrote into a directory; returns default settings if nothing was saved.
 
     Raises errors.UserError if a file is missing or damaged, or the n-gram model has another number of tokens.
     """
@@ -104,8 +106,8 @@ def load(path: str, num_tokens: int) -> Decoding:
         raise errors.UserError(f"{file}: has {got} tokens, expected {num_tokens}; {_TUNE_AGAIN}")
     if saved.decode.whisper_weight and "whisper" not in models:
         raise errors.UserError(
-            f"{os.path.join(path, DECODING_FILE)}: whisper_weight is {saved.decode.whisper_weight:g} without "
-            f"whisper_sha256, expected 0; {_TUNE_AGAIN}"
+            f"{os.path.join(path, DECODING_FILE)}: whisper_weight is {saved.decode.whisper_weight:g}, but "
+            f"whisper_sha256 is missing; {_TUNE_AGAIN}"
         )
     return Decoding(saved.decode, **models)
 
@@ -130,7 +132,7 @@ _READERS = {"ngram": _read_ngram, "whisper": _read_whisper}
 
 
 def copy(source: str, target: str) -> None:
-    """Copies the files from one directory to another, as they are on disk, in place of its own."""
+    """Replaces the decoding files in `target` with copies of those in `source`."""
     saved = _read(source)
     for name, file in saved.paths(source).items():
         files.copy(file, saved.paths(target)[name])
@@ -156,13 +158,13 @@ def _path(directory: str, name: str, sha256: str) -> str:
 
 
 def _remove_others(path: str, saved: SavedDecoding) -> None:
-    kept = saved.paths(path).values()
+    current = saved.paths(path).values()
     for name in _NAMES:
         for file in glob.glob(os.path.join(glob.escape(path), _FILES.format(name))):
-            if file not in kept:
+            if file not in current:
                 _remove(file)
 
 
 def _remove(file: str) -> None:
-    with contextlib.suppress(FileNotFoundError):  # another process has removed it
+    with contextlib.suppress(FileNotFoundError):  # another process has already removed it
         os.remove(file)

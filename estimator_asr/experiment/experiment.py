@@ -1,4 +1,4 @@
-"""config.json of a model directory: all settings, and what evaluation and export need to know of the data."""
+"""config.json of a model directory: all settings, and what evaluation and export must know about the data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tfrecord_builder.storage import files
 
 CONFIG_FILE = "config.json"
 FORMAT_VERSION = 2
-DEFAULT_SUBSAMPLING = 4  # of the encoders that are not pretrained
+DEFAULT_SUBSAMPLING = 4  # input frames per output frame of encoders that are not pretrained
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,10 +39,10 @@ class ExperimentConfig:
     stopping: training_config.StoppingConfig = training_config.StoppingConfig()
     watch: training_config.WatchConfig = training_config.WatchConfig()
     display: training_config.DisplayConfig = training_config.DisplayConfig()
-    bpe_sha256: str = ""  # of bpe.model; empty for other token types
-    # Ids of all tokens, those that are most frequent in training first; empty with --softmax=full.
+    bpe_sha256: str = ""  # hash of bpe.model; empty for token types without subwords
+    # Ids of all tokens, the most frequent ones in the training data first; empty with --softmax=full.
     tokens_by_frequency: tuple[int, ...] = ()
-    subsampling: int = DEFAULT_SUBSAMPLING  # input frames for each output frame of the acoustic encoder
+    subsampling: int = DEFAULT_SUBSAMPLING  # input frames per output frame of the acoustic encoder
 
     @property
     def spec(self) -> task_spec.TaskSpec:
@@ -50,14 +50,14 @@ class ExperimentConfig:
 
     @property
     def output_seconds(self) -> float:
-        """Time from one output frame of the acoustic encoder to the next."""
+        """Frame shift of the acoustic encoder's outputs."""
         return self.subsampling * self.frontend.frame_seconds
 
     @classmethod
     def for_data(cls, info: dataset_info.DatasetInfo, **sections: Any) -> ExperimentConfig:
-        """Joins settings, by the names of config.SECTIONS, with the description of the training data.
+        """Combines settings with the description of the training data.
 
-        A missing section takes its defaults.
+        `sections` are configs by the names in config.SECTIONS; a missing section has its default values.
         """
         sections = {**{name: section() for name, section in config_lib.SECTIONS.items()}, **sections}
         spec = task_spec.SPECS[sections["train"].model]
@@ -77,19 +77,19 @@ class ExperimentConfig:
         files.write_text(os.path.join(model_dir, CONFIG_FILE), self.to_json(indent=2) + "\n")
 
     def to_json(self, indent: Optional[int] = None) -> str:
-        """Returns the text of config.json, with sorted keys; on one line without `indent`."""
+        """Returns the text of config.json, with sorted keys; it is one line if `indent` is None."""
         return json.dumps(config_json.to_json_dict(self), indent=indent, sort_keys=True, ensure_ascii=False)
 
     @classmethod
     def load(cls, model_dir: str) -> ExperimentConfig:
-        """Reads config.json; raises errors.UserError if it is missing, not JSON, or of another version."""
+        """Reads config.json; raises errors.UserError if it is missing, damaged, or of another version."""
         path = os.path.join(model_dir, CONFIG_FILE)
         try:
             values = config_json.parse(files.read_text(path))
         except FileNotFoundError:
             raise errors.UserError(
-                f"{model_dir}: {CONFIG_FILE} is missing, expected a model directory; make one with python -m "
-                "estimator_asr.train --model_dir=DIR"
+                f"{model_dir}: {CONFIG_FILE} is missing, so this is not a model directory; make one with "
+                "python -m estimator_asr.train --model_dir=DIR"
             ) from None
         except (OSError, ValueError) as error:
             raise errors.UserError(f"{path}: is not valid JSON ({error}); restore it from a copy") from error

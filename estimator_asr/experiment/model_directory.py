@@ -1,4 +1,4 @@
-"""Model directory: config.json, the vocabularies and checkpoints, so that no flag has to be repeated."""
+"""Model directory: config.json, vocabularies and checkpoints; programs that open it need no other flags."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class ModelDirectory:
     characters: Optional[vocabulary.Vocabulary]
     readings: Optional[readings_lib.Readings]
     decode: config_lib.DecodeConfig = config_lib.DecodeConfig()
-    ngram: Any = None  # of the output vocabulary, with the fields of ngrams.back_off.BackOffArrays; or None
-    whisper: Any = None  # a decoder, with the fields of models.whisper_decoder.DecoderArrays; or None
+    ngram: Any = None  # n-gram model of the output vocabulary (ngrams.back_off.BackOffArrays), or None
+    whisper: Any = None  # Whisper's decoder (models.whisper_decoder.DecoderArrays), or None
 
     @property
     def output_vocabulary(self) -> vocabulary.Vocabulary:
@@ -48,8 +48,8 @@ class ModelDirectory:
 def open_model_directory(path: str) -> ModelDirectory:
     """Reads config.json and the vocabularies.
 
-    Raises errors.UserError if the directory or a file of it is missing, or a vocabulary differs from
-    config.json.
+    Raises errors.UserError if the directory or one of its files is missing, or if a vocabulary has another
+    hash than config.json says.
     """
     if not os.path.isdir(path):
         raise errors.UserError(
@@ -57,7 +57,7 @@ def open_model_directory(path: str) -> ModelDirectory:
             f"--model_dir={path}"
         )
     model = _open(path, experiment.ExperimentConfig.load(path), experiment.CONFIG_FILE)
-    from estimator_asr.experiment import decoding_files  # a new training has none
+    from estimator_asr.experiment import decoding_files  # a new training does not need it
 
     decoding = decoding_files.load(path, model.output_vocabulary.size)
     if decoding.whisper is not None:
@@ -68,18 +68,21 @@ def open_model_directory(path: str) -> ModelDirectory:
 
 
 def check_whisper(where: str, whisper: Any, expected: Mapping[str, str], path: str) -> None:
-    """Raises UserError if a decoder was not made for what has the expected digests, by name, in `path`."""
+    """Raises UserError if Whisper's decoder does not fit the model or export in `path`.
+
+    `expected` maps tokens, encoder, characters or readings to their sha256; `where` starts the message.
+    """
     for name, want in expected.items():
         got = str(getattr(whisper, f"{name}_sha256"))
         if got != want:
             raise errors.UserError(
-                f"{where}: sha256 of its {name} is {got[:12]}, expected {want[:12]} as of {path}; remove "
+                f"{where}: sha256 of its {name} is {got[:12]}, expected {want[:12]} as in {path}; remove "
                 "decoding.json and run python -m estimator_asr.tune --whisper_decoder again"
             )
 
 
 def create_or_check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
-    """Makes the model directory, or checks that one with a checkpoint can continue; see check and write."""
+    """Makes the model directory, or checks that training can continue in it; see `check` and `write`."""
     model = check(path, config, data_dir)
     write(model, data_dir)
     return model
@@ -88,8 +91,8 @@ def create_or_check(path: str, config: experiment.ExperimentConfig, data_dir: st
 def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
     """Returns the model that a run would train in a directory, new or with checkpoints; writes nothing.
 
-    A new directory takes the vocabularies of the data. In one with checkpoints the settings of the model may
-    not differ, unless they are training_only; all others may.
+    A new directory takes the vocabularies of the data. In a directory with checkpoints, the settings of the
+    model must be unchanged, except those that are training_only; all other settings may differ.
 
     Raises:
         errors.UserError: the existing model has another vocabulary, frontend or architecture (both sides are
@@ -108,13 +111,13 @@ def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> Mode
             got, want = _describe_difference(got, want)
             raise errors.UserError(
                 f"{path}: {key} is {got} in this run, but the directory was trained with {want}; "
-                "give the same flags and data, or another --model_dir"
+                "use the same flags and data, or another --model_dir"
             )
     return dataclasses.replace(model, config=config)
 
 
 def write(model: ModelDirectory, data_dir: str) -> None:
-    """Writes config.json; copies the vocabularies of the data, or logs the settings that changed."""
+    """Writes config.json; also copies vocabularies into a new directory, otherwise logs changed settings."""
     if not _has_checkpoint(model.path):
         copy_description(model, model.path, data_dir)
         return
@@ -139,7 +142,7 @@ def open_new(path: str, config: experiment.ExperimentConfig, data_dir: str) -> M
 def check_data(
     path: str, config: experiment.ExperimentConfig, info: dataset_info.DatasetInfo, data_dir: str
 ) -> None:
-    """Raises errors.UserError if vocabulary, token type or frontend of the data differ from the model's."""
+    """Raises errors.UserError if the data have another vocabulary, token type or frontend than the model."""
     pairs = {
         f"sha256 of {file}": (getattr(info, key)[:12], getattr(config, key)[:12])
         for key, file in _vocabulary_files(config).items()
@@ -153,13 +156,13 @@ def check_data(
 def refuse_difference(
     data_dir: str, path: str, pairs: Mapping[str, tuple], vocabulary_dir: str, model: Any
 ) -> None:
-    """Raises errors.UserError if data differ from a model, with the flags of a build that fits the model.
+    """Raises errors.UserError if data differ from a model; the message has build flags that fit the model.
 
     Args:
         data_dir, path: directories of the data and of the model.
-        pairs: name to the value of the data and that of the model.
+        pairs: {name of a property: (its value in the data, its value in the model)}.
         vocabulary_dir: directory of the model's vocabularies.
-        model: has its token_type and frontend: ExperimentConfig or ExportInfo.
+        model: ExperimentConfig or ExportInfo, which have the model's token_type and frontend.
     """
     flags = {"vocabulary_dir": vocabulary_dir, "token_type": model.token_type}
     flags.update(config_json.to_json_dict(model.frontend) if model.frontend else {})
@@ -168,7 +171,7 @@ def refuse_difference(
     if encoder:
         layers = ",".join(map(str, encoder["layers"]))
         has_weights = files.exists(os.path.join(vocabulary_dir, pretrained_encoder.FILES[1]))
-        weights = vocabulary_dir if has_weights else "WEIGHTS"  # an export has no copy of the file
+        weights = vocabulary_dir if has_weights else "WEIGHTS"  # an export does not contain the weights
         program = f"python -m estimator_asr.encode --weights={weights} --layers={layers}"
         advice += f", encode them by {program}"
     for name, (got, want) in pairs.items():
@@ -180,10 +183,9 @@ def refuse_difference(
 
 
 def copy_description(model: ModelDirectory, path: str, source_dir: Optional[str] = None) -> None:
-    """Makes `path` a directory of the model without weights: config.json, the vocabularies, and the frozen
-    encoder whose outputs it reads.
+    """Makes `path` a model directory without checkpoints: config.json, the vocabularies, the frozen encoder.
 
-    They are copied from source_dir, or from the directory of the model.
+    They are copied from `source_dir`; if it is None, from the model's directory, with its decoding files.
     """
     os.makedirs(path, exist_ok=True)
     frontend = model.config.frontend
@@ -202,13 +204,13 @@ def _has_checkpoint(path):
 
 
 def _vocabulary_files(config):
-    """Returns {field of the config: file} for the files that a model has."""
+    """Returns {config field with the sha256: file name} for the vocabulary files of a model."""
     bpe = {"bpe_sha256": dataset_info.BPE_FILE} if config.bpe_sha256 else {}
     return {**config.spec.vocabularies, **bpe}
 
 
 def _open(path, config, source):
-    """Reads the vocabularies of a model; their hashes must be those of the file `source`."""
+    """Reads the vocabularies in `path`; their hashes must be those in the config, read from file `source`."""
     tokens = vocabulary.Vocabulary.load(os.path.join(path, dataset_info.TOKENS_FILE))
     characters, readings = None, None
     if config.spec.writes_characters:
@@ -222,14 +224,14 @@ def _open(path, config, source):
             raise errors.UserError(f"{file}: cannot be read ({error.strerror}); restore the file") from error
         if got != want:
             raise errors.UserError(
-                f"{file}: sha256 is {got[:12]}, expected {want[:12]} as in {source}; restore the file that "
-                "belongs to it"
+                f"{file}: sha256 is {got[:12]}, expected {want[:12]} as in {source}; restore the file from a "
+                "copy"
             )
     return ModelDirectory(path, config, tokens, characters, readings)
 
 
 def _describe_difference(got, want):
-    """Returns both sides as text; of dataclasses, the fields that differ."""
+    """Returns both values as text; of dataclasses, only the fields that differ."""
     sides = [config_json.to_json_dict(side) if dataclasses.is_dataclass(side) else {} for side in (got, want)]
     if not any(sides):
         return got, want

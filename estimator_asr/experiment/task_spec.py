@@ -1,4 +1,4 @@
-"""TaskSpec: what a model reads from the records and how its output is named, as plain data."""
+"""TaskSpec: which features and labels of the records a model reads, and what its output is, as plain data."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ class TaskSpec:
 
     name: str  # value of --model, section of config.json and scope of the variables
     unit: str  # what a length counts, "frames" or "tokens"
-    features: tuple[str, str]  # keys of what the model reads and of its length
-    labels: tuple[str, str]  # keys of the ids to learn and of their number
+    features: tuple[str, str]  # keys of the model's input and of its length
+    labels: tuple[str, str]  # keys of the target ids and of their number
     batch_budget: str  # field of InputConfig that limits a batch, in `unit`
-    error_rate: str  # tag of the decoded error rate, which chooses the best checkpoint
-    class_variable: str  # the variable that has one place per class
-    class_axis: int  # that axis of it
-    vocabularies: dict[str, str]  # fields of ExperimentConfig that hold a sha256, and the file of each
+    error_rate: str  # tag of the decoded error rate, which selects the best checkpoint
+    class_variable: str  # a variable with one row or column per output class
+    class_axis: int  # the axis of class_variable along which the classes are
+    vocabularies: dict[str, str]  # {field of ExperimentConfig that has the sha256: vocabulary file}
     main_settings: tuple[str, ...]  # flags that TensorBoard's HParams table shows first; it has room for five
 
     @property
     def length_key(self) -> str:
-        """Key of the length that batches are made by."""
+        """Key of the length by which utterances are grouped into batches."""
         return self.features[1]
 
     @property
     def reads_audio(self) -> bool:
-        """Whether it reads audio features; otherwise it reads tokens."""
+        """True if the model reads audio features; False if it reads tokens."""
         return "fbank" in self.features
 
     @property
     def writes_characters(self) -> bool:
-        """Whether its output are characters; otherwise they are tokens."""
+        """True if the model outputs characters; False if it outputs tokens."""
         return "characters_sha256" in self.vocabularies
 
 
@@ -70,5 +70,5 @@ SPECS = {spec.name: spec for spec in (ACOUSTIC, LANGUAGE)}
 
 
 def for_data(has_audio: bool) -> TaskSpec:
-    """Returns the model that is usually trained on audio features, or on text."""
+    """Returns the spec of the model that is trained on audio features, or on text if there is no audio."""
     return next(spec for spec in SPECS.values() if spec.reads_audio == has_audio)

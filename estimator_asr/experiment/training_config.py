@@ -1,4 +1,4 @@
-"""Settings of a training run: optimizer, length, stopping, checks, and what TensorBoard shows."""
+"""Settings of a training run: optimizer, length, stopping, checks, and TensorBoard displays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_EPOCHS = 30
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig(config_flags.Checked):
-    """Adam or momentum, with a learning rate schedule and warm-up; the same for both models."""
+    """Settings of the optimizer (Adam or momentum) and its learning rate schedule, for both models."""
 
     optimizer: str = setting("adam", "update rule", choices=("adam", "momentum"))
     learning_rate: float = setting(0.001, "initial learning rate", positive=True)
@@ -31,19 +31,22 @@ class OptimizerConfig(config_flags.Checked):
     )
     warmup_epochs: float = setting(1.0, "epochs in which the rate rises linearly from zero", minimum=0)
     decay_boundary_epochs: tuple[float, ...] = setting(
-        (), "schedule step: epochs at which the next decay factor applies"
+        (), "schedule step: epochs from which the next decay factor applies"
     )
     decay_factors: tuple[float, ...] = setting(
         (1.0,), "schedule step: factors of the initial rate, one more than there are boundaries"
     )
-    decay_epochs: float = setting(1.0, "exponential and inverse_time: epochs per decay_rate", positive=True)
+    decay_epochs: float = setting(
+        1.0, "schedules exponential and inverse_time: epochs in which decay_rate applies once", positive=True
+    )
     decay_rate: float = setting(
         0.9,
-        "exponential: factor per decay_epochs; inverse_time: rate / (1 + decay_rate x age)",
+        "schedule exponential: factor per decay_epochs; inverse_time: divisor is 1 + decay_rate x epochs / "
+        "decay_epochs",
         positive=True,
     )
     plateau_evaluations: int = setting(
-        3, "schedule plateau: evaluations without a lower error rate before it decays", positive=True
+        3, "schedule plateau: evaluations without a lower error rate before the rate decays", positive=True
     )
     plateau_factor: float = setting(
         0.5, "schedule plateau: factor by which the rate is reduced", positive=True, maximum=0.99
@@ -54,10 +57,10 @@ class OptimizerConfig(config_flags.Checked):
     adam_beta2: float = setting(0.98, "optimizer adam: decay of the second moment", minimum=0, maximum=0.9999)
     adam_epsilon: float = setting(1e-9, "optimizer adam: epsilon in the denominator", positive=True)
     pretrained_rate: float = setting(
-        0.1, "with --trainable_blocks: rate of the last pretrained block over learning_rate", positive=True
+        0.1, "--trainable_blocks: ratio of the last block's learning rate to learning_rate", positive=True
     )
     pretrained_rate_decay: float = setting(
-        0.7, "with --trainable_blocks: rate of a pretrained block over that of the next block", positive=True
+        0.7, "--trainable_blocks: ratio of a block's learning rate to that of the next block", positive=True
     )
     clip_norm: float = setting(5.0, "global norm to which gradients are clipped; 0: no clipping", minimum=0)
     gradient_accumulation_steps: int = setting(
@@ -84,7 +87,7 @@ class OptimizerConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig(config_flags.Checked):
-    """The loop: length, intervals, warm start, devices."""
+    """Settings of the training loop: length, intervals, warm start, devices."""
 
     model: str = setting("acoustic", "which model to train", choices=tuple(task_spec.SPECS))
     train_steps: Optional[int] = setting(
@@ -92,29 +95,29 @@ class TrainConfig(config_flags.Checked):
     )
     train_epochs: Optional[float] = setting(
         None,
-        f"stop after this many epochs; {DEFAULT_EPOCHS} without this and --train_steps",
+        f"stop after this many epochs; {DEFAULT_EPOCHS} if neither this nor --train_steps is set",
         positive=True,
         alternative="train_steps",
     )
     save_checkpoints_steps: int = setting(
         500, "steps between checkpoints; each is evaluated on the dev split", positive=True
     )
-    keep_checkpoint_max: int = setting(5, "latest checkpoints to keep", positive=True)
+    keep_checkpoint_max: int = setting(5, "number of latest checkpoints to keep", positive=True)
     eval_throttle_seconds: int = setting(
         30, "minimum time between evaluations; ignored by early stopping and schedule plateau", minimum=0
     )
     save_summary_steps: int = setting(50, "steps between TensorBoard points", positive=True)
     progress_seconds: float = setting(10.0, "seconds between progress lines", positive=True)
     max_first_step_minutes: float = setting(
-        30.0, "end the program, with exit code 75, if the first step takes longer", positive=True
+        30.0, "exit with code 75 if the first step takes longer than this", positive=True
     )
-    max_step_minutes: float = setting(10.0, "the same for each later step", positive=True)
+    max_step_minutes: float = setting(10.0, "exit with code 75 if a later step takes longer", positive=True)
     seed: int = setting(  # seed + epoch is the seed of an epoch, an int64
-        1, "random seed of weights, order, masks and dropout", minimum=-(10**18), maximum=10**18
+        1, "random seed of weights, data order, masks and dropout", minimum=-(10**18), maximum=10**18
     )
     warm_start_from: Optional[str] = setting(
         None,
-        "model directory or checkpoint in it, or pretrained encoder, with the initial weights of a new model",
+        "initial weights of a new model: a model directory, a checkpoint in one, or a pretrained encoder",
         checkpoints=True,
     )
     precision: str = setting(
@@ -126,7 +129,7 @@ class TrainConfig(config_flags.Checked):
     )
     num_cpu_replicas: int = setting(1, "CPU replicas (to test multi-GPU training)", positive=True)
     gpu_memory_growth: bool = setting(
-        False, "take GPU memory when it is needed instead of all at the start, to share a GPU"
+        False, "allocate GPU memory when needed instead of all at the start, so that others can use the GPU"
     )
     xla: bool = setting(False, "compile with XLA, for GPUs; on a CPU a step takes three times as long")
 
@@ -135,16 +138,16 @@ class TrainConfig(config_flags.Checked):
         if self.train_steps is not None and self.train_epochs is not None:
             raise errors.UserError(
                 f"train: --train_steps={self.train_steps} and --train_epochs={self.train_epochs:g} "
-                "are both given, expected one of them; leave the other out."
+                "are both set; leave one of them out."
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class StoppingConfig(config_flags.Checked):
-    """Best checkpoints and early stopping."""
+    """Settings of best checkpoints and early stopping."""
 
     keep_best_checkpoints: int = setting(
-        5, "checkpoints with the lowest error rate on dev to keep in MODEL_DIR/best", minimum=1
+        5, "number of checkpoints with the lowest error rates on dev to keep in MODEL_DIR/best", minimum=1
     )
     early_stopping_evaluations: int = setting(
         0, "stop after this many evaluations without a new lowest error rate on dev; 0: never", minimum=0
@@ -153,26 +156,26 @@ class StoppingConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class WatchConfig(config_flags.Checked):
-    """Checks of data, model and training."""
+    """Settings of the checks of data, model and training."""
 
     watchdog: bool = setting(
         True, "watch losses, hypotheses and gradients; alarms name the likely cause and the next command"
     )
     constant_loss_steps: int = setting(
-        500, "watchdog: alarm if the loss stays constant for this many steps and 5 % of all", positive=True
+        500, "watchdog: alarm if the loss is constant for this many steps and 5 % of all steps", positive=True
     )
     skip_bad_batches: int = setting(
-        0, "maximum number of steps with NaN or Inf to skip; one more ends training", minimum=0
+        0, "maximum number of steps with NaN or Inf to skip; the next one ends training", minimum=0
     )
     overfit_batches: int = setting(
-        0, "memorise this many batches and exit: a model that cannot is broken; 0: off", minimum=0
+        0, "try to memorise this many batches, then exit: a model that cannot is broken; 0: off", minimum=0
     )
     try_worst_batch: bool = setting(True, "before the first step, try the batch that needs the most memory")
 
 
 @dataclasses.dataclass(frozen=True)
 class DisplayConfig(config_flags.Checked):
-    """TensorBoard beyond scalars."""
+    """Settings of the TensorBoard displays other than scalars."""
 
     show_utterances: int = setting(
         4, "TensorBoard: dev utterances to show with spectrogram, alignment and audio; 0: none", minimum=0
@@ -190,5 +193,5 @@ class DisplayConfig(config_flags.Checked):
         if steps and (len(steps) != 2 or steps[0] > steps[1]):
             raise errors.UserError(
                 f"train: --profile_steps is {','.join(map(str, steps))}, expected the first and the last "
-                "step to record; give two numbers, as in --profile_steps=100,110."
+                "step to record; pass two numbers, as in --profile_steps=100,110."
             )

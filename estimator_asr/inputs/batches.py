@@ -1,7 +1,7 @@
 """Parses, masks and pads the rows of a batch that one replica takes.
 
 Replica r of n takes rows r, r + n, r + 2n ... of the batch. A replica without rows (in a small last batch)
-gets one of length 0, which no loss or statistic counts.
+gets one row of length 0, which no loss or statistic counts.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _LABEL_MULTIPLE = 16
 
 
 class Shard(NamedTuple):
-    """The rows of a batch that one replica takes; the values may be tensors."""
+    """Identifies the rows of a batch that one replica takes; the values may be tensors."""
 
-    number: int  # from 0
-    count: int
+    number: int  # index of the replica
+    count: int  # number of replicas
 
     def of(self, rows: tf.Tensor) -> tf.Tensor:
         return rows[self.number :: self.count]
@@ -44,8 +44,10 @@ def finish(
     """Returns the features (see input_fn.build_input_fn) of one per-replica batch: parsed, masked and padded.
 
     Args:
-        records: string [batch], serialised, of this replica, whose rows are `shard` of num_rows, int32 [].
+        records: string [batch], the serialised records of this replica.
         position: int64 [2], seed + epoch and index in the epoch: the random seed of the batch.
+        shard: the rows that the records have in the whole batch.
+        num_rows: int32 [], rows of the whole batch.
         training: adds the masks and `seed`, and leaves out the texts.
     """
     batch = schema.parse_batch(records, source.num_bins, source.fbank_dtype)
@@ -65,10 +67,11 @@ def finish(
 def pad_to_fixed_shapes(
     batch: dict[str, tf.Tensor], bucketing: buckets.Bucketing, source: splits.Split, num_replicas: int
 ) -> dict[str, tf.Tensor]:
-    """Pads a per-replica batch to the one shape of its bucket (for XLA).
+    """Pads a per-replica batch to the shape of its bucket, the same for all its batches (for XLA).
 
-    Frames (tokens of text) are padded to the end of the bucket, labels to the longest of the split rounded up
-    to 16, and in training rows (of length 0) to the largest share of a full batch.
+    Frames (for text: tokens and characters) are padded to the longest length of the bucket, labels of audio
+    to the longest of the split, rounded up to a multiple of 16. In training, rows of length 0 fill up the
+    largest per-replica part of a full batch.
     """
     length = batch[source.spec.length_key][:1]
     bucket = tf.searchsorted(tf.constant(bucketing.bucket_ends), length)[0]
@@ -89,10 +92,10 @@ def pad_to_fixed_shapes(
 
 def _pad_up_to(value, shape):
     sizes = tf.unstack(tf.shape(value)[: len(shape)])
-    return _pad(value, [tf.maximum(wanted - size, 0) for wanted, size in zip(shape, sizes)])
+    return _pad(value, [tf.maximum(new_size - size, 0) for new_size, size in zip(shape, sizes)])
 
 
 def _pad(value, missing):
-    """Appends so many zeros to each of the first axes."""
-    rest = [[0, 0]] * (value.shape.rank - len(missing))
-    return tf.pad(value, [*([0, number] for number in missing), *rest])
+    """Appends missing[i] zeros along axis i; further axes are not padded."""
+    unpadded = [[0, 0]] * (value.shape.rank - len(missing))
+    return tf.pad(value, [*([0, number] for number in missing), *unpadded])

@@ -1,6 +1,6 @@
-"""A directory of limited size that processes share: who needs space removes the files unused for longest.
+"""A directory of limited size that processes share: to make space, the least recently used files are removed.
 
-A file that a process holds stays. `<name>.incomplete` is a file that is being written.
+Files that a process holds are not removed. `<name>.incomplete` is a file that is being written.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Optional
 
 from tfrecord_builder.storage import locks
 
-INCOMPLETE = ".incomplete"  # the ending that files.writing gives
-LOCK = ".lock"  # the ending of the files of locks.in_turn
-FULL = (errno.ENOSPC, errno.EDQUOT)  # the disk is
-_ABANDONED_SECONDS = 3600
+INCOMPLETE = ".incomplete"  # suffix that files.writing adds
+LOCK = ".lock"  # suffix of the lock files of locks.in_turn
+FULL = (errno.ENOSPC, errno.EDQUOT)  # error codes of a full disk
+_ABANDONED_SECONDS = 3600  # age of an incomplete file that nobody is writing any more
 
 
 def hold(path: str) -> Optional[locks.ReadLock]:
-    """Returns a lock on the file; nobody removes it until the lock is released. None if it is missing."""
+    """Returns a lock that keeps the file from being removed until release; None if the file is missing."""
     with contextlib.suppress(FileNotFoundError):
         os.utime(path)
         return locks.ReadLock(path)
@@ -30,12 +30,12 @@ def hold(path: str) -> Optional[locks.ReadLock]:
 
 
 def reserve(path: str, num_bytes: int, max_bytes: float) -> None:
-    """Creates a file of a size for which others may have to go.
+    """Creates a file of `num_bytes`; other files are removed if they leave too little space.
 
-    The directory stays within `max_bytes`, unless what is left is held.
+    The directory stays within `max_bytes`, unless all remaining files are held.
 
     Raises:
-        OSError: the disk is full.
+        OSError: the disk is full, and all remaining files are held.
     """
     directory = os.path.dirname(path)
     with locks.in_turn(os.path.join(directory, f"directory{LOCK}")):
@@ -48,7 +48,7 @@ def reserve(path: str, num_bytes: int, max_bytes: float) -> None:
 
 
 def count_bytes(directory: str) -> int:
-    """Returns the size of all files."""
+    """Returns the total size of the files in a directory."""
     return sum(status.st_size for status, _ in _list(directory))
 
 
@@ -57,21 +57,21 @@ def _list(directory):
     while True:
         names = [name for name in os.listdir(directory) if not name.endswith(LOCK)]
         paths = [os.path.join(directory, name) for name in names]
-        # A file that has just been completed has another name now, so it is looked for again.
+        # A file that has just been completed has a new name, so the directory is listed again.
         with contextlib.suppress(FileNotFoundError):
-            statuses = [os.lstat(path) for path in paths]  # of a link itself: what it leads to may be missing
+            statuses = [os.lstat(path) for path in paths]  # does not follow links, which may be broken
             return sorted(zip(statuses, paths), key=lambda file: (file[0].st_mtime_ns, file[1]))
 
 
 def _remove_abandoned(directory):
-    """Removes what a process left that was killed."""
+    """Removes incomplete files that killed processes have left."""
     for status, path in _list(directory):
         if path.endswith(INCOMPLETE) and status.st_mtime < time.time() - _ABANDONED_SECONDS:
             _remove(path)
 
 
 def _remove_oldest(directory) -> bool:
-    """Removes the complete file that is unused for longest; returns False if all are held."""
+    """Removes the least recently used complete file that is not held; returns False if all are held."""
     complete = (path for _, path in _list(directory) if not path.endswith(INCOMPLETE))
     return any(locks.remove_unless_read(path, functools.partial(_remove, path)) for path in complete)
 
@@ -81,7 +81,7 @@ def _remove(path):
 
 
 def _allocate(path, num_bytes) -> bool:
-    """Returns False if the disk is full; on macOS, without posix_fallocate, that shows when it is written."""
+    """Returns False if the disk is full; macOS, without posix_fallocate, notices it only when it writes."""
     with open(path, "wb") as file:
         try:
             if hasattr(os, "posix_fallocate"):

@@ -1,7 +1,7 @@
 """Length buckets: which utterances share a batch, and the number of batches per epoch.
 
-All of it is a pure function of the histogram {length: number of utterances}, so an epoch has the same number
-of batches in any order and on any machine, and `epoch, index = divmod(batches consumed, batches_per_epoch)`.
+Both depend only on the histogram {length: number of utterances}, so an epoch has the same number of batches
+in any order and on any machine, and `epoch, index = divmod(batches consumed, batches_per_epoch)`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MAX_LENGTHS = 256
 
 @dataclasses.dataclass(frozen=True)
 class Bucketing:
-    """How a split is cut into batches. A batch is for all replicas together, and is sharded among them."""
+    """The buckets and batch sizes of a split. Each batch is sharded among all replicas."""
 
     bucket_ends: tuple[int, ...]  # longest length of each bucket, increasing
     batch_sizes: tuple[int, ...]  # utterances per batch of each bucket
@@ -25,7 +25,7 @@ class Bucketing:
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """(utterances, longest length) of the batches of each bucket."""
+        """Pairs (utterances, longest length): the shape of the batches of each bucket."""
         return list(zip(self.batch_sizes, self.bucket_ends))
 
 
@@ -34,12 +34,12 @@ def choose(
 ) -> Bucketing:
     """Returns the buckets that need the least padding, and batches that fill the budget.
 
-    A batch of at least num_replicas utterances is a multiple of them, so that all have the same work.
+    Batch sizes above num_replicas are multiples of it, so that all replicas have the same work.
 
     Args:
         length_counts: {length: number of utterances of that length}, not empty.
         num_buckets: maximum number of buckets.
-        budget: frames or tokens per batch with padding; an utterance longer than that is a batch alone.
+        budget: maximum frames or tokens per batch with padding; a longer utterance is a batch of its own.
     """
     ends = choose_ends(length_counts, num_buckets)
     counts = count(length_counts, ends)
@@ -50,7 +50,7 @@ def choose(
 
 
 def choose_ends(length_counts: Mapping[int, int], num_buckets: int) -> tuple[int, ...]:
-    """Returns the longest length of each bucket, such that padding to it costs least; arguments as choose."""
+    """Returns the longest length of each bucket, so that padding is least; arguments as for `choose`."""
     lengths, counts = _group(length_counts)
     ends = _find_cheapest_ends(lengths, np.cumsum(counts), min(num_buckets, len(lengths)))
     return tuple(lengths[ends].tolist())
@@ -65,7 +65,7 @@ def count(length_counts: Mapping[int, int], bucket_ends: tuple[int, ...]) -> lis
 
 
 def cut(bucketing: Bucketing, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cuts the records of an epoch into batches, in the order in which they become full; small ones are last.
+    """Cuts an epoch's records into batches, in the order in which batches become full; small ones are last.
 
     Args:
         bucketing: buckets and batch sizes.
@@ -74,14 +74,14 @@ def cut(bucketing: Bucketing, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarr
     Returns:
         (rows, begins, ends), int64: batch i has the records rows[begins[i] : ends[i]].
     """
-    of_records = np.searchsorted(bucketing.bucket_ends, lengths).astype(np.int16)  # sorted in linear time
-    rows = np.argsort(of_records, kind="stable")
-    counts = np.bincount(of_records, minlength=len(bucketing.batch_sizes))
-    of_buckets = []
+    buckets = np.searchsorted(bucketing.bucket_ends, lengths).astype(np.int16)  # int16 sorts in linear time
+    rows = np.argsort(buckets, kind="stable")
+    counts = np.bincount(buckets, minlength=len(bucketing.batch_sizes))
+    bounds = []
     for stop, number, size in zip(np.cumsum(counts), counts, bucketing.batch_sizes):
         begins = np.arange(stop - number, stop, size)
-        of_buckets.append([begins, np.minimum(begins + size, stop), np.full_like(begins, size)])
-    begins, ends, sizes = np.concatenate(of_buckets, axis=1)
+        bounds.append([begins, np.minimum(begins + size, stop), np.full_like(begins, size)])
+    begins, ends, sizes = np.concatenate(bounds, axis=1)
     full_at = np.where(ends - begins == sizes, rows[ends - 1], len(rows))
     order = np.argsort(full_at, kind="stable")
     return rows, begins[order], ends[order]
@@ -103,7 +103,7 @@ def _group(length_counts):
 
 
 def _find_cheapest_ends(lengths, cumulative, num_buckets):
-    """Dynamic programme over bucket ends: cost[j] is the padded volume of all utterances up to length j."""
+    """Dynamic programming over bucket ends: cost[j] is the padded volume of all utterances up to length j."""
     # volume[i, j]: one bucket holds the lengths i+1 .. j; a bucket must not be empty.
     volume = lengths[None, :] * (cumulative[None, :] - cumulative[:, None]).astype(np.float64)
     volume[np.tril_indices(len(lengths))] = np.inf

@@ -3,9 +3,9 @@
     record index -> numbers of records in the epoch's order -> batches of one length bucket -> (skip)
     -> per-replica batches -> records -> parsed, (masked), padded -> features, labels
 
-Evaluation has the records themselves from the start, in the order of the shards.
+Evaluation needs no index: it reads the records themselves, in the order of the shards.
 
-Epoch e shuffles with seed + e and ends with its small last batches, so every epoch has the same number of
+Epoch e is shuffled with seed + e and ends with its small last batches, so every epoch has the same number of
 batches. Each utterance comes exactly once per epoch. Padding is zero, and "" for text.
 """
 
@@ -45,9 +45,9 @@ def build_input_fn(
             the texts (utterance_id, speaker, transcript, pronunciation) among the features.
         seed: epoch e uses seed + e.
         start: position to resume from.
-        num_replicas: of all machines together; each batch is sharded among them, and the dataset yields one
-            per-replica batch after the other. A machine (tf.distribute.InputContext) gets those of its own
-            replicas.
+        num_replicas: number of replicas on all machines. Each batch is sharded among them, and the dataset
+            yields the per-replica batches one after the other. With a tf.distribute.InputContext, it yields
+            only those for the replicas of this machine.
         fixed_shapes: pad to one shape per bucket (for XLA).
 
     Returns:
@@ -58,7 +58,7 @@ def build_input_fn(
     """
     bucketing = source.bucket(config, num_replicas)
 
-    @tf.autograph.experimental.do_not_convert  # there is nothing to convert, and looking takes a second
+    @tf.autograph.experimental.do_not_convert  # nothing needs conversion, and looking for it takes a second
     def read(input_context):
         own, reader = _list_shards(num_replicas, input_context), None
         if training:
@@ -69,7 +69,7 @@ def build_input_fn(
         else:
             planned = _read_in_order(source, bucketing, config)
 
-        @tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would compile each number of rows
+        @tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would compile for each number of rows
         def finish(position, number, num_rows, rows):
             shard = batches.Shard(number, num_replicas)
             records = reader.read(rows) if reader else rows
@@ -94,7 +94,7 @@ def build_input_fn(
 
 @tf.xla.experimental.jit_scope(compile_ops=False)
 def _shard(own, num_replicas, position, rows):
-    """Returns the per-replica batches of a batch as (position, number of the replica, batch size, rows)."""
+    """Returns the per-replica batches of a batch as (position, replica number, batch size, rows)."""
 
     @tf.xla.experimental.jit_scope(compile_ops=False)
     def take(number):
@@ -104,7 +104,7 @@ def _shard(own, num_replicas, position, rows):
 
 
 def _read_in_order(source, bucketing, config):
-    """Batches (position int64 [2], always 0; records string [batch]) in the order of the shards."""
+    """Returns a dataset of batches (position int64 [2], always 0; records string [batch]) in shard order."""
 
     def to_buckets(lengths, records):
         return tf.searchsorted(tf.constant(bucketing.bucket_ends), lengths, out_type=tf.int64), records
@@ -123,7 +123,7 @@ def _read_in_order(source, bucketing, config):
 
 
 def _list_shards(num_replicas, input_context):
-    """Numbers of the per-replica batches that this machine takes."""
+    """Returns the numbers of the replicas of this machine."""
     if input_context is None:
         return list(range(num_replicas))
     count = num_replicas // input_context.num_input_pipelines
@@ -147,8 +147,8 @@ def read_batch(
 ) -> list[bytes]:
     """Returns the serialised records of a training batch in the order of its rows, for all replicas together.
 
-    `position` is features["seed"] of the step that had it: seed + epoch, and index in the epoch; `bucketing`
-    that of its training.
+    `position` is features["seed"] of the batch: seed + epoch, and index in the epoch. `bucketing` must be
+    that of the training run.
     """
     index, (seed, number) = record_index.load(source, config), map(int, position)
     reader = record_index.RecordReader(source, index, config)
@@ -171,8 +171,8 @@ def batch_of(
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Returns features and labels of a batch as the model_fn of a replica gets them in training.
 
-    `records` are those of the whole batch; for the source Split.of_records is enough; position as for
-    read_batch.
+    `records` are those of the whole batch, for all replicas. `source` may be a Split.of_records; `position`
+    is as for read_batch.
     """
 
     def finish(rows):
@@ -186,9 +186,9 @@ def batch_of(
 def read_sample(
     source: splits.Split, config: config_lib.InputConfig, max_utterances: int
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields features of about max_utterances of a split, chosen by their ids, in batches.
+    """Yields batches of features of about `max_utterances` of a split, chosen by a hash of their ids.
 
-    A batch has the features of build_input_fn that have one value per utterance.
+    A batch has those features of build_input_fn that have one value per utterance.
     """
     limit = 2**32 * max_utterances / source.num_utterances
     elements = read_elements(build_input_fn(source, config, training=False))
@@ -204,9 +204,9 @@ def read_sample(
 def read_elements(build_dataset: Callable[[], tf.data.Dataset]) -> Iterator:
     """Yields the elements of a dataset as numpy values; needs no eager execution.
 
-    Runs on the CPU, in a graph of its own, inside which `build_dataset` is called.
+    The dataset runs on the CPU, in a graph of its own, inside which `build_dataset` is called.
     """
-    graph = tf.Graph()  # not the default one while the caller uses an element
+    graph = tf.Graph()  # not the default graph while the caller uses an element
     with graph.as_default(), tf.device("/cpu:0"):
         element = tf.compat.v1.data.make_one_shot_iterator(build_dataset()).get_next()
     config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})

@@ -1,8 +1,8 @@
-"""The position of training in its data, from the global step: which epoch, and which batch of it.
+"""Computes the position of training in its data from the global step: the epoch, and the batch within it.
 
-They are quotient and remainder of the batches consumed by the batches per epoch. A run whose batches, data or
-seed differ from those before restarts its epoch and counts from there; the start of that epoch is stored in
-MODEL_DIR/input_progress.json.
+They are quotient and remainder of batches consumed / batches per epoch. If batches, data or seed differ from
+those of the run before, the interrupted epoch starts again, and batches are counted from there; the step and
+epoch of that start are stored in MODEL_DIR/input_progress.json.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ START = Position(0, 0)
 class InputProgress:
     """Counts batches from the start of an epoch."""
 
-    first_step: int  # global step at that start
+    first_step: int  # global step at the start of that epoch
     epoch: int  # number of that epoch
-    order_sha256: str  # of what the order of an epoch depends on: data, seed, shuffling
+    order_sha256: str  # hash of all that determines the order of an epoch: data, seed, shuffling
     bucketing: buckets.Bucketing  # batches of an epoch
     batches_per_step: int  # batches per update of the weights
 
@@ -45,25 +45,25 @@ class InputProgress:
         return self.bucketing.batches_per_epoch / self.batches_per_step
 
     def position(self, step: int) -> Position:
-        """Returns where the update of a global step begins to read."""
+        """Returns the position of the first batch that is read after a global step."""
         consumed = max(step - self.first_step, 0) * self.batches_per_step
         epochs, index = divmod(consumed, self.bucketing.batches_per_epoch)
         return Position(self.epoch + epochs, index)
 
     def epochs_at(self, step: int) -> float:
-        """Returns how many epochs are complete at a global step, as a fraction."""
+        """Returns the (fractional) number of epochs completed at a global step."""
         return self.epoch + (step - self.first_step) / self.steps_per_epoch
 
     def step_at(self, epochs: float) -> float:
-        """Returns the global step at which so many epochs are complete, as a fraction."""
+        """Returns the (fractional) global step at which a number of epochs is completed."""
         return self.first_step + (epochs - self.epoch) * self.steps_per_epoch
 
 
 def resume(saved: Optional[InputProgress], step: int, wanted: InputProgress) -> InputProgress:
     """Returns the progress of a run that continues from the checkpoint of a global step.
 
-    It is `saved`, of the runs before (None: none), if nothing differs from `wanted`, which counts this run's
-    batches from epoch 0 on; otherwise `wanted` from the start of the epoch that was interrupted.
+    `saved` is the progress of earlier runs, or None; `wanted` counts this run's batches from epoch 0 on. If
+    they agree, the result is `saved`; otherwise it is `wanted` from the start of the interrupted epoch.
     """
     if saved is None:
         return wanted
@@ -74,7 +74,7 @@ def resume(saved: Optional[InputProgress], step: int, wanted: InputProgress) -> 
 
 
 def load(model_dir: str) -> Optional[InputProgress]:
-    """Returns the progress of the runs before, or None; errors.UserError: the file is not from `save`."""
+    """Returns the progress of earlier runs, or None. Raises errors.UserError if the file is damaged."""
     path = os.path.join(model_dir, FILE)
     try:
         return config_json.from_json_dict(InputProgress, config_json.parse(files.read_text(path)))
@@ -82,12 +82,12 @@ def load(model_dir: str) -> Optional[InputProgress]:
         return None
     except (ValueError, TypeError, AttributeError, LookupError, errors.UserError) as error:
         raise errors.UserError(
-            f"{path}: is not the progress of a training in its data ({error}); restore the file, or delete "
-            "it if batches, data and seed never changed"
+            f"{path}: is not a valid record of training progress ({error}); restore the file, or delete it "
+            "if batches, data and seed never changed"
         ) from error
 
 
 def save(model_dir: str, progress: InputProgress) -> None:
-    """Writes the progress, whole or not at all."""
+    """Writes the progress into a model directory, atomically."""
     text = json.dumps(config_json.to_json_dict(progress), indent=1)
     files.write_text(os.path.join(model_dir, FILE), text)

@@ -1,7 +1,7 @@
 """The order of an epoch's records: shards are shuffled and interleaved, records shuffled within a buffer.
 
-Each record comes exactly once per epoch; the same seed gives the same order on any machine. In training only
-the numbers of the records are shuffled; evaluation reads the shards one after the other.
+Each record comes exactly once per epoch; the same seed gives the same order on any machine. In training, only
+the numbers of the records are shuffled. Evaluation reads the shards one after the other.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from estimator_asr.inputs import buckets, input_progress, record_index, shard_ca
 from tfrecord_builder.data import schema
 from tfrecord_builder.runtime import cpu
 
-# On one core the second thread waits for the disk; each thread holds a batch.
+# Even on one core, a second thread can wait for the disk; each thread holds a batch in memory.
 _MIN_THREADS, _MAX_THREADS = 2, 16
 _INTERLEAVED_SHARDS = 16
 _RECORDS_PER_CHUNK = 64
-_uncompiled = tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would compile each number of rows
+_uncompiled = tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would compile for each number of rows
 
 
 def count_threads() -> int:
-    """Returns how many threads read and parse: one per core that the process may use, from 2 to 16."""
+    """Returns the number of threads that read and parse: one per core that the process may use, 2 to 16."""
     return min(max(cpu.count_cores(), _MIN_THREADS), _MAX_THREADS)
 
 
 def read_chunks(source: splits.Split, config: config_lib.InputConfig) -> tf.data.Dataset:
-    """Reads a split in the order of its shards, in chunks: parsing one by one costs more than what is parsed.
+    """Reads a split in the order of its shards, in chunks, which are cheaper to parse than single records.
 
     Returns:
         Dataset of (lengths int32 [chunk] in frames or tokens, records string [chunk]).
@@ -39,8 +39,8 @@ def read_chunks(source: splits.Split, config: config_lib.InputConfig) -> tf.data
 
     def parse(records):
         lengths = schema.parse_lengths(records, key)
-        is_kept = lengths > 0  # text of copies without words has none
-        return tf.boolean_mask(lengths, is_kept), tf.boolean_mask(records, is_kept)
+        is_not_empty = lengths > 0  # copies without words have no tokens
+        return tf.boolean_mask(lengths, is_not_empty), tf.boolean_mask(records, is_not_empty)
 
     return chunks.map(
         parse,
@@ -56,18 +56,18 @@ def plan_batches(
     seed: int,
     start: input_progress.Position,
 ) -> tf.data.Dataset:
-    """Plans the batches of training from `start` on, without end; epoch e is shuffled with seed + e.
+    """Plans the batches of training from `start` on, in endless epochs; epoch e is shuffled with seed + e.
 
     Returns:
-        Dataset of (position int64 [2], seed + epoch and index in the epoch; numbers int64 [batch]).
+        Dataset of (position int64 [2], seed + epoch and index in the epoch; record numbers int64 [batch]).
     """
 
     def cut(numbers):
         return numbers, *buckets.cut(bucketing, index.lengths[numbers])
 
     def plan(epoch):
-        numbers = _shuffle(index, config, seed + epoch)
-        return numbers.map(lambda each: (epoch, *tf.numpy_function(cut, [each], [tf.int64] * 4)))
+        shuffled = _shuffle(index, config, seed + epoch)
+        return shuffled.map(lambda numbers: (epoch, *tf.numpy_function(cut, [numbers], [tf.int64] * 4)))
 
     @_uncompiled
     def list_batches(epoch, numbers, rows, begins, ends):
@@ -83,7 +83,7 @@ def plan_batches(
 
 
 def _shuffle(index, config, seed):
-    """Returns the numbers of all records, int64 [records], as the one element of a dataset."""
+    """Returns a dataset with one element: the shuffled numbers of all records, int64 [records]."""
     count, firsts = len(index.firsts) - 1, tf.constant(index.firsts)
     with _without_graph_seed():
         order = tf.data.Dataset.range(count).shuffle(count, seed, reshuffle_each_iteration=False)
@@ -98,7 +98,7 @@ def _shuffle(index, config, seed):
 
 @contextlib.contextmanager
 def _without_graph_seed():
-    """tf.data mixes the graph's seed into its own: the Estimator sets one, reading a batch again does not."""
+    """Hides the graph's seed, which tf.data would mix in: the Estimator sets one, read_batch does not."""
     graph = tf.compat.v1.get_default_graph()
     before, graph.seed = graph.seed, None
     try:

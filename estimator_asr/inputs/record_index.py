@@ -1,9 +1,9 @@
 """The record index: where each record of a split is and how long it is.
 
-With it training plans an epoch without reading data, and then reads only the records that it needs.
+Training uses it to plan an epoch without reading data, and then reads only the records that it needs.
 
 Records are numbered from 0, shard after shard. A shard is read once to index it; the sizes and lengths of its
-records are kept as <sha256 of the shard>.<unit>.npy, int32 [2, records].
+records are stored in <sha256 of the shard>.<unit>.npy, int32 [2, records].
 """
 
 from __future__ import annotations
@@ -22,50 +22,50 @@ from estimator_asr.inputs import shard_cache, splits
 from tfrecord_builder.data import schema
 from tfrecord_builder.storage import files
 
-# The order interleaves 16 shards; those before and after them stay open as well.
+# Shards open at a time: order.py interleaves 16; the shards just before and after them are open as well.
 _MAX_OPEN = 48
-_NUM_AHEAD = 64  # batches whose shards are open before their turn
+_NUM_AHEAD = 64  # batches whose shards are opened ahead of time
 
 
 class RecordIndex(NamedTuple):
-    """Takes 16 bytes per record. Text of copies without words, which has length 0, is left out."""
+    """Positions and lengths of all records, 16 bytes per record; records of length 0 are left out."""
 
-    firsts: np.ndarray  # int64 [shards + 1], number of the first record of each shard, then of all records
-    offsets: np.ndarray  # int64 [records], position in the shard in bytes
-    sizes: np.ndarray  # int32 [records], of the serialised record in bytes
-    lengths: np.ndarray  # int32 [records], in frames or tokens
+    firsts: np.ndarray  # int64 [shards + 1], number of the first record of each shard; the last is the total
+    offsets: np.ndarray  # int64 [records], position of the record in its shard, in bytes
+    sizes: np.ndarray  # int32 [records], size of the serialised record, in bytes
+    lengths: np.ndarray  # int32 [records], length in frames or tokens
 
 
 def load(source: splits.Split, config: config_lib.InputConfig, first_shard: int = 0) -> RecordIndex:
-    """Returns the index of a split; reads the shards that have none yet, from `first_shard` on.
+    """Returns the index of a split; reads the shards that have no index yet, from `first_shard` on.
 
-    Workers that share source.index_dir and begin at different shards share the reading.
+    Workers that share source.index_dir and begin at different shards divide the reading among themselves.
     """
     count = len(source.shards)
     directory = source.index_dir or shard_cache.find_directory("record_index")
     cache = shard_cache.open_cache(source.shards, config.shard_cache_gb)
-    of_shards = {}
+    columns_by_shard = {}
     for number in np.roll(np.arange(count), -first_shard).tolist():
         shard = source.shards[number]
         path = os.path.join(directory, f"{shard.sha256}.{source.spec.unit}.npy")
         columns = _load(path, shard.num_bytes)
         if columns is None:
             columns = _make(path, cache.fetch(shard), source.spec.length_key)
-        of_shards[number] = columns
-    return _join([of_shards[number] for number in range(count)])
+        columns_by_shard[number] = columns
+    return _join([columns_by_shard[number] for number in range(count)])
 
 
-def _join(of_shards) -> RecordIndex:
-    sizes, lengths = np.concatenate(of_shards, axis=1)
-    firsts = np.cumsum([0, *(np.count_nonzero(columns[1]) for columns in of_shards)])
-    ends = [np.cumsum(columns[0] + np.int64(schema.FRAMING_BYTES)) for columns in of_shards]
+def _join(columns_by_shard) -> RecordIndex:
+    sizes, lengths = np.concatenate(columns_by_shard, axis=1)
+    firsts = np.cumsum([0, *(np.count_nonzero(columns[1]) for columns in columns_by_shard)])
+    ends = [np.cumsum(columns[0] + np.int64(schema.FRAMING_BYTES)) for columns in columns_by_shard]
     offsets = np.concatenate(ends) - sizes - schema.FRAMING_BYTES
-    is_kept = lengths > 0
-    return RecordIndex(firsts, offsets[is_kept], sizes[is_kept], lengths[is_kept])
+    is_not_empty = lengths > 0  # copies without words have no tokens
+    return RecordIndex(firsts, offsets[is_not_empty], sizes[is_not_empty], lengths[is_not_empty])
 
 
 def _load(path, num_bytes) -> Optional[np.ndarray]:
-    """Returns None if the file is missing or is not the index of a shard of that size."""
+    """Returns the index of a shard; None if the file is missing or belongs to a shard of another size."""
     try:
         columns = np.load(path)
         is_whole = (columns[0] + np.int64(schema.FRAMING_BYTES)).sum() == num_bytes
@@ -76,7 +76,7 @@ def _load(path, num_bytes) -> Optional[np.ndarray]:
 
 def _make(path, shard_path, length_key) -> np.ndarray:
     directory = os.path.dirname(path)
-    logging.log_first_n(logging.INFO, "shards are read once, to index their records in %s", 1, directory)
+    logging.log_first_n(logging.INFO, "each shard is read once to index its records in %s", 1, directory)
     records = tf.compat.v1.io.tf_record_iterator(shard_path)
     rows = [(len(record), schema.count(record, length_key)) for record in records]
     columns = np.array(rows, np.int32).reshape(-1, 2).T
@@ -90,7 +90,7 @@ def _make(path, shard_path, length_key) -> np.ndarray:
 
 
 class RecordReader:
-    """Reads a split, in several threads at a time."""
+    """Reads records of a split; several threads may read at a time."""
 
     def __init__(self, source: splits.Split, index: RecordIndex, config: config_lib.InputConfig):
         self._shards, self._index = source.shards, index
@@ -108,7 +108,7 @@ class RecordReader:
         return tf.ensure_shape(tf.numpy_function(self._read, [numbers], tf.string), [None])
 
     def open_ahead(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
-        """Fetches and opens the shards of elements, whose last component are numbers, before their turn."""
+        """Fetches and opens shards ahead of time; the last component of each element is record numbers."""
 
         def fetch(*element):
             opened = tf.numpy_function(self._open_all, element[-1:], tf.int64)
@@ -133,7 +133,7 @@ class RecordReader:
 
     def _read_one(self, number, shard) -> bytes:
         offset, size = int(self._index.offsets[number]), int(self._index.sizes[number])
-        file = self._open(shard)  # it is closed when the last reference to it ends
+        file = self._open(shard)  # closed when the last reference to it is gone
         framed = os.pread(file.descriptor, size + schema.FRAMING_BYTES, offset)
         try:
             return schema.unframe(framed, size)
@@ -142,12 +142,12 @@ class RecordReader:
             raise ValueError(f"{schema.DAMAGED}: {where}: {error}") from None
 
     def _open_shard(self, shard):
-        with self._fetching:  # a copy that is fetched stays until it is open, if few wait for that
+        with self._fetching:  # few copies wait to be opened, so the cache does not remove them before
             return _OpenFile(os.open(self._cache.fetch(self._shards[shard]), os.O_RDONLY))
 
 
 class _OpenFile:
-    """Closed when no thread uses it any more; until then it can be read even if the cache removes it."""
+    """A file that is closed when no thread uses it; it stays readable even if the cache removes it."""
 
     def __init__(self, descriptor):
         self.descriptor = descriptor

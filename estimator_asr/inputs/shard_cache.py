@@ -1,6 +1,6 @@
 """Local copies of remote shards, in a bounded directory that all processes of a machine share.
 
-A copy is named by its sha256, which dataset_info.json has. Local shards are read where they are.
+A copy is named after its sha256 in dataset_info.json. Local shards are read where they are.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from tfrecord_builder.data import dataset_info
 from tfrecord_builder.storage import files, locks
 
 NUM_PARALLEL_FETCHES = 2
-# Shards that wait until they are opened.
+# Fetched shards that wait to be opened.
 _NUM_AHEAD = 2
-# Shards that a reader holds besides those that wait: none may be removed before it is opened.
+# Further shards that a reader holds, so that no shard is removed before it is opened.
 _NUM_HELD = 4
-# Those of the train split and of dev.
+# Shards for which the cache must have space: those that the readers of train and dev hold and fetch.
 _MIN_SHARDS = 2 * (_NUM_AHEAD + _NUM_HELD + NUM_PARALLEL_FETCHES)
 _MAX_GB = config_lib.InputConfig.shard_cache_gb
 _RETRY_SECONDS = 60
 _PAUSE_SECONDS = 2
-_MAX_ATTEMPTS = 100  # at a store that always breaks off
-_NUM_COPIES = 2
+_MAX_ATTEMPTS = 100  # limit for a store that sends something in each attempt
+_NUM_COPIES = 2  # a damaged copy is downloaded again once
 
 
 def find_directory(name: str) -> str:
-    """Returns a directory of this user's cache."""
+    """Returns the path of a directory in this user's cache."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.join(cache, "estimator_asr", name)
 
@@ -44,9 +44,9 @@ def find_directory(name: str) -> str:
 def fetch_ahead(
     shards: tuple[splits.Shard, ...], numbers: tf.data.Dataset, max_gb: float = _MAX_GB
 ) -> tf.data.Dataset:
-    """Returns the local paths of shards, which are fetched while those before them are read.
+    """Returns a dataset of local paths of shards; shards are fetched while earlier ones are read.
 
-    They are string [], in the order of `numbers`, int64 []. Errors have the sentence of a UserError, see
+    The paths are string [], in the order of `numbers`, int64 []. Errors have the message of a UserError, see
     splits.explain_damage.
     """
     if not splits.has_remote(shards):
@@ -62,9 +62,9 @@ def fetch_ahead(
 
 
 def open_cache(shards: tuple[splits.Shard, ...], max_gb: float) -> ShardCache:
-    """Returns one cache for the epochs and evaluations of a split: with one each, all would hold shards.
+    """Returns one cache for all epochs and evaluations of a split; separate ones would hold too many shards.
 
-    They may share its window because a process reads them one after the other.
+    One cache is enough, because a process reads epochs and evaluations one after the other.
     """
     return _open_cache(shards, max_gb, find_directory("shards"))
 
@@ -77,22 +77,22 @@ def _open_cache(shards, max_gb, directory) -> ShardCache:
 class ShardCache:
     """The copies that one reader uses. Every reader has its own cache; all share the directory.
 
-    The last shards that it fetched stay there; others are removed when a download needs space.
+    The reader holds the last shards that it fetched; others are removed when a download needs space.
     """
 
     def __init__(self, max_gb: float = _MAX_GB):
-        """Takes the bound of the directory."""
+        """Sets the maximum size of the directory, in GB."""
         self.directory = find_directory("shards")
         self._max_gb = max_gb
         self._held: collections.deque[locks.ReadLock] = collections.deque()
         self._guard = threading.Lock()
 
     def fetch(self, shard: splits.Shard) -> str:
-        """Returns the local path of a shard, which is downloaded unless it is there.
+        """Returns the local path of a shard, which is downloaded if there is no copy.
 
         Raises:
             errors.UserError: the store fails for a minute, the shard is not what dataset_info.json says, the
-                disk is full or cannot be written, or the bound too small.
+                disk is full or cannot be written, or the directory is too small.
         """
         if not files.is_remote(shard.path):
             return shard.path
@@ -114,7 +114,7 @@ class ShardCache:
             raise errors.UserError(
                 f"{shard.path}: --shard_cache_gb is {self._max_gb:g}, expected at least {needed:.2g} "
                 f"({_MIN_SHARDS} such shards); train with a larger --shard_cache_gb, or build the data "
-                "with more --num_shards"
+                "with a larger --num_shards"
             )
 
     def _hold(self, path) -> bool:
@@ -136,8 +136,7 @@ class ShardCache:
         reason = error.strerror or error
         if error.filename == shard.path or files.is_remote(str(error.filename)):
             return errors.UserError(
-                f"{shard.path}: shard cannot be read ({reason}), expected a working store; check it and run "
-                "the command again"
+                f"{shard.path}: shard cannot be read ({reason}); check the store and run the command again"
             )
         if error.errno not in bounded_directory.FULL:
             return errors.UserError(
@@ -145,19 +144,19 @@ class ShardCache:
                 "to a directory that can be written and locked"
             )
         return errors.UserError(
-            f"{self.directory}: no space for copies of remote shards ({reason}), expected "
-            f"{shard.num_bytes / 1e6:.0f} MB more; free some space, or set XDG_CACHE_HOME to another disk"
+            f"{self.directory}: no space for copies of remote shards ({reason}); free at least "
+            f"{shard.num_bytes / 1e6:.0f} MB, or set XDG_CACHE_HOME to another disk"
         )
 
 
 def download(shard: splits.Shard, target: str) -> None:
-    """Writes a shard over a local file of its size. A damaged copy is downloaded again, once.
+    """Downloads a shard into an existing file of its size. A damaged copy is downloaded again, once.
 
     Raises:
         errors.UserError: the shard is not what dataset_info.json says.
         OSError: the store fails for a minute or has no such file, or the file cannot be written.
     """
-    wrong = f"has another size or sha256 than {dataset_info.INFO_FILE} says"
+    wrong = f"has a different size or sha256 than {dataset_info.INFO_FILE} says"
     for _ in range(_NUM_COPIES):
         _copy(shard, target)
         if os.path.getsize(target) == shard.num_bytes and files.sha256(target) == shard.sha256:
@@ -167,10 +166,10 @@ def download(shard: splits.Shard, target: str) -> None:
 
 
 def _copy(shard, target):
-    """Copies once; a store that fails is tried again until it has sent nothing for a minute."""
+    """Downloads a shard; if the store fails, tries again until it has sent nothing for a minute."""
     end = None
     for attempt in range(1, _MAX_ATTEMPTS + 1):
-        os.truncate(target, shard.num_bytes)  # the attempt before may have written more
+        os.truncate(target, shard.num_bytes)  # an earlier attempt may have written more
         with open(target, "r+b") as file:
             try:
                 return files.download(shard.path, file)
@@ -184,6 +183,6 @@ def _copy(shard, target):
 
 
 def _may_pass(error):
-    """Returns whether the store may recover: not without such a file, rights, bucket or space."""
+    """Returns False if trying again cannot help: no such file or bucket, no permission, or a full disk."""
     lasting = isinstance(error, (FileNotFoundError, PermissionError))
     return not lasting and error.errno not in (errno.ENXIO, *bounded_directory.FULL)

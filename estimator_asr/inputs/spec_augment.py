@@ -1,6 +1,6 @@
-"""SpecAugment (Park et al. 2019) without time warping: time and frequency masks are filled with the mean.
+"""SpecAugment (Park et al. 2019) without time warping: time and frequency masks, filled with the mean.
 
-Stateless: the same seed gives the same masks on any thread.
+The masks depend only on the seed, whichever thread computes them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Draws(NamedTuple):
 
 
 def draw(config: config_lib.InputConfig, batch_size: tf.Tensor, seed: tf.Tensor) -> Draws:
-    """Samples the masks of a batch; the same seed (int64 [2]) gives the same ones."""
+    """Samples random numbers for the masks of a batch; `seed` is int64 [2]."""
 
-    def sample(count, seed):  # the algorithm is named, because TensorFlow would choose another one for XLA
+    def sample(count, seed):  # the default algorithm is another one with XLA
         return tf.random.stateless_uniform([batch_size, count, 2], seed, alg="philox")
 
     return Draws(sample(config.time_masks, seed), sample(config.frequency_masks, seed + 1))
@@ -31,9 +31,9 @@ def draw(config: config_lib.InputConfig, batch_size: tf.Tensor, seed: tf.Tensor)
 def mask_features(
     fbank: tf.Tensor, num_frames: tf.Tensor, config: config_lib.InputConfig, draws: Draws
 ) -> tf.Tensor:
-    """Returns `fbank` with its masks; a masked value is the mean of its bin in its utterance.
+    """Returns `fbank`, where each masked value is replaced by the mean of its bin over the utterance.
 
-    It is float32 [batch, num_frames, num_bins]; frames at or beyond num_frames (int32 [batch]) stay.
+    It is float32 [batch, num_frames, num_bins]; frames at or beyond num_frames (int32 [batch]) are unchanged.
     """
     batch, frames, bins = tf.unstack(tf.shape(fbank))
     fraction = config.time_mask_fraction / max(1, config.time_masks)
@@ -50,9 +50,10 @@ def mask_features(
 
 
 def merge_masks(draws: tf.Tensor, widest: tf.Tensor, limit: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-    """Returns bool [batch, length]: the union of masks, each 0 .. `widest` wide and within the first `limit`.
+    """Returns the union of an utterance's masks, bool [batch, length].
 
-    `draws` is float32 [batch, num_masks, 2]; `widest` and `limit` are int32 [batch].
+    Each mask is 0 to `widest` wide, and inside the first `limit` positions (both int32 [batch]). `draws` is
+    float32 [batch, num_masks, 2].
     """
     width = tf.cast(draws[..., 0] * tf.cast(widest + 1, tf.float32)[:, None], tf.int32)
     start = tf.cast(draws[..., 1] * tf.cast(limit[:, None] - width + 1, tf.float32), tf.int32)

@@ -21,14 +21,14 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.storage import files
 
-# How TensorFlow reports the errors.UserError of shard_cache.
+# Finds the errors.UserError of shard_cache, and the damaged record of schema, in an error of TensorFlow.
 _FETCHING = re.compile(rf"{errors.UserError.__name__}: (.+)")
 _DAMAGED = re.compile(rf"{schema.DAMAGED}: (.+?)\]?$", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """A shard of a data directory, with its size and hash in dataset_info.json."""
+    """A shard of a data directory, with its size and hash according to dataset_info.json."""
 
     path: str
     num_bytes: int
@@ -48,13 +48,13 @@ def describe_seen_speakers(infos: Sequence[dataset_info.DatasetInfo], split: str
     if num_speakers and all(part.num_speakers == part.shared_speakers.get("train") for part in parts):
         yield (
             f"{split}: all {num_speakers} speakers are also in train, so its error rates say nothing about "
-            "voices that the model has not heard; give it speakers of its own (of a corpus without a dev "
+            "voices that the model has not heard; use other speakers for it (for a corpus without a dev "
             "split, build --dev_fraction=0.05 moves whole speakers to dev)"
         )
 
 
 def has_remote(shards: Sequence[Shard]) -> bool:
-    """Returns whether some of the shards are in a store."""
+    """Returns whether some of the shards are in an object store."""
     return any(files.is_remote(shard.path) for shard in shards)
 
 
@@ -62,16 +62,16 @@ def has_remote(shards: Sequence[Shard]) -> bool:
 class Split:
     """The shards of a split and the statistics that training needs."""
 
-    spec: task_spec.TaskSpec  # of the model that reads it; lengths count its unit, frames or tokens
+    spec: task_spec.TaskSpec  # spec of the model that reads the split
     shards: tuple[Shard, ...]
-    length_counts: dict[int, int]  # {length: number of utterances}
+    length_counts: dict[int, int]  # {length in spec.unit (frames or tokens): number of utterances}
     seconds: float  # total duration of the audio; 0 for text
-    num_bins: Optional[int]  # features per frame; None reads no audio features
-    fbank_dtype: str  # how the shards store them
+    num_bins: Optional[int]  # features per frame; None if the model reads tokens
+    fbank_dtype: str  # type in which the shards store features
     max_tokens: int  # largest number of tokens of an utterance
-    sha256: str  # of the names, sizes and hashes of the shards
-    unknown_fraction: float = 0.0  # of the tokens, those that are not in the vocabulary
-    index_dir: str = ""  # where record_index keeps its files; "": in the cache of this user
+    sha256: str  # hash of the names, sizes and hashes of the shards
+    unknown_fraction: float = 0.0  # fraction of tokens that are not in the vocabulary
+    index_dir: str = ""  # directory for the files of record_index; if empty, the user's cache
 
     @classmethod
     def of_records(cls, spec: task_spec.TaskSpec, num_bins: Optional[int], fbank_dtype: str) -> Split:
@@ -88,7 +88,7 @@ class Split:
         return sum(length * count for length, count in self.length_counts.items())
 
     def bucket(self, config: config_lib.InputConfig, num_replicas: int = 1) -> buckets.Bucketing:
-        """Returns how the split is cut into batches for all replicas, within the budget of the config."""
+        """Returns the buckets and batch sizes of the split, within the batch budget of the config."""
         budget = getattr(config, self.spec.batch_budget)
         return buckets.choose(self.length_counts, config.num_buckets, budget, num_replicas)
 
@@ -96,20 +96,20 @@ class Split:
 def read_split(
     infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], split: str, spec: task_spec.TaskSpec
 ) -> Split:
-    """Joins a split over those of the data directories that have it.
+    """Joins the parts of a split in several data directories; directories without the split are skipped.
 
     Raises:
-        errors.UserError: no directory has the split, it has nothing that the model learns from, the
-            directories store features in different types, or a shard is missing or truncated (named).
+        errors.UserError: no directory has the split, it has no features or tokens for the model, the
+            directories store features in different types, or a shard is missing or truncated.
     """
     pairs = [(info, path) for info, path in zip(infos, data_dirs) if split in info.splits]
-    pairs = pairs or [(infos[0], data_dirs[0])]  # shard_paths refuses it and lists the splits that exist
+    pairs = pairs or [(infos[0], data_dirs[0])]  # shard_paths raises an error that lists the splits
     shards = [shard for info, path in pairs for shard in list_shards(info, path, split)]
     parts = [info.splits[split] for info, _ in pairs]
     length_counts = Counter()
     for part in parts:
         length_counts.update(part.frame_lengths if spec.reads_audio else part.token_lengths)
-    del length_counts[0]  # text of copies without words
+    del length_counts[0]  # copies without words have no tokens
     _check_content(pairs, split, spec, length_counts)
     described = [dataclasses.astuple(shard) for part in parts for shard in part.shards]
     num_unknown = sum(part.unknown_tokens for part in parts)
@@ -130,8 +130,8 @@ def _check_content(pairs, split, spec, length_counts):
     where = ",".join(path for _, path in pairs)
     if not length_counts or (spec.reads_audio and any(info.frontend is None for info, _ in pairs)):
         raise errors.UserError(
-            f"{where}: split {split!r} has nothing for the {spec.name} model, expected utterances with "
-            f"{'audio features' if spec.reads_audio else 'tokens'}; give another --data_dir or --model"
+            f"{where}: split {split!r} has no {'audio features' if spec.reads_audio else 'tokens'} for the "
+            f"{spec.name} model; choose another --data_dir or --model"
         )
     for info, path in pairs if spec.reads_audio else ():
         check_lengths(path, info, split)
@@ -139,25 +139,25 @@ def _check_content(pairs, split, spec, length_counts):
     if len(dtypes) > 1:
         raise errors.UserError(
             f"{where}: features are stored as {' and '.join(dtypes)}, expected one type; build all of the "
-            "data with one --fbank_dtype"
+            "data with the same --fbank_dtype"
         )
 
 
 def check_lengths(data_dir: str, info: dataset_info.DatasetInfo, split: str) -> None:
-    """Raises errors.UserError if utterances of a split are longer than what reads their features takes."""
+    """Raises errors.UserError if utterances are longer than the encoders for their features can read."""
     longest, lengths = info.frontend.max_seconds, info.splits[split].frame_lengths
     seconds = info.frontend.frame_seconds
     num_long = sum(count for length, count in lengths.items() if length * seconds > longest)
     if num_long:
         raise errors.UserError(
-            f"{data_dir}: {num_long} utterances of split {split} are longer than {longest} s, expected none "
-            f"with --frontend={info.frontend.frontend}, whose encoders read no more; build the data again"
+            f"{data_dir}: {num_long} utterances of split {split} are longer than {longest} s, the maximum of "
+            f"encoders for --frontend={info.frontend.frontend}; build the data again"
         )
 
 
 @contextlib.contextmanager
 def explain_damage(data_dirs: Sequence[str], split: str) -> Iterator[None]:
-    """Raises errors.UserError for a damaged record, or a shard that cannot be fetched, inside the block."""
+    """Turns TensorFlow's error for a damaged record or a shard that cannot be fetched into a UserError."""
     try:
         yield
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:

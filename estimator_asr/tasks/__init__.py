@@ -1,1 +1,1 @@
-"""One task per model: its features and labels, graph, losses and metrics."""
+"""One task per kind of model: its features and labels, graph, losses and metrics."""

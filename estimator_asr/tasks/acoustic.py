@@ -1,9 +1,9 @@
 """Acoustic task: log-mel features to tokens, by CTC and an attention decoder.
 
-With the weight w of CTC, the loss is w x CTC + (1 - w) x decoder, both summed over a batch. It is divided by
-w x the labels that CTC can align + (1 - w) x the positions of the decoder, which has one more per utterance.
-Separate divisors would need two gradients of each batch where gradients are accumulated, because the counts
-are known only at the end of the update.
+With CTC weight w, the loss is w x CTC + (1 - w) x decoder, both summed over a batch. It is divided by
+w x (number of labels that CTC can align) + (1 - w) x (number of decoder positions: one more than labels in
+each utterance). Separate divisors would need two gradients per batch when gradients are accumulated, because
+the counts are known only at the end of the update.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from estimator_asr.tasks import encoder_checks, metrics, task
 from tfrecord_builder import errors
 
 _PRETRAINED = "acoustic/encoder/pretrained"  # scope of models/frozen_encoder.py
-_EDGE = 2  # frames of the encoder
-_FRAMES_PER_LABEL = 8  # of the encoder: 0.16 or 0.32 s
+_EDGE = 2  # encoder output frames at each end of an utterance
+_FRAMES_PER_LABEL = 8  # encoder output frames, 0.16 or 0.32 s
 
 
 class Acoustic(task.Task):
-    """Speech to tokens."""
+    """Acoustic task: speech to tokens."""
 
     spec = task_spec.ACOUSTIC
 
@@ -43,8 +43,8 @@ class Acoustic(task.Task):
         encoder_checks.check_features(chosen.encoder, applied, config.frontend)
         if chosen.local_ctc_weight and (entry.is_pretrained or chosen.encoder == "cnn"):
             raise errors.UserError(
-                f"train: --local_ctc_weight is {chosen.local_ctc_weight:g} with --encoder={chosen.encoder}, "
-                "expected 0: there are no frames below blocks that hear their own time alone; leave it out"
+                f"train: --local_ctc_weight is {chosen.local_ctc_weight:g}, but --encoder={chosen.encoder} "
+                "has no frames that see only their own time; leave out --local_ctc_weight"
             )
         encoder_checks.check_chunks(chosen, entry, config.frontend)
         if not entry.is_pretrained:
@@ -72,8 +72,8 @@ class Acoustic(task.Task):
         parts = {"ctc-loss": ctc}
         if outputs.local_logits is not None:
             local = ctc_part(outputs._replace(ctc_logits=outputs.local_logits), labels)
-            parts["local-ctc-loss"], share = local, config.local_ctc_weight if training else 0.0
-            ctc = ctc._replace(numerator=(1.0 - share) * ctc.numerator + share * local.numerator)
+            parts["local-ctc-loss"], weight = local, config.local_ctc_weight if training else 0.0
+            ctc = ctc._replace(numerator=(1.0 - weight) * ctc.numerator + weight * local.numerator)
         if outputs.decoder_logits is None:
             return metrics.Losses(ctc.numerator, parts, ctc.denominator)
         targets, weights = _decoder_positions(outputs, labels)
@@ -82,24 +82,26 @@ class Acoustic(task.Task):
         decoder = metrics.Ratio(tf.reduce_sum(loss), tf.reduce_sum(weights))
         parts["decoder-loss"] = decoder
         if training and config.softmax != config_lib.FULL:
-            # The other one runs only where it is shown.
+            # The full cross-entropy above is computed only if it is displayed.
             sample = self._draw(features["seed"])
             loss = losses_lib.SAMPLED[config.softmax](outputs.scorer, targets, weights, sample)
             decoder = metrics.Ratio(tf.reduce_sum(loss), tf.reduce_sum(weights))
             parts[f"{config.softmax}-loss"] = decoder
-        share = config.ctc_weight
-        total, num_labels = (share * one + (1.0 - share) * other for one, other in zip(ctc, decoder))
+        weight = config.ctc_weight
+        total, num_labels = (
+            weight * of_ctc + (1.0 - weight) * of_decoder for of_ctc, of_decoder in zip(ctc, decoder)
+        )
         return metrics.Losses(total, parts, num_labels)
 
     def _draw(self, seed) -> losses_lib.Sample:
-        """Returns the classes that the decoder's loss of a step is over."""
-        # The end symbol of each utterance is as frequent as the most frequent tokens.
+        """Samples the classes over which the decoder's loss of a step is computed."""
+        # The end symbol, which each utterance has, counts as the most frequent class.
         by_frequency = [self.model.tokens.blank_id, *self.model.config.tokens_by_frequency]
         probabilities = losses_lib.log_uniform(by_frequency)
         return losses_lib.draw(probabilities, self.model.config.acoustic.num_sampled, seed)
 
     def metrics(self, outputs, features, labels, losses) -> dict[str, metrics.Ratio]:
-        """Returns ratios by tag; greedy decoding runs only where what needs it is fetched."""
+        """Returns ratios by tag; greedy decoding runs only if a metric that needs it is fetched."""
         ids, num_ids = decoders.best_path(outputs.ctc_logits, outputs.num_frames)
         references = labels["token_ids"], labels["num_tokens"]
         ratios = {
@@ -108,7 +110,7 @@ class Acoustic(task.Task):
             **frame_fractions(outputs.ctc_logits, outputs.num_frames),
             "length-ratio": metrics.length_ratio(num_ids, labels["num_tokens"]),
             "repeated-fraction": metrics.repeated_fraction(ids, num_ids, *references),
-            # More labels than CTC can align with the frames.
+            # Utterances with more labels than CTC can align with their frames.
             "too-long-fraction": metrics.fraction_of(
                 ~losses_lib.has_alignment(outputs.num_frames, *references), labels["num_tokens"] > 0
             ),
@@ -118,13 +120,13 @@ class Acoustic(task.Task):
         return ratios
 
     def decode(self, outputs, features) -> task.Recognition:
-        """Searches by the DecodeConfig of the model directory.
+        """Returns the best hypotheses of the search that the model's DecodeConfig describes.
 
-        Features may have hotword_ids and hotword_boosts, the fields of phrases.Phrases.
+        `features` may contain hotword_ids and hotword_boosts, the fields of phrases.Phrases.
         """
         config, logits, num_frames = self.model.decode, outputs.ctc_logits, outputs.num_frames
-        chosen = self._list_scorers(features)
-        n_best = decoders.DECODERS[config.decoding](config, logits, num_frames, chosen)
+        search_scorers = self._list_scorers(features)
+        n_best = decoders.DECODERS[config.decoding](config, logits, num_frames, search_scorers)
         if config.attention_weight:
             n_best = n_best.reranked(self._attend_to(outputs.encoding, n_best.ids, n_best.num_tokens))
         heads = outputs.attention
@@ -136,15 +138,15 @@ class Acoustic(task.Task):
             num_frames=num_frames,
             n_best=n_best,
             encoding=outputs.encoding,
-            scorers=chosen,
+            scorers=search_scorers,
         )
 
     def decode_stream(
         self, outputs, features, is_last, stream, max_tokens
     ) -> tuple[task.Recognition, token_times.TokenTimes]:
-        """Searches on from the state of a stream; see streaming_search.search.
+        """Continues the search from the state of a stream; see streaming_search.search.
 
-        The attention decoder, which needs whole recordings, has no part in it.
+        The attention decoder, which needs whole recordings, does not take part.
         """
         args = self.model.decode, outputs.ctc_logits, outputs.num_frames, is_last, stream, max_tokens
         n_best, times = streaming_search.search(*args, self._list_scorers(features))
@@ -154,9 +156,9 @@ class Acoustic(task.Task):
     def score_beside_ctc(
         self, recognition: task.Recognition, ids: tf.Tensor, num_tokens: tf.Tensor
     ) -> tf.Tensor:
-        """Returns what `decode` adds to the scores of CTC, float32 [batch, num_sequences].
+        """Returns the scores that `decode` adds to those of CTC, float32 [batch, num_sequences].
 
-        `ids` are int32 [batch, num_sequences, max_tokens], their numbers int32 [batch, num_sequences].
+        `ids` are int32 [batch, num_sequences, max_tokens], and `num_tokens` int32 [batch, num_sequences].
         """
         shape = tf.shape(num_tokens)
         rows = tf.reshape(ids, [-1, tf.shape(ids)[2]]), tf.reshape(num_tokens, [-1])
@@ -174,19 +176,19 @@ class Acoustic(task.Task):
         return self.model.decode.attention_weight * log_probs
 
     def _list_scorers(self, features: task.Tensors) -> list[scorers.Scorer]:
-        """Returns what the search adds to the scores of CTC."""
-        config, chosen = self.model.decode, []
+        """Returns the scorers whose scores the search adds to those of CTC."""
+        config, search_scorers = self.model.decode, []
         if config.token_bonus:
-            chosen.append(scorers.TokenBonus(config.token_bonus))
+            search_scorers.append(scorers.TokenBonus(config.token_bonus))
         if config.ngram_weight and self.model.ngram is not None:
-            chosen.append(scorers.NgramScorer(self.model.ngram, config.ngram_weight))
+            search_scorers.append(scorers.NgramScorer(self.model.ngram, config.ngram_weight))
         if "hotword_ids" in features:
-            favoured = phrases.Phrases(features["hotword_ids"], features["hotword_boosts"])
-            chosen.append(boosting.HotwordScorer(favoured, self.model.tokens.size))
-        return chosen
+            hotwords = phrases.Phrases(features["hotword_ids"], features["hotword_boosts"])
+            search_scorers.append(boosting.HotwordScorer(hotwords, self.model.tokens.size))
+        return search_scorers
 
     def rate_of(self, variable: str) -> float:
-        """Lower for pretrained blocks, and by layer-wise decay (Howard and Ruder 2018, section 3.2)."""
+        """Returns lower rates for pretrained blocks: layer-wise decay (Howard, Ruder 2018, section 3.2)."""
         if not variable.startswith(f"{_PRETRAINED}/"):
             return 1.0
         block = re.search(r"/block_(\d+)/", variable)
@@ -196,9 +198,9 @@ class Acoustic(task.Task):
 
 
 def ctc_part(outputs: acoustic.AcousticOutputs, labels: dict) -> metrics.Ratio:
-    """Returns the CTC loss over the labels; an utterance that cannot be aligned does not count.
+    """Returns the CTC loss and the number of labels; utterances that cannot be aligned do not count.
 
-    One without words counts as many labels as one of its length with words has, about.
+    An utterance without words counts about as many labels as speech of its length has.
     """
     token_ids, num_tokens = labels["token_ids"], labels["num_tokens"]
     loss = losses_lib.ctc_loss(outputs.ctc_logits, outputs.num_frames, token_ids, num_tokens)
@@ -212,14 +214,14 @@ def _decoder_positions(outputs, labels):
     """Returns targets and weights of the decoder's positions: one for each label, and one for the end."""
     end_id = outputs.decoder_logits.shape[-1] - 1
     targets, weights = acoustic.decoder_targets(labels["token_ids"], labels["num_tokens"], end_id)
-    # A row without frames only fills the batch of a replica: its end symbol does not count.
+    # A row without frames only fills up a replica's batch, so its end symbol does not count.
     return targets, weights * tf.cast(outputs.num_frames > 0, tf.float32)[:, None]
 
 
 def frame_fractions(logits: tf.Tensor, num_frames: tf.Tensor) -> dict[str, metrics.Ratio]:
-    """Returns which fraction of the frames has the blank as best class, and of the others is at an edge.
+    """Returns the fraction of frames whose best class is the blank, and that of other frames at an edge.
 
-    Edges are the first and last two frames, where a model emits tokens that it should not.
+    Edges are the first and last two frames, where a model may emit tokens that it should not.
     """
     position, length = tf.range(tf.shape(logits)[1])[None], num_frames[:, None]
     is_blank = tf.equal(tf.argmax(logits, axis=-1), logits.shape[-1] - 1)
@@ -232,7 +234,7 @@ def frame_fractions(logits: tf.Tensor, num_frames: tf.Tensor) -> dict[str, metri
 
 
 def teacher_forced_errors(logits: tf.Tensor, labels: dict) -> metrics.Ratio:
-    """Returns the decoder's error rate where it is given all previous labels; the end symbol counts.
+    """Returns the decoder's error rate when it gets all previous labels; the end symbol counts as a label.
 
     Logits are float32 [batch, max_tokens + 1, num_classes]. Utterances without labels do not count.
     """

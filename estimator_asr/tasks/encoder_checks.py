@@ -1,4 +1,4 @@
-"""Whether an encoder can read the features of the data, stream, or be trained in part."""
+"""Checks whether an encoder can read the features of the data, stream, and train its upper blocks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tfrecord_builder.audio import frontend, pretrained_encoder
 def check_features(
     name: str, applied: Optional[pretrained_encoder.Applied], features: frontend.FrontendConfig
 ) -> None:
-    """Raises UserError if the features are those of another encoder."""
+    """Raises UserError if the data, or the pretrained weights, are from another encoder."""
     if applied and applied.encoder.family != name:
         family = applied.encoder.family
-        reason = "the data hold its outputs" if features.encoder else "--warm_start_from holds its weights"
+        reason = "the data hold its outputs" if features.encoder else "--warm_start_from has its weights"
         raise errors.UserError(
             f"train: --encoder is {name}, expected {family}, because {reason}; pass --encoder={family}"
         )
@@ -30,25 +30,25 @@ def check_features(
 def check_chunks(
     chosen: config_lib.AcousticConfig, entry: encoders.Encoder, features: frontend.FrontendConfig
 ) -> None:
-    """Raises UserError if a model is to stream whose encoder or features cannot."""
+    """Raises UserError if a model is to stream, but its encoder or features cannot."""
     if chosen.chunk_frames and not entry.can_stream:
-        names = [name for name, each in acoustic.ENCODERS.items() if each.can_stream]
+        names = [name for name, encoder in acoustic.ENCODERS.items() if encoder.can_stream]
         raise errors.UserError(
-            f"train: --encoder is {chosen.encoder} with --chunk_frames={chosen.chunk_frames}, expected "
-            f"{' or '.join(names)}: it hears whole recordings; leave --chunk_frames out: serve gives interim "
-            "results of any model"
+            f"train: --encoder is {chosen.encoder}, expected {' or '.join(names)} with "
+            f"--chunk_frames={chosen.chunk_frames}, because {chosen.encoder} needs whole recordings; leave "
+            "out --chunk_frames (serve returns interim results with any model)"
         )
     if chosen.chunk_frames and features.frontend in frontend.PRETRAINED_MEL_BINS:
         raise errors.UserError(
-            f"train: features are {features.frontend} with --chunk_frames={chosen.chunk_frames}, expected "
-            "log_mel or log_spectrogram: frames of the others depend on the whole recording; build the data "
-            "with --frontend=log_mel"
+            f"train: features are {features.frontend}, expected log_mel or log_spectrogram with "
+            f"--chunk_frames={chosen.chunk_frames}, because other features depend on the whole recording; "
+            "build the data with --frontend=log_mel"
         )
     if chosen.chunk_frames and features.window_samples < features.hop_samples:
         raise errors.UserError(
-            f"train: features have --window_ms={features.window_ms:g} and --hop_ms={features.hop_ms:g} with "
-            f"--chunk_frames={chosen.chunk_frames}, expected a window at least as long as the hop; "
-            "build the data with other flags"
+            f"train: features have --window_ms={features.window_ms:g} and --hop_ms={features.hop_ms:g}, but "
+            f"--chunk_frames={chosen.chunk_frames} needs a window at least as long as the hop; build the "
+            "data with other flags"
         )
 
 
@@ -60,8 +60,8 @@ def check_pretrained(
     """Raises UserError if an encoder cannot read the features of the data or train its upper blocks."""
     if applied is None:
         raise errors.UserError(
-            f"train: --encoder={chosen.encoder} has no weights, expected encoded data or "
-            "--warm_start_from=WEIGHTS; run python -m estimator_asr.encode first"
+            f"train: --encoder={chosen.encoder} needs encoded data or pretrained weights; run python -m "
+            "estimator_asr.encode first, or pass --warm_start_from=WEIGHTS"
         )
     frontend.check_input("train", features, applied.encoder)
     last = applied.encoder.layers - chosen.trainable_blocks
@@ -71,5 +71,5 @@ def check_pretrained(
         raise errors.UserError(
             f"train: --trainable_blocks is {chosen.trainable_blocks}, expected {expected}, because {holder} "
             f"the outputs of blocks {','.join(map(str, applied.layers))} of {applied.encoder.layers}, "
-            f"and not of {last}; choose blocks with --layers of estimator_asr.encode"
+            f"but not of block {last}; choose blocks with --layers of estimator_asr.encode"
         )

@@ -1,4 +1,4 @@
-"""Losses and metrics as ratios of sums: loss over labels, edits over labels, blanks over frames."""
+"""Losses and metrics as ratios of sums: loss per label, edits per label, blanks per frame."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 from estimator_asr.models import replicas
 from tfrecord_builder.tokens import vocabulary
 
-_NO_ID = -2  # padding of hypotheses is -1
+_NO_ID = -2  # differs from all ids, and from the padding of hypotheses, which is -1
 
 
 class Ratio(NamedTuple):
@@ -20,44 +20,44 @@ class Ratio(NamedTuple):
     denominator: tf.Tensor
 
     def value(self) -> tf.Tensor:
-        """Returns the ratio of this batch, float32 []; zero where the denominator is zero."""
+        """Returns the ratio of this batch, float32 []; zero if the denominator is zero."""
         return tf.math.divide_no_nan(self.numerator, self.denominator)
 
     def metric(self):
-        """Returns the (value, update) pair of the ratio over an evaluation: both sums over all batches."""
+        """Returns the (value, update) pair of an evaluation metric: the ratio of sums over all batches."""
         pairs = zip(*(tf.compat.v1.metrics.mean(number) for number in self))
         return tuple(tf.math.divide_no_nan(*means) for means in pairs)
 
 
 class Losses(NamedTuple):
-    """Losses of this replica's batch, as sums: sums over batches and replicas give the average per label."""
+    """Losses of this replica's batch, as sums, which can be added over batches and replicas."""
 
-    total: tf.Tensor  # float32 [], the sum of the parts, each times its weight
-    parts: dict[str, Ratio]  # loss over labels of each part, by tag
-    num_labels: tf.Tensor  # float32 [], the labels of the parts, each times its weight
+    total: tf.Tensor  # float32 [], weighted sum of the parts
+    parts: dict[str, Ratio]  # loss per label of each part, by tag
+    num_labels: tf.Tensor  # float32 [], weighted sum of the numbers of labels of the parts
 
     def average(self) -> tf.Tensor:
-        """Returns the total per label of this replica."""
+        """Returns the average loss per label in this replica's batch."""
         return tf.math.divide_no_nan(self.total, self.num_labels)
 
     def to_minimise(self) -> tf.Tensor:
-        """Returns the loss whose mean over the replicas is the total per label of the whole batch.
+        """Returns the loss whose mean over the replicas is the average loss per label of the whole batch.
 
-        Replicas have different numbers of labels, so each sum is divided by their mean number.
+        Replicas have different numbers of labels, so each divides its sum by the mean number of labels.
         """
         (all_labels,) = replicas.sum_over_replicas([self.num_labels])
         return tf.math.divide_no_nan(self.total, all_labels / replicas.num_replicas())
 
     def ratios(self) -> dict[str, Ratio]:
-        """Returns avg-loss and the parts, per label."""
+        """Returns the average loss (avg-loss) and that of each part, by tag."""
         return {"avg-loss": Ratio(self.total, self.num_labels), **self.parts}
 
 
 def edit_ratio(ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_references: tf.Tensor) -> Ratio:
-    """Returns edits over reference length of a batch, equal to those that scoring counts in the texts.
+    """Returns the edits per reference label of a batch, counted as scoring counts them in texts.
 
     Ids are int32 [batch, max_ids] and ignored at or beyond their number, int32 [batch]. An unknown id stands
-    for any text outside the vocabulary: in a reference it matches nothing, not even the unknown id of a
+    for any text outside the vocabulary: in a reference, it matches nothing, not even the unknown id of a
     hypothesis.
     """
     width = tf.maximum(tf.shape(ids)[1], tf.shape(references)[1])
@@ -68,25 +68,25 @@ def edit_ratio(ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_re
 
 
 def mark_unknown(references: tf.Tensor) -> tf.Tensor:
-    """Returns references (int32) whose unknown ids are replaced by one that no hypothesis contains."""
+    """Returns references (int32) with each unknown id replaced by an id that no hypothesis contains."""
     return tf.where(tf.equal(references, vocabulary.Vocabulary.unknown_id), _NO_ID, references)
 
 
 def unknown_fraction(references: tf.Tensor, num_references: tf.Tensor) -> Ratio:
-    """Returns the fraction of unknown ids, which is the lowest possible edit_ratio."""
+    """Returns the fraction of unknown ids in the references, which is the lowest possible edit_ratio."""
     is_id = tf.sequence_mask(num_references, tf.shape(references)[1])
     return fraction_of(tf.equal(references, vocabulary.Vocabulary.unknown_id), is_id)
 
 
 def length_ratio(num_ids: tf.Tensor, num_references: tf.Tensor) -> Ratio:
-    """Returns the tokens of all hypotheses over those of all references; int32 [batch] each."""
+    """Returns the ratio of hypothesis tokens to reference tokens; the arguments are int32 [batch]."""
     return Ratio(*(tf.cast(tf.reduce_sum(count), tf.float32) for count in (num_ids, num_references)))
 
 
 def repeated_fraction(
     ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_references: tf.Tensor
 ) -> Ratio:
-    """Returns the fraction of utterances whose hypothesis equals that of another one with another reference.
+    """Returns the fraction of utterances that share their hypothesis with one that has another reference.
 
     Arguments as for edit_ratio. Utterances without a reference do not count.
     """
@@ -97,15 +97,15 @@ def repeated_fraction(
 
 
 def fraction_of(is_counted: tf.Tensor, is_valid: tf.Tensor) -> Ratio:
-    """Returns the fraction of `is_valid` that is also `is_counted`, bool of one shape each."""
+    """Returns the fraction of valid elements that are also counted; arguments are bool of the same shape."""
     counts = (tf.reduce_sum(tf.cast(flag, tf.float32)) for flag in (is_counted & is_valid, is_valid))
     return Ratio(*counts)
 
 
 def zero_fraction(gradients: Iterable[tuple]) -> Ratio:
-    """Returns the fraction of exact zeros in the dense ones of (gradient, variable) pairs.
+    """Returns the fraction of exact zeros in the dense gradients of (gradient, variable) pairs.
 
-    Most rows of sparse gradients (tf.IndexedSlices) are always zero.
+    Sparse gradients (tf.IndexedSlices) are left out, because most of their rows are always zero.
     """
     dense = [gradient for gradient, _ in gradients if isinstance(gradient, tf.Tensor)]
     zeros = [tf.reduce_sum(tf.cast(tf.equal(gradient, 0), tf.float32)) for gradient in dense]
@@ -114,12 +114,12 @@ def zero_fraction(gradients: Iterable[tuple]) -> Ratio:
 
 
 def _equal_rows(ids, num_ids):
-    """Returns bool [batch, batch], whether two rows are equal up to num_ids."""
+    """Returns bool [batch, batch]: True for pairs of rows that are equal up to num_ids."""
     counted = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]), ids, -1)
     return tf.reduce_all(tf.equal(counted[:, None], counted[None, :]), axis=-1)
 
 
-@tf.xla.experimental.jit_scope(compile_ops=False)  # the number of rows of tf.where differs in XLA
+@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA's tf.where returns another number of rows
 def _to_sparse(ids, num_ids, width):
     """Returns ids as a sparse [batch, width]; both sides of tf.edit_distance need the same shape."""
     indices = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]))

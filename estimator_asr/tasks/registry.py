@@ -1,4 +1,4 @@
-"""The tasks by name. A new one needs an entry here and in task_spec.SPECS."""
+"""All tasks by name. A new task needs an entry here and in task_spec.SPECS."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from estimator_asr.experiment import experiment, model_directory
 from estimator_asr.tasks import task
 
 
-# A program loads the graph code of the models that it runs.
+# The tasks are imported late, so that a program loads only the graph code of the models that it runs.
 def _load_acoustic():
     from estimator_asr.tasks import acoustic
 
@@ -30,5 +30,5 @@ def of(model: model_directory.ModelDirectory) -> task.Task:
 
 
 def complete(config: experiment.ExperimentConfig) -> experiment.ExperimentConfig:
-    """Returns the settings of a new run with what follows from them, see Task.complete."""
+    """Returns the settings of a new run with derived settings filled in; see Task.complete."""
     return TASKS[config.model]().complete(config)

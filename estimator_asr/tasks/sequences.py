@@ -1,4 +1,4 @@
-"""Tokens and characters of a batch as strings, and how they are joined to text, as TensorFlow operations."""
+"""TensorFlow operations that look up the strings of tokens and characters, and join them to text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from estimator_asr.experiment import model_directory
 from tfrecord_builder.tokens import syllables as syllables_lib
 from tfrecord_builder.tokens import vocabulary
 
-_TABLES = "vocabulary_tables"  # collection of the graph: a dict of tables by path and type of the keys
+_TABLES = "vocabulary_tables"  # graph collection that holds {(path, key type): lookup table}
 
 
 class Sequences(NamedTuple):
@@ -23,8 +23,8 @@ class Sequences(NamedTuple):
     probs: tf.Tensor  # float32 [rows, max_length], probability of each string
 
     def take(self, rows: tf.Tensor) -> Sequences:
-        """Returns some of the rows (int32 [chosen])."""
-        return Sequences(*(tf.gather(each, rows) for each in self))
+        """Returns the rows with the given indices (int32 [num_rows])."""
+        return Sequences(*(tf.gather(field, rows) for field in self))
 
 
 def join(sequences: Sequences, token_type: str) -> tf.Tensor:
@@ -38,10 +38,10 @@ def join(sequences: Sequences, token_type: str) -> tf.Tensor:
 
 
 def join_initials(sequences: Sequences) -> tuple[Sequences, tf.Tensor]:
-    """Joins initials and finals to syllables; letters, which are capitals, become those of syllable models.
+    """Joins initials and finals to syllables; capital letters become small, as tokens of syllable models are.
 
     Returns:
-        The syllables, with probabilities of 1, and int32 [rows, max_length]: the syllable of each token.
+        The syllables, with probabilities of 1; the syllable index of each token, int32 [rows, max_length].
     """
     strings = tf.strings.split(tf.strings.lower(join(sequences, "initial_final"), "utf-8"))
     counts, syllables = tf.cast(strings.row_lengths(), tf.int32), strings.to_tensor()
@@ -53,24 +53,24 @@ def join_initials(sequences: Sequences) -> tuple[Sequences, tf.Tensor]:
 
 
 def spell(model: model_directory.ModelDirectory, file: str, ids: tf.Tensor) -> tf.Tensor:
-    """Returns the strings of ids, int32 of any shape, by a vocabulary file of the model; "" for -1."""
+    """Returns the strings that a vocabulary file of the model has for ids (int32, any shape); "" for -1."""
     table = _table(model, file, tf.int64, tf.string, "")
     return table.lookup(tf.cast(ids, tf.int64))
 
 
 def find_ids(model: model_directory.ModelDirectory, file: str, strings: tf.Tensor) -> tf.Tensor:
-    """Returns the ids of strings, int32, by a vocabulary file of the model; others are unknown."""
+    """Returns the ids that a vocabulary file of the model has for strings, int32; otherwise unknown_id."""
     table = _table(model, file, tf.string, tf.int64, vocabulary.Vocabulary.unknown_id)
     return tf.cast(table.lookup(strings), tf.int32)
 
 
 def forget_tables() -> None:
-    """Empties the collection of tables, which cannot be saved with the default graph."""
+    """Empties the default graph's collection of tables, with which the graph could not be saved."""
     tf.compat.v1.get_default_graph().clear_collection(_TABLES)
 
 
 def _table(model, file, key_type, value_type, default) -> tf.lookup.StaticHashTable:
-    """Returns the table from line number to line of a vocabulary file, or back; each once in a graph."""
+    """Returns the lookup table from line number to line of a vocabulary file, or back; one per graph."""
     collection = tf.compat.v1.get_collection_ref(_TABLES)
     if not collection:
         collection.append({})

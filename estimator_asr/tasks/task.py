@@ -1,4 +1,4 @@
-"""Task: all that depends on which model is trained, behind one interface.
+"""Task: one interface for everything that depends on the kind of model (acoustic or language).
 
 model_fn, evaluation, cascade and TensorBoard's prediction samples work with any Task of registry.py.
 """
@@ -16,7 +16,7 @@ from estimator_asr.experiment import experiment, model_directory, task_spec
 from estimator_asr.tasks import metrics
 from tfrecord_builder.tokens import syllables
 
-if TYPE_CHECKING:  # train loads them with the model
+if TYPE_CHECKING:  # the model code is loaded later, by the tasks that need it
     from estimator_asr.models import encoders
     from estimator_asr.models.decoding import hypotheses, scorers
 
@@ -36,22 +36,22 @@ class Forward(NamedTuple):
 
 
 class Recognition(NamedTuple):
-    """Hypotheses of a batch. What is None by default has only one of the tasks.
+    """Hypotheses of a batch. Fields with a default are set by one of the tasks only.
 
-    `attention` is that of the decoder's last block given the labels, mean of its heads; None without labels
-    or without a decoder.
+    `attention` is that of the decoder's last block to the labels, averaged over the heads; it is None without
+    labels or without a decoder.
     """
 
     ids: tf.Tensor  # int32 [batch, max_ids], tokens or characters, -1 at or beyond num_ids
     num_ids: tf.Tensor  # int32 [batch]
     scores: tf.Tensor  # float32 [batch], log probability
-    log_probs: Optional[tf.Tensor] = None  # float32 [batch, num_subsampled, num_classes], of CTC
+    log_probs: Optional[tf.Tensor] = None  # CTC output, float32 [batch, num_subsampled, num_classes]
     attention: Optional[tf.Tensor] = None  # float32 [batch, num_labels + 1, num_subsampled]
-    num_frames: Optional[tf.Tensor] = None  # int32 [batch], subsampled, of CTC
-    n_best: Optional[hypotheses.Hypotheses] = None  # of CTC; its first one is `ids`
+    num_frames: Optional[tf.Tensor] = None  # number of CTC output frames, int32 [batch]
+    n_best: Optional[hypotheses.Hypotheses] = None  # hypotheses of the CTC search; the first is `ids`
     character_probs: Optional[tf.Tensor] = None  # float32 [batch, max_ids]
-    encoding: Optional[encoders.Encoding] = None  # of the acoustic model
-    scorers: Sequence[scorers.Scorer] = ()  # of the search
+    encoding: Optional[encoders.Encoding] = None  # output of the acoustic encoder
+    scorers: Sequence[scorers.Scorer] = ()  # scorers that the CTC search used
 
 
 class Task(abc.ABC):
@@ -69,10 +69,10 @@ class Task(abc.ABC):
     def build(
         self, features: Tensors, labels: Optional[Tensors] = None, seed: Optional[tf.Tensor] = None
     ) -> Any:
-        """Builds the graph and returns its outputs, as `losses`, `metrics` and `decode` take them.
+        """Builds the graph and returns its outputs, which are arguments of `losses`, `metrics` and `decode`.
 
-        Labels are for a decoder that needs them. `seed` is the random seed of the batch in training, int64
-        [2]; None: no dropout, and moving averages instead of the batch's own statistics.
+        `labels` are for a decoder that needs them. `seed` is the random seed of the batch in training, int64
+        [2]; if None, there is no dropout, and moving averages replace the statistics of the batch.
         """
 
     @abc.abstractmethod
@@ -83,7 +83,7 @@ class Task(abc.ABC):
     def metrics(
         self, outputs: Any, features: Tensors, labels: Tensors, losses: metrics.Losses
     ) -> dict[str, metrics.Ratio]:
-        """Returns the metrics beside the losses by tag, `spec.error_rate` among them."""
+        """Returns all metrics other than the losses, by tag; `spec.error_rate` is among them."""
 
     @abc.abstractmethod
     def decode(self, outputs: Any, features: Tensors) -> Recognition:
@@ -91,7 +91,10 @@ class Task(abc.ABC):
 
     @staticmethod
     def complete(config: experiment.ExperimentConfig) -> experiment.ExperimentConfig:
-        """Returns the settings of a new run with what follows from them; raises errors.UserError."""
+        """Returns the settings of a new run with derived settings filled in.
+
+        Raises errors.UserError if the settings do not fit together.
+        """
         return config
 
     def placeholders(self, batch_size: Optional[int] = None) -> Tensors:
@@ -106,34 +109,34 @@ class Task(abc.ABC):
         }
 
     def check_ids(self, features: Tensors, labels: Tensors) -> tuple[Tensors, Tensors]:
-        """Returns features and labels, and fails in the step in which an id is out of range."""
+        """Returns features and labels; a task may add checks that fail a step with an id out of range."""
         return features, labels
 
     def forward(self, features: Tensors, labels: Tensors, training: bool) -> Forward:
-        """Builds the model with its losses and metrics; in training, features hold the batch's seed."""
+        """Builds the model with its losses and metrics; in training, `features` contain the batch's seed."""
         features, labels = self.check_ids(features, labels)
         outputs = self.build(features, labels, features["seed"] if training else None)
         num_inputs = tf.reduce_sum(features[self.spec.length_key])
         losses = self.losses(outputs, features, labels, training)
-        with tf.xla.experimental.jit_scope(compile_ops=False):  # or each length of a hypothesis
+        with tf.xla.experimental.jit_scope(compile_ops=False):  # XLA would compile for each length
             return Forward(losses, self.metrics(outputs, features, labels, losses), num_inputs)
 
     def recognise(self, features: Tensors, labels: Optional[Tensors] = None) -> Recognition:
-        """Builds the model and decodes; with labels the attention to them is returned too."""
+        """Builds the model and decodes; with labels, the attention to them is returned too."""
         return self.decode(self.build(features, labels), features)
 
     def predict(self, features: Tensors) -> Tensors:
-        """Returns the predictions of an EstimatorSpec: ids and their number by `spec.labels`, and score."""
+        """Returns the predictions of an EstimatorSpec: ids and their number (as `spec.labels`), and score."""
         best = self.recognise(features)
         ids, num_ids = self.spec.labels
         return {ids: best.ids, num_ids: best.num_ids, "score": best.scores}
 
     def rate_of(self, variable: str) -> float:
-        """Returns the learning rate of a variable, by its name, as a fraction of that of the optimizer."""
+        """Returns the learning rate of a variable, given its name, as a fraction of the optimizer's."""
         del variable
         return 1.0
 
     def token_parts(self) -> Optional[np.ndarray]:
-        """Returns syllables.part_matrix: initials, finals and tones of each token; None for other units."""
+        """Returns syllables.part_matrix: initial, final, tone of each token; None for other token types."""
         is_syllable = self.model.config.token_type == "syllable"
         return syllables.part_matrix(self.model.tokens.tokens) if is_syllable else None

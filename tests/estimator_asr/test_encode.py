@@ -124,7 +124,7 @@ def test_the_encoder_of_a_model_is_that_of_the_data_or_of_the_warm_start(directo
             {"encoder": "conformer"},
             "--encoder is conformer, expected whisper, because the data hold",
         ),
-        ("data", {}, "--encoder=whisper has no weights, expected encoded data or --warm_start_from=WEIGHTS"),
+        ("data", {}, "--encoder=whisper needs encoded data or pretrained weights; run python -m estimator_"),
         (
             "encoded",
             {"encoder": "hubert"},
@@ -133,13 +133,13 @@ def test_the_encoder_of_a_model_is_that_of_the_data_or_of_the_warm_start(directo
         (
             "data",
             {"encoder": "hubert", "warm_start_from": "whisper"},
-            "--encoder is hubert, expected whisper, because --warm_start_from holds its weights; pass --enc",
+            "--encoder is hubert, expected whisper, because --warm_start_from has its weights; pass --encod",
         ),
         (
             "encoded",
             {"trainable_blocks": 3},
             "--trainable_blocks is 3, expected 1 or 2, because the data hold the outputs of blocks 1,2 of 3, "
-            "and not of 0; choose blocks with --layers",
+            "but not of block 0; choose blocks with --layers",
         ),
         (
             "data",
@@ -158,7 +158,9 @@ def test_what_does_not_fit_is_refused(directory, data, changes, said):
 def test_blocks_that_a_warm_start_does_not_read_are_refused(directory):
     in_graph = config(directory, "data", warm_start_from=str(directory / "whisper"), trainable_blocks=1)
     chosen = dataclasses.replace(in_graph.acoustic, trainable_blocks=2)
-    said = "is 2, expected 1, because --warm_start_from reads the outputs of blocks 2 of 3, and not of 1; "
+    said = (
+        "is 2, expected 1, because --warm_start_from reads the outputs of blocks 2 of 3, but not of block 1; "
+    )
     with pytest.raises(errors.UserError, match=said):
         encoder_checks.check_pretrained(chosen, chosen.pretrained, in_graph.frontend)
 
@@ -184,7 +186,7 @@ def test_weights_are_named_where_they_are(directory, vocabulary_dir, weights):
 
 
 def test_a_warm_start_without_weights_is_refused(directory, tmp_path):
-    with pytest.raises(errors.UserError, match="nowhere: does not exist, expected a model directory"):
+    with pytest.raises(errors.UserError, match="nowhere: does not exist; check the path"):
         config(directory, "data", warm_start_from=str(tmp_path / "nowhere"))
     unfinished = small_whisper.write(tmp_path / "unfinished")
     os.rename(f"{unfinished}/model.safetensors", f"{unfinished}/pytorch_model.bin")

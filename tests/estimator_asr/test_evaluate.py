@@ -71,8 +71,8 @@ def test_a_split_of_speakers_that_train_has_is_named(tiny_export, tmp_path, capl
     evaluate.evaluate(make_config(tiny_export, tmp_path / "report", **changes))
     assert (
         "evaluate: test: all 2 speakers are also in train, so its error rates say nothing about voices that "
-        "the model has not heard; give it speakers of its own "
-        "(of a corpus without a dev split, build --dev_fraction=0.05 moves whole speakers to dev)"
+        "the model has not heard; use other speakers for it "
+        "(for a corpus without a dev split, build --dev_fraction=0.05 moves whole speakers to dev)"
     ) in caplog.messages
 
 

@@ -86,7 +86,7 @@ def test_language_model_of_syllables_after_initials_and_finals(tiny_export, tmp_
             "lm: contains the language model, expected the acoustic model; give another --acoustic_model_dir",
         ),
         ("acoustic_dir", "acoustic_dir", "am: contains the acoustic model, expected the language model"),
-        ("data_dir", None, "config.json is missing, expected a model directory"),
+        ("data_dir", None, "config.json is missing, so this is not a model directory"),
     ],
 )
 def test_wrong_model_directory_is_refused(tiny_export, tmp_path, acoustic, language, message):

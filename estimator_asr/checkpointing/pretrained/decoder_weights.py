@@ -1,4 +1,4 @@
-"""Whisper's decoder for an acoustic and a language model: its weights, and the vocabulary that they need."""
+"""Reads Whisper's decoder, with the part of its vocabulary that an acoustic and a language model need."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from estimator_asr.experiment import model_directory
 from tfrecord_builder import errors
 
 _TOKENIZER = "tokenizer.json"
-_TOKEN_TYPES = ("syllable", "toneless")  # one token for each character
+_TOKEN_TYPES = ("syllable", "toneless")  # token types with one token per character
 _ADVICE = (
-    "pass the directory that was --weights of encode: a multilingual Whisper with config.json, "
-    "model.safetensors and tokenizer.json as published"
+    "pass the directory that was --weights of encode: a multilingual Whisper as published, with config.json, "
+    "model.safetensors and tokenizer.json"
 )
 
 
 def compile_decoder(
     path: str, acoustic: model_directory.ModelDirectory, language: model_directory.ModelDirectory
 ) -> types.SimpleNamespace:
-    """Reads the decoder beside an encoder, and keeps what the characters of the language model need.
+    """Reads a published decoder, and selects the tokens that spell the characters of the language model.
 
     Returns:
-        The fields of whisper_decoder.DecoderArrays, weights as float16.
+        The fields of whisper_decoder.DecoderArrays, with float16 weights.
 
     Raises:
         errors.UserError: a file is missing or damaged, or the acoustic model does not read the last block of
-            the encoder beside it.
+            the encoder that was published with the decoder.
     """
     encoder = _check(path, acoustic)
     characters, readings = _list_readings(acoustic, language)
@@ -39,7 +39,7 @@ def compile_decoder(
         tokenizer = whisper_vocabulary.read(file)
         spelling = whisper_vocabulary.spell(tokenizer, characters)
         if max(*tokenizer.ids.values(), *tokenizer.prompt_ids, tokenizer.end_id) >= decoder.num_tokens:
-            raise ValueError(f"it has more tokens than the {decoder.num_tokens} of the decoder")
+            raise ValueError(f"it has more tokens than the decoder, which has {decoder.num_tokens}")
     except (OSError, ValueError, KeyError) as error:
         raise errors.UserError(f"{file}: cannot be read ({error}); {_ADVICE}") from error
     table = values["embeddings"]
@@ -58,38 +58,40 @@ def _check(path, acoustic):
     if acoustic.config.token_type not in _TOKEN_TYPES:
         raise errors.UserError(
             f"{acoustic.path}: token type is {acoustic.config.token_type}, expected one of "
-            f"{', '.join(_TOKEN_TYPES)} with Whisper's decoder, which reads a character as one; leave it out"
+            f"{', '.join(_TOKEN_TYPES)}, because Whisper's decoder needs one token per character; leave out "
+            "--whisper_decoder"
         )
     applied = acoustic.config.frontend.encoder
     is_whisper = applied is not None and applied.encoder.family == "whisper"
     if not is_whisper or applied.layers[-1] != applied.encoder.layers:
-        blocks = applied and f"blocks {','.join(map(str, applied.layers))} of {applied.encoder.family}'s"
+        blocks = applied and f"blocks {','.join(map(str, applied.layers))} of a {applied.encoder.family}"
         raise errors.UserError(
-            f"{acoustic.path}: reads {blocks or 'audio features'}, expected the last block of Whisper's "
-            "encoder, which the decoder reads; encode the data with it, and train again"
+            f"{acoustic.path}: model reads {f'{blocks} encoder' if blocks else 'audio features'}, but the "
+            "decoder needs the last block of Whisper's encoder; encode the data with it, and train again"
         )
     stored, _ = encoder_weights.read(path)
     if stored != applied.encoder:
         raise errors.UserError(
-            f"{path}: encoder has sha256 {stored.sha256[:12]}, expected {applied.encoder.sha256[:12]}, on "
-            f"which {acoustic.path} stands; {_ADVICE}"
+            f"{path}: encoder has sha256 {stored.sha256[:12]}, expected {applied.encoder.sha256[:12]}, the "
+            f"encoder of {acoustic.path}; {_ADVICE}"
         )
     return stored
 
 
 def _list_readings(acoustic, language) -> tuple[list[str], np.ndarray]:
-    """Returns the characters that can be spoken, and int32 [num_characters, max_readings], -1 as padding.
+    """Returns the characters that have readings, and the token ids of their readings.
 
-    Letters and digits can be tokens too. Letters are capitals: so Whisper writes single ones.
+    The ids are int32 [num_characters, max_readings], padded with -1. A letter or digit that is a token is its
+    own reading. Letters are returned as capitals, as Whisper writes single letters.
     """
-    spoken: dict[str, set[int]] = {}
-    are_capitals = acoustic.config.token_type == "toneless"  # as tokens; a small letter is a syllable
+    token_ids: dict[str, set[int]] = {}
+    are_capitals = acoustic.config.token_type == "toneless"  # tokens of letters; "a" and "e" are syllables
     for token_id, token in enumerate(acoustic.tokens.tokens[1:], 1):
         is_spelled = token.isdigit() or token.isupper() == are_capitals
         letter = token if len(token) == 1 and is_spelled else ""
         for character in language.readings.pairs.get(token, letter).upper():
-            spoken.setdefault(character, set()).add(token_id)
-    rows = np.full([len(spoken), max(map(len, spoken.values()), default=1)], -1, np.int32)
-    for row, ids in zip(rows, spoken.values()):
+            token_ids.setdefault(character, set()).add(token_id)
+    rows = np.full([len(token_ids), max(map(len, token_ids.values()), default=1)], -1, np.int32)
+    for row, ids in zip(rows, token_ids.values()):
         row[: len(ids)] = sorted(ids)
-    return list(spoken), rows
+    return list(token_ids), rows

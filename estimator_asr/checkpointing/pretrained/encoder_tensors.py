@@ -1,4 +1,4 @@
-"""Tensors of pretrained encoders by their published names, and as variables of estimator_asr/models."""
+"""Converts the published tensors of pretrained encoders to the variables of estimator_asr/models."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from typing import Any, NamedTuple
 import numpy as np
 
 _PROJECTIONS = {"q": "query", "k": "key", "v": "value", "out": "output"}
-# Projections that are one product here, by the scope of attention (attention.py).
+# Projections that attention.py computes in one matrix product, by scope of the attention.
 _FUSED = {"self_attention": ("query", "key", "value"), "cross_attention": ("key", "value")}
-_OTHERS = ("attention_norm", "inner", "outer", "feed_forward_norm")
+_OTHER_SCOPES = ("attention_norm", "inner", "outer", "feed_forward_norm")  # a block's other modules
 
 
 class Module(NamedTuple):
-    """A published layer norm (rank 1), dense layer (2) or convolution (3), [outputs, inputs, width]."""
+    """A published layer norm (weight of rank 1), dense layer (rank 2) or convolution (rank 3)."""
 
-    scope: str  # of its variables
-    shape: tuple[int, ...]  # of its weight; shape[:1] of its bias
+    scope: str  # scope of its variables in estimator_asr/models
+    shape: tuple[int, ...]  # shape of the published weight, [outputs, inputs, width]; a bias has shape[:1]
     has_bias: bool = True
 
 
 def list_blocks(encoder, prefix: str, attention: str, others: Sequence[str]) -> dict[str, Module]:
-    """Returns the modules of Transformer blocks by published name, which begins with prefix and number.
+    """Returns the modules of Transformer blocks by published name, which starts with `prefix` and a number.
 
-    `others` are the names of the layer norm of attention, both dense layers and their layer norm.
+    `attention` is the published name of the attention module; `others` are those of its layer norm, of the
+    two dense layers, and of their layer norm.
     """
     units, inner = encoder.units, encoder.inner_units
     block = list_projections(attention, "self_attention", units)
     shapes = ((units,), (inner, units), (units, inner), (units,))
-    block.update({name: Module(*module) for name, *module in zip(others, _OTHERS, shapes)})
+    block.update({name: Module(*module) for name, *module in zip(others, _OTHER_SCOPES, shapes)})
     return {
         f"{prefix}{number}.{name}": module._replace(scope=f"block_{number + 1}/{module.scope}")
         for number in range(encoder.layers)
@@ -38,7 +39,7 @@ def list_blocks(encoder, prefix: str, attention: str, others: Sequence[str]) -> 
 
 
 def list_projections(attention: str, scope: str, units: int) -> dict[str, Module]:
-    """Returns the modules of an attention by published name, which begins with that of the attention."""
+    """Returns the projections of an attention module by published name, which starts with `attention`."""
     return {
         f"{attention}.{theirs}_proj": Module(f"{scope}/{ours}", (units, units), has_bias=ours != "key")
         for theirs, ours in _PROJECTIONS.items()  # keys need no bias, see attention.py
@@ -46,9 +47,9 @@ def list_projections(attention: str, scope: str, units: int) -> dict[str, Module
 
 
 def to_variables(modules: Mapping[str, Module], tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the values of the variables by name below the scope of the encoder, float32.
+    """Returns the float32 values of the variables, by name below the encoder's scope.
 
-    Raises ValueError for a tensor that is missing or has another shape.
+    Raises ValueError if a tensor is missing or has another shape than its module.
     """
     values = {}
     for name, module in modules.items():
@@ -59,17 +60,17 @@ def to_variables(modules: Mapping[str, Module], tensors: Mapping[str, np.ndarray
     for scope in [name[: -len("key/kernel")] for name in values if name.endswith("/key/kernel")]:
         parts = _FUSED[scope.split("/")[-2]]
         for kind in ("kernel", "bias"):
-            found = [
+            projections = [
                 values.pop(name) for name in (f"{scope}{part}/{kind}" for part in parts) if name in values
             ]
-            values[f"{scope}{'_'.join(parts)}/{kind}"] = np.concatenate(found, axis=-1)
+            values[f"{scope}{'_'.join(parts)}/{kind}"] = np.concatenate(projections, axis=-1)
     return values
 
 
 def read_sizes(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, int]:
-    """Returns sizes of config.json, whose names there are the values of `names`, under the keys of these.
+    """Reads sizes from config.json; `names` maps the names of sizes here to those in config.json.
 
-    Raises ValueError for a value that is not a positive whole number, or heads that do not divide the units.
+    Raises ValueError if a size is not a positive whole number, or if the heads do not divide the units.
     """
     for name in names.values():
         value = settings.get(name)
@@ -82,7 +83,7 @@ def read_sizes(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[st
 
 
 def _read_weight(tensors, name, shape):
-    """Returns a weight; by weight norm it is weight_v, scaled to norm weight_g at each place of its width."""
+    """Returns a weight; with weight norm it is weight_v, scaled to norm weight_g at each kernel position."""
     if f"{name}.weight_v" not in tensors:
         return read(tensors, f"{name}.weight", shape)
     direction = read(tensors, f"{name}.weight_v", shape)
@@ -92,7 +93,8 @@ def _read_weight(tensors, name, shape):
 
 def read(tensors: Mapping[str, np.ndarray], name: str, shape: Sequence[int]) -> np.ndarray:
     """Returns a tensor as float32; raises ValueError if it is missing or has another shape."""
-    got = list(tensors[name].shape) if name in tensors else "missing"
+    got = list(tensors[name].shape) if name in tensors else None
     if got != list(shape):
-        raise ValueError(f"{name} is {got}, expected {list(shape)} by config.json")
+        problem = f"has shape {got}" if got is not None else "is missing"
+        raise ValueError(f"{name} {problem}, but config.json needs shape {list(shape)}")
     return np.asarray(tensors[name], np.float32)

@@ -1,4 +1,4 @@
-"""Weights of pretrained encoders as Hugging Face publishes them: config.json and model.safetensors."""
+"""Reads and saves pretrained encoders in Hugging Face's format: config.json and model.safetensors."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
 PUBLISHED = ("config.json", "model.safetensors")
-PREPROCESSOR_FILE = "preprocessor_config.json"  # of families that read a waveform
-LAYOUTS = {"whisper": whisper_layout, "hubert": wav2vec2_layout, "wav2vec2": wav2vec2_layout}  # by model_type
-# Weight norm as PyTorch 2 stores it, and as before.
+PREPROCESSOR_FILE = "preprocessor_config.json"  # published with encoders that read a waveform
+# The keys are values of model_type in config.json.
+LAYOUTS = {"whisper": whisper_layout, "hubert": wav2vec2_layout, "wav2vec2": wav2vec2_layout}
+# Names of weight norm's tensors since PyTorch 2, and before.
 _RENAMED = {"parametrizations.weight.original0": "weight_g", "parametrizations.weight.original1": "weight_v"}
 _ADVICE = (
     "pass the directory of a Whisper, HuBERT or wav2vec 2.0 model as published, with config.json and one "
-    "model.safetensors (pytorch_model.bin and weights in parts are not read), or download it again"
+    "model.safetensors (pytorch_model.bin and sharded weights are not supported), or download it again"
 )
 
 
 def find(path: str) -> Optional[tuple[str, str]]:
-    """Returns the paths of both files in a directory, as published or as saved; None if it has no weights."""
+    """Returns the paths of the encoder's config and weights in a directory; None if there are no weights."""
     for names in (pretrained_encoder.FILES, PUBLISHED):
         config, weights = (os.path.join(path, name) for name in names)
         if files.exists(weights):
@@ -41,10 +42,11 @@ def find(path: str) -> Optional[tuple[str, str]]:
 
 
 def read(path: str) -> tuple[pretrained_encoder.PretrainedEncoder, dict[str, np.ndarray]]:
-    """Returns the encoder of a directory, and its tensors by their official names after the layout's NAME.
+    """Returns the encoder in a directory, and its tensors by published name, without what NAME matches.
 
     Raises:
-        errors.UserError: a file is missing or damaged, is of another family, or has tensors of other shapes.
+        errors.UserError: a file is missing or damaged, the family is not supported, or a tensor has another
+            shape than config.json needs.
     """
     paths = find(path)
     if paths is None:
@@ -70,7 +72,7 @@ def save(path: str, source: str) -> None:
     prefix = LAYOUTS[encoder.family].PREFIX
     named = {f"{prefix}{name}": np.ascontiguousarray(value) for name, value in tensors.items()}
     with files.writing(weights) as temporary, open(temporary, "wb") as file:
-        file.write(safetensors_numpy.save(named))  # save_file would not tell why the disk refuses it
+        file.write(safetensors_numpy.save(named))  # save_file would not say why the disk fails
     files.write_text(config, json.dumps(_read_settings(find(source)[0]), indent=2))
 
 
@@ -78,34 +80,34 @@ def load(session: tf.compat.v1.Session, path: str, encoder: pretrained_encoder.P
     """Loads the weights of a directory into the variables of frozen_encoder.build.
 
     Raises:
-        errors.UserError: as read, or they are not those of the encoder.
+        errors.UserError: `read` fails, or the weights are not those of `encoder`.
     """
     stored, tensors = read(path)
     if stored != encoder:
         raise errors.UserError(
-            f"{path}: encoder has weights of sha256 {stored.sha256[:12]}, expected {encoder.sha256[:12]}, of "
-            "which data and model were made; restore the file"
+            f"{path}: encoder has weights of sha256 {stored.sha256[:12]}, expected {encoder.sha256[:12]}, as "
+            "used for the data and the model; restore the file"
         )
     assign(session, frozen_encoder.SCOPE, to_variables(encoder, tensors))
 
 
 def assign(session: tf.compat.v1.Session, scope: str, values: Mapping[str, np.ndarray]) -> None:
-    """Loads values into the variables of a scope, by name below it."""
+    """Loads values into the variables of a scope; the keys of `values` are names relative to the scope."""
     with session.graph.as_default():
         variables = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, f"{scope}/")
-        fed = [tf.compat.v1.placeholder(tf.float32, variable.shape) for variable in variables]
-        assigned = tf.group(*(variable.assign(value) for variable, value in zip(variables, fed)))
-        found = (values[variable.op.name[len(scope) + 1 :]] for variable in variables)
-        session.run(assigned, dict(zip(fed, found)))  # at once: a session copies its graph for each fetch
+        inputs = [tf.compat.v1.placeholder(tf.float32, variable.shape) for variable in variables]
+        assign_all = tf.group(*(variable.assign(value) for variable, value in zip(variables, inputs)))
+        weights = (values[variable.op.name[len(scope) + 1 :]] for variable in variables)
+        session.run(assign_all, dict(zip(inputs, weights)))  # one fetch: a session copies the graph for each
 
 
 def read_decoder(path: str) -> tuple[whisper_layout.Decoder, dict[str, np.ndarray]]:
-    """Returns the sizes and variables (float32) of the decoder of a published Whisper.
+    """Returns the sizes and variables (float32) of a published Whisper's decoder.
 
-    The variables are those of models/whisper_decoder.py, but for the embeddings, which are of all tokens.
+    The variables are those of models/whisper_decoder.py, except that the embeddings are those of all tokens.
 
     Raises:
-        errors.UserError: as read.
+        errors.UserError: a file is missing or damaged, or a tensor has another shape than config.json needs.
     """
     config, weights = (os.path.join(path, name) for name in PUBLISHED)
     with _naming(config):
@@ -122,7 +124,7 @@ def read_decoder(path: str) -> tuple[whisper_layout.Decoder, dict[str, np.ndarra
 def to_variables(
     encoder: pretrained_encoder.PretrainedEncoder, tensors: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Returns the values of the variables of estimator_asr/models by name below their scope, float32."""
+    """Returns the float32 values of the encoder's variables, by name below the encoder's scope."""
     return encoder_tensors.to_variables(LAYOUTS[encoder.family].list_modules(encoder), tensors)
 
 
@@ -135,22 +137,22 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def _read_settings(path: str) -> dict[str, Any]:
-    """Returns config.json, and what else is read of preprocessor_config.json beside it."""
+    """Returns the settings in config.json, and those of preprocessor_config.json that the layout needs."""
     settings = _read_json(path)
     family = settings.get("model_type")
-    if family not in list(LAYOUTS):  # it may be unhashable
+    if family not in list(LAYOUTS):  # a list, because it may be unhashable
         expected = ", ".join(LAYOUTS)
         raise errors.UserError(f"{path}: model_type is {family}, expected one of {expected}; {_ADVICE}")
     defaults = LAYOUTS[family].PREPROCESSOR
-    if set(defaults) <= set(settings):  # also as saved
+    if set(defaults) <= set(settings):  # `save` writes them into the config
         return settings
     path = os.path.join(os.path.dirname(path), PREPROCESSOR_FILE)
     expected = frontend.FrontendConfig.sample_rate
-    beside = {**defaults, "sampling_rate": expected, **_read_json(path)}
-    got = beside["sampling_rate"]
+    preprocessor = {**defaults, "sampling_rate": expected, **_read_json(path)}
+    got = preprocessor["sampling_rate"]
     if got != expected:
         raise errors.UserError(f"{path}: sampling_rate is {got}, expected {expected}; choose another model")
-    return {**settings, **{name: beside[name] for name in defaults}}
+    return {**settings, **{name: preprocessor[name] for name in defaults}}
 
 
 def _read_json(path: str) -> dict[str, Any]:
@@ -162,7 +164,7 @@ def _read_json(path: str) -> dict[str, Any]:
 
 
 def _read_tensors(path: str, pattern: re.Pattern) -> dict[str, np.ndarray]:
-    """Returns the tensors whose names begin with a pattern, by the rest of their names."""
+    """Returns the tensors whose names start with `pattern`; the matched part is removed from the names."""
     import safetensors
 
     try:

@@ -1,7 +1,7 @@
-"""Transfer of weights: copies those of a source into a new model and reports what was copied.
+"""Transfers the weights of a source into a new model and reports what was copied.
 
-Variables of equal shape are copied whole. Of those whose rows or columns belong to tokens, the rows of tokens
-that both vocabularies have are copied.
+Variables of equal shape are copied whole. If the rows or columns of a variable belong to tokens, those of the
+tokens in both vocabularies are copied.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from tfrecord_builder import errors
 from tfrecord_builder.tokens import syllables
 
 BLANK = None  # the name of the blank class, which is not a token
-# A table of tokens, and the table of syllable parts that is added to it.
+# Each table of tokens, with the table of syllable parts (initials, finals, tones) that is added to it.
 _PARTS = {"acoustic/ctc/class_vectors": "acoustic/ctc/part_vectors"}
-_MAX_SHOWN = 3  # shapes in an error
+_MAX_SHOWN = 3  # misfits that the error message lists
 
 
 class Names(NamedTuple):
-    """Names along an axis of a variable: tokens, BLANK, or (token, character) pairs."""
+    """Names of the rows along one axis of a variable: tokens, BLANK, or (token, character) pairs."""
 
     axis: int
     names: tuple[Hashable, ...]
 
 
 class WeightSource(NamedTuple):
-    """Weights to start with."""
+    """Pretrained weights that initialise a new model."""
 
     path: str  # checkpoint or directory
-    values: dict[str, np.ndarray]  # weights by our names of variables
-    names: dict[str, Names]  # of the variables with token rows
+    values: dict[str, np.ndarray]  # weights by variable name in the new model
+    names: dict[str, Names]  # row names of the variables whose rows belong to tokens
     remarks: tuple[str, ...]  # sentences about what is left out or differs
 
 
@@ -48,11 +48,11 @@ class Count(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What was copied, by variable."""
+    """Result of a transfer: how each variable was copied, or why it was not. The keys are variable names."""
 
-    whole: dict[str, int]  # number of values of variables copied whole
-    rows: dict[str, Count]  # of variables copied by token
-    misfits: dict[str, tuple[list[int], list[int]]]  # shapes here and in the source; these are initialised
+    whole: dict[str, int]  # variables copied whole: number of values
+    rows: dict[str, Count]  # variables copied by token: numbers of rows
+    misfits: dict[str, tuple[list[int], list[int]]]  # not copied: shapes in the new model and in the source
     new: list[str]  # variables that the source lacks
     unused: list[str]  # variables that only the source has
 
@@ -80,17 +80,17 @@ def class_names(tokens: tuple[str, ...]) -> dict[str, Names]:
         for head in ("ctc", "decoder")
         for name, axis in (("class_vectors", 0), ("bias", 1))
     }
-    return {**heads, **{f"acoustic/local_ctc/classes/{name}": each for name, each in local.items()}}
+    return {**heads, **{f"acoustic/local_ctc/classes/{name}": names for name, names in local.items()}}
 
 
 def copy_rows(
     initial: np.ndarray, new: Names, source: np.ndarray, old: Names
 ) -> tuple[np.ndarray, np.ndarray, Count]:
-    """Copies the rows whose names are in both; of rows with the same name in the source, the first.
+    """Copies the rows whose names both models have; if the source has a name twice, its first row is copied.
 
-    `initial` are the values of the new model and `new` the names of its rows; those of the source differ in
-    shape only along the axis of the names. Returns `initial` with rows of the source; int64 [copied], which
-    rows they are; and their count.
+    `initial` has the values of the new model, and `new` the names of its rows. The shape of `source` may
+    differ only along the axis of the names. Returns `initial` with the copied rows, the indices of these rows
+    (int64 [copied]), and how many rows were copied or not.
     """
     rows = {name: row for row, name in reversed(list(enumerate(old.names)))}
     pairs = [(row, rows[name]) for row, name in enumerate(new.names) if name in rows]
@@ -102,10 +102,10 @@ def copy_rows(
 
 
 def list_weights(names: Iterable[str], scope: str) -> list[str]:
-    """Returns the weights among the names of a checkpoint or graph, sorted.
+    """Selects the names of weights from the names in a checkpoint or graph; sorted.
 
-    These are the model's variables without the update counts of batch norm: its averages follow new data as
-    fast as those of a new model.
+    Weights are the model's variables except the update counts of batch norm, so that its averages adapt to
+    new data as fast as those of a new model.
     """
     variables = checkpoints.find_model_variables(names)
     return [n for n in variables if n.startswith(f"{scope}/") and not n.endswith("/num_updates")]
@@ -114,9 +114,9 @@ def list_weights(names: Iterable[str], scope: str) -> list[str]:
 def combine(
     model: model_directory.ModelDirectory, initial: dict[str, np.ndarray], source: WeightSource
 ) -> tuple[dict[str, np.ndarray], Report]:
-    """Returns the values of the variables that get weights of the source, and a report on all variables.
+    """Returns the new values of the variables that get weights of the source, and a report on all variables.
 
-    `initial` are the initialised weights of the new model, by name.
+    `initial` has the initial weights of the new model by name.
     """
     unused = set(list_weights(source.values, model.config.model)) - set(initial)
     report = Report({}, {}, {}, sorted(set(initial) - set(source.values)), sorted(unused))
@@ -138,7 +138,7 @@ def combine(
 def _copy_tokens(model, name, initial, source, names):
     values, copied, count = copy_rows(initial[name], names, source.values[name], source.names[name])
     parts = _PARTS.get(name)
-    if parts in initial and parts not in source.values:  # the sum of both tables must equal the source
+    if parts in initial and parts not in source.values:  # the sum of both tables must equal the source's
         sums = syllables.part_matrix(model.tokens.tokens) @ initial[parts]
         tokens = copied[copied < len(sums)]  # the blank has no parts
         values[tokens] -= sums[tokens]
@@ -146,19 +146,19 @@ def _copy_tokens(model, name, initial, source, names):
 
 
 def check(report: Report, source: str, model_dir: str) -> None:
-    """Raises errors.UserError if fewer than half of the variables that both models have fit."""
+    """Raises errors.UserError if fewer than half of the variables in both models have equal shapes."""
     num_fitting = len(report.whole) + len(report.rows)
     if num_fitting < len(report.misfits) or not num_fitting:
         shapes = "; ".join(_describe_misfits(report)[:_MAX_SHOWN]) or "no variable is in both"
         raise errors.UserError(
-            f"{source}: {num_fitting} of {num_fitting + len(report.misfits)} variables fit into the model "
-            f"of {model_dir}, expected most of them ({shapes}); use the sizes that the source was trained "
-            "with, or leave out --warm_start_from"
+            f"{source}: only {num_fitting} of {num_fitting + len(report.misfits)} variables fit into the "
+            f"model of {model_dir} ({shapes}); use the sizes that the source was trained with, or leave out "
+            "--warm_start_from"
         )
 
 
 def describe(report: Report, source: WeightSource) -> Iterator[str]:
-    """Yields log lines with what happened to each variable."""
+    """Yields log lines that say what happened to each variable."""
     yield f"warm start from {source.path}"
     yield f"  copied whole: {len(report.whole)} variables, {sum(report.whole.values()):,} values"
     width = max(map(len, report.rows), default=0)
@@ -180,6 +180,6 @@ def _describe_misfits(report):
 
 
 def _group_by_layer(names):
-    """Returns layers with the number of their variables."""
+    """Returns a text that lists the layers of the variables, with the number of variables of each layer."""
     counts = collections.Counter("/".join(name.split("/")[:3]) for name in names)
     return ", ".join(layer if count == 1 else f"{layer} ({count})" for layer, count in counts.items())

@@ -1,8 +1,8 @@
 """Warm start: writes a checkpoint of step 0 with pretrained weights, which training then restores.
 
 The training graph is built once on the CPU and initialised, so that the checkpoint holds all variables that
-training restores. Weights of the source, a checkpoint of ours or a pretrained encoder, replace initial ones;
-its optimizer state and step do not.
+training restores. Weights of the source, which is a checkpoint of this program or a pretrained encoder,
+replace the initial ones; the optimizer state and step of a source are not used.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ def prepare(
 ) -> None:
     """Writes model.ckpt-0 with the weights of --warm_start_from into a model directory without a checkpoint.
 
-    The chief does; the other workers wait for it. `build_graph` builds the training step in the default
-    graph; `before_save` is called when the source is known to fit.
+    The chief writes the checkpoint, and the other workers wait for it. `build_graph` builds the training step
+    in the default graph; `before_save` is called after the source was found to fit.
 
     Raises:
         errors.UserError: the source is the model directory itself, is missing, damaged, or does not fit; or
-            the chief wrote nothing.
+            the chief has not written the checkpoint in time.
     """
     source = model.config.train.warm_start_from
     root = None if _is_encoder(source) else find_root(source)
     if root and os.path.realpath(root) == os.path.realpath(model.path):
         raise errors.UserError(
-            f"train: --warm_start_from is {source}, which is --model_dir={model.path} itself, expected "
-            "another model; leave it out to continue that training, or choose a new --model_dir"
+            f"train: --warm_start_from is {source}, which is --model_dir={model.path} itself; leave out "
+            "--warm_start_from to continue that training, or choose a new --model_dir"
         )
     if checkpoints.find_latest(model.path):
-        if root:  # the encoder beside the data is no --warm_start_from that a user gave
+        if root:  # train sets warm_start_from itself if the data directory has an encoder
             logging.info("%s: has a checkpoint, so --warm_start_from=%s has no effect", model.path, source)
     elif is_chief:
         write(model, open_source(model), build_graph, before_save)
@@ -97,17 +97,17 @@ def _wait_for_checkpoint(model_dir):
     while not checkpoints.find_latest(model_dir):
         if time.monotonic() > limit:
             raise errors.UserError(
-                f"{model_dir}: the chief has written no checkpoint for {_WAIT_SECONDS:g} seconds, expected "
-                "that of --warm_start_from; read the chief's log, and use one --model_dir for all workers"
+                f"{model_dir}: the chief has not written the checkpoint of --warm_start_from within "
+                f"{_WAIT_SECONDS:g} seconds; read the chief's log, and use one --model_dir for all workers"
             )
         time.sleep(_POLL_SECONDS)
 
 
 def open_source(model: model_directory.ModelDirectory) -> transfer.WeightSource:
-    """Reads the weights that --warm_start_from of the model's config names.
+    """Reads the weights at the path train.warm_start_from in the model's config.
 
     Raises:
-        errors.UserError: they are missing, damaged or non-finite, or belong to another kind of model.
+        errors.UserError: the weights are missing, damaged or non-finite, or belong to another kind of model.
     """
     path = model.config.train.warm_start_from
     source = _open_encoder(model, path) if _is_encoder(path) else _open_checkpoint(model, path)
@@ -121,18 +121,19 @@ def open_source(model: model_directory.ModelDirectory) -> transfer.WeightSource:
 
 
 def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretrained_encoder.Applied]:
-    """Returns the encoder of a published or model directory, and the blocks that a model reads of it.
+    """Returns the pretrained encoder in a published or model directory, and the blocks that a model reads.
 
-    None has no encoder; `num_trained` blocks at its end are trained too.
+    Returns None if `path` is None, or if the model there has no pretrained encoder. The last `num_trained`
+    blocks of the encoder are to be trained too.
 
     Raises:
-        errors.UserError: it is missing or damaged, or has no more blocks than are trained.
+        errors.UserError: the encoder is missing or damaged, or has no block below those to train.
     """
     if path is None:
         return None
     if not _is_encoder(path):
         if os.path.isdir(path) and not checkpoints.find_latest(path):
-            encoder_weights.read(path)  # says what it lacks
+            encoder_weights.read(path)  # raises an error that says what is missing
         find_checkpoint(path)
         root = find_root(path)
         return experiment.ExperimentConfig.load(root).acoustic.pretrained if root else None
@@ -140,7 +141,7 @@ def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretraine
     if num_trained >= encoder.layers:
         raise errors.UserError(
             f"train: --trainable_blocks is {num_trained}, expected at most {encoder.layers - 1}, because "
-            f"{path} has {encoder.layers} blocks and the model reads one before those that are trained"
+            f"{path} has {encoder.layers} blocks and the model reads the block below those to train"
         )
     last = encoder.layers - num_trained
     lower = (layer for layer in pretrained_encoder.choose_layers(encoder.layers) if layer < last)
@@ -167,14 +168,12 @@ def find_checkpoint(path: str) -> str:
         )
     prefix = _CHECKPOINT_SUFFIX.sub("", path)
     if not os.path.exists(f"{prefix}.index"):
-        raise errors.UserError(
-            f"{path}: does not exist, expected a model directory, checkpoint or Keras .h5 file"
-        )
+        raise errors.UserError(f"{path}: does not exist; check the path")
     return prefix
 
 
 def find_root(path: str) -> Optional[str]:
-    """Returns the model directory of a checkpoint, or the directory itself; None if there is none."""
+    """Returns the model directory that contains `path` or is `path`; None if there is none."""
     directory = path if os.path.isdir(path) else os.path.dirname(path) or "."
     for _ in range(_PARENTS + 1):
         if os.path.exists(os.path.join(directory, experiment.CONFIG_FILE)):
@@ -184,7 +183,7 @@ def find_root(path: str) -> Optional[str]:
 
 
 def _is_encoder(path):
-    """A model directory has the weights of its frozen encoder beside its own."""
+    """Returns whether a directory has an encoder but no checkpoint; a model directory may have both."""
     return encoder_weights.find(path) is not None and not checkpoints.find_latest(path)
 
 
@@ -194,8 +193,8 @@ def _open_encoder(model, path):
     if pretrained is None or pretrained.encoder != encoder:
         want = f"{pretrained.encoder.family} of {pretrained.encoder.sha256[:12]}" if pretrained else "none"
         raise errors.UserError(
-            f"{path}: its encoder is {encoder.family} of sha256 {encoder.sha256[:12]}, expected {want}, as "
-            "model and data have; leave out --warm_start_from"
+            f"{path}: its encoder is {encoder.family} of sha256 {encoder.sha256[:12]}, expected {want}, the "
+            "encoder of the model and the data; leave out --warm_start_from"
         )
     values = encoder_weights.to_variables(encoder, tensors)
     values = {f"acoustic/encoder/pretrained/{name}": value for name, value in values.items()}
@@ -206,15 +205,15 @@ def _open_checkpoint(model, path):
     checkpoint, root = find_checkpoint(path), find_root(path)
     if root is None:
         raise errors.UserError(
-            f"{path}: {experiment.CONFIG_FILE} is missing beside the checkpoint and above it; pass a "
-            "checkpoint inside a model directory"
+            f"{path}: there is no {experiment.CONFIG_FILE} in the directory of the checkpoint or above; pass "
+            "a checkpoint inside a model directory"
         )
     source = model_directory.open_model_directory(root)
     remarks = _check_kind(model, source)
     checkpoints.check(checkpoint, source)
     variables = dict(checkpoints.iterate(checkpoint))
     values = {name: variables[name] for name in checkpoints.find_model_variables(variables)}
-    if model.config.acoustic.trainable_blocks and encoder_weights.find(root):  # those that were frozen there
+    if model.config.acoustic.trainable_blocks and encoder_weights.find(root):  # blocks frozen in the source
         values = {**_open_encoder(model, root).values, **values}
     if _NGRAMS in values and source.tokens.tokens != model.tokens.tokens:
         del values[_NGRAMS]
@@ -223,7 +222,7 @@ def _open_checkpoint(model, path):
 
 
 def _check_kind(model, source):
-    """Refuses another kind of model or another number of mel bins; returns remarks on smaller differences."""
+    """Raises errors.UserError for another kind of model or number of mel bins; returns remarks otherwise."""
     got, want = source.config, model.config
     if got.model != want.model:
         raise errors.UserError(
@@ -239,5 +238,5 @@ def _check_kind(model, source):
             "or choose another --warm_start_from"
         )
     old, new = map(config_json.to_json_dict, (got.frontend, want.frontend))
-    changes = [f"{key} is {new[key]}, in the source {old[key]}" for key in new if old[key] != new[key]]
+    changes = [f"{key} is {new[key]}, but {old[key]} in the source" for key in new if old[key] != new[key]]
     return [f"frontend differs: {', '.join(changes)}"]

@@ -1,4 +1,4 @@
-"""HuBERT and wav2vec 2.0 as Hugging Face publishes them: config.json, preprocessor_config.json, tensors."""
+"""Layout of HuBERT and wav2vec 2.0 as Hugging Face publishes them: settings, and names of the tensors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from estimator_asr.models import pretrained_blocks, wav2vec2
 from tfrecord_builder.audio import frontend, pretrained_encoder
 from tfrecord_builder.settings import config_json
 
-PREFIX = ""  # of the names that are saved
-# Start of the names that are read, which is left out: a model with a head puts its family before them.
+PREFIX = ""  # prefix of tensor names in saved files
+# Start of tensor names in published files, which is removed: models with a head prepend their family.
 NAME = re.compile(r"((hubert|wav2vec2)\.)?(?=(feature_extractor|feature_projection|encoder)\.)")
-PREPROCESSOR = {"do_normalize": True}  # what is read of preprocessor_config.json, and defaults
+PREPROCESSOR = {"do_normalize": True}  # settings read from preprocessor_config.json, with defaults
 _SIZES = {
     "units": "hidden_size",
     "inner_units": "intermediate_size",
@@ -23,7 +23,7 @@ _SIZES = {
     "layers": "num_hidden_layers",
 }
 _BLOCK = ("layer_norm", "feed_forward.intermediate_dense", "feed_forward.output_dense", "final_layer_norm")
-_FIXED = {  # what models/wav2vec2.py computes
+_FIXED = {  # the only values that models/wav2vec2.py supports
     "conv_kernel": list(wav2vec2.KERNEL_SIZES),
     "conv_stride": list(wav2vec2.STRIDES),
     "feat_extract_activation": "gelu",
@@ -36,7 +36,7 @@ _FIXED = {  # what models/wav2vec2.py computes
 
 
 def describe(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns fields of PretrainedEncoder; raises ValueError or UserError for a setting that does not fit."""
+    """Returns fields of PretrainedEncoder; raises ValueError or UserError for an unsupported setting."""
     for name, expected in _FIXED.items():
         if settings.get(name, expected) != expected:
             raise ValueError(f"{name} is {settings[name]}, expected {expected}")
@@ -49,7 +49,7 @@ def describe(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def list_modules(encoder: pretrained_encoder.PretrainedEncoder) -> dict[str, encoder_tensors.Module]:
-    """Returns the modules by published name."""
+    """Returns the encoder's modules by published name."""
     units, layout, module = encoder.units, encoder.waveform, encoder_tensors.Module
     modules, num_inputs = {}, 1
     for number, (channels, width) in enumerate(zip(layout.conv_dim, wav2vec2.KERNEL_SIZES)):

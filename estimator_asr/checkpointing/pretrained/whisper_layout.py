@@ -1,4 +1,4 @@
-"""Whisper as its authors and Hugging Face publish it: sizes in config.json, names of tensors."""
+"""Layout of Whisper as its authors and Hugging Face publish it: sizes in config.json, names of tensors."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from estimator_asr.checkpointing.pretrained import encoder_tensors
 from tfrecord_builder.audio import pretrained_encoder
 
-PREFIX = "model.encoder."  # of the names that are saved
-NAME = re.compile(r"(model\.)?encoder\.")  # start of the names that are read, which is left out
+PREFIX = "model.encoder."  # prefix of tensor names in saved files
+NAME = re.compile(r"(model\.)?encoder\.")  # start of tensor names in published files, which is removed
 DECODER_NAME = re.compile(r"(model\.)?decoder\.")
-PREPROCESSOR: dict[str, Any] = {}  # what is read of preprocessor_config.json, and defaults
+PREPROCESSOR: dict[str, Any] = {}  # settings read from preprocessor_config.json, with defaults: none
 _SIZES = {
     "num_mel_bins": "num_mel_bins",
     "units": "d_model",
@@ -32,7 +32,7 @@ _BLOCK = ("self_attn_layer_norm", "fc1", "fc2", "final_layer_norm")
 
 
 class Decoder(NamedTuple):
-    """Sizes of a decoder."""
+    """Sizes of Whisper's decoder."""
 
     units: int
     inner_units: int
@@ -43,12 +43,12 @@ class Decoder(NamedTuple):
 
 
 def describe(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns fields of PretrainedEncoder; raises ValueError for a setting that does not fit."""
+    """Returns fields of PretrainedEncoder; raises ValueError for an invalid size."""
     return encoder_tensors.read_sizes(settings, _SIZES)
 
 
 def list_modules(encoder: pretrained_encoder.PretrainedEncoder) -> dict[str, encoder_tensors.Module]:
-    """Returns the modules by published name."""
+    """Returns the encoder's modules by published name."""
     return {
         "conv1": encoder_tensors.Module("convolution_0", (encoder.units, encoder.num_mel_bins, 3)),
         "conv2": encoder_tensors.Module("convolution_1", (encoder.units, encoder.units, 3)),
@@ -58,12 +58,12 @@ def list_modules(encoder: pretrained_encoder.PretrainedEncoder) -> dict[str, enc
 
 
 def describe_decoder(settings: Mapping[str, Any]) -> Decoder:
-    """Returns the sizes; raises ValueError for a setting that does not fit."""
+    """Returns the sizes of the decoder; raises ValueError for an invalid size."""
     return Decoder(**encoder_tensors.read_sizes(settings, _DECODER_SIZES))
 
 
 def list_decoder_modules(decoder: Decoder) -> dict[str, encoder_tensors.Module]:
-    """Returns the modules by published name; `embed_tokens` and `embed_positions` are no modules."""
+    """Returns the decoder's modules by published name; the embedding tables are not among them."""
     modules = {
         "layer_norm": encoder_tensors.Module("output_norm", (decoder.units,)),
         **encoder_tensors.list_blocks(decoder, "layers.", "self_attn", _BLOCK),

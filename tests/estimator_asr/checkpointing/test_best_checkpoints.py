@@ -55,7 +55,7 @@ def kept(model):
 
 
 @pytest.mark.long
-def test_the_lowest_error_rates_are_kept_over_restarts_whatever_the_saver_deletes(model):
+def test_the_best_checkpoints_survive_restarts_and_the_saver(model):
     for step, rate in [(1, 0.5), (2, 0.7), (3, 0.4), (4, 0.6), (5, 0.45)]:
         keep(model, step, rate)  # each by a new exporter, as after a restart
     assert steps(model) == [3, 5] and kept(model) == [3, 5]
@@ -63,7 +63,7 @@ def test_the_lowest_error_rates_are_kept_over_restarts_whatever_the_saver_delete
     assert [entry.error_rate for entry in best_checkpoints.read(model.path)] == [0.4, 0.45]
 
 
-def test_of_equal_error_rates_the_earlier_checkpoint_is_kept(model):
+def test_the_earlier_checkpoint_is_kept_if_error_rates_are_equal(model):
     for step in (1, 2, 3):
         keep(model, step, 0.5)
     assert steps(model) == [1, 2]
@@ -95,7 +95,7 @@ def test_a_step_that_is_evaluated_again_replaces_its_entry(model):
     ]
 
 
-def test_fewer_may_be_kept_than_before(model):
+def test_a_smaller_number_to_keep_deletes_the_others(model):
     for step in (1, 2, 3):
         keep(model, step, 1 / step, count=3)
     keep(model, 4, 0.9, count=1)
@@ -143,7 +143,9 @@ def test_a_checkpoint_that_cannot_be_kept_does_not_end_training(model, monkeypat
 
     monkeypatch.setattr(checkpoints, "link", refuse)
     keep(model, 1, 0.5)
-    said = "model.ckpt-1: cannot be kept among the best (No space left on device); training continues"
+    said = (
+        "model.ckpt-1: cannot be added to the best checkpoints (No space left on device); training continues"
+    )
     assert len(lines) == 1 and lines[0].endswith(said)
     monkeypatch.undo()
     keep(model, 2, 0.6)
@@ -157,7 +159,8 @@ def test_a_checkpoint_that_was_deleted_meanwhile_is_not_listed(model, monkeypatc
     exporter = best_checkpoints.BestCheckpoints(model, "rate")
     gone = checkpoints.prefix_of(model.path, 2)
     exporter.export(None, "", gone, {"rate": 0.1, "global_step": 2}, False)
-    assert lines == [f"{gone}: cannot be kept among the best (No such file or directory); training continues"]
+    said = "cannot be added to the best checkpoints (No such file or directory); training continues"
+    assert lines == [f"{gone}: {said}"]
     listed = json.loads(pathlib.Path(model.path, "best", "best_checkpoints.json").read_text(encoding="utf-8"))
     assert [row["step"] for row in listed] == [1] and kept(model) == [1]
     assert small_checkpoints.continue_from(os.path.join(model.path, "best")) == 1
@@ -183,9 +186,7 @@ def test_a_kill_between_two_files_leaves_no_index_without_data(model, monkeypatc
 def test_a_damaged_registry_is_refused(model, content):
     keep(model, 1, 0.5)
     pathlib.Path(model.path, "best", "best_checkpoints.json").write_text(content, encoding="utf-8")
-    said = (
-        "best_checkpoints.json: cannot be read .*, expected what training wrote; restore it, or move .*best a"
-    )
+    said = "best_checkpoints.json: cannot be read .*; restore it from a copy, or move .*best a"
     with pytest.raises(errors.UserError, match=said):
         best_checkpoints.read(model.path)
 
@@ -203,7 +204,7 @@ def test_a_checkpoint_that_is_being_read_is_deleted_later(model):
     assert kept(model) == [3]
 
 
-def test_training_in_the_best_of_another_is_refused(model):
+def test_training_in_a_best_directory_is_refused(model):
     keep(model, 2, 0.5)
     best_checkpoints.refuse_training(model.path)
     with pytest.raises(errors.UserError) as refusal:

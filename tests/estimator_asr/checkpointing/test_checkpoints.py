@@ -63,13 +63,13 @@ def test_the_step_is_in_the_name():
 
 
 @pytest.mark.parametrize("damage", small_checkpoints.DAMAGES)
-def test_every_damage_is_found(tmp_path, damage):
+def test_every_kind_of_damage_is_found(tmp_path, damage):
     prefix = small_checkpoints.save(tmp_path, 3)
     assert checkpoints.read_shapes(prefix) == {"global_step": [], "x": [1]}
     small_checkpoints.DAMAGES[damage](prefix)
     with pytest.raises(
         checkpoints.DamagedError,
-        match="model.ckpt-3: checkpoint cannot be read .*; choose an earlier one, or train again",
+        match="model.ckpt-3: checkpoint cannot be read .*; choose an earlier one, or run train again",
     ):
         checkpoints.read_shapes(prefix)
 
@@ -105,7 +105,8 @@ def test_a_checkpoint_of_another_kind_of_model_is_refused(make_model):
     model = make_model("acoustic")
     checkpoint = small_checkpoints.save(model.path, 1, {"language/characters": np.zeros([6, 4])})
     with pytest.raises(
-        errors.UserError, match="has no variable acoustic/ctc/bias, expected a checkpoint of the acoustic"
+        errors.UserError,
+        match="no variable acoustic/ctc/bias, so it is not a checkpoint of the acoustic model",
     ):
         checkpoints.check(checkpoint, model)
 
@@ -131,7 +132,7 @@ def test_a_variable_that_does_not_fit_is_named(make_model, tmp_path, name, said)
         checkpoints.check_variables(checkpoint, model, [*fitting, other])
 
 
-def test_slots_and_scalars_of_the_optimizer_are_not_the_models():
+def test_optimizer_slots_and_scalars_are_not_model_variables():
     model = ["a/kernel", "a/kernel_2", "a/norm/mean", "global_step"]
     slots = ["a/kernel/Adam", "a/kernel/Adam_1", "a/kernel_2/Momentum", "beta1_power", "beta2_power"]
     assert checkpoints.find_model_variables(model + slots) == model
@@ -149,17 +150,17 @@ def test_weights_without_optimizer_state_cannot_continue(tmp_path):
 def test_another_optimizer_or_precision_cannot_continue(tmp_path):
     slot = {"a/w": np.float32([1]), "a/w/Momentum": np.float32([1])}
     checkpoint = small_checkpoints.save(tmp_path, 1, slot)
-    said = f"another optimizer, expected that of --optimizer=adam; .* --warm_start_from={tmp_path}"
+    said = f"the state of another optimizer than --optimizer=adam; .* --warm_start_from={tmp_path}"
     with pytest.raises(errors.UserError, match=said):
         checkpoints.require_optimizer(checkpoint, "adam", "float32")
-    with pytest.raises(errors.UserError, match="without a loss scale, expected one for --precision=float16"):
+    with pytest.raises(errors.UserError, match="without a loss scale, which --precision=float16 needs; use"):
         checkpoints.require_optimizer(checkpoint, "momentum", "float16")
     scaled = small_checkpoints.save(tmp_path, 2, {**slot, "loss_scale/scale": np.float32(1)})
     checkpoints.require_optimizer(scaled, "momentum", "float16")
     checkpoints.require_optimizer(scaled, "momentum", "float32")
 
 
-def test_a_state_below_a_relative_directory(tmp_path, monkeypatch):
+def test_a_state_in_a_relative_directory_is_found(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     small_checkpoints.save("model", 5)
     assert pathlib.Path(checkpoints.latest("model")) == pathlib.Path("model/model.ckpt-5")

@@ -53,7 +53,7 @@ def test_a_damaged_checkpoint_is_replaced_by_the_one_before(three, lines, damage
     assert recovery.recover(str(three)) == str(three / "model.ckpt-2") and not lines
 
 
-def test_two_damaged_checkpoints_and_damage_at_the_same_step_again(three, lines):
+def test_a_step_that_is_damaged_twice_is_moved_twice(three, lines):
     for step in (2, 10):
         small_checkpoints.cut(three / f"model.ckpt-{step}.index")
     assert recovery.recover(str(three)) == str(three / "model.ckpt-1")
@@ -83,7 +83,7 @@ def test_a_damaged_state_is_written_again(three, lines, content):
     assert not (three / "damaged").exists()
 
 
-def test_a_state_that_names_a_missing_checkpoint(three, lines):
+def test_a_state_that_names_a_missing_checkpoint_is_repaired(three, lines):
     checkpoints.write_state(str(three), "model.ckpt-11", ["model.ckpt-10", "model.ckpt-11"])
     assert recovery.recover(str(three)) == str(three / "model.ckpt-10")
     assert lines[0].startswith(f"{three}: model.ckpt-11 cannot be read (its .index is missing); training")
@@ -105,13 +105,13 @@ def test_checkpoints_that_are_all_damaged_are_refused_and_not_moved(three):
     for step in (1, 2, 10):
         small_checkpoints.cut(three / f"model.ckpt-{step}.index")
     before = sorted(os.listdir(three))
-    said = "none of 3 checkpoints can be read .model.ckpt-10 cannot be read .*, expected one; copy one"
+    said = "none of 3 checkpoints can be read .model.ckpt-10 cannot be read .*; copy one from .*best to"
     with pytest.raises(errors.UserError, match=said):
         recovery.recover(str(three))
     assert sorted(os.listdir(three)) == before
 
 
-def test_a_new_directory_has_none_and_a_state_without_files_starts_from_step_0(tmp_path, lines):
+def test_without_checkpoint_files_training_starts_from_step_0(tmp_path, lines):
     assert recovery.recover(str(tmp_path)) is None and not lines
     assert recovery.recover(str(tmp_path / "nowhere")) is None
     checkpoints.write_state(str(tmp_path), "model.ckpt-3", ["model.ckpt-3"])

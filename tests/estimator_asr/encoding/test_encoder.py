@@ -1,4 +1,4 @@
-"""Encoded data directories: what is in them, and what is refused."""
+"""Encoded data directories: their content, and errors for data or weights that do not fit."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_hubert_reads_samples(tmp_path):
     assert verify.verify(data, 1, 1) and verify.verify(path, 0, 1)
 
 
-def test_all_else_is_that_of_the_data(data, encoded):
+def test_all_features_but_the_encoded_ones_are_unchanged(data, encoded):
     for split in ("train", "dev"):
         before, after = read(data, split), read(encoded, split)
         for name, record in after.items():
@@ -117,7 +117,7 @@ def test_dataset_info_describes_the_outputs(data, encoded):
     assert after.tokens_sha256 == before.tokens_sha256 and after.num_rejected == before.num_rejected
 
 
-def test_verify_and_show_find_what_they_expect(encoded, tmp_path):
+def test_verify_accepts_encoded_data_and_finds_damage(encoded, tmp_path):
     assert verify.verify(encoded, 0, 1)
     shard = dataset_info.DatasetInfo.load(encoded).shard_paths(encoded, "dev")[0]
     copied = shutil.copytree(encoded, tmp_path / "copy")
@@ -133,7 +133,7 @@ def test_verify_cannot_extract_outputs_again(encoded, capsys):
 
 
 @pytest.mark.long
-def test_number_of_workers_changes_no_byte(weights, data, encoded, tmp_path):
+def test_the_number_of_workers_does_not_change_the_output(weights, data, encoded, tmp_path):
     other = str(tmp_path / "out")
     encoder.encode(weights, data, other, (2, 3), num_workers=2, overwrite=False)
     names = sorted(os.listdir(encoded))
@@ -209,12 +209,12 @@ def test_other_features_are_refused(weights, tmp_path, features, said):
 
 
 def test_encoded_data_are_not_encoded_again(weights, encoded, tmp_path):
-    with pytest.raises(errors.UserError, match="is encoded already, expected audio features"):
+    with pytest.raises(errors.UserError, match="data are already encoded, expected audio features"):
         encoder.encode(weights, encoded, str(tmp_path / "out"), (), 1, False)
 
 
 @pytest.mark.parametrize("which, longest", [("data", 3000), ("encoded", 1500)])
-def test_data_of_an_earlier_version_that_are_longer_than_whisper_takes_are_refused(request, which, longest):
+def test_utterances_longer_than_whisper_can_read_are_refused(request, which, longest):
     data_dir = request.getfixturevalue(which)
     info = dataset_info.DatasetInfo.load(data_dir)
 
@@ -224,8 +224,8 @@ def test_data_of_an_earlier_version_that_are_longer_than_whisper_takes_are_refus
 
     splits.check_lengths(data_dir, with_length(longest), "train")
     said = (
-        f"^{data_dir}: 3 utterances of split train are longer than 30 s, expected none with "
-        "--frontend=whisper_log_mel, whose encoders read no more; build the data again$"
+        f"^{data_dir}: 3 utterances of split train are longer than 30 s, the maximum of encoders for "
+        "--frontend=whisper_log_mel; build the data again$"
     )
     changed = with_length(longest + 1)
     with pytest.raises(errors.UserError, match=said):
@@ -234,8 +234,8 @@ def test_data_of_an_earlier_version_that_are_longer_than_whisper_takes_are_refus
         encoder._list_shards(changed, data_dir)
 
 
-def test_data_are_not_replaced_by_their_encoding(weights, data):
-    with pytest.raises(errors.UserError, match="encode: --output_dir=.* is --data_dir, expected another dir"):
+def test_the_output_directory_may_not_be_the_data_directory(weights, data):
+    with pytest.raises(errors.UserError, match="encode: --output_dir=.* is the same directory as --data_dir"):
         encoder.encode(weights, data, f"{data}/", (), 1, True)
 
 
@@ -251,7 +251,7 @@ def test_text_is_refused(weights, tmp_path):
 
 @pytest.mark.parametrize("layers", [(4,), (2, 1), (1, 1)])
 def test_layers_that_the_encoder_lacks_are_refused(weights, data, tmp_path, layers):
-    said = f"--layers is {','.join(map(str, layers))}, expected increasing numbers from 1 to 3"
+    said = f"--layers is {','.join(map(str, layers))}, expected increasing block numbers from 1 to 3"
     with pytest.raises(errors.UserError, match=said):
         encoder.encode(weights, data, str(tmp_path / "out"), layers, 1, False)
 
@@ -262,11 +262,13 @@ def test_a_damaged_shard_is_named(weights, data, tmp_path):
     with open(shard, "r+b") as file:
         file.seek(2000)
         file.write(b"xx")
-    with pytest.raises(errors.UserError, match=f"{shard}: shard has another sha256 than dataset_info.json"):
+    with pytest.raises(
+        errors.UserError, match=f"{shard}: shard has a different sha256 than dataset_info.json"
+    ):
         encoder.encode(weights, damaged, str(tmp_path / "out"), (), 1, False)
 
 
-def test_a_disk_that_cannot_read_a_shard_is_not_told_as_a_full_one(weights, data, tmp_path, monkeypatch):
+def test_a_read_error_is_not_reported_as_a_full_disk(weights, data, tmp_path, monkeypatch):
     real = files.sha256
 
     def fail(path):
@@ -280,7 +282,7 @@ def test_a_disk_that_cannot_read_a_shard_is_not_told_as_a_full_one(weights, data
         encoder.encode(weights, data, str(tmp_path / "out"), (), 1, False)
 
 
-def test_a_record_of_another_size_is_named(weights, data, tmp_path):
+def test_a_record_with_a_wrong_number_of_frames_is_refused(weights, data, tmp_path):
     damaged = str(shutil.copytree(data, tmp_path / "data"))
     info = dataset_info.DatasetInfo.load(damaged)
     shard = info.shard_paths(damaged, "dev")[0]
@@ -300,11 +302,11 @@ def test_a_record_of_another_size_is_named(weights, data, tmp_path):
         encoder.encode(weights, damaged, str(tmp_path / "out"), (3,), 1, False)
 
 
-def test_outputs_that_overflow_are_refused_by_utterance(data, tmp_path):
+def test_outputs_that_overflow_are_refused_with_the_utterance_id(data, tmp_path):
     tensors = small_whisper.make_tensors()
     tensors["layers.1.fc2.bias"] = np.float32(tensors["layers.1.fc2.bias"]) + 1e5
     loud = small_whisper.write(tmp_path / "whisper", tensors)
-    with pytest.raises(errors.UserError, match=r"u0\d: outputs of the encoder are NaN or Inf, expected"):
+    with pytest.raises(errors.UserError, match=r"u0\d: the encoder outputs NaN or Inf; listen to the"):
         encoder.encode(loud, data, str(tmp_path / "out"), (2,), 1, False)
 
 

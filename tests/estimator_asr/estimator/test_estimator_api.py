@@ -10,7 +10,7 @@ NAMES = [name for name in vars(estimator_api) if name[0].isupper()] + ["train_an
 
 @pytest.mark.skipif(not hasattr(tf, "estimator"), reason="this TensorFlow has no tf.estimator")
 @pytest.mark.parametrize("name", NAMES)
-def test_each_name_is_that_of_tf_estimator(name):
+def test_estimator_api_exports_the_names_of_tf_estimator(name):
     expected = getattr(tf.estimator, name, None) or getattr(tf.estimator.export, name)
     assert getattr(estimator_api, name) is expected
 

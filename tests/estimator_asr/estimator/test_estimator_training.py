@@ -1,4 +1,4 @@
-"""Our half of distributed training, beside that of TensorFlow 2.15 where it is installed."""
+"""Distributed training by estimator_training, compared with that of TensorFlow 2.15 if it is installed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_single_process_needs_no_coordinator(monkeypatch):
         (("evaluator", 0), dict(is_chief=True, global_id_in_cluster=None, num_worker_replicas=0)),
     ],
 )
-def test_a_task_knows_its_place(monkeypatch, task, expected):
+def test_a_task_has_its_type_id_and_cluster(monkeypatch, task, expected):
     config = make_config(monkeypatch, {"cluster": CLUSTER, "task": {"type": task[0], "index": task[1]}})
     estimator_training._describe_task(config, make_context(*task))
     described = describe(config)
@@ -111,7 +111,7 @@ def test_other_configs_are_completed_as_tensorflow_does(monkeypatch, tf_config):
     assert describe(ours) == describe(theirs)
 
 
-def test_training_alone_in_a_cluster_is_refused():
+def test_estimator_train_and_evaluate_are_refused_in_a_cluster():
     with pytest.raises(ValueError, match="Estimator.train is called in a cluster"):
         estimator_training.estimator_train(None, None, None)
     with pytest.raises(ValueError, match="Estimator.evaluate is called in a cluster"):
@@ -123,7 +123,7 @@ def get_mode(estimator):
 
 
 class Recorder:
-    """An Estimator, and the executor of the wheel, that note what is done with them."""
+    """A fake Estimator and executor that record how they are called."""
 
     done: list = []
 
@@ -140,7 +140,7 @@ class Recorder:
 
 
 @pytest.mark.parametrize("task_type", ["worker", "evaluator"])
-def test_each_task_does_its_part_on_a_copy(monkeypatch, task_type):
+def test_workers_train_and_the_evaluator_evaluates_on_a_copy(monkeypatch, task_type):
     config = make_config(monkeypatch, {"cluster": CLUSTER, "task": {"type": task_type, "index": 0}})
     done = Recorder.done = []
 

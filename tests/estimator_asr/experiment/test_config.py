@@ -11,7 +11,7 @@ from tfrecord_builder import errors
     [
         (
             lambda: training_config.TrainConfig(train_steps=10, train_epochs=2.0),
-            "--train_steps=10 and --train_epochs=2 are both given, expected one of them",
+            "--train_steps=10 and --train_epochs=2 are both set; leave one of them out",
         ),
         (
             lambda: training_config.OptimizerConfig(decay_boundary_epochs=(1.0,), decay_factors=(1.0,)),
@@ -44,12 +44,12 @@ from tfrecord_builder import errors
         ),
         (
             lambda: config.AcousticConfig(softmax="nce", label_smoothing=0.0, decoder_layers=0),
-            "--softmax=nce is of the attention decoder, but --decoder_layers is 0; leave one of them out",
+            "--softmax=nce is for the attention decoder, but --decoder_layers is 0; leave one of them out",
         ),
         (lambda: config.AcousticConfig(softmax="half"), "--softmax=half: expected one of full, sampled, nce"),
         (lambda: config.AcousticConfig(num_sampled=0), "flag --num_sampled=0: expected more than 0"),
     ],
 )
-def test_what_cannot_be_is_refused_by_flag(build, said):
+def test_invalid_settings_are_refused_with_the_flag(build, said):
     with pytest.raises(errors.UserError, match=said):
         build()

@@ -52,7 +52,7 @@ def test_the_logged_line_is_one_line():
 
 
 @pytest.mark.parametrize("model", ["acoustic", "language"])
-def test_a_model_of_some_data_knows_what_the_data_says_and_the_defaults(tmp_path, model):
+def test_for_data_combines_dataset_info_with_default_settings(tmp_path, model):
     info = small_records.make_data(str(tmp_path / "data"))
     made = experiment.ExperimentConfig.for_data(info, train=training_config.TrainConfig(model=model))
     assert (made.model, made.token_type, made.tokens_sha256) == (
@@ -64,9 +64,9 @@ def test_a_model_of_some_data_knows_what_the_data_says_and_the_defaults(tmp_path
     assert made.optimizer == training_config.OptimizerConfig()
 
 
-def test_load_refuses_what_is_no_model_directory(tmp_path):
+def test_load_refuses_a_directory_that_is_not_a_model_directory(tmp_path):
     with pytest.raises(
-        errors.UserError, match="config.json is missing, expected a model directory; make one"
+        errors.UserError, match="config.json is missing, so this is not a model directory; make one"
     ):
         experiment.ExperimentConfig.load(str(tmp_path))
     for text in ('{"model":', '{"model":' * 100_000):

@@ -44,7 +44,7 @@ def test_a_new_directory_stands_alone(tmp_path, data, model_dir, model, num_clas
     assert (opened.characters is None) == (opened.readings is None) == (model == "acoustic")
 
 
-def test_an_existing_directory_takes_other_settings_of_the_loop(data, model_dir):
+def test_settings_of_the_training_loop_may_change(data, model_dir):
     info, path = data
     model_directory.create_or_check(model_dir, make_config(info), path)
     changed = make_config(info, optimizer=training_config.OptimizerConfig(clip_norm=1.0))
@@ -74,9 +74,7 @@ OTHER_TRAINING = {
 
 
 @pytest.mark.parametrize("kind", sorted(OTHER_TRAINING))
-def test_a_model_continues_with_other_dropout_losses_and_masks_and_one_line_says_so(
-    data, model_dir, logged, kind
-):
+def test_training_only_settings_may_change_and_one_line_logs_it(data, model_dir, logged, kind):
     info, path = data
     model_directory.create_or_check(model_dir, make_config(info, kind), path)
     pathlib.Path(model_dir, "model.ckpt-1.index").touch()
@@ -94,14 +92,14 @@ def test_a_model_continues_with_other_dropout_losses_and_masks_and_one_line_says
     ]
 
 
-def test_what_decides_shapes_is_refused_by_name_and_what_does_not_is_not_named(data, model_dir, logged):
+def test_changed_shapes_are_refused_and_only_they_are_named(data, model_dir, logged):
     info, path = data
     model_directory.create_or_check(model_dir, make_config(info), path)
     pathlib.Path(model_dir, "model.ckpt-1.index").touch()
     wider = config.AcousticConfig(encoder_units=128, acoustic_dropout=0.2)
     said = (
         f"{model_dir}: acoustic is encoder_units=128 in this run, but the directory was trained with "
-        "encoder_units=256; give the same flags and data, or another --model_dir"
+        "encoder_units=256; use the same flags and data, or another --model_dir"
     )
     with pytest.raises(errors.UserError) as raised:
         model_directory.create_or_check(model_dir, make_config(info, acoustic=wider), path)
@@ -127,7 +125,7 @@ def test_what_decides_shapes_is_refused_by_name_and_what_does_not_is_not_named(d
         ({"model": "language"}, "model is language in this run, but the directory was trained with acoustic"),
     ],
 )
-def test_another_model_is_refused_with_both_sides(data, model_dir, changes, said):
+def test_another_model_is_refused_with_both_values(data, model_dir, changes, said):
     info, path = data
     model_directory.create_or_check(model_dir, make_config(info), path)
     pathlib.Path(model_dir, "model.ckpt-1.index").touch()
@@ -144,7 +142,7 @@ def test_a_directory_without_a_checkpoint_is_made_again(data, model_dir):
     assert model_directory.create_or_check(model_dir, other, path).config.acoustic.encoder_layers == 3
 
 
-def test_a_vocabulary_that_is_damaged_in_the_data_does_not_become_the_models(data, model_dir):
+def test_a_damaged_vocabulary_of_the_data_is_not_copied(data, model_dir):
     info, path = data
     OTHER_TOKENS.save(os.path.join(path, "tokens.txt"))
     said = "data/tokens.txt: sha256 is .* expected .* as in dataset_info.json; restore the file"
@@ -171,7 +169,7 @@ def test_data_of_another_vocabulary_is_refused_with_both_directories(tmp_path, d
         model_directory.check_data(model_dir, model.config, other, str(tmp_path / "other"))
 
 
-def test_data_of_another_frontend_is_refused_with_both_sides(tmp_path, data, model_dir):
+def test_data_of_another_frontend_are_refused_with_both_values(tmp_path, data, model_dir):
     info, path = data
     model = model_directory.create_or_check(model_dir, make_config(info), path)
     other = dataclasses.replace(info, frontend=frontend.FrontendConfig(num_mel_bins=40))
@@ -181,7 +179,7 @@ def test_data_of_another_frontend_is_refused_with_both_sides(tmp_path, data, mod
         model_directory.check_data(model_dir, model.config, other, "other")
 
 
-def test_data_of_another_unit_and_text_for_an_acoustic_model_are_refused(data, model_dir):
+def test_data_of_another_token_type_and_text_for_an_acoustic_model_are_refused(data, model_dir):
     info, path = data
     model = model_directory.create_or_check(model_dir, make_config(info), path)
     said = "data: token_type is character, expected syllable as in .*model; build .* --token_type=syllable "

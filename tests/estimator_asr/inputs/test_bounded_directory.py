@@ -15,7 +15,7 @@ def _make(directory, name, num_bytes=10, age=0):
     return str(path)
 
 
-def test_space_is_made_by_removing_what_is_unused_for_longest(tmp_path):
+def test_the_least_recently_used_files_are_removed_to_make_space(tmp_path):
     for name, age in (("a", 30), ("b", 50), ("c", 10)):
         _make(tmp_path, name, age=age)
     bounded_directory.reserve(str(tmp_path / "d.incomplete"), 10, max_bytes=30)
@@ -44,14 +44,14 @@ def test_a_held_file_stays_and_a_missing_one_is_not_held(tmp_path):
     assert bounded_directory.hold(str(tmp_path / "a")) is None
 
 
-def test_what_a_killed_process_left_is_removed_after_an_hour(tmp_path):
+def test_incomplete_files_of_killed_processes_are_removed_after_an_hour(tmp_path):
     _make(tmp_path, "old.incomplete", age=3700)
     _make(tmp_path, "young.incomplete", age=3500)
     bounded_directory.reserve(str(tmp_path / "new"), 0, max_bytes=1000)
     assert sorted(os.listdir(tmp_path)) == ["new", "young.incomplete"]
 
 
-def test_a_full_disk(tmp_path, monkeypatch):
+def test_a_full_disk_is_an_error_after_unused_files_are_removed(tmp_path, monkeypatch):
     _make(tmp_path, "a")
     _make(tmp_path, "b", age=10)
     space = iter([False, False, True])
@@ -77,7 +77,7 @@ def test_a_file_system_without_locks_is_an_error(tmp_path, monkeypatch):
         bounded_directory.reserve(str(tmp_path / "a"), 10, max_bytes=30)
 
 
-def test_a_file_that_is_complete_while_files_are_counted_counts(tmp_path, monkeypatch):
+def test_a_file_that_is_completed_during_counting_is_counted(tmp_path, monkeypatch):
     original = os.listdir
     (tmp_path / "a.incomplete").write_bytes(bytes(70))
 
@@ -92,7 +92,7 @@ def test_a_file_that_is_complete_while_files_are_counted_counts(tmp_path, monkey
     assert sorted(original(tmp_path)) == ["b.incomplete"]
 
 
-def test_a_link_that_leads_nowhere_goes_like_a_file(tmp_path):
+def test_a_broken_link_is_removed_like_a_file(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "missing")
     _make(tmp_path, "a")
     bounded_directory.reserve(str(tmp_path / "b.incomplete"), 10, max_bytes=10)

@@ -25,7 +25,7 @@ def test_buckets_are_the_cheapest_of_all_choices():
     assert padded_volume(counts, buckets.choose_ends(counts, 3)) == cheapest
 
 
-def test_buckets_needs_no_more_buckets_than_lengths():
+def test_there_are_no_more_buckets_than_lengths():
     assert buckets.choose_ends({5: 3, 7: 1}, 12) == (5, 7)
 
 
@@ -54,7 +54,7 @@ def test_batches_are_multiples_of_the_replicas_within_the_budget():
     "num_replicas, former, now", [(2, 0.986, 0.999), (4, 0.943, 0.998), (8, 0.858, 0.997)]
 )
 def test_replicas_rarely_wait_for_one_with_more_utterances(num_replicas, former, now):
-    """Frames of real utterances, of those that the replicas take the time for; batches of 16,000 frames."""
+    """The fraction of the replicas' time that they spend on real frames, with batches of 16,000 frames."""
     lengths = device_use.draw_lengths()
     for count, expected in ((1, former), (num_replicas, now)):
         bucketing = buckets.choose(lengths, 12, 16_000, count)
@@ -72,15 +72,15 @@ def test_a_batch_comes_when_it_is_full_and_small_ones_come_last():
     assert batches == [[1, 4], [0, 3, 6], [5], [7], [2]]
 
 
-def test_a_batch_is_no_larger_than_its_bucket():
+def test_no_batch_size_exceeds_the_number_of_utterances_in_the_bucket():
     assert buckets.choose({0: 3}, 1, budget=1000) == buckets.Bucketing((0,), (3,), 1)
 
 
-def test_padding_is_what_a_bucket_adds():
+def test_padding_fraction_counts_what_buckets_add():
     counts = {1: 4, 2: 4, 3: 4}
     assert buckets.padding_fraction(counts, (3,)) == pytest.approx(1 - 24 / 36)
     assert buckets.padding_fraction(counts, (1, 2, 3)) == 0
 
 
-def test_count_is_how_many_utterances_a_bucket_has():
+def test_count_returns_the_utterances_in_each_bucket():
     assert buckets.count({1: 4, 5: 2, 6: 1, 9: 3}, (5, 9)) == [6, 4]

@@ -24,7 +24,7 @@ def bucketing(data, model="acoustic", num_replicas=1):
 
 
 def read_whole(data, num_batches, model, num_replicas):
-    """Batches for so many replicas, each in one part, to the bit as one replica would get them."""
+    """Returns the batches planned for num_replicas, each unsharded, exactly as one replica would get them."""
     info, path = data
     source = splits.read_split([info], [path], "train", task_spec.SPECS[model])
     planned = source.bucket(read_batches.MASKED, num_replicas)
@@ -41,7 +41,7 @@ def steps_per_epoch(data, model="acoustic"):
 
 
 def identify(batches):
-    """Each utterance by its features, in order."""
+    """Returns the features of each utterance as bytes, in order, to identify the utterances."""
     return [
         fbank[:frames].tobytes()
         for features, _ in batches
@@ -64,7 +64,7 @@ def test_evaluation_gives_each_utterance_once_in_the_batches_that_were_planned(d
     assert len(batches) == steps_per_epoch(data, model)
 
 
-def test_features_and_labels_are_what_the_records_hold(data):
+def test_features_and_labels_are_those_of_the_records(data):
     records = small_records.make_records("train", 12, small_records.TOKENS, small_records.FRONTEND, True)
     by_name = {record.utterance_id: record for record in records}
     for features, labels in read_batches.read(data, training=False):
@@ -89,7 +89,7 @@ def test_padding_is_zero(data):
     assert padded > 0  # there was something to look at
 
 
-def test_the_frame_budget_holds(data):
+def test_no_batch_exceeds_the_frame_budget(data):
     for features, _ in read_batches.read(data, training=False):
         assert features["fbank"].shape[0] * features["fbank"].shape[1] <= read_batches.SETTINGS.batch_frames
 
@@ -128,7 +128,7 @@ def test_epoch_e_of_seed_s_is_epoch_0_of_seed_s_plus_e(data):
 
 @pytest.mark.long
 @pytest.mark.parametrize("first_step", [1, 7, 20])
-def test_a_run_that_continues_sees_what_it_would_have_seen(data, first_step):
+def test_a_resumed_run_reads_the_same_batches_as_without_interruption(data, first_step):
     straight = read_batches.read(data, first_step + 4, seed=2, settings=read_batches.MASKED)
     start = input_progress.Position(*divmod(first_step, steps_per_epoch(data)))
     assert_equal(
@@ -136,7 +136,7 @@ def test_a_run_that_continues_sees_what_it_would_have_seen(data, first_step):
     )
 
 
-def test_the_seed_of_a_batch_says_epoch_and_place(data):
+def test_the_seed_of_a_batch_has_its_epoch_and_index(data):
     steps = steps_per_epoch(data)
     seeds = [features["seed"].tolist() for features, _ in read_batches.read(data, steps + 2, seed=5)]
     assert seeds == [[5, index] for index in range(steps)] + [[6, 0], [6, 1]]
@@ -190,7 +190,7 @@ def test_spec_augment_is_for_training_only_and_can_be_switched_off(data):
     assert set(identify(read_batches.read(data, training=False, settings=read_batches.MASKED))) == stored
 
 
-def test_training_goes_without_texts(data):
+def test_training_batches_have_no_texts(data):
     ((features, labels),) = read_batches.read(data, 1, model="language")
     assert sorted(features) == ["character_ids", "num_characters", "num_tokens", "seed", "token_ids"]
     assert sorted(labels) == ["character_ids", "num_characters"]
@@ -211,7 +211,7 @@ def test_fixed_shapes_pad_frames_to_the_bucket_and_labels_to_16(data):
 
 
 @pytest.mark.parametrize("num_replicas", [1, 2])
-def test_fixed_shapes_of_training_are_as_many_as_buckets(data, num_replicas):
+def test_with_fixed_shapes_training_has_one_shape_per_bucket(data, num_replicas):
     planned = bucketing(data, num_replicas=num_replicas)
     steps = num_replicas * planned.batches_per_epoch
     shapes = {

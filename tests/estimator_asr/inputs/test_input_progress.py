@@ -12,7 +12,7 @@ NEW = input_progress.InputProgress(0, 0, "a", buckets.Bucketing((10,), (4,), 10)
 LARGE = dataclasses.replace(NEW, bucketing=buckets.Bucketing((10,), (8,), 5))
 
 
-def test_the_position_is_a_division():
+def test_epoch_and_index_are_quotient_and_remainder():
     assert NEW.position(0) == (0, 0) and NEW.position(9) == (0, 9)
     assert NEW.position(23) == (2, 3) and NEW.epochs_at(25) == 2.5 and NEW.step_at(2.5) == 25
 
@@ -26,7 +26,7 @@ def test_a_run_with_the_same_batches_continues_inside_its_epoch():
     assert input_progress.resume(NEW, 23, NEW) is NEW
 
 
-def test_without_saved_progress_all_steps_count_as_of_this_run():
+def test_without_saved_progress_all_steps_are_counted_with_the_batches_of_this_run():
     assert input_progress.resume(None, 23, NEW).position(23) == (2, 3)
 
 
@@ -62,7 +62,7 @@ def test_the_progress_is_read_back(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}', '[{"first_step": "x"}]', "[3]"])
-def test_a_file_without_progress_is_refused(tmp_path, text):
+def test_a_damaged_progress_file_is_refused(tmp_path, text):
     pathlib.Path(tmp_path, "input_progress.json").write_text(text)
-    with pytest.raises(errors.UserError, match="input_progress.json: is not the progress of a training"):
+    with pytest.raises(errors.UserError, match="input_progress.json: is not a valid record of training"):
         input_progress.load(str(tmp_path))

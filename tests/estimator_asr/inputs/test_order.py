@@ -30,14 +30,14 @@ def name(record):
 
 
 def read(source, window, seed, graph_seed=None):
-    """Utterance ids of an epoch in batches of one, in one bucket: these come in the order of the epoch."""
+    """Returns the utterance ids of an epoch in order, which batches of one utterance in one bucket keep."""
     alone = buckets.Bucketing((10,), (1,), source.num_utterances)
     config = config_lib.InputConfig(shuffle_records=window)
     return [name(record) for _, (record,) in plan(source, config, alone, seed, graph_seed=graph_seed)]
 
 
 def read_former(source, config, bucketing, seed):
-    """Batches of an epoch as earlier versions made them: all records were read, shuffled and windowed."""
+    """Returns the batches of an epoch as earlier versions made them, which shuffled whole records."""
 
     def build():
         key, sizes = source.spec.length_key, tf.constant(bucketing.batch_sizes, tf.int64)
@@ -110,14 +110,14 @@ def test_a_run_resumes_at_any_batch(tmp_path, index):
 
 
 @pytest.mark.parametrize("num_cores, num_threads", [(1, 2), (2, 2), (8, 8), (96, 16)])
-def test_every_core_that_the_process_may_use_reads_within_bounds(monkeypatch, num_cores, num_threads):
+def test_there_is_a_thread_per_core_within_bounds(monkeypatch, num_cores, num_threads):
     monkeypatch.setattr(cpu, "count_cores", lambda: num_cores)
     assert order.count_threads() == num_threads
 
 
 @pytest.mark.parametrize("num_cores", [1, 8])
 def test_the_order_does_not_depend_on_the_cores(tmp_path, monkeypatch, num_cores):
-    """Written down when one thread read: a run that continues must find the rest of its epoch."""
+    """Recorded with one reading thread; a run that continues must read the remaining part of its epoch."""
     monkeypatch.setattr(cpu, "count_cores", lambda: num_cores)
     source = make_source(tmp_path, count=23, num_shards=5)  # files of 5, 5, 5, 4 and 4 records
     numbers = [int(name[-3:]) for name in read(source, 4, 1)]

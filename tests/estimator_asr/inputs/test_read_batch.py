@@ -36,7 +36,7 @@ def assert_same(left, right):
 
 @pytest.mark.long
 @pytest.mark.parametrize("model", ["acoustic", "language"])
-def test_a_batch_is_made_again_from_its_seed_to_the_bit(data, model):
+def test_read_batch_reproduces_a_batch_exactly_from_its_seed(data, model):
     for features, labels in read(data, 9, seed=2, model=model, settings=MASKED)[::4]:
         again = make_again(read_again(data, features["seed"], model), data, features["seed"], model)
         assert_same(features, again[0])
@@ -44,7 +44,7 @@ def test_a_batch_is_made_again_from_its_seed_to_the_bit(data, model):
 
 
 @pytest.mark.long
-def test_the_batch_of_a_replica_is_made_again(data):
+def test_batch_of_reproduces_the_batch_of_a_replica(data):
     parts = read(data, 6, seed=2, settings=MASKED, num_replicas=2)
     for number, (features, _) in enumerate(parts):
         records = read_again(data, features["seed"], "acoustic", num_replicas=2)
@@ -52,7 +52,7 @@ def test_the_batch_of_a_replica_is_made_again(data):
         assert_same(features, make_again(records, data, features["seed"], "acoustic", shard)[0])
 
 
-def test_records_tell_the_utterances(data):
+def test_read_batch_returns_records_in_the_order_of_the_rows(data):
     (first,) = read(data, 1, seed=2)
     examples = [tf.train.Example.FromString(r) for r in read_again(data, first[0]["seed"], "acoustic")]
     frames = [example.features.feature["num_frames"].int64_list.value[0] for example in examples]

@@ -1,4 +1,4 @@
-"""A part of a split: the utterances whose hashed ids are low, whatever batches they are in."""
+"""Samples of a split: the utterances whose hashed ids are low, in any batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_reads_the_utterances_with_low_hashes(tiny_export):
     assert 0 < len(names) < 8
 
 
-def test_rows_belong_together(tiny_export):
+def test_all_features_of_a_row_belong_to_one_utterance(tiny_export):
     for batch in read(tiny_export.data_dir, 8):
         for name, text in zip(batch["utterance_id"], batch["transcript"]):
             assert tiny_export.utterances[name.decode()][1] == text.decode()

@@ -46,26 +46,26 @@ def read(source, num_batches, worker=0, num_workers=1, index=0, settings=SETTING
 
 
 def utterances(features):
-    """Each row that is an utterance, by its features."""
+    """Returns the features of each row as bytes, to identify utterances; rows of padding are left out."""
     rows = zip(features["fbank"], features["num_frames"])
     return [fbank[:frames].tobytes() for fbank, frames in rows if frames]
 
 
 def join(parts):
-    """The rows of a batch from those of its workers, which take turns."""
+    """Returns the rows of a batch from its per-replica parts, which have every n-th row."""
     rows = [utterances(features) for features in parts]
     return [part[i] for i in range(len(rows[0])) for part in rows if i < len(part)]
 
 
 def read_all(source, num_batches, num_replicas):
-    """Utterances of each batch, as one machine with all replicas gets it."""
+    """Returns the utterances of each batch on one machine that has all replicas."""
     build = input_fn.build_input_fn(source, SETTINGS, training=True, seed=3, num_replicas=num_replicas)
     parts = [each for each, _ in input_fn.read_elements(lambda: build().take(num_batches * num_replicas))]
     return [join(parts[i : i + num_replicas]) for i in range(0, len(parts), num_replicas)]
 
 
 def read_only_index(monkeypatch):
-    """Fails where a shard is read from the first byte to the last."""
+    """Makes reading a whole shard fail."""
     monkeypatch.setattr(tf.compat.v1.io, "tf_record_iterator", None)
 
 
@@ -136,7 +136,7 @@ def test_a_file_that_is_not_the_index_of_a_shard_is_made_again(source, content):
     assert np.load(paths[0]).shape == (2, 15) and np.load(paths[0]).min() > 1
 
 
-def test_an_index_that_cannot_be_kept_is_a_warning(source, tmp_path, monkeypatch):
+def test_an_index_that_cannot_be_written_is_a_warning(source, tmp_path, monkeypatch):
     lines = []
     monkeypatch.setattr(record_index.logging, "warning", lambda text, *values: lines.append(text % values))
     (tmp_path / "index").touch()
@@ -147,7 +147,7 @@ def test_an_index_that_cannot_be_kept_is_a_warning(source, tmp_path, monkeypatch
 
 
 def test_workers_that_share_a_directory_share_the_indexing(source, monkeypatch):
-    """The second of two begins at its half; what the first has done meanwhile it does not read."""
+    """The second of two workers starts in the middle, and does not read shards that the first has indexed."""
     read_by, original = [], tf.compat.v1.io.tf_record_iterator
 
     def iterate(path):
@@ -206,7 +206,7 @@ def test_a_worker_reads_its_part_of_the_data(source, read_bytes, num_workers):
         assert 0.9 < num_workers * sum(read_bytes) / total < 1.1 + ahead
 
 
-def test_a_record_that_is_damaged_after_it_was_indexed_is_one_sentence(source):
+def test_a_record_that_is_damaged_after_indexing_raises_a_user_error(source):
     record_index.load(source, SETTINGS)
     path = source.shards[5].path
     with open(path, "r+b") as file:
@@ -220,7 +220,7 @@ def test_a_record_that_is_damaged_after_it_was_indexed_is_one_sentence(source):
         read(source, 80)
 
 
-def test_a_shard_that_became_shorter_is_one_sentence(source):
+def test_a_shard_that_became_shorter_raises_a_user_error(source):
     record_index.load(source, SETTINGS)
     os.truncate(source.shards[0].path, 100)
     said = rf"corrupted record at \d+ of {source.shards[0].path}: expected \d+ bytes\)"
@@ -228,7 +228,7 @@ def test_a_shard_that_became_shorter_is_one_sentence(source):
         read(source, 80)
 
 
-def test_a_damaged_shard_is_one_sentence_when_it_is_indexed(source):
+def test_indexing_a_damaged_shard_raises_a_user_error(source):
     with open(source.shards[5].path, "r+b") as file:
         file.seek(500)
         file.write(b"\0\1\2\3")
@@ -240,7 +240,7 @@ def test_a_damaged_shard_is_one_sentence_when_it_is_indexed(source):
     assert len(os.listdir(source.index_dir)) == 5  # those before it are kept
 
 
-def test_resuming_near_the_end_of_an_epoch_reads_what_is_left(source, read_bytes, monkeypatch):
+def test_resuming_near_the_end_of_an_epoch_reads_only_the_remaining_records(source, read_bytes, monkeypatch):
     num_batches = source.bucket(SETTINGS).batches_per_epoch
     total = sum(shard.num_bytes for shard in source.shards)
     read(source, 1)

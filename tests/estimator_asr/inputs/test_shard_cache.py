@@ -1,4 +1,4 @@
-"""The cache, with TensorFlow's file system in memory as the store."""
+"""The cache of remote shards, with TensorFlow's in-memory file system as the store."""
 
 import dataclasses
 import errno
@@ -81,7 +81,9 @@ def test_a_local_shard_stays_where_it_is(cache_directory):
     assert not cache_directory.exists()
 
 
-def test_the_bound_is_kept_and_the_shard_unused_for_longest_goes(cache_directory, downloads, monkeypatch):
+def test_the_least_recently_used_shard_is_removed_to_stay_within_the_bound(
+    cache_directory, downloads, monkeypatch
+):
     cache = make_cache(monkeypatch, num_shards=3)
     shards = {name: make_shard(name) for name in "abcde"}
     for name in "abcadaeb":
@@ -102,7 +104,7 @@ def test_the_last_shards_stay_until_they_can_be_opened(downloads, monkeypatch):
     assert [os.path.exists(path) for path in held] == [False, True, True, True]
 
 
-def test_a_bound_that_is_too_small(downloads):
+def test_a_bound_that_is_too_small_is_refused(downloads):
     shard = dataclasses.replace(make_shard("a"), num_bytes=3 * 10**9)
     said = (
         r"store/a: --shard_cache_gb is 20, expected at least 48 \(16 such shards\); train with a larger --s"
@@ -112,31 +114,29 @@ def test_a_bound_that_is_too_small(downloads):
     assert downloads == []
 
 
-def test_a_shard_that_cannot_be_used_leaves_nothing(cache_directory):
+def test_a_shard_that_cannot_be_used_leaves_no_file(cache_directory):
     shard = dataclasses.replace(make_shard("a"), sha256="0" * 64)
-    with pytest.raises(errors.UserError, match="a: shard has another size or sha256 than dataset_info.json"):
+    with pytest.raises(errors.UserError, match="a: shard has a different size or sha256 than dataset_info"):
         shard_cache.ShardCache().fetch(shard)
     files.remove(shard.path)
     with pytest.raises(
-        errors.UserError, match="store/a: shard cannot be read .No such file.*expected a work"
+        errors.UserError, match="store/a: shard cannot be read .No such file.*; check the store and"
     ):
         shard_cache.ShardCache().fetch(shard)
     assert os.listdir(cache_directory) == []
 
 
-def test_a_full_disk(monkeypatch, cache_directory):
+def test_a_full_disk_is_reported(monkeypatch, cache_directory):
     def refuse(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "posix_fallocate", refuse)
-    said = f"{cache_directory}: no space for copies of remote shards .No space left on device., expected 5 MB"
-    with pytest.raises(
-        errors.UserError, match=f"{said} more; free some space, or set XDG_CACHE_HOME to another disk"
-    ):
+    said = f"{cache_directory}: no space for copies of remote shards .No space left on device.; free at least"
+    with pytest.raises(errors.UserError, match=f"{said} 5 MB, or set XDG_CACHE_HOME to another disk"):
         shard_cache.ShardCache().fetch(make_shard("a", 5_000_000))
 
 
-def test_a_directory_that_cannot_be_written(tmp_path, monkeypatch):
+def test_a_directory_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(errors.UserError) as caught:
@@ -147,7 +147,7 @@ def test_a_directory_that_cannot_be_written(tmp_path, monkeypatch):
     )
 
 
-def test_a_file_system_without_locks(cache_directory, monkeypatch):
+def test_a_file_system_without_locks_is_reported(cache_directory, monkeypatch):
     def refuse(file, kind):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
@@ -224,7 +224,7 @@ def test_the_order_is_that_of_local_shards(tmp_path, seed):
 
 
 @pytest.mark.long
-def test_the_smallest_cache_holds_its_bound_and_changes_no_order(tmp_path, cache_directory, downloads):
+def test_the_smallest_cache_stays_within_its_bound_and_keeps_the_order(tmp_path, cache_directory, downloads):
     here, there = make_source(tmp_path, num_shards=70, count=210)
     num_bytes = shard_cache._MIN_SHARDS * max(shard.num_bytes for shard in there.shards)
     config = config_lib.InputConfig(shuffle_records=10, batch_tokens=9, shard_cache_gb=num_bytes / 1e9)
@@ -268,7 +268,7 @@ def test_shards_are_fetched_while_those_before_are_read(tmp_path, monkeypatch):
     assert sorted(begun) == [f"train-{i:05d}" for i in range(12)]
 
 
-def test_the_epochs_of_a_split_hold_shards_together(tmp_path, cache_directory):
+def test_the_epochs_of_a_split_share_one_cache(tmp_path, cache_directory):
     _, source = make_source(tmp_path, num_shards=40)
     for seed in (1, 2, 3):
         assert sum(map(len, read_epoch(source, config_lib.InputConfig(), seed))) == 40
@@ -279,12 +279,12 @@ def test_the_epochs_of_a_split_hold_shards_together(tmp_path, cache_directory):
 
 
 @pytest.mark.parametrize("seed", [None, 1])
-def test_a_shard_that_cannot_be_fetched_is_one_sentence(tmp_path, seed):
+def test_a_shard_that_cannot_be_fetched_raises_a_user_error(tmp_path, seed):
     _, source = make_source(tmp_path, num_shards=3)
     files.remove(source.shards[1].path)
     with pytest.raises(errors.UserError) as caught, splits.explain_damage([STORE], "train"):
         list(read_epoch(source, config_lib.InputConfig(), seed))
     assert str(caught.value) == (
-        f"{source.shards[1].path}: shard cannot be read (No such file or directory), expected a working "
-        "store; check it and run the command again"
+        f"{source.shards[1].path}: shard cannot be read (No such file or directory); check the store and "
+        "run the command again"
     )

@@ -1,4 +1,4 @@
-"""Downloads, from TensorFlow's file system in memory and at a clock that only the downloads move."""
+"""Downloads from TensorFlow's in-memory file system, with a fake clock that only the downloads advance."""
 
 import errno
 import hashlib
@@ -15,7 +15,7 @@ CONTENT = b"0123456789"
 
 
 class Clock:
-    """The time of shard_cache."""
+    """Replaces `time` in shard_cache."""
 
     def __init__(self):
         self.now = 0
@@ -66,7 +66,7 @@ def _download(target):
     shard_cache.download(splits.Shard(SOURCE, len(CONTENT), hashlib.sha256(CONTENT).hexdigest()), str(target))
 
 
-def test_a_shard_of_a_store(target):
+def test_a_shard_is_downloaded_from_a_store(target):
     with tf.io.gfile.GFile(SOURCE, "wb") as file:
         file.write(CONTENT)
     _download(target)
@@ -108,7 +108,7 @@ def test_a_store_that_always_breaks_off_is_given_up(store, target):
 
 
 @pytest.mark.parametrize("code", [errno.ENOENT, errno.EACCES, errno.ENXIO, errno.ENOSPC])
-def test_what_will_not_pass_is_not_tried_again(store, target, code):
+def test_lasting_errors_are_not_tried_again(store, target, code):
     store.answers = [(b"", code, 0)] * 2
     with pytest.raises(OSError) as caught:
         _download(target)
@@ -121,15 +121,15 @@ def test_a_damaged_copy_is_downloaded_again(store, target, damaged, caplog):
     _download(target)
     assert target.read_bytes() == CONTENT
     (said,) = [record.getMessage() for record in caplog.records]
-    assert said == f"{SOURCE}: copy has another size or sha256 than dataset_info.json says"
+    assert said == f"{SOURCE}: copy has a different size or sha256 than dataset_info.json says"
 
 
 @pytest.mark.parametrize("wrong", [b"012345678x", CONTENT + b"x", b"01234"])
-def test_another_shard_than_the_info_says_is_refused(store, target, wrong):
+def test_a_shard_that_differs_from_dataset_info_is_refused(store, target, wrong):
     store.answers = [(wrong, None, 0)] * 3
     with pytest.raises(errors.UserError) as caught:
         _download(target)
     assert len(store.answers) == 1 and str(caught.value) == (
-        f"{SOURCE}: shard has another size or sha256 than dataset_info.json says; "
+        f"{SOURCE}: shard has a different size or sha256 than dataset_info.json says; "
         "copy or build the data again"
     )

@@ -28,7 +28,7 @@ def draw(num_masks, widest, limit, length, count=200):
         return session.run(spec_augment.merge_masks(draws, widest, limit, length))
 
 
-def test_one_stripe_is_connected_within_the_limit_and_of_every_width():
+def test_a_mask_is_contiguous_within_the_limit_and_of_any_width():
     drawn = draw(1, 4, 10, 15)
     widths = drawn.sum(axis=1)
     assert set(widths) == {0, 1, 2, 3, 4}
@@ -37,12 +37,12 @@ def test_one_stripe_is_connected_within_the_limit_and_of_every_width():
     assert set(changes) == {0, 2}
 
 
-def test_a_stripe_can_cover_everything_and_none_covers_nothing():
+def test_a_mask_can_cover_everything_and_without_masks_nothing_is_covered():
     assert set(draw(1, 3, 3, 3).sum(axis=1)) == {0, 1, 2, 3}
     assert not draw(0, 3, 3, 3).any()
 
 
-def test_time_masks_hide_at_most_their_share_of_an_utterance():
+def test_time_masks_hide_at_most_a_fraction_of_an_utterance():
     settings = config.InputConfig(
         time_masks=2, time_mask_fraction=0.2, time_mask_frames=100, frequency_masks=0
     )
@@ -53,13 +53,13 @@ def test_time_masks_hide_at_most_their_share_of_an_utterance():
     assert hidden[0::3].max() == 10 and hidden[2::3].max() == 0
 
 
-def test_a_time_mask_has_at_most_its_frames():
+def test_a_time_mask_has_at_most_time_mask_frames():
     settings = config.InputConfig(time_masks=1, time_mask_fraction=1.0, time_mask_frames=7, frequency_masks=0)
     masked = mask(alternate(200, 60, 3), np.full(200, 60, np.int32), settings)
     assert (masked == 0).all(axis=2).sum(axis=1).max() == 7
 
 
-def test_frequency_masks_hold_for_all_frames_but_not_for_padding():
+def test_frequency_masks_cover_all_frames_but_no_padding():
     settings = config.InputConfig(time_masks=0, frequency_masks=1, frequency_mask_bins=5)
     masked = mask(alternate(100, 8, 10), np.full(100, 6, np.int32), settings)
     hidden = masked[:, :6] == 0
@@ -69,7 +69,7 @@ def test_frequency_masks_hold_for_all_frames_but_not_for_padding():
 
 
 @pytest.mark.parametrize("padding", [1e6, np.nan, np.inf])
-def test_what_is_masked_is_the_mean_of_its_bin_in_its_utterance_and_the_rest_stays(padding):
+def test_masked_values_become_the_mean_of_their_bin_and_others_are_unchanged(padding):
     settings = config.InputConfig(time_masks=1, time_mask_fraction=1.0, frequency_masks=0)
     fbank = np.random.default_rng(0).normal([10, 20, 30], size=[20, 30, 3]).astype(np.float32)
     fbank[:, 25:] = padding  # does not count
@@ -81,12 +81,12 @@ def test_what_is_masked_is_the_mean_of_its_bin_in_its_utterance_and_the_rest_sta
     np.testing.assert_array_equal(masked[~is_hidden], fbank[~is_hidden])
 
 
-def test_an_utterance_without_frames_stays():
+def test_an_utterance_without_frames_is_unchanged():
     masked = mask(alternate(1, 4, 3), np.zeros(1, np.int32), config.InputConfig())
     np.testing.assert_array_equal(masked, alternate(1, 4, 3))
 
 
-def test_the_seed_alone_decides():
+def test_masks_depend_only_on_the_seed():
     settings = config.InputConfig(time_mask_fraction=1.0)
     fbank, frames = alternate(5, 40, 20), np.full(5, 40, np.int32)
     first = mask(fbank, frames, settings)

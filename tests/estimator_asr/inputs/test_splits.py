@@ -25,7 +25,7 @@ def test_read_split_joins_directories_and_leaves_out_those_without_it(tmp_path):
     assert dev.length_counts == {1: 1, 2: 1, 3: 1} and dev.num_bins is None
 
 
-def test_a_split_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_split_is_refused(tmp_path):
     path = str(tmp_path / "data")
     info = small_records.make_data(path)
     with pytest.raises(errors.UserError, match="'test' does not exist, expected one of dev, train"):
@@ -47,7 +47,7 @@ def test_text_is_refused_for_the_acoustic_model(tmp_path):
     path = str(tmp_path / "data")
     info = small_records.make_data(path, with_audio=False)
     with pytest.raises(
-        errors.UserError, match="nothing for the acoustic model, expected utterances with audio"
+        errors.UserError, match="'train' has no audio features for the acoustic model; choose another"
     ):
         splits.read_split([info], [path], "train", task_spec.ACOUSTIC)
 
@@ -55,9 +55,7 @@ def test_text_is_refused_for_the_acoustic_model(tmp_path):
 def test_an_empty_split_is_refused(tmp_path):
     path = str(tmp_path / "data")
     info = small_records.make_data(path, splits=[("train", 0)])
-    with pytest.raises(
-        errors.UserError, match="nothing for the language model, expected utterances with tokens"
-    ):
+    with pytest.raises(errors.UserError, match="has no tokens for the language model; choose another"):
         splits.read_split([info], [path], "train", task_spec.LANGUAGE)
 
 
@@ -69,7 +67,7 @@ def test_features_of_two_types_are_refused(tmp_path):
         splits.read_split(infos, dirs, "train", task_spec.ACOUSTIC)
 
 
-def test_the_budget_is_that_of_the_model(tmp_path):
+def test_the_batch_budget_is_that_of_the_model(tmp_path):
     split = splits.Split(task_spec.ACOUSTIC, (), {100: 40}, 1.0, 80, "float16", 3, "")
     settings = config.InputConfig(batch_frames=1000)
     assert split.bucket(settings) == buckets.Bucketing((100,), (10,), 4)
@@ -116,12 +114,12 @@ def test_the_hash_of_a_split_changes_with_its_shards(tmp_path):
         ),
     ],
 )
-def test_a_damaged_shard_is_one_sentence(error, sentence):
+def test_a_damaged_shard_raises_a_user_error(error, sentence):
     with pytest.raises(errors.UserError, match=sentence), splits.explain_damage(["a", "b"], "dev"):
         raise error
 
 
-def test_what_is_not_about_the_data_stays_as_it_is():
+def test_errors_that_are_not_about_the_data_are_unchanged():
     wrong = tf.errors.InvalidArgumentError(None, None, "matrix sizes do not match")
     with pytest.raises(tf.errors.InvalidArgumentError), splits.explain_damage(["a"], "dev"):
         raise wrong

@@ -203,6 +203,6 @@ def test_names_and_shapes_of_variables_are_those_in_checkpoints():
 def test_units_that_heads_do_not_divide_evenly_are_refused(changes):
     with pytest.raises(
         errors.UserError,
-        match=f"--language_units is {changes['language_units']}, expected an even multiple of",
+        match=f"--language_units is {changes['language_units']}, expected an even number and a ",
     ):
         config_lib.LanguageConfig(**changes)

@@ -60,7 +60,7 @@ def test_the_decoder_never_gets_an_unknown_label_right():
 
 
 def run_losses(ctc_weight, num_frames, ids, num_tokens, has_decoder=True):
-    """Sums and metrics of logits that make all of four classes alike, in training."""
+    """Returns training losses and metrics for logits that make all four classes equally probable."""
     with tf.Graph().as_default():
         rows = len(num_frames)
         decoder = tf.zeros([rows, len(ids[0]) + 1, 4]) if has_decoder else None
@@ -74,8 +74,8 @@ def run_losses(ctc_weight, num_frames, ids, num_tokens, has_decoder=True):
         return run([sums.parts, (sums.total, sums.num_labels), shown])
 
 
-def test_each_loss_is_divided_by_what_it_sums():
-    """Each label and each end costs log 4, so the averages must be that."""
+def test_each_loss_is_divided_by_its_number_of_labels():
+    """Each label and each end symbol costs log 4, so the averages must be log 4."""
     # One frame has room for the label of the first row, but not for two; the third row is padding.
     ids, num_tokens = [[0, 0], [0, 1], [0, 0]], [1, 2, 0]
     parts, total, shown = run_losses(0.25, [1, 1, 0], ids, num_tokens)
@@ -86,7 +86,7 @@ def test_each_loss_is_divided_by_what_it_sums():
     assert shown == pytest.approx(dict.fromkeys(("avg-loss", "ctc-loss", "decoder-loss"), log4), rel=1e-6)
 
 
-def test_the_local_loss_has_its_share_in_training_alone():
+def test_the_local_loss_counts_only_in_training():
     with tf.Graph().as_default():
         sure, even = tf.one_hot([[0]], 4) * 100.0, tf.zeros([1, 1, 4])
         outputs = acoustic.AcousticOutputs(sure, tf.constant([1]), None, local_logits=even)
@@ -100,14 +100,14 @@ def test_the_local_loss_has_its_share_in_training_alone():
         assert each.parts["local-ctc-loss"] == pytest.approx((np.log(4), 1)) and each.num_labels == 1
 
 
-def test_where_ctc_can_align_nothing_the_loss_is_the_decoder_s_and_zero_without_its_weight():
+def test_without_alignable_labels_the_loss_is_that_of_the_decoder_or_zero():
     for ctc_weight, average in ((0.25, np.log(4)), (1.0, 0.0)):
         parts, _, shown = run_losses(ctc_weight, [1], [[0, 1]], [2])
         assert parts["ctc-loss"] == (0, 0)
         assert shown["avg-loss"] == pytest.approx(average, rel=1e-6)
 
 
-def test_an_utterance_without_words_counts_a_label_for_each_eight_of_its_frames():
+def test_an_utterance_without_words_counts_one_label_per_eight_frames():
     with tf.Graph().as_default():
         outputs = acoustic.AcousticOutputs(tf.zeros([3, 20, 4]), tf.constant([20, 20, 0]), None)
         labels = {"token_ids": tf.zeros([3, 1], tf.int32), "num_tokens": tf.constant([0, 1, 0])}
@@ -160,7 +160,7 @@ def test_a_row_that_fills_up_a_replica_has_no_loss(tmp_path):
 
 @pytest.mark.long
 def test_the_attention_decoder_ranks_the_hypotheses(tmp_path):
-    """What it adds is its log probability of each hypothesis as labels, ends included."""
+    """The decoder adds its log probability of each hypothesis, end symbol included."""
     model = tiny_models.make_acoustic_model(str(tmp_path / "am"))
     fbank = tiny_models.extract(tiny_models.make_waveform(9000, seed=2))[None]
     ranked = dataclasses.replace(model, decode=config.DecodeConfig(attention_weight=0.5))
@@ -185,7 +185,7 @@ def test_the_attention_decoder_ranks_the_hypotheses(tmp_path):
 
 
 def build_decoder_losses(tmp_path, softmax, training, index):
-    """Names of the variables, what is shown, and the loss of a batch at a step."""
+    """Returns the names of the variables, the metrics, and the loss of a batch at a step."""
     model = small_batches.make_model(str(tmp_path / f"{softmax}{training}{index}"), "acoustic")
     chosen = dataclasses.replace(model.config.acoustic, softmax=softmax, num_sampled=2, label_smoothing=0.0)
     settings = dataclasses.replace(model.config, acoustic=chosen, tokens_by_frequency=(3, 1, 2, 4, 0))
@@ -204,7 +204,7 @@ def build_decoder_losses(tmp_path, softmax, training, index):
 
 @pytest.mark.long
 @pytest.mark.parametrize("softmax", ["sampled", "nce"])
-def test_a_sampled_softmax_is_of_training_alone_and_has_the_same_variables(tmp_path, softmax):
+def test_a_sampled_softmax_is_used_only_in_training_and_adds_no_variables(tmp_path, softmax):
     full, sampled = (build_decoder_losses(tmp_path, name, True, 0) for name in ("full", softmax))
     assert sampled[0] == full[0]
     (parts, total), (full_parts, full_total) = sampled[1], full[1]
@@ -218,7 +218,7 @@ def test_a_sampled_softmax_is_of_training_alone_and_has_the_same_variables(tmp_p
 
 
 @pytest.mark.long
-def test_the_same_step_draws_the_same_tokens_and_another_step_others(tmp_path):
+def test_a_step_samples_the_same_tokens_again_and_another_step_others(tmp_path):
     first, again, other = (
         build_decoder_losses(tmp_path / str(number), "sampled", True, index)[1][0]["sampled-loss"]
         for number, index in enumerate((4, 4, 5))
@@ -226,8 +226,8 @@ def test_the_same_step_draws_the_same_tokens_and_another_step_others(tmp_path):
     assert first == again and first[0] != pytest.approx(other[0], rel=1e-4)
 
 
-def test_what_is_added_to_ctc_is_what_the_search_added(tmp_path):
-    """Token bonus and attention decoder, for sequences that the search has not found too."""
+def test_score_beside_ctc_equals_what_the_search_added(tmp_path):
+    """Token bonus and attention decoder also score sequences that the search has not found."""
     model = tiny_models.make_acoustic_model(str(tmp_path / "am"))
     decode = config.DecodeConfig(token_bonus=1.5, attention_weight=0.5)
     writer = acoustic_task.Acoustic(dataclasses.replace(model, decode=decode))

@@ -1,4 +1,4 @@
-"""A new encoder, decoder or loss is one file and one entry: nothing else knows its name."""
+"""A new encoder, decoder or loss needs one file and one entry; nothing else knows its name."""
 
 from __future__ import annotations
 
@@ -85,17 +85,18 @@ def test_a_toy_loss_is_minimised(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("encoder", ["cnn", "whisper"])
 def test_a_local_loss_needs_frames_that_attention_has_not_mixed(tmp_path, encoder):
-    with pytest.raises(errors.UserError, match=f"--local_ctc_weight is 0.3 with --encoder={encoder}, expec"):
+    with pytest.raises(errors.UserError, match=f"--local_ctc_weight is 0.3, but --encoder={encoder} has no"):
         make_model(tmp_path, encoder=encoder, local_ctc_weight=0.3)
 
 
 @pytest.mark.parametrize("encoder", ["cnn", "whisper"])
-def test_chunks_need_an_encoder_that_hears_no_later_frames(tmp_path, encoder):
+def test_chunks_need_an_encoder_that_can_stream(tmp_path, encoder):
     with pytest.raises(errors.UserError) as refused:
         make_model(tmp_path, encoder=encoder, chunk_frames=32)
     assert str(refused.value) == (
-        f"train: --encoder is {encoder} with --chunk_frames=32, expected conformer or transformer: it hears "
-        "whole recordings; leave --chunk_frames out: serve gives interim results of any model"
+        f"train: --encoder is {encoder}, expected conformer or transformer with --chunk_frames=32, because "
+        f"{encoder} needs whole recordings; leave out --chunk_frames (serve returns interim results with any "
+        "model)"
     )
 
 
@@ -104,17 +105,17 @@ def test_chunks_need_an_encoder_that_hears_no_later_frames(tmp_path, encoder):
     [
         (
             {"frontend": "whisper_log_mel"},
-            "features are whisper_log_mel with --chunk_frames=32, expected log_mel or log_spectrogram: "
-            "frames of the others depend on the whole recording; build the data with --frontend=log_mel",
+            "features are whisper_log_mel, expected log_mel or log_spectrogram with --chunk_frames=32, "
+            "because other features depend on the whole recording; build the data with --frontend=log_mel",
         ),
         (
             {"window_ms": 10.0, "hop_ms": 20.0, "num_mel_bins": 20},
-            "features have --window_ms=10 and --hop_ms=20 with --chunk_frames=32, expected a window at least "
-            "as long as the hop; build the data with other flags",
+            "features have --window_ms=10 and --hop_ms=20, but --chunk_frames=32 needs a window at least as "
+            "long as the hop; build the data with other flags",
         ),
     ],
 )
-def test_chunks_need_frames_that_know_their_window_alone_and_leave_no_gaps(tmp_path, features, message):
+def test_chunks_need_frames_that_depend_only_on_their_window_and_leave_no_gaps(tmp_path, features, message):
     info = small_records.make_data(str(tmp_path / "data"))
     info = dataclasses.replace(info, frontend=frontend.FrontendConfig(**features))
     sections = {"acoustic": config.AcousticConfig(chunk_frames=32), "train": training_config.TrainConfig()}

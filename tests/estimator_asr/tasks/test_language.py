@@ -22,12 +22,12 @@ def test_characters_are_cut_or_padded_to_the_tokens():
     np.testing.assert_array_equal(targets, [[7]])
 
 
-def test_an_utterance_without_one_character_a_token_does_not_count():
+def test_an_utterance_without_one_character_per_token_does_not_count():
     _, is_paired = pair([2, 2], 2, [[7, 8], [9, 0]], [2, 1])
     np.testing.assert_array_equal(is_paired, [1, 0])
 
 
-def test_the_error_rate_counts_all_and_the_loss_what_has_one_character_a_token(tmp_path):
+def test_the_error_rate_counts_all_utterances_and_the_loss_those_with_one_character_per_token(tmp_path):
     info = small_records.make_data(str(tmp_path / "data"))
     settings = experiment.ExperimentConfig.for_data(
         info,
@@ -50,8 +50,8 @@ def test_the_error_rate_counts_all_and_the_loss_what_has_one_character_a_token(t
         assert session.run(forward.ratios["used-label-fraction"]) == (0, 3)
 
 
-def test_given_characters_are_scored_as_those_that_are_found(tmp_path):
-    """hao3 may be 好 or 郝, ni3 is 你 alone; 字 is no candidate of it."""
+def test_given_characters_are_scored_like_decoded_ones(tmp_path):
+    """hao3 may be 好 or 郝, but ni3 only 你; 字 is not a candidate of either."""
     model = tiny_models.make_language_model(str(tmp_path / "lm"))
     tokens, characters = (each.encode for each in (model.tokens, model.characters))
     token_ids = np.int32([tokens(["ni3", "hao3"])] * 3)

@@ -56,7 +56,7 @@ def test_the_metric_is_a_ratio_of_sums_not_a_mean_of_ratios():
         assert abs(session.run(value) - 0.07) < 1e-6
 
 
-def test_the_value_of_nothing_is_zero():
+def test_a_ratio_whose_denominator_is_zero_is_zero():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         assert session.run(metrics.Ratio(tf.constant(0.0), tf.constant(0.0)).value()) == 0
 
@@ -66,12 +66,12 @@ def run(tensors):
         return session.run(tensors)
 
 
-def test_the_length_ratio_is_of_sums():
+def test_the_length_ratio_is_a_ratio_of_sums():
     with tf.Graph().as_default():
         assert run(metrics.length_ratio(tf.constant([2, 0, 1]), tf.constant([2, 3, 1]))) == (3, 6)
 
 
-def test_repeated_are_hypotheses_of_another_utterance_that_says_something_else():
+def test_hypotheses_shared_by_different_references_count_as_repeated():
     hypotheses = [[5, 6], [5, 9], [5, 6], [7, 9], [5, 6]]
     references = [[5, 6], [1, 9], [5, 6], [7, 9], [8, 0]]
     with tf.Graph().as_default():
@@ -81,7 +81,7 @@ def test_repeated_are_hypotheses_of_another_utterance_that_says_something_else()
         assert run(fraction) == (3, 5)
 
 
-def test_empty_hypotheses_are_alike_and_padded_utterances_do_not_count():
+def test_empty_hypotheses_are_equal_and_padded_utterances_do_not_count():
     with tf.Graph().as_default():
         nothing = tf.zeros([3, 0], tf.int32), tf.zeros([3], tf.int32)
         assert run(

@@ -1,4 +1,4 @@
-"""What training builds and saves is what serving builds and restores, per architecture and token type."""
+"""Serving builds and restores the variables that training saves, for each architecture and token type."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_an_acoustic_model_that_was_trained_can_be_served(tmp_path, encoder, tok
     assert any("part_vectors" in name for name in served) == (token_type == "syllable")
 
 
-def test_dropout_and_the_weights_of_losses_decide_no_variable(tmp_path):
+def test_dropout_and_the_weights_of_losses_do_not_change_the_variables(tmp_path):
     def variables(name, **settings):
         section = config.AcousticConfig(decoder_layers=1, **SMALL, **settings)
         model = make_model(tmp_path / name, acoustic=section)

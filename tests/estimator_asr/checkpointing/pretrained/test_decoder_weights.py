@@ -1,4 +1,4 @@
-"""What tune reads of Whisper's decoder, and what it refuses."""
+"""Whisper's decoder as tune reads it, and the errors for files that do not fit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def refuse(path, acoustic, language):
     return str(refused.value)
 
 
-def test_characters_and_their_readings(acoustic, language):
+def test_characters_have_the_token_ids_of_their_readings(acoustic, language):
     decoder = decoder_weights.compile_decoder(f"{acoustic.path}-whisper", acoustic, language)
     read = dict(zip(decoder.characters, decoder.readings.tolist()))
     assert read == {"好": [1], "郝": [1], "吗": [2], "你": [3], "是": [4], "天": [5]}
@@ -42,22 +42,22 @@ def test_characters_and_their_readings(acoustic, language):
     assert {each.dtype for each in decoder.weights.values()} == {np.dtype("float16")}
 
 
-def test_other_encoders_and_blocks_are_refused(acoustic, language, tmp_path):
+def test_models_that_do_not_read_the_last_block_of_this_encoder_are_refused(acoustic, language, tmp_path):
     lower = tiny_models.make_pretrained_model(str(tmp_path / "lower"), "whisper", layers=(1, 2))
     message = refuse(f"{acoustic.path}-whisper", lower, language)
     assert message.startswith(
-        f"{lower.path}: reads blocks 1,2 of whisper's, expected the last block of Whisper's"
+        f"{lower.path}: model reads blocks 1,2 of a whisper encoder, but the decoder needs the last block"
     )
     plain = tiny_models.make_acoustic_model(str(tmp_path / "plain"))
-    assert "reads audio features, expected the last block" in refuse("W", plain, language)
+    assert "model reads audio features, but the decoder needs the last block" in refuse("W", plain, language)
     other = small_whisper.write(tmp_path / "other", small_whisper.make_tensors(seed=5))
     message = refuse(other, acoustic, language)
     assert (
-        message.startswith(f"{other}: encoder has sha256 ") and f"on which {acoustic.path} stands" in message
+        message.startswith(f"{other}: encoder has sha256 ") and f"the encoder of {acoustic.path}" in message
     )
 
 
-def test_other_tokens_are_refused(tmp_path, language):
+def test_tokens_that_are_parts_of_syllables_are_refused(tmp_path, language):
     parts = tiny_models.make_acoustic_model(str(tmp_path / "parts"), token_type="initial_final")
     message = refuse("W", parts, language)
     assert message.startswith(
@@ -66,7 +66,7 @@ def test_other_tokens_are_refused(tmp_path, language):
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"added_tokens": []}', '{"model": 3, "added_tokens": []}'])
-def test_damaged_tokenizers_are_named(acoustic, language, content):
+def test_a_damaged_tokenizer_file_is_named(acoustic, language, content):
     file = pathlib.Path(f"{acoustic.path}-whisper", "tokenizer.json")
     file.write_text(content, encoding="utf-8")
     message = refuse(file.parent, acoustic, language)
@@ -77,12 +77,14 @@ def test_damaged_tokenizers_are_named(acoustic, language, content):
     assert refuse(file.parent, acoustic, language).startswith(f"{file}: cannot be read (")
 
 
-def test_a_decoder_of_other_sizes_is_named(acoustic, language):
+def test_a_decoder_tensor_of_another_shape_is_named(acoustic, language):
     file = pathlib.Path(f"{acoustic.path}-whisper", "config.json")
     settings = json.loads(file.read_text(encoding="utf-8"))
     file.write_text(json.dumps({**settings, "decoder_ffn_dim": 20}), encoding="utf-8")
     message = refuse(file.parent, acoustic, language)
-    problem = "model.safetensors: layers.0.fc1.weight is [24, 16], expected [20, 16] by config.json"
+    problem = (
+        "model.safetensors: layers.0.fc1.weight has shape [24, 16], but config.json needs shape [20, 16]"
+    )
     assert message.startswith(f"{file.parent}/{problem}")
     file.write_text(json.dumps({**settings, "decoder_layers": None}), encoding="utf-8")
     assert "config.json: decoder_layers is None, expected a positive whole number" in refuse(
@@ -90,7 +92,7 @@ def test_a_decoder_of_other_sizes_is_named(acoustic, language):
     )
 
 
-def test_letters_are_capitals_for_whisper_and_read_as_their_tokens(tmp_path, language):
+def test_letters_become_capitals_with_the_ids_of_their_tokens(tmp_path, language):
     acoustic = tiny_models.make_pretrained_model(str(tmp_path / "am"), "whisper", layers=(3,))
     letters = vocabulary.Vocabulary(["<unk>", "a", "hao3", "p"])
     decoder = decoder_weights.compile_decoder(
@@ -101,7 +103,7 @@ def test_letters_are_capitals_for_whisper_and_read_as_their_tokens(tmp_path, lan
 
 
 @pytest.mark.parametrize(("token_type", "letter"), [("syllable", "p"), ("toneless", "P")])
-def test_digits_are_read_as_their_tokens(acoustic, language, token_type, letter):
+def test_digits_have_the_ids_of_their_tokens(acoustic, language, token_type, letter):
     acoustic = dataclasses.replace(
         acoustic,
         tokens=vocabulary.Vocabulary(["<unk>", "3", letter]),
@@ -111,9 +113,9 @@ def test_digits_are_read_as_their_tokens(acoustic, language, token_type, letter)
     assert dict(zip(decoder.characters, decoder.readings.tolist())) == {"3": [1], "P": [2]}
 
 
-def test_more_tokens_than_the_decoder_has_are_refused(acoustic, language):
+def test_a_tokenizer_with_more_tokens_than_the_decoder_is_refused(acoustic, language):
     file = pathlib.Path(f"{acoustic.path}-whisper", "tokenizer.json")
     content = json.loads(file.read_text(encoding="utf-8"))
     content["added_tokens"][0]["id"] = 9999
     file.write_text(json.dumps(content), encoding="utf-8")
-    assert "it has more tokens than the 2" in refuse(file.parent, acoustic, language)
+    assert "it has more tokens than the decoder, which has 2" in refuse(file.parent, acoustic, language)

@@ -1,4 +1,4 @@
-"""Published files of pretrained encoders: what is read, what is saved, what is refused."""
+"""Published files of pretrained encoders: reading, saving, and errors for damaged or unsupported ones."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def test_sizes_come_from_config_json(tmp_path):
 
 
 @pytest.mark.parametrize("prefix", ["model.encoder.", "encoder."])
-def test_names_with_and_without_the_model(tmp_path, prefix):
+def test_tensor_names_with_and_without_the_prefix_model_are_read(tmp_path, prefix):
     _, tensors = encoder_weights.read(small_whisper.write(tmp_path, prefix=prefix))
     assert "layers.2.fc1.weight" in tensors and len(tensors) == len(small_whisper.make_tensors())
 
 
-def test_a_saved_encoder_is_the_same_one_without_its_decoder(tmp_path):
+def test_a_saved_encoder_equals_the_published_one_without_its_decoder(tmp_path):
     source, target = small_whisper.write(tmp_path / "published"), tmp_path / "data"
     target.mkdir()
     encoder_weights.save(str(target), source)
@@ -75,12 +75,12 @@ def _break(directory, name, content):
         (
             "config.json",
             json.dumps({**small_whisper.CONFIG, "encoder_layers": 4}).encode(),
-            r"layers.3.self_attn.q_proj.weight is missing, expected \[16, 16\] by config.json",
+            r"layers.3.self_attn.q_proj.weight is missing, but config.json needs shape \[16, 16\]",
         ),
         (
             "config.json",
             json.dumps({**small_whisper.CONFIG, "num_mel_bins": 128}).encode(),
-            r"conv1.weight is \[16, 80, 3\], expected \[16, 128, 3\] by config.json; pass the directory",
+            r"conv1.weight has shape \[16, 80, 3\], but config.json needs shape \[16, 128, 3\]; pass the dir",
         ),
     ],
 )
@@ -105,7 +105,7 @@ def test_sizes_and_layout_of_hubert(tmp_path):
     assert set(tensors) == set(small_hubert.make_tensors(**small_hubert.LARGE)) - {"masked_spec_embed"}
 
 
-def test_a_saved_hubert_remembers_its_preprocessor(tmp_path):
+def test_a_saved_hubert_has_the_settings_of_its_preprocessor(tmp_path):
     raw = {"do_normalize": False, "sampling_rate": 16000}
     source, target = small_hubert.write(tmp_path / "published", preprocessor=raw), tmp_path / "data"
     target.mkdir()
@@ -116,7 +116,7 @@ def test_a_saved_hubert_remembers_its_preprocessor(tmp_path):
 
 
 @pytest.mark.parametrize("prefix", ["hubert.", "wav2vec2."])
-def test_names_of_a_model_with_a_head_and_of_other_versions_of_pytorch(tmp_path, prefix):
+def test_tensor_names_of_models_with_a_head_and_of_other_versions_of_pytorch_are_read(tmp_path, prefix):
     tensors = small_hubert.make_tensors()
     plain, _ = encoder_weights.read(small_hubert.write(tmp_path / "plain", tensors))
     conv = "encoder.pos_conv_embed.conv"
@@ -143,7 +143,7 @@ def test_names_of_a_model_with_a_head_and_of_other_versions_of_pytorch(tmp_path,
         ),
     ],
 )
-def test_what_hubert_does_not_compute_is_refused(tmp_path, changes, said):
+def test_unsupported_hubert_settings_are_refused(tmp_path, changes, said):
     directory = small_hubert.write(tmp_path, small_hubert.make_tensors(), **changes)
     with pytest.raises(errors.UserError, match=f"config.json: {said}"):
         encoder_weights.read(directory)
@@ -154,19 +154,19 @@ def test_what_hubert_does_not_compute_is_refused(tmp_path, changes, said):
     [
         (
             small_hubert.LARGE,
-            r"conv_layers.0.conv.bias is missing, expected \[8\] by config.json",
+            r"conv_layers.0.conv.bias is missing, but config.json needs shape \[8\]",
         ),
         (
             {"num_conv_pos_embeddings": 128},
-            r"conv.weight_v is \[16, 4, 8\], expected \[16, 4, 128\] by",
+            r"conv.weight_v has shape \[16, 4, 8\], but config.json needs shape \[16, 4, 128\]",
         ),
         (
             {"num_hidden_layers": 4},
-            r"layers.3.attention.q_proj.weight is missing, expected \[16, 16\]",
+            r"layers.3.attention.q_proj.weight is missing, but config.json needs shape \[16, 16\]",
         ),
     ],
 )
-def test_tensors_that_do_not_fit_are_refused(tmp_path, changes, said):
+def test_tensors_that_are_missing_or_have_another_shape_are_refused(tmp_path, changes, said):
     directory = small_hubert.write(tmp_path, small_hubert.make_tensors(), **changes)
     with pytest.raises(errors.UserError, match=f"model.safetensors: .*{said}"):
         encoder_weights.read(directory)

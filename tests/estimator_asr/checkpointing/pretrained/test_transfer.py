@@ -111,15 +111,15 @@ def report_of(num_whole, num_misfits):
     return transfer.Report({f"acoustic/v{i}": 1 for i in range(num_whole)}, {}, misfits, [], [])
 
 
-def test_if_fewer_than_half_fit_it_is_refused_with_both_shapes():
+def test_a_source_is_refused_with_both_shapes_if_fewer_than_half_fit():
     transfer.check(report_of(2, 2), "AM", "NEW")
     said = (
-        r"AM: 1 of 6 variables fit into the model of NEW, expected most of them \(acoustic/w0 \[2, 4\], in "
-        r"the source \[2, 3\]; acoustic/w1 .*; acoustic/w2 \[2, 4\], in the source \[2, 3\]\); use the sizes"
+        r"AM: only 1 of 6 variables fit into the model of NEW \(acoustic/w0 \[2, 4\], in the source "
+        r"\[2, 3\]; acoustic/w1 .*; acoustic/w2 \[2, 4\], in the source \[2, 3\]\); use the sizes"
     )
     with pytest.raises(errors.UserError, match=said):
         transfer.check(report_of(1, 5), "AM", "NEW")
-    with pytest.raises(errors.UserError, match=r"AM: 0 of 0 variables .* \(no variable is in both\)"):
+    with pytest.raises(errors.UserError, match=r"AM: only 0 of 0 variables .* \(no variable is in both\)"):
         transfer.check(report_of(0, 0), "AM", "NEW")
 
 
