@@ -97,5 +97,5 @@ def test_a_library_that_is_missing(monkeypatch, module, name, made, extra):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(errors.UserError) as raised:
         made("a", 0)
-    assert str(raised.value).startswith(f"{name}: cannot be imported (")
-    assert str(raised.value).endswith(f"install it with pip install 'estimator-asr-runtime[{extra}]'")
+    assert str(raised.value).startswith(f"the model's format needs {name}, which cannot be imported (")
+    assert str(raised.value).endswith(f"run pip install 'estimator-asr-runtime[{extra}]'")

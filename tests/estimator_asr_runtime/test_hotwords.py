@@ -9,7 +9,7 @@ import runtime_models
 
 from estimator_asr_runtime import beam_search, errors, hotwords, writing
 
-FORM = "expected WORD pin1 yin1, or with a boost WORD pin1 yin1 6, with a syllable for each character; fix it"
+FORM = "write it as WORD pin1 yin1, or with a boost WORD pin1 yin1 6, with one syllable per character"
 
 
 def make_model(**changes):
@@ -54,21 +54,23 @@ def test_letters_are_small_in_toned_and_capitals_in_toneless_models(token_type, 
 def test_other_forms_are_refused(line, counts):
     with pytest.raises(errors.UserError) as raised:
         hotwords.parse(make_model(), [line])
-    assert str(raised.value) == f"hotwords: {line!r} has {counts}, {FORM}"
+    assert str(raised.value) == f"hotword {line!r} has {counts}; {FORM}"
 
 
 @pytest.mark.parametrize(("boost", "got"), [("1000001", "1e+06"), ("9" * 400, "inf")])
 def test_a_boost_that_is_too_high(boost, got):
     with pytest.raises(errors.UserError) as raised:
         hotwords.parse(make_model(), [f"你好 ni3 hao3 {boost}"])
-    assert str(raised.value).endswith(f" is {got}, expected at most 1000000; fix it")
+    assert str(raised.value).endswith(f" is {got}, expected at most 1000000; lower it")
 
 
 def test_models_that_take_none():
-    with pytest.raises(errors.UserError, match="^m: takes no hotwords, expected a model of syllables"):
+    with pytest.raises(
+        errors.UserError, match="^m does not support hotwords, because it is not a syllable model"
+    ):
         hotwords.parse(make_model(token_type="character"), ["好 hao3"])
     greedy = {**runtime_models.DECODE, "decoding": "greedy"}
-    with pytest.raises(errors.UserError, match="searches with a beam"):
+    with pytest.raises(errors.UserError, match="is not a syllable model with beam search"):
         hotwords.parse(make_model(acoustic=greedy), ["好 hao3"])
     assert hotwords.parse(make_model(acoustic=greedy), []) == []
 

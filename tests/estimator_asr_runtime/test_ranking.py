@@ -21,7 +21,7 @@ def test_scores_that_are_not_finite():
     assert found == ("c", -1, 2)
     with pytest.raises(errors.UserError) as raised:
         ranking.rank(np.float32([np.nan, -np.inf]), ["a", "b"], "m")
-    assert str(raised.value) == "m: no transcript has a score, expected numbers; export again"
+    assert str(raised.value) == "m: no transcript has a finite score; export the model again"
 
 
 def test_order_equal_to_that_of_the_graph():

@@ -121,13 +121,15 @@ def test_a_graph_that_gives_no_log_probabilities(value):
     log_probs = make_log_probs(NI_HAO)
     log_probs[0, 1] = value
     with pytest.raises(
-        errors.UserError, match="^m: the acoustic graph gives 6 frames, which are no log probabilities"
+        errors.UserError, match=r"^m: the acoustic graph returned no valid log probabilities \(6 frames\)"
     ):
         recognise(make_model(log_probs))
 
 
 def test_a_graph_that_gives_no_frames():
-    with pytest.raises(errors.UserError, match="^m: the acoustic graph gives 0 frames"):
+    with pytest.raises(
+        errors.UserError, match=r"^m: the acoustic graph returned no valid log probabilities \(0 frames\)"
+    ):
         recognise(make_model(np.zeros([1, 0, 5], np.float32)))
 
 
@@ -147,7 +149,7 @@ def test_nan_of_the_language_graph_or_the_decoder():
         assert found["pinyin"] == "ni3"
         json.dumps(found, allow_nan=False)
     decoder = runtime_models.Graph(scores=np.float32([np.nan, np.nan]))
-    with pytest.raises(errors.UserError, match="^m: no transcript has a score"):
+    with pytest.raises(errors.UserError, match="^m: no transcript has a finite score"):
         recognise(make_model(log_probs, decoder=decoder, acoustic=decode))
 
 
@@ -157,4 +159,7 @@ def test_nan_of_the_language_graph_or_the_decoder():
 def test_a_waveform_of_another_type_or_rank(speech, got):
     with pytest.raises(errors.UserError) as raised:
         recognise(make_model(make_log_probs(NI_HAO)), speech=speech)
-    assert str(raised.value) == f"waveform: is {got}, expected float32 of rank 1, full scale 1; convert it"
+    assert (
+        str(raised.value)
+        == f"the waveform is {got}, expected float32 of rank 1 with full scale 1; convert it"
+    )

@@ -27,6 +27,6 @@ def test_openai(path, status, kind):
 
 @pytest.mark.parametrize("seconds, wait", [(0, "1"), (1.2, "2"), (10, "10")])
 def test_retry_after_is_in_whole_seconds(seconds, wait):
-    error = api_errors.overloaded("is full", seconds)
+    error = api_errors.overloaded("it is full", seconds)
     assert error.headers == {"retry-after": wait}
-    assert error.message == f"server: is full; send the request again in {wait} s"
+    assert error.message == f"the server is busy: it is full; send the request again in {wait} s"

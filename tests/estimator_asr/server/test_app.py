@@ -91,7 +91,9 @@ def send_slowly(server, head, body, pause):
 def test_declared_size(server):
     response = server.post(PREDICT, data=b"x" * (MAX_BYTES + 1))
     assert response.status_code == 413
-    expected = f"request: has {MAX_BYTES + 1} bytes or more, expected at most {MAX_BYTES}; send less at once"
+    expected = (
+        f"the request has at least {MAX_BYTES + 1} bytes, expected at most {MAX_BYTES}; send less at once"
+    )
     assert response.json() == {"error": expected}
 
 
@@ -109,7 +111,7 @@ def test_a_chunked_request_with_a_length_is_refused(server, request_line):
         connection.sendall(f"{request_line} HTTP/1.1\r\nhost: x\r\n{lengths}\r\n0\r\n\r\n".encode())
         said = connection.makefile("rb").read()  # up to the end: the server closes the connection
     assert said.startswith(b"HTTP/1.1 400 ")
-    assert b"request: has a length and is chunked, expected one of them; send one of them" in said
+    assert b"the request has both Content-Length and Transfer-Encoding; send only one of them" in said
 
 
 def ask(server, head: bytes) -> bytes:
@@ -136,8 +138,8 @@ CLOSE = 15  # bytes of the header that `ask` adds
 def test_headers_that_arrive_at_once_are_limited_too(server, head, num_bytes):
     said = ask(server, head)
     assert said.startswith(b"HTTP/1.1 400 ")
-    got = f"its URL and headers have {num_bytes + CLOSE} bytes"
-    assert said.endswith(f'{{"error":"request: {got}, expected at most 16384; send smaller ones"}}'.encode())
+    got = f"the URL and headers have {num_bytes + CLOSE} bytes"
+    assert said.endswith(f'{{"error":"{got}, expected at most 16384; shorten them"}}'.encode())
 
 
 def test_headers_within_the_limit(server):
@@ -171,7 +173,9 @@ def test_an_upgrade_that_is_refused_is_answered(server, head):
         connection.sendall(head + b"\r\n")
         said = connection.makefile("rb").read()
     assert said.startswith(b"HTTP/1.1 400 ")
-    assert re.search(rb"request: opens no WebSocket \(.+\); send shorter headers, and no body\n$", said)
+    assert re.search(
+        rb"the request does not open a WebSocket \(.+\); send shorter headers and no body\n$", said
+    )
 
 
 def request_status(connection) -> int:
@@ -207,10 +211,7 @@ def test_slow_body(server):
     said = send_slowly(server, head, b"x" * 30, 0.1)
     assert said.startswith(b"HTTP/1.1 408 ")
     error = json.loads(said.split(b"\r\n\r\n", 1)[1])["error"]
-    assert (
-        error["message"]
-        == "request: body is incomplete after 1 s, expected all of it; send it faster, or less"
-    )
+    assert error["message"] == "the request body is still incomplete after 1 s; send it faster, or send less"
 
 
 def test_idle_connections_keep_no_request_out(server):
@@ -230,7 +231,7 @@ def test_too_many_open_requests_are_refused_in_a_sentence(server):
         time.sleep(0.3)
         response = requests.get(server.url("/v1/models"), timeout=10)
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")
-    expected = "server: has more open requests than 20; send the request again in 1 s"
+    expected = "the server has more than 20 open requests; send the request again in 1 s"
     assert response.json()["error"] == {
         "message": expected,
         "type": "server_error",
@@ -253,8 +254,8 @@ def test_too_many_bodies_at_once(server):
         server.parts.bodies._num_held -= 8 * MAX_BYTES
     assert response.status_code == 429
     assert response.headers["retry-after"] == "1"
-    held = f"{8 * MAX_BYTES} bytes of requests are held, expected at most {8 * MAX_BYTES}"
-    assert response.json()["error"] == f"server: {held}; send the request again in 1 s"
+    held = f"it holds {8 * MAX_BYTES} bytes of requests (limit: {8 * MAX_BYTES})"
+    assert response.json()["error"] == f"the server is busy: {held}; send the request again in 1 s"
 
 
 def test_bodies_are_released(server):
@@ -291,7 +292,8 @@ def test_a_full_queue_and_a_stalled_worker(server, stall):
     assert found.status_code == 429
     assert found.headers["retry-after"].isdecimal()
     assert found.json()["error"].startswith(
-        "server: 18 s of audio wait and the request has 9 s, expected at most 20 s together; send the request"
+        "the server is busy: 18 s of audio are waiting and this request has 9 s (limit: 20 s "
+        "together); send the"
     )
     started = time.monotonic()
     response = server.get("/healthz")
@@ -299,7 +301,7 @@ def test_a_full_queue_and_a_stalled_worker(server, stall):
     assert response.status_code == 503
     assert response.json() == {
         "status": "failed",
-        "error": "worker: has not recognised a second of audio in 4.5 s; restart the server",
+        "error": "the worker did not recognise a second of audio within 4.5 s; restart the server",
     }
     stall.set()
     for thread in threads:
@@ -355,7 +357,7 @@ def test_health_of_a_model_that_fails(server, monkeypatch):
     response = server.get("/healthz")
     assert response.status_code == 503
     assert response.json()["error"] == (
-        "worker: cannot recognise a second of audio (no memory); restart the server"
+        "the worker cannot recognise a second of audio (no memory); restart the server"
     )
 
 
@@ -366,7 +368,7 @@ def test_a_bug_is_a_sentence(server, monkeypatch):
     monkeypatch.setattr(server.parts.versions.current, "run", fail)
     response = server.predict({"instances": [make_instance()]})
     assert response.status_code == 500
-    assert response.json() == {"error": "server: has failed (RuntimeError); its log has the details"}
+    assert response.json() == {"error": "the server failed (RuntimeError); see its log for details"}
 
 
 def test_metrics(server):
@@ -412,7 +414,7 @@ def test_without_the_token(guarded, authorization):
         response = guarded.get(path, headers=headers)
         assert response.status_code == 401
         assert response.headers["www-authenticate"] == "Bearer"
-    message = "authorization: bearer token is missing or wrong; send the token of --token_file"
+    message = "the bearer token is missing or wrong; send the server's token (--token_file)"
     assert guarded.get("/v1/models/asr", headers=headers).json() == {"error": message}
     assert guarded.get("/v1/models", headers=headers).json()["error"]["message"] == message
 

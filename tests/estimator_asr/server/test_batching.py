@@ -27,7 +27,7 @@ class Version:
         self.may_run.wait(10)
         self.batches.append([row["x"] for row in rows])
         if any(row["x"] == "bad" for row in rows):
-            raise errors.UserError("inputs: are refused by the model (bad)")
+            raise errors.UserError("the model rejected the inputs (bad)")
         if any(row["x"] == "bug" for row in rows):
             raise RuntimeError("bug")
         return [{"y": row["x"]} for row in rows]
@@ -174,7 +174,7 @@ def test_a_bad_item_costs_only_itself():
 
     first, bad, last = serve(scenario)
     assert (first, last) == ([{"y": "a"}], [{"y": "c"}])
-    assert str(bad) == "inputs: are refused by the model (bad)"
+    assert str(bad) == "the model rejected the inputs (bad)"
 
 
 def test_the_queue_goes_on_after_a_bug():
@@ -206,8 +206,8 @@ def test_a_full_queue_refuses_and_says_when_there_is_room():
 
     error, batches = serve(scenario)
     assert error.status == 429
-    problem = "90 s of audio wait and the request has 60 s, expected at most 100 s together"
-    assert error.message == f"server: {problem}; send the request again in 10 s"
+    problem = "90 s of audio are waiting and this request has 60 s (limit: 100 s together)"
+    assert error.message == f"the server is busy: {problem}; send the request again in 10 s"
     assert error.headers == {"retry-after": "10"}
     assert batches[:2] == [["a"], ["health", "b"]]
 

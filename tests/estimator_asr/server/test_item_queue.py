@@ -57,7 +57,7 @@ def test_room_and_what_is_urgent():
     def scenario():
         queue = make_queue(10.0, 5.0)
         queue.add(make_items(30), False)
-        problem = "30 s of audio wait and the request has 5 s, expected at most 10 s together"
+        problem = r"30 s of audio are waiting and this request has 5 s \(limit: 10 s together\)"
         with pytest.raises(api_errors.ApiError, match=f"{problem}; .* in 5 s"):
             queue.add(make_items(5), False)
         queue.add(make_items(1, group="urgent"), True)
@@ -73,7 +73,7 @@ def test_a_long_request_refuses_no_short_one_but_another_long_one():
         queue = make_queue(600.0, 10.0)
         queue.add(make_items(*[24] * 25), False)
         queue.add(make_items(3, group="short"), False)
-        problem = "60. s of audio wait and the request has 600 s, expected at most 600 s together"
+        problem = r"60. s of audio are waiting and this request has 600 s \(limit: 600 s together\)"
         with pytest.raises(api_errors.ApiError, match=f"{problem}; "):
             queue.add(make_items(*[24] * 25), False)
         return [item.seconds for item in (*queue.take(1), *queue.take(1), *queue.take(1))]

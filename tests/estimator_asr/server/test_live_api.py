@@ -163,7 +163,7 @@ def test_hotwords_come_before_audio(server, waveform):
         socket.send(to_pcm(waveform))
         socket.send(json.dumps({"hotwords": "你好"}))
         *_, answer = read(socket)
-    assert answer["error"]["message"] == "hotwords: come after audio, expected them first; send them first"
+    assert answer["error"]["message"] == "hotwords came after audio; send them before the first samples"
 
 
 def test_silence_and_nothing_at_all(server):
@@ -177,18 +177,26 @@ def test_silence_and_nothing_at_all(server):
 @pytest.mark.parametrize(
     "query, message, sentence",
     [
-        ("?encoding=mp3", None, "encoding: is 'mp3', expected s16le or f32le; send one of these"),
-        ("?sample_rate=4", None, "sample_rate: is '4', expected 8000 to 192000 Hz; send that of the audio"),
-        ("?sample_rate=²", None, "sample_rate: is '²', expected 8000 to 192000 Hz; send that of the audio"),
-        ("", b"\0", "message: has 1 bytes, expected at most 262144, a multiple of 2; send whole samples"),
-        ("", bytes(300000), "message: has 300000 bytes, expected at most 262144, a multiple of 2; send"),
+        ("?encoding=mp3", None, "encoding is 'mp3', expected s16le or f32le"),
+        (
+            "?sample_rate=4",
+            None,
+            "sample_rate is '4', expected 8000 to 192000 Hz; send the sample rate of the audio",
+        ),
+        (
+            "?sample_rate=²",
+            None,
+            "sample_rate is '²', expected 8000 to 192000 Hz; send the sample rate of the audio",
+        ),
+        ("", b"\0", "the message has 1 bytes, expected a multiple of 2 up to 262144; send whole samples"),
+        ("", bytes(300000), "the message has 300000 bytes, expected a multiple of 2 up to 262144; send"),
         ("?encoding=f32le", np.float32("nan").tobytes(), "message: has NaN or Inf samples"),
         ("?encoding=f32le", np.float32(1e13).tobytes(), "message: has NaN or Inf"),
-        ("", "{", "message: is '{', expected "),
+        ("", "{", "the message is '{', expected "),
         ("", "[" * 10000, "expected "),
-        ("", '{"end": 1}', "message: is '{\"end\": 1}', expected "),
+        ("", '{"end": 1}', "the message is '{\"end\": 1}', expected "),
         ("", '{"stop": true}', "expected "),
-        ("", '{"hotwords": "' + "字" * 500 + '"}', "hotwords: one has 500 characters"),
+        ("", '{"hotwords": "' + "字" * 500 + '"}', "a hotword has 500 characters"),
         ("", '{"hotwords": "\\ud800"}', "expected "),
         ("", '{"hotwords": "' + "," * 300000 + '"}', "expected "),
     ],
@@ -230,8 +238,8 @@ def test_a_file_is_no_samples(server, waveform, format, query, size):
                 socket.send(content[place : place + size])
         (answer,) = read(socket)
     assert answer["error"]["message"] == (
-        "message: begins as an audio file does, expected samples without a header; "
-        "send samples of one channel alone, or the whole file to /v1/audio/transcriptions"
+        "the message begins like an audio file, but must be samples without a header; "
+        "send only the samples of one channel, or send the whole file to /v1/audio/transcriptions"
     )
     assert socket.close_code == 1008
 
@@ -259,7 +267,7 @@ def test_a_wav_file_of_other_samples_is_refused(server, waveform, query):
     with connect(server, query) as socket:
         socket.send(to_file(waveform, "WAV")[:3200])
         (answer,) = read(socket)
-    assert answer["error"]["message"].startswith("message: begins as an audio file does, expected ")
+    assert answer["error"]["message"].startswith("the message begins like an audio file, but must be ")
 
 
 @pytest.mark.parametrize("parts", [(b"\xff\xfe",), (b'{"hotwords": "\xe5', b'\x25"}')])
@@ -275,7 +283,7 @@ def test_text_that_is_not_utf_8_ends_the_stream_without_a_traceback(server, capl
 def test_a_client_that_sends_nothing(server):
     with connect(server) as socket:
         (answer,) = read(socket)
-    assert "stream: 0 s of audio in 3 s, expected at most 3 s without" in answer["error"]["message"]
+    assert "the stream has only 0 s of audio after 3 s (limit: 3 s less)" in answer["error"]["message"]
 
 
 def test_messages_without_audio_do_not_keep_a_stream_alive(server):
@@ -314,7 +322,7 @@ def test_a_failure_of_the_model_is_a_sentence(server, waveform, monkeypatch):
     with connect(server) as socket:
         send(socket, to_pcm(waveform))
         *_, answer = read(socket)
-    assert answer["error"]["message"] == "server: has failed; its log has the details"
+    assert answer["error"]["message"] == "the server failed; see its log for details"
     assert socket.close_code == 1011
 
 
@@ -341,7 +349,7 @@ def test_audio_that_is_too_long(server, waveform):
                 socket.send(to_pcm(np.resize(waveform, RATE)))
         *_, answer = read(socket)
     assert answer["error"]["message"].startswith(
-        "stream: audio is longer than 100 s; end it, begin another stream"
+        "the stream's audio is longer than 100 s; begin another stream"
     )
 
 
@@ -395,7 +403,7 @@ def test_a_page_of_another_site_is_refused(server):
     with pytest.raises(exceptions.InvalidStatus) as refused:
         connect(server, origin="http://evil.example")
     assert refused.value.response.status_code == 403
-    assert b"expected this server's own page" in refused.value.response.body
+    assert b"are refused; use this server's own page" in refused.value.response.body
     with connect(server, origin=f"http://127.0.0.1:{server.port}") as socket:
         send(socket, b"")
         assert read(socket)[-1]["type"] == "final"
@@ -406,7 +414,7 @@ def test_headers_of_a_stream_are_limited(server):
     with pytest.raises(exceptions.InvalidStatus) as refused, connect(server, additional_headers=headers):
         pass
     assert refused.value.response.status_code == 400
-    assert b"bytes, expected at most 16384; send smaller ones" in refused.value.response.body
+    assert b"bytes, expected at most 16384; shorten them" in refused.value.response.body
 
 
 def test_streams_are_counted(server, waveform):
@@ -465,8 +473,8 @@ class TestServerSentEvents:
     def test_a_model_that_fails_meanwhile(self, client, server, waveform, monkeypatch):
         async def fail(batch, is_urgent=False):
             await asyncio.sleep(0.05)
-            raise api_errors.refuse("inputs: are refused by the model")
+            raise api_errors.refuse("the model rejected the inputs")
 
         monkeypatch.setattr(server.parts.batcher, "recognise", fail)
-        with pytest.raises(openai.APIError, match="inputs: are refused by the model"):
+        with pytest.raises(openai.APIError, match="the model rejected the inputs"):
             self.stream(client, waveform)

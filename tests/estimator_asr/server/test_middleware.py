@@ -103,5 +103,5 @@ def test_pages_of_other_sites_send_nothing(method, headers, status):
     assert sent[0]["status"] == (status if method == "POST" else 200)
     if sent[0]["status"] == 403:
         origin = headers.get("origin", "unknown")
-        expected = f"origin: is {origin!r}, expected this server's own page or no browser; "
+        expected = f"requests from pages of other sites ({origin!r}) are refused; "
         assert json.loads(sent[1]["body"])["error"]["message"].startswith(expected)

@@ -196,31 +196,31 @@ def test_the_client_raises_the_sentence(client):
     [
         (
             {"response_format": "xml"},
-            "response_format: is 'xml', expected one of json, text, srt, vtt, verbose_json",
+            "response_format is 'xml', expected one of json, text, srt, vtt, verbose_json",
         ),
         (
             {"timestamp_granularities[]": "line"},
-            "timestamp_granularities[]: is 'line', expected one of word, segment",
+            "timestamp_granularities[] is 'line', expected one of word, segment",
         ),
-        ({"stream": "maybe"}, "stream: is 'maybe', expected true or false; send that, or leave it out"),
-        ({"response_format": "diarized_json"}, "response_format: is 'diarized_json', expected one of json, "),
-        ({"temperature": "1.1"}, "temperature: is '1.1', expected a number from 0 to 1; send that, or"),
-        ({"temperature": "-0.1"}, "temperature: is '-0.1', expected a number from 0 to 1"),
-        ({"temperature": "."}, "temperature: is '.', expected a number from 0 to 1"),
-        ({"temperature": "9e-0"}, "temperature: is '9e-0', expected a number from 0 to 1"),
-        ({"temperature": "nan"}, "temperature: is 'nan', expected a number from 0 to 1"),
-        ({"include[]": "logprobs"}, "include[]: is 'logprobs', expected no value; send that, or leave it"),
+        ({"stream": "maybe"}, "stream is 'maybe', expected true or false; fix it, or leave it out"),
+        ({"response_format": "diarized_json"}, "response_format is 'diarized_json', expected one of json, "),
+        ({"temperature": "1.1"}, "temperature is '1.1', expected a number from 0 to 1; fix it, or"),
+        ({"temperature": "-0.1"}, "temperature is '-0.1', expected a number from 0 to 1"),
+        ({"temperature": "."}, "temperature is '.', expected a number from 0 to 1"),
+        ({"temperature": "9e-0"}, "temperature is '9e-0', expected a number from 0 to 1"),
+        ({"temperature": "nan"}, "temperature is 'nan', expected a number from 0 to 1"),
+        ({"include[]": "logprobs"}, "include[] is 'logprobs', expected no value; fix it, or leave it"),
         (
             {"chunking_strategy[type]": "server_vad"},
-            "chunking_strategy[type]: is 'server_vad', expected auto",
+            "chunking_strategy[type] is 'server_vad', expected auto",
         ),
-        ({"known_speaker_names[]": "a"}, "known_speaker_names[]: is 'a', expected no value"),
+        ({"known_speaker_names[]": "a"}, "known_speaker_names[] is 'a', expected no value"),
         ({"keywords[]": ["好 x9"]}, "hotwords: word 1: "),
         ({"hotwords": "好 x9"}, "hotwords: word 1: "),
-        ({"hotwords": "好\n" * 1001}, "hotwords: there are 1001, expected at most 1000; send fewer"),
+        ({"hotwords": "好\n" * 1001}, "the request has 1001 hotwords, expected at most 1000; send fewer"),
         (
             {"hotwords": ["," * 40_001, "," * 40_000]},
-            "hotwords: they have 80001 characters with their separators, expected at most 80000; send fewer",
+            "the hotwords and their separators have 80001 characters, expected at most 80000; send fewer",
         ),
     ],
 )
@@ -232,7 +232,7 @@ def test_fields_that_are_wrong(server, waveform, fields, error):
 
 
 def test_the_client_raises_which_field_is_wrong(client, waveform):
-    with pytest.raises(openai.BadRequestError, match="stream: is 'maybe', expected true or false") as caught:
+    with pytest.raises(openai.BadRequestError, match="stream is 'maybe', expected true or false") as caught:
         client.audio.transcriptions.create(model="asr", file=encode(waveform), extra_body={"stream": "maybe"})
     assert caught.value.param == "stream"
 
@@ -259,7 +259,7 @@ def test_keywords_are_hotwords(server, waveform):
 @pytest.mark.parametrize(
     "content, error",
     [
-        (b"", "file: is empty, expected audio; send a recording"),
+        (b"", "file is empty; send a recording"),
         (encode(np.zeros(0)).getvalue(), "file: "),
         (encode(np.full(16000, np.nan), subtype="FLOAT").getvalue(), "file: has NaN or Inf samples"),
         (
@@ -268,9 +268,9 @@ def test_keywords_are_hotwords(server, waveform):
         ),
         (
             encode(np.zeros(16000 * 101), "FLAC").getvalue(),
-            "file: audio is longer than 100 s; send a shorter one",
+            "file: audio is longer than 100 s; send a shorter recording",
         ),
-        (encode(np.zeros(16000), "FLAC").getvalue()[:-1000], "file: "),
+        (encode(np.zeros(16000), "FLAC").getvalue()[:-1000], "file is empty"),
     ],
     ids=("nothing", "no samples", "NaN", "too loud", "too long", "truncated"),
 )
@@ -286,20 +286,20 @@ def test_audio_that_is_wrong(server, content, error):
         (
             b"{}",
             "application/json",
-            "request: content type is 'application/json', expected",
+            "the content type is 'application/json', expected",
         ),
-        (b"", "multipart/form-data", "request: is not a valid form ("),
-        (b"xx", "multipart/form-data; boundary=b", "request: is not a valid form ("),
+        (b"", "multipart/form-data", "the request is not valid multipart/form-data ("),
+        (b"xx", "multipart/form-data; boundary=b", "the request is not valid multipart/form-data ("),
         (
             b"--b--\r\n",
             "multipart/form-data; boundary=b",
-            "file: is missing, expected a recording; send it",
+            "the form has no field file; send the recording",
         ),
         (
             b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n\r\n'
             b'--b\r\nContent-Disposition: form-data; name="include[+2AA-"\r\n\r\nx\r\n--b--\r\n',
             "multipart/form-data; boundary=b; charset=utf-7",  # a lone surrogate
-            "include[\\ud800: is 'x', expected no value",
+            "include[\\ud800 is 'x', expected no value",
         ),
     ],
 )
@@ -378,7 +378,7 @@ def test_a_model_without_hotwords(tiny_export, tmp_path, waveform, server, monke
     response = post(server, encode(waveform), hotwords="好")
     assert response.status_code == 400
     assert response.json()["error"]["message"].startswith(
-        "hotwords: the model takes none, expected a model of"
+        "the model does not support hotwords, because it is not a"
     )
 
 

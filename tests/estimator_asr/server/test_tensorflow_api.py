@@ -146,9 +146,9 @@ def test_no_instances(server):
 @pytest.mark.parametrize(
     "path, error",
     [
-        ("/v1/models/other", "model: is 'other', expected 'asr'"),
-        ("/v1/models/asr/versions/3", "version: is '3', expected '"),
-        ("/v1/models/asr/versions/3/metadata", "version: is '3', expected '"),
+        ("/v1/models/other", "model is 'other', expected 'asr'"),
+        ("/v1/models/asr/versions/3", "version is '3', expected the current version, '"),
+        ("/v1/models/asr/versions/3/metadata", "version is '3', expected the current version, '"),
         ("/v1/models/asr/labels/stable", "GET /v1/models/asr/labels/stable: Not Found; see docs/serve.md"),
     ],
 )
@@ -167,7 +167,7 @@ def test_predict_needs_post(server):
 def test_a_request_that_is_wrong_is_one_sentence(server):
     response = server.post(PREDICT, data=b"[[")
     assert response.status_code == 400
-    assert response.json()["error"].startswith("request: is not valid JSON (")
+    assert response.json()["error"].startswith("the request is not valid JSON (")
 
 
 def test_hotwords_that_the_graph_refuses(server, waveforms):
@@ -194,7 +194,7 @@ def test_a_length_beyond_the_waveform_is_refused(server):
     assert response.status_code == 400
     assert (
         response.json()["error"]
-        == "instances[0].num_samples: is 101, expected 0 to 100; send how much there is"
+        == "instances[0].num_samples is 101, expected 0 to 100, the length of waveform"
     )
 
 
@@ -214,7 +214,7 @@ def test_a_request_has_as_much_audio_as_a_recording(server):
     response = server.predict({"instances": [wav] * 26})
     assert response.status_code == 400
     # The bytes of the header count too.
-    expected = "request: has 625 s of audio, expected at most 600 s; send fewer utterances"
+    expected = "the request has 625 s of audio (limit: 600 s); send fewer utterances"
     assert response.json()["error"] == expected
     assert server.predict({"instances": [wav] * 2}).status_code == 200
 

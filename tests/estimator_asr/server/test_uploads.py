@@ -43,7 +43,9 @@ def test_hours_of_silence_are_refused_by_the_header():
     content = encode(np.zeros(16000 * 3600, np.int16))
     assert len(content) < 1_000_000
     started = time.monotonic()
-    with pytest.raises(errors.UserError, match="^file: audio is longer than 600 s; send a shorter one$"):
+    with pytest.raises(
+        errors.UserError, match="^file: audio is longer than 600 s; send a shorter recording$"
+    ):
         uploads.read(content, 16000, 600)
     assert time.monotonic() - started < 1
 
@@ -98,7 +100,7 @@ def burn():
 def test_audio_that_takes_long_to_decode(monkeypatch):
     monkeypatch.setattr(uploads, "_DECODING_SECONDS", 0.0)
     monkeypatch.setattr(audio_files, "AudioBlocks", make_blocks(burn))
-    said = "^file: takes more than 0 s of CPU time for 1 s of audio; convert it to WAV or FLAC$"
+    said = "^file: decoding 1 s of audio takes more than 0 s of CPU time; convert the file to WAV or FLAC$"
     with pytest.raises(errors.UserError, match=said):
         uploads.read(b"x", 16000, 60)
 
@@ -133,7 +135,7 @@ def test_joined_recordings_count_with_all_their_seconds():
     content = telephone_files.encode("mp3", 1.0) + telephone_files.encode("mp3", 2.0)
     assert uploads.measure(content, 16000, 60) == pytest.approx(3, abs=0.2)
     assert uploads.read(content, 16000, 60).seconds == pytest.approx(3, abs=0.2)
-    with pytest.raises(errors.UserError, match="^file: audio is longer than 2 s; send a shorter one$"):
+    with pytest.raises(errors.UserError, match="^file: audio is longer than 2 s; send a shorter recording$"):
         uploads.read(content, 16000, 2)
 
 
@@ -141,14 +143,16 @@ def test_times_count_from_the_start_of_a_video():
     content = telephone_files.encode("m4a", start=4.0, video_seconds=6.0)
     upload = uploads.read(content, 16000, 60)
     assert upload.seconds == pytest.approx(6, abs=0.1)
-    with pytest.raises(errors.UserError, match="^file: audio is longer than 5 s; send a shorter one$"):
+    with pytest.raises(errors.UserError, match="^file: audio is longer than 5 s; send a shorter recording$"):
         uploads.measure(content, 16000, 5)
 
 
 @pytest.mark.long
 def test_hours_of_silence_of_a_telephone_are_refused_by_the_header():
     content = telephone_files.encode("m4a", 700.0, level=0.0)
-    with pytest.raises(errors.UserError, match="^file: audio is longer than 600 s; send a shorter one$"):
+    with pytest.raises(
+        errors.UserError, match="^file: audio is longer than 600 s; send a shorter recording$"
+    ):
         uploads.read(content, 16000, 600)
 
 
@@ -159,7 +163,9 @@ def test_a_header_that_lies_about_the_length():
     content = content[:duration] + struct.pack(">d", 1000.0) + content[duration + 8 :]
     assert uploads.measure(content, 16000, 600) == pytest.approx(100, abs=0.1)
     for use in (uploads.measure, uploads.read):
-        with pytest.raises(errors.UserError, match="^file: audio is longer than 60 s; send a shorter one$"):
+        with pytest.raises(
+            errors.UserError, match="^file: audio is longer than 60 s; send a shorter recording$"
+        ):
             use(content, 16000, 60)
 
 
@@ -216,7 +222,8 @@ def test_audio_that_is_being_decoded_has_a_limit(hold):
     error = asyncio.run(run())
     assert error.status == 429
     assert error.message == (
-        "server: 90 s of audio are being decoded and the request has 60 s, expected at most 100 s together; "
+        "the server is busy: 90 s of audio are being decoded and this request has 60 s (limit: 100 "
+        "s together); "
         "send the request again in 5 s"
     )
     assert error.headers == {"retry-after": "5"}  # 90 s at 20 s per second
@@ -319,7 +326,9 @@ def test_the_server_stops_although_a_recording_is_decoded_for_ever(tiny_export, 
     assert time.monotonic() - started < 5
     thread.join()
     assert found[0].status_code == 503
-    assert found[0].json()["error"]["message"] == "server: stops before the request is done; send it again"
+    assert (
+        found[0].json()["error"]["message"] == "the server stopped before the request was done; send it again"
+    )
     assert not [record for record in caplog.records if record.exc_info]
 
 

@@ -187,8 +187,8 @@ def test_a_file_in_a_pipe_is_no_samples(tmp_path):
     with open(tmp_path / "a.wav", "rb") as file, pytest.raises(errors.UserError) as refused:
         next(live_terminal.read_pcm(file, 16000))
     assert str(refused.value) == (
-        "standard input: begins as an audio file does, expected samples without a header; "
-        "leave --live out, or convert the audio by ffmpeg -i FILE -ac 1 -ar 16000 -f s16le -"
+        "standard input begins like an audio file, but must be samples without a header; "
+        "leave --live out, or convert the audio with ffmpeg -i FILE -ac 1 -ar 16000 -f s16le -"
     )
 
 
@@ -253,7 +253,7 @@ class TestMicrophone:
         monkeypatch.setitem(sys.modules, "sounddevice", fake)
         blocks = live_terminal.open_microphone(16000)
         assert [next(blocks)[0] for _ in range(3)] == [0, 1, 2]
-        assert "warning: the model is slower than the speech, audio is lost" in capsys.readouterr().err
+        assert "warning: the model is slower than the speech; audio was lost" in capsys.readouterr().err
 
     def test_without_one(self, monkeypatch):
         def refuse(**_):
@@ -262,13 +262,17 @@ class TestMicrophone:
         fake = types.SimpleNamespace(InputStream=refuse, PortAudioError=OSError)
         monkeypatch.setitem(sys.modules, "sounddevice", fake)
         with pytest.raises(
-            errors.UserError, match="microphone: cannot be opened .*querying device -1.*; connect"
+            errors.UserError, match="the microphone cannot be opened .*querying device -1.*; connect"
         ):
             next(live_terminal.open_microphone(16000))
 
     def test_without_sounddevice(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "sounddevice", None)
         with pytest.raises(
-            errors.UserError, match=r"sounddevice: cannot be imported .*pip install 'estimator-asr\[live\]'"
+            errors.UserError,
+            match=(
+                r"the microphone needs sounddevice, which cannot be imported .*pip install "
+                r"'estimator-asr\[live\]'"
+            ),
         ):
             next(live_terminal.open_microphone(16000))

