@@ -138,7 +138,7 @@ def test_what_cannot_be_recognised_is_a_sentence(page, tmp_path):
         "navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException('', 'NotAllowedError'))"
     )
     page.run("document.getElementById('record').click()")
-    page.wait(lambda: "microphone was refused" in find(page, "status"))
+    page.wait(lambda: "microphone was denied" in find(page, "status"))
     page.run("Object.defineProperty(navigator, 'mediaDevices', {value: undefined})")
     page.run("document.getElementById('record').click()")
     page.wait(lambda: "only over https or on localhost" in find(page, "status"))
@@ -149,7 +149,10 @@ def test_a_file_of_the_model_that_is_missing_is_named(exports, export, tmp_path)
     os.remove(os.path.join(folder, "model", "language.onnx"))
     with serve(folder) as (url, _), browser.Browser(browser.find(), 1000, 900) as page:
         page.open(url)
-        page.wait(lambda: "model/language.onnx: the web server answers 404" in (find(page, "status") or ""))
+        page.wait(
+            lambda: "the web server responds with status 404 for model/language.onnx"
+            in (find(page, "status") or "")
+        )
         assert find(page, "record", "disabled")
 
 
@@ -160,7 +163,7 @@ def test_a_damaged_file_of_the_same_size_is_named(exports, export, tmp_path):
         file.write(b"?")
     with serve(folder) as (url, _), browser.Browser(browser.find(), 1000, 900) as page:
         page.open(url)
-        page.wait(lambda: "model/tokens.txt: is damaged" in (find(page, "status") or ""))
+        page.wait(lambda: "model/tokens.txt is damaged" in (find(page, "status") or ""))
 
 
 def test_a_recording_ends_after_the_longest_utterance(exports, export, recording, tmp_path):
@@ -175,7 +178,7 @@ def test_a_recording_ends_after_the_longest_utterance(exports, export, recording
         with browser.Browser(browser.find(), 1000, 900, microphone=recording) as page:
             open_page(page, url)
             page.run("document.getElementById('record').click()")
-            page.wait(lambda: "for at most 1 s" in find(page, "status"))
+            page.wait(lambda: "for up to 1 s" in find(page, "status"))
             page.wait(lambda: find(page, "status").startswith("1.0 s of audio in"))
             assert find(page, "transcript") and find(page, "level", "hidden")
 

@@ -83,7 +83,7 @@ def test_a_file_becomes_characters_with_pinyin_under_their_times(page, recording
     sure = [round(100 * each["confidence"]) for each in expected["characters"]]
     first = expected["characters"][0]
     assert characters(page, "ariaLabel")[0] == (
-        f"{first['character']} {first['pinyin']}, {sure[0]} % sure: hear it"
+        f"{first['character']} {first['pinyin']}, {sure[0]} % sure: play"
     )
     seconds = len(soundfile.read(recording)[0]) / 16000
     lefts = page.run(
@@ -270,7 +270,7 @@ def test_a_refused_microphone_shows_no_live_text(page):
         "navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException('', 'NotAllowedError'))"
     )
     page.run("document.getElementById('record').click()")
-    page.wait(lambda: "microphone was refused" in find(page, "status"))
+    page.wait(lambda: "microphone was denied" in find(page, "status"))
     assert find(page, "live", "hidden")
 
 
@@ -280,7 +280,7 @@ def test_a_stream_that_fails_is_explained(server, recording):
         open_page(page, server)
         page.run("{const words = document.getElementById('hotwords'); words.value = '字'.repeat(500);}")
         page.run("document.getElementById('record').click()")
-        page.wait(lambda: "expected at most 400; send fewer. The recording continues" in find(page, "status"))
+        page.wait(lambda: "expected at most 400; shorten it. The recording continues" in find(page, "status"))
         page.run("document.getElementById('hotwords').value = ''")
         page.run("document.getElementById('record').click()")
         page.wait(lambda: "s of audio in" in find(page, "status"))
@@ -303,7 +303,7 @@ def test_a_server_with_a_token_is_asked_with_it(tiny_export, recording):
     with local_server.serve(tiny_export.export_dir, token="secret") as server:
         with browser.Browser(browser.find(), 1000, 900) as page:
             page.open(server.url("/"))
-            page.wait(lambda: "asks for an access token" in page.text())
+            page.wait(lambda: "needs an access token" in page.text())
             page.run(
                 "{const token = document.getElementById('token'); token.value = 'secret';"
                 "token.dispatchEvent(new Event('change'));}"
