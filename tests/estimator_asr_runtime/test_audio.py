@@ -37,7 +37,7 @@ def test_other_sample_rates_equal_those_of_the_export(rate):
 @pytest.mark.parametrize(
     ("container", "subtype"), [("WAV", "PCM_24"), ("WAV", "FLOAT"), ("WAV", "ULAW"), ("WAV", "ALAW")]
 )
-def test_equal_to_the_wav_files_of_the_export(tmp_path, container, subtype):
+def test_wav_files_are_read_as_in_the_export(tmp_path, container, subtype):
     tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.saved_model import wav
@@ -50,7 +50,7 @@ def test_equal_to_the_wav_files_of_the_export(tmp_path, container, subtype):
     np.testing.assert_allclose(audio.read(path, 16000, 10).waveform, waveform[0], atol=1e-6)
 
 
-def test_a_file_that_is_no_audio_is_malformed_and_a_long_one_too_long(tmp_path):
+def test_a_file_without_audio_is_malformed_and_a_long_one_is_too_long(tmp_path):
     (tmp_path / "a.wav").write_bytes(b"RIFF of no length")
     assert audio.read(str(tmp_path / "a.wav"), 16000, 1).status == statuses.MALFORMED
     path = write(tmp_path / "b.wav", np.zeros(16001))
@@ -96,7 +96,7 @@ def test_joined_files_are_refused_with_the_end_of_the_first(tmp_path, kind, subt
     )
 
 
-def test_random_bytes_after_an_mp3_are_no_audio(tmp_path):
+def test_random_bytes_after_an_mp3_are_not_taken_for_audio(tmp_path):
     """As the picture in a tag is."""
     picture = np.random.default_rng(0).bytes(60000)
     (tmp_path / "a").write_bytes(encode("MP3", 16000) + picture)
@@ -104,7 +104,7 @@ def test_random_bytes_after_an_mp3_are_no_audio(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["MP3", "FLAC"])
-def test_a_header_that_promises_too_little(tmp_path, kind):
+def test_audio_beyond_the_length_in_the_header_is_refused(tmp_path, kind):
     content = bytearray(encode(kind, 32000))
     if kind == "MP3":
         info = content.index(b"Xing") if b"Xing" in content else content.index(b"Info")
@@ -116,7 +116,7 @@ def test_a_header_that_promises_too_little(tmp_path, kind):
         audio.read(str(tmp_path / "a"), 16000, 9)
 
 
-def test_longer_than_a_block_and_huge(tmp_path):
+def test_files_longer_than_a_block_and_huge_values(tmp_path):
     noise = np.random.default_rng(1).normal(size=[300000, 2]) * 0.1
     path = write(tmp_path / "a.wav", noise, subtype="FLOAT")
     expected = np.mean(np.float32(noise), axis=1)
@@ -127,7 +127,7 @@ def test_longer_than_a_block_and_huge(tmp_path):
 
 
 @pytest.mark.parametrize("num_bytes", [16, 17, 4001])
-def test_a_header_of_0_samples_that_samples_follow(tmp_path, num_bytes):
+def test_samples_after_a_header_of_0_samples_are_read(tmp_path, num_bytes):
     """An odd number of bytes has no padding."""
     path = write(tmp_path / "a.wav", np.full(4001, 0.25), subtype="PCM_U8")
     content = (tmp_path / "a.wav").read_bytes()[: 44 + num_bytes]

@@ -94,7 +94,7 @@ def test_model_json_was_changed(tmp_path):
     assert refuse(tmp_path) == f"model.json was changed after the export; {AGAIN}"
 
 
-def test_what_is_not_a_regular_file(tmp_path):
+def test_a_pipe_instead_of_a_file_is_refused(tmp_path):
     runtime_models.write(tmp_path, FILES)
     (tmp_path / "acoustic.onnx").unlink()
     os.mkfifo(tmp_path / "acoustic.onnx")  # a pipe would wait for a writer
@@ -107,7 +107,7 @@ def test_syllables_are_joined_by_spaces(tmp_path):
     assert settings.joining.join(["ni3", "hao3"]) == "ni3 hao3"
 
 
-def test_files_are_compared_with_their_digests(tmp_path):
+def test_files_are_checked_against_their_digests(tmp_path):
     runtime_models.write(tmp_path, FILES)
     (tmp_path / "acoustic.onnx").write_bytes(b"grap")
     assert refuse(tmp_path) == f"acoustic.onnx has 4 bytes, expected 5; {AGAIN}"

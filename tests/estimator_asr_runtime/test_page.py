@@ -115,7 +115,7 @@ def test_files_stay_in_the_folder_whatever_they_are_called(export, library, tmp_
     assert os.listdir(tmp_path / "made") == ["page"]
 
 
-def test_scripts_import_and_load_what_is_there(export, library, tmp_path):
+def test_scripts_import_and_load_only_existing_files(export, library, tmp_path):
     output = tmp_path / "page"
     page.write(export, library, str(output))
     text = "".join(path.read_text(encoding="utf-8") for path in output.glob("*.*") if path.suffix != ".wasm")
@@ -135,7 +135,7 @@ def test_a_directory_without_the_library(export, tmp_path, capsys):
     )
 
 
-def test_the_directory_of_its_files_does_too(export, library, tmp_path):
+def test_the_directory_dist_of_the_library_is_accepted(export, library, tmp_path):
     page.write(export, os.path.join(library, "dist"), str(tmp_path / "page"))
 
 

@@ -127,7 +127,7 @@ def test_the_microphone(folder, recording):
             assert find(page, "transcript") and find(page, "level", "hidden")
 
 
-def test_what_cannot_be_recognised_is_a_sentence(page, tmp_path):
+def test_audio_that_cannot_be_recognised_has_a_message(page, tmp_path):
     soundfile.write(tmp_path / "silent.wav", np.zeros(16000), 16000)
     page.choose_file("#file", str(tmp_path / "silent.wav"))
     page.wait(lambda: "is silent" in find(page, "status"))
@@ -190,7 +190,7 @@ def test_a_telephone_needs_no_scrolling_to_the_side(folder, recording):
         assert page.run("document.documentElement.scrollWidth") <= 390
 
 
-def test_all_comes_from_the_folder_and_nothing_is_sent(folder, recording):
+def test_the_page_loads_only_its_folder_and_sends_nothing(folder, recording):
     with serve(folder) as (url, asked), browser.Browser(browser.find(), 1000, 900) as page:
         open_page(page, url)
         number = len(asked)

@@ -88,7 +88,7 @@ def send_slowly(server, head, body, pause):
         return connection.makefile("rb").read()
 
 
-def test_declared_size(server):
+def test_a_body_with_too_large_a_content_length_is_refused(server):
     response = server.post(PREDICT, data=b"x" * (MAX_BYTES + 1))
     assert response.status_code == 413
     expected = (
@@ -97,7 +97,7 @@ def test_declared_size(server):
     assert response.json() == {"error": expected}
 
 
-def test_undeclared_size(server):
+def test_a_chunked_body_that_is_too_large_is_refused(server):
     head = b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
         connection.sendall(head + b"110000\r\n" + b"x" * 0x110000 + b"\r\n")
@@ -168,7 +168,7 @@ UPGRADE = (
     ],
     ids=("long header", "many headers", "long URL", "a body"),
 )
-def test_an_upgrade_that_is_refused_is_answered(server, head):
+def test_a_refused_upgrade_gets_a_response(server, head):
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
         connection.sendall(head + b"\r\n")
         said = connection.makefile("rb").read()
@@ -185,7 +185,7 @@ def request_status(connection) -> int:
     return response.status
 
 
-def test_an_idle_connection_is_closed_after_its_time(tiny_export):
+def test_an_idle_connection_is_closed_after_idle_seconds(tiny_export):
     with local_server.serve(tiny_export.export_dir, idle_seconds=1.5) as other:
         connection = http.client.HTTPConnection("127.0.0.1", other.port, timeout=30)
         assert request_status(connection) == 200
@@ -206,7 +206,7 @@ def test_an_idle_connection_of_a_proxy_is_kept(server):
     connection.close()
 
 
-def test_slow_body(server):
+def test_a_body_that_arrives_too_slowly_is_refused(server):
     head = b"POST /v1/audio/transcriptions HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n"
     said = send_slowly(server, head, b"x" * 30, 0.1)
     assert said.startswith(b"HTTP/1.1 408 ")
@@ -214,14 +214,14 @@ def test_slow_body(server):
     assert error["message"] == "the request body is still incomplete after 1 s; send it faster, or send less"
 
 
-def test_idle_connections_keep_no_request_out(server):
+def test_idle_connections_do_not_block_requests(server):
     with contextlib.ExitStack() as stack:
         for _ in range(60):
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
         assert requests.get(server.url("/v1/models/asr"), timeout=10).status_code == 200
 
 
-def test_too_many_open_requests_are_refused_in_a_sentence(server):
+def test_too_many_open_requests_are_refused(server):
     head = b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nx"
     before = server.get("/metrics").text
     with contextlib.ExitStack() as stack:
@@ -246,7 +246,7 @@ def test_too_many_open_requests_are_refused_in_a_sentence(server):
     assert refused not in before and refused in server.get("/metrics").text
 
 
-def test_too_many_bodies_at_once(server):
+def test_too_many_bytes_in_memory_are_refused(server):
     server.parts.bodies._num_held += 8 * MAX_BYTES
     try:
         response = server.post(PREDICT, data=b"x")
@@ -266,7 +266,7 @@ def test_bodies_are_released(server):
     assert server.parts.bodies._num_held == 0
 
 
-def test_a_client_that_goes_while_it_sends_is_no_error(server, caplog):
+def test_a_client_that_disconnects_while_sending_is_not_logged_as_an_error(server, caplog):
     head = b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n"
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(head + b"x")
@@ -278,7 +278,7 @@ def test_a_client_that_goes_while_it_sends_is_no_error(server, caplog):
 
 
 @pytest.mark.long
-def test_a_full_queue_and_a_stalled_worker(server, stall):
+def test_a_full_queue_refuses_and_a_stalled_worker_is_unhealthy(server, stall):
     """429 with Retry-After, and /healthz fails within five seconds."""
     threads = [
         threading.Thread(target=server.predict, args=({"instances": [make_instance(16000 * 9)]},))
@@ -329,7 +329,7 @@ def test_a_worker_with_a_long_batch_is_healthy(server, stall, monkeypatch):
     assert server.get("/healthz").json()["status"] == "ok"
 
 
-def test_requests_whose_client_goes_are_not_recognised(server, stall):
+def test_requests_of_disconnected_clients_are_not_recognised(server, stall):
     before = count_gone(server)
     body = json.dumps({"instances": [make_instance()]}).encode()
     head = f"POST {PREDICT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
@@ -361,7 +361,7 @@ def test_health_of_a_model_that_fails(server, monkeypatch):
     )
 
 
-def test_a_bug_is_a_sentence(server, monkeypatch):
+def test_an_unexpected_exception_has_an_error_message(server, monkeypatch):
     def fail(*_):
         raise RuntimeError("no memory")
 
@@ -400,7 +400,7 @@ def test_the_page_and_its_files(server):
         assert server.get(path).status_code == 404
 
 
-def test_no_other_site_may_read(server):
+def test_pages_of_other_sites_cannot_read_responses(server):
     response = server.get("/v1/models/asr", headers={"origin": "https://example.com"})
     assert not [name for name in response.headers if name.lower().startswith("access-control")]
 
@@ -408,7 +408,7 @@ def test_no_other_site_may_read(server):
 @pytest.mark.parametrize(
     "authorization", [None, "secret", "Bearer", "Bearer other", "Basic secret", "Bearer é"]
 )
-def test_without_the_token(guarded, authorization):
+def test_requests_without_the_token_are_refused(guarded, authorization):
     headers = {"authorization": authorization.encode()} if authorization else {}
     for path in ("/v1/models/asr", "/v1/models", "/metrics", "/nothing"):
         response = guarded.get(path, headers=headers)
@@ -419,7 +419,7 @@ def test_without_the_token(guarded, authorization):
     assert guarded.get("/v1/models", headers=headers).json()["error"]["message"] == message
 
 
-def test_with_the_token(guarded):
+def test_requests_with_the_token_are_accepted(guarded):
     assert guarded.get("/v1/models/asr", headers={"authorization": "Bearer secret"}).status_code == 200
     for path in ("/healthz", "/", "/page/app.js"):
         assert guarded.get(path).status_code == 200

@@ -160,7 +160,7 @@ COSTLY = hostile_requests.make_costly()
 
 
 @pytest.mark.parametrize("kind", COSTLY)
-def test_what_takes_long_keeps_no_honest_client_waiting(program, kind):
+def test_slow_requests_do_not_delay_honest_clients(program, kind):
     """Four clients send it at a time; none of them is within its rights to all of the server."""
     with Honest(program.url) as honest, concurrent.futures.ThreadPoolExecutor(4) as pool:
         sending = [pool.submit(send, program.port, kind, COSTLY[kind], 120) for _ in range(NUM_COSTLY)]
@@ -175,7 +175,7 @@ def test_what_takes_long_keeps_no_honest_client_waiting(program, kind):
     assert set(statuses) <= {"200", "400", "429"}
 
 
-def test_thousand_connections(program):
+def test_a_thousand_connections_do_not_block_the_server(program):
     """Three of four send nothing, one a byte of its body at a time; honest clients get in."""
     head = hostile_requests.make_post(PREDICT, b"", length=1000)
     with contextlib.ExitStack() as stack, Honest(program.url) as honest:

@@ -27,7 +27,7 @@ def run(scenario):
     return asyncio.run(call())
 
 
-def test_the_first_and_those_of_similar_length_are_taken():
+def test_takes_the_first_item_and_those_of_similar_length():
     """The other request has its turn before the second item of the first one, as if that was spoken."""
 
     def scenario():
@@ -42,7 +42,7 @@ def test_the_first_and_those_of_similar_length_are_taken():
     assert run(scenario) == [[10, 11], [10], [1], []]
 
 
-def test_memory_limits_what_is_taken():
+def test_attention_memory_limits_the_size_of_a_batch():
     """Three minutes squared: two of 127 s are the most."""
 
     def scenario():
@@ -53,7 +53,7 @@ def test_memory_limits_what_is_taken():
     assert run(scenario) == [2, 1]
 
 
-def test_room_and_what_is_urgent():
+def test_a_full_queue_refuses_all_but_urgent_items():
     def scenario():
         queue = make_queue(10.0, 5.0)
         queue.add(make_items(30), False)
@@ -66,7 +66,7 @@ def test_room_and_what_is_urgent():
     assert run(scenario) == [(1, True), (30, False)]
 
 
-def test_a_long_request_refuses_no_short_one_but_another_long_one():
+def test_a_long_request_keeps_out_another_long_one_but_no_short_one():
     """Of 600 s, which take a minute, the last item has its turn in a minute; 3 s come before it."""
 
     def scenario():
@@ -91,7 +91,7 @@ def test_items_whose_client_has_gone_are_dropped():
     assert run(scenario) == [2]
 
 
-def test_interim_results_wait_for_what_has_ended():
+def test_interim_results_wait_for_speech_that_has_ended():
     """They are not in its batches, and have their turn half a second after they came."""
 
     def scenario():

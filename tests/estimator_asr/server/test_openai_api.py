@@ -60,7 +60,7 @@ def test_the_client_of_openai_gets_text(client, waveform, expected):
 
 
 @pytest.mark.parametrize("format", ["FLAC", "OGG", "MP3"])
-def test_formats(client, waveform, format):
+def test_the_client_of_openai_gets_all_response_formats(client, waveform, format):
     found = client.audio.transcriptions.create(model="asr", file=encode(waveform, format))
     assert isinstance(found.text, str)
 
@@ -87,7 +87,7 @@ def test_a_truncated_recording_of_a_telephone(server):
     assert response.json()["error"]["message"] == sentence
 
 
-def test_another_rate_and_two_channels(client, waveform):
+def test_recordings_with_another_rate_and_two_channels(client, waveform):
     stereo = np.stack([waveform, waveform], axis=1).repeat(3, axis=0)
     found = client.audio.transcriptions.create(
         model="whisper-1", file=encode(stereo, rate=48000), language="zh", prompt="p", temperature=0.3
@@ -149,7 +149,7 @@ def test_a_long_recording_without_speech(server):
         assert post(server, encode(np.zeros(16000 * 40), "FLAC"), response_format=format).status_code == 200
 
 
-def test_models(client):
+def test_models_are_listed(client):
     (model,) = client.models.list().data
     assert (model.id, model.owned_by) == ("asr", "estimator_asr")
     assert client.models.retrieve("asr").id == "asr"
@@ -186,7 +186,7 @@ def test_the_language_is_that_of_the_model(client, server, waveform, monkeypatch
     assert found.language == language
 
 
-def test_the_client_raises_the_sentence(client):
+def test_the_client_of_openai_raises_the_error_message(client):
     with pytest.raises(openai.BadRequestError, match=r"file: is not a readable WAV, FLAC, Ogg, MP3, .* file"):
         client.audio.transcriptions.create(model="asr", file=("a.wav", b"not audio"))
 
@@ -224,20 +224,20 @@ def test_the_client_raises_the_sentence(client):
         ),
     ],
 )
-def test_fields_that_are_wrong(server, waveform, fields, error):
+def test_invalid_fields_have_error_messages(server, waveform, fields, error):
     response = post(server, encode(waveform), **fields)
     assert response.status_code == 400
     assert response.json()["error"]["type"] == "invalid_request_error"
     assert response.json()["error"]["message"].startswith(error)
 
 
-def test_the_client_raises_which_field_is_wrong(client, waveform):
+def test_the_client_of_openai_knows_which_field_is_invalid(client, waveform):
     with pytest.raises(openai.BadRequestError, match="stream is 'maybe', expected true or false") as caught:
         client.audio.transcriptions.create(model="asr", file=encode(waveform), extra_body={"stream": "maybe"})
     assert caught.value.param == "stream"
 
 
-def test_fields_that_change_nothing(client, waveform, expected):
+def test_unused_fields_are_accepted(client, waveform, expected):
     fields = {"temperature": 1e-05, "chunking_strategy": "auto", "stream": False, "prompt": "p\nq"}
     found = client.audio.transcriptions.create(
         model="x", file=encode(waveform), extra_body={"languages": ["en"], "response_format": ""}, **fields
@@ -274,7 +274,7 @@ def test_keywords_are_hotwords(server, waveform):
     ],
     ids=("nothing", "no samples", "NaN", "too loud", "too long", "truncated"),
 )
-def test_audio_that_is_wrong(server, content, error):
+def test_invalid_audio_has_an_error_message(server, content, error):
     response = post(server, content)
     assert response.status_code == 400
     assert response.json()["error"]["message"].startswith(error)
@@ -303,7 +303,7 @@ def test_audio_that_is_wrong(server, content, error):
         ),
     ],
 )
-def test_forms_that_are_wrong(server, caplog, body, kind, error):
+def test_invalid_forms_have_error_messages(server, caplog, body, kind, error):
     response = server.post(PATH, data=body, headers={"content-type": kind})
     assert response.status_code == 400
     assert response.json()["error"]["message"].startswith(error)
@@ -322,7 +322,7 @@ def test_forms_that_are_wrong(server, caplog, body, kind, error):
     ],
 )
 @pytest.mark.parametrize("kind", ["multipart/form-data", "Multipart/Form-Data"])
-def test_the_part_file_is_a_file_whatever_its_header_says(server, waveform, disposition, kind):
+def test_the_part_named_file_is_a_file_whatever_its_header_says(server, waveform, disposition, kind):
     content = encode(np.resize(waveform, 48000)).getvalue()
     assert len(content) > 1 << 16
     head = f"--b\r\nContent-Disposition: {disposition}\r\nContent-Type: audio/wav\r\n\r\n".encode()
@@ -333,7 +333,7 @@ def test_the_part_file_is_a_file_whatever_its_header_says(server, waveform, disp
     assert response.json()["text"] == post(server, content).json()["text"] != ""
 
 
-def test_two_files_are_refused_also_without_names(server):
+def test_two_files_are_refused_even_without_names(server):
     part = b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n'
     headers = {"content-type": "multipart/form-data; boundary=b"}
     response = server.post(PATH, data=2 * part + b"--b--\r\n", headers=headers)
@@ -351,7 +351,7 @@ def test_two_files_are_refused_also_without_names(server):
         ("POST", "/v1/models", 405),
     ],
 )
-def test_other_paths_of_openai(server, method, path, status):
+def test_unknown_paths_have_errors_in_openai_format(server, method, path, status):
     response = server.session.request(method, server.url(path), timeout=60)
     reason = {404: "Not Found", 405: "Method Not Allowed"}[status]
     message = f"{method} {path}: {reason}; see docs/serve.md"
@@ -359,7 +359,7 @@ def test_other_paths_of_openai(server, method, path, status):
     assert (response.status_code, response.json()) == (status, {"error": error})
 
 
-def test_the_client_raises_the_sentence_of_an_unknown_path(client):
+def test_the_client_of_openai_raises_the_error_of_an_unknown_path(client):
     with pytest.raises(openai.NotFoundError) as caught:
         client.chat.completions.create(model="asr", messages=[])
     assert caught.value.body["message"] == "POST /v1/chat/completions: Not Found; see docs/serve.md"
@@ -373,7 +373,9 @@ def test_the_name_of_a_file_is_never_opened(server, tmp_path, waveform):
         assert server.post(PATH, files=files, data={"model": "asr"}).status_code == 200
 
 
-def test_a_model_without_hotwords(tiny_export, tmp_path, waveform, server, monkeypatch):
+def test_hotwords_need_a_model_that_supports_them(
+    tiny_export, tmp_path, waveform, server, monkeypatch
+):
     monkeypatch.delitem(server.parts.versions.current.definitions, "waveform_hotwords")
     response = post(server, encode(waveform), hotwords="好")
     assert response.status_code == 400

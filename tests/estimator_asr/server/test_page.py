@@ -171,7 +171,7 @@ def measure_contrast(page, element):
 
 
 @pytest.mark.parametrize("is_dark", [False, True])
-def test_red_can_be_read(page, is_dark):
+def test_the_error_colour_has_enough_contrast(page, is_dark):
     if is_dark:
         page.prefer_dark()
     page.run("document.getElementById('status').className = 'error'")
@@ -203,7 +203,7 @@ def test_chinese_and_english(page, recording, expected):
     assert "Transcript" in page.text()
 
 
-def test_silence_and_files_that_are_not_audio_have_a_sentence(page, tmp_path):
+def test_silence_and_files_that_are_not_audio_have_a_message(page, tmp_path):
     soundfile.write(tmp_path / "silent.wav", np.zeros(16000), 16000)
     page.choose_file("#file", str(tmp_path / "silent.wav"))
     page.wait(lambda: "The recording is silent" in find(page, "status"))
@@ -286,7 +286,7 @@ def test_a_stream_that_fails_is_explained(server, recording):
         page.wait(lambda: "s of audio in" in find(page, "status"))
 
 
-def test_without_a_microphone_it_says_why(page):
+def test_a_page_without_a_microphone_explains_why(page):
     page.run("Object.defineProperty(navigator, 'mediaDevices', {value: undefined})")
     page.run("document.getElementById('record').click()")
     page.wait(lambda: "only over https or on localhost" in find(page, "status"))
@@ -299,7 +299,7 @@ def test_a_telephone_needs_no_scrolling_to_the_side(server, recording):
         assert page.run("document.documentElement.scrollWidth") <= 390
 
 
-def test_a_server_with_a_token_is_asked_with_it(tiny_export, recording):
+def test_the_page_sends_the_token(tiny_export, recording):
     with local_server.serve(tiny_export.export_dir, token="secret") as server:
         with browser.Browser(browser.find(), 1000, 900) as page:
             page.open(server.url("/"))
@@ -312,7 +312,7 @@ def test_a_server_with_a_token_is_asked_with_it(tiny_export, recording):
             choose(page, recording)
 
 
-def test_nothing_comes_from_outside(page, server, recording):
+def test_the_page_loads_nothing_from_other_servers(page, server, recording):
     choose(page, recording)
     names = page.run("performance.getEntriesByType('resource').map((each) => each.name)")
     assert len(names) > 5 and all(name.startswith((server.url("/"), "data:", "blob:")) for name in names)

@@ -44,7 +44,7 @@ def test_a_body_is_in_memory_once():
 
 
 @pytest.mark.parametrize("error", [asyncio.TimeoutError(), requests.ClientDisconnect()])
-def test_errors_after_the_body_are_not_those_of_the_client(error):
+def test_errors_after_the_body_is_read_are_not_client_errors(error):
     async def run():
         async with service.BodyReader(1 << 20, 10.0).read(make_request(1)):
             raise error
@@ -54,7 +54,7 @@ def test_errors_after_the_body_are_not_those_of_the_client(error):
 
 
 @pytest.mark.parametrize("status", [408, 499])
-def test_errors_of_the_client(status):
+def test_slow_and_disconnected_clients_have_their_own_status(status):
     async def receive():
         if status == 408:
             await asyncio.sleep(10)

@@ -82,7 +82,7 @@ def test_metadata_is_a_message_of_tensorflow_serving(server, tiny_export):
     assert wav_bytes[1]["tensor_shape"] == {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}
 
 
-def test_predict_returns_what_the_signature_does(server, tiny_export, waveforms):
+def test_predict_returns_the_outputs_of_the_signature(server, tiny_export, waveforms):
     """The same PredictRequest, as JSON and run by the session."""
     loaded = recogniser.load_version(tiny_export.version_dir)
     request = predict_pb2.PredictRequest()
@@ -98,7 +98,7 @@ def test_predict_returns_what_the_signature_does(server, tiny_export, waveforms)
         assert "".join(found[i]["characters.character"]) == "".join(written)
 
 
-def test_columns_and_rows_return_the_same(server, waveforms):
+def test_columns_and_rows_return_the_same_values(server, waveforms):
     rows = server.predict(
         {"signature_name": "serving_default", "instances": [{"wav_bytes": to_b64(waveforms[1])}]}
     )
@@ -129,7 +129,7 @@ def test_hotwords_of_a_request(server, waveforms):
     assert "泥郝" in found["outputs"]["transcript"][0]
 
 
-def test_requests_at_one_time_get_their_own_results(server, waveforms):
+def test_concurrent_requests_get_their_own_results(server, waveforms):
     alone = [server.predict({"instances": [to_b64(each)]}).json()["predictions"][0] for each in waveforms]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         contents = [{"instances": [to_b64(each)]} for each in waveforms * 3]
@@ -139,7 +139,7 @@ def test_requests_at_one_time_get_their_own_results(server, waveforms):
     assert 'asr_batch_size_bucket{le="1.0"}' in sizes
 
 
-def test_no_instances(server):
+def test_an_empty_list_of_instances_has_no_predictions(server):
     assert server.predict({"instances": []}).json() == {"predictions": []}
 
 
@@ -152,7 +152,7 @@ def test_no_instances(server):
         ("/v1/models/asr/labels/stable", "GET /v1/models/asr/labels/stable: Not Found; see docs/serve.md"),
     ],
 )
-def test_what_is_not_served(server, path, error):
+def test_other_models_and_versions_are_not_found(server, path, error):
     response = server.get(path)
     assert response.status_code == 404
     assert response.json()["error"].startswith(error)
@@ -164,13 +164,13 @@ def test_predict_needs_post(server):
     assert set(response.json()) == {"error"}
 
 
-def test_a_request_that_is_wrong_is_one_sentence(server):
+def test_invalid_json_has_an_error_message(server):
     response = server.post(PREDICT, data=b"[[")
     assert response.status_code == 400
     assert response.json()["error"].startswith("the request is not valid JSON (")
 
 
-def test_hotwords_that_the_graph_refuses(server, waveforms):
+def test_hotwords_that_the_graph_refuses_have_its_message(server, waveforms):
     inputs = {"wav_bytes": [to_b64(waveforms[1])], "hotwords": ["泥郝 ni3"]}
     response = server.predict({"signature_name": "serving_default_hotwords", "inputs": inputs})
     assert response.status_code == 400
@@ -206,7 +206,7 @@ def test_empty_columns_have_empty_outputs(server):
     assert all(column == [] for column in outputs.values())
 
 
-def test_a_request_has_as_much_audio_as_a_recording(server):
+def test_the_audio_of_a_request_is_limited_like_a_recording(server):
     """26 items of 24 s at 1 kHz are small, and would be recognised for a minute."""
     file = io.BytesIO()
     soundfile.write(file, np.zeros(24000), 1000, format="WAV", subtype="PCM_U8")
@@ -219,7 +219,7 @@ def test_a_request_has_as_much_audio_as_a_recording(server):
     assert server.predict({"instances": [wav] * 2}).status_code == 200
 
 
-def test_responses():
+def test_responses_pad_the_lists_of_characters_and_transcripts():
     """What follows the characters and transcripts of a row pads it, as in the graph."""
     results = [
         {"transcript": "你好", "n_best": [{"score": -1.25}, {"score": -2.0}], "characters": []},
@@ -254,7 +254,7 @@ def test_columns_without_values_have_an_empty_response():
 @pytest.mark.parametrize(
     "rate, channels, subtype", [(8000, 1, "PCM_U8"), (16000, 1, "PCM_16"), (48000, 2, "FLOAT")]
 )
-def test_wav_by_its_header(rate, channels, subtype):
+def test_a_wav_file_is_measured_by_its_header(rate, channels, subtype):
     file = io.BytesIO()
     soundfile.write(file, np.zeros([3 * rate, channels]), rate, format="WAV", subtype=subtype)
     assert tensorflow_api.measure_seconds({"wav_bytes": file.getvalue()}, CONFIG) == pytest.approx(
@@ -267,14 +267,14 @@ def test_bytes_without_a_header_count_as_8_bit_audio():
     assert tensorflow_api.measure_seconds({"wav_bytes": b""}, CONFIG) == 0.0
 
 
-def test_wav_of_a_stream_counts_to_its_end():
+def test_a_streamed_wav_file_is_measured_to_its_end():
     content = bytearray(make_wav(np.zeros(16000)))
     content[40:44] = bytes(4)
     assert tensorflow_api.measure_seconds({"wav_bytes": bytes(content)}, CONFIG) == pytest.approx(1, rel=0.01)
 
 
 @pytest.mark.parametrize("kind", [b"RF64", b"BW64"])
-def test_large_sizes_that_lie_do_not_count(kind):
+def test_wrong_sizes_in_headers_are_ignored(kind):
     """The model takes the size of the chunk `data`, if that has one."""
     file = io.BytesIO()
     soundfile.write(file, np.zeros(16000), 16000, format="RF64", subtype="PCM_16")
@@ -285,7 +285,7 @@ def test_large_sizes_that_lie_do_not_count(kind):
     assert tensorflow_api.measure_seconds({"wav_bytes": content}, CONFIG) == pytest.approx(1, rel=0.01)
 
 
-def test_the_first_of_two_formats_counts():
+def test_the_first_of_two_format_chunks_counts():
     """libsndfile refuses such a file, the model reads it: 10 s at 1 kHz are not 0.6 s at 16 kHz."""
     file = io.BytesIO()
     soundfile.write(file, np.zeros(10_000), 1000, format="WAV", subtype="PCM_U8")
@@ -294,7 +294,7 @@ def test_the_first_of_two_formats_counts():
     assert tensorflow_api.measure_seconds({"wav_bytes": content}, CONFIG) == pytest.approx(10, rel=0.01)
 
 
-def test_waveforms_features_and_pinyin():
+def test_waveforms_features_and_pinyin_are_measured_in_seconds():
     waveform = {"waveform": np.zeros(8000), "num_samples": np.int32(10)}
     assert tensorflow_api.measure_seconds(waveform, CONFIG) == 0.5
     features = {"fbank": np.zeros([50, 80]), "num_frames": np.int32(50)}

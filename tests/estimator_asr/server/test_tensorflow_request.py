@@ -61,18 +61,18 @@ def test_the_only_input_needs_no_name(instance):
         ("+/+/", b"\xfb\xff\xbf"),
     ],
 )
-def test_base64_as_tensorflow_serving_takes_it(text, content):
+def test_base64_is_accepted_as_in_tensorflow_serving(text, content):
     assert parse({"instances": [{"b64": text}]}).rows == [{"wav_bytes": content}]
 
 
 @pytest.mark.parametrize("text", ["UklGRg=", "UklGR", "UklGRg==UklG", "-_-_", "UklG\u2028", "UklG\x00", "é"])
-def test_what_is_not_base64(text):
+def test_invalid_base64_is_refused(text):
     with pytest.raises(api_errors.ApiError) as raised:
         parse({"instances": [{"b64": text}]})
     assert raised.value.message.startswith("instances[0].wav_bytes is not valid base64 (")
 
 
-def test_columns():
+def test_columns_become_rows():
     call = parse(
         {"signature_name": "waveform", "inputs": {"waveform": [[0.5, 1], [2, 3]], "num_samples": [2, 1]}}
     )
@@ -82,7 +82,7 @@ def test_columns():
     assert call.rows[1]["num_samples"] == 1 and call.rows[1]["num_samples"].dtype == np.int32
 
 
-def test_hotwords_are_for_all_rows():
+def test_hotwords_apply_to_all_rows():
     inputs = {"wav_bytes": ["a", "b"], "hotwords": ["神雕侠侣"]}
     call = parse({"signature_name": "serving_default_hotwords", "inputs": inputs})
     assert call.rows == [{"wav_bytes": b"a"}, {"wav_bytes": b"b"}]
@@ -134,7 +134,7 @@ def test_hotwords_are_for_all_rows():
         ),
     ],
 )
-def test_what_is_wrong_is_said(content, error):
+def test_invalid_requests_have_error_messages(content, error):
     with pytest.raises(api_errors.ApiError) as raised:
         parse(content)
     assert raised.value.status == 400
@@ -256,7 +256,7 @@ def test_utterances_are_counted_before_they_are_read(monkeypatch, content):
         tensorflow_request.parse((content % ",".join(['""'] * 300_000)).encode(), DEFINITIONS)
 
 
-def test_other_threads_have_their_turn_while_numbers_are_parsed():
+def test_other_threads_run_while_numbers_are_parsed():
     """The decoder of JSON holds the interpreter's lock, over three seconds of a waveform of four minutes."""
     turns, is_over = [], threading.Event()
 

@@ -34,7 +34,7 @@ def test_a_short_recording_is_one_piece():
     np.testing.assert_array_equal(piece.waveform, waveform.astype(np.float32))
 
 
-def test_another_rate():
+def test_audio_at_another_rate_is_resampled():
     upload = uploads.read(encode(np.zeros(8000), rate=8000), 16000, 60)
     assert upload.seconds == pytest.approx(1.0, abs=0.01)
 
@@ -105,17 +105,17 @@ def test_audio_that_takes_long_to_decode(monkeypatch):
         uploads.read(b"x", 16000, 60)
 
 
-def test_a_server_that_is_busy_refuses_no_audio(monkeypatch):
+def test_the_time_limit_of_decoding_ignores_a_busy_server(monkeypatch):
     monkeypatch.setattr(uploads, "_DECODING_SECONDS", 0.0)
     monkeypatch.setattr(audio_files, "AudioBlocks", make_blocks(lambda: time.sleep(0.5)))
     assert uploads.read(b"x", 16000, 60).seconds == 1
 
 
-def test_the_limit_grows_with_the_audio():
+def test_the_time_limit_of_decoding_grows_with_the_audio():
     assert uploads._DECODING_SECONDS + 600 * uploads._SECONDS_PER_SECOND == 125
 
 
-def test_seconds_by_the_header(monkeypatch):
+def test_recordings_are_measured_by_their_header(monkeypatch):
     assert uploads.measure(encode(np.zeros(24000)), 16000, 60) == 1.5
     monkeypatch.setattr(
         audio_files, "AudioBlocks", lambda *_: types.SimpleNamespace(seconds=None, close=list)
@@ -124,7 +124,7 @@ def test_seconds_by_the_header(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["m4a", "webm", "aac", "amr"])
-def test_recordings_of_telephones(kind):
+def test_recordings_of_telephones_are_decoded(kind):
     content = telephone_files.encode(kind)
     assert uploads.measure(content, 16000, 60) == pytest.approx(2, abs=0.15)
     upload = uploads.read(content, 16000, 60)
@@ -156,7 +156,7 @@ def test_hours_of_silence_of_a_telephone_are_refused_by_the_header():
         uploads.read(content, 16000, 600)
 
 
-def test_a_header_that_lies_about_the_length():
+def test_a_wrong_length_in_the_header_does_not_bypass_the_limit():
     """Its duration is a second, its packets are 100: it counts with those, as what waits for it does."""
     content = telephone_files.encode("webm", 100.0, level=0.0)
     duration = content.index(b"\x44\x89\x88") + 3
@@ -169,7 +169,7 @@ def test_a_header_that_lies_about_the_length():
             use(content, 16000, 60)
 
 
-def test_times_of_packets_that_lie_about_the_length():
+def test_wrong_packet_times_do_not_bypass_the_limit():
     """Its clock is 50 times as fast, for header and packets: it is decoded no further than they say."""
     content = telephone_files.encode("m4a", 100.0, level=0.0)
     clock = content.index(b"mdhd") + 16
@@ -230,7 +230,7 @@ def test_audio_that_is_being_decoded_has_a_limit(hold):
 
 
 @pytest.mark.long
-def test_a_long_recording_refuses_no_short_one(hold):
+def test_a_long_recording_does_not_keep_short_ones_out(hold):
     """The first of 600 s fills all the room for long ones; a short one has a thread and room of its own."""
 
     async def run():
@@ -271,7 +271,7 @@ def test_recordings_of_browsers_count_with_their_seconds(hold):
     assert asyncio.run(run()) == pytest.approx([2, 2], abs=0.05)
 
 
-def test_what_fails_or_is_cancelled_is_not_counted_any_more(hold):
+def test_failed_and_cancelled_recordings_no_longer_count(hold):
     async def run():
         decoder = uploads.Decoder(100.0, 100.0)
         with pytest.raises(errors.UserError, match="^file: audio is longer than 100 s"):
@@ -309,7 +309,7 @@ def test_many_silent_recordings_are_refused(tiny_export, hold):
     assert {each.headers.get("retry-after") for each in found} == {None, "5"}
 
 
-def test_the_server_stops_although_a_recording_is_decoded_for_ever(tiny_export, hold, caplog):
+def test_the_server_stops_even_if_decoding_never_ends(tiny_export, hold, caplog):
     found = []
     with local_server.serve(tiny_export.export_dir, stop_seconds=1) as server:
 
@@ -332,7 +332,7 @@ def test_the_server_stops_although_a_recording_is_decoded_for_ever(tiny_export, 
     assert not [record for record in caplog.records if record.exc_info]
 
 
-def test_a_recording_whose_client_has_gone_is_not_decoded(hold):
+def test_a_recording_of_a_disconnected_client_is_not_decoded(hold):
     async def run():
         decoder = uploads.Decoder(100.0, 100.0)
         first, gone, last = (

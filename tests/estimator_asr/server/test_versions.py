@@ -99,7 +99,7 @@ def test_a_version_that_does_not_load_is_logged_once(export_dir, monkeypatch, ca
 
 
 @pytest.mark.long
-def test_an_export_directory_that_goes_away_changes_nothing(export_dir, monkeypatch):
+def test_a_removed_export_directory_changes_nothing(export_dir, monkeypatch):
     monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
     with local_server.serve(export_dir) as server:
         shutil.move(export_dir, export_dir.with_name("gone"))
@@ -124,7 +124,7 @@ def test_a_disk_that_fails_does_not_end_the_watch(export_dir, monkeypatch, caplo
         programs.wait_until(lambda: server.parts.versions.current.number == "2")
 
 
-def test_a_version_that_is_copied_slowly_is_served_when_it_is_whole(export_dir, monkeypatch, caplog):
+def test_a_version_that_is_copied_slowly_is_served_when_complete(export_dir, monkeypatch, caplog):
     """Its graph and export.json come first, and the rest after a pause in which it cannot be loaded."""
     monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
     with local_server.serve(export_dir) as server:
@@ -141,7 +141,7 @@ def test_a_version_that_is_copied_slowly_is_served_when_it_is_whole(export_dir, 
 
 
 @pytest.mark.long
-def test_files_that_still_change_are_not_loaded(export_dir, caplog):
+def test_versions_whose_files_still_change_are_not_loaded(export_dir, caplog):
     found = versions.Versions(str(export_dir), metrics.Metrics())
     add_version(export_dir, 2)
     growing = export_dir / "2" / "assets" / "tokens.txt"
@@ -173,7 +173,7 @@ def test_a_version_that_is_removed_gives_way_to_the_newest_that_loads(export_dir
 
 
 @pytest.mark.long
-def test_one_version_is_not_replaced(export_dir, monkeypatch):
+def test_the_directory_of_one_version_is_never_replaced(export_dir, monkeypatch):
     monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
     with local_server.serve(export_dir / "1") as server:
         add_version(export_dir, 2)
@@ -181,7 +181,7 @@ def test_one_version_is_not_replaced(export_dir, monkeypatch):
         assert server.get("/healthz").json()["version"] == "1"
 
 
-def test_an_export_without_status(export_dir, monkeypatch):
+def test_an_export_without_the_output_status(export_dir, monkeypatch):
     path = export_dir / "1"
     graph = (path / "saved_model.pb").read_bytes()
     (path / "saved_model.pb").write_bytes(graph.replace(b"\n\x06status\x12", b"\n\x06stAtus\x12"))
@@ -225,7 +225,7 @@ OLD = "泥郝 ni3 has 2 characters and 1 syllables, expected one syllable for ea
         ),
     ],
 )
-def test_sentences_of_the_graph(message, sentence):
+def test_error_messages_of_the_graph(message, sentence):
     class Refusing:
         def run(self, _):
             raise tf.errors.InvalidArgumentError(None, None, message)
@@ -236,7 +236,7 @@ def test_sentences_of_the_graph(message, sentence):
     assert str(refused.value) == sentence
 
 
-def test_a_length_that_the_graph_refuses(tiny_export):
+def test_a_length_that_the_graph_refuses_has_its_message(tiny_export):
     version = versions.ServedVersion(tiny_export.version_dir)
     row = {"waveform": np.zeros(3, np.float32), "num_samples": np.int32(5)}
     with pytest.raises(errors.UserError) as refused:
@@ -248,7 +248,7 @@ def test_a_length_that_the_graph_refuses(tiny_export):
     version.retire()
 
 
-def test_no_export(tmp_path):
+def test_a_missing_export_is_refused(tmp_path):
     with pytest.raises(errors.UserError, match="contains no SavedModel"):
         versions.Versions(str(tmp_path), metrics.Metrics())
 

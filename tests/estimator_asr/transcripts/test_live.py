@@ -66,13 +66,13 @@ def hold(monkeypatch):
         ({"confidence_scale": "0.5", "confidence_offset": "0.0"}, 0.9),
     ],
 )
-def test_the_confidence_of_settled_characters_is_that_before_calibration_too(decode, confidence):
+def test_the_minimum_confidence_holds_before_and_after_calibration(decode, confidence):
     """log(0.9 / 0.1) is 2.1972, so the third one is 1 / (1 + exp(-0.6035 * 2.1972 - 5.635))."""
     found = live.find_min_confidence(decode)
     assert found >= 0.9 and found == pytest.approx(confidence, abs=1e-5)
 
 
-def test_what_two_results_agree_on_is_settled():
+def test_characters_settle_when_two_results_agree():
     transcript = make_live(speech(1.0))
     update = hear(transcript, "你号", 0.2, 0.5)
     assert (update.stable, update.partial, update.first) == ("", "你号", 0)
@@ -86,7 +86,7 @@ def test_what_two_results_agree_on_is_settled():
     assert [each["start"] for each in update.characters] == [0.5, 1.3]
 
 
-def test_a_character_settles_only_with_audio_after_it():
+def test_a_character_settles_only_when_audio_follows_it():
     transcript = make_live(speech(1.0))
     hear(transcript, "好", 0.9)
     transcript.add(speech(0.15))
@@ -106,7 +106,7 @@ def test_a_character_that_the_model_is_unsure_of_settles_at_the_end():
     assert hear(transcript, "你好", 0.2, 0.5, confidence=0.89).stable == "你好"
 
 
-def test_a_calibrated_model_has_to_be_surer():
+def test_a_calibrated_model_needs_a_higher_confidence():
     transcript = make_live(speech(1.0), min_confidence=0.999)
     for _ in range(3):
         assert hear(transcript, "你好", 0.2, 0.5, confidence=0.998).stable == ""
@@ -118,7 +118,7 @@ def test_a_calibrated_model_has_to_be_surer():
     assert hear(transcript, "你好吗", 0.2, 0.5, 1.2, confidence=0.998).stable == "你好吗"
 
 
-def test_what_follows_an_unsure_character_waits_too():
+def test_characters_after_an_unsure_one_wait_too():
     transcript = make_live(speech(1.0))
     for _ in range(3):
         window = transcript.take()
@@ -139,7 +139,7 @@ def test_a_segment_with_settled_text_is_not_silent():
     assert (segment.result["transcript"], segment.result["status"]) == ("你好", statuses.OK)
 
 
-def test_what_is_settled_never_changes():
+def test_settled_text_never_changes():
     transcript = make_live(speech(1.0))
     hear(transcript, "你好", 0.2, 0.5)
     transcript.add(speech(0.5))
@@ -197,7 +197,7 @@ def test_audio_without_such_a_pause_is_recognised_as_a_whole():
     np.testing.assert_array_equal(window.waveform, audio)
 
 
-def test_speech_of_which_a_part_is_settled_may_be_cut_before_it():
+def test_a_segment_may_be_cut_before_characters_that_have_settled():
     """After 15 s it is cut in its longest pause, at 7 s; the next segment continues after what is settled."""
     transcript = make_live(speech(6.5), speech(0.96, 0.0), speech(3.0))
     for _ in range(2):
@@ -229,7 +229,7 @@ def test_settled_characters_whose_times_cross_stay_in_order():
     assert "".join(segment.result["transcript"] for segment in transcript.segments) == "一甲乙丙"
 
 
-def test_a_lost_character_is_found_by_the_time_of_the_window():
+def test_a_missing_character_is_located_by_the_time_of_the_window():
     """However late in the recording: what follows it is not taken for it."""
     transcript = make_live(speech(2.0), speech(28.0, 0.0), speech(1.0))
     hear(transcript, "", *())
@@ -240,7 +240,7 @@ def test_a_lost_character_is_found_by_the_time_of_the_window():
     assert (update.stable, update.partial) == ("你", "好吗")
 
 
-def test_what_settled_and_is_not_heard_again_stays():
+def test_settled_characters_stay_even_if_later_results_lack_them():
     """The cut is before it, and nothing but silence follows."""
     transcript = make_live(speech(6.5), speech(0.96, 0.0), speech(0.6))
     for _ in range(2):
@@ -255,13 +255,13 @@ def test_what_settled_and_is_not_heard_again_stays():
     assert [segment.result["transcript"] for segment in transcript.segments] == ["一二"]
 
 
-def test_nothing_is_kept_of_empty_audio():
+def test_empty_audio_has_no_segments():
     transcript = make_live(*[np.empty(0, np.float32)] * 3)
     transcript.end()
     assert transcript.take() is None and transcript._head == []
 
 
-def test_words_have_their_spaces():
+def test_words_are_separated_by_spaces():
     transcript = make_live(speech(1.0))
     for _ in range(2):
         update = hear(transcript, "a b c", 0.2, 0.4, 1.2)
@@ -274,7 +274,7 @@ def test_words_have_their_spaces():
     assert (update.stable, update.partial) == ("a b c", " d")
 
 
-def test_nobody_speaks():
+def test_silence_has_no_windows():
     transcript = make_live(speech(20.0, 0.0))
     assert transcript.take() is None
     transcript.end()

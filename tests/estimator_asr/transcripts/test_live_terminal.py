@@ -53,7 +53,7 @@ def make_blocks(*seconds):
             yield np.full(RATE // 10, 0.0 if index % 2 else 0.5, np.float32)
 
 
-def test_a_line_is_a_segment_that_has_ended(capsys):
+def test_each_ended_segment_is_a_line(capsys):
     live_terminal.transcribe(Model(), make_blocks(3, 2, 2), RATE)
     assert capsys.readouterr().out.split("\n") == ["一二三", "一二", ""]
 
@@ -80,7 +80,7 @@ class Streams:
         return {**outputs, "state_seconds": [np.array([heard], np.float32)]}
 
 
-def test_a_model_that_streams_hears_what_is_being_spoken_once(capsys):
+def test_a_streaming_model_processes_each_sample_once(capsys):
     def speak():
         for block in make_blocks(3, 2, 2):
             time.sleep(0.02)
@@ -92,7 +92,7 @@ def test_a_model_that_streams_hears_what_is_being_spoken_once(capsys):
     assert len(streams.lengths) > 3 and sum(streams.lengths) < 6 * RATE
 
 
-def test_a_terminal_shows_what_may_change_dimmed(monkeypatch):
+def test_a_terminal_dims_text_that_may_change(monkeypatch):
     def speak():
         for block in make_blocks(4, 2):
             time.sleep(0.02)
@@ -110,7 +110,7 @@ def test_a_terminal_shows_what_may_change_dimmed(monkeypatch):
     assert texts == sorted(texts, key=len) and any(re.fullmatch(r"一+.*\(.+\)", each) for each in shown)
 
 
-def test_what_does_not_fit_into_the_line_is_its_beginning():
+def test_a_long_line_shows_only_its_end():
     assert live_terminal._find_tail("你好abc", 5) == "好abc"
     assert live_terminal._find_tail("你好abc", 4) == "abc"
     assert live_terminal._find_tail("你好", 80) == "你好"
@@ -126,7 +126,7 @@ def python_ends_on_ctrl_c():
 
 
 @pytest.mark.usefixtures("python_ends_on_ctrl_c")
-def test_ctrl_c_ends_the_audio_after_what_was_heard(capsys):
+def test_ctrl_c_ends_the_audio_after_the_blocks_read_so_far(capsys):
     """Also while the model runs; what the source has given is not lost."""
     given = threading.Event()
 
@@ -149,7 +149,7 @@ def test_ctrl_c_ends_the_audio_after_what_was_heard(capsys):
 
 
 @pytest.mark.usefixtures("python_ends_on_ctrl_c")
-def test_ctrl_c_ends_a_source_that_never_does(capsys):
+def test_ctrl_c_ends_an_endless_source(capsys):
     given = threading.Event()
 
     class Interrupted(Model):
@@ -170,7 +170,7 @@ def test_ctrl_c_ends_a_source_that_never_does(capsys):
 
 
 @pytest.mark.parametrize("rate", [16000, 8000])
-def test_samples_of_a_pipe(rate):
+def test_samples_are_read_from_a_pipe(rate):
     tone = np.round(20000 * np.sin(np.arange(16000) * 2 * np.pi * 200 / 16000)).astype("<i2")
     reader, writer = os.pipe()
     os.write(writer, tone.tobytes() + b"\1")  # half a sample
@@ -182,7 +182,7 @@ def test_samples_of_a_pipe(rate):
     np.testing.assert_allclose(found[200:-200], expected[200:-200], atol=1e-3)
 
 
-def test_a_file_in_a_pipe_is_no_samples(tmp_path):
+def test_an_audio_file_in_a_pipe_is_refused(tmp_path):
     soundfile.write(tmp_path / "a.wav", np.zeros(16000), 44100)
     with open(tmp_path / "a.wav", "rb") as file, pytest.raises(errors.UserError) as refused:
         next(live_terminal.read_pcm(file, 16000))
@@ -205,7 +205,7 @@ def test_a_wav_file_in_a_pipe_as_arecord_writes_it():
     np.testing.assert_array_equal(found, np.float32(samples) / 32768)
 
 
-def test_what_a_source_raises_reaches_the_caller():
+def test_exceptions_of_the_source_reach_the_caller():
     def broken():
         yield np.zeros(1600, np.float32)
         raise errors.UserError("microphone: is gone")
@@ -215,7 +215,7 @@ def test_what_a_source_raises_reaches_the_caller():
 
 
 class TestMicrophone:
-    def test_blocks_of_the_first_channel(self, monkeypatch):
+    def test_the_microphone_yields_blocks_of_the_first_channel(self, monkeypatch):
         class InputStream:
             def __init__(self, blocksize, callback, **options):
                 assert options == {"samplerate": 16000, "channels": 1, "dtype": "float32"}
@@ -236,7 +236,7 @@ class TestMicrophone:
         first, second = next(blocks), next(blocks)
         assert first.shape == (1600,) and (first[0], second[0]) == (1, 2)
 
-    def test_what_does_not_fit_is_lost_with_a_warning(self, monkeypatch, capsys):
+    def test_blocks_beyond_the_queue_are_lost_with_a_warning(self, monkeypatch, capsys):
         class InputStream:
             def __init__(self, callback, **_):
                 self._callback = callback
@@ -255,7 +255,7 @@ class TestMicrophone:
         assert [next(blocks)[0] for _ in range(3)] == [0, 1, 2]
         assert "warning: the model is slower than the speech; audio was lost" in capsys.readouterr().err
 
-    def test_without_one(self, monkeypatch):
+    def test_a_missing_microphone_is_an_error(self, monkeypatch):
         def refuse(**_):
             raise OSError("Error querying device -1")
 
@@ -266,7 +266,7 @@ class TestMicrophone:
         ):
             next(live_terminal.open_microphone(16000))
 
-    def test_without_sounddevice(self, monkeypatch):
+    def test_missing_sounddevice_is_an_error(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "sounddevice", None)
         with pytest.raises(
             errors.UserError,

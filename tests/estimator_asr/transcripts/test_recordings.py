@@ -50,7 +50,7 @@ def test_a_folder_with_a_slash_at_its_end(tmp_path):
     assert recordings.find([f"{tmp_path}/"]) == [(f"{tmp_path}/a.wav", "a")]
 
 
-def test_a_file_that_is_given_again_or_beside_its_folder_is_one_recording(tmp_path, monkeypatch):
+def test_a_file_named_twice_or_with_its_folder_is_one_recording(tmp_path, monkeypatch):
     (tmp_path / "sub").mkdir()
     for name in ("a.wav", "sub/b.wav"):
         (tmp_path / name).write_bytes(b"")
@@ -85,7 +85,7 @@ def test_standard_input_in_any_format(tmp_path, monkeypatch, name):
 
 
 @pytest.mark.parametrize("length", [0xFFFFFFFF, 0x7FFFF000])
-def test_standard_input_with_the_header_of_a_pipe(tmp_path, monkeypatch, length):
+def test_standard_input_with_a_header_written_to_a_pipe(tmp_path, monkeypatch, length):
     waveform = make_wav(tmp_path / "a.wav")
     contents = bytearray((tmp_path / "a.wav").read_bytes())
     for place in (4, 40):  # the lengths of RIFF and of data
@@ -103,7 +103,7 @@ def test_empty_standard_input_is_named(monkeypatch):
     assert copy.closed
 
 
-def test_standard_input_without_room_for_a_copy_is_named(monkeypatch):
+def test_no_disk_space_to_copy_standard_input_is_an_error(monkeypatch):
     def fail(*arguments):
         raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
 
@@ -136,7 +136,7 @@ def test_closed_standard_input_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["a.raw", b"\xff.wav"])
-def test_seconds_of_odd_names(tmp_path, name):
+def test_seconds_of_files_with_unusual_names(tmp_path, name):
     path = os.path.join(os.fsencode(tmp_path), os.fsencode(name))
     with open(path, "wb") as file:
         file.write(b"no audio")

@@ -16,7 +16,7 @@ def test_each_recording_has_its_own_file(tmp_path):
     assert recordings.plan_outputs(inputs, "srt", out) == [f"{out}/a.srt", f"{out}/sub/a.srt"]
 
 
-def test_recordings_of_one_folder_have_other_advice(tmp_path):
+def test_recordings_in_the_same_folder_have_different_advice(tmp_path):
     inputs = [recordings.Recording(path, "a") for path in ("x/a.wav", "x/a.flac")]
     with pytest.raises(
         errors.UserError, match="would be the output of both x/a.wav and x/a.flac; rename one of them$"
@@ -42,7 +42,7 @@ def test_an_output_dir_that_cannot_be_made_is_named(tmp_path):
     assert str(refused.value).startswith(f"--output_dir={tmp_path / 'file'} cannot be created (")
 
 
-def test_two_recordings_of_one_name_are_refused(tmp_path):
+def test_two_recordings_with_the_same_name_are_refused(tmp_path):
     inputs = [recordings.Recording("x/a.wav", "a"), recordings.Recording("y/a.mp3", "a")]
     said = r"a\.srt would be the output of both x/a\.wav and y/a\.mp3; rename a recording, or"
     with pytest.raises(errors.UserError, match=said):
@@ -78,7 +78,7 @@ def test_captions_of_several_recordings_need_a_directory():
     recordings.check_standard_output(inputs[:1], "srt")
 
 
-def test_a_file_is_written_whole_into_a_directory_that_is_made(tmp_path):
+def test_a_file_is_written_into_a_directory_that_is_created(tmp_path):
     recordings.save(str(tmp_path / "out" / "sub" / "a.tsv"), "a\udcbb\t好\n")
     assert (tmp_path / "out" / "sub" / "a.tsv").read_text(encoding="utf-8") == "a\\udcbb\t好\n"
     assert os.listdir(tmp_path / "out" / "sub") == ["a.tsv"]

@@ -62,7 +62,7 @@ def test_a_long_recording_is_recognised_in_batches_of_segments(tmp_path):
     assert [(round(seconds, 1), total) for seconds, total in shown][-2:] == [(44.3, 50.0), (50.0, 50.0)]
 
 
-def test_a_batch_with_its_padding_has_30_seconds_at_most(tmp_path):
+def test_a_padded_batch_has_30_seconds_at_most(tmp_path):
     model = Counter()
     transcribe(tmp_path / "a.wav", make_speech(*[4.0, 2.0] * 4, 14.0, 2.0, 4.0, 2.0, 4.0), model=model)
     assert sum(rows for rows, _ in model.shapes) == 7
@@ -83,7 +83,7 @@ def test_a_long_silent_recording_has_a_warning(tmp_path, capsys):
     assert "a.wav: audio is silent (peak below 0.0005 of full scale)" in capsys.readouterr().err
 
 
-def test_warnings_go_where_the_caller_wants_them(tmp_path, capsys):
+def test_warnings_go_to_the_function_of_the_caller(tmp_path, capsys):
     warnings = []
     soundfile.write(tmp_path / "a.wav", np.zeros(16000), 16000)
     recording = recordings.Recording(str(tmp_path / "a.wav"), "a")
@@ -131,7 +131,7 @@ def test_a_bar_counts_whole_seconds_of_all_recordings(tmp_path, capsys, monkeypa
     assert re.match(r"work: 100%\|.*\| 4/4 \[00:0\d<00:00, ", last), last
 
 
-def test_recordings_that_cannot_be_read_come_without_transcript_and_with_a_line(tmp_path, capsys):
+def test_recordings_that_cannot_be_read_have_an_error_and_no_transcript(tmp_path, capsys):
     soundfile.write(tmp_path / "b.wav", make_speech(2.0), 16000)
     (tmp_path / "a.wav").write_text("no audio")
     inputs = recordings.find([str(tmp_path)])
