@@ -25,7 +25,7 @@ def onnx_path(tmp_path) -> str:
 
 @pytest.fixture
 def litert_path(tmp_path) -> str:
-    """The same."""
+    """The same graph in LiteRT."""
     tf = pytest.importorskip("tensorflow")
 
     double = tf.function(lambda waveform: {"twice": tf.add(waveform, waveform, name="twice")})

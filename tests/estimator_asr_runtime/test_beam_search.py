@@ -89,7 +89,7 @@ def test_candidates_are_the_first_of_a_stable_order(size, count, levels):
 
 
 def test_probabilities_are_sums_over_paths():
-    """Two frames of one token (0.6) and the blank (0.4)."""
+    """Two frames, in which a token has the probability 0.6 and the blank 0.4."""
     found = beam_search.search(runtime_models.make_decode(), np.log(np.float32([[0.6, 0.4]] * 2)))
     assert [each.ids for each in found] == [(0,), ()]
     assert [math.exp(each.score) for each in found] == pytest.approx([0.6 * 0.6 + 2 * 0.6 * 0.4, 0.16])

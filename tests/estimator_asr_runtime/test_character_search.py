@@ -42,7 +42,7 @@ def normalise(lattice):
 
 
 def list_pairs(lattice):
-    """Returns the candidates as TensorFlow has them."""
+    """Returns the candidates as tensors of TensorFlow."""
     tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.models import candidates

@@ -81,7 +81,7 @@ def make_hotwords(rows, boosts):
 
 
 def score(scorer, tokens):
-    """Returns what each token adds, and what the end adds."""
+    """Returns the score that each token adds, and the score that the end adds."""
     states, added = np.int32([scorer.start()]), []
     for token in tokens:
         scores, after = scorer.extend(states, np.array([token]))

@@ -134,7 +134,7 @@ def test_a_graph_that_returns_no_frames():
 
 
 def test_nan_of_the_language_graph_or_the_decoder():
-    """The second of two hypotheses, hao3 and ni3, has numbers."""
+    """Of two hypotheses, hao3 and ni3, only the second one has finite scores."""
     log_probs = np.log(np.float32([[[0.01, 0.47, 0.5, 0.01, 0.01]]]))
     language = runtime_models.LanguageGraph()
     run = language.run

@@ -40,7 +40,7 @@ def guarded(tiny_export):
 
 @pytest.fixture
 def stall(server):
-    """Stops the threads of the worker until the test is over, or sets the event."""
+    """Blocks the worker threads until the test is over, or sets the returned event."""
     goes_on = threading.Event()
     stopped = threading.Semaphore(0)
 
@@ -115,7 +115,7 @@ def test_a_chunked_request_with_a_length_is_refused(server, request_line):
 
 
 def ask(server, head: bytes) -> bytes:
-    """Sends a request in one piece; returns the response, up to its end."""
+    """Sends a request in one piece; returns the complete response."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
         connection.sendall(head + b"connection: close\r\n\r\n")
         return connection.makefile("rb").read()
@@ -279,7 +279,7 @@ def test_a_client_that_disconnects_while_sending_is_not_logged_as_an_error(serve
 
 @pytest.mark.long
 def test_a_full_queue_refuses_and_a_stalled_worker_is_unhealthy(server, stall):
-    """429 with Retry-After, and /healthz fails within five seconds."""
+    """The queue responds 429 with Retry-After, and /healthz fails within five seconds."""
     threads = [
         threading.Thread(target=server.predict, args=({"instances": [make_instance(16000 * 9)]},))
         for _ in range(3)
@@ -310,7 +310,7 @@ def test_a_full_queue_refuses_and_a_stalled_worker_is_unhealthy(server, stall):
 
 
 def test_a_worker_with_a_long_batch_is_healthy(server, stall, monkeypatch):
-    """At 10 s of audio per second 30 s may take 18 s; a second of noise waits for them."""
+    """At 10 s of audio per second, a batch of 30 s may take 18 s; the probe waits for it."""
     monkeypatch.setattr(app, "_HEALTH_SECONDS", 0.5)
     monkeypatch.setattr(app, "_SHARED_SECONDS", 0.0)
     monkeypatch.setattr(server.parts.batcher._queue, "rate", 10.0)

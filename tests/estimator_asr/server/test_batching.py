@@ -14,7 +14,7 @@ from tfrecord_builder import errors
 
 
 class Version:
-    """Stands for a served version: returns the rows, and notes the batches."""
+    """Stands in for a served version; returns the rows and records the batches."""
 
     version_dir = "export/1"
 
@@ -40,7 +40,7 @@ class Version:
 
 
 def serve(scenario, max_batch_size=4, delay_seconds=0.02, max_queue_seconds=100.0, count_requests=lambda: 0):
-    """Runs scenario(batcher, version) beside a batcher; returns what it returns."""
+    """Runs scenario(batcher, version) while a batcher is running; returns its result."""
 
     async def run():
         limits = max_batch_size, delay_seconds, max_queue_seconds
@@ -71,7 +71,7 @@ def test_items_that_arrive_together_share_a_batch():
 
 
 def test_a_short_request_runs_between_the_items_of_a_long_one():
-    """At 10 s of audio per second the 20th of 100 items of 1 s has its turn after 2 s."""
+    """At 10 s of audio per second, the 20th of 100 items of 1 s has its turn after 2 s."""
 
     async def scenario(batcher, version):
         version.may_run.clear()
@@ -91,7 +91,7 @@ def test_a_short_request_runs_between_the_items_of_a_long_one():
 
 
 def test_the_queue_is_crowded_if_the_next_batch_is_full():
-    """The items of a long request are none, however many."""
+    """The later items of a long request do not count, however many there are."""
 
     async def scenario(batcher, version):
         batcher._queue.add([make_item(version, "a", 10.0) for _ in range(9)], False)
@@ -222,7 +222,7 @@ def test_the_rate_is_a_moving_average():
 
 
 def test_a_long_batch_is_busy_and_a_stalled_one_is_not(monkeypatch):
-    """At 10 s of audio per second, four times a batch of 2 s are 0.8 s; 40 s count twice: 32 s."""
+    """At 10 s of audio per second, four times the time for 2 s is 0.8 s; 40 s count double, so 32 s."""
     monkeypatch.setattr(batching, "_LEAST_PATIENCE_SECONDS", 0.1)
 
     async def scenario(batcher, version):
@@ -248,7 +248,7 @@ def test_a_long_batch_is_busy_and_a_stalled_one_is_not(monkeypatch):
     [(16, 0, [8, 8]), (15, 0, [15]), (8, 8, [8, 8]), (8, 7, [8]), (16, 16, [8, 8])],
 )
 def test_full_batches_run_as_two_halves_in_parallel(first, then, expected):
-    """What is begun before any of it is recognised."""
+    """Counts the batches that start before any of them has been recognised."""
 
     async def scenario(batcher, version):
         version.may_run.clear()

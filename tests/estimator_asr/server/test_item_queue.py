@@ -28,7 +28,7 @@ def run(scenario):
 
 
 def test_takes_the_first_item_and_those_of_similar_length():
-    """The other request has its turn before the second item of the first one, as if that was spoken."""
+    """The other request goes before the second item of the first one, which waits for the first item."""
 
     def scenario():
         queue = make_queue(100.0, 1.0)
@@ -43,7 +43,7 @@ def test_takes_the_first_item_and_those_of_similar_length():
 
 
 def test_attention_memory_limits_the_size_of_a_batch():
-    """Three minutes squared: two of 127 s are the most."""
+    """The limit is that of one item of 180 s: two items of 127 s need as much."""
 
     def scenario():
         queue = make_queue(1000.0, 10.0)
@@ -67,7 +67,7 @@ def test_a_full_queue_refuses_all_but_urgent_items():
 
 
 def test_a_long_request_keeps_out_another_long_one_but_no_short_one():
-    """Of 600 s, which take a minute, the last item has its turn in a minute; 3 s come before it."""
+    """600 s take a minute, so the last item has its turn in a minute; the 3 s go before it."""
 
     def scenario():
         queue = make_queue(600.0, 10.0)
@@ -92,7 +92,7 @@ def test_items_whose_client_has_gone_are_dropped():
 
 
 def test_interim_results_wait_for_speech_that_has_ended():
-    """They are not in its batches, and have their turn half a second after they came."""
+    """Interim items are in separate batches, and have their turn half a second after they arrive."""
 
     def scenario():
         queue = make_queue(100.0, 1.0)

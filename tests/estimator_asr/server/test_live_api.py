@@ -27,7 +27,7 @@ RATE = 16000
 
 @pytest.fixture(autouse=True)
 def detector(monkeypatch):
-    """The utterances of the tests are no speech: what is loud is."""
+    """Detects loud samples as speech, because the utterances of the tests are not real speech."""
     monkeypatch.setattr(
         pauses, "load_detector", lambda: lambda samples: float(np.max(np.abs(samples)) > 0.02)
     )

@@ -23,7 +23,7 @@ def test_resampling_in_blocks_equals_resampling_at_once():
 
 
 def test_many_small_messages_do_not_accumulate_memory():
-    """Each of them is a sample of a stream that is resampled: nothing is kept of what gives none."""
+    """Each message is one sample, which the resampler consumes without returning any yet."""
     resample = live_messages.Audio({"sample_rate": "192000"}).make_resampler(RATE)
     transcript = live.LiveTranscript(RATE, lambda: lambda samples: 0.0)
     tracemalloc.start()

@@ -373,9 +373,7 @@ def test_the_name_of_a_file_is_never_opened(server, tmp_path, waveform):
         assert server.post(PATH, files=files, data={"model": "asr"}).status_code == 200
 
 
-def test_hotwords_need_a_model_that_supports_them(
-    tiny_export, tmp_path, waveform, server, monkeypatch
-):
+def test_hotwords_need_a_model_that_supports_them(tiny_export, tmp_path, waveform, server, monkeypatch):
     monkeypatch.delitem(server.parts.versions.current.definitions, "waveform_hotwords")
     response = post(server, encode(waveform), hotwords="好")
     assert response.status_code == 400

@@ -121,7 +121,7 @@ def test_a_character_sounds_when_it_is_clicked(page, recording):
 
 
 def test_the_characters_are_one_tab_stop(page, recording):
-    """Arrow keys, Home and End move between them; Tab leaves them and comes back to the same one."""
+    """Arrow keys, Home and End move between characters; Tab leaves them and returns to the same one."""
     choose(page, recording)
     count = len(characters(page, "tabIndex"))
     assert count > 2 and characters(page, "tabIndex") == [0] + [-1] * (count - 1)
@@ -157,7 +157,7 @@ def test_the_record_button_keeps_its_name_while_it_is_pressed(server, recording)
 
 
 def measure_contrast(page, element):
-    """The ratio of WCAG 2 between the colour of an element and that of the page."""
+    """Returns the WCAG 2 contrast ratio between an element and the page's background."""
     colours = page.run(
         f"[document.getElementById('{element}'), document.body].map((each, i) => "
         "getComputedStyle(each)[i ? 'backgroundColor' : 'color'])"
@@ -180,7 +180,7 @@ def test_the_error_colour_has_enough_contrast(page, is_dark):
 
 
 def test_copying_over_plain_http(page, recording):
-    """navigator.clipboard is undefined there."""
+    """navigator.clipboard is undefined over plain HTTP."""
     choose(page, recording)
     page.run(
         "Object.defineProperty(navigator, 'clipboard', {value: undefined});"
@@ -226,7 +226,7 @@ def test_the_microphone(server, recording):
 
 
 def test_words_come_while_one_speaks(server, waveform_of_speech, monkeypatch):
-    """In a lighter colour until they settle, with the seconds since they were said; the result is theirs."""
+    """Words are lighter until they settle, with the seconds since they were spoken; they become the result."""
     loud = lambda samples: float(np.max(np.abs(samples)) > 0.02)  # noqa: E731
     monkeypatch.setattr(pauses, "load_detector", lambda: loud)
     monkeypatch.setattr(live, "MIN_CONFIDENCE", 0.0)  # the weights are random
@@ -275,7 +275,7 @@ def test_a_refused_microphone_shows_no_live_text(page):
 
 
 def test_a_stream_that_fails_is_explained(server, recording):
-    """The recording continues, and is sent as a whole."""
+    """A recording whose stream fails continues, and is sent as a whole."""
     with browser.Browser(browser.find(), 1000, 900, microphone=recording) as page:
         open_page(page, server)
         page.run("{const words = document.getElementById('hotwords'); words.value = '字'.repeat(500);}")

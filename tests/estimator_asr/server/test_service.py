@@ -85,7 +85,7 @@ def test_slow_and_disconnected_clients_have_their_own_status(status):
     ],
 )
 def test_hotwords_that_are_too_many_or_too_long(hotwords, problem):
-    """One of 60,000 letters made the graph take 14 GB."""
+    """A hotword of 60,000 letters once made the graph use 14 GB."""
     with pytest.raises(api_errors.ApiError) as caught:
         service.check_hotwords(hotwords)
     assert (caught.value.status, str(caught.value)) == (400, problem)

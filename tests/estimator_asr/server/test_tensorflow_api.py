@@ -83,7 +83,7 @@ def test_metadata_is_a_message_of_tensorflow_serving(server, tiny_export):
 
 
 def test_predict_returns_the_outputs_of_the_signature(server, tiny_export, waveforms):
-    """The same PredictRequest, as JSON and run by the session."""
+    """The same PredictRequest has the same outputs, sent as JSON and run by the session."""
     loaded = recogniser.load_version(tiny_export.version_dir)
     request = predict_pb2.PredictRequest()
     request.inputs["wav_bytes"].CopyFrom(tf.make_tensor_proto([make_wav(each) for each in waveforms[:2]]))
@@ -207,7 +207,7 @@ def test_empty_columns_have_empty_outputs(server):
 
 
 def test_the_audio_of_a_request_is_limited_like_a_recording(server):
-    """26 items of 24 s at 1 kHz are small, and would be recognised for a minute."""
+    """26 items of 24 s at 1 kHz are small, but would take a minute to recognise."""
     file = io.BytesIO()
     soundfile.write(file, np.zeros(24000), 1000, format="WAV", subtype="PCM_U8")
     wav = {"b64": base64.b64encode(file.getvalue()).decode()}
@@ -220,7 +220,7 @@ def test_the_audio_of_a_request_is_limited_like_a_recording(server):
 
 
 def test_responses_pad_the_lists_of_characters_and_transcripts():
-    """What follows the characters and transcripts of a row pads it, as in the graph."""
+    """Shorter lists of characters and transcripts are padded, as in the graph."""
     results = [
         {"transcript": "你好", "n_best": [{"score": -1.25}, {"score": -2.0}], "characters": []},
         {"transcript": "", "n_best": [{"score": -3.0}], "characters": [{"character": "b", "start": 0.5}]},
@@ -275,7 +275,7 @@ def test_a_streamed_wav_file_is_measured_to_its_end():
 
 @pytest.mark.parametrize("kind", [b"RF64", b"BW64"])
 def test_wrong_sizes_in_headers_are_ignored(kind):
-    """The model takes the size of the chunk `data`, if that has one."""
+    """Like the model, uses the size of the `data` chunk if it has one."""
     file = io.BytesIO()
     soundfile.write(file, np.zeros(16000), 16000, format="RF64", subtype="PCM_16")
     content = kind + file.getvalue()[4:]
@@ -286,7 +286,7 @@ def test_wrong_sizes_in_headers_are_ignored(kind):
 
 
 def test_the_first_of_two_format_chunks_counts():
-    """libsndfile refuses such a file, the model reads it: 10 s at 1 kHz are not 0.6 s at 16 kHz."""
+    """libsndfile refuses such a file, but the model reads it: as 10 s at 1 kHz, not as 0.6 s at 16 kHz."""
     file = io.BytesIO()
     soundfile.write(file, np.zeros(10_000), 1000, format="WAV", subtype="PCM_U8")
     content = file.getvalue()

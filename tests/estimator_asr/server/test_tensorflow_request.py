@@ -231,7 +231,7 @@ def test_numbers_beyond_float32_are_infinite():
 
 @pytest.mark.parametrize("content", [{"instances": ["x"] * 1001}, {"inputs": ["x"] * 1001}])
 def test_too_many_utterances(content):
-    """One request of millions of empty items would keep the model from all others."""
+    """A request with millions of empty items would block all other requests."""
     with pytest.raises(api_errors.ApiError) as caught:
         parse(content)
     expected = "the request has 1001 utterances, expected at most 1000; send fewer"
@@ -257,7 +257,7 @@ def test_utterances_are_counted_before_they_are_read(monkeypatch, content):
 
 
 def test_other_threads_run_while_numbers_are_parsed():
-    """The decoder of JSON holds the interpreter's lock, over three seconds of a waveform of four minutes."""
+    """The JSON decoder in C would hold the GIL for over three seconds for a four-minute waveform."""
     turns, is_over = [], threading.Event()
 
     def take_turns():

@@ -51,7 +51,7 @@ def test_hours_of_silence_are_refused_by_the_header():
 
 
 def test_audio_whose_header_has_no_length(monkeypatch):
-    """It is decoded only until it is too long."""
+    """The audio is decoded only until it exceeds the limit."""
     read = []
 
     class Endless:
@@ -157,7 +157,7 @@ def test_hours_of_silence_of_a_telephone_are_refused_by_the_header():
 
 
 def test_a_wrong_length_in_the_header_does_not_bypass_the_limit():
-    """Its duration is a second, its packets are 100: it counts with those, as what waits for it does."""
+    """The header says 1 s, but the packets have 100 s, which count towards all limits."""
     content = telephone_files.encode("webm", 100.0, level=0.0)
     duration = content.index(b"\x44\x89\x88") + 3
     content = content[:duration] + struct.pack(">d", 1000.0) + content[duration + 8 :]
@@ -170,7 +170,7 @@ def test_a_wrong_length_in_the_header_does_not_bypass_the_limit():
 
 
 def test_wrong_packet_times_do_not_bypass_the_limit():
-    """Its clock is 50 times as fast, for header and packets: it is decoded no further than they say."""
+    """Header and packet times are 50 times too fast; nothing after their end is decoded."""
     content = telephone_files.encode("m4a", 100.0, level=0.0)
     clock = content.index(b"mdhd") + 16
     content = content[:clock] + struct.pack(">I", 50 * 44100) + content[clock + 4 :]
@@ -181,7 +181,7 @@ def test_wrong_packet_times_do_not_bypass_the_limit():
 
 
 def encode_silence(seconds):
-    """A silent FLAC: hours are a few hundred kilobytes."""
+    """Returns a silent FLAC file, in which hours take only a few hundred kilobytes."""
     return encode(np.zeros(int(16000 * seconds), np.int16))
 
 
@@ -191,7 +191,7 @@ def count_seconds(decoder):
 
 @pytest.fixture
 def hold(monkeypatch):
-    """Decoding waits for this event; `begun` has the seconds of what is being decoded."""
+    """Makes decoding wait for an event; `begun` has the seconds of each recording that is being decoded."""
     goes_on, read = threading.Event(), uploads.read
     goes_on.begun = []
 
@@ -231,7 +231,7 @@ def test_audio_that_is_being_decoded_has_a_limit(hold):
 
 @pytest.mark.long
 def test_a_long_recording_does_not_keep_short_ones_out(hold):
-    """The first of 600 s fills all the room for long ones; a short one has a thread and room of its own."""
+    """A recording of 600 s fills the limit for long ones; short ones have their own thread and limit."""
 
     async def run():
         decoder = uploads.Decoder(600.0, 600.0)
@@ -256,7 +256,7 @@ def test_one_recording_of_any_length_is_accepted():
 
 
 def test_recordings_of_browsers_count_with_their_seconds(hold):
-    """A WebM of a browser has no duration in its header: it does not count as the longest one allowed."""
+    """A browser's WebM file has no duration in its header, but does not count as the maximum length."""
 
     async def run():
         decoder = uploads.Decoder(10.0, 100.0)

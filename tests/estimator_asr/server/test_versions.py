@@ -71,7 +71,7 @@ def test_a_new_version_takes_over_without_an_error(export_dir, monkeypatch):
 
 
 def test_a_version_in_use_keeps_its_session(export_dir):
-    """A request takes its version before its body is parsed; another version may take over meanwhile."""
+    """A request uses the version from before its body was parsed, even if another one takes over."""
     version = versions.ServedVersion(str(export_dir / "1"))
     batch = [
         {"waveform": np.float32(np.random.default_rng(1).normal(0, 0.1, 8000)), "num_samples": np.int32(8000)}
@@ -125,7 +125,7 @@ def test_a_disk_that_fails_does_not_end_the_watch(export_dir, monkeypatch, caplo
 
 
 def test_a_version_that_is_copied_slowly_is_served_when_complete(export_dir, monkeypatch, caplog):
-    """Its graph and export.json come first, and the rest after a pause in which it cannot be loaded."""
+    """The graph and export.json come first; loading fails until the rest follows after a pause."""
     monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
     with local_server.serve(export_dir) as server:
         incomplete, late = export_dir / "incomplete-2", export_dir / "late"

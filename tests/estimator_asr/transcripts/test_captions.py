@@ -13,7 +13,7 @@ CLOCK = re.compile(r"^(\d{2,}):([0-5]\d):([0-5]\d)[.,](\d{3}) --> (\d{2,}):([0-5
 
 
 def make_segment(text, start=0.0, step=0.25, seconds=None):
-    """A segment whose characters come every `step` seconds."""
+    """Returns a segment with a character every `step` seconds."""
     characters = [
         {
             "character": character,

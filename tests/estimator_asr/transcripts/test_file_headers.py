@@ -92,7 +92,7 @@ def make_wav(rate=16000, channels=1, width=2, more=b"") -> bytes:
 
 
 def make_extensible() -> bytes:
-    """A WAV file in the form for more than two channels, which FFmpeg and libsndfile write for one too."""
+    """Returns a WAVE_FORMAT_EXTENSIBLE file, which FFmpeg and libsndfile write even for one channel."""
     file = io.BytesIO()
     soundfile.write(file, np.frombuffer(SAMPLES, "<i2"), 16000, format="WAVEX")
     return file.getvalue()

@@ -26,7 +26,7 @@ def make_live(*audio, min_confidence=live.MIN_CONFIDENCE):
 
 
 def make_result(text, times, confidence=0.95):
-    """One character every so often; a space belongs to the character after it."""
+    """Returns a result with a character at each time; a space belongs to the character after it."""
     names = [character for character in text if character != " "]
     items = [
         {"character": name, "pinyin": f"{name}1", "start": time, "end": time + 0.04, "confidence": confidence}
@@ -45,7 +45,7 @@ def make_result(text, times, confidence=0.95):
 
 
 def hear(transcript, text, *times, confidence=0.95):
-    """Takes what there is to recognise, and gives it this result; times are seconds in the recording."""
+    """Takes the next window and updates with this result; times are seconds in the recording."""
     window = transcript.take()
     start = window.start / RATE
     return transcript.update(window, make_result(text, [time - start for time in times], confidence))
@@ -166,7 +166,7 @@ def test_settled_text_never_changes():
     ],
 )
 def test_new_characters_follow_those_that_are_settled(heard, times, partial):
-    """Whatever a later result makes of the settled ones: one lost, doubled, or nothing at all."""
+    """A later result may lack settled characters, repeat them, or be empty."""
     transcript = make_live(speech(1.0))
     for _ in range(2):
         hear(transcript, "你好", 0.2, 0.4)
@@ -198,7 +198,7 @@ def test_audio_without_such_a_pause_is_recognised_as_a_whole():
 
 
 def test_a_segment_may_be_cut_before_characters_that_have_settled():
-    """After 15 s it is cut in its longest pause, at 7 s; the next segment continues after what is settled."""
+    """After 15 s, the segment is cut in its longest pause, at 7 s; the next one goes on after settled text."""
     transcript = make_live(speech(6.5), speech(0.96, 0.0), speech(3.0))
     for _ in range(2):
         hear(transcript, "一二三", 1.0, 6.0, 8.0)
@@ -215,7 +215,7 @@ def test_a_segment_may_be_cut_before_characters_that_have_settled():
 
 
 def test_settled_characters_whose_times_cross_stay_in_order():
-    """The second one is before the place of the cut and the first one after it, by different results."""
+    """According to different results, the second character is before the cut and the first one after it."""
     transcript = make_live(speech(6.5), speech(0.96, 0.0), speech(3.0))
     for place in (7.2, 7.2, 6.4, 6.4):
         hear(transcript, *(("一甲", 1.0, place) if place > 7 else ("一甲乙", 1.0, place, 6.7)))
@@ -230,7 +230,7 @@ def test_settled_characters_whose_times_cross_stay_in_order():
 
 
 def test_a_missing_character_is_located_by_the_time_of_the_window():
-    """However late in the recording: what follows it is not taken for it."""
+    """Even late in a recording, a later character is not mistaken for the missing one."""
     transcript = make_live(speech(2.0), speech(28.0, 0.0), speech(1.0))
     hear(transcript, "", *())
     for _ in range(2):
@@ -241,7 +241,7 @@ def test_a_missing_character_is_located_by_the_time_of_the_window():
 
 
 def test_settled_characters_stay_even_if_later_results_lack_them():
-    """The cut is before it, and nothing but silence follows."""
+    """The cut is before the settled character, and only silence follows."""
     transcript = make_live(speech(6.5), speech(0.96, 0.0), speech(0.6))
     for _ in range(2):
         hear(transcript, "一二", 1.0, 7.2)

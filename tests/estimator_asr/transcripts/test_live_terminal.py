@@ -24,7 +24,7 @@ RATE = 16000
 
 
 class Model:
-    """Hears a character every second."""
+    """Recognises one character per second."""
 
     def __init__(self, text="一二三四五六七八九十"):
         self._text = text
@@ -47,7 +47,7 @@ def detector(monkeypatch):
 
 
 def make_blocks(*seconds):
-    """Speech and pauses by turns."""
+    """Returns alternating speech and pauses."""
     for index, length in enumerate(seconds):
         for _ in range(round(length * 10)):
             yield np.full(RATE // 10, 0.0 if index % 2 else 0.5, np.float32)
@@ -59,7 +59,7 @@ def test_each_ended_segment_is_a_line(capsys):
 
 
 class Streams:
-    """Hears pieces of a segment: a character for each second so far, by the state."""
+    """Recognises pieces of a segment: one character for each second so far, which the state counts."""
 
     def __init__(self, model):
         self._model, self.lengths = model, []
@@ -119,7 +119,7 @@ def test_a_long_line_shows_only_its_end():
 
 @pytest.fixture
 def python_ends_on_ctrl_c():
-    """As in a terminal; a job in the background of a shell ignores SIGINT."""
+    """Restores the SIGINT handler of a terminal, because a background job of a shell ignores SIGINT."""
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, previous)
@@ -127,7 +127,7 @@ def python_ends_on_ctrl_c():
 
 @pytest.mark.usefixtures("python_ends_on_ctrl_c")
 def test_ctrl_c_ends_the_audio_after_the_blocks_read_so_far(capsys):
-    """Also while the model runs; what the source has given is not lost."""
+    """Ctrl-C works while the model runs, and blocks from the source are not lost."""
     given = threading.Event()
 
     class Interrupted(Model):

@@ -19,7 +19,7 @@ def detect(samples):
 
 
 def make_audio(*seconds, rate=RATE):
-    """Speech and pauses by turns, beginning with speech; the level tells the place in the recording."""
+    """Returns alternating speech and pauses, beginning with speech; the level encodes the position."""
     parts = [
         np.full(round(rate * length), 0.0 if index % 2 else 0.5, np.float32)
         for index, length in enumerate(seconds)
@@ -45,7 +45,7 @@ def test_audio_up_to_the_length_of_a_segment_is_not_cut():
 
 
 def test_audio_longer_than_a_segment_is_cut():
-    """Twenty seconds in one piece have more errors."""
+    """20 s of audio is cut, because recognising it in one piece has more errors."""
     assert times(cut(make_audio(8.0, 0.8, 10.0, 1.2))) == [(0.0, 8.3), (8.5, 19.1)]
 
 
@@ -87,7 +87,7 @@ def test_speech_without_a_pause_is_cut_at_its_quietest_moment():
 
 
 def test_a_short_remainder_of_speech_that_was_cut_is_kept():
-    """Cut at 15 s, 64 ms of speech are left, which would be too short alone."""
+    """A cut at 15 s leaves 64 ms of speech, which would be too short on its own."""
     audio = make_audio(15.0 + 0.064, 16.0)
     covered = np.zeros(len(audio), bool)
     for piece in cut(audio):

@@ -20,7 +20,7 @@ def make_row(**outputs):
 
 
 class Model:
-    """Stands for a recogniser that always hears the same."""
+    """Stands in for a recogniser that always returns the same outputs."""
 
     def __init__(self, pinyin):
         self.pinyin = pinyin

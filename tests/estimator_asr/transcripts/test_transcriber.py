@@ -16,7 +16,7 @@ from tfrecord_builder import errors
 
 
 class Counter:
-    """Stands for a recogniser; its transcripts are the seconds of each item."""
+    """Stands in for a recogniser; the transcript of an item is its length in seconds."""
 
     def __init__(self):
         self.shapes = []
