@@ -79,7 +79,7 @@ def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
 def _read_mono(sound: soundfile.SoundFile, most: int) -> np.ndarray:
     """Reads up to `most` samples, or all if there are fewer; the header may have another number."""
     sound.seekable = lambda: False  # soundfile would seek, which fails for FLAC of unknown length
-    most = min(most, sound.frames)  # libsndfile would read on and take a tag for damaged FLAC
+    most = min(most, sound.frames)  # libsndfile would mistake a tag after the end for damaged FLAC
     block = np.empty([max(_BLOCK_NUMBERS // sound.channels, 1), sound.channels], np.float32)
     blocks, count = [np.zeros(0, np.float32)], 0
     while count < most and len(samples := sound.read(out=block[: most - count])):

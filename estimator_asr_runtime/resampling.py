@@ -15,7 +15,7 @@ _ZERO_CROSSINGS = 80  # zero crossings of the sinc on each side
 _CUTOFF = 0.957  # fraction of the lower Nyquist frequency
 _BETA = 10.0  # shape of the window exp(beta (sqrt(1 - x^2) - 1)) (Barnett, Magland and af Klinteberg, 2019)
 _BLOCK = 64  # minimum output samples per block
-_MAX_PERIOD_SIZE = 1 << 19  # a ratio is simple up to this step x period
+_MAX_PERIOD_SIZE = 1 << 19  # largest step x period of a ratio that counts as simple
 _GROUP_NUMBERS = 1 << 20  # samples gathered at a time
 
 
@@ -46,7 +46,7 @@ def resample(waveform: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
 
 
 def _make_weights(outputs: np.ndarray, inputs: np.ndarray, cutoff: float) -> np.ndarray:
-    """Returns each input's weight in each output, float32 [inputs, outputs]; arguments are sample times."""
+    """Returns each input sample's weight in each output sample, float32 [inputs, outputs], at given times."""
     distances = cutoff * (outputs - inputs[:, None])  # measured in zero crossings
     heights = 1.0 - np.square(distances / _ZERO_CROSSINGS)
     window = np.exp(_BETA * (np.sqrt(np.maximum(heights, 0.0)) - 1.0))

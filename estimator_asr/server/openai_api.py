@@ -106,7 +106,7 @@ def _respond(
     segments: Sequence[captions.Segment],
     seconds: float,
 ) -> responses.Response:
-    """Returns the response for a recording that lasts `seconds`; without speech it has no segments."""
+    """Returns the response for a recording that lasts `seconds`; `segments` is empty if it has no speech."""
     if form.response_format in _CAPTIONS:
         media_type = "text/vtt" if form.response_format == "vtt" else "text/plain"
         return responses.Response(_CAPTIONS[form.response_format](segments), media_type=media_type)

@@ -81,7 +81,7 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=max(1, round(limits.stop_seconds)),
         )
         super().__init__(config)
-        # When text is not UTF-8, uvicorn closes the stream with code 1007; its traceback is left out here.
+        # When text is not UTF-8, uvicorn closes the stream with code 1007; this filter drops its traceback.
         logging.getLogger("uvicorn.error").addFilter(
             lambda record: not isinstance((record.exc_info or (None, None))[1], UnicodeDecodeError)
         )

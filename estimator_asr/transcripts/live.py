@@ -142,7 +142,7 @@ class LiveTranscript:
         self._append(self._cutter.finish())
 
     def take(self) -> Optional[Window]:
-        """Returns the next window to recognise, or None if there is none before more audio is added."""
+        """Returns the next window to recognise, or None if more audio is needed or all is recognised."""
         if self._ended:
             return self._ended.popleft()
         if self.is_over:
@@ -155,7 +155,7 @@ class LiveTranscript:
         return Window(*piece, has_ended=False)
 
     def update(self, window: Window, result: dict) -> Update:
-        """Adds the result for the last window of `take`; see recogniser.Recogniser.run for its form."""
+        """Adds the result for the window that `take` returned last, as from recogniser.Recogniser.run."""
         start, end = (
             place / self._sample_rate for place in (window.start, window.start + len(window.waveform))
         )

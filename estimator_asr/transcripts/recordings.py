@@ -30,7 +30,7 @@ SUFFIXES = (
 class Recording(NamedTuple):
     """A recording's path ("-" for standard input), and its name for output files.
 
-    The name is the path within the folder of the command line, without the extension.
+    The name is the path without its extension, relative to the folder that was named.
     """
 
     path: str
@@ -68,8 +68,7 @@ def _find_in(folder: str) -> Iterator[Recording]:
         yield Recording(path, os.path.splitext(path[len(folder) :].lstrip("/"))[0])
     if not paths:
         raise errors.UserError(
-            f"{folder} has no audio files, whose names would end in {', '.join(SUFFIXES)}; "
-            "choose another folder"
+            f"{folder} has no audio files (names that end in {', '.join(SUFFIXES)}); choose another folder"
         )
 
 

@@ -226,7 +226,7 @@ def test_the_microphone(server, recording):
 
 
 def test_words_come_while_one_speaks(server, waveform_of_speech, monkeypatch):
-    """Words are lighter until they settle, with the seconds since they were spoken; they become the result."""
+    """Words are lighter until they settle, with the seconds since they were spoken; the result has them."""
     loud = lambda samples: float(np.max(np.abs(samples)) > 0.02)  # noqa: E731
     monkeypatch.setattr(pauses, "load_detector", lambda: loud)
     monkeypatch.setattr(live, "MIN_CONFIDENCE", 0.0)  # the weights are random

@@ -198,7 +198,7 @@ def test_audio_without_such_a_pause_is_recognised_as_a_whole():
 
 
 def test_a_segment_may_be_cut_before_characters_that_have_settled():
-    """After 15 s, the segment is cut in its longest pause, at 7 s; the next one goes on after settled text."""
+    """After 15 s, the segment is cut in its longest pause, at 7 s; the next one follows settled text."""
     transcript = make_live(speech(6.5), speech(0.96, 0.0), speech(3.0))
     for _ in range(2):
         hear(transcript, "一二三", 1.0, 6.0, 8.0)
