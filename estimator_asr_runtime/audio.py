@@ -21,7 +21,7 @@ _MAX_FRAME_PAIRS = 3  # more pairs after the end are more audio
 _STREAMS = {"FLAC": re.compile(rb"fLaC[\0\x80]\0\0\x22"), "OGG": re.compile(rb"OggS\0[\2\3\6\7]")}
 _HEAD_BYTES = 1 << 20  # maximum size of the chunks before the samples
 _CHUNK_NAME = re.compile(rb"[ -~]{4}")
-_CANCELLED, _LOUD = np.float32(0.04), np.float32(0.25)  # copies of tfrecord_builder/audio/audio_files.py
+_CANCELLED, _LOUD = np.float32(0.04), np.float32(0.25)  # equal those of tfrecord_builder/audio/audio_files.py
 
 
 class Audio(NamedTuple):

@@ -38,7 +38,7 @@ class OnnxGraph:
         self._outputs = [output.name for output in self._session.get_outputs()]
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the outputs by name; raises errors.UserError if the graph has other inputs."""
+        """Returns the outputs by name; raises errors.UserError if the inputs do not fit the graph."""
         try:
             return dict(zip(self._outputs, self._session.run(None, dict(inputs))))
         except self._errors as error:
@@ -61,7 +61,7 @@ class LiteRtGraph:
             raise _as_user_error(path, "loaded", error) from error
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the outputs by name; raises errors.UserError if the graph has other inputs."""
+        """Returns the outputs by name; raises errors.UserError if the inputs do not fit the graph."""
         try:
             return self._run(inputs)
         except (ValueError, RuntimeError, KeyError) as error:

@@ -14,7 +14,7 @@ import numpy as np
 from estimator_asr_runtime import model_json
 
 _HASH_FACTOR = 6364136223846793005  # multiplier of Knuth's 64-bit linear congruential generator MMIX
-_EMPTY_HASH, _NO_HASH = 1, -1  # the empty prefix, and instead of its parent, which it lacks
+_EMPTY_HASH, _NO_HASH = 1, -1  # hash of the empty prefix, and a stand-in for its missing parent
 
 
 class Hypothesis(NamedTuple):
@@ -150,8 +150,8 @@ def _extend(frames: _Frames, i: int, beam: _Beam):
     last_ids, after_blank, after_all = beam.last_ids[:, None], blank_probs[:, None], probs[:, None]
     is_last = last_ids == frames.token_ids[i]
     extended = np.where(is_last, after_blank, after_all) * frames.token_probs[i]
-    is_parent = beam.hashes[:, None] == beam.parents  # True where prefix i is the parent of j
-    extended *= ~(is_parent @ is_last)  # such an extension is in the beam already
+    is_parent = beam.hashes[:, None] == beam.parents  # [i, j]: prefix i is the parent of prefix j
+    extended *= ~(is_parent @ is_last)  # drops extensions that are in the beam already
     from_parent = np.where(last_ids == beam.last_ids, after_blank, after_all) * is_parent
     stay = (same_token + np.sum(from_parent, axis=0)) * frames.probs[i, beam.last_ids]
     return stay, probs * frames.probs[i, -1], extended

@@ -76,7 +76,7 @@ def _split(line: str) -> tuple[str, list[str], float]:
 
 
 def _without_tone(syllable: str) -> str:
-    """Returns a syllable without its tone; a capital is a letter and stays."""
+    """Returns a syllable without its tone; a single capital letter is left unchanged."""
     is_letter = re.fullmatch("[A-Z]", syllable)
     return syllable if is_letter else re.sub("([^1-5])[1-5]$", r"\1", syllable.lower())
 
@@ -146,9 +146,9 @@ class HotwordScorer:
 
 
 def write(hotwords: Sequence[Hotword], written: writing.Written, ids: Sequence[int]) -> writing.Written:
-    """Puts the characters of each hotword where its tokens are; `ids` has the token of each string.
+    """Replaces the strings at each hotword's tokens with its characters; `ids` has the token of each string.
 
-    Other characters stay if their log odds exceed the boost of the hotword by more than 6.
+    Strings stay as they are if their log odds exceed the boost of the hotword by more than 6.
     """
     by_ids = {word.ids: word for word in reversed(hotwords)}  # the first of those with equal tokens counts
     strings, probs, start = list(written.strings), written.probs.copy(), 0

@@ -47,7 +47,7 @@ class ModelJson:
     format: str  # one of FORMATS
     sample_rate: int  # Hz
     max_seconds: int  # length of the longest utterance
-    min_samples: int  # fewer samples are less than one frame
+    min_samples: int  # samples of one frame; shorter audio is empty
     token_type: str  # a key of joining.JOININGS
     output_seconds: float  # frame shift of log_probs
     acoustic: Decode

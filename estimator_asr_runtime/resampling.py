@@ -34,7 +34,7 @@ def resample(waveform: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
     reach = math.ceil(_ZERO_CROSSINGS / cutoff)  # input samples on each side of an output sample
     times = np.arange(block) * step / period  # positions of the output samples, in input samples
     width = 2 * reach + block * step // period + 2  # input samples under a block
-    starts = np.arange(-(-num_samples // block)) * block * step  # first input sample x period
+    starts = np.arange(-(-num_samples // block)) * block * step  # block starts in input samples x period
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(waveform, [reach, 2 * width]), width)
     output = np.empty([len(starts), block], np.float32)
     for phase in np.unique(starts % period):
@@ -46,7 +46,7 @@ def resample(waveform: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
 
 
 def _make_weights(outputs: np.ndarray, inputs: np.ndarray, cutoff: float) -> np.ndarray:
-    """Returns each input sample's weight in each output sample, float32 [inputs, outputs], at given times."""
+    """Returns each input sample's weight in each output sample, float32 [inputs, outputs]."""
     distances = cutoff * (outputs - inputs[:, None])  # measured in zero crossings
     heights = 1.0 - np.square(distances / _ZERO_CROSSINGS)
     window = np.exp(_BETA * (np.sqrt(np.maximum(heights, 0.0)) - 1.0))

@@ -15,7 +15,8 @@ from estimator_asr.saved_model import recogniser, statuses
 from estimator_asr.server import api_errors, versions
 
 _SHORTEST_SECONDS = 0.1  # shorter items count as this long
-# Limit of items x seconds^2 in a padded batch, to which attention's memory is proportional: one longest item.
+# Attention's memory is proportional to batch size x (seconds of the longest item)^2. A batch may use as much
+# as a single item of maximum length.
 _MAX_SQUARE_SECONDS = statuses.MAX_SECONDS**2
 INTERIM_SECONDS = 0.5  # interim results are queued as if they had arrived this much later
 _FIRST_RATE = 10.0  # seconds of audio per second, assumed until a batch has been measured

@@ -150,7 +150,7 @@ def _is_own_page(headers: datastructures.Headers) -> bool:
 
 
 def _has_token(scope: Scope, headers: datastructures.Headers, token: str) -> bool:
-    """Reads the Authorization header; browsers cannot set it for WebSockets and use a subprotocol instead."""
+    """Looks for the token in the Authorization header and, for WebSockets of browsers, in a subprotocol."""
     scheme, _, credentials = headers.get("authorization", "").partition(" ")
     encoded = base64.urlsafe_b64encode(token.encode()).decode().rstrip("=")
     pairs = [(credentials.strip() if scheme.lower() == "bearer" else "", token)]

@@ -72,7 +72,7 @@ class Service:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def recognise(self, request: requests.Request, batch: Sequence[item_queue.Item]) -> list[dict]:
-        """Returns the outputs of each item; cancelled if the client disconnects. See Batcher.recognise."""
+        """Returns the outputs of each item; stops if the client disconnects. See Batcher.recognise."""
         results = await while_connected(request, self.batcher.recognise(batch))
         for result in results:
             self.metrics.utterances.labels(result.get("status", statuses.OK)).inc()

@@ -21,7 +21,7 @@ from estimator_asr.server import api_errors, item_queue, service, tensorflow_req
 from tfrecord_builder.audio import frontend
 
 MODEL = "asr"
-_PARSERS = 2  # threads
+_PARSERS = 2  # threads that parse large requests
 # The same argument of MessageToDict, as protobuf 5 and later and earlier releases name it.
 _PRINT_ALL = ("always_print_fields_with_no_presence", "including_default_value_fields")
 _LOWEST_SCORE = float(str(np.finfo(np.float32).min))  # pads n_best.score, as the graph does
@@ -95,7 +95,7 @@ class TensorFlowApi:
 
 
 def describe(version: versions.ServedVersion) -> dict:
-    """Returns the model in the format of OpenAI's API, whose clients request the path of the status."""
+    """Returns the model in the format of OpenAI's API, in which the status path is that of the model."""
     created = int(version.number or 0)  # versions are seconds since 1970
     return {"id": MODEL, "object": "model", "created": created, "owned_by": "estimator_asr"}
 

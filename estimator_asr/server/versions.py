@@ -27,7 +27,7 @@ from tfrecord_builder.audio import audio_files
 
 POLL_SECONDS = 2.0
 _LOG_SECONDS = 60
-_LINE_LENGTH = 300  # characters of TensorFlow's messages
+_LINE_LENGTH = 300  # characters that are shown of a message from TensorFlow
 # An error sentence of the graph, after its code; exports of 0.1.0 have one such sentence without a code.
 _REFUSAL = re.compile(r"\[(?:E_[A-Z_]+: |(?=hotwords: .*; fix it\]))(.*)\]")
 _Files = frozenset[tuple[str, int, int]]

@@ -26,7 +26,7 @@ STEP_SECONDS = 0.5  # new audio before a segment is recognised again
 # minimum confidence by 3.7 %.
 HOLD_SECONDS, MIN_CONFIDENCE = 0.8, 0.9
 _UNCALIBRATED = (("scale", "1"), ("offset", "0"))  # defaults of confidence_* in config.DecodeConfig
-_MAX_ENDED = 2  # while more ended segments wait than this, no audio should be added
+_MAX_ENDED = 2  # no audio should be added while more ended segments than this wait
 
 
 def find_min_confidence(decode: Mapping[str, str]) -> float:
@@ -219,7 +219,7 @@ def _same(one: _Character, other: _Character) -> bool:
 
 
 def _find_end(settled: Sequence[_Character], recognised: Sequence[_Character], start: float) -> int:
-    """Returns how many leading characters of a result are the settled ones, by text, and then by time.
+    """Returns how many leading characters of a result match the settled ones best, in text, then in time.
 
     `start` is the start of the result in seconds.
     """

@@ -25,8 +25,8 @@ _ON, _OFF = 0.5, 0.35  # probabilities from which speech begins and continues (s
 _CHUNK_SAMPLES = 512  # chunk size of the detector at 16 kHz
 _CHUNK_SECONDS = _CHUNK_SAMPLES / 16000
 _EARLIEST_CUT = 1 / 3  # a segment that is too long is cut after this fraction of it
-_PAUSE, _CONTEXT = round(PAUSE_SECONDS / _CHUNK_SECONDS), round(CONTEXT_SECONDS / _CHUNK_SECONDS)  # chunks
-_SHORTEST_SPEECH = round(0.1 / _CHUNK_SECONDS)  # chunks; a shorter noise is not a word
+_PAUSE, _CONTEXT = round(PAUSE_SECONDS / _CHUNK_SECONDS), round(CONTEXT_SECONDS / _CHUNK_SECONDS)
+_SHORTEST_SPEECH = round(0.1 / _CHUNK_SECONDS)  # like _PAUSE in chunks; a shorter noise is not a word
 
 Detector = Callable[[np.ndarray], float]  # float32 [512] at 16 kHz -> probability of speech; keeps a state
 
