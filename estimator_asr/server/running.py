@@ -102,6 +102,6 @@ def run(
     """
     host, port = bound.getsockname()[:2]
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    for number in (signal.SIGTERM, signal.SIGINT):  # which uvicorn raises again after it has stopped
+    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again after it has stopped
         signal.signal(number, lambda *_: None)
     Server(app, limits, lambda: on_ready(url)).run(sockets=[bound])

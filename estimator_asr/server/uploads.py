@@ -28,7 +28,7 @@ _NAME = "file"  # the form field; the name of the client's file is not used
 # CPU seconds allowed for decoding: a minimum, plus some per second of audio (0.02 in the slowest format).
 _DECODING_SECONDS, _SECONDS_PER_SECOND = containers.CPU_SECONDS, containers.CPU_SECONDS_PER_SECOND
 _LONG_SECONDS = 60.0
-_RATE = 20.0  # at least so many seconds of audio are decoded per second
+_RATE = 20.0  # minimum seconds of audio decoded per second
 
 
 class Upload(NamedTuple):
