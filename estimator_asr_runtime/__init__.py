@@ -1,1 +1,1 @@
-"""Runs exported models of estimator_asr by ONNX Runtime or LiteRT; everything else is NumPy."""
+"""Runs exported models of estimator_asr with ONNX Runtime or LiteRT; everything else is NumPy."""

@@ -1,4 +1,4 @@
-"""Audio files to waveforms of the model's sample rate; channels are mixed."""
+"""Reads audio files as waveforms at the model's sample rate; channels are mixed."""
 
 from __future__ import annotations
 
@@ -13,60 +13,58 @@ import soundfile
 
 from estimator_asr_runtime import errors, resampling, statuses
 
-_SAMPLE_RATES_HZ = range(1000, 1_000_001)  # of recorders; another rate means a damaged header
-_BLOCK_NUMBERS = 1 << 18
-# Two MP3 frames that begin alike. Encoders add up to seven frames, and a picture in a tag may look like some.
+_SAMPLE_RATES_HZ = range(1000, 1_000_001)  # any other rate means a damaged header
+_BLOCK_NUMBERS = 1 << 18  # samples x channels read at a time
+# Two MP3 frames that begin alike. Encoders add up to seven frames, and pictures in tags may look like frames.
 _FRAMES = re.compile(rb"(?s)(\xff[\xe2-\xe5\xf2-\xf5\xfa-\xfd])[\x10-\xef].{20,2880}?\1")
-_MAX_FRAME_PAIRS = 3
+_MAX_FRAME_PAIRS = 3  # more pairs after the end are more audio
 _STREAMS = {"FLAC": re.compile(rb"fLaC[\0\x80]\0\0\x22"), "OGG": re.compile(rb"OggS\0[\2\3\6\7]")}
-_HEAD_BYTES = 1 << 20  # chunks before the samples
+_HEAD_BYTES = 1 << 20  # maximum size of the chunks before the samples
 _CHUNK_NAME = re.compile(rb"[ -~]{4}")
-_CANCELLED, _LOUD = (
-    np.float32(0.04),
-    np.float32(0.25),
-)  # equal to those of tfrecord_builder/audio/audio_files.py
+_CANCELLED, _LOUD = np.float32(0.04), np.float32(0.25)  # equal those of tfrecord_builder/audio/audio_files.py
 
 
 class Audio(NamedTuple):
-    """A waveform, float32 [num_samples], full scale 1; empty unless the status is ok or unfinished."""
+    """A waveform, float32 [num_samples] with full scale 1; empty unless the status is ok or unfinished."""
 
     waveform: np.ndarray
     status: str
 
 
 class _File(io.BufferedReader):
-    """A file whose content tells its format, and which stays where it is if it cannot seek."""
+    """A file without a name, so that its content tells its format; a seek that fails is ignored."""
 
     name = None
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         try:
             return super().seek(offset, whence)
-        except (OSError, ValueError):  # the offset is of a damaged header
+        except (OSError, ValueError):  # the offset comes from a damaged header
             return self.tell()
 
 
 def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
-    """Reads an audio file of any format of libsndfile; sample_rate (Hz) is that of the result.
+    """Reads an audio file in any format of libsndfile, and resamples it to sample_rate (Hz).
 
-    Raises errors.UserError if the file cannot be opened, or libsndfile leaves out what follows its end.
+    Raises errors.UserError if the file cannot be opened, or has more audio after its end, as libsndfile
+    would leave that out.
     """
     nothing = np.zeros(0, np.float32)
     if os.path.exists(path) and not os.path.isfile(path):
-        raise errors.UserError(f"{path}: is not a regular file, expected an audio file; pass the path of one")
+        raise errors.UserError(f"{path} is not a regular file; pass the path of an audio file")
     try:
         with _File(io.FileIO(path)) as file:
             sound, status = _open(file, max_seconds)
             if sound.samplerate not in _SAMPLE_RATES_HZ:
                 return Audio(nothing, statuses.MALFORMED)
-            with np.errstate(over="ignore", invalid="ignore"):  # such samples become NaN or Inf
+            with np.errstate(over="ignore", invalid="ignore"):  # samples that overflow become NaN or Inf
                 mono = _read_mono(sound, max_seconds * sound.samplerate + 1)
                 if len(mono) > max_seconds * sound.samplerate:
                     return Audio(nothing, statuses.TOO_LONG)
                 if _is_longer(file, sound.format):
                     raise errors.UserError(
-                        f"{path}: more audio follows its end at {len(mono) / sound.samplerate:.2f} s, as in "
-                        "files that were joined; convert it to WAV, 16-bit PCM"
+                        f"{path} has more audio after its end at {len(mono) / sound.samplerate:.2f} s, as if "
+                        "files had been joined; convert it to 16-bit PCM WAV"
                     )
                 return Audio(resampling.resample(mono, sound.samplerate, sample_rate), status)
     except soundfile.LibsndfileError:
@@ -79,9 +77,9 @@ def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
 
 
 def _read_mono(sound: soundfile.SoundFile, most: int) -> np.ndarray:
-    """Reads samples until there are none or enough; the header may have another number."""
-    sound.seekable = lambda: False  # to read on: soundfile would seek, which FLAC of unknown length refuses
-    most = min(most, sound.frames)  # libsndfile takes a tag after the end for a damaged FLAC
+    """Reads up to `most` samples, or all if there are fewer; the header may have another number."""
+    sound.seekable = lambda: False  # soundfile would seek, which fails for FLAC of unknown length
+    most = min(most, sound.frames)  # libsndfile would mistake a tag after the end for damaged FLAC
     block = np.empty([max(_BLOCK_NUMBERS // sound.channels, 1), sound.channels], np.float32)
     blocks, count = [np.zeros(0, np.float32)], 0
     while count < most and len(samples := sound.read(out=block[: most - count])):
@@ -91,7 +89,7 @@ def _read_mono(sound: soundfile.SoundFile, most: int) -> np.ndarray:
 
 
 def _is_longer(file: io.BufferedReader, kind: str) -> bool:
-    """Returns whether audio follows what was read: a second file, or more than a header promises."""
+    """Returns True if audio follows what was read: a second file, or more than the header promises."""
     if kind not in ("MP3", *_STREAMS):
         return False
     position = file.tell()
@@ -99,7 +97,7 @@ def _is_longer(file: io.BufferedReader, kind: str) -> bool:
     content = file.read()
     if kind == "MP3":
         return len(_FRAMES.findall(content, position)) > _MAX_FRAME_PAIRS
-    is_cut = kind == "FLAC" and len(content) - position > 128  # bytes of an ID3v1 tag
+    is_cut = kind == "FLAC" and len(content) - position > 128  # size of an ID3v1 tag
     return is_cut or len(_STREAMS[kind].findall(content)) > 1
 
 
@@ -111,7 +109,7 @@ def _mix(samples: np.ndarray) -> np.ndarray:
 
 
 def _open(file: _File, max_seconds: int) -> tuple[soundfile.SoundFile, str]:
-    """Opens a file; if a WAV has 0 samples by its header while samples follow, its status is UNFINISHED."""
+    """Opens a file; the status is UNFINISHED if a WAV header says 0 samples although samples follow."""
     sound = soundfile.SoundFile(file)
     if sound.frames or sound.format not in ("WAV", "WAVEX", "RF64"):
         return sound, statuses.OK
@@ -120,13 +118,13 @@ def _open(file: _File, max_seconds: int) -> tuple[soundfile.SoundFile, str]:
     start = _find_samples(wav)
     if not start:
         return sound, statuses.OK
-    wav[:4] = b"RIFF"  # RF64 has the number elsewhere
+    wav[:4] = b"RIFF"  # RF64 stores the number of samples elsewhere
     wav[start - 4 : start] = struct.pack("<I", len(wav) - start)
-    return soundfile.SoundFile(io.BytesIO(wav + b"\0")), statuses.UNFINISHED  # padding to an even number
+    return soundfile.SoundFile(io.BytesIO(wav + b"\0")), statuses.UNFINISHED  # pads the chunk to an even size
 
 
 def _find_samples(wav: bytearray) -> int:
-    """Returns where the samples begin; 0 if there are none, as chunks reach exactly to the end."""
+    """Returns where the samples begin; 0 if there are none, because the chunks end exactly with the file."""
     place, start = 12, 0
     while place + 8 <= len(wav) and (not start or _CHUNK_NAME.match(wav, place)):
         name, size = struct.unpack_from("<4sI", wav, place)

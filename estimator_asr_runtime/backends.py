@@ -1,4 +1,4 @@
-"""Graphs that run by ONNX Runtime or LiteRT, which are imported when a model of their format is loaded."""
+"""Runs graphs with ONNX Runtime or LiteRT; the library is imported when a model of its format is loaded."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import numpy as np
 from estimator_asr_runtime import errors
 
 _AGAIN = "copy the export again, or export again"
-_GROUP_ROWS = 4
+_GROUP_ROWS = 4  # sequences that a graph runs on at a time
 
 
 class OnnxGraph:
-    """A graph of ONNX Runtime on the CPU."""
+    """A graph that ONNX Runtime runs on the CPU."""
 
     def __init__(self, path: str, num_threads: int):
-        """Loads a graph; num_threads (intra_op_num_threads) 0: one for each core.
+        """Loads a graph; num_threads is intra_op_num_threads (0 means one for each core).
 
         Raises errors.UserError if the library is missing or cannot load the file.
         """
         library = _import("onnxruntime", "onnx")
         state = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
-        exceptions = [each for each in vars(state).values() if isinstance(each, type)]
-        self._errors = (ValueError, *(each for each in exceptions if issubclass(each, Exception)))
+        classes = [value for value in vars(state).values() if isinstance(value, type)]
+        self._errors = (ValueError, *(kind for kind in classes if issubclass(kind, Exception)))
         options = library.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = num_threads, 1
-        options.log_severity_level = 4  # errors are raised besides
+        options.log_severity_level = 4  # fatal only: errors are raised anyway
         self._path, providers = path, ["CPUExecutionProvider"]
         try:
             self._session = library.InferenceSession(path, options, providers=providers)
@@ -38,7 +38,7 @@ class OnnxGraph:
         self._outputs = [output.name for output in self._session.get_outputs()]
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the outputs by name; raises errors.UserError if the graph has other inputs."""
+        """Returns the outputs by name; raises errors.UserError if the inputs do not fit the graph."""
         try:
             return dict(zip(self._outputs, self._session.run(None, dict(inputs))))
         except self._errors as error:
@@ -46,10 +46,10 @@ class OnnxGraph:
 
 
 class LiteRtGraph:
-    """A graph of LiteRT on the CPU; inputs and outputs have the names of its tensors."""
+    """A graph that LiteRT runs on the CPU; inputs and outputs are named like its tensors."""
 
     def __init__(self, path: str, num_threads: int):
-        """Loads a graph; num_threads 0: as the library chooses.
+        """Loads a graph; if num_threads is 0, the library chooses the number.
 
         Raises errors.UserError if the library is missing or cannot load the file.
         """
@@ -61,7 +61,7 @@ class LiteRtGraph:
             raise _as_user_error(path, "loaded", error) from error
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the outputs by name; raises errors.UserError if the graph has other inputs."""
+        """Returns the outputs by name; raises errors.UserError if the inputs do not fit the graph."""
         try:
             return self._run(inputs)
         except (ValueError, RuntimeError, KeyError) as error:
@@ -69,7 +69,7 @@ class LiteRtGraph:
 
     def _run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         interpreter = self._interpreter
-        indices = {_name(each): each["index"] for each in interpreter.get_input_details()}
+        indices = {_name(details): details["index"] for details in interpreter.get_input_details()}
         for name, value in inputs.items():
             interpreter.resize_tensor_input(indices[name], value.shape)
         interpreter.allocate_tensors()
@@ -77,48 +77,48 @@ class LiteRtGraph:
             interpreter.set_tensor(indices[name], value)
         interpreter.invoke()
         outputs = interpreter.get_output_details()
-        return {_name(each): interpreter.get_tensor(each["index"]) for each in outputs}
+        return {_name(details): interpreter.get_tensor(details["index"]) for details in outputs}
 
 
 Graph = OnnxGraph | LiteRtGraph
 
 
 class Backend(NamedTuple):
-    """What runs the graphs of a format, the ending of their names, and the library that it needs."""
+    """A format of graphs: the class that runs them, their file suffix, and the library that is needed."""
 
     graph: type
     suffix: str
     library: str
 
 
-BACKENDS = {  # by the format of model.json
+BACKENDS = {  # the keys are the formats in model.json
     "onnx": Backend(OnnxGraph, ".onnx", "onnxruntime"),
     "litert": Backend(LiteRtGraph, ".tflite", "ai_edge_litert"),
 }
 
 
 def is_installed(name: str) -> bool:
-    """Returns whether the library of a format is there."""
+    """Returns True if the library of a format is installed."""
     return importlib.util.find_spec(BACKENDS[name].library) is not None
 
 
 def run_on_sequences(graph: Graph, sequences: Sequence[Sequence[int]], **others) -> dict[str, np.ndarray]:
-    """Returns the outputs of a graph for sequences of token ids, which it gets a few at a time.
+    """Returns the outputs of a graph for sequences of token ids; the graph runs on a few at a time.
 
-    Its memory grows with their number times the length of the longest, to which all are padded.
+    The graph's memory grows with the number of sequences times the longest length, to which all are padded.
     """
     num_tokens = np.array(list(map(len, sequences)), np.int32)
     token_ids = np.zeros([len(sequences), max(np.max(num_tokens), 1)], np.int32)
     for row, ids in zip(token_ids, sequences):
         row[: len(ids)] = ids
     groups = [slice(start, start + _GROUP_ROWS) for start in range(0, len(sequences), _GROUP_ROWS)]
-    inputs = ({"token_ids": token_ids[each], "num_tokens": num_tokens[each]} for each in groups)
-    found = [graph.run({**others, **each}) for each in inputs]
-    return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+    inputs = ({"token_ids": token_ids[group], "num_tokens": num_tokens[group]} for group in groups)
+    outputs = [graph.run({**others, **group_inputs}) for group_inputs in inputs]
+    return {name: np.concatenate([output[name] for output in outputs]) for name in outputs[0]}
 
 
 def _name(details: Mapping) -> str:
-    """Returns the name of a tensor: waveform of serving_default_waveform:0."""
+    """Returns the plain name of a tensor: waveform for serving_default_waveform:0."""
     return details["name"].split(":")[0].removeprefix("serving_default_")
 
 
@@ -127,8 +127,8 @@ def _import(module: str, extra: str):
         return importlib.import_module(module)
     except ImportError as error:
         raise errors.UserError(
-            f"{module.split('.')[0]}: cannot be imported ({error}), but the model's format needs it; "
-            f"install it with pip install 'estimator-asr-runtime[{extra}]'"
+            f"the model's format needs {module.split('.')[0]}, which cannot be imported ({error}); "
+            f"run pip install 'estimator-asr-runtime[{extra}]'"
         ) from error
 
 

@@ -1,7 +1,7 @@
-"""CTC prefix beam search of one utterance, and the best path.
+"""CTC prefix beam search and greedy (best path) decoding of one utterance.
 
-Equals estimator_asr/models/decoding/prefix_beam_search.py (Graves 2012, section 7.5.3; Hannun et al. 2014,
-algorithm 1). Probabilities are scaled in every frame; prefixes are compared by 64-bit hashes.
+Equivalent to estimator_asr/models/decoding/prefix_beam_search.py (Graves 2012, section 7.5.3; Hannun et al.
+2014, algorithm 1). Probabilities are rescaled in every frame; prefixes are compared by 64-bit hashes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 
 from estimator_asr_runtime import model_json
 
-_HASH_FACTOR = 6364136223846793005  # of a 64-bit linear congruential generator (Knuth's MMIX)
-_EMPTY_HASH, _NO_HASH = 1, -1  # of the empty prefix, and of its parent
+_HASH_FACTOR = 6364136223846793005  # multiplier of Knuth's 64-bit linear congruential generator MMIX
+_EMPTY_HASH, _NO_HASH = 1, -1  # hash of the empty prefix, and a stand-in for its missing parent
 
 
 class Hypothesis(NamedTuple):
@@ -26,7 +26,7 @@ class Hypothesis(NamedTuple):
 
 
 class _Frames(NamedTuple):
-    """The searched frames, first to last."""
+    """The frames that are searched, first to last."""
 
     probs: np.ndarray  # float32 [num_searched, num_classes]
     token_probs: np.ndarray  # float32 [num_searched, num_candidates], the most probable tokens, best first
@@ -36,32 +36,32 @@ class _Frames(NamedTuple):
 
 
 class _Beam(NamedTuple):
-    """The best prefixes that are possible, best first; int64 [width] but for those with a comment."""
+    """The best possible prefixes, best first; arrays are int64 [width] unless a comment says otherwise."""
 
-    blank_probs: np.ndarray  # float32, scaled: of the paths that end with a blank
-    token_probs: np.ndarray  # float32, scaled: of the paths that end with the last token
+    blank_probs: np.ndarray  # float32, scaled probabilities of the paths that end with a blank
+    token_probs: np.ndarray  # float32, scaled probabilities of the paths that end with the last token
     hashes: np.ndarray
-    parents: np.ndarray  # hashes without the last token
+    parents: np.ndarray  # hashes of the prefixes without their last token
     last_ids: np.ndarray
-    bonuses: np.ndarray  # float32, sum of what token_bonus and the scorers added
-    states: tuple[np.ndarray, ...]  # of each scorer
-    nodes: list[tuple]  # (node of the prefix before, last token); () of the empty prefix
+    bonuses: np.ndarray  # float32, sums of token_bonus and the scorers' scores
+    states: tuple[np.ndarray, ...]  # one array of states for each scorer
+    nodes: list[tuple]  # (node of the parent prefix, last token); () for the empty prefix
 
 
 def search(decode: model_json.Decode, log_probs: np.ndarray, scorers: Sequence = ()) -> list[Hypothesis]:
-    """Returns the most probable token sequences, at most beam_width and best first; of greedy decoding one.
+    """Returns the most probable token sequences, best first: up to beam_width, or one if greedy.
 
-    log_probs are float32 [num_frames, num_classes], the blank is the last class; for scorers see ngrams.py.
+    log_probs is float32 [num_frames, num_classes], the blank is the last class; for scorers see ngrams.py.
     """
     if decode.decoding == "greedy":
-        score = np.sum(np.max(log_probs, axis=1), dtype=np.float32)  # of the best path
+        score = np.sum(np.max(log_probs, axis=1), dtype=np.float32)
         return [Hypothesis(tuple(best_path(log_probs)), score, score)]
     with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf
         frames = _select(decode, log_probs)
         beam, scale = _make_first(log_probs.shape[1] - 1, scorers), 0.0
         for i in range(len(frames.probs)):
             beam, norm = _step(decode, frames, i, beam, scorers)
-            scale += float(np.log(norm))  # float64: over a minute float32 would lose digits
+            scale += float(np.log(norm))  # float32 would lose digits over a minute of audio
     acoustic = np.log(beam.blank_probs + beam.token_probs) + np.float32(scale + float(frames.skipped_score))
     ends = [scorer.finish(states) for scorer, states in zip(scorers, beam.states)]
     scores = acoustic + sum(ends, beam.bonuses)
@@ -70,14 +70,14 @@ def search(decode: model_json.Decode, log_probs: np.ndarray, scorers: Sequence =
 
 
 def best_path(log_probs: np.ndarray) -> list[int]:
-    """Returns the best class of every frame, repeats merged, blanks dropped (Graves et al., 2006)."""
+    """Returns the best class of every frame, with repeats merged and blanks dropped (Graves et al., 2006)."""
     best = np.argmax(log_probs, axis=1)
     is_new = np.diff(best, prepend=-1) != 0
     return best[is_new & (best < log_probs.shape[1] - 1)].tolist()
 
 
 def _select(decode: model_json.Decode, log_probs: np.ndarray) -> _Frames:
-    """Skips the frames whose blank is more probable than skipped_blank (1: none is)."""
+    """Returns all frames except those whose blank is more probable than skipped_blank (1 skips none)."""
     probs = np.exp(log_probs)
     is_skipped = probs[:, -1] > np.float32(decode.skipped_blank)
     positions = np.flatnonzero(~is_skipped)
@@ -91,28 +91,28 @@ def _select(decode: model_json.Decode, log_probs: np.ndarray) -> _Frames:
 
 
 def _find_best(values: np.ndarray, count: int) -> np.ndarray:
-    """Returns int64 [rows, count]: places of the highest of values [rows, size], best first.
+    """Returns the places of the `count` highest of values [rows, size], best first: int64 [rows, count].
 
-    Of equal ones the first counts. Each row is cut into about 4 x count blocks: the count-th highest of their
-    maxima is a lower bound of the wanted values, and what is below it need not be sorted.
+    Of equal values the first one comes first. Each row is cut into about 4 x count blocks: the count-th
+    highest of the block maxima is a lower bound, and values below it need not be sorted.
     """
     starts = np.arange(0, values.shape[1], max(values.shape[1] // (4 * count), 1))
     highest = np.maximum.reduceat(values, starts, axis=1)
     bounds = np.partition(highest, -count, axis=1)[:, -count, None]
-    rows, places = np.nonzero(values >= bounds)  # of each row `count` or more
+    rows, places = np.nonzero(values >= bounds)  # each row has at least `count` of them
     order = np.lexsort((places, -values[rows, places], rows))
     return places[order][np.searchsorted(rows, np.arange(len(values)))[:, None] + np.arange(count)]
 
 
 def _make_first(blank_id: int, scorers) -> _Beam:
-    """Returns a beam of the empty prefix."""
+    """Returns a beam that has only the empty prefix."""
     one, zero = np.ones(1, np.float32), np.zeros(1, np.float32)
     keys = (np.array([key]) for key in (_EMPTY_HASH, _NO_HASH, blank_id))
     return _Beam(one, zero, *keys, zero, tuple(np.array([scorer.start()]) for scorer in scorers), [()])
 
 
 def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, scorers):
-    """Extends a beam by frame i; returns the beam, and what its probabilities were divided by."""
+    """Extends a beam by frame i; returns the new beam, and the norm that divided its probabilities."""
     token_ids, count = frames.token_ids[i], frames.token_ids.shape[1]
     stay, ended, extended = _extend(frames, i, beam)
     bonuses, states = _score(decode, scorers, beam, token_ids)
@@ -120,7 +120,7 @@ def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, score
     places = np.argsort(-scores, kind="stable")[: decode.beam_width]
     places = places[scores[places] > -np.inf]
     before, ranks = np.divmod(places, 1 + count)
-    is_new, tokens = ranks > 0, token_ids[ranks - 1]  # of a prefix that stays any token
+    is_new, tokens = ranks > 0, token_ids[ranks - 1]  # the token has no meaning unless is_new
     blank_probs, token_probs = ended[before] * ~is_new, _join(stay, extended, count)[places]
     norm = np.max(blank_probs + token_probs)
     hashes, moves = beam.hashes[before], zip(before.tolist(), tokens.tolist(), is_new.tolist())
@@ -131,7 +131,7 @@ def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, score
         np.where(is_new, hashes, beam.parents[before]),
         np.where(is_new, tokens, beam.last_ids[before]),
         bonuses[places],
-        tuple(each[places] for each in states),
+        tuple(scorer_states[places] for scorer_states in states),
         [(beam.nodes[place], token) if new else beam.nodes[place] for place, token, new in moves],
     )
     return grown, norm
@@ -140,33 +140,34 @@ def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, score
 def _extend(frames: _Frames, i: int, beam: _Beam):
     """Adds a frame to each prefix.
 
-    Returns probabilities float32 [width] of prefixes that stay by their last token, and by a blank; and
-    [width, tokens] of those with another token.
+    Returns three probabilities: of the same prefix ending with its last token, and with a blank, float32
+    [width]; and of the prefix extended by each token, float32 [width, tokens].
     """
     probs = beam.blank_probs + beam.token_probs
-    # A blank lies between a prefix and a token that follows skipped frames.
+    # Skipped frames count as a blank before the token that follows them.
     same_token, blank_probs = (beam.token_probs, beam.blank_probs) if frames.follow_token[i] else (0, probs)
-    # A token that equals the last one is new after a blank alone.
+    # A token that equals the last one extends the prefix only after a blank.
     last_ids, after_blank, after_all = beam.last_ids[:, None], blank_probs[:, None], probs[:, None]
     is_last = last_ids == frames.token_ids[i]
     extended = np.where(is_last, after_blank, after_all) * frames.token_probs[i]
-    is_parent = beam.hashes[:, None] == beam.parents  # of the second
-    extended *= ~(is_parent @ is_last)  # which is in the beam already
+    is_parent = beam.hashes[:, None] == beam.parents  # [i, j]: prefix i is the parent of prefix j
+    extended *= ~(is_parent @ is_last)  # drops extensions that are in the beam already
     from_parent = np.where(last_ids == beam.last_ids, after_blank, after_all) * is_parent
     stay = (same_token + np.sum(from_parent, axis=0)) * frames.probs[i, beam.last_ids]
     return stay, probs * frames.probs[i, -1], extended
 
 
 def _score(decode: model_json.Decode, scorers, beam: _Beam, token_ids: np.ndarray):
-    """Returns bonuses and states of the candidates, [width x (1 + tokens)]."""
-    extended, count = [each.extend(old, token_ids) for each, old in zip(scorers, beam.states)], len(token_ids)
+    """Returns the bonuses and scorer states of all candidates, [width x (1 + tokens)]."""
+    extended = [scorer.extend(old, token_ids) for scorer, old in zip(scorers, beam.states)]
+    count = len(token_ids)
     added = sum((scores for scores, _ in extended), np.float32(decode.token_bonus))
     states = [_join(old, new, count) for old, (_, new) in zip(beam.states, extended)]
     return _join(beam.bonuses, beam.bonuses[:, None] + added, count), states
 
 
 def _join(alone: np.ndarray, extended: np.ndarray, num_tokens: int) -> np.ndarray:
-    """Returns [width x (1 + num_tokens)] of [width] and [width, num_tokens], or [width, 1] for all tokens."""
+    """Joins `alone` [width] and `extended` [width, num_tokens or 1] to one of [width x (1 + num_tokens)]."""
     joined = np.empty([len(alone), 1 + num_tokens], alone.dtype)
     joined[:, 0], joined[:, 1:] = alone, extended
     return joined.reshape(-1)

@@ -1,6 +1,7 @@
-"""Search for the characters of sentences: the language model's candidates, scored with an n-gram model.
+"""Beam search for the characters of sentences: scores the language model's candidates with an n-gram model.
 
-Equals estimator_asr/models/decoding/character_search.py. All sentences of an utterance are searched at once.
+Equivalent to estimator_asr/models/decoding/character_search.py. All sentences of an utterance are searched at
+once.
 """
 
 from __future__ import annotations
@@ -11,27 +12,27 @@ import numpy as np
 
 from estimator_asr_runtime import ngrams
 
-IMPOSSIBLE = np.float32(-1e9)  # log probability where there are fewer candidates
-_LOWEST = np.float32(-1e4)  # below it a log probability of the graph is that of no candidate
+IMPOSSIBLE = np.float32(-1e9)  # log probability of a missing candidate
+_LOWEST = np.float32(-1e4)  # the graph's log probabilities below this mean that a candidate is missing
 
 
 class Sentences(NamedTuple):
     """The best characters of each sentence."""
 
     characters: np.ndarray  # int32 [rows, length], -1 at padding
-    scores: np.ndarray  # float32 [rows], log probability of the candidates and what the n-gram model adds
+    scores: np.ndarray  # float32 [rows], log probability of the candidates plus the n-gram scores
     probs: np.ndarray  # float32 [rows, length], of each character given all others; 1 at padding
 
 
 class Lattice(NamedTuple):
-    """The most probable candidates of each token, best first; below _LOWEST where there are fewer."""
+    """The most probable candidates of each token, best first; log_probs below _LOWEST mark missing ones."""
 
     characters: np.ndarray  # int32 [rows, length, count]
     log_probs: np.ndarray  # float32 [rows, length, count]
 
 
 def take_first(lattice: Lattice, num_tokens: np.ndarray) -> Sentences:
-    """Returns the best candidate of each token, num_tokens int32 [rows]; -1 where there is none."""
+    """Returns the best candidate of each token, -1 if there is none; num_tokens is int32 [rows]."""
     exists = _is_real(lattice, num_tokens) & (lattice.log_probs[..., 0] > _LOWEST)
     log_probs = np.where(exists, lattice.log_probs[..., 0], np.float32(0))
     characters = np.where(exists, lattice.characters[..., 0], -1)
@@ -39,7 +40,7 @@ def take_first(lattice: Lattice, num_tokens: np.ndarray) -> Sentences:
 
 
 def search(lattice: Lattice, num_tokens: np.ndarray, scorer: ngrams.NgramScorer, width: int) -> Sentences:
-    """Keeps the `width` best sentences at each token; num_tokens is int32 [rows]."""
+    """Searches with a beam of the `width` best sentences; num_tokens is int32 [rows]."""
     exists = lattice.log_probs > _LOWEST
     lattice = Lattice(
         np.where(exists, lattice.characters, 0), np.where(exists, lattice.log_probs, IMPOSSIBLE)
@@ -50,8 +51,8 @@ def search(lattice: Lattice, num_tokens: np.ndarray, scorer: ngrams.NgramScorer,
     is_real = _is_real(lattice, num_tokens)
     chosen = np.take_along_axis(lattice.characters, best[..., None], axis=2)[..., 0]
     characters = np.where(is_real, chosen, -1)
-    judged = _judge(lattice, characters, states, num_tokens, scorer)
-    exponentials = np.exp(judged - np.max(judged, axis=2, keepdims=True))
+    totals = _score_alternatives(lattice, characters, states, num_tokens, scorer)
+    exponentials = np.exp(totals - np.max(totals, axis=2, keepdims=True))
     probs = exponentials / np.sum(exponentials, axis=2, keepdims=True)
     probs = np.take_along_axis(probs, best[..., None], axis=2)[..., 0]
     return Sentences(characters, np.max(scores, axis=1), np.where(is_real, probs, np.float32(1)))
@@ -62,9 +63,9 @@ def _is_real(lattice: Lattice, num_tokens: np.ndarray) -> np.ndarray:
 
 
 def _run(width: int, lattice: Lattice, num_tokens: np.ndarray, scorer) -> tuple[np.ndarray, np.ndarray]:
-    """Returns scores float32 [rows, width], and paths int [rows, width, length, 2].
+    """Returns the beam's scores, float32 [rows, width], and paths, int [rows, width, length, 2].
 
-    A path has the place of each candidate, and the state before it.
+    For each token, a path has the place of its candidate, and the scorer's state before it.
     """
     rows, length, count = lattice.characters.shape
     places = np.broadcast_to(np.arange(width), [rows, width])
@@ -85,12 +86,12 @@ def _run(width: int, lattice: Lattice, num_tokens: np.ndarray, scorer) -> tuple[
     return scores + scorer.finish(states), paths
 
 
-def _judge(lattice: Lattice, characters, states, num_tokens, scorer) -> np.ndarray:
-    """Scores each candidate where all other characters of the sentence stay, float32 as the lattice."""
+def _score_alternatives(lattice: Lattice, characters, states, num_tokens, scorer) -> np.ndarray:
+    """Scores each candidate with all other characters unchanged; float32 [rows, length, count]."""
     rows, length, count = lattice.characters.shape
     added, after = scorer.extend(states.reshape(-1, 1), lattice.characters.reshape(-1, count))
     scores, after = added[:, 0], after[:, 0]
-    for offset in range(1, scorer.context_length + 1):  # the characters that have the candidate as context
+    for offset in range(1, scorer.context_length + 1):  # later characters with the candidate in their context
         following = np.pad(characters[:, offset:], [[0, 0], [0, min(offset, length)]])
         added, extended = scorer.extend(after, np.maximum(following.reshape(-1, 1), 0))
         place = (np.arange(length) + offset - num_tokens[:, None]).reshape(-1, 1)

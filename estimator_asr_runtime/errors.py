@@ -4,7 +4,4 @@ from __future__ import annotations
 
 
 class UserError(ValueError):
-    """An error that a user can fix; the program prints it as one sentence.
-
-    Its form is `<where>: <what> is <got>, expected <want>; <what to do>`.
-    """
+    """An error that a user can fix; the program prints its message, without a traceback."""

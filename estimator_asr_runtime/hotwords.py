@@ -1,9 +1,9 @@
-"""Hotwords: their form, the automaton that favours them in the search, and their characters in a transcript.
+"""Hotwords: their format, the automaton that favours them in the search, and their characters in transcripts.
 
     神雕侠侣 shen2 diao1 xia2 lv3         one syllable for each character
-    神雕侠侣 shen2 diao1 xia2 lv3 2.5     and a boost, a natural logarithm
+    神雕侠侣 shen2 diao1 xia2 lv3 2.5     with a boost (a natural logarithm)
 
-Equals estimator_asr/hotwords/in_graph.py and boosting.py, but that the pinyin must be given.
+Equivalent to estimator_asr/hotwords/in_graph.py and boosting.py, except that the pinyin is required.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ DEFAULT_BOOST = 4.0
 _MOST_BOOST = 1_000_000
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?|\.[0-9]+")
 _TOKEN_TYPES = ("syllable", "toneless")
-_HEAD_START = np.float32(0.1)  # of the boost, times the matched fraction of an incomplete phrase
-_HIGHEST_LOG_PROB = -1e-6  # so that log odds are at most 14
-_HEARD = 6.0  # added to the boost against the log odds of other characters, see in_graph.py
-_FORM = "WORD pin1 yin1, or with a boost WORD pin1 yin1 6, with a syllable for each character"
+_HEAD_START = np.float32(0.1)  # an incomplete phrase gets boost x this x its matched fraction
+_HIGHEST_LOG_PROB = -1e-6  # limits log odds to 14
+_HEARD = 6.0  # added to the boost when it is compared with other characters' log odds, see in_graph.py
+_FORM = "WORD pin1 yin1, or with a boost WORD pin1 yin1 6, with one syllable per character"
 
 
 class Hotword(NamedTuple):
@@ -37,26 +37,26 @@ class Hotword(NamedTuple):
 
 
 def parse(model: model_lib.Model, lines: Sequence[str]) -> list[Hotword]:
-    """Parses hotwords; those with a syllable that the acoustic model lacks are left out.
+    """Parses hotwords; leaves out those with a syllable that the acoustic model lacks.
 
-    Raises errors.UserError if one has another form, or the model takes none.
+    Raises errors.UserError if a line has another format, or the model does not support hotwords.
     """
     settings = model.settings
     if lines and (settings.token_type not in _TOKEN_TYPES or settings.acoustic.decoding != "beam"):
         raise errors.UserError(
-            f"{model.path}: takes no hotwords, expected a model of syllables that searches with a beam; "
+            f"{model.path} does not support hotwords, because it is not a syllable model with beam search; "
             "export one with --decoding=beam, or leave the hotwords out"
         )
     ids = {token: index for index, token in enumerate(model.tokens)}
     spell = _without_tone if settings.token_type == "toneless" else str.lower
-    found = []
+    hotwords = []
     for line in lines:
         characters, syllables, boost = _split(line)
-        spoken = (b.upper() if a.upper() == b.upper() else b for a, b in zip(characters, syllables))
-        tokens = tuple(ids.get(spell(each), model_lib.UNKNOWN_ID) for each in spoken)
+        syllables = (b.upper() if a.upper() == b.upper() else b for a, b in zip(characters, syllables))
+        tokens = tuple(ids.get(spell(syllable), model_lib.UNKNOWN_ID) for syllable in syllables)
         if model_lib.UNKNOWN_ID not in tokens:
-            found.append(Hotword(characters, tokens, np.float32(boost)))
-    return found
+            hotwords.append(Hotword(characters, tokens, np.float32(boost)))
+    return hotwords
 
 
 def _split(line: str) -> tuple[str, list[str], float]:
@@ -67,41 +67,44 @@ def _split(line: str) -> tuple[str, list[str], float]:
     boost = float(syllables.pop()) if has_boost else DEFAULT_BOOST
     if not syllables or len(syllables) != len(characters):
         counts = f"{len(characters)} characters and {len(syllables)} syllables"
-        raise errors.UserError(f"hotwords: {line!r} has {counts}, expected {_FORM}; fix it")
+        raise errors.UserError(f"hotword {line!r} has {counts}; write it as {_FORM}")
     if boost > _MOST_BOOST:
         raise errors.UserError(
-            f"hotwords: boost of {line!r} is {boost:g}, expected at most {_MOST_BOOST}; fix it"
+            f"the boost of hotword {line!r} is {boost:g}, expected at most {_MOST_BOOST}; lower it"
         )
     return characters, syllables, boost
 
 
 def _without_tone(syllable: str) -> str:
-    """Returns a syllable without its tone; capitals are letters."""
+    """Returns a syllable without its tone; a single capital letter is left unchanged."""
     is_letter = re.fullmatch("[A-Z]", syllable)
     return syllable if is_letter else re.sub("([^1-5])[1-5]$", r"\1", syllable.lower())
 
 
 class HotwordScorer:
-    """Adds the boosts of phrases (see ngrams.py) by the automaton of Aho and Corasick (1975).
+    """Adds the boosts of phrases to scores (see ngrams.py), with the automaton of Aho and Corasick (1975).
 
-    A state is the longest end of a prefix with which a phrase begins. An incomplete phrase has a potential,
-    which keeps it in the beam, and which the end of the match takes back if it fails.
+    A state is the longest suffix of a token sequence with which a phrase begins. An incomplete phrase has a
+    potential, which keeps it in the beam, and which is taken back when the match ends or fails.
     """
 
     def __init__(self, hotwords: Sequence[Hotword]):
-        prefixes = {each.ids[:length] for each in hotwords for length in range(len(each.ids) + 1)}
+        prefixes = {word.ids[:length] for word in hotwords for length in range(len(word.ids) + 1)}
         self._states = {ids: state for state, ids in enumerate(sorted({(), *prefixes}, key=len))}
-        # For each state the states after those tokens after which it is not that of the token alone.
+        # Maps token id -> next state for each state, unless that is the state of the token alone.
         self._after = self._list_transitions()
         self._potentials, completed = self._sum_boosts(hotwords)
         self._gains = self._potentials + completed
 
     def start(self) -> int:
-        """Returns the state of no phrase."""
+        """Returns the state in which no phrase has begun."""
         return 0
 
     def extend(self, states: np.ndarray, token_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns differences of potentials, and boosts of complete phrases; states [width], ids [tokens]."""
+        """Returns the scores and states after each token, [width, tokens], for states [width], ids [tokens].
+
+        A score is the change of the potential plus the boosts of completed phrases.
+        """
         tokens = token_ids.tolist()
         first_states = [self._states.get((token,), 0) for token in tokens]
         rows = [self._after[state] for state in states.tolist()]
@@ -109,11 +112,11 @@ class HotwordScorer:
         return self._gains[after] - self._potentials[states][:, None], after
 
     def finish(self, states: np.ndarray) -> np.ndarray:
-        """Returns what takes back the potential."""
+        """Returns the scores that take back the potentials of the states."""
         return -self._potentials[states]
 
     def _back_off(self, ids: tuple[int, ...]) -> int:
-        """Returns the state of the longest shorter end."""
+        """Returns the state of the longest proper suffix that has one."""
         return next(self._states[ids[i:]] for i in range(1, len(ids) + 1) if ids[i:] in self._states)
 
     def _list_transitions(self) -> list[dict[int, int]]:
@@ -121,7 +124,7 @@ class HotwordScorer:
         for ids, state in self._states.items():
             if len(ids) > 1:
                 after[self._states[ids[:-1]]][ids[-1]] = state
-        for ids, state in self._states.items():  # the shorter ones come first
+        for ids, state in self._states.items():  # shorter ones, to which others back off, come first
             if ids:
                 after[state] = {**after[self._back_off(ids)], **after[state]}
         return after
@@ -143,21 +146,20 @@ class HotwordScorer:
 
 
 def write(hotwords: Sequence[Hotword], written: writing.Written, ids: Sequence[int]) -> writing.Written:
-    """Returns what is written with the characters of each hotword where its tokens stand.
+    """Replaces the strings at each hotword's tokens with its characters; `ids` has the token of each string.
 
-    What is written stays where its log odds are more than 6 higher than the boost of the hotword. `ids` has
-    the token of each string.
+    Strings stay as they are if their log odds exceed the boost of the hotword by more than 6.
     """
-    by_ids = {each.ids: each for each in reversed(hotwords)}  # of equal ones the first counts
+    by_ids = {word.ids: word for word in reversed(hotwords)}  # the first of those with equal tokens counts
     strings, probs, start = list(written.strings), written.probs.copy(), 0
     longest = max(map(len, by_ids), default=0)
     while start < len(ids):
         windows = (tuple(ids[start : start + length]) for length in range(longest, 0, -1))
-        hotword = next((by_ids[each] for each in windows if each in by_ids), None)
+        hotword = next((by_ids[window] for window in windows if window in by_ids), None)
         end = start + (len(hotword.ids) if hotword else 1)
         if hotword and _is_replaced(hotword, strings[start:end], probs[start:end]):
             strings[start:end] = hotword.characters
-            probs[start:end] = 1.0  # given the tokens, there is no doubt
+            probs[start:end] = 1.0  # the tokens leave no doubt about the characters
         start = end
     return written._replace(strings=tuple(strings), probs=probs)
 

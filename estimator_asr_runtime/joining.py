@@ -1,6 +1,6 @@
-"""How tokens become text, and which of them are syllables; of each token type.
+"""How tokens become text, and which tokens are syllables, for each token type.
 
-As tfrecord_builder/tokens/vocabulary.py, syllables.py and estimator_asr/saved_model/model_pairs.py.
+Equivalent to vocabulary.py and syllables.py of tfrecord_builder/tokens, and saved_model/model_pairs.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ FINAL = "-?[a-zê]+[1-5]"
 
 
 class Joining(NamedTuple):
-    """The separator of tokens, then regular expressions and replacements in order."""
+    """A separator to join tokens with, then regular expressions and their replacements, in order."""
 
     separator: str
     rules: tuple[tuple[str, str], ...] = ()
@@ -51,9 +51,9 @@ JOININGS = {
     "character": Joining("", (("<space>", " "),)),
     "bpe": Joining("", (("\u2581", " "), ("^ ", ""))),
 }
-# Of an acoustic model: a token that the language model lacks is written as it is unless it looks like this.
+# Patterns of syllables. Other tokens that the language model lacks are written as they are.
 SYLLABLES = {
     "syllable": "[a-zê]+[1-5]|<unk>",
-    "initial_final": "[a-zê]+[1-5]|<unk>",  # which are joined first
+    "initial_final": "[a-zê]+[1-5]|<unk>",  # initials and finals are joined before the match
     "toneless": "[a-zê]+|<unk>",
 }

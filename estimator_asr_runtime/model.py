@@ -10,29 +10,30 @@ from typing import Optional
 
 from estimator_asr_runtime import backends, model_json, ngrams
 
-UNKNOWN_ID = 0  # of <unk>
+UNKNOWN_ID = 0  # token id of <unk>
 
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """All that recognition needs; the parts of a language model are empty without one."""
+    """Everything that recognition needs; the parts of the language model are empty if there is none."""
 
     path: str
     settings: model_json.ModelJson
     acoustic: backends.Graph
-    decoder: Optional[backends.Graph]  # of attention
+    decoder: Optional[backends.Graph]  # attention decoder
     language: Optional[backends.Graph]
     tokens: tuple[str, ...]
     characters: tuple[str, ...]
-    language_ids: Mapping[str, int]  # of the tokens of the language model
+    language_ids: Mapping[str, int]  # token -> id in the language model
     acoustic_ngram: Optional[ngrams.NgramScorer]
     language_ngram: Optional[ngrams.NgramScorer]
 
 
 def find(path: str, allowed: Sequence[str] = model_json.FORMATS) -> str:
-    """Returns the directory of a format: path, or that in a version, or in the newest version of an export.
+    """Returns a format's directory: `path` itself, or one in a version or an export's newest version.
 
-    Of several allowed formats the first counts whose library is installed; a path without one is returned.
+    If several allowed formats exist, the first one whose library is installed is chosen. If none exists,
+    `path` or the newest version is returned.
     """
     if os.path.lexists(os.path.join(path, model_json.FILE)) or not os.path.isdir(path):
         return path
@@ -54,8 +55,8 @@ def load(directory: str, num_threads: int = 0) -> Model:
     """Loads a model directory.
 
     Args:
-        directory: with model.json.
-        num_threads: of each graph; 0: as the library chooses.
+        directory: contains model.json.
+        num_threads: threads per graph; if 0, the library chooses the number.
 
     Raises:
         errors.UserError: a file is missing or damaged, or the library of the graphs is not installed.
@@ -64,10 +65,10 @@ def load(directory: str, num_threads: int = 0) -> Model:
     graphs = [
         _open_graph(directory, settings, name, num_threads) for name in ("acoustic", "decoder", "language")
     ]
-    tokens, characters, spoken = (
+    tokens, characters, language_tokens = (
         _read_tokens(directory, settings, name) for name in ("tokens", "characters", "language_tokens")
     )
-    language_ids = {token: index for index, token in enumerate(spoken)}
+    language_ids = {token: index for index, token in enumerate(language_tokens)}
     scorers = (_read_ngram(directory, settings, part) for part in ("acoustic", "language"))
     return Model(directory, settings, *graphs, tokens, characters, language_ids, *scorers)
 

@@ -1,4 +1,4 @@
-"""model.json: what an exported model says besides its graphs, and the digests of its files.
+"""model.json: the settings of an exported model, and the digests of its files.
 
 {"layout": 1, "format": "onnx", "sample_rate": 16000, ..., "acoustic": {"decoding": "beam", ...},
  "language": null, "files": {"acoustic.onnx": {"num_bytes": 12345, "sha256": "0a1b..."}, ...},
@@ -26,7 +26,7 @@ _BLOCK_BYTES = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Decode:
-    """How the tokens of an utterance are found; the fields are those of estimator_asr's DecodeConfig."""
+    """Settings of decoding; the fields are those of estimator_asr's DecodeConfig."""
 
     decoding: str  # beam or greedy
     beam_width: int
@@ -44,46 +44,45 @@ class Decode:
 class ModelJson:
     """The content of model.json."""
 
-    format: str  # of FORMATS
+    format: str  # one of FORMATS
     sample_rate: int  # Hz
-    max_seconds: int  # of an utterance
-    min_samples: int  # fewer make no frame
-    token_type: str  # of joining.JOININGS
-    output_seconds: float  # from one frame of log_probs to the next
+    max_seconds: int  # length of the longest utterance
+    min_samples: int  # samples of one frame; shorter audio is empty
+    token_type: str  # a key of joining.JOININGS
+    output_seconds: float  # frame shift of log_probs
     acoustic: Decode
-    language: Optional[Decode]  # None without a language model
-    files: Mapping[str, Mapping]  # num_bytes and sha256 by name
+    language: Optional[Decode]  # None if there is no language model
+    files: Mapping[str, Mapping]  # file name -> num_bytes and sha256
 
     @property
     def joining(self) -> joining.Joining:
-        """How strings are joined to a transcript."""
+        """The rules by which the strings of a hypothesis are joined to a transcript."""
         return joining.JOININGS["character" if self.language else self.token_type]
 
     @property
     def syllable_pattern(self) -> str:
-        """A token that the language model lacks is written as it is if this does not match it."""
+        """Tokens that the language model lacks are kept in the transcript unless they match this pattern."""
         return joining.SYLLABLES[self.token_type] if self.language else ""
 
 
 def load(directory: str) -> ModelJson:
-    """Reads model.json, and compares it and the files beside it with their digests.
+    """Reads model.json, and checks its digest and those of the files beside it.
 
-    What has them is what an export wrote, so that nothing else is checked.
+    Files whose digests match are as the export wrote them, so their content is not checked further.
 
     Raises errors.UserError if model.json or a file is missing, damaged or of another layout.
     """
     path = os.path.join(directory, FILE)
     values, is_intact = _read(path)
     if values.get("layout") != LAYOUT:
-        got = str(values.get("layout"))[:100]
-        raise errors.UserError(f"{path}: layout is {got}, expected {LAYOUT}; {_OTHER_RELEASE}")
+        layout = str(values.get("layout"))[:100]
+        raise errors.UserError(f"{path}: layout is {layout}, expected {LAYOUT}; {_OTHER_RELEASE}")
     if not is_intact:
-        raise errors.UserError(f"{path}: was changed, expected what the export wrote; {_AGAIN}")
+        raise errors.UserError(f"{path} was changed after the export; {_AGAIN}")
     try:
         content = _parse(values)
     except KeyError as error:
-        problem = f"has no {error}, expected the fields of this release"
-        raise errors.UserError(f"{path}: {problem}; {_OTHER_RELEASE}") from error
+        raise errors.UserError(f"{path} has no field {error}; {_OTHER_RELEASE}") from error
     if content.format not in FORMATS:
         problem = f"format is {str(content.format)[:100]}, expected {' or '.join(FORMATS)}"
         raise errors.UserError(f"{path}: {problem}; {_OTHER_RELEASE}")
@@ -93,7 +92,7 @@ def load(directory: str) -> ModelJson:
 
 
 def _read(path: str) -> tuple[dict, bool]:
-    """Returns the fields but sha256, and whether that is their digest."""
+    """Returns the fields except sha256, and whether sha256 is their digest."""
     _check_regular(path)
     try:
         with open(path, encoding="utf-8") as file:
@@ -103,10 +102,10 @@ def _read(path: str) -> tuple[dict, bool]:
         return values, saved == hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     except OSError as error:
         raise errors.UserError(
-            f"{path}: {error.strerror}, expected that of an export as ONNX or LiteRT; pass its directory"
+            f"{path}: {error.strerror}; pass the directory of an export as ONNX or LiteRT"
         ) from error
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or too deep
-        raise errors.UserError(f"{path}: is not valid JSON; {_AGAIN}") from error
+        raise errors.UserError(f"{path} is not valid JSON; {_AGAIN}") from error
 
 
 def _parse(values: Mapping) -> ModelJson:
@@ -120,7 +119,7 @@ def _pick(kind: type, values: Mapping):
 
 def _check_regular(path: str) -> None:
     if os.path.exists(path) and not os.path.isfile(path):
-        raise errors.UserError(f"{path}: is not a regular file, expected a file of the export; {_AGAIN}")
+        raise errors.UserError(f"{path} is not a regular file; {_AGAIN}")
 
 
 def find_digest(path: str) -> str:
@@ -135,12 +134,11 @@ def find_digest(path: str) -> str:
 def _check_file(path: str, num_bytes: int, sha256: str) -> None:
     _check_regular(path)
     try:
-        got = os.path.getsize(path)
-        if got != num_bytes:
-            raise errors.UserError(f"{path}: has {got} bytes, expected {num_bytes}; {_AGAIN}")
+        size = os.path.getsize(path)
+        if size != num_bytes:
+            raise errors.UserError(f"{path} has {size} bytes, expected {num_bytes}; {_AGAIN}")
         digest = find_digest(path)
     except OSError as error:
-        problem = f"{error.strerror}, expected a file of the export"
-        raise errors.UserError(f"{path}: {problem}; {_AGAIN}") from error
+        raise errors.UserError(f"{path}: {error.strerror}; {_AGAIN}") from error
     if digest != sha256:
-        raise errors.UserError(f"{path}: is damaged, its SHA-256 is not that of {FILE}; {_AGAIN}")
+        raise errors.UserError(f"{path} is damaged, because its SHA-256 is not the one in {FILE}; {_AGAIN}")

@@ -1,4 +1,4 @@
-"""Writes a web page that transcribes a microphone in the browser, without a server that computes."""
+"""Writes a web page that transcribes the microphone in the browser, without computing on a server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 import sys
 
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # KeyboardInterrupt shows where imports are
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # no traceback during imports
 
 import argparse
 import os
@@ -17,10 +17,10 @@ from typing import Optional
 from estimator_asr_runtime import errors, model, page_files
 
 _EPILOG = """\
-The model is an export of estimator_asr as ONNX. onnxruntime-web is a package of npm, release 1.21
-or later; `npm pack onnxruntime-web` downloads it, and tar unpacks it into a directory named package. The
-folder that is written has all that the page needs, and the page asks nothing of other servers: audio stays in
-the browser. Any static web server can serve it. Browsers give a page the microphone only over https or on
+The model is an export of estimator_asr as ONNX. onnxruntime-web is an npm package, release 1.21 or later;
+`npm pack onnxruntime-web` downloads it, and tar unpacks it into a directory named package. The output
+directory contains everything that the page needs; the page uses no other server, and audio stays in the
+browser. Any static web server can serve it. Browsers allow a page to use the microphone only over https or on
 localhost.
 
 examples:
@@ -40,14 +40,14 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         print(error, file=sys.stderr)
         return 1
     command = f"python -m http.server --directory={args.output_dir}"
-    print(f"{args.output_dir}: {num_bytes / 1e6:.1f} MB; serve it by {command}")
+    print(f"{args.output_dir}: {num_bytes / 1e6:.1f} MB; serve it with {command}")
     return 0
 
 
 def write(model_dir: str, library_dir: str, output_dir: str) -> int:
-    """Writes the page into a directory that is empty or missing; returns its size in bytes.
+    """Writes the page into a new or empty directory; returns the size of the page in bytes.
 
-    Raises errors.UserError if the model is damaged or of another format, onnxruntime-web is missing, or the
+    Raises errors.UserError if the model is damaged or has another format, onnxruntime-web is missing, or the
     output directory has files or cannot be written.
     """
     library = page_files.find_library(library_dir)
@@ -61,7 +61,7 @@ def write(model_dir: str, library_dir: str, output_dir: str) -> int:
         return _write_whole(loaded, library, output_dir)
     except OSError as error:
         raise errors.UserError(
-            f"{output_dir}: cannot be written ({error.strerror}); pass another --output_dir"
+            f"{output_dir} cannot be written ({error.strerror}); choose another --output_dir"
         ) from error
 
 
@@ -69,21 +69,19 @@ def _check_output(path: str) -> None:
     if os.path.isdir(path) and not os.listdir(path):
         return
     if os.path.lexists(path):
-        raise errors.UserError(
-            f"{path}: is not empty, expected an empty or new directory; pass another --output_dir"
-        )
+        raise errors.UserError(f"{path} is not an empty directory; choose another --output_dir")
 
 
 def _write_whole(loaded: model.Model, library: page_files.Library, output_dir: str) -> int:
-    """Writes under another name, so that a directory of the final name is whole."""
+    """Writes under a temporary name first, so that a directory with the final name is complete."""
     parent, name = os.path.split(os.path.abspath(output_dir))
     os.makedirs(parent, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=parent) as temporary:
-        made = os.path.join(temporary, name)
-        num_bytes = page_files.write(loaded, library, made)
+        temporary_dir = os.path.join(temporary, name)
+        num_bytes = page_files.write(loaded, library, temporary_dir)
         if os.path.isdir(output_dir):
             os.rmdir(output_dir)
-        os.rename(made, output_dir)
+        os.rename(temporary_dir, output_dir)
     return num_bytes
 
 
@@ -99,21 +97,21 @@ def _make_parser() -> argparse.ArgumentParser:
         required=True,
         type=os.path.expanduser,
         metavar="EXPORT",
-        help="export directory with a model as ONNX, or a version or onnx in it",
+        help="export directory with a model as ONNX, or a version or a directory onnx in it",
     )
     parser.add_argument(
         "--onnxruntime_web",
         required=True,
         type=os.path.expanduser,
         metavar="DIR",
-        help="the unpacked package, or its directory dist",
+        help="directory of the unpacked npm package, or its directory dist",
     )
     parser.add_argument(
         "--output_dir",
         required=True,
         type=os.path.expanduser,
         metavar="PAGE",
-        help="directory of the page, empty or new",
+        help="directory to write the page to; must be empty or new",
     )
     return parser
 

@@ -1,4 +1,4 @@
-"""The files of a page: the page itself, the model, and what it needs of onnxruntime-web.
+"""The files of a page: the page itself, the model, and the parts of onnxruntime-web that it needs.
 
 files.json lists what web/model.js reads:
 
@@ -22,47 +22,48 @@ import numpy as np
 from estimator_asr_runtime import errors, joining, model, model_json, ngrams
 
 _WEB_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "web")
-# The library for WebAssembly alone, with the code that starts it: one thread needs no other file.
+# The library for WebAssembly only, including its loader; with one thread, no other file is needed.
 _SCRIPT, _WASM = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"
 _ARRAYS = tuple(name for name in ngrams.BackOffArrays._fields if name not in ("order", "start_state"))
 
 
 class Library(NamedTuple):
-    """Paths of files of onnxruntime-web."""
+    """Paths of the two files of onnxruntime-web."""
 
     script: str
     wasm: str
 
 
 def find_library(directory: str) -> Library:
-    """Returns the files of the package, or of its directory dist.
+    """Returns the files in the directory of the npm package, or in its directory dist.
 
-    Raises errors.UserError if one is missing.
+    Raises errors.UserError if a file is missing.
     """
     for folder in (os.path.join(directory, "dist"), directory):
-        found = Library(os.path.join(folder, _SCRIPT), os.path.join(folder, _WASM))
-        if all(map(os.path.isfile, found)):
-            return found
+        library = Library(os.path.join(folder, _SCRIPT), os.path.join(folder, _WASM))
+        if all(map(os.path.isfile, library)):
+            return library
     raise errors.UserError(
-        f"{directory}: has no dist/{_SCRIPT} and dist/{_WASM}, expected onnxruntime-web 1.21 or later; "
+        f"{directory} does not have dist/{_SCRIPT} and dist/{_WASM} of onnxruntime-web 1.21 or later; "
         "run `npm pack onnxruntime-web`, unpack it with tar and pass its directory, package"
     )
 
 
 def write(loaded: model.Model, library: Library, directory: str) -> int:
-    """Writes all files into a new directory; returns their bytes."""
+    """Writes all files into a new directory; returns their total size in bytes."""
     shutil.copytree(_WEB_DIR, directory)
-    copies = {library.script: "ort.js", library.wasm: "ort.wasm"}  # not all servers know the type of .mjs
+    copies = {library.script: "ort.js", library.wasm: "ort.wasm"}  # some servers do not know .mjs
     os.mkdir(os.path.join(directory, "model"))
     for name in loaded.settings.files:
         if not name.endswith(".npz"):
             copies[os.path.join(loaded.path, name)] = f"model/{os.path.basename(name)}"
     for path, name in copies.items():
         shutil.copyfile(path, os.path.join(directory, name))
-    found = {part: _unpack(loaded, directory, part) for part in ("acoustic", "language")}
+    ngram_entries = {part: _unpack(loaded, directory, part) for part in ("acoustic", "language")}
     sizes = _list_sizes(directory)
     digests = {name: model_json.find_digest(os.path.join(directory, name)) for name in sizes}
-    listing = {"settings": _read_settings(loaded), "ngrams": found, "files": sizes, "digests": digests}
+    settings = _read_settings(loaded)
+    listing = {"settings": settings, "ngrams": ngram_entries, "files": sizes, "digests": digests}
     with open(os.path.join(directory, "files.json"), "w", encoding="utf-8") as file:
         json.dump(listing, file, ensure_ascii=False, indent=1)
     paths = [os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names]
@@ -77,7 +78,7 @@ def _read_settings(loaded: model.Model) -> dict:
         **values,
         "joining": loaded.settings.joining._asdict(),
         "syllable_pattern": loaded.settings.syllable_pattern,
-        "syllables": {  # of initials and finals
+        "syllables": {  # how initials and finals form syllables
             "joining": joining.JOININGS["initial_final"]._asdict(),
             "initial": joining.INITIAL,
             "final": joining.FINAL,
@@ -86,22 +87,22 @@ def _read_settings(loaded: model.Model) -> dict:
 
 
 def _unpack(loaded: model.Model, directory: str, part: str) -> Optional[Mapping]:
-    """Writes the arrays of an n-gram model; returns what files.json says of it, None where there is none."""
+    """Writes the arrays of an n-gram model; returns its entry in files.json, None if there is no model."""
     if getattr(loaded, f"{part}_ngram") is None:
         return None
     arrays = ngrams.load(os.path.join(loaded.path, f"{part}_ngram.npz"))
-    listed = {}
+    entries = {}
     for field in _ARRAYS:
         values, path = _as_typed(getattr(arrays, field)), f"model/{part}_ngram.{field}.bin"
         values.tofile(os.path.join(directory, path))
-        listed[field] = {"file": path, "type": values.dtype.name}
-    return {"order": int(arrays.order), "start_state": int(arrays.start_state), "arrays": listed}
+        entries[field] = {"file": path, "type": values.dtype.name}
+    return {"order": int(arrays.order), "start_state": int(arrays.start_state), "arrays": entries}
 
 
 def _as_typed(array: np.ndarray) -> np.ndarray:
-    """Returns little-endian numbers that JavaScript reads as one of its typed arrays.
+    """Returns little-endian numbers that JavaScript can read as a typed array.
 
-    Keys are below the number of states times that of tokens, which float64 holds exactly up to 2^53.
+    int64 keys become float64, which is exact up to 2^53; keys are below num_states * num_tokens.
     """
     return array.astype({"f": "<f4", "i": "<f8" if array.itemsize == 8 else "<i4"}[array.dtype.kind])
 

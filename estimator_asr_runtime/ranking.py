@@ -1,4 +1,4 @@
-"""The order of transcripts, and confidences of probabilities."""
+"""Ranks transcripts, and turns probabilities into confidences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOWEST_PROB = np.float32(1e-6)  # so that the log odds are finite
 
 
 class Ranked(NamedTuple):
-    """A transcript, its score, and the place of the best hypothesis that has it."""
+    """A transcript, its score, and the place of the best hypothesis with this text."""
 
     transcript: str
     score: np.float32
@@ -23,27 +23,27 @@ class Ranked(NamedTuple):
 def rank(scores: Sequence[np.float32], transcripts: Sequence[str], path: str) -> list[Ranked]:
     """Orders transcripts by the sum of the probabilities of all hypotheses that have the same text.
 
-    Scores are log probabilities; a hypothesis without a finite one is left out. The result is that of
-    estimator_asr.saved_model.ranking.rank. Raises errors.UserError, which names the path of the model, if
-    none is left.
+    Scores are log probabilities; hypotheses without a finite score are left out. Equivalent to
+    estimator_asr.saved_model.ranking.rank. Raises errors.UserError, with the path of the model, if none is
+    left.
     """
     groups = {}
     for place, text in enumerate(transcripts):
         if np.isfinite(scores[place]):
             groups.setdefault(text, []).append(place)
     if not groups:
-        raise errors.UserError(f"{path}: no transcript has a score, expected numbers; export again")
+        raise errors.UserError(f"{path}: no transcript has a finite score; export the model again")
     ranked = []
     for text, places in groups.items():
         terms = np.array([scores[place] for place in places], np.float32)
         total = np.max(terms) + np.log(np.sum(np.exp(terms - np.max(terms))))
-        # The first of several hypotheses with one text stands for all of them.
+        # The best hypothesis of a text (the first one of equally good ones) stands for all of them.
         ranked.append(Ranked(text, total, places[int(np.argmax(terms))]))
-    return sorted(ranked, key=lambda each: (-each.score, each.place))
+    return sorted(ranked, key=lambda item: (-item.score, item.place))
 
 
 def calibrate(probs: np.ndarray, decode: model_json.Decode) -> np.ndarray:
-    """Returns confidences of probabilities, float32 of any shape (Platt 1999)."""
+    """Returns the calibrated confidences of probabilities, float32 of any shape (Platt 1999)."""
     probs = np.clip(probs, _LOWEST_PROB, np.float32(1) - _LOWEST_PROB)
     log_odds = np.log(probs) - np.log1p(-probs)
     scale, offset = np.float32(decode.confidence_scale), np.float32(decode.confidence_offset)

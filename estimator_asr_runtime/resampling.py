@@ -1,7 +1,8 @@
-"""Resampling by a windowed sinc, as estimator_asr/saved_model/resampling.py, which explains the method.
+"""Resampling with a windowed sinc, as in estimator_asr/saved_model/resampling.py, which explains the method.
 
-The output is made in blocks: the samples under a block times a matrix of filter weights. It depends on the
-phase of the block, the distance from the sample before it; blocks of a simple ratio all have phase 0.
+The output is computed in blocks: the input samples under a block times a matrix of filter weights. The matrix
+depends on the block's phase, its distance from the input sample before it; all phases are 0 if the ratio of
+the rates is simple.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ import math
 
 import numpy as np
 
-_ZERO_CROSSINGS = 80  # of the sinc, on each side
-_CUTOFF = 0.957  # of the lower Nyquist frequency
-_BETA = 10.0  # of the window exp(beta (sqrt(1 - x^2) - 1)) (Barnett, Magland and af Klinteberg, 2019)
-_BLOCK = 64  # output samples, at least
-_MAX_PERIOD_SIZE = 1 << 19  # step x period of a simple ratio
-_GROUP_NUMBERS = 1 << 20  # samples that are gathered at a time
+_ZERO_CROSSINGS = 80  # zero crossings of the sinc on each side
+_CUTOFF = 0.957  # fraction of the lower Nyquist frequency
+_BETA = 10.0  # shape of the window exp(beta (sqrt(1 - x^2) - 1)) (Barnett, Magland and af Klinteberg, 2019)
+_BLOCK = 64  # minimum output samples per block
+_MAX_PERIOD_SIZE = 1 << 19  # largest step x period of a ratio that counts as simple
+_GROUP_NUMBERS = 1 << 20  # samples gathered at a time
 
 
 def resample(waveform: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
-    """Resamples a waveform, float32 [num_samples]; frequencies above the lower Nyquist one are removed.
+    """Resamples a waveform, float32 [num_samples]; removes frequencies above the lower Nyquist frequency.
 
     Rates are in Hz. Returns float32 [round(num_samples x to_rate / from_rate)].
     """
@@ -29,24 +30,24 @@ def resample(waveform: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
     step, period = from_rate // common, to_rate // common  # input and output samples of a period
     block = period * -(-_BLOCK // period) if step * period <= _MAX_PERIOD_SIZE else _BLOCK
     num_samples = (len(waveform) * period + step // 2) // step
-    cutoff = _CUTOFF / max(step / period, 1.0)  # of the input's Nyquist frequency
+    cutoff = _CUTOFF / max(step / period, 1.0)  # fraction of the input's Nyquist frequency
     reach = math.ceil(_ZERO_CROSSINGS / cutoff)  # input samples on each side of an output sample
-    times = np.arange(block) * step / period  # of the output samples, in input samples
+    times = np.arange(block) * step / period  # positions of the output samples, in input samples
     width = 2 * reach + block * step // period + 2  # input samples under a block
-    starts = np.arange(-(-num_samples // block)) * block * step  # x period
+    starts = np.arange(-(-num_samples // block)) * block * step  # block starts in input samples x period
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(waveform, [reach, 2 * width]), width)
-    made = np.empty([len(starts), block], np.float32)
+    output = np.empty([len(starts), block], np.float32)
     for phase in np.unique(starts % period):
         weights = _make_weights(times + phase / period, np.arange(width) - float(reach), cutoff)
         rows = np.flatnonzero(starts % period == phase)
         for group in np.array_split(rows, -(-len(rows) * width // _GROUP_NUMBERS)):
-            made[group] = windows[starts[group] // period] @ weights
-    return made.reshape(-1)[:num_samples]
+            output[group] = windows[starts[group] // period] @ weights
+    return output.reshape(-1)[:num_samples]
 
 
 def _make_weights(outputs: np.ndarray, inputs: np.ndarray, cutoff: float) -> np.ndarray:
-    """Returns what each input adds to each output, float32 [inputs, outputs], of their times in samples."""
-    distances = cutoff * (outputs - inputs[:, None])  # in zero crossings
+    """Returns each input sample's weight in each output sample, float32 [inputs, outputs]."""
+    distances = cutoff * (outputs - inputs[:, None])  # measured in zero crossings
     heights = 1.0 - np.square(distances / _ZERO_CROSSINGS)
     window = np.exp(_BETA * (np.sqrt(np.maximum(heights, 0.0)) - 1.0))
     return np.float32(np.where(heights > 0.0, cutoff * np.sinc(distances) * window, 0.0))

@@ -1,4 +1,4 @@
-"""Status of an utterance: ok, a remark, or why it has no text; as in estimator_asr.saved_model.statuses."""
+"""Status of an utterance: ok, a remark, or why it has no text; like estimator_asr.saved_model.statuses."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ EMPTY = "empty"
 SILENT = "silent"
 NOT_FINITE = "not_finite"
 TOO_LONG = "too_long"
-UNFINISHED = "unfinished"  # the only one besides ok with a transcript
+UNFINISHED = "unfinished"  # the only status besides ok that has a transcript
 
-SILENT_PEAK = np.float32(0.0005)  # of full scale; audio below is silent
-LOUDEST_PEAK = np.float32(1e12)  # full scale is 1; the energy of a much higher one does not fit into float32
+SILENT_PEAK = np.float32(0.0005)  # full scale is 1; audio with a lower peak is silent
+LOUDEST_PEAK = np.float32(1e12)  # full scale is 1; the energy of a much higher peak overflows float32
 
-# What follows the name of a file, and a colon.
+# Messages about a file, which follow its name and a colon.
 SENTENCES = {
     OK: "was transcribed",
     MALFORMED: "is not a readable WAV, FLAC, Ogg, MP3, AIFF, AU or CAF file; convert it to WAV, 16-bit PCM",
@@ -28,12 +28,12 @@ SENTENCES = {
 
 
 def check(waveform: np.ndarray, min_samples: int, max_samples: int) -> str:
-    """Returns the status of a waveform, float32 [num_samples], of which so many are accepted."""
+    """Returns the status of a waveform, float32 [num_samples]; min_samples to max_samples are accepted."""
     if len(waveform) > max_samples:
         return TOO_LONG
     if len(waveform) < max(min_samples, 1):
         return EMPTY
-    peak = np.max(np.abs(waveform))  # NaN if one sample is
+    peak = np.max(np.abs(waveform))  # NaN if any sample is NaN
     if not peak <= LOUDEST_PEAK:
         return NOT_FINITE
     return SILENT if peak < SILENT_PEAK else OK

@@ -1,4 +1,4 @@
-"""Initials and finals to syllables, and their times; equals estimator_asr/tasks/sequences.py."""
+"""Joins initials and finals to syllables, and their times; equivalent to estimator_asr/tasks/sequences.py."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from estimator_asr_runtime import joining, token_times
 
 
 def join(tokens: Sequence[str]) -> list[str]:
-    """Joins initials and finals; letters, which are capitals, become those of syllable models."""
+    """Joins initials and finals to syllables; letters become lowercase, as in syllable models."""
     return joining.JOININGS["initial_final"].join(tokens).lower().split()
 
 
 def merge(times: token_times.TokenTimes, tokens: Sequence[str]) -> token_times.TokenTimes:
-    """Returns the times of syllables from those of their initials and finals."""
+    """Returns the times of syllables, given those of their initials and finals."""
     is_initial = [bool(re.fullmatch(joining.INITIAL, token)) for token in tokens]
     is_final = [bool(re.fullmatch(joining.FINAL, token)) for token in tokens]
     ends_syllable = [i > 0 and is_initial[i - 1] and is_final[i] for i in range(len(tokens))]

@@ -1,6 +1,6 @@
 """When each token was spoken: the best path of CTC through the tokens (Viterbi).
 
-Equals estimator_asr/models/decoding/token_times.py; states as in Graves et al. (2006), section 4.1.
+Equivalent to estimator_asr/models/decoding/token_times.py; states as in Graves et al. (2006), section 4.1.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-_LOWEST = np.float32(-1e9)  # log probability of what is impossible
+_LOWEST = np.float32(-1e9)  # log probability of an impossible path
 
 
 class TokenTimes(NamedTuple):
-    """Where the tokens are emitted, [num_tokens]."""
+    """The frames in which the tokens are emitted; arrays are [num_tokens]."""
 
     starts: np.ndarray  # int64, first frame
     ends: np.ndarray  # int64, frame after the last
@@ -22,9 +22,9 @@ class TokenTimes(NamedTuple):
 
 
 def align(log_probs: np.ndarray, ids: Sequence[int]) -> TokenTimes:
-    """Aligns tokens with frames, log_probs float32 [num_frames, num_classes] with the blank last.
+    """Aligns tokens with frames; log_probs is float32 [num_frames, num_classes], the blank is the last class.
 
-    There must be one frame at least, one for each token, and one more before a token that is repeated.
+    There must be at least one frame, one for each token, and one more before each repeated token.
     """
     states = np.full(2 * len(ids) + 1, log_probs.shape[1] - 1)  # blank, token, blank, ..., token, blank
     states[1::2] = ids
@@ -37,9 +37,9 @@ def align(log_probs: np.ndarray, ids: Sequence[int]) -> TokenTimes:
 
 
 def _search(emissions: np.ndarray, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the moves of the best path to each state, int64 [num_frames, num_states], and its score."""
+    """Returns each state's best move in each frame, int64 [num_frames, num_states], and its final score."""
     size = len(states)
-    may_skip = np.zeros(size, bool)  # from a token to another one without a blank
+    may_skip = np.zeros(size, bool)  # between two different tokens, the blank may be skipped
     may_skip[2:] = states[2:] != states[:-2]
     moves = np.empty(emissions.shape, np.int64)
     by_move = np.full([3, size], _LOWEST)
@@ -53,7 +53,7 @@ def _search(emissions: np.ndarray, states: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _trace(moves: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Returns int64 [num_frames]: states of the best path that ends in the last state or the one before."""
+    """Returns the states of the best path, int64 [num_frames], which ends in one of the last two states."""
     state = len(scores) - 1
     if state and scores[state - 1] > scores[state]:
         state -= 1

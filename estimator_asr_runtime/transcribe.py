@@ -6,7 +6,7 @@ import signal
 import sys
 
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # KeyboardInterrupt shows where imports are
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # no traceback during imports
 
 import argparse
 import json
@@ -18,16 +18,17 @@ from typing import Optional
 from estimator_asr_runtime import errors, model, recogniser, statuses
 
 _EPILOG = """\
-The model is an export of estimator_asr as ONNX or LiteRT: EXPORT, of which the newest version is taken, a
-version, or the directory of a format in it. Its files are compared with the digests in model.json. Audio may
-be WAV, FLAC, Ogg, MP3, AIFF, AU or CAF, of any sample rate and number of channels. Each file is one
+The model is an export of estimator_asr as ONNX or LiteRT: EXPORT, whose newest version is used, a version in
+it, or the directory of a format in a version. Its files are checked against the digests in model.json. Audio
+may be WAV, FLAC, Ogg, MP3, AIFF, AU or CAF, with any sample rate and number of channels. Each file is one
 utterance, so cut long recordings at pauses.
 
   --format=text   file<TAB>transcript<TAB>pinyin, one line per file
-  --format=json   one object per file, with its name: transcript, pinyin, confidence, status, the start and
-                  end of each character in seconds, and other transcripts by their scores (n_best)
+  --format=json   one object per file, with its name, transcript, pinyin, confidence, status, the start and
+                  end of each character in seconds, and alternative transcripts with scores (n_best)
 
-A file that cannot be transcribed is named on standard error, the others continue, and the exit code is 1.
+If a file cannot be transcribed, the reason is printed to standard error, the other files are still
+transcribed, and the exit code is 1.
 
 examples:
   python -m estimator_asr_runtime.transcribe --model=EXPORT a.wav b.wav
@@ -38,7 +39,7 @@ examples:
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Runs the program; returns its exit code."""
     args = _make_parser().parse_args(argv)
-    sys.stdout.reconfigure(errors="backslashreplace")  # for names and encodings without a character
+    sys.stdout.reconfigure(errors="backslashreplace")  # escapes what the encoding lacks
     try:
         hotwords = _read_lines(args.hotwords_file) if args.hotwords_file else ()
         loaded = recogniser.Recogniser(model.load(model.find(args.model), args.threads), hotwords)
@@ -46,15 +47,15 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     except errors.UserError as error:
         print(error, file=sys.stderr)
         return 1
-    except BrokenPipeError:  # who reads has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the exit
+    except BrokenPipeError:  # the reader has closed the pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # lets the flush at exit succeed
         return 1
     except KeyboardInterrupt:
         return 130
 
 
 def _read_lines(path: str) -> list[str]:
-    """Returns the lines of a text file that are not empty and no comments (#)."""
+    """Returns the lines of a text file, except empty lines and comments (#)."""
     try:
         if os.path.exists(path) and not os.path.isfile(path):
             raise OSError(None, "is not a regular file")
@@ -100,7 +101,7 @@ def _make_parser() -> argparse.ArgumentParser:
         required=True,
         type=os.path.expanduser,
         metavar="EXPORT",
-        help="export directory, or a version or a format in it",
+        help="export directory, or the directory of a version or a format in it",
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="output; default: text")
     parser.add_argument(
@@ -108,7 +109,7 @@ def _make_parser() -> argparse.ArgumentParser:
         type=_parse_count,
         default=0,
         metavar="N",
-        help="of each graph; default: as the library chooses",
+        help="threads per graph; default: 0, the library chooses",
     )
     parser.add_argument(
         "--hotwords_file",
@@ -122,7 +123,7 @@ def _make_parser() -> argparse.ArgumentParser:
 
 def _parse_count(text: str) -> int:
     if not re.fullmatch("[0-9]{1,4}", text):
-        raise argparse.ArgumentTypeError(f"is {text}, expected 0 to 9999; pass the number of cores")
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to 9999; pass the number of cores")
     return int(text)
 
 

@@ -1,6 +1,6 @@
-"""Tokens to what is written: by the language model, or as they are.
+"""Turns tokens into the strings of a transcript: with the language model, or unchanged without one.
 
-Equals convert of estimator_asr/saved_model/cascade.py.
+Equivalent to convert in estimator_asr/saved_model/cascade.py.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ class Written(NamedTuple):
 
 
 def write(model: model_lib.Model, sentences: Sequence[Sequence[str]]) -> list[Written]:
-    """Writes the tokens of each hypothesis."""
+    """Returns the strings for the tokens of each hypothesis."""
     if model.language is None:
-        return [Written(tuple(each), np.float32(0), np.ones(len(each), np.float32)) for each in sentences]
-    found = _find_characters(model, sentences)
-    spelled = []
-    for tokens, characters, score, probs in zip(sentences, *found):
+        return [Written(tuple(row), np.float32(0), np.ones(len(row), np.float32)) for row in sentences]
+    best = _find_characters(model, sentences)
+    spellings = []
+    for tokens, characters, score, probs in zip(sentences, *best):
         probs = probs[: len(tokens)].copy()
-        strings = [model.characters[each] if each >= 0 else "" for each in characters[: len(tokens)]]
+        strings = [model.characters[index] if index >= 0 else "" for index in characters[: len(tokens)]]
         for place, token in enumerate(tokens):
-            kept = _keep_foreign(model, token)
-            if kept is not None:
-                strings[place], probs[place] = kept, 1.0
-        spelled.append(Written(tuple(strings), score, probs))
-    return spelled
+            foreign = _keep_foreign(model, token)
+            if foreign is not None:
+                strings[place], probs[place] = foreign, 1.0
+        spellings.append(Written(tuple(strings), score, probs))
+    return spellings
 
 
 def _find_characters(model: model_lib.Model, sentences) -> character_search.Sentences:
-    ids = [[model.language_ids.get(token, model_lib.UNKNOWN_ID) for token in each] for each in sentences]
+    ids = [[model.language_ids.get(token, model_lib.UNKNOWN_ID) for token in row] for row in sentences]
     outputs = backends.run_on_sequences(model.language, ids)
     lattice = character_search.Lattice(outputs["characters"], outputs["log_probs"])
     num_tokens = np.array(list(map(len, ids)), np.int32)
-    found = _choose_characters(model, lattice, num_tokens)
+    best = _choose_characters(model, lattice, num_tokens)
     is_real = np.arange(lattice.log_probs.shape[1]) < num_tokens[:, None]
     is_bad = np.any(is_real & ~np.all(lattice.log_probs < np.inf, axis=2), axis=1)
-    return found._replace(scores=np.where(is_bad, np.float32(np.nan), found.scores))
+    return best._replace(scores=np.where(is_bad, np.float32(np.nan), best.scores))
 
 
 def _choose_characters(model: model_lib.Model, lattice, num_tokens) -> character_search.Sentences:
@@ -59,8 +59,8 @@ def _choose_characters(model: model_lib.Model, lattice, num_tokens) -> character
 
 
 def _keep_foreign(model: model_lib.Model, token: str) -> Optional[str]:
-    """Returns what the language model lacks and is no syllable, as it is written: a letter; else None."""
+    """Returns the text of a token that the language model lacks and is not a syllable, otherwise None."""
     is_unknown = model.language_ids.get(token, model_lib.UNKNOWN_ID) == model_lib.UNKNOWN_ID
     if not is_unknown or re.fullmatch(model.settings.syllable_pattern, token):
         return None
-    return token.lower() if model.settings.token_type == "toneless" else token  # whose letters are capitals
+    return token.lower() if model.settings.token_type == "toneless" else token  # letters are capitals in it

@@ -1,4 +1,4 @@
-"""Errors that a request is answered with, and their JSON in the form of each API."""
+"""Errors that the server responds with, and their JSON in the format of each API."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Optional
 
 from starlette import responses
 
-CLOSE = {"connection": "close"}  # the rest of the body is not read
+CLOSE = {"connection": "close"}  # because the rest of the body is not read
 _OPENAI_PATHS, _TENSORFLOW_PATHS = "/v1/", "/v1/models/"
 OVERLOADED = 429
-FAILED = "server: has failed; its log has the details"
-_CLIENT_GONE = 499  # nginx's status for it
+FAILED = "the server failed; see its log for details"
+_CLIENT_GONE = 499  # nginx's status for a connection that the client has closed
 
 
 class ApiError(Exception):
-    """A request that is refused with a status of HTTP and a sentence; `field` is that of a form."""
+    """Refuses a request with an HTTP status and a message; `field` names the form field at fault, if any."""
 
     def __init__(
         self, status: int, message: str, headers: Optional[Mapping] = None, field: Optional[str] = None
@@ -26,24 +26,26 @@ class ApiError(Exception):
 
 
 def refuse(message: str, field: Optional[str] = None) -> ApiError:
-    """Returns the error of a request that is wrong."""
+    """Returns the error for an invalid request, with status 400."""
     return ApiError(400, message, field=field)
 
 
 def client_gone() -> ApiError:
-    """Returns the error of a request whose client has closed the connection; nobody reads the response."""
-    return ApiError(_CLIENT_GONE, "request: its client has closed the connection", CLOSE)
+    """Returns the error for a request whose client has closed the connection, so that nobody will read it."""
+    return ApiError(_CLIENT_GONE, "the client has closed the connection", CLOSE)
 
 
 def overloaded(what: str, seconds: float) -> ApiError:
-    """Returns the error of a request that is welcome again after some seconds, at least one."""
+    """Returns the error for a busy server; the client may retry after `seconds`, rounded up to at least 1."""
     wait = str(max(1, math.ceil(seconds)))
-    return ApiError(OVERLOADED, f"server: {what}; send the request again in {wait} s", {"retry-after": wait})
+    message = f"the server is busy: {what}; send the request again in {wait} s"
+    return ApiError(OVERLOADED, message, {"retry-after": wait})
 
 
 def respond(path: str, error: ApiError) -> responses.JSONResponse:
-    """Returns the response for an error, in the form of the API that the path belongs to."""
-    message = error.message.encode("utf-8", "backslashreplace").decode("utf-8")  # JSON has lone surrogates
+    """Returns the response for an error, in the format of the API that the path belongs to."""
+    # Messages may quote lone surrogates from JSON, which UTF-8 cannot encode.
+    message = error.message.encode("utf-8", "backslashreplace").decode("utf-8")
     content = {"error": message}
     if path.startswith(_OPENAI_PATHS) and not path.startswith(_TENSORFLOW_PATHS):
         content = {"error": {"message": message, "type": _type(error), "param": error.field, "code": None}}

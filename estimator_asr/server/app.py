@@ -25,8 +25,8 @@ from estimator_asr.server import (
 from tfrecord_builder import errors
 
 _PAGE_DIR = os.path.join(os.path.dirname(__file__), "page")
-_HEALTH_SECONDS = 4.5  # so that the response is there within five
-_SHARED_SECONDS = 1.0
+_HEALTH_SECONDS = 4.5  # so that /healthz responds within five
+_SHARED_SECONDS = 1.0  # requests to /healthz within this time share one inference
 
 
 def build(
@@ -35,7 +35,7 @@ def build(
     hosts: Optional[tuple[str, ...]] = None,
     max_open: int = 500,
 ) -> ASGIApp:
-    """Returns the application, which starts and stops a service; see middleware.check and Observed."""
+    """Returns the application, which starts and stops the service; see middleware.check and .Observed."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_):
@@ -52,7 +52,7 @@ def build(
         *live_api.LiveApi(parts).list_routes(),
         routing.Route("/healthz", Health(parts).show_health, methods=["GET"]),
         routing.Route("/metrics", show_metrics, methods=["GET"]),
-        *map(_make_page_route, sorted(os.listdir(_PAGE_DIR))),  # so that no path of a request is opened
+        *map(_make_page_route, sorted(os.listdir(_PAGE_DIR))),  # so that requests cannot name other files
     ]
     app = applications.Starlette(routes=routes, lifespan=lifespan)
     for kind in (api_errors.ApiError, errors.UserError, exceptions.HTTPException, Exception):
@@ -76,17 +76,17 @@ async def _respond_to_error(request: requests.Request, error: Exception) -> resp
     elif isinstance(error, errors.UserError):
         error = api_errors.refuse(str(error))
     elif not isinstance(error, api_errors.ApiError):
-        message = f"server: has failed ({type(error).__name__}); its log has the details"
+        message = f"the server failed ({type(error).__name__}); see its log for details"
         error = api_errors.ApiError(500, message)
     return api_errors.respond(path, error)
 
 
 class Health:
-    """/healthz: whether the model recognises. A second of noise goes through the queue and the threads.
+    """/healthz: checks that the model recognises, by sending a second of noise through the queue and threads.
 
-    Behind a long batch it has to wait: the worker is then busy and not stalled, until that batch has taken
-    four times what its audio takes at the measured rate (batching.Batcher.is_busy). Requests within a second
-    share one inference, so that many of them do not hold up others.
+    The noise may have to wait for a long batch. The worker then counts as busy, not as failed, until that
+    batch has taken four times as long as the measured rate predicts (batching.Batcher.is_busy). Requests to
+    /healthz within a second share one inference, so that many of them do not slow down other requests.
     """
 
     def __init__(self, parts: service.Service):
@@ -95,7 +95,7 @@ class Health:
         self._began = 0.0
 
     async def show_health(self, _: requests.Request) -> responses.Response:
-        """Returns 200 with the version, also while a long batch is recognised, or 503 with a sentence."""
+        """Returns 200 with the version, even while a long batch is running, or 503 with an error message."""
         is_old = time.monotonic() - self._began >= _SHARED_SECONDS
         if self._probe is None or (self._probe.done() and is_old):
             self._probe, self._began = asyncio.create_task(self._recognise()), time.monotonic()
@@ -105,12 +105,12 @@ class Health:
             if self._parts.batcher.is_busy:
                 version = self._parts.versions.current.number
                 return responses.JSONResponse({"status": "busy", "version": version})
-            problem = f"has not recognised a second of audio in {_HEALTH_SECONDS:g} s"
+            problem = f"did not recognise a second of audio within {_HEALTH_SECONDS:g} s"
         except Exception as error:
             problem = f"cannot recognise a second of audio ({str(error)[:200]})"
         else:
             return responses.JSONResponse({"status": "ok", "version": version})
-        message = f"worker: {problem}; restart the server"
+        message = f"the worker {problem}; restart the server"
         return responses.JSONResponse({"status": "failed", "error": message}, 503)
 
     async def _recognise(self) -> str:

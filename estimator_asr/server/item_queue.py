@@ -1,4 +1,4 @@
-"""The queue of utterances: in the order of their turns, and at most so many seconds of audio."""
+"""The queue of utterances: ordered by their turns, and limited in seconds of audio."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ import numpy as np
 from estimator_asr.saved_model import recogniser, statuses
 from estimator_asr.server import api_errors, versions
 
-_SHORTEST_SECONDS = 0.1  # what an item costs at least
-# The memory of attention: the square of the length for each item, with its padding.
+_SHORTEST_SECONDS = 0.1  # shorter items count as this long
+# Attention's memory is proportional to batch size x (seconds of the longest item)^2. A batch may use as much
+# as a single item of maximum length.
 _MAX_SQUARE_SECONDS = statuses.MAX_SECONDS**2
-INTERIM_SECONDS = 0.5  # that interim results wait at least for others, if there are some
-_FIRST_RATE = 10.0  # seconds of audio per second, before any is measured
+INTERIM_SECONDS = 0.5  # interim results are queued as if they had arrived this much later
+_FIRST_RATE = 10.0  # seconds of audio per second, assumed until a batch has been measured
 
 
 class Group(NamedTuple):
-    """Items of one group can be in one batch: hotwords are for all of it."""
+    """Items of the same group can share a batch, in which all items have the same hotwords."""
 
     version: versions.ServedVersion
     signature: str
     hotwords: tuple[str, ...] = ()
-    is_interim: bool = False  # of speech that has not ended: it waits for what has
+    is_interim: bool = False  # speech that has not ended; items of ended speech go first
 
 
 @dataclasses.dataclass(eq=False)
@@ -35,12 +36,12 @@ class Item:
     """One utterance."""
 
     group: Group
-    row: Mapping[str, bytes | np.ndarray]  # each input but hotwords, without the axis of the batch
-    seconds: float  # of audio
-    result: asyncio.Future = dataclasses.field(init=False)  # its outputs, see versions.ServedVersion.run
+    row: Mapping[str, bytes | np.ndarray]  # inputs except hotwords, without the batch axis
+    seconds: float  # length of the audio
+    result: asyncio.Future = dataclasses.field(init=False)  # outputs, see versions.ServedVersion.run
     arrival: float = dataclasses.field(init=False)  # time.monotonic()
-    turn: float = dataclasses.field(init=False)  # the same, later for what follows others of its request
-    is_urgent: bool = dataclasses.field(init=False, default=False)  # asks for the server's health
+    turn: float = dataclasses.field(init=False)  # items are recognised in this order, see ItemQueue.add
+    is_urgent: bool = dataclasses.field(init=False, default=False)  # a health check
 
     def __post_init__(self):
         self.seconds = max(self.seconds, _SHORTEST_SECONDS)
@@ -54,16 +55,16 @@ def make_item(
     hotwords: tuple[str, ...],
     is_interim: bool = False,
 ) -> Item:
-    """Returns the item of audio, float32 [num_samples] at the version's rate.
+    """Returns the item for a waveform, float32 [num_samples] at the version's sample rate.
 
     Raises:
-        api_errors.ApiError: there are hotwords, and the model takes none.
+        api_errors.ApiError: there are hotwords, but the model does not support them.
     """
     signature = f"waveform_{recogniser.HOTWORDS}" if hotwords else "waveform"
     if signature not in version.definitions:
         raise api_errors.refuse(
-            "hotwords: the model takes none, expected a model of syllables that searches with a beam; "
-            "leave them out"
+            "the model does not support hotwords, because it is not a syllable model with beam search; "
+            "leave the hotwords out"
         )
     row = {"waveform": waveform, "num_samples": np.int32(len(waveform))}
     group = Group(version, signature, hotwords, is_interim)
@@ -71,17 +72,17 @@ def make_item(
 
 
 def make_piece(version: versions.ServedVersion, piece: Mapping[str, np.ndarray]) -> Item:
-    """Returns the item of a piece of a stream, see stream_client.GrowingSegment."""
+    """Returns the item for a piece of a stream, see stream_client.GrowingSegment."""
     seconds = len(piece["waveform"]) / version.sample_rate
     return Item(Group(version, "stream", is_interim=True), piece, seconds)
 
 
 class ItemQueue:
-    """Items that wait.
+    """The items that are waiting to be recognised.
 
     Attributes:
-        items: in the order of their turns.
-        rate: seconds of audio that are recognised per second, a moving average.
+        items: the waiting items in the order of their turns.
+        rate: seconds of audio recognised per second, a moving average.
     """
 
     def __init__(self, max_seconds: float):
@@ -96,12 +97,13 @@ class ItemQueue:
     def add(self, batch: Sequence[Item], is_urgent: bool) -> None:
         """Adds the items of a request.
 
-        They follow each other as if spoken, so that short requests come in between. What has its turn after
-        the last one takes none of their room: a long request refuses no short one.
+        Each item's turn is when the earlier items of its request are done at the measured rate, so that short
+        requests go in between. Waiting items whose turn comes after the last new item do not count towards
+        the limit: a long request does not keep short ones out.
 
         Raises:
-            api_errors.ApiError: there is no room; one request of any length is accepted if nothing comes
-                before its end, as it has a limit of its own.
+            api_errors.ApiError: the queue is full. A request of any length is accepted if no waiting item has
+                its turn before the request's last item; other limits apply to its length.
         """
         seconds = 0.0
         for item in batch:
@@ -112,17 +114,17 @@ class ItemQueue:
         waiting = sum(item.seconds for item in self.items if batch and item.turn <= batch[-1].turn)
         excess = waiting + seconds - self._max_seconds
         if waiting and excess > 0 and not is_urgent:
-            got = f"{waiting:.0f} s of audio wait and the request has {seconds:.0f} s"
-            problem = f"{got}, expected at most {self._max_seconds:g} s together"
+            sizes = f"{waiting:.0f} s of audio are waiting and this request has {seconds:.0f} s"
+            problem = f"{sizes} (limit: {self._max_seconds:g} s together)"
             raise api_errors.overloaded(problem, min(excess, waiting) / self.rate)
         self.items[:] = sorted([*self.items, *batch], key=operator.attrgetter("turn"))
 
     def remove(self, batch: Sequence[Item]) -> None:
-        gone = set(map(id, batch))
-        self.items[:] = [item for item in self.items if id(item) not in gone]
+        removed = set(map(id, batch))
+        self.items[:] = [item for item in self.items if id(item) not in removed]
 
     def take(self, max_size: int) -> list[Item]:
-        """Takes the item whose turn it is and those of its group whose length is nearest to its own."""
+        """Removes and returns the first item, and the items of its group that are closest to it in length."""
         self.items[:] = [item for item in self.items if not item.result.done()]
         if not self.items:
             return []

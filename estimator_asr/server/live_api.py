@@ -1,8 +1,8 @@
-"""/v1/stream: a WebSocket that takes audio while it is spoken and sends its transcript as it settles.
+"""/v1/stream: a WebSocket that receives audio while it is spoken and sends the transcript as it settles.
 
-A client sends samples, mono, in binary messages, and text messages of JSON: {"hotwords": "..."} before them
+A client sends mono samples in binary messages, and JSON text messages: {"hotwords": "..."} before the samples
 and {"end": true} after them. It gets {"type": "partial", "stable", "partial", ...} and, after the end,
-{"type": "final", ...}, or {"type": "error", "error": {"message"}} at any time; docs/serve.md has all of it.
+{"type": "final", ...}, or {"type": "error", "error": {"message"}} at any time; see docs/serve.md for details.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from estimator_asr.transcripts import live
 from tfrecord_builder import errors
 
 SUBPROTOCOL = "asr"
-_SLICE_SECONDS = 0.5  # of audio, after which other clients have their turn
+_SLICE_SECONDS = 0.5  # audio is added in slices of this length, so that other clients get their turn
 _SEND_SECONDS = 10.0
-_RETRY_SECONDS = 1.0  # while the queue is full
+_RETRY_SECONDS = 1.0  # wait before another try when the queue is full
 _NORMAL, _POLICY_VIOLATION, _INTERNAL_ERROR = 1000, 1008, 1011
 
 
@@ -47,14 +47,14 @@ class LiveApi:
         except (api_errors.ApiError, errors.UserError) as error:
             await _close(socket, _POLICY_VIOLATION, str(error))
         except (websockets.WebSocketDisconnect, asyncio.TimeoutError):
-            pass  # the client has gone, or reads nothing
+            pass  # the client has disconnected, or does not read what it is sent
         except Exception:
             await _close(socket, _INTERNAL_ERROR, api_errors.FAILED)
             raise
 
 
 async def _close(socket: websockets.WebSocket, code: int, sentence: str = "") -> None:
-    """Sends what is wrong, if anything is, and closes the connection, if the client still reads."""
+    """Sends an error message, if there is one, and closes the connection; ignores a client that is gone."""
     with contextlib.suppress(websockets.WebSocketDisconnect, asyncio.TimeoutError, RuntimeError, OSError):
         if sentence:
             await _send(socket, {"type": "error", "error": {"message": sentence}})
@@ -62,7 +62,7 @@ async def _close(socket: websockets.WebSocket, code: int, sentence: str = "") ->
 
 
 class _Stream:
-    """One connection: reads audio and recognises it at the same time."""
+    """One connection: reads audio and recognises it concurrently."""
 
     def __init__(
         self,
@@ -76,23 +76,28 @@ class _Stream:
         pace = {"step_seconds": version.step_seconds, "min_confidence": version.min_confidence}
         self._live = live.LiveTranscript(version.sample_rate, **pace)
         self._changes, start = asyncio.Lock(), version.stream_start
-        self._spoken = stream_client.GrowingSegment(start) if start else None
+        self._segment = stream_client.GrowingSegment(start) if start else None
         self._hotwords: tuple[str, ...] = ()
         self._has_news, self._has_room = asyncio.Event(), asyncio.Event()
-        self._is_over = self._is_closed = False  # the audio; the connection
-        self._waited = 0.0  # for the client, in seconds
+        self._is_over = self._is_closed = False  # whether the audio has ended; whether the connection has
+        self._waited = 0.0  # seconds spent waiting for messages of the client
 
     async def run(self) -> None:
-        """Raises WebSocketDisconnect or TimeoutError if the client goes away, and what it is to be told."""
-        tasks = [asyncio.ensure_future(each) for each in (self._read(), self._recognise())]
+        """Serves the stream until its audio ends, then sends the final transcript.
+
+        Raises:
+            WebSocketDisconnect, TimeoutError: the client has disconnected, or does not read.
+            api_errors.ApiError, errors.UserError: an error to report to the client.
+        """
+        tasks = [asyncio.ensure_future(coroutine) for coroutine in (self._read(), self._recognise())]
         try:
             await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
-            self._is_closed = True  # a cancellation may be lost in wait_for
+            self._is_closed = True  # ends both loops even if wait_for loses the cancellation
             self._has_news.set(), self._has_room.set()
-            await asyncio.wait(tasks, timeout=_SEND_SECONDS)  # nothing uses the version any more
+            await asyncio.wait(tasks, timeout=_SEND_SECONDS)  # so that nothing uses the version afterwards
         final = openai_api.describe(self._version, ("word",), self._live.segments, self._seconds)
         await _send(self._socket, {"type": "final", **final, "text": self._live.stable})
 
@@ -108,27 +113,26 @@ class _Stream:
             else:
                 command = live_messages.read_command(message["text"])
                 if command.hotwords and self._live.num_samples:
-                    raise api_errors.refuse(
-                        "hotwords: come after audio, expected them first; send them first"
-                    )
+                    raise api_errors.refuse("hotwords came after audio; send them before the first samples")
                 self._hotwords, self._is_over = command.hotwords or self._hotwords, command.is_end
-                if self._hotwords:  # which streams do not take
-                    self._spoken, self._live.step_seconds = None, live.STEP_SECONDS
+                if self._hotwords:  # the streaming signature does not support them
+                    self._segment, self._live.step_seconds = None, live.STEP_SECONDS
         async with self._changes:
             self._live.add(self._resample(np.empty(0, np.float32), last=True))
             self._live.end()
         self._has_news.set()
 
     async def _receive(self) -> dict:
-        """Waits in all as long as the audio lasts, and some seconds: a client sends as fast as it hears."""
+        """Returns the next message. All waits together may exceed the length of the audio by body_seconds."""
         patience, began = self._parts.limits.body_seconds, time.monotonic()
         try:
-            left = patience + self._seconds - self._waited
-            message = await asyncio.wait_for(self._socket.receive(), left)
+            remaining = patience + self._seconds - self._waited
+            message = await asyncio.wait_for(self._socket.receive(), remaining)
         except asyncio.TimeoutError:
-            got = f"{self._seconds:.0f} s of audio in {self._waited + time.monotonic() - began:.0f} s"
+            waited = self._waited + time.monotonic() - began
             problem = (
-                f"stream: {got}, expected at most {patience:g} s without; send silence too, or end the stream"
+                f"the stream has only {self._seconds:.0f} s of audio after {waited:.0f} s (limit: "
+                f"{patience:g} s less); send silence too, or end the stream"
             )
             raise api_errors.ApiError(408, problem) from None
         self._waited += time.monotonic() - began
@@ -139,12 +143,12 @@ class _Stream:
     async def _add(self, samples: np.ndarray) -> None:
         size = int(_SLICE_SECONDS * self._audio.rate)
         for place in range(0, len(samples), size):
-            async with self._changes:  # voice activity detection takes its time
+            async with self._changes:  # a thread, because voice activity detection takes time
                 await asyncio.to_thread(self._add_slice, samples[place : place + size])
             self._has_news.set()
         most = self._parts.limits.max_audio_seconds
         if self._seconds > most:
-            raise api_errors.refuse(f"stream: audio is longer than {most:g} s; end it, begin another stream")
+            raise api_errors.refuse(f"the stream's audio is longer than {most:g} s; begin another stream")
         while self._live.is_full:
             self._has_room.clear()
             await self._has_room.wait()
@@ -155,7 +159,7 @@ class _Stream:
     async def _recognise(self) -> None:
         while not self._is_closed:
             async with self._changes:
-                # What may change can wait for what others have asked for.
+                # Interim results, which may still change, wait while other requests fill the next batch.
                 is_due = self._is_over or self._live.has_ended or not self._parts.batcher.is_crowded
                 window = self._live.take() if is_due else None
             if window is not None:
@@ -176,12 +180,12 @@ class _Stream:
                 await self._has_news.wait()
 
     async def _run(self, window: live.Window) -> Optional[dict]:
-        """Returns the result; None if the queue is full and the window may grow meanwhile."""
+        """Returns the result, or None if the queue is full and the window's segment is still growing."""
         while True:
             is_interim = not window.has_ended
-            is_piece = is_interim and self._spoken is not None
+            is_piece = is_interim and self._segment is not None
             if is_piece:
-                piece = self._spoken.next_piece(window.start, window.waveform)
+                piece = self._segment.next_piece(window.start, window.waveform)
                 item = item_queue.make_piece(self._version, piece)
             else:
                 item = item_queue.make_item(self._version, window.waveform, self._hotwords, is_interim)
@@ -197,9 +201,9 @@ class _Stream:
             else:
                 if window.has_ended:
                     self._parts.metrics.utterances.labels(result["status"]).inc()
-                    if self._spoken is not None:
-                        self._spoken.end()
-                return self._spoken.keep(result, len(window.waveform)) if is_piece else result
+                    if self._segment is not None:
+                        self._segment.end()
+                return self._segment.keep(result, len(window.waveform)) if is_piece else result
 
 
 async def _send(socket: websockets.WebSocket, content: dict) -> None:

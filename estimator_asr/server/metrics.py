@@ -1,4 +1,4 @@
-"""Metrics of the server in Prometheus' text format."""
+"""Server metrics in Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Metrics:
             functools.partial(kind, registry=self._registry)
             for kind in (prometheus_client.Counter, prometheus_client.Gauge, prometheus_client.Histogram)
         )
-        self._requests = counter("asr_requests", "Requests.", ("route", "status"))
-        self._seconds = histogram("asr_request_seconds", "Time of a request.", ("route",), buckets=_SECONDS)
+        self._requests = counter("asr_requests", "Requests by route and status.", ("route", "status"))
+        self._seconds = histogram("asr_request_seconds", "Time per request.", ("route",), buckets=_SECONDS)
         self._batch_sizes = histogram("asr_batch_size", "Utterances in a batch.", buckets=_BATCH_SIZES)
         self._audio_seconds = counter("asr_audio_seconds", "Seconds of audio recognised.")
         self.utterances = counter("asr_utterances", "Utterances recognised, by status.", ("status",))
-        self.queue_length = gauge("asr_queue_length", "Utterances that wait.")
-        self.queue_seconds = gauge("asr_queue_audio_seconds", "Seconds of audio that wait.")
-        self.version = gauge("asr_model_version", "Version of the export that is served.")
+        self.queue_length = gauge("asr_queue_length", "Utterances waiting in the queue.")
+        self.queue_seconds = gauge("asr_queue_audio_seconds", "Seconds of audio waiting in the queue.")
+        self.version = gauge("asr_model_version", "Version of the export being served.")
         prometheus_client.ProcessCollector(registry=self._registry)
         prometheus_client.PlatformCollector(registry=self._registry)
 

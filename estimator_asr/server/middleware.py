@@ -1,8 +1,8 @@
-"""What surrounds every request: its id, metrics, log, checks, and errors that are bugs.
+"""Middleware around every request: ids, metrics, the log, access checks, and unexpected exceptions.
 
-A web page of any site can name 127.0.0.1 in the DNS as a host of its own, and then read what the server
-responds to the browser (DNS rebinding); the Host header still has the name of that site. A page can also send
-requests whose responses it cannot read: browsers say so in Sec-Fetch-Site, older ones in Origin.
+Any web site can point a host name of its own at 127.0.0.1, and its pages can then read what this server sends
+to the browser (DNS rebinding); the Host header still has that site's name. Pages of other sites can also send
+requests whose responses they cannot read; browsers mark these in Sec-Fetch-Site, older browsers in Origin.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from estimator_asr.server import api_errors, metrics
 
 _UNKNOWN_ROUTE = "other"
 _WITHOUT_TOKEN = ("/healthz", "/")
-_WEBSOCKET, _SWITCHED = "WEBSOCKET", 101  # its method for checks and the log, its status
+_WEBSOCKET, _SWITCHED = "WEBSOCKET", 101  # a WebSocket's method (in checks and the log) and its status
 _ANSWERS = ("http.response.start", "websocket.http.response.start", "websocket.accept")
-_DENIED = "websocket.close"  # before it is accepted: of a path that is none
+_DENIED = "websocket.close"  # sent before websocket.accept if the path is not a WebSocket
 _BEARER = "bearer."
-_PAGE = "/page/"  # asks for the token
-_MAX_HEAD_BYTES = 1 << 14  # uvicorn limits only what arrives in pieces
-_REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)  # of a client; it is written to the log
-# The page shows its own files alone, and no other page shows it.
+_PAGE = "/page/"  # needs no token: the page asks the user for it
+_MAX_HEAD_BYTES = 1 << 14  # uvicorn limits URL and headers only if they arrive in several pieces
+_REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)  # clients' ids that are safe to write to the log
+# The page may load only its own files, and no other page may embed it.
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -41,15 +41,15 @@ _HEADERS = {
 
 
 class Observed:
-    """Assigns an id to each request, checks it, counts it by route and status, and logs statuses from 500.
+    """Assigns an id to each request, checks it, counts it by route and status, and logs statuses >= 500.
 
-    A request that is cancelled, because the server stops, gets a response.
+    A request that is cancelled because the server stops gets a response too.
     """
 
     def __init__(
         self, app: ASGIApp, counters: metrics.Metrics, check: Callable[[Scope], None], max_open: int
     ):
-        """`check` refuses requests by raising api_errors.ApiError, as does more than `max_open` at a time."""
+        """`check` raises api_errors.ApiError to refuse a request; at most `max_open` may be open at once."""
         self._app, self._metrics, self._check, self._max_open = app, counters, check, max_open
         self._num_open = 0
 
@@ -70,21 +70,21 @@ class Observed:
         status = statuses[0] if statuses else 499
         self._metrics.count_request(_find_route(scope), status, time.monotonic() - began)
         if bug or status >= 500:
-            path = scope["raw_path"].decode("ascii", "backslashreplace")  # without line breaks
+            path = scope["raw_path"].decode("ascii", "backslashreplace")  # has no line breaks
             message = "%s %s: status is %d, request id is %s"
             logging.error(message, _find_method(scope), path, status, request_id, exc_info=bug)
 
     async def _run(self, scope: Scope, receive: Receive, send: Send, statuses: list) -> Optional[Exception]:
-        """Returns the exception that is a bug."""
+        """Processes a request; returns the exception if the application raised an unexpected one."""
         self._num_open += 1
         try:
             await (self._refuse(scope) or self._app)(scope, receive, send)
         except asyncio.CancelledError:
             if not statuses:
-                message = "server: stops before the request is done; send it again"
+                message = "the server stopped before the request was done; send it again"
                 error = api_errors.ApiError(503, message, api_errors.CLOSE)
                 await api_errors.respond(scope["path"], error)(scope, receive, send)
-        except Exception as error:  # Starlette has answered 500 by now
+        except Exception as error:  # Starlette has already responded with status 500
             return error
         finally:
             self._num_open -= 1
@@ -94,7 +94,7 @@ class Observed:
         try:
             if self._num_open > self._max_open:
                 message = (
-                    f"server: has more open requests than {self._max_open}; send the request again in 1 s"
+                    f"the server has more than {self._max_open} open requests; send the request again in 1 s"
                 )
                 raise api_errors.ApiError(503, message, {"retry-after": "1"})
             self._check(scope)
@@ -105,34 +105,35 @@ class Observed:
 
 
 def check(token: Optional[str], hosts: Optional[tuple[str, ...]], scope: Scope) -> None:
-    """Raises api_errors.ApiError for a request that is not for this server, before it is read.
+    """Raises api_errors.ApiError if a request is not allowed, before its body is read.
 
-    It must have the token, and its Host header one of the hosts, with or without a port; None: anything.
+    It must have the token, and one of `hosts` (a port may follow) as its Host header. If `token` or `hosts`
+    is None, that check is skipped.
     """
     headers = datastructures.Headers(scope=scope)
     url = scope.get("raw_path", b"") + scope.get("query_string", b"")
     num_bytes = len(url) + sum(len(name) + len(value) for name, value in headers.raw)
     if num_bytes > _MAX_HEAD_BYTES:
-        problem = f"its URL and headers have {num_bytes} bytes, expected at most {_MAX_HEAD_BYTES}"
-        raise api_errors.refuse(f"request: {problem}; send smaller ones")
+        problem = f"the URL and headers have {num_bytes} bytes, expected at most {_MAX_HEAD_BYTES}"
+        raise api_errors.refuse(f"{problem}; shorten them")
     if "content-length" in headers and "transfer-encoding" in headers:
-        # A proxy may take the one and the server the other.
+        # A proxy might use one of them and this server the other (request smuggling).
         raise api_errors.refuse(
-            "request: has a length and is chunked, expected one of them; send one of them"
+            "the request has both Content-Length and Transfer-Encoding; send only one of them"
         )
     host = headers.get("host", "")
     if hosts is not None and _without_port(host) not in hosts:
         raise api_errors.refuse(
-            f"host: is {host[:80]!r}, expected one of {', '.join(hosts)}; open that address, "
-            "or start the server with --token_file"
+            f"the Host header is {host[:80]!r}, expected one of {', '.join(hosts)}; open one of these "
+            "addresses, or start the server with --token_file"
         )
     if _find_method(scope) not in ("GET", "HEAD") and not _is_own_page(headers):
         origin = headers.get("origin", "unknown")[:80]
-        expected = "expected this server's own page or no browser; open this server's page"
-        raise api_errors.ApiError(403, f"origin: is {origin!r}, {expected}")
+        message = f"requests from pages of other sites ({origin!r}) are refused; use this server's own page"
+        raise api_errors.ApiError(403, message)
     is_open = scope["path"] in _WITHOUT_TOKEN or scope["path"].startswith(_PAGE)
     if token is not None and not is_open and not _has_token(scope, headers, token):
-        message = "authorization: bearer token is missing or wrong; send the token of --token_file"
+        message = "the bearer token is missing or wrong; send the server's token (--token_file)"
         raise api_errors.ApiError(401, message, {"www-authenticate": "Bearer"})
 
 
@@ -142,19 +143,19 @@ def _without_port(host: str) -> str:
 
 
 def _is_own_page(headers: datastructures.Headers) -> bool:
-    """Returns whether a request comes from this server's page, or from no page."""
+    """Returns True if a request comes from this server's own page, or not from a web page."""
     if "sec-fetch-site" in headers:
         return headers["sec-fetch-site"] in ("same-origin", "none")
     return "origin" not in headers or headers["origin"].partition("://")[2] == headers.get("host", "")
 
 
 def _has_token(scope: Scope, headers: datastructures.Headers, token: str) -> bool:
-    """Browsers send no header with a WebSocket: there it is a subprotocol too, in base64url."""
-    kind, _, word = headers.get("authorization", "").partition(" ")
+    """Looks for the token in the Authorization header and, for WebSockets of browsers, in a subprotocol."""
+    scheme, _, credentials = headers.get("authorization", "").partition(" ")
     encoded = base64.urlsafe_b64encode(token.encode()).decode().rstrip("=")
-    expected = [(word.strip() if kind.lower() == "bearer" else "", token)]
-    expected += [(each, f"{_BEARER}{encoded}") for each in scope.get("subprotocols", ())]
-    return any(hmac.compare_digest(got.encode(), want.encode()) for got, want in expected)
+    pairs = [(credentials.strip() if scheme.lower() == "bearer" else "", token)]
+    pairs += [(subprotocol, f"{_BEARER}{encoded}") for subprotocol in scope.get("subprotocols", ())]
+    return any(hmac.compare_digest(actual.encode(), expected.encode()) for actual, expected in pairs)
 
 
 def _find_method(scope: Scope) -> str:

@@ -1,4 +1,4 @@
-"""OpenAI's audio transcriptions, so that its clients work with this server.
+"""OpenAI's audio transcription API, so that OpenAI clients work with this server.
 
 https://platform.openai.com/docs/api-reference/audio
 """
@@ -18,7 +18,7 @@ from estimator_asr.transcripts import captions
 from tfrecord_builder import errors
 
 _CAPTIONS = {"text": captions.to_text, "srt": captions.to_srt, "vtt": captions.to_vtt}
-_UNBUFFERED = {"cache-control": "no-cache", "x-accel-buffering": "no"}  # the latter is for nginx
+_UNBUFFERED = {"cache-control": "no-cache", "x-accel-buffering": "no"}  # the second is for nginx
 _NOTHING = {**captions.join([]), "status": statuses.SILENT, "n_best": []}
 
 
@@ -47,7 +47,7 @@ class OpenAIApi:
                 decoding = self._parts.decoder.decode(form.content, version.sample_rate)
                 upload = await service.while_connected(request, decoding)
                 batch = [
-                    item_queue.make_item(version, each.waveform, form.hotwords) for each in upload.pieces
+                    item_queue.make_item(version, piece.waveform, form.hotwords) for piece in upload.pieces
                 ]
                 if form.is_streamed:
                     return await _stream(self._parts, version, batch)
@@ -62,7 +62,7 @@ class OpenAIApi:
 async def _stream(
     parts: service.Service, version: versions.ServedVersion, batch: Sequence[item_queue.Item]
 ) -> responses.Response:
-    """Returns a response of server-sent events: the text of each segment as it is recognised, then all of it.
+    """Returns server-sent events: the text of each segment once it is recognised, then the whole text.
 
     https://platform.openai.com/docs/api-reference/audio/transcript-text-delta-event
     """
@@ -77,7 +77,7 @@ async def _stream(
             for item in batch:
                 await asyncio.wait([recognition, item.result], return_when=asyncio.FIRST_COMPLETED)
                 if recognition.done():
-                    recognition.result()  # raises what refuses another item
+                    recognition.result()  # raises the error of whichever item failed
                 result = item.result.result()
                 parts.metrics.utterances.labels(result["status"]).inc()
                 longer = captions.join_texts([text, result["transcript"]])
@@ -93,10 +93,10 @@ async def _stream(
             recognition.cancel()
 
     recognition = asyncio.ensure_future(recognise())
-    await asyncio.sleep(0)  # it is in the queue now, or refused
+    await asyncio.sleep(0)  # recognise() runs until the batch is queued, or fails
     if recognition.done():
         recognition.result()
-    events = (f"data: {json.dumps(each, ensure_ascii=False)}\n\n" async for each in list_events())
+    events = (f"data: {json.dumps(event, ensure_ascii=False)}\n\n" async for event in list_events())
     return responses.StreamingResponse(events, headers=_UNBUFFERED, media_type="text/event-stream")
 
 
@@ -106,7 +106,7 @@ def _respond(
     segments: Sequence[captions.Segment],
     seconds: float,
 ) -> responses.Response:
-    """Returns the response for a recording of so many seconds; no segments: it has no speech."""
+    """Returns the response for a recording that lasts `seconds`; `segments` is empty if it has no speech."""
     if form.response_format in _CAPTIONS:
         media_type = "text/vtt" if form.response_format == "vtt" else "text/plain"
         return responses.Response(_CAPTIONS[form.response_format](segments), media_type=media_type)
@@ -122,8 +122,8 @@ def describe(
     segments: Sequence[captions.Segment],
     seconds: float,
 ) -> dict:
-    """Returns verbose_json, with the outputs of this project beside OpenAI's: status, pinyin and so on."""
-    # Characters or subwords may be of any language, pinyin is of one.
+    """Returns verbose_json: OpenAI's fields, and the additional outputs of this project, such as pinyin."""
+    # Characters or subwords may be from any language, pinyin is Chinese.
     is_chinese = bool(version.info.language) or version.info.token_type not in ("character", "bpe")
     language = "zh" if is_chinese else "und"  # ISO 639: undetermined
     joined = captions.join(segments) if segments else _NOTHING
@@ -134,11 +134,11 @@ def describe(
     }
     if "word" in granularities:
         content["words"] = [
-            {"word": each["character"], "start": each["start"], "end": each["end"]}
-            for each in joined["characters"]
+            {"word": item["character"], "start": item["start"], "end": item["end"]}
+            for item in joined["characters"]
         ]
     if "segment" in granularities or not granularities:
-        content["segments"] = [_describe_segment(i, each) for i, each in enumerate(segments)]
+        content["segments"] = [_describe_segment(i, segment) for i, segment in enumerate(segments)]
     return content
 
 
@@ -148,14 +148,14 @@ def _describe_segment(index: int, segment: captions.Segment) -> dict:
     num_tokens = max(1, len(segment.result["characters"]))
     return {
         "id": index,
-        "seek": round(100 * segment.start),  # as Whisper has it, in frames of 10 ms
+        "seek": round(100 * segment.start),  # frames of 10 ms, as in Whisper
         "start": round(segment.start, 3),
         "end": round(segment.end, 3),
         "text": text,
-        "tokens": [],  # of Whisper's vocabulary
+        "tokens": [],  # OpenAI returns ids of Whisper's vocabulary
         "temperature": 0.0,
         "avg_logprob": segment.result["acoustic_score"] / num_tokens,
-        # Whisper's sign of a text that repeats itself: openai/whisper, utils.py.
+        # Whisper's measure of repetition in a text: openai/whisper, utils.py.
         "compression_ratio": round(len(encoded) / len(zlib.compress(encoded)), 3),
         "no_speech_prob": 0.0 if text else 1.0,
     }

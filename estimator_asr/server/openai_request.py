@@ -1,4 +1,4 @@
-"""The form of OpenAI's transcriptions: its fields, checked.
+"""Parses and checks the form of an OpenAI transcription request.
 
 https://platform.openai.com/docs/api-reference/audio/createTranscription
 """
@@ -19,7 +19,7 @@ from estimator_asr.hotwords import hotword_list
 from estimator_asr.server import api_errors, service
 from tfrecord_builder import errors
 
-# Fields that may not be ignored: a pattern of the values that are accepted, and its description.
+# Fields whose other values must be refused, not ignored: pattern of the accepted values, and a description.
 _FIELDS = {
     "response_format": ("json|text|srt|vtt|verbose_json", "one of json, text, srt, vtt, verbose_json"),
     "timestamp_granularities": ("word|segment", "one of word, segment"),
@@ -33,13 +33,13 @@ _FIELDS = {
 _MAX_FIELDS = 100
 _PART_BYTES = 1 << 18
 _MAX_FIELD_BYTES = 1 << 16
-# The parser warns of every malformed form; the client gets a sentence.
+# The parser logs a warning for every malformed form, although the client already gets an error message.
 for _name in ("python_multipart", "multipart"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
 
 class _Parser(formparsers.MultiPartParser):
-    """Takes the part `file` for a file also if its header has no `filename`, or only `filename*`."""
+    """Treats the part `file` as a file even if its header has no `filename`, or only `filename*`."""
 
     def on_headers_finished(self) -> None:
         part = self._current_part
@@ -49,7 +49,7 @@ class _Parser(formparsers.MultiPartParser):
 
 
 class Form(NamedTuple):
-    """The fields that count; hotwords are in the form of the graph's input."""
+    """The form fields that are used; hotwords are in the format of the graph's input."""
 
     content: bytes
     response_format: str
@@ -62,18 +62,17 @@ async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
     """Parses a request.
 
     Raises:
-        api_errors.ApiError: it is not such a form, or a field has another value.
-        errors.UserError: a hotword has another form.
+        api_errors.ApiError: the body is not a valid form, or a field or hotword is invalid.
     """
     if not headers.get("content-type", "").lower().startswith("multipart/form-data"):
         got = repr(headers.get("content-type", "")[:80])
         raise api_errors.refuse(
-            f"request: content type is {got}, expected multipart/form-data; send a form with the field file"
+            f"the content type is {got}, expected multipart/form-data; send a form with the field file"
         )
 
     async def stream():
         for start in range(0, len(body), _PART_BYTES):
-            await asyncio.sleep(0)  # others have their turn
+            await asyncio.sleep(0)  # lets other requests run
             yield bytes(body[start : start + _PART_BYTES])
 
     limits = {"max_files": 1, "max_fields": _MAX_FIELDS, "max_part_size": _MAX_FIELD_BYTES}
@@ -82,7 +81,7 @@ async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
         fields = await parser.parse()
     except (formparsers.MultiPartException, ValueError, LookupError) as error:
         reason = getattr(error, "message", error)
-        message = f"request: is not a valid form ({reason}), expected multipart/form-data; fix the form"
+        message = f"the request is not valid multipart/form-data ({reason}); fix the form"
         raise api_errors.refuse(message) from None
     try:
         return await _read(fields)
@@ -93,16 +92,14 @@ async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
 async def _read(form: datastructures.FormData) -> Form:
     file = form.get("file")
     if not isinstance(file, datastructures.UploadFile):
-        raise api_errors.refuse(
-            "file: is missing, expected a recording; send it as a file in this field", "file"
-        )
+        raise api_errors.refuse("the form has no field file; send the recording as a file in it", "file")
     fields = collections.defaultdict(list)
     for name, value in form.multi_items():
-        base = name.partition("[")[0]  # without the brackets of lists and objects
+        base = name.partition("[")[0]  # drops brackets, as in timestamp_granularities[]
         if isinstance(value, str) and value:
             pattern, expected = _FIELDS.get(base, (".*", ""))
             if not re.fullmatch(pattern, value, re.ASCII | re.DOTALL):
-                message = f"{name[:80]}: is {value[:80]!r}, expected {expected}; send that, or leave it out"
+                message = f"{name[:80]} is {value[:80]!r}, expected {expected}; fix it, or leave it out"
                 raise api_errors.refuse(message, base)
             fields[base].append(value)
     formats = fields["response_format"] or ["json"]
@@ -113,11 +110,11 @@ async def _read(form: datastructures.FormData) -> Form:
 
 
 def read_hotwords(texts: list[str]) -> tuple[str, ...]:
-    """Returns hotwords, separated by commas or lines, in the form of the graph's input; errors as `parse`."""
+    """Splits texts at commas and line breaks; returns hotwords as the graph reads them. Raises ApiError."""
     total, most = sum(map(len, texts)), 2 * service.MAX_HOTWORD_CHARACTERS
     if total > most:
-        problem = f"they have {total} characters with their separators, expected at most {most}"
-        raise api_errors.refuse(f"hotwords: {problem}; send fewer")
+        problem = f"the hotwords and their separators have {total} characters, expected at most {most}"
+        raise api_errors.refuse(f"{problem}; send fewer hotwords")
     words = [word for text in texts for word in hotword_list.split(text)]
     service.check_hotwords(words)
     try:

@@ -1,4 +1,4 @@
-"""What the APIs share: the version that is served, the queue, bodies of requests, and their limits."""
+"""What all APIs share: the served version, the queue, the reader of request bodies, and their limits."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from estimator_asr.saved_model import statuses
 from estimator_asr.server import api_errors, batching, item_queue, metrics, uploads, versions
 
 T = TypeVar("T")
-_BODIES_AT_ONCE = 8  # of the largest size
-# Hotwords of a request: the graph's tables grow with them.
-MAX_HOTWORD_CHARACTERS = 40_000  # of all
+_BODIES_AT_ONCE = 8  # request bodies held in memory, each up to max_request_bytes
+# Limits for the hotwords of a request, because the graph's tables grow with them.
+MAX_HOTWORD_CHARACTERS = 40_000  # all hotwords together
 _MAX_HOTWORDS = 1000
-_MAX_HOTWORD_LENGTH = 400  # characters of one with its pinyin: about 50 hanzi
+_MAX_HOTWORD_LENGTH = 400  # characters of one hotword with its pinyin, about 50 hanzi
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Service:
         """Loads the model.
 
         Raises:
-            errors.UserError: there is none, or it is damaged.
+            errors.UserError: there is no model, or it is damaged.
         """
         self.limits, self.metrics = limits, metrics.Metrics()
         self.versions = versions.Versions(saved_model, self.metrics)
@@ -51,7 +51,7 @@ class Service:
         self._tasks: list[asyncio.Future] = []
 
     async def start(self) -> None:
-        """Starts the queue, and looks for versions; what belongs to an event loop is made in it."""
+        """Starts the queue and the search for new versions, in the event loop that will run the server."""
         limits = self.limits
         self.decoder = uploads.Decoder(limits.max_queue_seconds, limits.max_audio_seconds)
         self.batcher = batching.Batcher(
@@ -61,9 +61,9 @@ class Service:
             self.metrics,
             lambda: self.bodies.num_open,
         )
-        dictionary = asyncio.to_thread(hotword_list.read, ("词",), None)  # loads it, for a second
+        dictionary = asyncio.to_thread(hotword_list.read, ("词",), None)  # loading it takes a second
         self._tasks = [
-            asyncio.ensure_future(each) for each in (self.batcher.run(), self.versions.watch(), dictionary)
+            asyncio.ensure_future(job) for job in (self.batcher.run(), self.versions.watch(), dictionary)
         ]
 
     async def stop(self) -> None:
@@ -72,7 +72,7 @@ class Service:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def recognise(self, request: requests.Request, batch: Sequence[item_queue.Item]) -> list[dict]:
-        """Returns the outputs of each item, unless the client goes away; see batching.Batcher.recognise."""
+        """Returns the outputs of each item; stops if the client disconnects. See Batcher.recognise."""
         results = await while_connected(request, self.batcher.recognise(batch))
         for result in results:
             self.metrics.utterances.labels(result.get("status", statuses.OK)).inc()
@@ -80,25 +80,27 @@ class Service:
 
 
 def check_hotwords(hotwords: Sequence[str]) -> None:
-    """Checks the hotwords of a request in any form.
+    """Checks the number and lengths of a request's hotwords, with or without their pinyin.
 
     Raises:
         api_errors.ApiError: there are too many, or they are too long.
     """
     longest, total = max(map(len, hotwords), default=0), sum(map(len, hotwords))
     if len(hotwords) > _MAX_HOTWORDS:
-        problem = f"there are {len(hotwords)}, expected at most {_MAX_HOTWORDS}"
+        problem = f"the request has {len(hotwords)} hotwords, expected at most {_MAX_HOTWORDS}; send fewer"
     elif longest > _MAX_HOTWORD_LENGTH:
-        problem = f"one has {longest} characters with its pinyin, expected at most {_MAX_HOTWORD_LENGTH}"
+        size = f"{longest} characters with its pinyin"
+        problem = f"a hotword has {size}, expected at most {_MAX_HOTWORD_LENGTH}; shorten it"
     elif total > MAX_HOTWORD_CHARACTERS:
-        problem = f"they have {total} characters with their pinyin, expected at most {MAX_HOTWORD_CHARACTERS}"
+        size = f"{total} characters with their pinyin"
+        problem = f"the hotwords have {size}, expected at most {MAX_HOTWORD_CHARACTERS}; send fewer"
     else:
         return
-    raise api_errors.refuse(f"hotwords: {problem}; send fewer")
+    raise api_errors.refuse(problem)
 
 
 async def while_connected(request: requests.Request, work: Awaitable[T]) -> T:
-    """Awaits work, which is cancelled if the client closes its connection."""
+    """Awaits `work`, or cancels it and raises api_errors.ApiError if the client closes its connection."""
     tasks = [asyncio.ensure_future(work), asyncio.ensure_future(_wait_for_disconnect(request))]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -116,10 +118,10 @@ async def _wait_for_disconnect(request: requests.Request) -> None:
 
 
 class BodyReader:
-    """Reads bodies within limits: bytes of one, bytes of all together, and time.
+    """Reads request bodies within limits: the size of each, the size of all together, and the time.
 
     Attributes:
-        num_open: bodies that are being read or held.
+        num_open: number of request bodies that are being read or held.
     """
 
     def __init__(self, max_bytes: int, max_seconds: float):
@@ -129,7 +131,7 @@ class BodyReader:
 
     @contextlib.contextmanager
     def counted(self) -> Iterator[None]:
-        """Counts what is recognised in the block, and has no body that is held, among those that are."""
+        """Counts one more in num_open during the block, for work whose request body is no longer held."""
         self.num_open += 1
         try:
             yield
@@ -138,10 +140,10 @@ class BodyReader:
 
     @contextlib.asynccontextmanager
     async def read(self, request: requests.Request) -> AsyncIterator[bytearray]:
-        """Yields the body, which counts as held until the block ends; who has parsed it may clear it.
+        """Yields the body, which counts as held until the block ends; the block may clear it after parsing.
 
         Raises:
-            api_errors.ApiError: it is too large or too slow, or too much is held already.
+            api_errors.ApiError: the body is too large or arrives too slowly, or too many bytes are held.
         """
         declared = request.headers.get("content-length", "")
         if declared.isdecimal():
@@ -161,9 +163,7 @@ class BodyReader:
             await asyncio.wait_for(self._collect(request, content), self._max_seconds)
         except asyncio.TimeoutError:
             seconds = f"{self._max_seconds:g} s"
-            message = (
-                f"request: body is incomplete after {seconds}, expected all of it; send it faster, or less"
-            )
+            message = f"the request body is still incomplete after {seconds}; send it faster, or send less"
             raise api_errors.ApiError(408, message, api_errors.CLOSE) from None
         except requests.ClientDisconnect:
             raise api_errors.client_gone() from None
@@ -173,12 +173,12 @@ class BodyReader:
         async for chunk in request.stream():
             self._check_size(len(content) + len(chunk))
             if self._num_held + len(chunk) > most:
-                problem = f"{self._num_held} bytes of requests are held, expected at most {most}"
+                problem = f"it holds {self._num_held} bytes of requests (limit: {most})"
                 raise api_errors.overloaded(problem, 1)
             self._num_held += len(chunk)
             content += chunk
 
     def _check_size(self, num_bytes: int) -> None:
         if num_bytes > self._max_bytes:
-            message = f"request: has {num_bytes} bytes or more, expected at most {self._max_bytes}"
+            message = f"the request has at least {num_bytes} bytes, expected at most {self._max_bytes}"
             raise api_errors.ApiError(413, f"{message}; send less at once", api_errors.CLOSE)

@@ -21,15 +21,15 @@ from estimator_asr.server import api_errors, item_queue, service, tensorflow_req
 from tfrecord_builder.audio import frontend
 
 MODEL = "asr"
-_PARSERS = 2  # threads
-# The argument of MessageToDict, since protobuf 5 and before.
+_PARSERS = 2  # threads that parse large requests
+# The same argument of MessageToDict, as protobuf 5 and later and earlier releases name it.
 _PRINT_ALL = ("always_print_fields_with_no_presence", "including_default_value_fields")
-_LOWEST_SCORE = float(str(np.finfo(np.float32).min))  # pads the scores of n_best, as the graph does
-_SECONDS_PER_TOKEN = 0.2  # an utterance of pinyin, as if spoken
+_LOWEST_SCORE = float(str(np.finfo(np.float32).min))  # pads n_best.score, as the graph does
+_SECONDS_PER_TOKEN = 0.2  # pinyin counts as audio, as if it were spoken
 
 
 class TensorFlowApi:
-    """The routes below /v1/models/asr."""
+    """The routes under /v1/models/asr."""
 
     def __init__(self, parts: service.Service):
         self._parts, self._parsers = parts, futures.ThreadPoolExecutor(_PARSERS)
@@ -55,7 +55,7 @@ class TensorFlowApi:
 
     async def show_metadata(self, request: requests.Request) -> responses.Response:
         version = self._find(request)
-        definitions = {name: _to_dict(each) for name, each in version.definitions.items()}
+        definitions = {name: _to_dict(signature) for name, signature in version.definitions.items()}
         return responses.JSONResponse(
             {
                 "model_spec": {"name": MODEL, "signature_name": "", "version": version.number},
@@ -74,34 +74,34 @@ class TensorFlowApi:
                     call, seconds = await loop.run_in_executor(self._parsers, _read, *arguments)
                 body.clear()
                 group = item_queue.Group(version, call.signature, call.hotwords)
-                batch = [item_queue.Item(group, *each) for each in zip(call.rows, seconds)]
+                batch = [item_queue.Item(group, *pair) for pair in zip(call.rows, seconds)]
                 results = await self._parts.recognise(request, batch)
         return responses.Response(format_response(call, results), media_type="application/json")
 
     def _find(self, request: requests.Request) -> versions.ServedVersion:
-        """Returns the version that a path names.
+        """Returns the current version, unless the path names another one.
 
         Raises:
-            api_errors.ApiError: another model or version is served.
+            api_errors.ApiError: the path names another model or version.
         """
         current = self._parts.versions.current
         model, number = request.path_params["model"], request.path_params.get("version", current.number)
         if model != MODEL:
-            raise api_errors.ApiError(404, f"model: is {model[:80]!r}, expected {MODEL!r}; ask for that")
+            raise api_errors.ApiError(404, f"model is {model[:80]!r}, expected {MODEL!r}")
         if number != current.number:
-            message = f"version: is {number[:80]!r}, expected {current.number!r}; ask for that"
+            message = f"version is {number[:80]!r}, expected the current version, {current.number!r}"
             raise api_errors.ApiError(404, message)
         return current
 
 
 def describe(version: versions.ServedVersion) -> dict:
-    """Returns the model as OpenAI's API has it, whose clients ask for the path of the status."""
+    """Returns the model in the format of OpenAI's API, in which the status path is that of the model."""
     created = int(version.number or 0)  # versions are seconds since 1970
     return {"id": MODEL, "object": "model", "created": created, "owned_by": "estimator_asr"}
 
 
 def measure_seconds(row: Mapping, config: frontend.FrontendConfig) -> float:
-    """Returns the seconds of audio of one row's inputs; of a WAV file by its header."""
+    """Returns the seconds of audio in one row of inputs; for a WAV file, according to its header."""
     if "wav_bytes" in row:
         return _measure_wav(row["wav_bytes"], config.sample_rate)
     if "waveform" in row:
@@ -113,7 +113,7 @@ def measure_seconds(row: Mapping, config: frontend.FrontendConfig) -> float:
 
 
 def format_response(call: tensorflow_request.Call, results: Sequence[Mapping]) -> bytes:
-    """Returns the response for the results of each row, see versions.ServedVersion.run."""
+    """Returns the response for the results of all rows, see versions.ServedVersion.run."""
     columns = {name: _make_column(name, results) for name in call.outputs}
     only = next(iter(columns)) if len(columns) == 1 else None
     if call.is_columnar:
@@ -125,11 +125,11 @@ def format_response(call: tensorflow_request.Call, results: Sequence[Mapping]) -
 
 
 def _make_column(name: str, results: Sequence[Mapping]) -> list:
-    """Returns an output of each row; lists of characters or transcripts are padded, as the graph does it."""
+    """Returns one output for every row; lists of characters or transcripts are padded, as the graph does."""
     group, _, field = name.partition(".")
     if not field:
         return [result[name] for result in results]
-    lists = [[each[field] for each in result[group]] for result in results]
+    lists = [[item[field] for item in result[group]] for result in results]
     longest = max(lists, key=len, default=[])
     if not longest:
         return lists
@@ -140,23 +140,24 @@ def _make_column(name: str, results: Sequence[Mapping]) -> list:
 def _read(
     body: bytearray, version: versions.ServedVersion, max_seconds: float
 ) -> tuple[tensorflow_request.Call, list[float]]:
-    """Returns a request and the seconds of audio of its rows."""
+    """Returns a parsed request and the seconds of audio of each row."""
     call = tensorflow_request.parse(body, version.definitions)
     longest = version.info.max_seconds
     seconds = [min(longest, measure_seconds(row, version.info.frontend)) for row in call.rows]
     limit = max(max_seconds, longest)
     if sum(seconds) > limit:
         raise api_errors.refuse(
-            f"request: has {sum(seconds):.0f} s of audio, expected at most {limit:g} s; send fewer utterances"
+            f"the request has {sum(seconds):.0f} s of audio (limit: {limit:g} s); send fewer utterances"
         )
     return call, seconds
 
 
 def _measure_wav(content: bytes, sample_rate: int) -> float:
-    """Returns the seconds of a WAV file, or those of 8-bit audio if its header does not say.
+    """Returns the seconds of a WAV file; if its header does not say, those of 8-bit mono audio.
 
-    Like the model (saved_model/wav.py) it takes the first format and no more chunks, so that no header makes
-    long audio cheap: libsndfile refuses files that the model reads, and believes other sizes.
+    Like the model (saved_model/wav.py), it uses the first format chunk, and no more than MAX_CHUNKS chunks,
+    so that no header makes long audio look short. libsndfile is not used, because it refuses files that the
+    model reads, and trusts other size fields.
     """
     bytes_per_second, start = 0, 12
     for _ in range(statuses.MAX_CHUNKS):

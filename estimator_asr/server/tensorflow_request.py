@@ -1,10 +1,10 @@
-"""JSON requests of TensorFlow Serving's predict API as rows of inputs.
+"""Parses JSON requests of TensorFlow Serving's predict API into rows of inputs.
 
     {"signature_name": "serving_default", "instances": [{"b64": "UklGR..."}, ...]}   -> {"predictions": [...]}
     {"inputs": {"waveform": [[...], ...], "num_samples": [...]}}                     -> {"outputs": {...}}
 
-https://www.tensorflow.org/tfx/serving/api_rest. Waveforms of one request may differ in length. Types and
-shapes are checked, nothing is guessed.
+https://www.tensorflow.org/tfx/serving/api_rest. Waveforms in one request may differ in length. Types and
+shapes are checked; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from estimator_asr.server import api_errors, service
 
 _DEFAULT_SIGNATURE = "serving_default"
 _LENGTHS = {"num_samples": "waveform", "num_frames": "fbank"}
-_MAX_VALUES = 4_000_000  # numbers, strings, lists and objects of a request: 240 s of a waveform
+_MAX_VALUES = 4_000_000  # JSON numbers, strings, lists and objects in a request: 240 s of waveforms
 _MAX_DIGITS = 32
-_MAX_ROWS = 1000  # of a request; each is an item of the queue
+_MAX_ROWS = 1000  # utterances in a request; each becomes an item of the queue
 
 
 class Call(NamedTuple):
-    """A request: `rows` has the inputs of each instance but hotwords, which are for all of them.
+    """A parsed request.
 
-    `outputs` are the names of the signature's.
+    Attributes:
+        rows: inputs of each utterance, except hotwords, which apply to all utterances.
+        outputs: names of the signature's outputs.
     """
 
     signature: str
@@ -41,22 +43,20 @@ class Call(NamedTuple):
 
 
 def parse(body: bytes | bytearray, definitions: Mapping) -> Call:
-    """Parses a request for one of the signatures, SignatureDef by name.
+    """Parses a request for one of the signatures; `definitions` has a SignatureDef for each name.
 
     Raises:
-        api_errors.ApiError: it is not JSON of this form, or does not fit the signature.
+        api_errors.ApiError: the request is not JSON of this form, or does not match the signature.
     """
     request = _read_json(body)
     signature = request.get("signature_name", _DEFAULT_SIGNATURE)
     if not isinstance(signature, str) or signature not in definitions or signature.startswith("_"):
         names = ", ".join(sorted(name for name in definitions if not name.startswith("_")))
-        raise api_errors.refuse(
-            f"signature_name: is {str(signature)[:80]!r}, expected one of {names}; send one of them"
-        )
+        raise api_errors.refuse(f"signature_name is {str(signature)[:80]!r}, expected one of {names}")
     is_columnar = "inputs" in request
     if is_columnar == ("instances" in request):
-        got = "'instances' and 'inputs'" if is_columnar else "neither 'instances' nor 'inputs'"
-        raise api_errors.refuse(f"request: has {got}, expected one of them; send one of them")
+        problem = "both 'instances' and 'inputs'" if is_columnar else "neither 'instances' nor 'inputs'"
+        raise api_errors.refuse(f"the request has {problem}; send exactly one of them")
     read = _read_columns if is_columnar else _read_rows
     rows, words = read(request["inputs" if is_columnar else "instances"], definitions[signature].inputs)
     for i, row in enumerate(rows):
@@ -69,18 +69,17 @@ def parse(body: bytes | bytearray, definitions: Mapping) -> Call:
 def _read_json(body: bytes | bytearray) -> dict:
     if len(body) > _MAX_VALUES and sum(map(body.count, (b",", b"[", b"{"))) > _MAX_VALUES:
         raise api_errors.refuse(
-            f"request: has too many JSON values, expected at most {_MAX_VALUES}; send less at once, or WAV"
+            f"the request has more than {_MAX_VALUES} JSON values; send less at once, or send WAV"
         )
     try:
-        # Functions of Python, so that other threads have their turn.
+        # Callbacks in Python, so that other threads can run during parsing.
         request = json.loads(body, parse_int=_parse_int, parse_float=lambda digits: float(digits))
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        message = f"request: is not valid JSON ({reason[:200]}), expected a JSON object; fix it"
-        raise api_errors.refuse(message) from None
+        raise api_errors.refuse(f"the request is not valid JSON ({reason[:200]})") from None
     if not isinstance(request, dict):
         raise api_errors.refuse(
-            f"request: is {_describe(request)}, expected an object; send one with 'instances' or 'inputs'"
+            f"the request is {_describe(request)}, expected an object with 'instances' or 'inputs'"
         )
     return request
 
@@ -110,53 +109,52 @@ def _read_columns(values, inputs: Mapping) -> tuple[list[dict], list[bytes]]:
     hotwords = columns.pop(recogniser.HOTWORDS, [])
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        got = ", ".join(f"{length} of {name}" for name, length in lengths.items())
-        raise api_errors.refuse(f"inputs: there are {got}, expected as many of each; send one per utterance")
+        counts = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise api_errors.refuse(f"inputs have different numbers of values ({counts}); send one per utterance")
     return [dict(zip(columns, row)) for row in zip(*columns.values())], hotwords
 
 
 def _check_list(where: str, values) -> None:
     if not isinstance(values, list):
         raise api_errors.refuse(
-            f"{where}: is {_describe(values)}, expected a list; send one value per utterance"
+            f"{where} is {_describe(values)}, expected a list with one value per utterance"
         )
     if len(values) > _MAX_ROWS:
         raise api_errors.refuse(
-            f"request: has {len(values)} utterances, expected at most {_MAX_ROWS}; send fewer"
+            f"the request has {len(values)} utterances, expected at most {_MAX_ROWS}; send fewer"
         )
 
 
 def _name(where: str, value, inputs: Mapping) -> Mapping:
-    """Returns the inputs by name; the only input of a signature needs no name."""
+    """Returns the inputs by name; the name may be left out if a signature has only one input."""
     is_named = isinstance(value, dict) and set(value) != {"b64"}
     if len(inputs) == 1 and not is_named:
         value = {next(iter(inputs)): value}
-    got = sorted(value) if isinstance(value, dict) else []
-    if got != sorted(inputs):
-        shown = ", ".join(got)[:200] or "none"
-        wanted = ", ".join(sorted(inputs))
-        raise api_errors.refuse(f"{where}: inputs are {shown}, expected {wanted}; send these")
+    names = sorted(value) if isinstance(value, dict) else []
+    if names != sorted(inputs):
+        shown = ", ".join(names)[:200] or "none"
+        raise api_errors.refuse(f"{where}: inputs are {shown}, expected {', '.join(sorted(inputs))}")
     return value
 
 
 def _check_lengths(where: str, number: int, row: Mapping) -> None:
     for name, values in _LENGTHS.items():
         if name in row and not 0 <= row[name] <= len(row[values]):
-            problem = f"is {row[name]}, expected 0 to {len(row[values])}"
-            raise api_errors.refuse(f"{where.format(name, number)}: {problem}; send how much there is")
+            problem = f"is {row[name]}, expected 0 to {len(row[values])}, the length of {values}"
+            raise api_errors.refuse(f"{where.format(name, number)} {problem}")
 
 
 def _read_value(where: str, value, info) -> bytes | np.ndarray:
-    """Returns bytes for a string input, otherwise an array of its type without the axis of the batch."""
+    """Returns bytes for a string input, otherwise an array of the input's type without the batch axis."""
     dtype = tf.dtypes.as_dtype(info.dtype)
     if dtype == tf.string:
         return _read_string(where, value)
     array = _read_numbers(where, value, np.dtype(dtype.as_numpy_dtype))
     shape = [dim.size for dim in info.tensor_shape.dim][1:]
-    fits = array.ndim == len(shape) and all(want in (-1, got) for want, got in zip(shape, array.shape))
+    fits = array.ndim == len(shape) and all(dim in (-1, size) for dim, size in zip(shape, array.shape))
     if not fits:
-        wanted = [None if size == -1 else size for size in shape]
-        raise api_errors.refuse(f"{where}: shape is {list(array.shape)}, expected {wanted}; send that shape")
+        expected = [None if size == -1 else size for size in shape]
+        raise api_errors.refuse(f"{where}: shape is {list(array.shape)}, expected {expected}")
     return array
 
 
@@ -165,38 +163,35 @@ def _read_string(where: str, value) -> bytes:
         return value.encode("utf-8", "surrogatepass")
     if not isinstance(value, dict) or set(value) != {"b64"} or not isinstance(value["b64"], str):
         expected = 'expected a string, or {"b64": BASE64} for bytes'
-        raise api_errors.refuse(f"{where}: is {_describe(value)}, {expected}; send one of them")
+        raise api_errors.refuse(f"{where} is {_describe(value)}, {expected}")
     try:
         text = value["b64"].encode().translate(None, b" \t\n\v\f\r")
         padding = b"" if text.endswith(b"=") else b"=" * (-len(text) % 4)
         return base64.b64decode(text + padding, validate=True)
     except ValueError as error:
-        message = f"{where}: is not valid base64 ({error}), expected base64; encode the bytes again"
-        raise api_errors.refuse(message) from None
+        raise api_errors.refuse(f"{where} is not valid base64 ({error}); encode the bytes again") from None
 
 
 def _read_numbers(where: str, value, dtype: np.dtype) -> np.ndarray:
     is_float = dtype.kind == "f"
     limits = np.iinfo(np.int64 if is_float else dtype)
-    waiting = [value]
-    while waiting:  # each value is looked at: numpy gives each text of a list the room of the longest one
-        each = waiting.pop()
-        if isinstance(each, list):
-            waiting += each
-        elif not (is_float and type(each) is float):
-            if type(each) is not int or not limits.min <= each <= limits.max:  # True is a bool
-                problem = f"a value is {_describe(each)}, expected {dtype}"
-                raise api_errors.refuse(f"{where}: {problem}; send numbers of that type")
+    unchecked = [value]
+    while unchecked:  # np.array would give every string in a list the size of the longest one
+        item = unchecked.pop()
+        if isinstance(item, list):
+            unchecked += item
+        elif not (is_float and type(item) is float):
+            if type(item) is not int or not limits.min <= item <= limits.max:  # refuses bool as well
+                raise api_errors.refuse(f"{where}: a value is {_describe(item)}, expected {dtype}")
     try:
         with np.errstate(over="ignore"):
             return np.array(value, dtype)
     except ValueError:
-        message = f"{where}: lengths of its rows are different, expected equal ones; pad the shorter rows"
-        raise api_errors.refuse(message) from None
+        raise api_errors.refuse(f"{where} has rows of different lengths; pad the shorter rows") from None
 
 
 def _describe(value) -> str:
-    """Returns what a value of JSON is, for a message."""
+    """Returns a short description of a JSON value for an error message."""
     if isinstance(value, (list, dict)):
         return "a list" if isinstance(value, list) else "an object"
     shown = json.dumps(value if not isinstance(value, str) else value[:40], ensure_ascii=False)[:60]

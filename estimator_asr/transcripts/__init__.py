@@ -1,1 +1,1 @@
-"""Recordings of any length: reading them, cutting them at pauses, and writing what was recognised."""
+"""Recordings of any length: reads them, cuts them at pauses, and writes their transcripts."""

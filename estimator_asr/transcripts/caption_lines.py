@@ -1,7 +1,7 @@
-"""Breaks transcripts with times into the lines of captions.
+"""Breaks transcripts with times into caption lines.
 
-A line ends at a pause and at the end of a sentence. What is still too long is cut in two, again and again: at
-the longest gap, rather after punctuation, near the middle, never within a word of Latin letters.
+A line ends at each pause and at the end of each sentence. A line that is still too long is cut in two again
+and again: at a long gap, preferably after punctuation and near the middle, never within a Latin word.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import NamedTuple, Optional
 
 from tfrecord_builder.tokens import vocabulary
 
-_WIDE, _NARROW = 18, 42  # hanzi, or Latin characters, in a line
-_LONGEST = 7.0  # seconds
-_PAUSE = 0.7  # seconds from one character's emission to the next
-# CTC emits a character within its syllable: a line begins before its first and ends after its last.
+_WIDE, _NARROW = 18, 42  # maximum number of hanzi, or of Latin characters, per line
+_LONGEST = 7.0  # maximum seconds per line
+_PAUSE = 0.7  # seconds between the emissions of two characters
+# CTC emits a character somewhere within its syllable, so lines begin earlier and end later than emissions.
 _LEAD, _TAIL = 0.2, 0.4
-_SHORTEST = 1.0  # seconds to read a line, if the next does not begin before
+_SHORTEST = 1.0  # seconds that a line stays for reading, unless the next line begins earlier
 _SENTENCE_ENDS, _CLAUSE_ENDS = tuple("。！？；.!?;…"), tuple("，、：,:")
-_CLAUSE_SECONDS = 0.5  # a comma is as good a place to cut as such a gap
+_CLAUSE_SECONDS = 0.5  # a comma counts as this much additional gap
 
 
 class Line(NamedTuple):
-    """One caption; the times of successive lines do not overlap."""
+    """One caption; successive captions do not overlap."""
 
     start_ms: int
     end_ms: int
@@ -31,7 +31,7 @@ class Line(NamedTuple):
 
 
 class _Unit(NamedTuple):
-    """A character or token with the spaces before it; seconds in the recording."""
+    """A character or token with the spaces before it; times are seconds from the start of the recording."""
 
     text: str
     start: float
@@ -39,11 +39,11 @@ class _Unit(NamedTuple):
 
 
 def split(spans: Iterable[tuple[float, float, str, Sequence[dict]]]) -> list[Line]:
-    """Returns the lines of a recording; every one has text and lasts at least a millisecond.
+    """Returns the caption lines of a recording; each has text and lasts at least a millisecond.
 
     Args:
-        spans: start and end in seconds, transcript and characters of each segment (with character, start and
-            end, seconds in the recording), in order of time.
+        spans: for each segment, in order of time: start, end, transcript, and its characters (dicts with
+            character, start and end). All times are seconds from the start of the recording.
     """
     drafts = []
     for start, end, transcript, characters in spans:
@@ -60,14 +60,14 @@ def split(spans: Iterable[tuple[float, float, str, Sequence[dict]]]) -> list[Lin
 
 
 def needs_space(before: str, after: str) -> bool:
-    """Returns whether a space belongs between two characters: neither is wide or a space."""
+    """Returns True if a space belongs between two characters, because neither is wide or a space."""
     return not any(is_wide(character) or character.isspace() for character in (before, after))
 
 
 def locate(transcript: str, characters: Sequence[dict]) -> Optional[list[str]]:
-    """Returns the part of a transcript of each character, with the spaces before it; None if one is missing.
+    """Returns each character's part of the transcript, with the spaces before it; None if one is missing.
 
-    Together they are the transcript; a token that is a space has no part.
+    Together, the parts are the transcript. The part of a token that is a space is empty.
     """
     parts, place = [], 0
     for item in characters:
@@ -88,7 +88,7 @@ def _align(transcript: str, characters: Sequence[dict]) -> Optional[list[_Unit]]
 
 
 def _spread(transcript: str, start: float, end: float) -> list[_Unit]:
-    """Divides the segment equally among the characters of its transcript."""
+    """Divides the time of a segment equally among the characters of its transcript."""
     seconds = (end - start) / max(len(transcript), 1)
     pending, units = "", []
     for index, character in enumerate(transcript):
@@ -100,7 +100,7 @@ def _spread(transcript: str, start: float, end: float) -> list[_Unit]:
 
 
 def _part(units: Sequence[_Unit]) -> list[list[_Unit]]:
-    """Ends a line at every pause and sentence."""
+    """Splits units into lines at every pause and end of a sentence."""
     parts = [list(units[:1])] if units else []
     for before, unit in zip(units, units[1:]):
         is_end = unit.start - before.end > _PAUSE or before.text.endswith(_SENTENCE_ENDS)
@@ -111,7 +111,7 @@ def _part(units: Sequence[_Unit]) -> list[list[_Unit]]:
 
 
 def _halve(units: Sequence[_Unit]) -> list[list[_Unit]]:
-    """Cuts units until each line is short enough, or cannot be cut."""
+    """Cuts units in two until each line is short enough, or cannot be cut."""
     width = sum(map(_width, units))
     fits = width <= 1 and units[-1].end - units[0].start <= _LONGEST
     places = [i for i in range(1, len(units)) if _may_break(units[i - 1], units[i])]
@@ -128,7 +128,7 @@ def _cut_quality(units: Sequence[_Unit], place: int, width: float) -> float:
 
 
 def _may_break(before: _Unit, after: _Unit) -> bool:
-    """True between words, and beside a wide character; not before punctuation."""
+    """Returns True between words and next to wide characters, but not before punctuation."""
     first, last = after.text[0], before.text[-1]
     if first.isspace() or last.isspace():
         return True

@@ -1,6 +1,6 @@
-"""Transcripts of a recording that was cut into segments: a line of TSV or JSON, text, SRT or WebVTT.
+"""Formats the transcript of a recording that was cut into segments: TSV, JSON, text, SRT or WebVTT.
 
-SRT has no specification; its form is that of SubRip. WebVTT: W3C Candidate Recommendation, 4 April 2019.
+SRT has no specification; the format is that of SubRip. WebVTT: W3C Candidate Recommendation, 4 April 2019.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from estimator_asr.transcripts import caption_lines, pauses
 from tfrecord_builder.storage import files
 
 FORMATS = ("tsv", "json", "txt", "srt", "vtt")
-_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}  # of WebVTT
-_N_BEST = 10  # transcripts of a whole recording; a model has as many for each segment
-_PINYIN = ("pinyin", "greedy_pinyin")  # exports of earlier versions have only the first
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}  # reserved characters of WebVTT
+_N_BEST = 10  # transcripts of a whole recording, as many as a model returns for each segment
+_PINYIN = ("pinyin", "greedy_pinyin")  # exports by earlier releases have only the first
 _SCORES = ("acoustic_score", "language_score")
 
 
 class Segment(NamedTuple):
-    """A part of a recording that was recognised at once.
+    """A part of a recording that was recognised as one utterance.
 
     Attributes:
-        start, end: seconds in the recording.
-        result: one utterance of recogniser.Recogniser.run; the times of its characters count from `start`.
+        start, end: seconds from the start of the recording.
+        result: outputs of recogniser.Recogniser.run; the times of the characters count from `start`.
     """
 
     start: float
@@ -37,13 +37,13 @@ class Segment(NamedTuple):
 
 
 def make_segment(piece: pauses.Piece, sample_rate: int, result: dict) -> Segment:
-    """Returns the segment of a piece of a recording."""
+    """Returns the segment for a piece of a recording and its result."""
     places = piece.start, piece.start + len(piece.waveform)
     return Segment(*(place / sample_rate for place in places), result)
 
 
 class Transcript(NamedTuple):
-    """The segments of a recording; `is_cut` if it was longer than one segment may be."""
+    """The segments of a recording; `is_cut` is True if the recording was too long for one segment."""
 
     path: str
     segments: Sequence[Segment]
@@ -51,7 +51,7 @@ class Transcript(NamedTuple):
 
 
 def render(transcript: Transcript, format: str) -> str:
-    """Returns the whole output for a recording, one of FORMATS."""
+    """Returns the complete output for a recording, in one of FORMATS."""
     as_text = {"txt": to_text, "srt": to_srt, "vtt": to_vtt}
     if format in as_text:
         return as_text[format](transcript.segments)
@@ -65,7 +65,7 @@ def render(transcript: Transcript, format: str) -> str:
 
 
 def to_text(segments: Sequence[Segment]) -> str:
-    """Returns one line per segment that has a transcript."""
+    """Returns one line for each segment whose transcript is not empty."""
     texts = (" ".join(segment.result["transcript"].split()) for segment in segments)
     return "".join(f"{text}\n" for text in texts if text)
 
@@ -76,18 +76,19 @@ def to_srt(segments: Sequence[Segment]) -> str:
 
 
 def to_vtt(segments: Sequence[Segment]) -> str:
-    """Returns WebVTT captions; &, < and > are escaped, so that text is neither markup nor an arrow."""
+    """Returns WebVTT captions; &, < and > are escaped, so that text is not read as markup or an arrow."""
     return "WEBVTT\n\n" + "".join(_captions(segments, ".", _ESCAPES))
 
 
 def join(segments: Sequence[Segment]) -> dict:
-    """Returns one result for the recording; one segment that starts at 0 is its result.
+    """Joins the results of segments to the result of the recording; a single segment from 0 is unchanged.
 
-    The times of characters count from the start of the recording. Scores are sums over the segments, n_best
-    has the best sums; the confidence is the mean of the characters'; the status is ok if any segment's is.
+    The times of characters count from the start of the recording. Scores are summed over the segments, and
+    n_best has the highest sums. The confidence is the mean over the characters. The status is ok if that of
+    any segment is.
 
     Args:
-        segments: of one recording and one model, in order; without any, nothing was said.
+        segments: of one recording and one model, in order; empty if nothing was said.
     """
     if len(segments) == 1 and segments[0].start == 0:
         return segments[0].result
@@ -107,7 +108,7 @@ def join(segments: Sequence[Segment]) -> dict:
 
 
 def list_segments(segments: Sequence[Segment]) -> list[dict]:
-    """Returns start and end (seconds, to the millisecond), transcript and confidence of each segment."""
+    """Returns start and end (in seconds, to the millisecond), transcript and confidence of each segment."""
     return [
         {
             "start": round(segment.start, 3),
@@ -120,7 +121,7 @@ def list_segments(segments: Sequence[Segment]) -> list[dict]:
 
 
 def join_texts(texts: Sequence[str]) -> str:
-    """Joins texts, with a space where neither side is a hanzi or other wide character."""
+    """Joins texts, with a space unless one side is a hanzi or another wide character, or a space."""
     joined = ""
     for text in filter(None, texts):
         if joined and caption_lines.needs_space(joined[-1], text[0]):
@@ -130,7 +131,7 @@ def join_texts(texts: Sequence[str]) -> str:
 
 
 def _join_n_best(lists: Sequence[Sequence[dict]]) -> list[dict]:
-    """Returns the best sums of one transcript per list, each text once."""
+    """Combines one transcript from each list; returns the texts with the best total scores, each once."""
     best = [(0.0, "")]
     for items in filter(None, lists):
         sums = [(score + item["score"], text, item["transcript"]) for score, text in best for item in items]
@@ -143,7 +144,7 @@ def _join_n_best(lists: Sequence[Sequence[dict]]) -> list[dict]:
 
 
 def _round(score: float) -> float:
-    """Returns a sum with the digits of a float32, as the results of a segment have them."""
+    """Rounds a sum to the digits of a float32, as in the result of a segment."""
     return float(str(np.float32(score)))
 
 
@@ -155,7 +156,7 @@ def shift_characters(segment: Segment) -> list[dict]:
 
 
 def _captions(segments: Sequence[Segment], point: str, escapes: Mapping[str, str]) -> Iterator[str]:
-    """Yields times, text and an empty line of each caption; `point` is before the milliseconds."""
+    """Yields each caption: times, text and an empty line; `point` separates seconds and milliseconds."""
     spans = (
         (segment.start, segment.end, segment.result["transcript"], shift_characters(segment))
         for segment in segments

@@ -1,4 +1,4 @@
-"""Recognises a file where samples without a header are expected, so that none is transcribed as noise."""
+"""Detects audio files where samples without a header are expected, which would be transcribed as noise."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ _STARTS = (
     rb"RIFF|RIFX|RF64|riff|FORM|caff|\.snd|NIST_1A|fLaC|OggS|ID3|.{4}ftyp|\x1a\x45\xdf\xa3|#!AMR|"
     rb"\x30\x26\xb2\x75|G@[\0\x11].{185}G|"  # WMA, MPEG-TS
 )
-# Four frames of MP3 or AAC that begin alike; of a million streams of speech, one begins so.
+# Four MP3 or AAC frames that begin alike; one in a million streams of speech matches by chance.
 _FRAMES = rb"(\xff[\xe2\xe3\xf0-\xf5\xf8-\xfd])[\x10-\xef](.{14,1450}?\1[\x10-\xef]){3}"
 _FILE = re.compile(_STARTS + _FRAMES, re.DOTALL)
 _MAX_HEAD_BYTES = 5000  # enough bytes to recognise a file
-# The header of a WAV file with 16-bit samples of one channel.
+# The header of a mono WAV file with 16-bit samples.
 _WAV = rb"\ARIFF.{4}WAVEfmt .{4}(\x01\x00|\xfe\xff)\x01\x00%b.{6}\x10\x00.*?data.{4}"
 
 
 class HeaderFilter:
-    """Passes samples on, without the header of a WAV file of 16-bit mono samples at `rate` Hz."""
+    """Passes samples on, removes the header of a 16-bit mono WAV file at `rate` Hz, refuses other files."""
 
     def __init__(self, rate: int, where: str, advice: str):
         self._header = re.compile(_WAV % re.escape(rate.to_bytes(4, "little")), re.DOTALL)
@@ -29,13 +29,13 @@ class HeaderFilter:
         """Returns the next bytes of the stream.
 
         Raises:
-            errors.UserError: the stream begins as another file does; the sentence ends with the advice.
+            errors.UserError: the stream begins like another audio file; `advice` ends the message.
         """
         if not self._head:
             content = self._header.sub(b"", content)
         if len(self._head) < _MAX_HEAD_BYTES:
             self._head = (self._head + content)[:_MAX_HEAD_BYTES]
             if _FILE.match(self._head):
-                problem = "begins as an audio file does, expected samples without a header"
-                raise errors.UserError(f"{self._where}: {problem}; {self._advice}")
+                problem = "begins like an audio file, but must be samples without a header"
+                raise errors.UserError(f"{self._where} {problem}; {self._advice}")
         return content

@@ -1,11 +1,11 @@
 """The transcript of audio that is still being spoken: it settles from its beginning.
 
-A model of whole utterances recognises the segment that is being spoken again and again; one that streams goes
-on with it, and has heard it but for the last chunk. A character is
-settled once two results in a row have it (local agreement: Liu, Spanakis and Niehues 2020, section 3),
-HOLD_SECONDS of audio follow it and its confidence is find_min_confidence, or its segment has ended; then it
-never changes. Segments are those of pauses.py; audio without such a pause that is no longer than one segment
-is in the end recognised as a whole, as transcriber.py does.
+A model for whole utterances recognises the segment that is being spoken again and again; a streaming model
+continues it, and has processed all of it except the last chunk. A character settles, and then never changes,
+once two successive results have it (local agreement: Liu, Spanakis and Niehues 2020, section 3), HOLD_SECONDS
+of audio follow it and its confidence is at least find_min_confidence, or once its segment has ended. Segments
+are those of pauses.py; audio without such a pause that fits into one segment is finally recognised as a
+whole, as in transcriber.py.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from rapidfuzz.distance import Levenshtein
 from estimator_asr.saved_model import statuses
 from estimator_asr.transcripts import caption_lines, captions, pauses
 
-STEP_SECONDS = 0.5  # of new audio, before a segment is recognised again
-# Of the final text 0.6 % then differ from a whole recording's, without confidence 3.7 % (docs/results.md).
+STEP_SECONDS = 0.5  # new audio before a segment is recognised again
+# The final text then differs from that of the whole recording by 0.6 % (docs/results.md), without the
+# minimum confidence by 3.7 %.
 HOLD_SECONDS, MIN_CONFIDENCE = 0.8, 0.9
-_UNCALIBRATED = (("scale", "1"), ("offset", "0"))  # fields of config.DecodeConfig
-_MAX_ENDED = 2  # segments that wait, beyond which no audio should be added
+_UNCALIBRATED = (("scale", "1"), ("offset", "0"))  # defaults of confidence_* in config.DecodeConfig
+_MAX_ENDED = 2  # no audio should be added while more ended segments than this wait
 
 
 def find_min_confidence(decode: Mapping[str, str]) -> float:
-    """Returns the confidence with which characters settle, of export_info.ModelInfo.decode.
+    """Returns the minimum confidence of characters that settle; `decode` is export_info.ModelInfo.decode.
 
-    It is MIN_CONFIDENCE, and what calibration has made of such a probability: whole sentences of dev, with
-    few errors, say little of a sentence that has not ended.
+    It is MIN_CONFIDENCE both before and after calibration: confidences are calibrated on whole sentences of
+    dev, which have few errors, and are too high for a sentence that has not ended.
     """
     scale, offset = (float(decode.get(f"confidence_{name}", default)) for name, default in _UNCALIBRATED)
     odds = (MIN_CONFIDENCE / (1 - MIN_CONFIDENCE)) ** scale * math.exp(offset)
@@ -40,20 +41,20 @@ def find_min_confidence(decode: Mapping[str, str]) -> float:
 
 
 class Window(NamedTuple):
-    """What is to be recognised: its start in samples, float32 [num_samples], and whether it is a segment."""
+    """Audio to recognise: its start in samples, its waveform, and whether it is a segment that has ended."""
 
     start: int
-    waveform: np.ndarray
+    waveform: np.ndarray  # float32 [num_samples]
     has_ended: bool
 
 
 class Update(NamedTuple):
-    """The transcript so far: `stable` begins with that of the update before.
+    """The transcript so far; `stable` begins with the `stable` of the previous update.
 
     Attributes:
-        stable, partial: text that never changes, and the text after it.
-        first, num_stable: how many characters were settled before this update, and are now.
-        characters: those after them, as captions.join has them; a client replaces its own from `first` on.
+        stable, partial: text that never changes again, and the text after it, which may change.
+        first, num_stable: number of characters that were settled before this update, and that are now.
+        characters: all characters from `first` on, as in captions.join; they replace those of the client.
     """
 
     stable: str
@@ -63,24 +64,25 @@ class Update(NamedTuple):
     characters: list[dict]
 
 
-class _Spoken(NamedTuple):
-    """A character with its times in the recording; its text has the space before it."""
+class _Character(NamedTuple):
+    """A character; `text` includes the space before it, and `item` its times in the recording."""
 
     text: str
     item: dict
 
 
 class LiveTranscript:
-    """Call `add` with audio as it comes and `end` at its end; recognise each `take`, and `update` with it.
+    """The transcript of one recording: its audio goes in with `add`, and results with `update`.
 
-    The transcript is whole when `take` returns None after the end.
+    Call `add` as audio arrives and `end` when it ends. Recognise each window that `take` returns, and pass
+    its result to `update`. The transcript is complete when `take` returns None after `end`.
 
     Attributes:
         is_over: whether the audio has ended.
-        segments: those that have ended, captions.Segment each.
-        stable: text that never changes; in the end that of all segments.
-        num_samples: that were added.
-        step_seconds: audio after which a segment that is being spoken is recognised again.
+        segments: segments that have ended, captions.Segment each.
+        stable: text that never changes again; finally, the text of all segments.
+        num_samples: number of samples that were added.
+        step_seconds: new audio after which a segment that is still being spoken is recognised again.
     """
 
     def __init__(
@@ -90,31 +92,31 @@ class LiveTranscript:
         step_seconds: float = STEP_SECONDS,
         min_confidence: float = MIN_CONFIDENCE,
     ):
-        """Arguments and errors as those of pauses.cut, and the first value of step_seconds.
+        """See pauses.cut for sample_rate, make_detector, and the errors raised.
 
-        Below `min_confidence` a character settles only when its segment ends.
+        A character whose confidence is below `min_confidence` settles only when its segment ends.
         """
         self._sample_rate, self.step_seconds, self._min_confidence = sample_rate, step_seconds, min_confidence
         self._cutter = pauses.Cutter(sample_rate, (make_detector or pauses.load_detector)())
-        self._unread = np.empty(0, np.float32)  # less than a chunk
-        self._head: Optional[list[np.ndarray]] = []  # all chunks, while the audio may be one segment
+        self._unread = np.empty(0, np.float32)  # samples that do not fill a chunk yet
+        self._head: Optional[list[np.ndarray]] = []  # all chunks, while the audio may still be one segment
         self._ended: collections.deque[Window] = collections.deque()
         self.is_over = False
-        self._last_end = 0  # of the window that was taken last, in samples
+        self._last_end = 0  # end of the last interim window, in samples
         self.stable, self._num_stable = "", 0
-        self._settled: list[_Spoken] = []  # of the segment that has not ended
-        self._candidates: list[_Spoken] = []  # what follows them in the last result
+        self._settled: list[_Character] = []  # settled characters of the segment that has not ended
+        self._candidates: list[_Character] = []  # the characters after them in the last result
         self.segments: list[captions.Segment] = []
         self.num_samples = 0
 
     @property
     def is_full(self) -> bool:
-        """Whether so many segments wait to be taken that no audio should be added."""
+        """True if so many ended segments wait for `take` that no audio should be added."""
         return len(self._ended) > _MAX_ENDED
 
     @property
     def has_ended(self) -> bool:
-        """Whether a segment waits that has ended."""
+        """True if an ended segment waits for `take`."""
         return bool(self._ended)
 
     def add(self, samples: np.ndarray) -> None:
@@ -131,7 +133,7 @@ class LiveTranscript:
             self._head = None
 
     def end(self) -> None:
-        """Ends the audio; what is left of it is the last segment."""
+        """Ends the audio; the audio after the last cut becomes the last segment."""
         self.is_over = True
         if self._head is not None and self.num_samples:
             return self._append([pauses.Piece(0, np.concatenate([*self._head, self._unread]))])
@@ -140,11 +142,11 @@ class LiveTranscript:
         self._append(self._cutter.finish())
 
     def take(self) -> Optional[Window]:
-        """Returns what is to be recognised next; None: more audio is needed."""
+        """Returns the next window to recognise, or None if more audio is needed or all is recognised."""
         if self._ended:
             return self._ended.popleft()
         if self.is_over:
-            return self._keep_rest()
+            return self._extend_last_segment()
         piece = self._cutter.peek()
         end = piece.start + len(piece.waveform) if piece else 0
         if piece is None or end - self._last_end < self.step_seconds * self._sample_rate:
@@ -153,75 +155,76 @@ class LiveTranscript:
         return Window(*piece, has_ended=False)
 
     def update(self, window: Window, result: dict) -> Update:
-        """Adds the result of the window that was taken last, as recogniser.Recogniser.run has it."""
+        """Adds the result for the window that `take` returned last, as from recogniser.Recogniser.run."""
         start, end = (
             place / self._sample_rate for place in (window.start, window.start + len(window.waveform))
         )
-        heard, first = _list_spoken(result, start), self._num_stable
+        recognised, first = _list_characters(result, start), self._num_stable
         count = len(self._settled)
         if window.has_ended:
-            middles = ((each.item["start"] + each.item["end"]) / 2 for each in self._settled)
+            middles = ((item["start"] + item["end"]) / 2 for _, item in self._settled)
             count = next((i for i, middle in enumerate(middles) if middle >= end), count)
         settled, later = self._settled[:count], self._settled[count:]
-        rest = [] if later else heard[_find_end(settled, heard, start) :]
+        unsettled = [] if later else recognised[_find_end(settled, recognised, start) :]
         if window.has_ended:
-            self.segments.append(captions.Segment(start, end, _correct(result, heard, settled + rest, start)))
-            agreed, self._settled = rest, later
+            result = _correct(result, recognised, settled + unsettled, start)
+            self.segments.append(captions.Segment(start, end, result))
+            agreed, self._settled = unsettled, later
         else:
-            agreed = self._agree(rest, end - HOLD_SECONDS)
+            agreed = self._agree(unsettled, end - HOLD_SECONDS)
             self._settled = settled + agreed
-        self._candidates = rest[len(agreed) :]
+        self._candidates = unsettled[len(agreed) :]
         self._num_stable += len(agreed)
         self.stable = _join(self.stable, agreed, not settled)
         whole = _join(self.stable, self._candidates, not (settled or agreed))
-        items = [each.item for each in agreed + self._candidates]
+        items = [character.item for character in agreed + self._candidates]
         return Update(self.stable, whole[len(self.stable) :], first, self._num_stable, items)
 
-    def _keep_rest(self) -> None:
-        """What settled after the end of the last segment, and no later one has, becomes a part of it."""
+    def _extend_last_segment(self) -> None:
+        """Appends settled characters that lie after the end of the last segment to that segment."""
         if self._settled and self.segments:
             last = self.segments[-1]
-            heard = _list_spoken(last.result, last.start)
-            kept, self._settled = heard + self._settled, []
-            self.segments[-1] = last._replace(result=_correct(last.result, heard, kept, last.start))
+            recognised = _list_characters(last.result, last.start)
+            extended, self._settled = recognised + self._settled, []
+            self.segments[-1] = last._replace(result=_correct(last.result, recognised, extended, last.start))
 
     def _append(self, pieces) -> None:
         self._ended.extend(Window(*piece, has_ended=True) for piece in pieces)
 
-    def _agree(self, rest: Sequence[_Spoken], end: float) -> list[_Spoken]:
-        """Returns the first of `rest` that are sure, that the last result had too, and that end in time."""
+    def _agree(self, unsettled: Sequence[_Character], end: float) -> list[_Character]:
+        """Returns the leading characters that are confident, were in the last result, and end by `end`."""
         count = 0
-        for new, old in zip(rest, self._candidates):
+        for new, old in zip(unsettled, self._candidates):
             is_sure = new.item["confidence"] >= self._min_confidence and new.item["end"] <= end
             if not is_sure or not _same(new, old):
                 break
             count += 1
-        return list(rest[:count])
+        return list(unsettled[:count])
 
 
-def _join(text: str, spoken: Sequence[_Spoken], is_first: bool) -> str:
-    """Adds characters to a text; the first of a segment may need a space before them."""
-    added = "".join(each.text for each in spoken)
+def _join(text: str, characters: Sequence[_Character], is_first: bool) -> str:
+    """Appends characters to a text; the first ones of a segment may need a space before them."""
+    added = "".join(character.text for character in characters)
     return captions.join_texts([text, added]) if is_first else text + added
 
 
-def _list_spoken(result: dict, start: float) -> list[_Spoken]:
+def _list_characters(result: dict, start: float) -> list[_Character]:
     items = captions.shift_characters(captions.Segment(start, start, result))
     parts = caption_lines.locate(result["transcript"], items) or [item["character"] for item in items]
-    return list(map(_Spoken, parts, items))
+    return list(map(_Character, parts, items))
 
 
-def _same(one: _Spoken, other: _Spoken) -> bool:
+def _same(one: _Character, other: _Character) -> bool:
     return one.item["character"] == other.item["character"]
 
 
-def _find_end(settled: Sequence[_Spoken], heard: Sequence[_Spoken], start: float) -> int:
-    """Returns how many characters of a result are those that are settled, by their text, then their time.
+def _find_end(settled: Sequence[_Character], recognised: Sequence[_Character], start: float) -> int:
+    """Returns how many leading characters of a result match the settled ones best, in text, then in time.
 
-    `start` is that of the result in seconds.
+    `start` is the start of the result in seconds.
     """
-    old, new = ([each.item["character"] for each in spoken] for spoken in (settled, heard))
-    ends = [start, *(each.item["end"] for each in heard)]
+    old, new = ([character.item["character"] for character in row] for row in (settled, recognised))
+    ends = [start, *(character.item["end"] for character in recognised)]
     last = settled[-1].item["end"] if settled else start
     return min(
         range(len(ends)),
@@ -229,19 +232,21 @@ def _find_end(settled: Sequence[_Spoken], heard: Sequence[_Spoken], start: float
     )
 
 
-def _correct(result: dict, heard: Sequence[_Spoken], kept: Sequence[_Spoken], start: float) -> dict:
-    """Returns a result with the characters that are kept, where they are others than those that it has."""
-    if len(heard) == len(kept) and all(map(_same, heard, kept)):
+def _correct(
+    result: dict, recognised: Sequence[_Character], corrected: Sequence[_Character], start: float
+) -> dict:
+    """Returns the result with the `corrected` characters, if they differ from its `recognised` ones."""
+    if len(recognised) == len(corrected) and all(map(_same, recognised, corrected)):
         return result
-    times = {name: [round(each.item[name] - start, 3) for each in kept] for name in ("start", "end")}
-    characters = [
-        {**each.item, "start": first, "end": last} for each, first, last in zip(kept, *times.values())
+    times = {name: [round(item[name] - start, 3) for _, item in corrected] for name in ("start", "end")}
+    items = [
+        {**item, "start": first, "end": last} for (_, item), first, last in zip(corrected, *times.values())
     ]
     return {
         **result,
-        "transcript": "".join(each.text for each in kept),
-        "pinyin": " ".join(item["pinyin"] for item in characters),
-        "status": statuses.OK if characters else result["status"],
-        "confidence": sum(item["confidence"] for item in characters) / len(characters) if characters else 0.0,
-        "characters": characters,
+        "transcript": "".join(character.text for character in corrected),
+        "pinyin": " ".join(item["pinyin"] for item in items),
+        "status": statuses.OK if items else result["status"],
+        "confidence": sum(item["confidence"] for item in items) / len(items) if items else 0.0,
+        "characters": items,
     }

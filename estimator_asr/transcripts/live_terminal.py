@@ -1,4 +1,4 @@
-"""Live transcripts in a terminal: audio from the microphone or standard input, text as it settles."""
+"""Live transcripts in a terminal: reads the microphone or standard input, and prints text as it settles."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tfrecord_builder import errors
 
 _PCM_RATE = 16000
 _BLOCK_SECONDS = 0.1
-_MAX_BLOCKS = 600  # that wait for a model slower than the speech: a minute
+_MAX_BLOCKS = 600  # blocks that may wait if the model is slower than the speech: one minute
 _READ_BYTES = 2 * round(_BLOCK_SECONDS * _PCM_RATE)
-_POLL_SECONDS = 0.2  # for Ctrl-C
-_ADVICE = "leave --live out, or convert the audio by ffmpeg -i FILE -ac 1 -ar 16000 -f s16le -"
+_POLL_SECONDS = 0.2  # so that Ctrl-C takes effect
+_ADVICE = "leave --live out, or convert the audio with ffmpeg -i FILE -ac 1 -ar 16000 -f s16le -"
 _NORMAL, _DIM, _CLEAR = "\033[0m", "\033[2m", "\r\033[K"
 
 
 def open_microphone(sample_rate: int) -> Iterator[np.ndarray]:
-    """Yields what the default microphone hears, float32 [num_samples] each, until the process ends.
+    """Yields audio from the default microphone, float32 [num_samples] each, until the process ends.
 
     Raises:
         errors.UserError: sounddevice or PortAudio is not installed, or there is no microphone.
@@ -37,7 +37,7 @@ def open_microphone(sample_rate: int) -> Iterator[np.ndarray]:
         import sounddevice
     except (ImportError, OSError) as error:  # PortAudio is a library of the system
         raise errors.UserError(
-            f"sounddevice: cannot be imported ({error}), expected it for the microphone; run "
+            f"the microphone needs sounddevice, which cannot be imported ({error}); run "
             "pip install 'estimator-asr[live]' and, on Linux, apt-get install libportaudio2"
         ) from error
     blocks: queue.Queue[np.ndarray] = queue.Queue(_MAX_BLOCKS)
@@ -55,30 +55,30 @@ def open_microphone(sample_rate: int) -> Iterator[np.ndarray]:
         stream = sounddevice.InputStream(blocksize=size, callback=keep, **options)
     except sounddevice.PortAudioError as error:
         raise errors.UserError(
-            f"microphone: cannot be opened ({error}); connect one, or pipe 16-bit samples into --live -"
+            f"the microphone cannot be opened ({error}); connect one, or pipe 16-bit samples into --live -"
         ) from error
     with stream:
-        print("listening; Ctrl-C ends", file=sys.stderr, flush=True)
+        print("listening; press Ctrl-C to end", file=sys.stderr, flush=True)
         while True:
             yield blocks.get()
             if lost.is_set():
                 lost.clear()
-                print("warning: the model is slower than the speech, audio is lost", file=sys.stderr)
+                print("warning: the model is slower than the speech; audio was lost", file=sys.stderr)
 
 
 def read_pcm(file: BinaryIO, sample_rate: int) -> Iterator[np.ndarray]:
-    """Yields 16-bit little-endian samples, mono at 16 kHz, as float32 [num_samples] at another rate.
+    """Reads 16-bit little-endian samples, mono at 16 kHz; yields float32 [num_samples] at `sample_rate`.
 
     Raises:
-        errors.UserError: they have the header of a file, unless it is a WAV file of such samples.
+        errors.UserError: the input begins like an audio file, except a WAV file of such samples.
     """
-    resampler, rest = soxr.ResampleStream(_PCM_RATE, sample_rate, 1, dtype="float32"), b""
+    resampler, unread = soxr.ResampleStream(_PCM_RATE, sample_rate, 1, dtype="float32"), b""
     header_filter = file_headers.HeaderFilter(_PCM_RATE, "standard input", _ADVICE)
     while True:
-        content = os.read(file.fileno(), _READ_BYTES)  # may be left to wait when the process ends
-        rest += header_filter.take(content)
-        whole = rest[: len(rest) // 2 * 2]
-        rest = rest[len(whole) :]
+        content = os.read(file.fileno(), _READ_BYTES)  # may still block when the process ends
+        unread += header_filter.take(content)
+        whole = unread[: len(unread) // 2 * 2]
+        unread = unread[len(whole) :]
         samples = np.frombuffer(whole, "<i2").astype(np.float32) / 32768
         yield resampler.resample_chunk(samples, last=not content)
         if not content:
@@ -93,17 +93,18 @@ def transcribe(
     step_seconds: float = live.STEP_SECONDS,
     min_confidence: float = live.MIN_CONFIDENCE,
 ) -> None:
-    """Prints the transcript of audio while it comes: settled text, then the rest of it dimmed.
+    """Prints the transcript while the audio arrives: settled text, then dimmed text that may still change.
 
-    In a terminal one line changes until its segment ends; elsewhere a line is a segment that has ended.
-    Ctrl-C ends the audio.
+    In a terminal, a line is updated until its segment ends. Otherwise, each segment is printed as a line when
+    it has ended. Ctrl-C ends the audio.
 
     Args:
         model: recogniser.Recogniser of the signature "waveform".
-        blocks: float32 [num_samples] each, at the sample rate in Hz.
-        streams: of the signature "stream", for what is being spoken; None: it is recognised again from its
-            beginning.
-        step_seconds, min_confidence: as for live.LiveTranscript.
+        blocks: successive blocks of the audio, float32 [num_samples] each.
+        sample_rate: of the blocks in Hz.
+        streams: client of the signature "stream", for a segment that has not ended; if None, such a segment
+            is recognised again from its beginning.
+        step_seconds, min_confidence: see live.LiveTranscript.
     """
     pace = {"step_seconds": step_seconds, "min_confidence": min_confidence}
     transcript = live.LiveTranscript(sample_rate, **pace)
@@ -148,20 +149,20 @@ def _show(recognise, transcript: live.LiveTranscript, window: live.Window, line:
 
 
 class _WindowRecogniser:
-    """Recognises windows: whole, or of what is being spoken the rest, if there are streams."""
+    """Recognises windows: as a whole, or, with `streams`, only the new audio of a segment that is growing."""
 
     def __init__(self, model, streams: Optional[stream_client.StreamClient]):
         self._model, self._streams = model, streams
-        self._spoken = streams and stream_client.GrowingSegment(streams.start_one())
+        self._segment = streams and stream_client.GrowingSegment(streams.start_one())
 
     def __call__(self, window: live.Window) -> dict:
         num_samples = len(window.waveform)
-        if window.has_ended or self._spoken is None:
+        if window.has_ended or self._segment is None:
             batch = {"waveform": window.waveform[None], "num_samples": np.array([num_samples], np.int32)}
             return _only(self._model.run(batch))
-        piece = self._spoken.next_piece(window.start, window.waveform)
+        piece = self._segment.next_piece(window.start, window.waveform)
         result = _only(self._streams.pieces.run({name: value[None] for name, value in piece.items()}))
-        return self._spoken.keep(result, num_samples)
+        return self._segment.keep(result, num_samples)
 
 
 def _only(outputs: dict[str, list]) -> dict:
@@ -173,7 +174,7 @@ class _Failure(NamedTuple):
 
 
 class _Source:
-    """Blocks that a thread reads; what it raises is raised by `get`."""
+    """Reads blocks in a thread; `get` raises the exceptions of that thread."""
 
     def __init__(self, blocks: Iterable[np.ndarray]):
         self._queue: queue.Queue = queue.Queue(_MAX_BLOCKS)
@@ -181,11 +182,11 @@ class _Source:
         threading.Thread(target=self._read, daemon=True).start()
 
     def end(self) -> None:
-        """Ends the audio after what has been read."""
+        """Ends the audio after the blocks that have been read so far."""
         self._has_ended = True
 
     def get(self, wait: bool) -> Optional[np.ndarray]:
-        """Returns a block; None at the end, and if there is none yet and it does not wait."""
+        """Returns a block, or None at the end of the audio, or if none is ready and `wait` is False."""
         while True:
             try:
                 block = self._queue.get(timeout=_POLL_SECONDS if wait and not self._has_ended else 1e-6)
@@ -210,10 +211,10 @@ class _Source:
 
 
 class _Line:
-    """The line of the segment that is being spoken."""
+    """The terminal line of the segment that is being spoken."""
 
     def __init__(self):
-        self._begin = 0  # of its text in that of the whole transcript
+        self._begin = 0  # offset of the line in the whole transcript
 
     def show(self, update: live.Update, has_ended: bool) -> None:
         stable = update.stable[self._begin :].lstrip()
@@ -229,7 +230,7 @@ class _Line:
 
 
 def _find_tail(text: str, width: int) -> str:
-    """Returns the end of a text that fits into so many columns."""
+    """Returns the end of a text that fits into `width` columns."""
     place = len(text)
     while place:
         width -= 2 if caption_lines.is_wide(text[place - 1]) else 1

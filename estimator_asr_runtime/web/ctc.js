@@ -1,6 +1,6 @@
-// Log probabilities of CTC, frame by frame, and their best path; equals best_path of beam_search.py.
+// CTC's log probabilities in each frame, and their best path; equivalent to best_path in beam_search.py.
 
-// Of Float32Array [num_frames, num_classes]; the blank is the last class.
+// Wraps a Float32Array [num_frames, num_classes]; the blank is the last class.
 export class LogProbs {
   constructor(data, numFrames, numClasses) {
     Object.assign(this, { data, numFrames, numClasses, blank: numClasses - 1 });
@@ -10,15 +10,15 @@ export class LogProbs {
     return this.data[frame * this.numClasses + index];
   }
 
-  // Whether there is a frame, and the highest value of each can be that of a distribution.
+  // Returns true if there are frames, and the highest value in each is possible in a distribution.
   isValid() {
     const tolerance = 0.01;
     const lowest = -Math.log(this.numClasses) - tolerance;
-    const highest = Array.from({ length: this.numFrames }, (_, index) => Math.max(...this.frame(index))); // NaN stays
-    return this.numFrames > 0 && highest.every((each) => each > lowest && each < tolerance);
+    const highest = Array.from({ length: this.numFrames }, (_, index) => Math.max(...this.frame(index))); // NaN if any value is NaN
+    return this.numFrames > 0 && highest.every((value) => value > lowest && value < tolerance);
   }
 
-  // float32, as NumPy has it: what becomes 0 there is 0 here.
+  // Rounds to float32, so that the same probabilities underflow to 0 as in NumPy.
   prob(frame, index) {
     return Math.fround(Math.exp(this.at(frame, index)));
   }
@@ -28,7 +28,7 @@ export class LogProbs {
   }
 }
 
-// Returns the best class of every frame, the first of equal ones.
+// Returns the best class of every frame, or the first of several equally good ones.
 function bestClasses(logProbs) {
   return Array.from({ length: logProbs.numFrames }, (_, frame) => {
     const values = logProbs.frame(frame);
@@ -38,13 +38,13 @@ function bestClasses(logProbs) {
   });
 }
 
-// Returns the best class of every frame, repeats merged, blanks dropped (Graves et al., 2006).
+// Returns the best class of every frame, with repeats merged and blanks dropped (Graves et al., 2006).
 export function bestPath(logProbs) {
   const best = bestClasses(logProbs);
-  return best.filter((each, i) => each !== best[i - 1] && each < logProbs.blank);
+  return best.filter((index, i) => index !== best[i - 1] && index < logProbs.blank);
 }
 
 // Returns the log probability of the best path.
 export function bestPathScore(logProbs) {
-  return bestClasses(logProbs).reduce((sum, each, frame) => sum + logProbs.at(frame, each), 0);
+  return bestClasses(logProbs).reduce((sum, index, frame) => sum + logProbs.at(frame, index), 0);
 }

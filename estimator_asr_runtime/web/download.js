@@ -1,13 +1,13 @@
-// Downloads the files of the page, and says how much of them is there.
+// Downloads the files of the page, and reports the progress.
 
 export class Downloads {
-  // `sizes` and `digests` (SHA-256) are by name; onProgress gets the fraction of all bytes that has come.
+  // `sizes` and `digests` (SHA-256) are by file name; onProgress is called with the fraction of bytes received.
   constructor(sizes, digests, onProgress) {
     Object.assign(this, { sizes, digests, onProgress, received: 0 });
-    this.total = Object.values(sizes).reduce((sum, each) => sum + each, 0);
+    this.total = Object.values(sizes).reduce((sum, size) => sum + size, 0);
   }
 
-  // Returns the bytes of a file; throws an error of one sentence if it is missing or of another size.
+  // Returns the bytes of a file; throws an error for the user if the file is missing or damaged.
   async read(name) {
     const response = await request(name);
     const bytes = new Uint8Array(this.sizes[name]);
@@ -29,22 +29,22 @@ export class Downloads {
   }
 }
 
-// Asks the server whether its file is still the one in the browser's cache.
+// Requests a file; the server is always asked if the browser's cached copy is still current.
 export async function request(name) {
   const response = await fetch(new URL(name, import.meta.url), { cache: "no-cache" }).catch((error) => {
-    throw new Error(`${name}: cannot be downloaded (${error.message}); is the web server still running?`);
+    throw new Error(`${name} cannot be downloaded (${error.message}). Is the web server still running?`);
   });
   if (response.ok) return response;
-  throw new Error(`${name}: the web server answers ${response.status}, expected a file of the page; copy the folder again`);
+  throw new Error(`the web server responds with status ${response.status} for ${name}. Copy the folder again.`);
 }
 
-// Browsers compute digests over https and on localhost alone; elsewhere the size must do.
+// Browsers compute digests only over https and on localhost; elsewhere, only the size is checked.
 async function isChanged(bytes, digest) {
   if (!globalThis.crypto?.subtle) return false;
-  const found = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-  return Array.from(found, (each) => each.toString(16).padStart(2, "0")).join("") !== digest;
+  const actual = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(actual, (byte) => byte.toString(16).padStart(2, "0")).join("") !== digest;
 }
 
 function damaged(name) {
-  return new Error(`${name}: is damaged, it is not the file that files.json lists; copy the folder again, and reload the page`);
+  return new Error(`${name} is damaged: it is not the file that files.json lists. Copy the folder again, and reload the page.`);
 }

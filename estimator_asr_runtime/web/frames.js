@@ -1,9 +1,9 @@
-// The frames that the beam search reads; equals _select of beam_search.py.
+// Selects the frames that the beam search reads; equivalent to _select in beam_search.py.
 
 const fround = Math.fround;
 
-// Skips the frames whose blank is more probable than skipped_blank (1: none is). Returns searched, an array of
-// frames { index, followsToken, blankProb, tokenIds, tokenProbs }, and skippedScore, of the blanks skipped.
+// Skips frames whose blank is more probable than skipped_blank (1 skips none). Returns `searched`, an array of frames
+// { index, followsToken, blankProb, tokenIds, tokenProbs }, and `skippedScore`, the log probability of skipped blanks.
 export function selectFrames(decode, logProbs) {
   const searched = [];
   let skippedScore = 0;
@@ -15,14 +15,14 @@ export function selectFrames(decode, logProbs) {
       continue;
     }
     const tokenIds = findBest(logProbs.frame(index), logProbs.blank, decode.candidates);
-    const tokenProbs = tokenIds.map((each) => logProbs.prob(index, each));
+    const tokenProbs = tokenIds.map((token) => logProbs.prob(index, token));
     searched.push({ index, followsToken: index - before === 1, blankProb, tokenIds, tokenProbs });
     before = index;
   }
   return { searched, skippedScore };
 }
 
-// Returns the places of the highest of the first `size` values, best first; of equal ones the first counts.
+// Returns the places of the `count` highest among the first `size` values, best first; equal ones stay in order.
 function findBest(values, size, count) {
   const best = [];
   for (let i = 0; i < size; i++) {

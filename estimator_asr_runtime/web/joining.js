@@ -1,17 +1,17 @@
-// How tokens become text: a separator, then regular expressions and replacements in order; Joining of joining.py.
+// Joins tokens with a separator, then applies regular expressions and replacements in order; see Joining in joining.py.
 
 export function join({ separator, rules }, tokens) {
   return rules.reduce((text, [pattern, replacement]) => replaceAll(text, pattern, replacement), tokens.join(separator));
 }
 
-// Whether the pattern matches the whole text.
+// Returns true if the pattern matches the whole text.
 export function matchesWhole(pattern, text) {
   return new RegExp(`^(?:${pattern})$`, "u").test(text);
 }
 
-// Replacements are Python's: \1 is the first group.
+// Replacements are in Python's syntax: \1 is the first group.
 function replaceAll(text, pattern, replacement) {
-  return text.replace(new RegExp(pattern, "gu"), (...found) =>
-    replacement.replace(/\\(\d|\\)/g, (_, what) => (what === "\\" ? what : found[Number(what)] ?? "")),
+  return text.replace(new RegExp(pattern, "gu"), (...groups) =>
+    replacement.replace(/\\(\d|\\)/g, (_, escaped) => (escaped === "\\" ? escaped : groups[Number(escaped)] ?? "")),
   );
 }

@@ -1,10 +1,10 @@
-// The language model's candidates of each token of one sentence, best first; equals Lattice of character_search.py.
+// The language model's candidates for each token of one sentence, best first; see Lattice in character_search.py.
 
-export const IMPOSSIBLE = -1e9; // log probability where there are fewer candidates
-const LOWEST = -1e4; // below it a log probability of the graph is that of no candidate
+export const IMPOSSIBLE = -1e9; // log probability of a missing candidate
+const LOWEST = -1e4; // the graph's log probabilities below this mean that a candidate is missing
 
 export class Lattice {
-  // Takes a row of the outputs of the language graph, [rows, length, count], and the tokens of its sentence.
+  // `outputs` of the language graph are [rows, length, count]; the sentence is in row `row` and has `numTokens` tokens.
   constructor(outputs, row, numTokens) {
     const [, length, count] = outputs.characters.dims;
     const size = length * count;

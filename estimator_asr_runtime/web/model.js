@@ -7,7 +7,7 @@ const ARRAYS = { float32: Float32Array, float64: Float64Array, int32: Int32Array
 // Loads a model.
 //   ort      onnxruntime-web
 //   listing  files.json of the page
-//   read     gives the bytes of a file of the listing: async (name) => ArrayBuffer
+//   read     returns the bytes of a file in the listing: async (name) => ArrayBuffer
 export async function loadModel(ort, listing, read) {
   const { settings } = listing;
   const names = Object.keys(listing.files);
@@ -29,7 +29,7 @@ export async function loadModel(ort, listing, read) {
 }
 
 function openGraph(ort, bytes) {
-  const options = { executionProviders: ["wasm"], logSeverityLevel: 3 }; // errors; warnings are of optimisations
+  const options = { executionProviders: ["wasm"], logSeverityLevel: 3 }; // errors only; warnings are about optimisations
   return ort.InferenceSession.create(new Uint8Array(bytes), options);
 }
 

@@ -1,4 +1,4 @@
-// The page: from a file or the microphone to a transcript, all of it in the browser.
+// The page: transcribes a file or the microphone, entirely in the browser.
 
 import { decode, record } from "./audio.js";
 import { Remote } from "./remote.js";
@@ -8,11 +8,11 @@ import { showResult } from "./transcript.js";
 const find = (id) => document.getElementById(id);
 let language = navigator.language.startsWith("zh") ? "zh" : "en";
 let words = STRINGS[language];
-let sentence = null; // [function of the words, is it an error], which is said again in the other language
-let shown = null; // the result
-let settings = null; // of the model, when it is loaded
+let sentence = null; // [function that makes the status text, whether it is an error], for a change of language
+let shown = null; // the result on the page
+let settings = null; // the model's settings, once it is loaded
 let stopRecording = null;
-let limit = null; // timer of the longest recording
+let limit = null; // timer that ends a recording of maximum length
 
 function say(makeText, isError = false) {
   sentence = [makeText, isError];
@@ -24,8 +24,8 @@ function translate() {
   words = STRINGS[language];
   document.documentElement.lang = language;
   document.title = words.title;
-  for (const each of document.querySelectorAll("[data-text]")) each.textContent = words[each.dataset.text];
-  for (const each of document.querySelectorAll("[data-label]")) each.setAttribute("aria-label", words[each.dataset.label]);
+  for (const item of document.querySelectorAll("[data-text]")) item.textContent = words[item.dataset.text];
+  for (const item of document.querySelectorAll("[data-label]")) item.setAttribute("aria-label", words[item.dataset.label]);
   find("language").textContent = words.other;
   find("language").lang = language === "en" ? "zh" : "en";
   if (sentence) say(...sentence);
@@ -37,7 +37,7 @@ function fail(error) {
   say(() => (known ? words[known] : words.failed(error.message || String(error))), true);
 }
 
-// Shows the sentence and the transcript of samples.
+// Recognises samples, and shows the status text and the transcript.
 async function recognise(samples) {
   const audio = (samples.length / settings.sample_rate).toFixed(1);
   const begin = performance.now();
@@ -50,7 +50,7 @@ async function recognise(samples) {
   else say(() => words.done(audio, seconds, Math.round(100 * result.confidence)));
 }
 
-// Takes no other recording while one is recognised; a failure becomes a sentence.
+// Recognises a recording; disables the inputs meanwhile, and shows an error message if it fails.
 async function work(makeSamples) {
   allow(false);
   find("result").hidden = true;

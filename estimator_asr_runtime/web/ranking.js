@@ -1,25 +1,26 @@
-// The order of transcripts, and confidences of probabilities; equals ranking.py.
+// Ranks transcripts, and turns probabilities into confidences; equivalent to ranking.py.
 
 const fround = Math.fround;
 const LOWEST_PROB = fround(1e-6); // so that the log odds are finite
 
-// Orders transcripts by the sum of the probabilities of all hypotheses that have the same text; scores are log
-// probabilities, and a hypothesis without a finite one is left out. Returns an array of { transcript, score, place }, the place of the best hypothesis with the text.
+// Orders transcripts by the sum of the probabilities of all hypotheses that have the same text. Scores are log
+// probabilities; hypotheses without a finite score are left out. Returns an array of { transcript, score, place },
+// where `place` is that of the best hypothesis with this text.
 export function rank(scores, transcripts) {
   const groups = new Map();
   transcripts.forEach((text, place) => {
     if (Number.isFinite(scores[place])) groups.set(text, [...(groups.get(text) ?? []), place]);
   });
-  if (!groups.size) throw new Error("No transcript has a score: export the model again.");
+  if (!groups.size) throw new Error("no transcript has a finite score. Export the model again.");
   const ranked = [...groups].map(([transcript, places]) => {
-    const place = places.reduce((best, each) => (scores[each] > scores[best] ? each : best));
-    const sum = places.reduce((total, each) => total + Math.exp(scores[each] - scores[place]), 0);
+    const place = places.reduce((best, other) => (scores[other] > scores[best] ? other : best));
+    const sum = places.reduce((total, other) => total + Math.exp(scores[other] - scores[place]), 0);
     return { transcript, score: fround(scores[place] + Math.log(sum)), place };
   });
   return ranked.sort((a, b) => b.score - a.score || a.place - b.place);
 }
 
-// Returns the confidence of a probability (Platt 1999).
+// Returns the calibrated confidence of a probability (Platt 1999).
 export function calibrate(prob, decode) {
   const clipped = Math.min(Math.max(fround(prob), LOWEST_PROB), fround(1 - LOWEST_PROB));
   const logOdds = Math.log(clipped) - Math.log1p(-clipped);

@@ -1,5 +1,6 @@
 // Speech to text: acoustic model -> search -> language model -> transcript, times and confidences.
-// Equals recogniser.py without hotwords. It needs no browser: onnxruntime-web and the files are arguments of loadModel.
+// Equivalent to recogniser.py, but without hotwords. Runs without a browser, because loadModel is passed
+// onnxruntime-web and the files.
 
 import { search } from "./beam_search.js";
 import { bestPath, LogProbs } from "./ctc.js";
@@ -13,8 +14,8 @@ import { write } from "./writing.js";
 
 export { loadModel } from "./model.js";
 
-// Recognises an utterance, Float32Array at the sample rate of the model, full scale 1. Returns an object with the
-// names that recognise of recogniser.py explains.
+// Recognises an utterance, a Float32Array at the model's sample rate with full scale 1. Returns an object whose fields
+// are explained in recogniser.py, recognise.
 export async function recognise(model, waveform) {
   const status = check(waveform, model.settings);
   if (status !== "ok") return makeEmpty(status);
@@ -22,10 +23,10 @@ export async function recognise(model, waveform) {
   const outputs = await acoustic.run({ waveform: new ort.Tensor("float32", waveform, [1, waveform.length]) });
   const { data, dims } = outputs.log_probs;
   const logProbs = new LogProbs(data, dims[1], dims[2]);
-  if (!logProbs.isValid()) throw new Error("The acoustic model gives no log probabilities: export it again.");
-  let found = search(model.settings.acoustic, logProbs, model.acousticNgram ? [model.acousticNgram] : []);
-  if (model.decoder) found = await attend(model, outputs.encoding, found);
-  return describe(model, logProbs, found);
+  if (!logProbs.isValid()) throw new Error("the acoustic model returned no valid log probabilities. Export the model again.");
+  let hypotheses = search(model.settings.acoustic, logProbs, model.acousticNgram ? [model.acousticNgram] : []);
+  if (model.decoder) hypotheses = await attend(model, outputs.encoding, hypotheses);
+  return describe(model, logProbs, hypotheses);
 }
 
 export function makeEmpty(status) {
@@ -37,56 +38,56 @@ export function makeEmpty(status) {
   };
 }
 
-// Returns the hypotheses ordered by their scores and weighted log probabilities of the decoder.
-async function attend(model, encoding, found) {
-  const ids = found.map((each) => each.ids);
+// Adds the attention decoder's weighted log probabilities to the scores; returns the best hypotheses first.
+async function attend(model, encoding, hypotheses) {
+  const ids = hypotheses.map((hypothesis) => hypothesis.ids);
   const rows = await runOnSequences(model.ort, model.decoder, ids, { encoding });
   const weight = model.settings.acoustic.attention_weight;
   const added = rows.map(({ outputs, row }) => weight * outputs.scores.data[row]);
-  const rescored = found.map((each, i) => ({
-    ...each,
-    score: Number.isNaN(added[i]) ? -Infinity : Math.fround(each.score + added[i]),
+  const rescored = hypotheses.map((hypothesis, i) => ({
+    ...hypothesis,
+    score: Number.isNaN(added[i]) ? -Infinity : Math.fround(hypothesis.score + added[i]),
   }));
   return rescored.sort((a, b) => b.score - a.score);
 }
 
-async function describe(model, logProbs, found) {
+async function describe(model, logProbs, hypotheses) {
   const { settings } = model;
-  const tokens = found.map((each) => each.ids.map((id) => model.tokens[id]));
+  const tokens = hypotheses.map(({ ids }) => ids.map((id) => model.tokens[id]));
   const isJoined = settings.language !== null && settings.token_type === "initial_final";
-  const spoken = isJoined ? tokens.map((each) => syllables.join(settings.syllables, each)) : tokens;
-  const written = await write(model, spoken);
-  const ranked = rankAll(settings, found, written);
+  const units = isJoined ? tokens.map((row) => syllables.join(settings.syllables, row)) : tokens;
+  const spellings = await write(model, units);
+  const ranked = rankAll(settings, hypotheses, spellings);
   const best = ranked[0].place;
-  const times = align(logProbs, found[best].ids);
+  const times = align(logProbs, hypotheses[best].ids);
   return {
     transcript: ranked[0].transcript,
     pinyin: tokens[best].join(" "),
     greedy_pinyin: bestPath(logProbs).map((id) => model.tokens[id]).join(" "),
-    acoustic_score: found[best].acousticScore,
-    language_score: written[best].score,
+    acoustic_score: hypotheses[best].acousticScore,
+    language_score: spellings[best].score,
     status: "ok",
-    ...describeCharacters(settings, written[best], spoken[best], isJoined ? syllables.merge(settings.syllables, times, tokens[best]) : times),
+    ...describeCharacters(settings, spellings[best], units[best], isJoined ? syllables.merge(settings.syllables, times, tokens[best]) : times),
     n_best: ranked.map(({ transcript, score }) => ({ transcript, score })),
   };
 }
 
-function rankAll(settings, found, written) {
+function rankAll(settings, hypotheses, spellings) {
   const weight = settings.acoustic.language_weight;
-  const scores = found.map((each, i) => Math.fround(each.score + weight * written[i].score));
-  return rank(scores, written.map((each) => join(settings.joining, each.strings)));
+  const scores = hypotheses.map(({ score }, i) => Math.fround(score + weight * spellings[i].score));
+  return rank(scores, spellings.map(({ strings }) => join(settings.joining, strings)));
 }
 
-// Returns characters and their mean confidence; spoken tokens and their times are one for each string.
-function describeCharacters(settings, written, spoken, times) {
-  const characters = written.strings.map((character, i) => ({
+// Returns the characters and their mean confidence; each string has a unit (its pinyin) and times.
+function describeCharacters(settings, spelling, units, times) {
+  const characters = spelling.strings.map((character, i) => ({
     character,
-    pinyin: spoken[i],
+    pinyin: units[i],
     start: settings.output_seconds * times[i].start,
     end: settings.output_seconds * times[i].end,
-    confidence: calibrate(times[i].prob * written.probs[i], settings.acoustic),
+    confidence: calibrate(times[i].prob * spelling.probs[i], settings.acoustic),
   }));
-  const sum = characters.reduce((total, each) => total + each.confidence, 0);
+  const sum = characters.reduce((total, item) => total + item.confidence, 0);
   const confidence = sum / Math.max(characters.length, 1);
-  return { confidence, characters: characters.filter((each) => each.character) };
+  return { confidence, characters: characters.filter((item) => item.character) };
 }

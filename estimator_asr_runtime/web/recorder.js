@@ -1,4 +1,4 @@
-// AudioWorklet: hands the samples of the first channel to the page, in blocks of about a tenth of a second.
+// AudioWorklet that sends the samples of the first channel to the page in blocks of about 0.1 seconds.
 
 class Recorder extends AudioWorkletProcessor {
   constructor() {

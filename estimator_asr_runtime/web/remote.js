@@ -1,10 +1,10 @@
-// The recogniser in its worker, as the page sees it.
+// The page's interface to the recogniser in its worker.
 
 export class Remote {
   constructor(onProgress) {
     this.worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
     this.waiting = new Map();
-    // The settings of the model, when it is loaded.
+    // Resolves to the model's settings once the model is loaded.
     this.settings = new Promise((resolve, reject) => {
       this.worker.onmessage = ({ data }) => {
         if (data.progress !== undefined) onProgress(data.progress);
@@ -16,7 +16,7 @@ export class Remote {
     });
   }
 
-  // Returns the result of a waveform, Float32Array at the sample rate of the model.
+  // Returns the result for a waveform, a Float32Array at the model's sample rate.
   recognise(waveform) {
     const number = this.waiting.size ? Math.max(...this.waiting.keys()) + 1 : 0;
     return new Promise((resolve, reject) => {

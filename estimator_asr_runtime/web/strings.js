@@ -1,4 +1,4 @@
-// What the page says, in English and Chinese.
+// The texts of the page, in English and Chinese.
 
 export const STRINGS = {
   en: {
@@ -7,29 +7,29 @@ export const STRINGS = {
     record: "Record",
     choose: "Choose a file",
     level: "Level of the microphone",
-    stays: "The audio stays in this browser: nothing is sent to a server.",
+    stays: "The audio stays in this browser; nothing is sent to a server.",
     transcript: "Transcript",
-    legend: "The darker the shade, the less sure the model is. Point at a character for its times.",
+    legend: "The darker the shade, the less sure the model is. Point at a character to see its times.",
     nBest: "Other transcripts",
     loading: "Model loading progress",
     loadingPercent: (percent) => `Loading the model: ${percent} %`,
     ready: "Ready.",
-    listening: (seconds) => `Listening, for at most ${seconds} s: press Record again when you have spoken.`,
+    listening: (seconds) => `Listening for up to ${seconds} s. Press Record again when you have finished.`,
     working: "Recognising…",
     done: (audio, time, sure) => `${audio} s of audio in ${time} s. Confidence ${sure} %.`,
     nothing: "No speech was recognised.",
     character: (start, end, sure) => `${start} to ${end} s, ${sure} % sure`,
     noMicrophone:
-      "The browser gives a page the microphone only over https or on localhost: open this page on one of them, or choose a file.",
-    refused: "The microphone was refused: allow it in the browser's settings for this page, or choose a file.",
-    missing: "No microphone was found: connect one, or choose a file.",
-    malformed: "The browser cannot read this file as audio: convert it to WAV.",
+      "Browsers allow a page to use the microphone only over https or on localhost. Open this page that way, or choose a file.",
+    refused: "Access to the microphone was denied. Allow it in the browser's settings for this page, or choose a file.",
+    missing: "No microphone was found. Connect one, or choose a file.",
+    malformed: "The browser cannot read this file as audio. Convert it to WAV.",
     failed: (problem) => `Recognition failed: ${problem}`,
     status: {
-      empty: "The recording is too short to hold speech.",
-      silent: "The recording is silent: is the right microphone switched on?",
-      not_finite: "The recording has samples that are NaN or Inf: save it again.",
-      too_long: "The recording is too long: cut it at a pause.",
+      empty: "The recording is too short to contain speech.",
+      silent: "The recording is silent. Is the right microphone switched on?",
+      not_finite: "The recording has samples that are NaN or Inf. Save it again.",
+      too_long: "The recording is too long. Cut it at a pause.",
     },
     other: "中文",
   },

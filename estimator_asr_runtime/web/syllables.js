@@ -1,13 +1,13 @@
-// Initials and finals to syllables, and their times; equals syllables.py.
+// Joins initials and finals to syllables, and their times; equivalent to syllables.py.
 
 import { join as joinBy, matchesWhole } from "./joining.js";
 
-// Joins initials and finals by the rules of the settings; letters, which are capitals, become those of syllable models.
+// Joins initials and finals by the rules in the settings; letters become lowercase, as in syllable models.
 export function join({ joining }, tokens) {
   return joinBy(joining, tokens).toLowerCase().split(/\s+/).filter(Boolean);
 }
 
-// Returns the times of syllables from those of their initials and finals.
+// Returns the times of syllables, given those of their initials and finals.
 export function merge({ initial, final }, times, tokens) {
   const isInitial = tokens.map((token) => matchesWhole(initial, token));
   const merged = [];

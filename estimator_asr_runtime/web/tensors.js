@@ -1,21 +1,21 @@
-// Inputs of the graphs.
+// Runs graphs on sequences of token ids.
 
-const GROUP_ROWS = 4; // the memory of a graph grows with their number
+const GROUP_ROWS = 4; // sequences per run; a graph's memory grows with their number
 
-// Runs a graph on sequences of token ids, a few at a time; returns for each { outputs, row }: where its outputs are.
+// Runs a graph on a few sequences at a time; returns { outputs, row } for each sequence: its row in the outputs.
 export async function runOnSequences(ort, graph, sequences, others = {}) {
-  const found = [];
+  const results = [];
   for (let start = 0; start < sequences.length; start += GROUP_ROWS) {
     const group = sequences.slice(start, start + GROUP_ROWS);
     const outputs = await graph.run({ ...others, ...padRows(ort, group) });
-    group.forEach((_, row) => found.push({ outputs, row }));
+    group.forEach((_, row) => results.push({ outputs, row }));
   }
-  return found;
+  return results;
 }
 
 // Returns token_ids int32 [rows, length], padded with 0, and num_tokens int32 [rows].
 function padRows(ort, rows) {
-  const length = Math.max(1, ...rows.map((each) => each.length));
+  const length = Math.max(1, ...rows.map((row) => row.length));
   const ids = new Int32Array(rows.length * length);
   rows.forEach((row, i) => ids.set(row, i * length));
   const counts = Int32Array.from(rows, (row) => row.length);

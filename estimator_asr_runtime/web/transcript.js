@@ -5,7 +5,7 @@ const find = (id) => document.getElementById(id);
 
 export function showResult(result, words) {
   find("result").hidden = !result.transcript;
-  find("transcript").replaceChildren(...result.characters.map((each) => makeCharacter(each, words)));
+  find("transcript").replaceChildren(...result.characters.map((item) => makeCharacter(item, words)));
   if (!result.characters.length) find("transcript").textContent = result.transcript;
   find("n-best").replaceChildren(...result.n_best.map(makeHypothesis));
   find("n-best-frame").hidden = result.n_best.length < 2;

@@ -1,7 +1,7 @@
-// Loads the model and recognises in a thread of its own, so that the page stays awake.
+// Loads the model and recognises in a separate thread, so that the page stays responsive.
 //
-// It sends { progress } while files come, { settings } when the model is ready, and { error } if it cannot be
-// loaded. A waveform with a number is answered by { number, result } or { number, error }.
+// Sends { progress } while files are downloaded, { settings } when the model is ready, or { error } if it cannot be
+// loaded. Responds to { number, waveform } with { number, result } or { number, error }.
 
 import * as ort from "./ort.js";
 
@@ -12,7 +12,7 @@ async function load() {
   const listing = await (await request("files.json")).json();
   const downloads = new Downloads(listing.files, listing.digests, (progress) => self.postMessage({ progress }));
   const read = (name) => downloads.read(name);
-  ort.env.wasm.numThreads = 1; // more need headers for cross-origin isolation
+  ort.env.wasm.numThreads = 1; // more threads need headers for cross-origin isolation
   ort.env.wasm.wasmBinary = await read("ort.wasm");
   return loadModel(ort, listing, read);
 }
@@ -22,7 +22,7 @@ model.then(({ settings }) => self.postMessage({ settings })).catch((error) => se
 
 let before = model.catch(() => null);
 self.onmessage = ({ data }) => {
-  before = before.then(() => answer(data)); // a model is for one utterance at a time
+  before = before.then(() => answer(data)); // one utterance at a time
 };
 
 async function answer({ number, waveform }) {

@@ -1,4 +1,4 @@
-// Tokens to what is written: by the language model, or as they are; equals writing.py.
+// Turns tokens into strings: with the language model, or unchanged without one; equivalent to writing.py.
 
 import { search, takeFirst } from "./character_search.js";
 import { matchesWhole } from "./joining.js";
@@ -7,14 +7,14 @@ import { runOnSequences } from "./tensors.js";
 
 const UNKNOWN_ID = 0;
 
-// Writes the tokens of each hypothesis; returns an array of { strings, score, probs }, a string for each token.
+// Returns an array with { strings, score, probs } for the tokens of each hypothesis; each token has a string.
 export async function write(model, sentences) {
   if (!model.language) {
     return sentences.map((tokens) => ({ strings: tokens, score: 0, probs: tokens.map(() => 1) }));
   }
   const ids = sentences.map((tokens) => tokens.map((token) => model.languageIds.get(token) ?? UNKNOWN_ID));
-  const found = await runOnSequences(model.ort, model.language, ids);
-  return sentences.map((tokens, i) => spell(model, tokens, findCharacters(model, found[i], tokens.length)));
+  const results = await runOnSequences(model.ort, model.language, ids);
+  return sentences.map((tokens, i) => spell(model, tokens, findCharacters(model, results[i], tokens.length)));
 }
 
 function findCharacters(model, { outputs, row }, numTokens) {
@@ -24,18 +24,18 @@ function findCharacters(model, { outputs, row }, numTokens) {
 }
 
 function spell(model, tokens, { characters, score, probs }) {
-  const kept = tokens.map((token) => keepForeign(model, token));
-  const written = characters.map((each) => (each >= 0 ? model.characters[each] : ""));
+  const foreign = tokens.map((token) => keepForeign(model, token));
+  const strings = characters.map((index) => (index >= 0 ? model.characters[index] : ""));
   return {
-    strings: written.map((each, i) => kept[i] ?? each),
+    strings: strings.map((string, i) => foreign[i] ?? string),
     score,
-    probs: probs.map((each, i) => (kept[i] === null ? each : 1)),
+    probs: probs.map((prob, i) => (foreign[i] === null ? prob : 1)),
   };
 }
 
-// Returns what the language model lacks and is no syllable, as it is written: a letter; else null.
+// Returns the text of a token that the language model lacks and is not a syllable, otherwise null.
 function keepForeign({ settings, languageIds }, token) {
   const isUnknown = (languageIds.get(token) ?? UNKNOWN_ID) === UNKNOWN_ID;
   if (!isUnknown || matchesWhole(settings.syllable_pattern, token)) return null;
-  return settings.token_type === "toneless" ? token.toLowerCase() : token; // whose letters are capitals
+  return settings.token_type === "toneless" ? token.toLowerCase() : token; // letters are capitals in it
 }

@@ -141,7 +141,7 @@ def test_a_port_that_is_taken(tiny_export):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         done = run(f"--saved_model={tiny_export.export_dir}", f"--port={port}")
-    expected = f"error: 127.0.0.1:{port}: cannot be bound (Address already in use); pass another --port\n"
+    expected = f"error: cannot listen on 127.0.0.1:{port} (Address already in use); pass another --port\n"
     assert (done.returncode, done.stderr) == (1, expected)
 
 
@@ -187,9 +187,7 @@ def test_an_empty_token_file_flag_is_not_a_server_without_a_token(tiny_export):
 
 @pytest.mark.parametrize("host", ["x" * 300, "a..b"])
 def test_a_host_that_is_no_name(host):
-    with pytest.raises(
-        errors.UserError, match="^--host: is '.{3,83}', expected a name or an address; fix it$"
-    ):
+    with pytest.raises(errors.UserError, match="^--host is '.{3,83}', expected a host name or IP address$"):
         running.bind(host, 0)
 
 
@@ -202,8 +200,9 @@ def test_other_hosts_are_refused_on_this_machine_alone(tiny_export):
             found = requests.get(f"{program.url}/v1/models/asr", headers={"host": host})
             assert found.status_code == 400
             assert found.json()["error"] == (
-                f"host: is {host!r}, expected one of localhost, 127.0.0.1, [::1]; open that address, "
-                "or start the server with --token_file"
+                f"the Host header is {host!r}, expected one of localhost, 127.0.0.1, [::1]; open "
+                "one of these "
+                "addresses, or start the server with --token_file"
             )
         assert program.stop(signal.SIGTERM) == (0, "")
 

@@ -136,14 +136,15 @@ def test_too_short_audio_has_an_empty_transcript_and_a_warning(tiny_export, tmp_
     result = transcribe_file(model, tmp_path / "click.wav")
     assert captions.render(result, "tsv") == f"{tmp_path / 'click.wav'}\t\t\n"
     assert capsys.readouterr().err == (
-        f"warning: {tmp_path / 'click.wav'}: audio has 3 ms, expected at least one frame; its transcript is "
+        f"warning: {tmp_path / 'click.wav'}: audio lasts 3 ms, which is less than one frame; its "
+        "transcript is "
         "empty\n"
     )
 
 
 def test_nan_samples_are_refused(tiny_export, tmp_path):
     soundfile.write(tmp_path / "nan.wav", np.float32([0.1, np.nan] * 8000), 16000, subtype="FLOAT")
-    with pytest.raises(errors.UserError, match="nan.wav: has NaN or Inf samples; save it again"):
+    with pytest.raises(errors.UserError, match="nan.wav has NaN or Inf samples; save the file again"):
         transcribe_file(None, tmp_path / "nan.wav")
 
 
@@ -175,8 +176,7 @@ def test_silence_has_an_empty_transcript_and_a_warning(tiny_export, tmp_path, ca
     assert (result["transcript"], result["pinyin"], result["acoustic_score"]) == ("", "", 0.0)
     assert np.isfinite(result["language_score"])
     assert capsys.readouterr().err == (
-        f"warning: {path}: audio is silent, expected a peak of at least 0.0005 of full scale; "
-        "its transcript is empty\n"
+        f"warning: {path}: audio is silent (peak below 0.0005 of full scale); its transcript is empty\n"
     )
 
 
@@ -326,7 +326,9 @@ def test_what_a_killed_run_wrote_is_replaced_and_other_files_are_not(tiny_export
     assert list_outputs(out) == expected
     (tmp_path / "other").mkdir()
     shutil.copy(recordings / "b.flac", tmp_path / "other" / "a.wav")
-    with pytest.raises(errors.UserError, match="out/a.json: exists; move it, or give another --output_dir"):
+    with pytest.raises(
+        errors.UserError, match="out/a.json exists already; move it, or choose another --output_dir"
+    ):
         transcribe_folder(tiny_export, tmp_path / "other", "out")
     assert list_outputs(out) == expected
 
@@ -414,7 +416,7 @@ def test_standard_input_to_a_directory(tiny_export, recordings, tmp_path, monkey
         (name,) = list_outputs(tmp_path)
         assert name == "stdin.txt"
         with pytest.raises(
-            errors.UserError, match="stdin.txt: exists; move it, or give another --output_dir"
+            errors.UserError, match="stdin.txt exists already; move it, or choose another --output_dir"
         ):
             transcribe.main(transcribe.TranscribeConfig(**flags), ["-"])
         (tmp_path / "stdin.txt").unlink()

@@ -37,7 +37,7 @@ def test_other_sample_rates_equal_those_of_the_export(rate):
 @pytest.mark.parametrize(
     ("container", "subtype"), [("WAV", "PCM_24"), ("WAV", "FLOAT"), ("WAV", "ULAW"), ("WAV", "ALAW")]
 )
-def test_equal_to_the_wav_files_of_the_export(tmp_path, container, subtype):
+def test_wav_files_are_read_as_in_the_export(tmp_path, container, subtype):
     tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.saved_model import wav
@@ -50,7 +50,7 @@ def test_equal_to_the_wav_files_of_the_export(tmp_path, container, subtype):
     np.testing.assert_allclose(audio.read(path, 16000, 10).waveform, waveform[0], atol=1e-6)
 
 
-def test_a_file_that_is_no_audio_is_malformed_and_a_long_one_too_long(tmp_path):
+def test_a_file_without_audio_is_malformed_and_a_long_one_is_too_long(tmp_path):
     (tmp_path / "a.wav").write_bytes(b"RIFF of no length")
     assert audio.read(str(tmp_path / "a.wav"), 16000, 1).status == statuses.MALFORMED
     path = write(tmp_path / "b.wav", np.zeros(16001))
@@ -91,20 +91,20 @@ def test_joined_files_are_refused_with_the_end_of_the_first(tmp_path, kind, subt
     with pytest.raises(errors.UserError) as raised:
         audio.read(str(tmp_path / "a"), 16000, 9)
     assert str(raised.value) == (
-        f"{tmp_path}/a: more audio follows its end at 1.00 s, as in files that were joined; "
-        "convert it to WAV, 16-bit PCM"
+        f"{tmp_path}/a has more audio after its end at 1.00 s, as if files had been joined; "
+        "convert it to 16-bit PCM WAV"
     )
 
 
-def test_random_bytes_after_an_mp3_are_no_audio(tmp_path):
-    """As the picture in a tag is."""
+def test_random_bytes_after_an_mp3_are_not_taken_for_audio(tmp_path):
+    """A picture in a tag is such data."""
     picture = np.random.default_rng(0).bytes(60000)
     (tmp_path / "a").write_bytes(encode("MP3", 16000) + picture)
     assert len(audio.read(str(tmp_path / "a"), 16000, 9).waveform) == 16000
 
 
 @pytest.mark.parametrize("kind", ["MP3", "FLAC"])
-def test_a_header_that_promises_too_little(tmp_path, kind):
+def test_audio_beyond_the_length_in_the_header_is_refused(tmp_path, kind):
     content = bytearray(encode(kind, 32000))
     if kind == "MP3":
         info = content.index(b"Xing") if b"Xing" in content else content.index(b"Info")
@@ -112,11 +112,11 @@ def test_a_header_that_promises_too_little(tmp_path, kind):
     else:
         content[22:26] = (8000).to_bytes(4, "big")  # samples
     (tmp_path / "a").write_bytes(content)
-    with pytest.raises(errors.UserError, match=r"a: more audio follows its end at 0.\d\d s"):
+    with pytest.raises(errors.UserError, match=r"a has more audio after its end at 0.\d\d s"):
         audio.read(str(tmp_path / "a"), 16000, 9)
 
 
-def test_longer_than_a_block_and_huge(tmp_path):
+def test_files_longer_than_a_block_and_huge_values(tmp_path):
     noise = np.random.default_rng(1).normal(size=[300000, 2]) * 0.1
     path = write(tmp_path / "a.wav", noise, subtype="FLOAT")
     expected = np.mean(np.float32(noise), axis=1)
@@ -127,8 +127,8 @@ def test_longer_than_a_block_and_huge(tmp_path):
 
 
 @pytest.mark.parametrize("num_bytes", [16, 17, 4001])
-def test_a_header_of_0_samples_that_samples_follow(tmp_path, num_bytes):
-    """An odd number of bytes has no padding."""
+def test_samples_after_a_header_of_0_samples_are_read(tmp_path, num_bytes):
+    """If the number of bytes is odd, there is no padding."""
     path = write(tmp_path / "a.wav", np.full(4001, 0.25), subtype="PCM_U8")
     content = (tmp_path / "a.wav").read_bytes()[: 44 + num_bytes]
     (tmp_path / "a.wav").write_bytes(content[:40] + bytes(4) + content[44:])
@@ -147,9 +147,7 @@ def test_a_seek_that_fails_has_no_traceback(tmp_path):
 
 def test_a_pipe_is_refused(tmp_path):
     os.mkfifo(tmp_path / "a.wav")
-    with pytest.raises(
-        errors.UserError, match="is not a regular file, expected an audio file; pass the path"
-    ):
+    with pytest.raises(errors.UserError, match="is not a regular file; pass the path"):
         audio.read(str(tmp_path / "a.wav"), 16000, 1)
 
 

@@ -25,7 +25,7 @@ def onnx_path(tmp_path) -> str:
 
 @pytest.fixture
 def litert_path(tmp_path) -> str:
-    """The same."""
+    """The same graph in LiteRT."""
     tf = pytest.importorskip("tensorflow")
 
     double = tf.function(lambda waveform: {"twice": tf.add(waveform, waveform, name="twice")})
@@ -35,7 +35,7 @@ def litert_path(tmp_path) -> str:
     return str(tmp_path / "twice.tflite")
 
 
-def test_sequences_come_a_few_at_a_time():
+def test_graphs_run_on_a_few_sequences_at_a_time():
     class Sums:
         rows = []
 
@@ -48,7 +48,7 @@ def test_sequences_come_a_few_at_a_time():
     assert Sums.rows == [4, 2]
 
 
-def test_onnx_runtime_takes_any_size(onnx_path):
+def test_onnx_runtime_accepts_any_size(onnx_path):
     graph = backends.OnnxGraph(onnx_path, 1)
     for size in (3, 5):
         outputs = graph.run({"waveform": np.ones([1, size], np.float32)})
@@ -56,7 +56,7 @@ def test_onnx_runtime_takes_any_size(onnx_path):
 
 
 @pytest.mark.filterwarnings("ignore")  # of TensorFlow's converter
-def test_litert_takes_any_size(litert_path):
+def test_litert_accepts_any_size(litert_path):
     pytest.importorskip("ai_edge_litert")
     graph = backends.LiteRtGraph(litert_path, 1)
     for size in (3, 5):
@@ -76,7 +76,7 @@ def test_other_inputs_are_refused(onnx_path, capfd):
 @pytest.mark.parametrize(
     ("library", "made"), [("onnxruntime", backends.OnnxGraph), ("ai_edge_litert", backends.LiteRtGraph)]
 )
-def test_a_file_that_is_no_graph(tmp_path, library, made):
+def test_a_file_that_is_not_a_graph_is_refused(tmp_path, library, made):
     pytest.importorskip(library)
     path = tmp_path / "graph"
     path.write_bytes(b"no graph, but long enough to be read as one")
@@ -97,5 +97,5 @@ def test_a_library_that_is_missing(monkeypatch, module, name, made, extra):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(errors.UserError) as raised:
         made("a", 0)
-    assert str(raised.value).startswith(f"{name}: cannot be imported (")
-    assert str(raised.value).endswith(f"install it with pip install 'estimator-asr-runtime[{extra}]'")
+    assert str(raised.value).startswith(f"the model's format needs {name}, which cannot be imported (")
+    assert str(raised.value).endswith(f"run pip install 'estimator-asr-runtime[{extra}]'")

@@ -69,7 +69,7 @@ def search(settings, log_probs):
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda each: " ".join(map(str, each)))
 @pytest.mark.parametrize("sharpness", [0.5, 2.0, 5.0])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_equal_to_the_search_of_tensorflow(settings, sharpness, seed):
+def test_hypotheses_equal_those_of_tensorflow(settings, sharpness, seed):
     log_probs = make_log_probs(seed, sharpness)
     found, expected = search(settings, log_probs), search_by_tensorflow(settings, log_probs)
     assert [each.ids for each in found] == [ids for ids, *_ in expected]
@@ -89,13 +89,13 @@ def test_candidates_are_the_first_of_a_stable_order(size, count, levels):
 
 
 def test_probabilities_are_sums_over_paths():
-    """Two frames of one token (0.6) and the blank (0.4)."""
+    """Two frames, in which a token has the probability 0.6 and the blank 0.4."""
     found = beam_search.search(runtime_models.make_decode(), np.log(np.float32([[0.6, 0.4]] * 2)))
     assert [each.ids for each in found] == [(0,), ()]
     assert [math.exp(each.score) for each in found] == pytest.approx([0.6 * 0.6 + 2 * 0.6 * 0.4, 0.16])
 
 
-def test_a_token_is_repeated_after_a_blank_also_one_that_is_skipped():
+def test_a_token_repeats_after_a_blank_even_a_skipped_one():
     log_probs = runtime_models.make_log_probs([1, 4, 1, 1], most=0.96)[0]
     for skipped_blank in (0.9, 1.0):
         decode = runtime_models.make_decode(skipped_blank=skipped_blank)
@@ -103,14 +103,14 @@ def test_a_token_is_repeated_after_a_blank_also_one_that_is_skipped():
     assert beam_search.best_path(log_probs) == [1, 1]
 
 
-def test_frames_of_blanks_alone_have_no_tokens():
+def test_frames_with_only_blanks_have_no_tokens():
     log_probs = runtime_models.make_log_probs([4, 4, 4], most=0.96)[0]
     (found,) = beam_search.search(runtime_models.make_decode(skipped_blank=0.9), log_probs)
     assert found.ids == ()
     assert found.score == pytest.approx(3 * math.log(0.96), rel=1e-5)
 
 
-def test_of_equal_tokens_the_first_are_candidates():
+def test_the_first_of_equally_probable_tokens_are_candidates():
     log_probs = np.log(np.float32([[0.2, 0.1, 0.2, 0.2, 0.1, 0.2]]))
     found = beam_search.search(runtime_models.make_decode(beam_width=9, candidates=2), log_probs)
     assert [each.ids for each in found] == [(), (0,), (2,)]

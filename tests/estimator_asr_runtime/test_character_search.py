@@ -42,7 +42,7 @@ def normalise(lattice):
 
 
 def list_pairs(lattice):
-    """Returns the candidates as TensorFlow has them."""
+    """Returns the candidates as tensors of TensorFlow."""
     tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.models import candidates
@@ -56,7 +56,7 @@ def list_pairs(lattice):
 
 @pytest.mark.parametrize("width", [1, 2, 10])
 @pytest.mark.parametrize("seed", range(4))
-def test_search_equal_to_that_of_tensorflow(arrays, seed, width):
+def test_the_search_equals_that_of_tensorflow(arrays, seed, width):
     tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.experiment import config

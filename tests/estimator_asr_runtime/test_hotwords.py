@@ -9,7 +9,7 @@ import runtime_models
 
 from estimator_asr_runtime import beam_search, errors, hotwords, writing
 
-FORM = "expected WORD pin1 yin1, or with a boost WORD pin1 yin1 6, with a syllable for each character; fix it"
+FORM = "write it as WORD pin1 yin1, or with a boost WORD pin1 yin1 6, with one syllable per character"
 
 
 def make_model(**changes):
@@ -34,7 +34,7 @@ def test_a_syllable_that_the_model_lacks_disables_a_hotword():
 
 
 @pytest.mark.parametrize(("token_type", "letter"), [("syllable", "a"), ("toneless", "A")])
-def test_letters_are_small_in_toned_and_capitals_in_toneless_models(token_type, letter):
+def test_letters_are_lowercase_in_toned_and_capitals_in_toneless_models(token_type, letter):
     model = dataclasses.replace(make_model(token_type=token_type), tokens=("<unk>", letter, "gu3", "gu"))
     for line in ("A股 a gu3", "a股 A gu3"):
         (found,) = hotwords.parse(model, [line])
@@ -51,24 +51,26 @@ def test_letters_are_small_in_toned_and_capitals_in_toneless_models(token_type, 
         (" ", "0 characters and 0 syllables"),
     ],
 )
-def test_other_forms_are_refused(line, counts):
+def test_hotwords_in_another_format_are_refused(line, counts):
     with pytest.raises(errors.UserError) as raised:
         hotwords.parse(make_model(), [line])
-    assert str(raised.value) == f"hotwords: {line!r} has {counts}, {FORM}"
+    assert str(raised.value) == f"hotword {line!r} has {counts}; {FORM}"
 
 
 @pytest.mark.parametrize(("boost", "got"), [("1000001", "1e+06"), ("9" * 400, "inf")])
 def test_a_boost_that_is_too_high(boost, got):
     with pytest.raises(errors.UserError) as raised:
         hotwords.parse(make_model(), [f"你好 ni3 hao3 {boost}"])
-    assert str(raised.value).endswith(f" is {got}, expected at most 1000000; fix it")
+    assert str(raised.value).endswith(f" is {got}, expected at most 1000000; lower it")
 
 
-def test_models_that_take_none():
-    with pytest.raises(errors.UserError, match="^m: takes no hotwords, expected a model of syllables"):
+def test_models_without_support_for_hotwords():
+    with pytest.raises(
+        errors.UserError, match="^m does not support hotwords, because it is not a syllable model"
+    ):
         hotwords.parse(make_model(token_type="character"), ["好 hao3"])
     greedy = {**runtime_models.DECODE, "decoding": "greedy"}
-    with pytest.raises(errors.UserError, match="searches with a beam"):
+    with pytest.raises(errors.UserError, match="is not a syllable model with beam search"):
         hotwords.parse(make_model(acoustic=greedy), ["好 hao3"])
     assert hotwords.parse(make_model(acoustic=greedy), []) == []
 
@@ -79,7 +81,7 @@ def make_hotwords(rows, boosts):
 
 
 def score(scorer, tokens):
-    """Returns what each token adds, and what the end adds."""
+    """Returns the score that each token adds, and the score that the end adds."""
     states, added = np.int32([scorer.start()]), []
     for token in tokens:
         scores, after = scorer.extend(states, np.array([token]))
@@ -98,7 +100,7 @@ def score(scorer, tokens):
         ([], [], [4, 5], [0, 0], 0),
     ],
 )
-def test_scores_by_hand(rows, boosts, tokens, added, end):
+def test_scores_match_values_computed_by_hand(rows, boosts, tokens, added, end):
     got, finish = score(hotwords.HotwordScorer(make_hotwords(rows, boosts)), tokens)
     np.testing.assert_allclose([*got, finish], [*added, end], atol=1e-5)
 
@@ -113,7 +115,7 @@ def test_a_hypothesis_gets_the_boosts_of_all_occurrences():
         assert sum(added) + end == pytest.approx(expected, abs=1e-4)
 
 
-def test_search_equal_to_that_of_tensorflow():
+def test_the_search_equals_that_of_tensorflow():
     tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.experiment import config
@@ -136,7 +138,7 @@ def test_search_equal_to_that_of_tensorflow():
     np.testing.assert_allclose([each.score for each in found], expected.scores[0], atol=1e-4)
 
 
-def test_characters_are_those_of_the_hotword_unless_others_are_certain():
+def test_hotword_characters_replace_others_unless_those_are_certain():
     words = [hotwords.Hotword("尼好", (1, 2), np.float32(2.0))]
     for prob, expected in ((0.9996, "尼好"), (0.9998, "你好")):  # log odds of 7.8 and 8.5
         written = writing.Written(("你", "好"), np.float32(0), np.float32([prob, 0.5]))
@@ -145,7 +147,7 @@ def test_characters_are_those_of_the_hotword_unless_others_are_certain():
         assert (found.probs.tolist() == [1.0, 1.0]) == (expected == "尼好")
 
 
-def test_writing_equal_to_that_of_the_export():
+def test_written_hotwords_equal_those_of_the_export():
     tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.hotwords import in_graph

@@ -58,14 +58,14 @@ def test_a_model_with_all_parts(tmp_path):
 
 
 def test_no_model(tmp_path):
-    expected = "expected that of an export as ONNX or LiteRT; pass its directory"
-    assert refuse(tmp_path) == f"model.json: No such file or directory, {expected}"
+    expected = "pass the directory of an export as ONNX or LiteRT"
+    assert refuse(tmp_path) == f"model.json: No such file or directory; {expected}"
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff", b"[" * 100_000])
 def test_model_json_is_not_json(tmp_path, content):
     (tmp_path / "model.json").write_bytes(content)
-    assert refuse(tmp_path) == f"model.json: is not valid JSON; {AGAIN}"
+    assert refuse(tmp_path) == f"model.json is not valid JSON; {AGAIN}"
 
 
 @pytest.mark.parametrize(("content", "got"), [("[]", None), ('{"layout": 2}', 2)])
@@ -78,9 +78,7 @@ def test_another_layout(tmp_path, content, got):
 def test_the_fields_of_another_release(tmp_path):
     runtime_models.write(tmp_path, FILES, acoustic={"decoding": "beam"})
     expected = "install the release of estimator-asr-runtime that belongs to the export"
-    assert refuse(tmp_path) == (
-        f"model.json: has no 'beam_width', expected the fields of this release; {expected}"
-    )
+    assert refuse(tmp_path) == (f"model.json has no field 'beam_width'; {expected}")
 
 
 def test_the_format_of_another_release(tmp_path):
@@ -93,15 +91,15 @@ def test_model_json_was_changed(tmp_path):
     runtime_models.write(tmp_path, FILES)
     values = json.loads((tmp_path / "model.json").read_text())
     (tmp_path / "model.json").write_text(json.dumps({**values, "sample_rate": 8000}))
-    assert refuse(tmp_path) == f"model.json: was changed, expected what the export wrote; {AGAIN}"
+    assert refuse(tmp_path) == f"model.json was changed after the export; {AGAIN}"
 
 
-def test_what_is_not_a_regular_file(tmp_path):
+def test_a_pipe_instead_of_a_file_is_refused(tmp_path):
     runtime_models.write(tmp_path, FILES)
     (tmp_path / "acoustic.onnx").unlink()
     os.mkfifo(tmp_path / "acoustic.onnx")  # a pipe would wait for a writer
-    expected = f"is not a regular file, expected a file of the export; {AGAIN}"
-    assert refuse(tmp_path) == f"acoustic.onnx: {expected}"
+    expected = f"is not a regular file; {AGAIN}"
+    assert refuse(tmp_path) == f"acoustic.onnx {expected}"
 
 
 def test_syllables_are_joined_by_spaces(tmp_path):
@@ -109,15 +107,15 @@ def test_syllables_are_joined_by_spaces(tmp_path):
     assert settings.joining.join(["ni3", "hao3"]) == "ni3 hao3"
 
 
-def test_files_are_compared_with_their_digests(tmp_path):
+def test_files_are_checked_against_their_digests(tmp_path):
     runtime_models.write(tmp_path, FILES)
     (tmp_path / "acoustic.onnx").write_bytes(b"grap")
-    assert refuse(tmp_path) == f"acoustic.onnx: has 4 bytes, expected 5; {AGAIN}"
+    assert refuse(tmp_path) == f"acoustic.onnx has 4 bytes, expected 5; {AGAIN}"
     (tmp_path / "acoustic.onnx").write_bytes(b"grapH")
-    expected = f"is damaged, its SHA-256 is not that of model.json; {AGAIN}"
-    assert refuse(tmp_path) == f"acoustic.onnx: {expected}"
+    expected = f"is damaged, because its SHA-256 is not the one in model.json; {AGAIN}"
+    assert refuse(tmp_path) == f"acoustic.onnx {expected}"
     (tmp_path / "acoustic.onnx").unlink()
-    expected = f"No such file or directory, expected a file of the export; {AGAIN}"
+    expected = f"No such file or directory; {AGAIN}"
     assert refuse(tmp_path) == f"acoustic.onnx: {expected}"
 
 

@@ -70,7 +70,7 @@ def refuse(export, library, output) -> str:
 def test_the_folder_has_the_page_the_model_and_its_library(export, library, tmp_path, capsys):
     output = tmp_path / "made" / "page"
     assert run(export, library, output) == 0
-    assert capsys.readouterr().out.endswith(f"serve it by python -m http.server --directory={output}\n")
+    assert capsys.readouterr().out.endswith(f"serve it with python -m http.server --directory={output}\n")
     names = {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
     assert {"index.html", "page.js", "recogniser.js", "worker.js", "style.css", "files.json"} < names
     assert (output / "ort.js").read_text(encoding="utf-8") == "ort.wasm.bundle.min.mjs"
@@ -115,7 +115,7 @@ def test_files_stay_in_the_folder_whatever_they_are_called(export, library, tmp_
     assert os.listdir(tmp_path / "made") == ["page"]
 
 
-def test_scripts_import_and_load_what_is_there(export, library, tmp_path):
+def test_scripts_import_and_load_only_existing_files(export, library, tmp_path):
     output = tmp_path / "page"
     page.write(export, library, str(output))
     text = "".join(path.read_text(encoding="utf-8") for path in output.glob("*.*") if path.suffix != ".wasm")
@@ -129,19 +129,19 @@ def test_scripts_import_and_load_what_is_there(export, library, tmp_path):
 def test_a_directory_without_the_library(export, tmp_path, capsys):
     assert run(export, tmp_path, tmp_path / "page") == 1
     assert capsys.readouterr().err == (
-        f"{tmp_path}: has no dist/ort.wasm.bundle.min.mjs and dist/ort-wasm-simd-threaded.wasm, expected "
+        f"{tmp_path} does not have dist/ort.wasm.bundle.min.mjs and dist/ort-wasm-simd-threaded.wasm of "
         "onnxruntime-web 1.21 or later; run `npm pack onnxruntime-web`, unpack it with tar and pass its "
         "directory, package\n"
     )
 
 
-def test_the_directory_of_its_files_does_too(export, library, tmp_path):
+def test_the_directory_dist_of_the_library_is_accepted(export, library, tmp_path):
     page.write(export, os.path.join(library, "dist"), str(tmp_path / "page"))
 
 
 def test_an_output_directory_with_files(export, library, tmp_path):
     assert refuse(export, library, tmp_path) == (
-        f"{tmp_path}: is not empty, expected an empty or new directory; pass another --output_dir"
+        f"{tmp_path} is not an empty directory; choose another --output_dir"
     )
 
 
@@ -163,7 +163,7 @@ def test_a_damaged_model(export, library, tmp_path):
 def test_a_directory_that_cannot_be_written_leaves_nothing(export, library, tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     message = refuse(export, library, tmp_path / "file" / "page")
-    assert message.endswith("pass another --output_dir") and "cannot be written" in message
+    assert message.endswith("choose another --output_dir") and "cannot be written" in message
 
 
 def test_a_write_that_fails_leaves_nothing(export, library, tmp_path, monkeypatch):
@@ -172,7 +172,7 @@ def test_a_write_that_fails_leaves_nothing(export, library, tmp_path, monkeypatc
 
     monkeypatch.setattr(json, "dump", fail)
     output = tmp_path / "made" / "page"
-    message = f"{output}: cannot be written (No space left on device); pass another --output_dir"
+    message = f"{output} cannot be written (No space left on device); choose another --output_dir"
     assert refuse(export, library, output) == message
     assert os.listdir(tmp_path / "made") == []
 

@@ -127,7 +127,7 @@ def test_the_microphone(folder, recording):
             assert find(page, "transcript") and find(page, "level", "hidden")
 
 
-def test_what_cannot_be_recognised_is_a_sentence(page, tmp_path):
+def test_audio_that_cannot_be_recognised_has_a_message(page, tmp_path):
     soundfile.write(tmp_path / "silent.wav", np.zeros(16000), 16000)
     page.choose_file("#file", str(tmp_path / "silent.wav"))
     page.wait(lambda: "is silent" in find(page, "status"))
@@ -138,7 +138,7 @@ def test_what_cannot_be_recognised_is_a_sentence(page, tmp_path):
         "navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException('', 'NotAllowedError'))"
     )
     page.run("document.getElementById('record').click()")
-    page.wait(lambda: "microphone was refused" in find(page, "status"))
+    page.wait(lambda: "microphone was denied" in find(page, "status"))
     page.run("Object.defineProperty(navigator, 'mediaDevices', {value: undefined})")
     page.run("document.getElementById('record').click()")
     page.wait(lambda: "only over https or on localhost" in find(page, "status"))
@@ -149,7 +149,10 @@ def test_a_file_of_the_model_that_is_missing_is_named(exports, export, tmp_path)
     os.remove(os.path.join(folder, "model", "language.onnx"))
     with serve(folder) as (url, _), browser.Browser(browser.find(), 1000, 900) as page:
         page.open(url)
-        page.wait(lambda: "model/language.onnx: the web server answers 404" in (find(page, "status") or ""))
+        page.wait(
+            lambda: "the web server responds with status 404 for model/language.onnx"
+            in (find(page, "status") or "")
+        )
         assert find(page, "record", "disabled")
 
 
@@ -160,7 +163,7 @@ def test_a_damaged_file_of_the_same_size_is_named(exports, export, tmp_path):
         file.write(b"?")
     with serve(folder) as (url, _), browser.Browser(browser.find(), 1000, 900) as page:
         page.open(url)
-        page.wait(lambda: "model/tokens.txt: is damaged" in (find(page, "status") or ""))
+        page.wait(lambda: "model/tokens.txt is damaged" in (find(page, "status") or ""))
 
 
 def test_a_recording_ends_after_the_longest_utterance(exports, export, recording, tmp_path):
@@ -175,7 +178,7 @@ def test_a_recording_ends_after_the_longest_utterance(exports, export, recording
         with browser.Browser(browser.find(), 1000, 900, microphone=recording) as page:
             open_page(page, url)
             page.run("document.getElementById('record').click()")
-            page.wait(lambda: "for at most 1 s" in find(page, "status"))
+            page.wait(lambda: "for up to 1 s" in find(page, "status"))
             page.wait(lambda: find(page, "status").startswith("1.0 s of audio in"))
             assert find(page, "transcript") and find(page, "level", "hidden")
 
@@ -187,7 +190,7 @@ def test_a_telephone_needs_no_scrolling_to_the_side(folder, recording):
         assert page.run("document.documentElement.scrollWidth") <= 390
 
 
-def test_all_comes_from_the_folder_and_nothing_is_sent(folder, recording):
+def test_the_page_loads_only_its_folder_and_sends_nothing(folder, recording):
     with serve(folder) as (url, asked), browser.Browser(browser.find(), 1000, 900) as page:
         open_page(page, url)
         number = len(asked)

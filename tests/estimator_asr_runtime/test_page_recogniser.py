@@ -80,7 +80,7 @@ def assert_equal(found: dict, expected: dict):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_equal_to_the_python_runtime(exports, tmp_path, case):
+def test_results_equal_those_of_the_python_runtime(exports, tmp_path, case):
     export = exports.export(str(tmp_path), **CASES[case])
     if case == "initial_final":
         exports.speak_initials_and_finals(export)

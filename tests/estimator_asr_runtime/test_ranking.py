@@ -9,8 +9,8 @@ import runtime_models
 from estimator_asr_runtime import errors, ranking
 
 
-def test_equal_texts_are_one_whose_probabilities_are_added():
-    """0.3 + 0.3 is more than 0.4."""
+def test_probabilities_of_equal_texts_are_added():
+    """A text with probabilities 0.3 and 0.3 ranks higher than one with 0.4."""
     ranked = ranking.rank(np.log(np.float32([0.4, 0.3, 0.3])), ["a", "b", "b"], "m")
     assert [(each.transcript, each.place) for each in ranked] == [("b", 1), ("a", 0)]
     assert [math.exp(each.score) for each in ranked] == pytest.approx([0.6, 0.4])
@@ -21,10 +21,10 @@ def test_scores_that_are_not_finite():
     assert found == ("c", -1, 2)
     with pytest.raises(errors.UserError) as raised:
         ranking.rank(np.float32([np.nan, -np.inf]), ["a", "b"], "m")
-    assert str(raised.value) == "m: no transcript has a score, expected numbers; export again"
+    assert str(raised.value) == "m: no transcript has a finite score; export the model again"
 
 
-def test_order_equal_to_that_of_the_graph():
+def test_the_order_equals_that_of_the_graph():
     tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.saved_model import ranking as graph_ranking
@@ -43,7 +43,7 @@ def test_order_equal_to_that_of_the_graph():
         np.testing.assert_allclose([each.score for each in ranked], totals, atol=1e-5)
 
 
-def test_confidences_equal_to_those_of_the_export():
+def test_confidences_equal_those_of_the_export():
     tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.experiment import config

@@ -44,7 +44,7 @@ def test_a_transcript_with_a_language_model():
     assert found["n_best"][0]["transcript"] == "你好"
 
 
-def test_without_a_language_model_transcripts_are_tokens():
+def test_transcripts_are_tokens_if_there_is_no_language_model():
     found = recognise(make_model(make_log_probs(NI_HAO)))
     assert (found["transcript"], found["language_score"]) == ("ni3 hao3", 0.0)
     assert [each["character"] for each in found["characters"]] == ["ni3", "hao3"]
@@ -57,7 +57,7 @@ def test_greedy_has_the_score_of_the_best_path():
     assert len(found["n_best"]) == 1
 
 
-def test_a_letter_that_the_language_model_lacks_stays():
+def test_a_letter_that_the_language_model_lacks_is_kept():
     found = recognise(make_model(make_log_probs([3, 4, 2]), runtime_models.LanguageGraph()))
     assert found["transcript"] == "A好"
     toneless = make_model(make_log_probs([3, 4, 2]), runtime_models.LanguageGraph(), token_type="toneless")
@@ -109,7 +109,7 @@ def test_hotwords_are_favoured_and_written():
         (np.full(400, np.inf), statuses.NOT_FINITE),
     ],
 )
-def test_an_utterance_that_is_not_ok_is_empty(speech, status):
+def test_an_utterance_whose_status_is_not_ok_is_empty(speech, status):
     found = recognise(make_model(make_log_probs(NI_HAO)), speech=np.float32(speech))
     assert set(found) == KEYS
     assert (found["status"], found["transcript"], found["characters"]) == (status, "", [])
@@ -117,22 +117,24 @@ def test_an_utterance_that_is_not_ok_is_empty(speech, status):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -200, -2, 0.5, 88])
-def test_a_graph_that_gives_no_log_probabilities(value):
+def test_a_graph_without_valid_log_probabilities(value):
     log_probs = make_log_probs(NI_HAO)
     log_probs[0, 1] = value
     with pytest.raises(
-        errors.UserError, match="^m: the acoustic graph gives 6 frames, which are no log probabilities"
+        errors.UserError, match=r"^m: the acoustic graph returned no valid log probabilities \(6 frames\)"
     ):
         recognise(make_model(log_probs))
 
 
-def test_a_graph_that_gives_no_frames():
-    with pytest.raises(errors.UserError, match="^m: the acoustic graph gives 0 frames"):
+def test_a_graph_that_returns_no_frames():
+    with pytest.raises(
+        errors.UserError, match=r"^m: the acoustic graph returned no valid log probabilities \(0 frames\)"
+    ):
         recognise(make_model(np.zeros([1, 0, 5], np.float32)))
 
 
 def test_nan_of_the_language_graph_or_the_decoder():
-    """The second of two hypotheses, hao3 and ni3, has numbers."""
+    """Of two hypotheses, hao3 and ni3, only the second one has finite scores."""
     log_probs = np.log(np.float32([[[0.01, 0.47, 0.5, 0.01, 0.01]]]))
     language = runtime_models.LanguageGraph()
     run = language.run
@@ -147,7 +149,7 @@ def test_nan_of_the_language_graph_or_the_decoder():
         assert found["pinyin"] == "ni3"
         json.dumps(found, allow_nan=False)
     decoder = runtime_models.Graph(scores=np.float32([np.nan, np.nan]))
-    with pytest.raises(errors.UserError, match="^m: no transcript has a score"):
+    with pytest.raises(errors.UserError, match="^m: no transcript has a finite score"):
         recognise(make_model(log_probs, decoder=decoder, acoustic=decode))
 
 
@@ -157,4 +159,7 @@ def test_nan_of_the_language_graph_or_the_decoder():
 def test_a_waveform_of_another_type_or_rank(speech, got):
     with pytest.raises(errors.UserError) as raised:
         recognise(make_model(make_log_probs(NI_HAO)), speech=speech)
-    assert str(raised.value) == f"waveform: is {got}, expected float32 of rank 1, full scale 1; convert it"
+    assert (
+        str(raised.value)
+        == f"the waveform is {got}, expected float32 of rank 1 with full scale 1; convert it"
+    )

@@ -7,20 +7,20 @@ import runtime_models
 from estimator_asr_runtime import joining, syllables, token_times
 
 
-def test_by_hand():
+def test_times_match_values_computed_by_hand():
     times = token_times.align(runtime_models.make_log_probs([4, 1, 1, 4, 1, 2], most=0.8)[0], [1, 1, 2])
     assert times.starts.tolist() == [1, 4, 5]
     assert times.ends.tolist() == [3, 5, 6]
     np.testing.assert_allclose(times.probs, 0.8, rtol=1e-6)
 
 
-def test_of_no_tokens():
+def test_no_tokens_have_no_times():
     times = token_times.align(runtime_models.make_log_probs([4, 4])[0], [])
     assert [each.tolist() for each in times] == [[], [], []]
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_equal_to_those_of_tensorflow(seed):
+def test_times_equal_those_of_tensorflow(seed):
     tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.models.decoding import token_times as graph_times
@@ -46,7 +46,7 @@ def test_initials_and_finals_become_syllables():
     assert [each.tolist() for each in merged] == [[1, 6, 8], [5, 7, 9], [0.5, 0.7, 0.8]]
 
 
-def test_joining_is_that_of_the_builder_and_the_export():
+def test_joining_equals_that_of_the_builder_and_the_export():
     pytest.importorskip("tensorflow")
     from estimator_asr.saved_model import model_pairs
     from tfrecord_builder.tokens import syllables as of_builder

@@ -37,7 +37,7 @@ def test_one_object_per_file(speech, capsys):
     assert (found["file"], found["transcript"], found["status"]) == (speech, "ni3 hao3", "ok")
 
 
-def test_a_bad_file_is_a_sentence_and_the_others_go_on(speech, tmp_path, capsys):
+def test_a_bad_file_has_an_error_and_the_others_are_transcribed(speech, tmp_path, capsys):
     soundfile.write(tmp_path / "b.wav", np.zeros(8000), 16000)
     bad = [str(tmp_path / name) for name in ("b.wav", "none.wav")]
     assert transcribe.main(["--model=m", *bad, speech]) == 1
@@ -48,7 +48,7 @@ def test_a_bad_file_is_a_sentence_and_the_others_go_on(speech, tmp_path, capsys)
     assert printed.err == f"{bad[0]}: {silent}\n{bad[1]}: {missing}\n"
 
 
-def test_a_recording_that_was_cut_off_is_a_transcript_and_a_sentence(speech, capsys):
+def test_a_recording_that_was_cut_off_has_a_transcript_and_a_warning(speech, capsys):
     with open(speech, "r+b") as file:
         file.seek(40)
         file.write(bytes(4))
@@ -67,7 +67,7 @@ def test_a_model_that_cannot_be_loaded(speech, monkeypatch, capsys, tmp_path):
     assert capsys.readouterr().err.startswith(f"{tmp_path}/model.json: No such file or directory")
 
 
-def test_the_model_is_a_format_or_in_a_version_or_in_the_newest(tmp_path, monkeypatch):
+def test_the_model_may_be_a_format_a_version_or_an_export(tmp_path, monkeypatch):
     for name in ("9/onnx", "10/litert", "10/onnx", "11x/onnx"):
         (tmp_path / name).mkdir(parents=True)
     for missing, found in (("onnx", "litert"), ("litert", "onnx")):
@@ -78,7 +78,7 @@ def test_the_model_is_a_format_or_in_a_version_or_in_the_newest(tmp_path, monkey
     assert model.find(str(tmp_path / "9/onnx")) == str(tmp_path / "9/onnx")
 
 
-def test_hotwords_of_a_file(speech, tmp_path, capsys):
+def test_hotwords_are_read_from_a_file(speech, tmp_path, capsys):
     path = tmp_path / "words.txt"
     path.write_text("\ufeff# words\n号 hao3 3\n\n  # more\n", encoding="utf-8")
     made = []
@@ -111,7 +111,7 @@ def test_a_tilde_is_the_home_directory(speech, tmp_path, monkeypatch, capsys):
 def test_threads_are_not_negative(speech, capsys):
     with pytest.raises(SystemExit):
         transcribe.main(["--model=m", "--threads=-1", speech])
-    assert "--threads: is -1, expected 0 to 9999" in capsys.readouterr().err
+    assert "--threads: -1 is not a number from 0 to 9999" in capsys.readouterr().err
 
 
 def test_an_interrupt_has_no_traceback(speech, monkeypatch):
@@ -141,7 +141,7 @@ def run_program(command: str, *args) -> subprocess.CompletedProcess:
     return subprocess.run(words, capture_output=True, env=environment)
 
 
-def test_a_name_that_is_not_unicode_and_an_encoding_without_hanzi(speech):
+def test_names_and_text_that_the_encoding_lacks_are_escaped(speech):
     path = os.fsencode(os.path.dirname(speech)) + b"/\xff.wav"
     shutil.copyfile(speech, path)
     done = run_program('"$@"', path)
@@ -155,7 +155,7 @@ def test_a_name_with_tabs_and_line_breaks_stays_one_field(speech, tmp_path, caps
     assert capsys.readouterr().out == f"{tmp_path}/a\\tb\\nc\\x1b.wav\tni3 hao3\tni3 hao3\n"
 
 
-def test_a_reader_that_has_enough(speech):
+def test_a_reader_that_closes_the_pipe_causes_no_traceback(speech):
     done = run_program('{ "$@"; echo $? >&2; } | true', *[speech] * 3)
     assert done.stderr in (b"1\n", b"0\n")
 
@@ -175,7 +175,7 @@ def test_neither_tensorflow_nor_the_trainer_is_imported():
     assert others.isdisjoint(done.stdout.split())
 
 
-def test_the_package_is_the_program():
+def test_the_package_runs_as_the_program():
     names = ("estimator_asr_runtime", "estimator_asr_runtime.transcribe")
     shown = [subprocess.run([sys.executable, "-m", name, "--help"], capture_output=True) for name in names]
     assert shown[0].stdout == shown[1].stdout != b""

@@ -3,7 +3,7 @@
 export class Refused extends Error {
   constructor(status, message) {
     super(message);
-    this.status = status; // of HTTP; 0: no answer
+    this.status = status; // HTTP status; 0 if the server does not respond
   }
 }
 
@@ -29,14 +29,14 @@ function describe(text) {
   }
 }
 
-// Returns the version of the model that answers.
+// Returns the version of the model that is being served.
 export async function askVersion(token) {
   const { model_version_status } = await ask("v1/models/asr", token);
   return model_version_status.find(({ state }) => state === "AVAILABLE").version;
 }
 
-// Returns {status, text, confidence, n_best: [{transcript, score}],
-// characters: [{character, pinyin, start, end, confidence}]} of a Blob; times are in seconds.
+// Returns, for the audio in a Blob, {status, text, confidence, n_best: [{transcript, score}],
+// characters: [{character, pinyin, start, end, confidence}]}; times are in seconds.
 export async function transcribe(blob, name, hotwords, token) {
   const form = new FormData();
   form.append("file", blob, name);

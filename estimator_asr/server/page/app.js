@@ -1,4 +1,4 @@
-// The page: from a file or the microphone to characters under their times.
+// The page: transcribes a file or the microphone, and shows characters at their times.
 
 import { askVersion, Refused, transcribe } from "./api.js";
 import { decode, encodeWav, record } from "./audio.js";
@@ -13,18 +13,18 @@ const player = new Player();
 let language = navigator.language.startsWith("zh") ? "zh" : "en";
 let words = STRINGS[language];
 let stopRecording = null;
-let live = null; // the stream of what is being recorded
+let live = null; // the stream of the current recording
 let version = null;
-let newest = 0; // number of the latest request: late answers to former ones are not shown
-let shown = null; // what redraw() shows again in the other language
+let newest = 0; // number of the latest request; late responses to earlier requests are not shown
+let shown = null; // the result on the page, which redraw() shows again in the other language
 
 function translate() {
   words = STRINGS[language];
   document.documentElement.lang = language;
   document.title = words.title;
-  for (const each of document.querySelectorAll("[data-text]")) each.textContent = words[each.dataset.text];
-  for (const each of document.querySelectorAll("[data-label]")) each.setAttribute("aria-label", words[each.dataset.label]);
-  for (const each of document.querySelectorAll("[data-hint]")) each.placeholder = words[each.dataset.hint];
+  for (const item of document.querySelectorAll("[data-text]")) item.textContent = words[item.dataset.text];
+  for (const item of document.querySelectorAll("[data-label]")) item.setAttribute("aria-label", words[item.dataset.label]);
+  for (const item of document.querySelectorAll("[data-hint]")) item.placeholder = words[item.dataset.hint];
   find("language").textContent = words.other;
   find("language").lang = language === "en" ? "zh" : "en";
   find("model").textContent = version === null ? "" : words.model(version);
@@ -41,7 +41,7 @@ function redraw() {
   if (shown) showResult(shown.result, shown.samples, player, words);
 }
 
-// Returns the sentence about a result, and whether it is an error.
+// Returns the status text for a result, and whether it is an error.
 function describe({ result, seconds, samples }) {
   const problem = words.status[result.status];
   if (problem) return [problem, true];
@@ -60,12 +60,12 @@ function explain(error) {
   return words.unauthorised;
 }
 
-// Recognises a Blob; `samples` are for the pictures, null if the browser cannot decode it.
+// Recognises a Blob; `samples` are for the pictures, or null if the browser cannot decode the Blob.
 function recognise(blob, name, samples) {
   return show(() => transcribe(blob, name, find("hotwords").value.trim(), find("token").value), samples);
 }
 
-// Shows what ask() finds in the samples, unless something else is asked for meanwhile.
+// Shows the result of ask() for the samples, unless a newer request has been made meanwhile.
 async function show(ask, samples, begin = performance.now()) {
   shown = null;
   newest += 1;
@@ -87,7 +87,7 @@ async function show(ask, samples, begin = performance.now()) {
 async function openFile(file) {
   if (!file) return;
   const bytes = await file.arrayBuffer();
-  const samples = await decode(bytes).catch(() => null); // for the pictures; the browser leaves out gaps
+  const samples = await decode(bytes).catch(() => null); // only for the pictures, because browsers leave out gaps
   await recognise(file, file.name, samples);
 }
 
@@ -95,7 +95,7 @@ function recogniseSamples(samples) {
   return recognise(new Blob([encodeWav(samples)], { type: "audio/wav" }), "recording.wav", samples);
 }
 
-// Gets the blocks of a recording; its stream begins with the first one.
+// Sends a block of a recording to its stream, which starts with the first block.
 function hear(block, rate) {
   find("level").value = Math.sqrt(block.reduce((peak, x) => Math.max(peak, Math.abs(x)), 0));
   const settings = [find("hotwords").value.trim(), find("token").value];
@@ -103,7 +103,7 @@ function hear(block, rate) {
   live.send(block);
 }
 
-// Shows the transcript of the stream; without one, the recording is sent as a whole.
+// Shows the transcript of the stream; if there is none, sends the recording as a whole.
 async function finishRecording(stop) {
   let samples, begun, result = null;
   try {
@@ -121,7 +121,7 @@ async function finishRecording(stop) {
 
 async function toggleRecording() {
   const stop = stopRecording;
-  find("record").disabled = true; // until the microphone is open, or the answer is there
+  find("record").disabled = true; // until the microphone is open, or the result has arrived
   try {
     if (stop) {
       stopRecording = null;

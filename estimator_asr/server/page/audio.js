@@ -2,16 +2,16 @@
 
 export const SAMPLE_RATE = 16000;
 
-// Decodes a file of any format that the browser knows; returns Float32Array at SAMPLE_RATE, channels are mixed.
+// Decodes a file in any format that the browser supports; returns Float32Array at SAMPLE_RATE, with mixed channels.
 export async function decode(bytes) {
   const context = new OfflineAudioContext(1, 1, SAMPLE_RATE);
   return mix(await context.decodeAudioData(bytes));
 }
 
-// Returns the mean of the channels, or a loud one if they cancel each other; equals _mix of audio_files.py.
+// Returns the mean of the channels, or a loud channel if they cancel each other; equivalent to _mix in audio_files.py.
 export function mix(buffer) {
   const channels = Array.from({ length: buffer.numberOfChannels }, (_, i) => buffer.getChannelData(i));
-  const sum = channels[0].map((_, i) => channels.reduce((total, each) => total + each[i], 0));
+  const sum = channels[0].map((_, i) => channels.reduce((total, channel) => total + channel[i], 0));
   const levels = channels.map(variance);
   const loudest = Math.max(...levels);
   if (variance(sum) < 0.04 * loudest) return channels[levels.findIndex((level) => level >= 0.25 * loudest)];
@@ -19,8 +19,8 @@ export function mix(buffer) {
 }
 
 function variance(samples) {
-  const mean = samples.reduce((sum, each) => sum + each, 0) / samples.length;
-  return samples.reduce((sum, each) => sum + (each - mean) ** 2, 0) / samples.length;
+  const mean = samples.reduce((sum, sample) => sum + sample, 0) / samples.length;
+  return samples.reduce((sum, sample) => sum + (sample - mean) ** 2, 0) / samples.length;
 }
 
 async function resample(samples, rate) {
@@ -59,7 +59,7 @@ export function encodeWav(samples) {
   return new Uint8Array(view.buffer);
 }
 
-// Records until stop(), which returns Float32Array at SAMPLE_RATE; onBlock gets each block and its sample rate.
+// Records until stop(), which returns Float32Array at SAMPLE_RATE; onBlock is called with each block and its rate.
 export async function record(onBlock) {
   const stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
   const context = new AudioContext();
@@ -75,7 +75,7 @@ export async function record(onBlock) {
   }
   const node = new AudioWorkletNode(context, "recorder", { numberOfOutputs: 0 });
   const blocks = [];
-  let isWhole = null; // resolves when the last block has come
+  let isWhole = null; // called when the last block has arrived
   node.port.onmessage = ({ data }) => {
     blocks.push(data.block);
     if (data.isLast) isWhole();

@@ -1,6 +1,6 @@
-// Copies text; browsers give navigator.clipboard only to pages over https or on localhost.
+// Copies text; browsers offer navigator.clipboard only to pages over https or on localhost.
 
-// Returns whether the text was copied.
+// Returns true if the text was copied.
 export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);

@@ -1,8 +1,8 @@
-// Sends audio to the server while it is spoken, and shows the words as they come and settle.
+// Sends audio to the server while it is spoken, and shows the words as they arrive and settle.
 
-const AGE_SECONDS = 10; // words that were said earlier have no age any more
+const AGE_SECONDS = 10; // words spoken longer ago no longer show their age
 const TICK_MS = 100;
-const END_MS = 30000; // for the final transcript
+const END_MS = 30000; // longest wait for the final transcript
 const find = (id) => document.getElementById(id);
 
 function encodeToken(token) {
@@ -10,16 +10,16 @@ function encodeToken(token) {
   return btoa(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-// One recording: send() its blocks of Float32Array, then await end(), which is null if there is no stream (any more).
+// One recording: send() its blocks (Float32Array), then await end(), which is null if the stream has failed.
 export class Live {
-  // The first block began `seconds` ago; onError gets the sentence of a stream that fails.
+  // The first block began `seconds` ago; onError is called with the error message if the stream fails.
   constructor(rate, seconds, hotwords, token, onError) {
     this.text = new LiveText(performance.now() - 1000 * seconds);
     const url = new URL(`v1/stream?sample_rate=${rate}&encoding=f32le`, location.href);
     url.protocol = url.protocol.replace("http", "ws");
     this.socket = new WebSocket(url, token ? ["asr", `bearer.${encodeToken(token)}`] : ["asr"]);
-    this.unsent = hotwords ? [JSON.stringify({ hotwords })] : []; // before the connection is open
-    this.socket.onopen = () => this.unsent.splice(0).forEach((each) => this.socket.send(each));
+    this.unsent = hotwords ? [JSON.stringify({ hotwords })] : []; // messages from before the connection is open
+    this.socket.onopen = () => this.unsent.splice(0).forEach((content) => this.socket.send(content));
     this.final = new Promise((resolve) => {
       this.socket.onclose = () => resolve(null);
       this.socket.onmessage = ({ data }) => {
@@ -47,11 +47,11 @@ export class Live {
   }
 }
 
-// The words of a stream, those that may still change in a lighter colour, with the seconds since each was said.
+// Shows the words of a stream, with the seconds since each was spoken; words that may still change are lighter.
 class LiveText {
   constructor(begin) {
     this.characters = [];
-    this.begin = begin; // when the audio began, as performance.now() has it
+    this.begin = begin; // performance.now() when the audio began
     find("live").hidden = false;
     find("live-text").replaceChildren();
     this.timer = setInterval(() => this.showAges(), TICK_MS);

@@ -2,7 +2,7 @@
 
 const FFT_SIZE = 512;
 const BINS = FFT_SIZE / 2;
-const RANGE_DB = 70; // below the loudest value of the recording
+const RANGE_DB = 70; // values that are this much lower than the loudest one are black
 
 export function drawWaveform(canvas, samples, colour) {
   const context = canvas.getContext("2d");
@@ -38,13 +38,13 @@ export function drawSpectrogram(canvas, samples) {
   context.putImageData(picture, 0, 0);
 }
 
-// From black over blue and orange to white.
+// Maps 0 to 1 to colours from black through blue and orange to white.
 function colourOf(shade) {
   const ramp = (begin, end) => 255 * Math.max(0, Math.min(1, (shade - begin) / (end - begin)));
   return [ramp(0.35, 0.75), ramp(0.55, 1), shade < 0.5 ? ramp(0.05, 0.5) * 0.7 : 178 - ramp(0.5, 0.7) * 0.5 + ramp(0.8, 1), 255];
 }
 
-// Power in dB of the frame around a sample, Hann window.
+// Returns the power in dB of the frame around a sample, with a Hann window.
 function decibels(samples, centre) {
   const real = new Float64Array(FFT_SIZE), imaginary = new Float64Array(FFT_SIZE);
   for (let i = 0; i < FFT_SIZE; i++) {

@@ -1,4 +1,4 @@
-// Plays a recording or a part of it, and marks what sounds.
+// Plays a recording or a part of it, and reports the position that is playing.
 
 import { SAMPLE_RATE, toBuffer } from "./audio.js";
 
@@ -6,7 +6,7 @@ export class Player {
   constructor() {
     this.buffer = null;
     this.source = null;
-    this.onTime = () => {}; // seconds in the recording; null: nothing sounds
+    this.onTime = () => {}; // called with the position in seconds, or null if nothing is playing
   }
 
   load(samples) {

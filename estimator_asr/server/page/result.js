@@ -4,15 +4,15 @@ import { drawSpectrogram, drawWaveform } from "./pictures.js";
 import { makeRoving } from "./roving.js";
 
 const PIXELS_PER_SECOND = 110;
-const MAX_WIDTH = 16000; // of a canvas
+const MAX_WIDTH = 16000; // pixels of a canvas
 const MAX_SHADE = 0.75;
-const MARGIN_SECONDS = 0.03; // heard around a character
+const MARGIN_SECONDS = 0.03; // played before and after a character
 const find = (id) => document.getElementById(id);
 
 export function showResult(result, samples, player, words) {
   const characters = result.characters;
   find("result").hidden = !result.text;
-  find("transcript").replaceChildren(...characters.map((each, i) => makeButton(each, i, true)));
+  find("transcript").replaceChildren(...characters.map((item, i) => makeButton(item, i, true)));
   makeRoving(find("transcript"));
   if (!characters.length) find("transcript").textContent = result.text;
   find("n-best").replaceChildren(...result.n_best.map(makeHypothesis));
@@ -36,7 +36,7 @@ export function showResult(result, samples, player, words) {
     return button;
   }
 
-  // From halfway to the character before to halfway to the next: CTC's times are those of a moment.
+  // A character plays from halfway to the one before to halfway to the next, because CTC times are only moments.
   function boundsOf(index) {
     const middle = (i) => (characters[i].start + characters[i].end) / 2;
     const start = index ? (middle(index - 1) + middle(index)) / 2 : middle(index) - 0.25;
@@ -55,18 +55,18 @@ export function showResult(result, samples, player, words) {
     drawSpectrogram(find("spectrogram"), samples);
     find("canvas-frame").style.width = `${width}px`;
     const place = (time) => `${(time / seconds) * width}px`;
-    find("characters").replaceChildren(...characters.map((each, i) => makeMark(each, i, place)));
+    find("characters").replaceChildren(...characters.map((item, i) => makeMark(item, i, place)));
     player.onTime = (time) => follow(time, place);
   }
 
-  function makeMark(each, index, place) {
+  function makeMark(character, index, place) {
     const item = document.createElement("li");
     const pinyin = document.createElement("small");
     item.lang = "zh";
-    item.style.left = place((each.start + each.end) / 2);
-    item.style.top = `${(index % 2) * 2.2}rem`; // neighbours that are close do not cover each other
-    pinyin.textContent = each.pinyin;
-    const button = makeButton(each, index, false);
+    item.style.left = place((character.start + character.end) / 2);
+    item.style.top = `${(index % 2) * 2.2}rem`; // so that close neighbours do not overlap
+    pinyin.textContent = character.pinyin;
+    const button = makeButton(character, index, false);
     button.tabIndex = -1; // the same buttons are in the transcript
     button.setAttribute("aria-hidden", "true");
     item.append(button, pinyin);

@@ -83,7 +83,7 @@ def test_a_damaged_format_is_named(tmp_path):
     (tmp_path / "onnx").mkdir()
     (tmp_path / "onnx" / "model.json").write_text("{", encoding="utf-8")
     with pytest.raises(
-        errors.UserError, match=f"evaluate: {tmp_path}/onnx/model.json: is not valid JSON; copy the"
+        errors.UserError, match=f"evaluate: {tmp_path}/onnx/model.json is not valid JSON; copy the"
     ):
         recorded.replace_recogniser(types.SimpleNamespace(), None, str(tmp_path), "onnx")
 

@@ -10,7 +10,7 @@ from estimator_asr.server import api_errors
 
 
 @pytest.mark.parametrize("path", ["/v1/models/asr", "/v1/models/asr:predict", "/nothing"])
-def test_tensorflow_serving(path):
+def test_errors_in_the_format_of_tensorflow_serving(path):
     response = api_errors.respond(path, api_errors.refuse("request: is wrong"))
     assert (response.status_code, json.loads(response.body)) == (400, {"error": "request: is wrong"})
 
@@ -19,7 +19,7 @@ def test_tensorflow_serving(path):
 @pytest.mark.parametrize(
     "status, kind", [(400, "invalid_request_error"), (429, "rate_limit_error"), (500, "server_error")]
 )
-def test_openai(path, status, kind):
+def test_errors_in_the_format_of_openai(path, status, kind):
     response = api_errors.respond(path, api_errors.ApiError(status, "m"))
     content = {"error": {"message": "m", "type": kind, "param": None, "code": None}}
     assert (response.status_code, json.loads(response.body)) == (status, content)
@@ -27,6 +27,6 @@ def test_openai(path, status, kind):
 
 @pytest.mark.parametrize("seconds, wait", [(0, "1"), (1.2, "2"), (10, "10")])
 def test_retry_after_is_in_whole_seconds(seconds, wait):
-    error = api_errors.overloaded("is full", seconds)
+    error = api_errors.overloaded("it is full", seconds)
     assert error.headers == {"retry-after": wait}
-    assert error.message == f"server: is full; send the request again in {wait} s"
+    assert error.message == f"the server is busy: it is full; send the request again in {wait} s"

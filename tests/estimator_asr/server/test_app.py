@@ -40,7 +40,7 @@ def guarded(tiny_export):
 
 @pytest.fixture
 def stall(server):
-    """Stops the threads of the worker until the test is over, or sets the event."""
+    """Blocks the worker threads until the test is over, or sets the returned event."""
     goes_on = threading.Event()
     stopped = threading.Semaphore(0)
 
@@ -88,14 +88,16 @@ def send_slowly(server, head, body, pause):
         return connection.makefile("rb").read()
 
 
-def test_declared_size(server):
+def test_a_body_with_too_large_a_content_length_is_refused(server):
     response = server.post(PREDICT, data=b"x" * (MAX_BYTES + 1))
     assert response.status_code == 413
-    expected = f"request: has {MAX_BYTES + 1} bytes or more, expected at most {MAX_BYTES}; send less at once"
+    expected = (
+        f"the request has at least {MAX_BYTES + 1} bytes, expected at most {MAX_BYTES}; send less at once"
+    )
     assert response.json() == {"error": expected}
 
 
-def test_undeclared_size(server):
+def test_a_chunked_body_that_is_too_large_is_refused(server):
     head = b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
         connection.sendall(head + b"110000\r\n" + b"x" * 0x110000 + b"\r\n")
@@ -109,11 +111,11 @@ def test_a_chunked_request_with_a_length_is_refused(server, request_line):
         connection.sendall(f"{request_line} HTTP/1.1\r\nhost: x\r\n{lengths}\r\n0\r\n\r\n".encode())
         said = connection.makefile("rb").read()  # up to the end: the server closes the connection
     assert said.startswith(b"HTTP/1.1 400 ")
-    assert b"request: has a length and is chunked, expected one of them; send one of them" in said
+    assert b"the request has both Content-Length and Transfer-Encoding; send only one of them" in said
 
 
 def ask(server, head: bytes) -> bytes:
-    """Sends a request in one piece; returns the response, up to its end."""
+    """Sends a request in one piece; returns the complete response."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
         connection.sendall(head + b"connection: close\r\n\r\n")
         return connection.makefile("rb").read()
@@ -136,8 +138,8 @@ CLOSE = 15  # bytes of the header that `ask` adds
 def test_headers_that_arrive_at_once_are_limited_too(server, head, num_bytes):
     said = ask(server, head)
     assert said.startswith(b"HTTP/1.1 400 ")
-    got = f"its URL and headers have {num_bytes + CLOSE} bytes"
-    assert said.endswith(f'{{"error":"request: {got}, expected at most 16384; send smaller ones"}}'.encode())
+    got = f"the URL and headers have {num_bytes + CLOSE} bytes"
+    assert said.endswith(f'{{"error":"{got}, expected at most 16384; shorten them"}}'.encode())
 
 
 def test_headers_within_the_limit(server):
@@ -166,12 +168,14 @@ UPGRADE = (
     ],
     ids=("long header", "many headers", "long URL", "a body"),
 )
-def test_an_upgrade_that_is_refused_is_answered(server, head):
+def test_a_refused_upgrade_gets_a_response(server, head):
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
         connection.sendall(head + b"\r\n")
         said = connection.makefile("rb").read()
     assert said.startswith(b"HTTP/1.1 400 ")
-    assert re.search(rb"request: opens no WebSocket \(.+\); send shorter headers, and no body\n$", said)
+    assert re.search(
+        rb"the request does not open a WebSocket \(.+\); send shorter headers and no body\n$", said
+    )
 
 
 def request_status(connection) -> int:
@@ -181,7 +185,7 @@ def request_status(connection) -> int:
     return response.status
 
 
-def test_an_idle_connection_is_closed_after_its_time(tiny_export):
+def test_an_idle_connection_is_closed_after_idle_seconds(tiny_export):
     with local_server.serve(tiny_export.export_dir, idle_seconds=1.5) as other:
         connection = http.client.HTTPConnection("127.0.0.1", other.port, timeout=30)
         assert request_status(connection) == 200
@@ -202,25 +206,22 @@ def test_an_idle_connection_of_a_proxy_is_kept(server):
     connection.close()
 
 
-def test_slow_body(server):
+def test_a_body_that_arrives_too_slowly_is_refused(server):
     head = b"POST /v1/audio/transcriptions HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n"
     said = send_slowly(server, head, b"x" * 30, 0.1)
     assert said.startswith(b"HTTP/1.1 408 ")
     error = json.loads(said.split(b"\r\n\r\n", 1)[1])["error"]
-    assert (
-        error["message"]
-        == "request: body is incomplete after 1 s, expected all of it; send it faster, or less"
-    )
+    assert error["message"] == "the request body is still incomplete after 1 s; send it faster, or send less"
 
 
-def test_idle_connections_keep_no_request_out(server):
+def test_idle_connections_do_not_block_requests(server):
     with contextlib.ExitStack() as stack:
         for _ in range(60):
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
         assert requests.get(server.url("/v1/models/asr"), timeout=10).status_code == 200
 
 
-def test_too_many_open_requests_are_refused_in_a_sentence(server):
+def test_too_many_open_requests_are_refused(server):
     head = b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nx"
     before = server.get("/metrics").text
     with contextlib.ExitStack() as stack:
@@ -230,7 +231,7 @@ def test_too_many_open_requests_are_refused_in_a_sentence(server):
         time.sleep(0.3)
         response = requests.get(server.url("/v1/models"), timeout=10)
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")
-    expected = "server: has more open requests than 20; send the request again in 1 s"
+    expected = "the server has more than 20 open requests; send the request again in 1 s"
     assert response.json()["error"] == {
         "message": expected,
         "type": "server_error",
@@ -245,7 +246,7 @@ def test_too_many_open_requests_are_refused_in_a_sentence(server):
     assert refused not in before and refused in server.get("/metrics").text
 
 
-def test_too_many_bodies_at_once(server):
+def test_too_many_bytes_in_memory_are_refused(server):
     server.parts.bodies._num_held += 8 * MAX_BYTES
     try:
         response = server.post(PREDICT, data=b"x")
@@ -253,8 +254,8 @@ def test_too_many_bodies_at_once(server):
         server.parts.bodies._num_held -= 8 * MAX_BYTES
     assert response.status_code == 429
     assert response.headers["retry-after"] == "1"
-    held = f"{8 * MAX_BYTES} bytes of requests are held, expected at most {8 * MAX_BYTES}"
-    assert response.json()["error"] == f"server: {held}; send the request again in 1 s"
+    held = f"it holds {8 * MAX_BYTES} bytes of requests (limit: {8 * MAX_BYTES})"
+    assert response.json()["error"] == f"the server is busy: {held}; send the request again in 1 s"
 
 
 def test_bodies_are_released(server):
@@ -265,7 +266,7 @@ def test_bodies_are_released(server):
     assert server.parts.bodies._num_held == 0
 
 
-def test_a_client_that_goes_while_it_sends_is_no_error(server, caplog):
+def test_a_client_that_disconnects_while_sending_is_not_logged_as_an_error(server, caplog):
     head = b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n"
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(head + b"x")
@@ -277,8 +278,8 @@ def test_a_client_that_goes_while_it_sends_is_no_error(server, caplog):
 
 
 @pytest.mark.long
-def test_a_full_queue_and_a_stalled_worker(server, stall):
-    """429 with Retry-After, and /healthz fails within five seconds."""
+def test_a_full_queue_refuses_and_a_stalled_worker_is_unhealthy(server, stall):
+    """The queue responds 429 with Retry-After, and /healthz fails within five seconds."""
     threads = [
         threading.Thread(target=server.predict, args=({"instances": [make_instance(16000 * 9)]},))
         for _ in range(3)
@@ -291,7 +292,8 @@ def test_a_full_queue_and_a_stalled_worker(server, stall):
     assert found.status_code == 429
     assert found.headers["retry-after"].isdecimal()
     assert found.json()["error"].startswith(
-        "server: 18 s of audio wait and the request has 9 s, expected at most 20 s together; send the request"
+        "the server is busy: 18 s of audio are waiting and this request has 9 s (limit: 20 s "
+        "together); send the"
     )
     started = time.monotonic()
     response = server.get("/healthz")
@@ -299,7 +301,7 @@ def test_a_full_queue_and_a_stalled_worker(server, stall):
     assert response.status_code == 503
     assert response.json() == {
         "status": "failed",
-        "error": "worker: has not recognised a second of audio in 4.5 s; restart the server",
+        "error": "the worker did not recognise a second of audio within 4.5 s; restart the server",
     }
     stall.set()
     for thread in threads:
@@ -308,7 +310,7 @@ def test_a_full_queue_and_a_stalled_worker(server, stall):
 
 
 def test_a_worker_with_a_long_batch_is_healthy(server, stall, monkeypatch):
-    """At 10 s of audio per second 30 s may take 18 s; a second of noise waits for them."""
+    """At 10 s of audio per second, a batch of 30 s may take 18 s; the probe waits for it."""
     monkeypatch.setattr(app, "_HEALTH_SECONDS", 0.5)
     monkeypatch.setattr(app, "_SHARED_SECONDS", 0.0)
     monkeypatch.setattr(server.parts.batcher._queue, "rate", 10.0)
@@ -327,7 +329,7 @@ def test_a_worker_with_a_long_batch_is_healthy(server, stall, monkeypatch):
     assert server.get("/healthz").json()["status"] == "ok"
 
 
-def test_requests_whose_client_goes_are_not_recognised(server, stall):
+def test_requests_of_disconnected_clients_are_not_recognised(server, stall):
     before = count_gone(server)
     body = json.dumps({"instances": [make_instance()]}).encode()
     head = f"POST {PREDICT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
@@ -355,18 +357,18 @@ def test_health_of_a_model_that_fails(server, monkeypatch):
     response = server.get("/healthz")
     assert response.status_code == 503
     assert response.json()["error"] == (
-        "worker: cannot recognise a second of audio (no memory); restart the server"
+        "the worker cannot recognise a second of audio (no memory); restart the server"
     )
 
 
-def test_a_bug_is_a_sentence(server, monkeypatch):
+def test_an_unexpected_exception_has_an_error_message(server, monkeypatch):
     def fail(*_):
         raise RuntimeError("no memory")
 
     monkeypatch.setattr(server.parts.versions.current, "run", fail)
     response = server.predict({"instances": [make_instance()]})
     assert response.status_code == 500
-    assert response.json() == {"error": "server: has failed (RuntimeError); its log has the details"}
+    assert response.json() == {"error": "the server failed (RuntimeError); see its log for details"}
 
 
 def test_metrics(server):
@@ -398,7 +400,7 @@ def test_the_page_and_its_files(server):
         assert server.get(path).status_code == 404
 
 
-def test_no_other_site_may_read(server):
+def test_pages_of_other_sites_cannot_read_responses(server):
     response = server.get("/v1/models/asr", headers={"origin": "https://example.com"})
     assert not [name for name in response.headers if name.lower().startswith("access-control")]
 
@@ -406,18 +408,18 @@ def test_no_other_site_may_read(server):
 @pytest.mark.parametrize(
     "authorization", [None, "secret", "Bearer", "Bearer other", "Basic secret", "Bearer é"]
 )
-def test_without_the_token(guarded, authorization):
+def test_requests_without_the_token_are_refused(guarded, authorization):
     headers = {"authorization": authorization.encode()} if authorization else {}
     for path in ("/v1/models/asr", "/v1/models", "/metrics", "/nothing"):
         response = guarded.get(path, headers=headers)
         assert response.status_code == 401
         assert response.headers["www-authenticate"] == "Bearer"
-    message = "authorization: bearer token is missing or wrong; send the token of --token_file"
+    message = "the bearer token is missing or wrong; send the server's token (--token_file)"
     assert guarded.get("/v1/models/asr", headers=headers).json() == {"error": message}
     assert guarded.get("/v1/models", headers=headers).json()["error"]["message"] == message
 
 
-def test_with_the_token(guarded):
+def test_requests_with_the_token_are_accepted(guarded):
     assert guarded.get("/v1/models/asr", headers={"authorization": "Bearer secret"}).status_code == 200
     for path in ("/healthz", "/", "/page/app.js"):
         assert guarded.get(path).status_code == 200

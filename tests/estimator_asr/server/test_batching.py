@@ -14,7 +14,7 @@ from tfrecord_builder import errors
 
 
 class Version:
-    """Stands for a served version: returns the rows, and notes the batches."""
+    """Stands in for a served version; returns the rows and records the batches."""
 
     version_dir = "export/1"
 
@@ -27,7 +27,7 @@ class Version:
         self.may_run.wait(10)
         self.batches.append([row["x"] for row in rows])
         if any(row["x"] == "bad" for row in rows):
-            raise errors.UserError("inputs: are refused by the model (bad)")
+            raise errors.UserError("the model rejected the inputs (bad)")
         if any(row["x"] == "bug" for row in rows):
             raise RuntimeError("bug")
         return [{"y": row["x"]} for row in rows]
@@ -40,7 +40,7 @@ class Version:
 
 
 def serve(scenario, max_batch_size=4, delay_seconds=0.02, max_queue_seconds=100.0, count_requests=lambda: 0):
-    """Runs scenario(batcher, version) beside a batcher; returns what it returns."""
+    """Runs scenario(batcher, version) while a batcher is running; returns its result."""
 
     async def run():
         limits = max_batch_size, delay_seconds, max_queue_seconds
@@ -58,7 +58,7 @@ def make_item(version, x, seconds=1.0, hotwords=()):
     return item_queue.Item(item_queue.Group(version, "waveform", hotwords), {"x": x}, seconds)
 
 
-def test_items_that_come_together_are_one_batch():
+def test_items_that_arrive_together_share_a_batch():
     async def scenario(batcher, version):
         batches = ([make_item(version, x)] for x in "abc")
         results = await asyncio.gather(*map(batcher.recognise, batches))
@@ -70,8 +70,8 @@ def test_items_that_come_together_are_one_batch():
     assert batches == [["a", "b", "c"]]
 
 
-def test_a_short_request_comes_between_the_items_of_a_long_one():
-    """At 10 s of audio per second the 20th of 100 items of 1 s has its turn after 2 s."""
+def test_a_short_request_runs_between_the_items_of_a_long_one():
+    """At 10 s of audio per second, the 20th of 100 items of 1 s has its turn after 2 s."""
 
     async def scenario(batcher, version):
         version.may_run.clear()
@@ -90,8 +90,8 @@ def test_a_short_request_comes_between_the_items_of_a_long_one():
     assert 3 <= order.index("short") <= 20
 
 
-def test_a_crowd_is_what_has_its_turn_now():
-    """The items of a long request are none, however many."""
+def test_the_queue_is_crowded_if_the_next_batch_is_full():
+    """The later items of a long request do not count, however many there are."""
 
     async def scenario(batcher, version):
         batcher._queue.add([make_item(version, "a", 10.0) for _ in range(9)], False)
@@ -150,7 +150,7 @@ def test_long_items_are_in_small_batches():
     assert serve(scenario, max_queue_seconds=1000) == [["a", "b", "c"], ["d"]]
 
 
-def test_an_item_whose_client_has_gone_is_not_recognised():
+def test_an_item_of_a_disconnected_client_is_not_recognised():
     async def scenario(batcher, version):
         version.may_run.clear()
         first = asyncio.ensure_future(batcher.recognise([make_item(version, "a")]))
@@ -167,17 +167,17 @@ def test_an_item_whose_client_has_gone_is_not_recognised():
     assert serve(scenario) == [["a"], ["c"]]
 
 
-def test_a_bad_item_costs_only_itself():
+def test_a_bad_item_does_not_affect_the_others():
     async def scenario(batcher, version):
         requests = [batcher.recognise([make_item(version, x)]) for x in ("a", "bad", "c")]
         return await asyncio.gather(*requests, return_exceptions=True)
 
     first, bad, last = serve(scenario)
     assert (first, last) == ([{"y": "a"}], [{"y": "c"}])
-    assert str(bad) == "inputs: are refused by the model (bad)"
+    assert str(bad) == "the model rejected the inputs (bad)"
 
 
-def test_the_queue_goes_on_after_a_bug():
+def test_the_queue_continues_after_an_unexpected_exception():
     async def scenario(batcher, version):
         with pytest.raises(RuntimeError, match="bug"):
             await batcher.recognise([make_item(version, "bug")])
@@ -186,7 +186,7 @@ def test_the_queue_goes_on_after_a_bug():
     assert serve(scenario) == [{"y": "a"}]
 
 
-def test_a_full_queue_refuses_and_says_when_there_is_room():
+def test_a_full_queue_refuses_and_says_when_to_retry():
     async def scenario(batcher, version):
         version.may_run.clear()
         batcher._queue.rate = 5.0
@@ -206,8 +206,8 @@ def test_a_full_queue_refuses_and_says_when_there_is_room():
 
     error, batches = serve(scenario)
     assert error.status == 429
-    problem = "90 s of audio wait and the request has 60 s, expected at most 100 s together"
-    assert error.message == f"server: {problem}; send the request again in 10 s"
+    problem = "90 s of audio are waiting and this request has 60 s (limit: 100 s together)"
+    assert error.message == f"the server is busy: {problem}; send the request again in 10 s"
     assert error.headers == {"retry-after": "10"}
     assert batches[:2] == [["a"], ["health", "b"]]
 
@@ -222,7 +222,7 @@ def test_the_rate_is_a_moving_average():
 
 
 def test_a_long_batch_is_busy_and_a_stalled_one_is_not(monkeypatch):
-    """At 10 s of audio per second, four times a batch of 2 s are 0.8 s; 40 s count twice: 32 s."""
+    """At 10 s of audio per second, four times the time for 2 s is 0.8 s; 40 s count double, so 32 s."""
     monkeypatch.setattr(batching, "_LEAST_PATIENCE_SECONDS", 0.1)
 
     async def scenario(batcher, version):
@@ -247,8 +247,8 @@ def test_a_long_batch_is_busy_and_a_stalled_one_is_not(monkeypatch):
     ("first", "then", "expected"),
     [(16, 0, [8, 8]), (15, 0, [15]), (8, 8, [8, 8]), (8, 7, [8]), (16, 16, [8, 8])],
 )
-def test_full_batches_are_two_halves_at_one_time(first, then, expected):
-    """What is begun before any of it is recognised."""
+def test_full_batches_run_as_two_halves_in_parallel(first, then, expected):
+    """Counts the batches that start before any of them has been recognised."""
 
     async def scenario(batcher, version):
         version.may_run.clear()
@@ -267,7 +267,7 @@ def test_full_batches_are_two_halves_at_one_time(first, then, expected):
     assert found == expected and rows == [*range(first), *range(then)]
 
 
-def test_what_asks_for_health_is_not_counted():
+def test_health_checks_are_not_counted():
     async def scenario(batcher, version):
         counted = []
         batcher._metrics.count_batch = lambda *counts: counted.append(counts)

@@ -88,7 +88,7 @@ class Honest:
 
 
 def send(port: int, kind: str, request: bytes, timeout: float = 0.3) -> str:
-    """Sends a request; returns the status, "" if there is none in time: 60 s for what is whole."""
+    """Sends a request; returns the status, or "" if none arrives in time (60 s for a complete request)."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         try:
             connection.sendall(request)
@@ -121,7 +121,7 @@ def test_no_request_harms_the_server(program):
 
 
 def stream(port: int, rng: random.Random) -> str:
-    """Behaves as no honest client of /v1/stream; returns the type of the last message, "" without one."""
+    """Misbehaves as a client of /v1/stream; returns the type of the last message, "" if there is none."""
     query = rng.choice(["", "?sample_rate=48000&encoding=f32le", "?sample_rate=-1", "?encoding=s16le&x=%00"])
     messages = [
         rng.randbytes(rng.choice([0, 1, 3200, 32000, 262144, 300000])) for _ in range(rng.randint(0, 8))
@@ -160,8 +160,8 @@ COSTLY = hostile_requests.make_costly()
 
 
 @pytest.mark.parametrize("kind", COSTLY)
-def test_what_takes_long_keeps_no_honest_client_waiting(program, kind):
-    """Four clients send it at a time; none of them is within its rights to all of the server."""
+def test_slow_requests_do_not_delay_honest_clients(program, kind):
+    """Four clients send a slow request at once; none of them may occupy the whole server."""
     with Honest(program.url) as honest, concurrent.futures.ThreadPoolExecutor(4) as pool:
         sending = [pool.submit(send, program.port, kind, COSTLY[kind], 120) for _ in range(NUM_COSTLY)]
         statuses = collections.Counter(each.result() for each in sending)
@@ -175,8 +175,8 @@ def test_what_takes_long_keeps_no_honest_client_waiting(program, kind):
     assert set(statuses) <= {"200", "400", "429"}
 
 
-def test_thousand_connections(program):
-    """Three of four send nothing, one a byte of its body at a time; honest clients get in."""
+def test_a_thousand_connections_do_not_block_the_server(program):
+    """Three in four send nothing, the others one byte of their body at a time; honest clients are served."""
     head = hostile_requests.make_post(PREDICT, b"", length=1000)
     with contextlib.ExitStack() as stack, Honest(program.url) as honest:
         opened = []

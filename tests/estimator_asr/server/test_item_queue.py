@@ -27,8 +27,8 @@ def run(scenario):
     return asyncio.run(call())
 
 
-def test_the_first_and_those_of_similar_length_are_taken():
-    """The other request has its turn before the second item of the first one, as if that was spoken."""
+def test_takes_the_first_item_and_those_of_similar_length():
+    """The other request goes before the second item of the first one, which waits for the first item."""
 
     def scenario():
         queue = make_queue(100.0, 1.0)
@@ -42,8 +42,8 @@ def test_the_first_and_those_of_similar_length_are_taken():
     assert run(scenario) == [[10, 11], [10], [1], []]
 
 
-def test_memory_limits_what_is_taken():
-    """Three minutes squared: two of 127 s are the most."""
+def test_attention_memory_limits_the_size_of_a_batch():
+    """The limit is that of one item of 180 s: two items of 127 s need as much."""
 
     def scenario():
         queue = make_queue(1000.0, 10.0)
@@ -53,11 +53,11 @@ def test_memory_limits_what_is_taken():
     assert run(scenario) == [2, 1]
 
 
-def test_room_and_what_is_urgent():
+def test_a_full_queue_refuses_all_but_urgent_items():
     def scenario():
         queue = make_queue(10.0, 5.0)
         queue.add(make_items(30), False)
-        problem = "30 s of audio wait and the request has 5 s, expected at most 10 s together"
+        problem = r"30 s of audio are waiting and this request has 5 s \(limit: 10 s together\)"
         with pytest.raises(api_errors.ApiError, match=f"{problem}; .* in 5 s"):
             queue.add(make_items(5), False)
         queue.add(make_items(1, group="urgent"), True)
@@ -66,14 +66,14 @@ def test_room_and_what_is_urgent():
     assert run(scenario) == [(1, True), (30, False)]
 
 
-def test_a_long_request_refuses_no_short_one_but_another_long_one():
-    """Of 600 s, which take a minute, the last item has its turn in a minute; 3 s come before it."""
+def test_a_long_request_keeps_out_another_long_one_but_no_short_one():
+    """600 s take a minute, so the last item has its turn in a minute; the 3 s go before it."""
 
     def scenario():
         queue = make_queue(600.0, 10.0)
         queue.add(make_items(*[24] * 25), False)
         queue.add(make_items(3, group="short"), False)
-        problem = "60. s of audio wait and the request has 600 s, expected at most 600 s together"
+        problem = r"60. s of audio are waiting and this request has 600 s \(limit: 600 s together\)"
         with pytest.raises(api_errors.ApiError, match=f"{problem}; "):
             queue.add(make_items(*[24] * 25), False)
         return [item.seconds for item in (*queue.take(1), *queue.take(1), *queue.take(1))]
@@ -91,8 +91,8 @@ def test_items_whose_client_has_gone_are_dropped():
     assert run(scenario) == [2]
 
 
-def test_interim_results_wait_for_what_has_ended():
-    """They are not in its batches, and have their turn half a second after they came."""
+def test_interim_results_wait_for_speech_that_has_ended():
+    """Interim items are in separate batches, and have their turn half a second after they arrive."""
 
     def scenario():
         queue = make_queue(100.0, 1.0)

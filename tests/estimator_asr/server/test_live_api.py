@@ -27,7 +27,7 @@ RATE = 16000
 
 @pytest.fixture(autouse=True)
 def detector(monkeypatch):
-    """The utterances of the tests are no speech: what is loud is."""
+    """Detects loud samples as speech, because the utterances of the tests are not real speech."""
     monkeypatch.setattr(
         pauses, "load_detector", lambda: lambda samples: float(np.max(np.abs(samples)) > 0.02)
     )
@@ -83,7 +83,7 @@ def test_the_final_transcript_is_that_of_an_upload(server, waveform):
     assert final["text"] and final == expected
 
 
-def test_what_is_stable_is_never_taken_back(server, waveform):
+def test_stable_text_never_changes(server, waveform):
     speech = np.concatenate([waveform, np.zeros(RATE * 3 // 2, np.float32), waveform])
     with connect(server) as socket:
         send(socket, to_pcm(speech), 16000)
@@ -99,7 +99,7 @@ def test_what_is_stable_is_never_taken_back(server, waveform):
 
 
 @pytest.mark.long
-def test_a_model_that_streams_hears_what_is_being_spoken_once(streaming_export, waveform, monkeypatch):
+def test_a_streaming_model_processes_each_sample_once(streaming_export, waveform, monkeypatch):
     calls = []
     run = versions.ServedVersion.run
 
@@ -132,7 +132,7 @@ def test_a_model_that_streams_hears_what_is_being_spoken_once(streaming_export, 
         assert not [name for name in server.parts.versions.current.definitions if "stream" in name]
 
 
-def test_samples_as_floats(server, waveform):
+def test_float_samples_are_accepted(server, waveform):
     with connect(server, "?encoding=f32le") as socket:
         send(socket, (np.round(waveform * 32767) / 32768).astype("<f4").tobytes())
         *_, final = read(socket)
@@ -140,7 +140,7 @@ def test_samples_as_floats(server, waveform):
     assert final == upload(server, waveform)
 
 
-def test_another_rate(server, waveform):
+def test_samples_at_another_rate_are_resampled(server, waveform):
     content = soxr.resample(waveform, RATE, 48000).astype("<f4").tobytes()
     with connect(server, "?sample_rate=48000&encoding=f32le") as socket:
         send(socket, content, 48000)
@@ -158,15 +158,15 @@ def test_hotwords(server, tiny_export, waveform):
     assert final == upload(server, np.round(waveform * 32767) / 32768, hotwords=f"{word},{word[::-1]}")
 
 
-def test_hotwords_come_before_audio(server, waveform):
+def test_hotwords_after_audio_are_refused(server, waveform):
     with connect(server) as socket:
         socket.send(to_pcm(waveform))
         socket.send(json.dumps({"hotwords": "你好"}))
         *_, answer = read(socket)
-    assert answer["error"]["message"] == "hotwords: come after audio, expected them first; send them first"
+    assert answer["error"]["message"] == "hotwords came after audio; send them before the first samples"
 
 
-def test_silence_and_nothing_at_all(server):
+def test_silence_and_empty_streams_have_an_empty_transcript(server):
     for content in (bytes(2 * RATE), b""):
         with connect(server) as socket:
             send(socket, content)
@@ -177,24 +177,32 @@ def test_silence_and_nothing_at_all(server):
 @pytest.mark.parametrize(
     "query, message, sentence",
     [
-        ("?encoding=mp3", None, "encoding: is 'mp3', expected s16le or f32le; send one of these"),
-        ("?sample_rate=4", None, "sample_rate: is '4', expected 8000 to 192000 Hz; send that of the audio"),
-        ("?sample_rate=²", None, "sample_rate: is '²', expected 8000 to 192000 Hz; send that of the audio"),
-        ("", b"\0", "message: has 1 bytes, expected at most 262144, a multiple of 2; send whole samples"),
-        ("", bytes(300000), "message: has 300000 bytes, expected at most 262144, a multiple of 2; send"),
+        ("?encoding=mp3", None, "encoding is 'mp3', expected s16le or f32le"),
+        (
+            "?sample_rate=4",
+            None,
+            "sample_rate is '4', expected 8000 to 192000 Hz; send the sample rate of the audio",
+        ),
+        (
+            "?sample_rate=²",
+            None,
+            "sample_rate is '²', expected 8000 to 192000 Hz; send the sample rate of the audio",
+        ),
+        ("", b"\0", "the message has 1 bytes, expected a multiple of 2 up to 262144; send whole samples"),
+        ("", bytes(300000), "the message has 300000 bytes, expected a multiple of 2 up to 262144; send"),
         ("?encoding=f32le", np.float32("nan").tobytes(), "message: has NaN or Inf samples"),
         ("?encoding=f32le", np.float32(1e13).tobytes(), "message: has NaN or Inf"),
-        ("", "{", "message: is '{', expected "),
+        ("", "{", "the message is '{', expected "),
         ("", "[" * 10000, "expected "),
-        ("", '{"end": 1}', "message: is '{\"end\": 1}', expected "),
+        ("", '{"end": 1}', "the message is '{\"end\": 1}', expected "),
         ("", '{"stop": true}', "expected "),
-        ("", '{"hotwords": "' + "字" * 500 + '"}', "hotwords: one has 500 characters"),
+        ("", '{"hotwords": "' + "字" * 500 + '"}', "a hotword has 500 characters"),
         ("", '{"hotwords": "\\ud800"}', "expected "),
         ("", '{"hotwords": "' + "," * 300000 + '"}', "expected "),
     ],
     ids=range(14),
 )
-def test_bad_input_has_a_sentence(server, query, message, sentence):
+def test_invalid_input_has_an_error_message(server, query, message, sentence):
     with connect(server, query) as socket:
         if message is not None:
             socket.send(message)
@@ -220,7 +228,7 @@ def to_file(waveform, format: str) -> bytes:
 
 @pytest.mark.parametrize("format", ["RF64", "MP3", "FLAC", "OGG", "webm", "m4a", "aac"])
 @pytest.mark.parametrize("query, size", [("", 3202), ("?encoding=f32le", 3201), ("", 10)])
-def test_a_file_is_no_samples(server, waveform, format, query, size):
+def test_audio_files_are_refused_instead_of_samples(server, waveform, format, query, size):
     content = to_file(waveform, format)[:3210]
     with connect(server, query) as socket:
         socket.send(json.dumps({"hotwords": "你好"}))
@@ -230,20 +238,20 @@ def test_a_file_is_no_samples(server, waveform, format, query, size):
                 socket.send(content[place : place + size])
         (answer,) = read(socket)
     assert answer["error"]["message"] == (
-        "message: begins as an audio file does, expected samples without a header; "
-        "send samples of one channel alone, or the whole file to /v1/audio/transcriptions"
+        "the message begins like an audio file, but must be samples without a header; "
+        "send only the samples of one channel, or send the whole file to /v1/audio/transcriptions"
     )
     assert socket.close_code == 1008
 
 
-def test_samples_that_look_like_a_file_later(server, waveform):
+def test_later_samples_that_look_like_a_file_are_accepted(server, waveform):
     with connect(server) as socket:
         socket.send(to_pcm(waveform))
         send(socket, to_file(waveform, "FLAC")[:6400])
         assert read(socket)[-1]["type"] == "final"
 
 
-def test_a_wav_file_of_the_samples_that_are_expected_loses_its_header(server, waveform):
+def test_the_header_of_a_wav_file_with_matching_samples_is_removed(server, waveform):
     file = io.BytesIO()
     soundfile.write(file, np.round(waveform * 32767).astype(np.int16), RATE, format="WAV")
     finals = []
@@ -259,7 +267,7 @@ def test_a_wav_file_of_other_samples_is_refused(server, waveform, query):
     with connect(server, query) as socket:
         socket.send(to_file(waveform, "WAV")[:3200])
         (answer,) = read(socket)
-    assert answer["error"]["message"].startswith("message: begins as an audio file does, expected ")
+    assert answer["error"]["message"].startswith("the message begins like an audio file, but must be ")
 
 
 @pytest.mark.parametrize("parts", [(b"\xff\xfe",), (b'{"hotwords": "\xe5', b'\x25"}')])
@@ -272,10 +280,10 @@ def test_text_that_is_not_utf_8_ends_the_stream_without_a_traceback(server, capl
     assert caplog.messages == []
 
 
-def test_a_client_that_sends_nothing(server):
+def test_a_client_that_sends_nothing_is_timed_out(server):
     with connect(server) as socket:
         (answer,) = read(socket)
-    assert "stream: 0 s of audio in 3 s, expected at most 3 s without" in answer["error"]["message"]
+    assert "the stream has only 0 s of audio after 3 s (limit: 3 s less)" in answer["error"]["message"]
 
 
 def test_messages_without_audio_do_not_keep_a_stream_alive(server):
@@ -289,7 +297,7 @@ def test_messages_without_audio_do_not_keep_a_stream_alive(server):
     assert not is_open and time.monotonic() - began > 2.5
 
 
-def test_a_client_that_reads_nothing_is_left_alone(server, waveform, monkeypatch):
+def test_a_client_that_reads_nothing_is_dropped(server, waveform, monkeypatch):
     monkeypatch.setattr(live_api, "_SEND_SECONDS", 0.5)
     version = server.parts.versions.current
 
@@ -306,7 +314,7 @@ def test_a_client_that_reads_nothing_is_left_alone(server, waveform, monkeypatch
         time.sleep(0.05)
 
 
-def test_a_failure_of_the_model_is_a_sentence(server, waveform, monkeypatch):
+def test_a_failure_of_the_model_has_an_error_message(server, waveform, monkeypatch):
     async def fail(batch, is_urgent=False):
         raise RuntimeError("bug")
 
@@ -314,11 +322,11 @@ def test_a_failure_of_the_model_is_a_sentence(server, waveform, monkeypatch):
     with connect(server) as socket:
         send(socket, to_pcm(waveform))
         *_, answer = read(socket)
-    assert answer["error"]["message"] == "server: has failed; its log has the details"
+    assert answer["error"]["message"] == "the server failed; see its log for details"
     assert socket.close_code == 1011
 
 
-def test_interim_results_wait_while_others_do(server, waveform, monkeypatch):
+def test_interim_results_wait_while_the_queue_is_crowded(server, waveform, monkeypatch):
     crowded = property(lambda self: True)
     monkeypatch.setattr(type(server.parts.batcher), "is_crowded", crowded)
     with connect(server) as socket:
@@ -326,7 +334,7 @@ def test_interim_results_wait_while_others_do(server, waveform, monkeypatch):
         assert [each["type"] for each in read(socket)] == ["partial", "final"]
 
 
-def test_a_path_that_is_none_is_counted_as_refused(server):
+def test_an_unknown_websocket_path_is_counted_as_refused(server):
     with pytest.raises(exceptions.InvalidStatus) as refused:
         with websocket_client.connect(f"ws://127.0.0.1:{server.port}/v1/none"):
             pass
@@ -334,18 +342,18 @@ def test_a_path_that_is_none_is_counted_as_refused(server):
     assert 'asr_requests_total{route="other",status="403"}' in server.get("/metrics").text
 
 
-def test_audio_that_is_too_long(server, waveform):
+def test_audio_that_is_too_long_ends_the_stream(server, waveform):
     with connect(server) as socket:
         with pytest.raises(exceptions.ConnectionClosed):
             for _ in range(2000):
                 socket.send(to_pcm(np.resize(waveform, RATE)))
         *_, answer = read(socket)
     assert answer["error"]["message"].startswith(
-        "stream: audio is longer than 100 s; end it, begin another stream"
+        "the stream's audio is longer than 100 s; begin another stream"
     )
 
 
-def test_a_client_that_goes_away_leaves_nothing(server, waveform):
+def test_a_client_that_disconnects_leaves_no_work_behind(server, waveform):
     batcher, version = server.parts.batcher, server.parts.versions.current
     for _ in range(3):
         with connect(server) as socket:
@@ -357,7 +365,7 @@ def test_a_client_that_goes_away_leaves_nothing(server, waveform):
         time.sleep(0.05)
 
 
-def test_a_full_queue_only_delays(server, waveform, monkeypatch):
+def test_a_full_queue_only_delays_results(server, waveform, monkeypatch):
     recognise, refused = server.parts.batcher.recognise, []
 
     async def refuse_first(batch, is_urgent=False):
@@ -395,7 +403,7 @@ def test_a_page_of_another_site_is_refused(server):
     with pytest.raises(exceptions.InvalidStatus) as refused:
         connect(server, origin="http://evil.example")
     assert refused.value.response.status_code == 403
-    assert b"expected this server's own page" in refused.value.response.body
+    assert b"are refused; use this server's own page" in refused.value.response.body
     with connect(server, origin=f"http://127.0.0.1:{server.port}") as socket:
         send(socket, b"")
         assert read(socket)[-1]["type"] == "final"
@@ -406,7 +414,7 @@ def test_headers_of_a_stream_are_limited(server):
     with pytest.raises(exceptions.InvalidStatus) as refused, connect(server, additional_headers=headers):
         pass
     assert refused.value.response.status_code == 400
-    assert b"bytes, expected at most 16384; send smaller ones" in refused.value.response.body
+    assert b"bytes, expected at most 16384; shorten them" in refused.value.response.body
 
 
 def test_streams_are_counted(server, waveform):
@@ -448,13 +456,13 @@ class TestServerSentEvents:
         *_, done = self.stream(client, np.zeros(20 * RATE))
         assert (done.type, done.text) == ("transcript.text.done", "")
 
-    def test_what_is_refused_is_refused_at_once(self, server):
+    def test_refused_requests_fail_before_the_stream_begins(self, server):
         response = server.post(
             "/v1/audio/transcriptions", files={"file": b"no audio"}, data={"stream": "true"}
         )
         assert response.status_code == 400
 
-    def test_a_full_queue_is_refused_at_once(self, client, server, waveform, monkeypatch):
+    def test_a_full_queue_refuses_before_the_stream_begins(self, client, server, waveform, monkeypatch):
         async def refuse(batch, is_urgent=False):
             raise api_errors.overloaded("is busy", 1)
 
@@ -462,11 +470,11 @@ class TestServerSentEvents:
         with pytest.raises(openai.RateLimitError, match="is busy"):
             self.stream(client, waveform)
 
-    def test_a_model_that_fails_meanwhile(self, client, server, waveform, monkeypatch):
+    def test_a_failure_during_the_stream_is_reported(self, client, server, waveform, monkeypatch):
         async def fail(batch, is_urgent=False):
             await asyncio.sleep(0.05)
-            raise api_errors.refuse("inputs: are refused by the model")
+            raise api_errors.refuse("the model rejected the inputs")
 
         monkeypatch.setattr(server.parts.batcher, "recognise", fail)
-        with pytest.raises(openai.APIError, match="inputs: are refused by the model"):
+        with pytest.raises(openai.APIError, match="the model rejected the inputs"):
             self.stream(client, waveform)

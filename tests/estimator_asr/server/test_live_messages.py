@@ -13,7 +13,7 @@ from estimator_asr.transcripts import live
 RATE = 16000
 
 
-def test_resampling_in_blocks_is_resampling():
+def test_resampling_in_blocks_equals_resampling_at_once():
     audio = live_messages.Audio({"sample_rate": "44100"})
     source = np.random.default_rng(0).normal(0, 0.1, 44100).astype(np.float32)
     resample = audio.make_resampler(RATE)
@@ -22,8 +22,8 @@ def test_resampling_in_blocks_is_resampling():
     np.testing.assert_allclose(np.concatenate(blocks), soxr.resample(source, 44100, RATE), atol=1e-5)
 
 
-def test_many_small_messages_take_no_memory():
-    """Each of them is a sample of a stream that is resampled: nothing is kept of what gives none."""
+def test_many_small_messages_do_not_accumulate_memory():
+    """Each message is one sample, which the resampler consumes without returning any yet."""
     resample = live_messages.Audio({"sample_rate": "192000"}).make_resampler(RATE)
     transcript = live.LiveTranscript(RATE, lambda: lambda samples: 0.0)
     tracemalloc.start()

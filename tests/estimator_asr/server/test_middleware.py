@@ -38,7 +38,7 @@ def test_the_id_of_the_client_is_returned(server, path, request_id):
 
 
 @pytest.mark.parametrize("request_id", BADLY_FORMED)
-def test_a_new_id_for_each_other_request(server, request_id):
+def test_other_requests_get_a_new_id(server, request_id):
     found = [ask(server, request_id).headers["x-request-id"] for _ in range(2)]
     assert all(re.fullmatch("[0-9a-f]{32}", each) for each in found)
     assert found[0] != found[1]
@@ -68,7 +68,7 @@ def test_the_traceback_of_a_failed_request_is_found_by_its_id(server, monkeypatc
     assert "no memory" in str(record.exc_info[1])
 
 
-def test_other_responses_are_not_in_the_log(server, caplog):
+def test_successful_and_refused_requests_are_not_logged(server, caplog):
     for path in ("/v1/models/asr", "/nothing", "/v1/models/x"):
         ask(server, "meeting-7", path)
     assert caplog.messages == []
@@ -88,7 +88,7 @@ def test_other_responses_are_not_in_the_log(server, caplog):
     ],
 )
 @pytest.mark.parametrize("method", ["POST", "GET"])
-def test_pages_of_other_sites_send_nothing(method, headers, status):
+def test_pages_of_other_sites_may_not_send_requests(method, headers, status):
     async def respond(scope, receive, send):
         await responses.Response("done")(scope, receive, send)
 
@@ -103,5 +103,5 @@ def test_pages_of_other_sites_send_nothing(method, headers, status):
     assert sent[0]["status"] == (status if method == "POST" else 200)
     if sent[0]["status"] == 403:
         origin = headers.get("origin", "unknown")
-        expected = f"origin: is {origin!r}, expected this server's own page or no browser; "
+        expected = f"requests from pages of other sites ({origin!r}) are refused; "
         assert json.loads(sent[1]["body"])["error"]["message"].startswith(expected)

@@ -60,7 +60,7 @@ def test_the_client_of_openai_gets_text(client, waveform, expected):
 
 
 @pytest.mark.parametrize("format", ["FLAC", "OGG", "MP3"])
-def test_formats(client, waveform, format):
+def test_the_client_of_openai_gets_all_response_formats(client, waveform, format):
     found = client.audio.transcriptions.create(model="asr", file=encode(waveform, format))
     assert isinstance(found.text, str)
 
@@ -87,7 +87,7 @@ def test_a_truncated_recording_of_a_telephone(server):
     assert response.json()["error"]["message"] == sentence
 
 
-def test_another_rate_and_two_channels(client, waveform):
+def test_recordings_with_another_rate_and_two_channels(client, waveform):
     stereo = np.stack([waveform, waveform], axis=1).repeat(3, axis=0)
     found = client.audio.transcriptions.create(
         model="whisper-1", file=encode(stereo, rate=48000), language="zh", prompt="p", temperature=0.3
@@ -149,7 +149,7 @@ def test_a_long_recording_without_speech(server):
         assert post(server, encode(np.zeros(16000 * 40), "FLAC"), response_format=format).status_code == 200
 
 
-def test_models(client):
+def test_models_are_listed(client):
     (model,) = client.models.list().data
     assert (model.id, model.owned_by) == ("asr", "estimator_asr")
     assert client.models.retrieve("asr").id == "asr"
@@ -186,7 +186,7 @@ def test_the_language_is_that_of_the_model(client, server, waveform, monkeypatch
     assert found.language == language
 
 
-def test_the_client_raises_the_sentence(client):
+def test_the_client_of_openai_raises_the_error_message(client):
     with pytest.raises(openai.BadRequestError, match=r"file: is not a readable WAV, FLAC, Ogg, MP3, .* file"):
         client.audio.transcriptions.create(model="asr", file=("a.wav", b"not audio"))
 
@@ -196,48 +196,48 @@ def test_the_client_raises_the_sentence(client):
     [
         (
             {"response_format": "xml"},
-            "response_format: is 'xml', expected one of json, text, srt, vtt, verbose_json",
+            "response_format is 'xml', expected one of json, text, srt, vtt, verbose_json",
         ),
         (
             {"timestamp_granularities[]": "line"},
-            "timestamp_granularities[]: is 'line', expected one of word, segment",
+            "timestamp_granularities[] is 'line', expected one of word, segment",
         ),
-        ({"stream": "maybe"}, "stream: is 'maybe', expected true or false; send that, or leave it out"),
-        ({"response_format": "diarized_json"}, "response_format: is 'diarized_json', expected one of json, "),
-        ({"temperature": "1.1"}, "temperature: is '1.1', expected a number from 0 to 1; send that, or"),
-        ({"temperature": "-0.1"}, "temperature: is '-0.1', expected a number from 0 to 1"),
-        ({"temperature": "."}, "temperature: is '.', expected a number from 0 to 1"),
-        ({"temperature": "9e-0"}, "temperature: is '9e-0', expected a number from 0 to 1"),
-        ({"temperature": "nan"}, "temperature: is 'nan', expected a number from 0 to 1"),
-        ({"include[]": "logprobs"}, "include[]: is 'logprobs', expected no value; send that, or leave it"),
+        ({"stream": "maybe"}, "stream is 'maybe', expected true or false; fix it, or leave it out"),
+        ({"response_format": "diarized_json"}, "response_format is 'diarized_json', expected one of json, "),
+        ({"temperature": "1.1"}, "temperature is '1.1', expected a number from 0 to 1; fix it, or"),
+        ({"temperature": "-0.1"}, "temperature is '-0.1', expected a number from 0 to 1"),
+        ({"temperature": "."}, "temperature is '.', expected a number from 0 to 1"),
+        ({"temperature": "9e-0"}, "temperature is '9e-0', expected a number from 0 to 1"),
+        ({"temperature": "nan"}, "temperature is 'nan', expected a number from 0 to 1"),
+        ({"include[]": "logprobs"}, "include[] is 'logprobs', expected no value; fix it, or leave it"),
         (
             {"chunking_strategy[type]": "server_vad"},
-            "chunking_strategy[type]: is 'server_vad', expected auto",
+            "chunking_strategy[type] is 'server_vad', expected auto",
         ),
-        ({"known_speaker_names[]": "a"}, "known_speaker_names[]: is 'a', expected no value"),
+        ({"known_speaker_names[]": "a"}, "known_speaker_names[] is 'a', expected no value"),
         ({"keywords[]": ["好 x9"]}, "hotwords: word 1: "),
         ({"hotwords": "好 x9"}, "hotwords: word 1: "),
-        ({"hotwords": "好\n" * 1001}, "hotwords: there are 1001, expected at most 1000; send fewer"),
+        ({"hotwords": "好\n" * 1001}, "the request has 1001 hotwords, expected at most 1000; send fewer"),
         (
             {"hotwords": ["," * 40_001, "," * 40_000]},
-            "hotwords: they have 80001 characters with their separators, expected at most 80000; send fewer",
+            "the hotwords and their separators have 80001 characters, expected at most 80000; send fewer",
         ),
     ],
 )
-def test_fields_that_are_wrong(server, waveform, fields, error):
+def test_invalid_fields_have_error_messages(server, waveform, fields, error):
     response = post(server, encode(waveform), **fields)
     assert response.status_code == 400
     assert response.json()["error"]["type"] == "invalid_request_error"
     assert response.json()["error"]["message"].startswith(error)
 
 
-def test_the_client_raises_which_field_is_wrong(client, waveform):
-    with pytest.raises(openai.BadRequestError, match="stream: is 'maybe', expected true or false") as caught:
+def test_the_client_of_openai_knows_which_field_is_invalid(client, waveform):
+    with pytest.raises(openai.BadRequestError, match="stream is 'maybe', expected true or false") as caught:
         client.audio.transcriptions.create(model="asr", file=encode(waveform), extra_body={"stream": "maybe"})
     assert caught.value.param == "stream"
 
 
-def test_fields_that_change_nothing(client, waveform, expected):
+def test_unused_fields_are_accepted(client, waveform, expected):
     fields = {"temperature": 1e-05, "chunking_strategy": "auto", "stream": False, "prompt": "p\nq"}
     found = client.audio.transcriptions.create(
         model="x", file=encode(waveform), extra_body={"languages": ["en"], "response_format": ""}, **fields
@@ -259,7 +259,7 @@ def test_keywords_are_hotwords(server, waveform):
 @pytest.mark.parametrize(
     "content, error",
     [
-        (b"", "file: is empty, expected audio; send a recording"),
+        (b"", "file is empty; send a recording"),
         (encode(np.zeros(0)).getvalue(), "file: "),
         (encode(np.full(16000, np.nan), subtype="FLOAT").getvalue(), "file: has NaN or Inf samples"),
         (
@@ -268,13 +268,13 @@ def test_keywords_are_hotwords(server, waveform):
         ),
         (
             encode(np.zeros(16000 * 101), "FLAC").getvalue(),
-            "file: audio is longer than 100 s; send a shorter one",
+            "file: audio is longer than 100 s; send a shorter recording",
         ),
-        (encode(np.zeros(16000), "FLAC").getvalue()[:-1000], "file: "),
+        (encode(np.zeros(16000), "FLAC").getvalue()[:-1000], "file is empty"),
     ],
     ids=("nothing", "no samples", "NaN", "too loud", "too long", "truncated"),
 )
-def test_audio_that_is_wrong(server, content, error):
+def test_invalid_audio_has_an_error_message(server, content, error):
     response = post(server, content)
     assert response.status_code == 400
     assert response.json()["error"]["message"].startswith(error)
@@ -286,24 +286,24 @@ def test_audio_that_is_wrong(server, content, error):
         (
             b"{}",
             "application/json",
-            "request: content type is 'application/json', expected",
+            "the content type is 'application/json', expected",
         ),
-        (b"", "multipart/form-data", "request: is not a valid form ("),
-        (b"xx", "multipart/form-data; boundary=b", "request: is not a valid form ("),
+        (b"", "multipart/form-data", "the request is not valid multipart/form-data ("),
+        (b"xx", "multipart/form-data; boundary=b", "the request is not valid multipart/form-data ("),
         (
             b"--b--\r\n",
             "multipart/form-data; boundary=b",
-            "file: is missing, expected a recording; send it",
+            "the form has no field file; send the recording",
         ),
         (
             b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n\r\n'
             b'--b\r\nContent-Disposition: form-data; name="include[+2AA-"\r\n\r\nx\r\n--b--\r\n',
             "multipart/form-data; boundary=b; charset=utf-7",  # a lone surrogate
-            "include[\\ud800: is 'x', expected no value",
+            "include[\\ud800 is 'x', expected no value",
         ),
     ],
 )
-def test_forms_that_are_wrong(server, caplog, body, kind, error):
+def test_invalid_forms_have_error_messages(server, caplog, body, kind, error):
     response = server.post(PATH, data=body, headers={"content-type": kind})
     assert response.status_code == 400
     assert response.json()["error"]["message"].startswith(error)
@@ -322,7 +322,7 @@ def test_forms_that_are_wrong(server, caplog, body, kind, error):
     ],
 )
 @pytest.mark.parametrize("kind", ["multipart/form-data", "Multipart/Form-Data"])
-def test_the_part_file_is_a_file_whatever_its_header_says(server, waveform, disposition, kind):
+def test_the_part_named_file_is_a_file_whatever_its_header_says(server, waveform, disposition, kind):
     content = encode(np.resize(waveform, 48000)).getvalue()
     assert len(content) > 1 << 16
     head = f"--b\r\nContent-Disposition: {disposition}\r\nContent-Type: audio/wav\r\n\r\n".encode()
@@ -333,7 +333,7 @@ def test_the_part_file_is_a_file_whatever_its_header_says(server, waveform, disp
     assert response.json()["text"] == post(server, content).json()["text"] != ""
 
 
-def test_two_files_are_refused_also_without_names(server):
+def test_two_files_are_refused_even_without_names(server):
     part = b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n'
     headers = {"content-type": "multipart/form-data; boundary=b"}
     response = server.post(PATH, data=2 * part + b"--b--\r\n", headers=headers)
@@ -351,7 +351,7 @@ def test_two_files_are_refused_also_without_names(server):
         ("POST", "/v1/models", 405),
     ],
 )
-def test_other_paths_of_openai(server, method, path, status):
+def test_unknown_paths_have_errors_in_openai_format(server, method, path, status):
     response = server.session.request(method, server.url(path), timeout=60)
     reason = {404: "Not Found", 405: "Method Not Allowed"}[status]
     message = f"{method} {path}: {reason}; see docs/serve.md"
@@ -359,7 +359,7 @@ def test_other_paths_of_openai(server, method, path, status):
     assert (response.status_code, response.json()) == (status, {"error": error})
 
 
-def test_the_client_raises_the_sentence_of_an_unknown_path(client):
+def test_the_client_of_openai_raises_the_error_of_an_unknown_path(client):
     with pytest.raises(openai.NotFoundError) as caught:
         client.chat.completions.create(model="asr", messages=[])
     assert caught.value.body["message"] == "POST /v1/chat/completions: Not Found; see docs/serve.md"
@@ -373,12 +373,12 @@ def test_the_name_of_a_file_is_never_opened(server, tmp_path, waveform):
         assert server.post(PATH, files=files, data={"model": "asr"}).status_code == 200
 
 
-def test_a_model_without_hotwords(tiny_export, tmp_path, waveform, server, monkeypatch):
+def test_hotwords_need_a_model_that_supports_them(tiny_export, tmp_path, waveform, server, monkeypatch):
     monkeypatch.delitem(server.parts.versions.current.definitions, "waveform_hotwords")
     response = post(server, encode(waveform), hotwords="好")
     assert response.status_code == 400
     assert response.json()["error"]["message"].startswith(
-        "hotwords: the model takes none, expected a model of"
+        "the model does not support hotwords, because it is not a"
     )
 
 

@@ -83,7 +83,7 @@ def test_a_file_becomes_characters_with_pinyin_under_their_times(page, recording
     sure = [round(100 * each["confidence"]) for each in expected["characters"]]
     first = expected["characters"][0]
     assert characters(page, "ariaLabel")[0] == (
-        f"{first['character']} {first['pinyin']}, {sure[0]} % sure: hear it"
+        f"{first['character']} {first['pinyin']}, {sure[0]} % sure: play"
     )
     seconds = len(soundfile.read(recording)[0]) / 16000
     lefts = page.run(
@@ -121,7 +121,7 @@ def test_a_character_sounds_when_it_is_clicked(page, recording):
 
 
 def test_the_characters_are_one_tab_stop(page, recording):
-    """Arrow keys, Home and End move between them; Tab leaves them and comes back to the same one."""
+    """Arrow keys, Home and End move between characters; Tab leaves them and returns to the same one."""
     choose(page, recording)
     count = len(characters(page, "tabIndex"))
     assert count > 2 and characters(page, "tabIndex") == [0] + [-1] * (count - 1)
@@ -157,7 +157,7 @@ def test_the_record_button_keeps_its_name_while_it_is_pressed(server, recording)
 
 
 def measure_contrast(page, element):
-    """The ratio of WCAG 2 between the colour of an element and that of the page."""
+    """Returns the WCAG 2 contrast ratio between an element and the page's background."""
     colours = page.run(
         f"[document.getElementById('{element}'), document.body].map((each, i) => "
         "getComputedStyle(each)[i ? 'backgroundColor' : 'color'])"
@@ -171,7 +171,7 @@ def measure_contrast(page, element):
 
 
 @pytest.mark.parametrize("is_dark", [False, True])
-def test_red_can_be_read(page, is_dark):
+def test_the_error_colour_has_enough_contrast(page, is_dark):
     if is_dark:
         page.prefer_dark()
     page.run("document.getElementById('status').className = 'error'")
@@ -180,7 +180,7 @@ def test_red_can_be_read(page, is_dark):
 
 
 def test_copying_over_plain_http(page, recording):
-    """navigator.clipboard is undefined there."""
+    """navigator.clipboard is undefined over plain HTTP."""
     choose(page, recording)
     page.run(
         "Object.defineProperty(navigator, 'clipboard', {value: undefined});"
@@ -203,7 +203,7 @@ def test_chinese_and_english(page, recording, expected):
     assert "Transcript" in page.text()
 
 
-def test_silence_and_files_that_are_not_audio_have_a_sentence(page, tmp_path):
+def test_silence_and_files_that_are_not_audio_have_a_message(page, tmp_path):
     soundfile.write(tmp_path / "silent.wav", np.zeros(16000), 16000)
     page.choose_file("#file", str(tmp_path / "silent.wav"))
     page.wait(lambda: "The recording is silent" in find(page, "status"))
@@ -226,7 +226,7 @@ def test_the_microphone(server, recording):
 
 
 def test_words_come_while_one_speaks(server, waveform_of_speech, monkeypatch):
-    """In a lighter colour until they settle, with the seconds since they were said; the result is theirs."""
+    """Words are lighter until they settle, with the seconds since they were spoken; the result has them."""
     loud = lambda samples: float(np.max(np.abs(samples)) > 0.02)  # noqa: E731
     monkeypatch.setattr(pauses, "load_detector", lambda: loud)
     monkeypatch.setattr(live, "MIN_CONFIDENCE", 0.0)  # the weights are random
@@ -270,23 +270,23 @@ def test_a_refused_microphone_shows_no_live_text(page):
         "navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException('', 'NotAllowedError'))"
     )
     page.run("document.getElementById('record').click()")
-    page.wait(lambda: "microphone was refused" in find(page, "status"))
+    page.wait(lambda: "microphone was denied" in find(page, "status"))
     assert find(page, "live", "hidden")
 
 
 def test_a_stream_that_fails_is_explained(server, recording):
-    """The recording continues, and is sent as a whole."""
+    """A recording whose stream fails continues, and is sent as a whole."""
     with browser.Browser(browser.find(), 1000, 900, microphone=recording) as page:
         open_page(page, server)
         page.run("{const words = document.getElementById('hotwords'); words.value = '字'.repeat(500);}")
         page.run("document.getElementById('record').click()")
-        page.wait(lambda: "expected at most 400; send fewer. The recording continues" in find(page, "status"))
+        page.wait(lambda: "expected at most 400; shorten it. The recording continues" in find(page, "status"))
         page.run("document.getElementById('hotwords').value = ''")
         page.run("document.getElementById('record').click()")
         page.wait(lambda: "s of audio in" in find(page, "status"))
 
 
-def test_without_a_microphone_it_says_why(page):
+def test_a_page_without_a_microphone_explains_why(page):
     page.run("Object.defineProperty(navigator, 'mediaDevices', {value: undefined})")
     page.run("document.getElementById('record').click()")
     page.wait(lambda: "only over https or on localhost" in find(page, "status"))
@@ -299,11 +299,11 @@ def test_a_telephone_needs_no_scrolling_to_the_side(server, recording):
         assert page.run("document.documentElement.scrollWidth") <= 390
 
 
-def test_a_server_with_a_token_is_asked_with_it(tiny_export, recording):
+def test_the_page_sends_the_token(tiny_export, recording):
     with local_server.serve(tiny_export.export_dir, token="secret") as server:
         with browser.Browser(browser.find(), 1000, 900) as page:
             page.open(server.url("/"))
-            page.wait(lambda: "asks for an access token" in page.text())
+            page.wait(lambda: "needs an access token" in page.text())
             page.run(
                 "{const token = document.getElementById('token'); token.value = 'secret';"
                 "token.dispatchEvent(new Event('change'));}"
@@ -312,7 +312,7 @@ def test_a_server_with_a_token_is_asked_with_it(tiny_export, recording):
             choose(page, recording)
 
 
-def test_nothing_comes_from_outside(page, server, recording):
+def test_the_page_loads_nothing_from_other_servers(page, server, recording):
     choose(page, recording)
     names = page.run("performance.getEntriesByType('resource').map((each) => each.name)")
     assert len(names) > 5 and all(name.startswith((server.url("/"), "data:", "blob:")) for name in names)

@@ -22,13 +22,13 @@ LOCAL = ("localhost", "127.0.0.1", "[::1]")
         ("0.0.0.0", None),
     ],
 )
-def test_local_hosts(host, names):
+def test_only_loopback_addresses_have_local_host_names(host, names):
     with contextlib.closing(running.bind(host, 0)) as bound:
         assert running.list_local_hosts(host, bound) == names
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6")
-def test_ipv6():
+def test_ipv6_addresses_are_in_brackets():
     class Bound:
         def getsockname(self):
             return "::1", 8501, 0, 0

@@ -44,7 +44,7 @@ def test_a_body_is_in_memory_once():
 
 
 @pytest.mark.parametrize("error", [asyncio.TimeoutError(), requests.ClientDisconnect()])
-def test_errors_after_the_body_are_not_those_of_the_client(error):
+def test_errors_after_the_body_is_read_are_not_client_errors(error):
     async def run():
         async with service.BodyReader(1 << 20, 10.0).read(make_request(1)):
             raise error
@@ -54,7 +54,7 @@ def test_errors_after_the_body_are_not_those_of_the_client(error):
 
 
 @pytest.mark.parametrize("status", [408, 499])
-def test_errors_of_the_client(status):
+def test_slow_and_disconnected_clients_have_their_own_status(status):
     async def receive():
         if status == 408:
             await asyncio.sleep(10)
@@ -73,16 +73,22 @@ def test_errors_of_the_client(status):
 @pytest.mark.parametrize(
     "hotwords, problem",
     [
-        (["a"] * 1001, "there are 1001, expected at most 1000"),
-        (["a", "x" * 60000], "one has 60000 characters with its pinyin, expected at most 400"),
-        (["x" * 400] * 101, "they have 40400 characters with their pinyin, expected at most 40000"),
+        (["a"] * 1001, "the request has 1001 hotwords, expected at most 1000; send fewer"),
+        (
+            ["a", "x" * 60000],
+            "a hotword has 60000 characters with its pinyin, expected at most 400; shorten it",
+        ),
+        (
+            ["x" * 400] * 101,
+            "the hotwords have 40400 characters with their pinyin, expected at most 40000; send fewer",
+        ),
     ],
 )
 def test_hotwords_that_are_too_many_or_too_long(hotwords, problem):
-    """One of 60,000 letters made the graph take 14 GB."""
+    """A hotword of 60,000 letters once made the graph use 14 GB."""
     with pytest.raises(api_errors.ApiError) as caught:
         service.check_hotwords(hotwords)
-    assert (caught.value.status, str(caught.value)) == (400, f"hotwords: {problem}; send fewer")
+    assert (caught.value.status, str(caught.value)) == (400, problem)
 
 
 @pytest.mark.parametrize("hotwords", [[], ["x" * 400] * 100, ["神雕侠侣 shen2 diao1 xia2 lv3"] * 1000])

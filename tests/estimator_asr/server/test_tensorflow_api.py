@@ -82,8 +82,8 @@ def test_metadata_is_a_message_of_tensorflow_serving(server, tiny_export):
     assert wav_bytes[1]["tensor_shape"] == {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}
 
 
-def test_predict_returns_what_the_signature_does(server, tiny_export, waveforms):
-    """The same PredictRequest, as JSON and run by the session."""
+def test_predict_returns_the_outputs_of_the_signature(server, tiny_export, waveforms):
+    """The same PredictRequest has the same outputs, sent as JSON and run by the session."""
     loaded = recogniser.load_version(tiny_export.version_dir)
     request = predict_pb2.PredictRequest()
     request.inputs["wav_bytes"].CopyFrom(tf.make_tensor_proto([make_wav(each) for each in waveforms[:2]]))
@@ -98,7 +98,7 @@ def test_predict_returns_what_the_signature_does(server, tiny_export, waveforms)
         assert "".join(found[i]["characters.character"]) == "".join(written)
 
 
-def test_columns_and_rows_return_the_same(server, waveforms):
+def test_columns_and_rows_return_the_same_values(server, waveforms):
     rows = server.predict(
         {"signature_name": "serving_default", "instances": [{"wav_bytes": to_b64(waveforms[1])}]}
     )
@@ -129,7 +129,7 @@ def test_hotwords_of_a_request(server, waveforms):
     assert "泥郝" in found["outputs"]["transcript"][0]
 
 
-def test_requests_at_one_time_get_their_own_results(server, waveforms):
+def test_concurrent_requests_get_their_own_results(server, waveforms):
     alone = [server.predict({"instances": [to_b64(each)]}).json()["predictions"][0] for each in waveforms]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         contents = [{"instances": [to_b64(each)]} for each in waveforms * 3]
@@ -139,20 +139,20 @@ def test_requests_at_one_time_get_their_own_results(server, waveforms):
     assert 'asr_batch_size_bucket{le="1.0"}' in sizes
 
 
-def test_no_instances(server):
+def test_an_empty_list_of_instances_has_no_predictions(server):
     assert server.predict({"instances": []}).json() == {"predictions": []}
 
 
 @pytest.mark.parametrize(
     "path, error",
     [
-        ("/v1/models/other", "model: is 'other', expected 'asr'"),
-        ("/v1/models/asr/versions/3", "version: is '3', expected '"),
-        ("/v1/models/asr/versions/3/metadata", "version: is '3', expected '"),
+        ("/v1/models/other", "model is 'other', expected 'asr'"),
+        ("/v1/models/asr/versions/3", "version is '3', expected the current version, '"),
+        ("/v1/models/asr/versions/3/metadata", "version is '3', expected the current version, '"),
         ("/v1/models/asr/labels/stable", "GET /v1/models/asr/labels/stable: Not Found; see docs/serve.md"),
     ],
 )
-def test_what_is_not_served(server, path, error):
+def test_other_models_and_versions_are_not_found(server, path, error):
     response = server.get(path)
     assert response.status_code == 404
     assert response.json()["error"].startswith(error)
@@ -164,13 +164,13 @@ def test_predict_needs_post(server):
     assert set(response.json()) == {"error"}
 
 
-def test_a_request_that_is_wrong_is_one_sentence(server):
+def test_invalid_json_has_an_error_message(server):
     response = server.post(PREDICT, data=b"[[")
     assert response.status_code == 400
-    assert response.json()["error"].startswith("request: is not valid JSON (")
+    assert response.json()["error"].startswith("the request is not valid JSON (")
 
 
-def test_hotwords_that_the_graph_refuses(server, waveforms):
+def test_hotwords_that_the_graph_refuses_have_its_message(server, waveforms):
     inputs = {"wav_bytes": [to_b64(waveforms[1])], "hotwords": ["泥郝 ni3"]}
     response = server.predict({"signature_name": "serving_default_hotwords", "inputs": inputs})
     assert response.status_code == 400
@@ -194,7 +194,7 @@ def test_a_length_beyond_the_waveform_is_refused(server):
     assert response.status_code == 400
     assert (
         response.json()["error"]
-        == "instances[0].num_samples: is 101, expected 0 to 100; send how much there is"
+        == "instances[0].num_samples is 101, expected 0 to 100, the length of waveform"
     )
 
 
@@ -206,21 +206,21 @@ def test_empty_columns_have_empty_outputs(server):
     assert all(column == [] for column in outputs.values())
 
 
-def test_a_request_has_as_much_audio_as_a_recording(server):
-    """26 items of 24 s at 1 kHz are small, and would be recognised for a minute."""
+def test_the_audio_of_a_request_is_limited_like_a_recording(server):
+    """26 items of 24 s at 1 kHz are small, but would take a minute to recognise."""
     file = io.BytesIO()
     soundfile.write(file, np.zeros(24000), 1000, format="WAV", subtype="PCM_U8")
     wav = {"b64": base64.b64encode(file.getvalue()).decode()}
     response = server.predict({"instances": [wav] * 26})
     assert response.status_code == 400
     # The bytes of the header count too.
-    expected = "request: has 625 s of audio, expected at most 600 s; send fewer utterances"
+    expected = "the request has 625 s of audio (limit: 600 s); send fewer utterances"
     assert response.json()["error"] == expected
     assert server.predict({"instances": [wav] * 2}).status_code == 200
 
 
-def test_responses():
-    """What follows the characters and transcripts of a row pads it, as in the graph."""
+def test_responses_pad_the_lists_of_characters_and_transcripts():
+    """Shorter lists of characters and transcripts are padded, as in the graph."""
     results = [
         {"transcript": "你好", "n_best": [{"score": -1.25}, {"score": -2.0}], "characters": []},
         {"transcript": "", "n_best": [{"score": -3.0}], "characters": [{"character": "b", "start": 0.5}]},
@@ -254,7 +254,7 @@ def test_columns_without_values_have_an_empty_response():
 @pytest.mark.parametrize(
     "rate, channels, subtype", [(8000, 1, "PCM_U8"), (16000, 1, "PCM_16"), (48000, 2, "FLOAT")]
 )
-def test_wav_by_its_header(rate, channels, subtype):
+def test_a_wav_file_is_measured_by_its_header(rate, channels, subtype):
     file = io.BytesIO()
     soundfile.write(file, np.zeros([3 * rate, channels]), rate, format="WAV", subtype=subtype)
     assert tensorflow_api.measure_seconds({"wav_bytes": file.getvalue()}, CONFIG) == pytest.approx(
@@ -267,15 +267,15 @@ def test_bytes_without_a_header_count_as_8_bit_audio():
     assert tensorflow_api.measure_seconds({"wav_bytes": b""}, CONFIG) == 0.0
 
 
-def test_wav_of_a_stream_counts_to_its_end():
+def test_a_streamed_wav_file_is_measured_to_its_end():
     content = bytearray(make_wav(np.zeros(16000)))
     content[40:44] = bytes(4)
     assert tensorflow_api.measure_seconds({"wav_bytes": bytes(content)}, CONFIG) == pytest.approx(1, rel=0.01)
 
 
 @pytest.mark.parametrize("kind", [b"RF64", b"BW64"])
-def test_large_sizes_that_lie_do_not_count(kind):
-    """The model takes the size of the chunk `data`, if that has one."""
+def test_wrong_sizes_in_headers_are_ignored(kind):
+    """Like the model, uses the size of the `data` chunk if it has one."""
     file = io.BytesIO()
     soundfile.write(file, np.zeros(16000), 16000, format="RF64", subtype="PCM_16")
     content = kind + file.getvalue()[4:]
@@ -285,8 +285,8 @@ def test_large_sizes_that_lie_do_not_count(kind):
     assert tensorflow_api.measure_seconds({"wav_bytes": content}, CONFIG) == pytest.approx(1, rel=0.01)
 
 
-def test_the_first_of_two_formats_counts():
-    """libsndfile refuses such a file, the model reads it: 10 s at 1 kHz are not 0.6 s at 16 kHz."""
+def test_the_first_of_two_format_chunks_counts():
+    """libsndfile refuses such a file, but the model reads it: as 10 s at 1 kHz, not as 0.6 s at 16 kHz."""
     file = io.BytesIO()
     soundfile.write(file, np.zeros(10_000), 1000, format="WAV", subtype="PCM_U8")
     content = file.getvalue()
@@ -294,7 +294,7 @@ def test_the_first_of_two_formats_counts():
     assert tensorflow_api.measure_seconds({"wav_bytes": content}, CONFIG) == pytest.approx(10, rel=0.01)
 
 
-def test_waveforms_features_and_pinyin():
+def test_waveforms_features_and_pinyin_are_measured_in_seconds():
     waveform = {"waveform": np.zeros(8000), "num_samples": np.int32(10)}
     assert tensorflow_api.measure_seconds(waveform, CONFIG) == 0.5
     features = {"fbank": np.zeros([50, 80]), "num_frames": np.int32(50)}

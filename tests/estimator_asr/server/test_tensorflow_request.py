@@ -61,18 +61,18 @@ def test_the_only_input_needs_no_name(instance):
         ("+/+/", b"\xfb\xff\xbf"),
     ],
 )
-def test_base64_as_tensorflow_serving_takes_it(text, content):
+def test_base64_is_accepted_as_in_tensorflow_serving(text, content):
     assert parse({"instances": [{"b64": text}]}).rows == [{"wav_bytes": content}]
 
 
 @pytest.mark.parametrize("text", ["UklGRg=", "UklGR", "UklGRg==UklG", "-_-_", "UklG\u2028", "UklG\x00", "é"])
-def test_what_is_not_base64(text):
+def test_invalid_base64_is_refused(text):
     with pytest.raises(api_errors.ApiError) as raised:
         parse({"instances": [{"b64": text}]})
-    assert raised.value.message.startswith("instances[0].wav_bytes: is not valid base64 (")
+    assert raised.value.message.startswith("instances[0].wav_bytes is not valid base64 (")
 
 
-def test_columns():
+def test_columns_become_rows():
     call = parse(
         {"signature_name": "waveform", "inputs": {"waveform": [[0.5, 1], [2, 3]], "num_samples": [2, 1]}}
     )
@@ -82,7 +82,7 @@ def test_columns():
     assert call.rows[1]["num_samples"] == 1 and call.rows[1]["num_samples"].dtype == np.int32
 
 
-def test_hotwords_are_for_all_rows():
+def test_hotwords_apply_to_all_rows():
     inputs = {"wav_bytes": ["a", "b"], "hotwords": ["神雕侠侣"]}
     call = parse({"signature_name": "serving_default_hotwords", "inputs": inputs})
     assert call.rows == [{"wav_bytes": b"a"}, {"wav_bytes": b"b"}]
@@ -92,49 +92,49 @@ def test_hotwords_are_for_all_rows():
 @pytest.mark.parametrize(
     "content, error",
     [
-        (b"\xff", "request: is not valid JSON ("),
-        (b"[" * 100_000, "request: is not valid JSON (it is nested too deeply)"),
-        (b"[" + b"1" * 33 + b"]", "request: is not valid JSON (a number has 33 digits)"),
+        (b"\xff", "the request is not valid JSON ("),
+        (b"[" * 100_000, "the request is not valid JSON (it is nested too deeply)"),
+        (b"[" + b"1" * 33 + b"]", "the request is not valid JSON (a number has 33 digits)"),
         (
             b"[" + b"0," * 4_000_001 + b"0]",
-            "request: has too many JSON values, expected at most 4000000; send less at once, or WAV",
+            "the request has more than 4000000 JSON values; send less at once, or send WAV",
         ),
-        ([1], "request: is a list, expected an object; send one with 'instances' or 'inputs'"),
-        ({}, "request: has neither 'instances' nor 'inputs', expected one of them; send one of them"),
+        ([1], "the request is a list, expected an object with 'instances' or 'inputs'"),
+        ({}, "the request has neither 'instances' nor 'inputs'; send exactly one of them"),
         (
             {"instances": [], "inputs": []},
-            "request: has 'instances' and 'inputs', expected one of them; send one of them",
+            "the request has both 'instances' and 'inputs'; send exactly one of them",
         ),
         (
             {"signature_name": "x", "instances": []},
-            "signature_name: is 'x', expected one of features, serving_default, serving_default_hotwords, w",
+            "signature_name is 'x', expected one of features, serving_default, serving_default_hotwords, w",
         ),
-        ({"signature_name": "__saved_model_init_op", "instances": []}, "signature_name: is '__saved"),
-        ({"signature_name": ["x"], "instances": []}, "signature_name: is "),
+        ({"signature_name": "__saved_model_init_op", "instances": []}, "signature_name is '__saved"),
+        ({"signature_name": ["x"], "instances": []}, "signature_name is "),
         (
             {"instances": {"b64": ""}},
-            "instances: is an object, expected a list; send one value",
+            "instances is an object, expected a list with one value",
         ),
-        ({"instances": [{"wav": ""}]}, "instances[0]: inputs are wav, expected wav_bytes; send these"),
+        ({"instances": [{"wav": ""}]}, "instances[0]: inputs are wav, expected wav_bytes"),
         (
             {"signature_name": "waveform", "instances": [3]},
             "instances[0]: inputs are none, expected num_samples, wa",
         ),
         (
             {"inputs": {"b64": "UklG"}},
-            "inputs.wav_bytes: is an object, expected a list; send one value",
+            "inputs.wav_bytes is an object, expected a list with one value",
         ),
         (
             {"signature_name": "waveform", "inputs": {"waveform": [[0.0]], "num_samples": [1, 1]}},
-            "inputs: there are 1 of waveform, 2 of num_samples, expected as many of each; send one per",
+            "inputs have different numbers of values (waveform has 1, num_samples has 2); send one per",
         ),
         (
             {"signature_name": "waveform", "inputs": {"waveform": [[0.0]] * 2, "num_samples": [1, 2]}},
-            "inputs.num_samples[1]: is 2, expected 0 to 1; send how much there is",
+            "inputs.num_samples[1] is 2, expected 0 to 1, the length of waveform",
         ),
     ],
 )
-def test_what_is_wrong_is_said(content, error):
+def test_invalid_requests_have_error_messages(content, error):
     with pytest.raises(api_errors.ApiError) as raised:
         parse(content)
     assert raised.value.status == 400
@@ -147,38 +147,38 @@ def test_what_is_wrong_is_said(content, error):
         (
             "serving_default",
             3,
-            'instances[0].wav_bytes: is 3, expected a string, or {"b64": BASE64} for bytes;',
+            'instances[0].wav_bytes is 3, expected a string, or {"b64": BASE64} for bytes',
         ),
         (
             "serving_default",
             {"b64": 3},
-            'instances[0].wav_bytes: is an object, expected a string, or {"b64": BASE64} for bytes;',
+            'instances[0].wav_bytes is an object, expected a string, or {"b64": BASE64} for bytes',
         ),
-        ("serving_default", {"b64": "UklG!"}, "instances[0].wav_bytes: is not valid base64 ("),
+        ("serving_default", {"b64": "UklG!"}, "instances[0].wav_bytes is not valid base64 ("),
         (
             "waveform",
             {"waveform": [[1], 2], "num_samples": 1},
-            "instances[0].waveform: lengths of its rows are different, expected equal ones; pad the shorter",
+            "instances[0].waveform has rows of different lengths; pad the shorter",
         ),
         (
             "waveform",
             {"waveform": ["1"], "num_samples": 1},
-            'instances[0].waveform: a value is "1", expected float32; send numbers of that type',
+            'instances[0].waveform: a value is "1", expected float32',
         ),
         (
             "waveform",
             {"waveform": ["一\ud800"], "num_samples": 1},
-            'instances[0].waveform: a value is "一\\ud800", expected float32; send numbers of that type',
+            'instances[0].waveform: a value is "一\\ud800", expected float32',
         ),
         (
             "waveform",
             {"waveform": [True], "num_samples": 1},
-            "instances[0].waveform: a value is true, expected float32; send numbers of that type",
+            "instances[0].waveform: a value is true, expected float32",
         ),
         (
             "waveform",
             {"waveform": [True, 0.5], "num_samples": 1},
-            "instances[0].waveform: a value is true, expected float32; send numbers of that type",
+            "instances[0].waveform: a value is true, expected float32",
         ),
         (
             "waveform",
@@ -193,28 +193,28 @@ def test_what_is_wrong_is_said(content, error):
         (
             "waveform",
             {"waveform": [0], "num_samples": 1.5},
-            "instances[0].num_samples: a value is 1.5, expected int32; send numbers of that type",
+            "instances[0].num_samples: a value is 1.5, expected int32",
         ),
         (
             "waveform",
             {"waveform": [0], "num_samples": 2**31},
-            "instances[0].num_samples: a value is 2147483648, expected int32; send numbers of that type",
+            "instances[0].num_samples: a value is 2147483648, expected int32",
         ),
         (
             "waveform",
             {"waveform": [[0]], "num_samples": 1},
-            "instances[0].waveform: shape is [1, 1], expected [None]; send that shape",
+            "instances[0].waveform: shape is [1, 1], expected [None]",
         ),
         ("features", {"fbank": [[0, 0, 0]]}, "instances[0].fbank: shape is [1, 3], expected [None, 2]"),
         (
             "waveform",
             {"waveform": [0], "num_samples": 2},
-            "instances[0].num_samples: is 2, expected 0 to 1; send how much there is",
+            "instances[0].num_samples is 2, expected 0 to 1, the length of waveform",
         ),
         (
             "waveform",
             {"waveform": [0], "num_samples": -1},
-            "instances[0].num_samples: is -1, expected 0 to 1; send how much there is",
+            "instances[0].num_samples is -1, expected 0 to 1, the length of waveform",
         ),
     ],
 )
@@ -231,10 +231,10 @@ def test_numbers_beyond_float32_are_infinite():
 
 @pytest.mark.parametrize("content", [{"instances": ["x"] * 1001}, {"inputs": ["x"] * 1001}])
 def test_too_many_utterances(content):
-    """One request of millions of empty items would keep the model from all others."""
+    """A request with millions of empty items would block all other requests."""
     with pytest.raises(api_errors.ApiError) as caught:
         parse(content)
-    expected = "request: has 1001 utterances, expected at most 1000; send fewer"
+    expected = "the request has 1001 utterances, expected at most 1000; send fewer"
     assert (caught.value.status, str(caught.value)) == (400, expected)
     assert len(parse({name: values[:1000] for name, values in content.items()}).rows) == 1000
 
@@ -244,7 +244,7 @@ def test_a_number_of_frames_that_does_not_fit(length):
     inputs = {**DEFINITIONS["features"].inputs, "num_frames": WAVEFORM["num_samples"]}
     definitions = {"features": meta_graph_pb2.SignatureDef(inputs=inputs)}
     content = {"signature_name": "features", "inputs": {"fbank": [[[0, 0]] * 3], "num_frames": [length]}}
-    said = rf"inputs.num_frames\[0\]: is {length}, expected 0 to 3; send how much there is"
+    said = rf"inputs.num_frames\[0\] is {length}, expected 0 to 3, the length of fbank"
     with pytest.raises(api_errors.ApiError, match=said):
         tensorflow_request.parse(json.dumps(content).encode(), definitions)
 
@@ -252,12 +252,12 @@ def test_a_number_of_frames_that_does_not_fit(length):
 @pytest.mark.parametrize("content", ['{"instances": [%s]}', '{"inputs": {"wav_bytes": [%s]}}'])
 def test_utterances_are_counted_before_they_are_read(monkeypatch, content):
     monkeypatch.setattr(tensorflow_request, "_read_value", None)
-    with pytest.raises(api_errors.ApiError, match="request: has 300000 utterances, expected at most 1000"):
+    with pytest.raises(api_errors.ApiError, match="the request has 300000 utterances, expected at most 1000"):
         tensorflow_request.parse((content % ",".join(['""'] * 300_000)).encode(), DEFINITIONS)
 
 
-def test_other_threads_have_their_turn_while_numbers_are_parsed():
-    """The decoder of JSON holds the interpreter's lock, over three seconds of a waveform of four minutes."""
+def test_other_threads_run_while_numbers_are_parsed():
+    """The JSON decoder in C would hold the GIL for over three seconds for a four-minute waveform."""
     turns, is_over = [], threading.Event()
 
     def take_turns():
@@ -267,7 +267,7 @@ def test_other_threads_have_their_turn_while_numbers_are_parsed():
     thread = threading.Thread(target=take_turns)
     thread.start()
     body = b'{"instances": [' + b"1e-300," * 500_000 + b"0]}"
-    with pytest.raises(api_errors.ApiError, match="signature_name: is 'x'"):
+    with pytest.raises(api_errors.ApiError, match="signature_name is 'x'"):
         before = len(turns)
         tensorflow_request.parse(body.replace(b"{", b'{"signature_name": "x", ', 1), {})
     num_turns = len(turns) - before

@@ -34,7 +34,7 @@ def test_a_short_recording_is_one_piece():
     np.testing.assert_array_equal(piece.waveform, waveform.astype(np.float32))
 
 
-def test_another_rate():
+def test_audio_at_another_rate_is_resampled():
     upload = uploads.read(encode(np.zeros(8000), rate=8000), 16000, 60)
     assert upload.seconds == pytest.approx(1.0, abs=0.01)
 
@@ -43,13 +43,15 @@ def test_hours_of_silence_are_refused_by_the_header():
     content = encode(np.zeros(16000 * 3600, np.int16))
     assert len(content) < 1_000_000
     started = time.monotonic()
-    with pytest.raises(errors.UserError, match="^file: audio is longer than 600 s; send a shorter one$"):
+    with pytest.raises(
+        errors.UserError, match="^file: audio is longer than 600 s; send a shorter recording$"
+    ):
         uploads.read(content, 16000, 600)
     assert time.monotonic() - started < 1
 
 
 def test_audio_whose_header_has_no_length(monkeypatch):
-    """It is decoded only until it is too long."""
+    """The audio is decoded only until it exceeds the limit."""
     read = []
 
     class Endless:
@@ -98,22 +100,22 @@ def burn():
 def test_audio_that_takes_long_to_decode(monkeypatch):
     monkeypatch.setattr(uploads, "_DECODING_SECONDS", 0.0)
     monkeypatch.setattr(audio_files, "AudioBlocks", make_blocks(burn))
-    said = "^file: takes more than 0 s of CPU time for 1 s of audio; convert it to WAV or FLAC$"
+    said = "^file: decoding 1 s of audio takes more than 0 s of CPU time; convert the file to WAV or FLAC$"
     with pytest.raises(errors.UserError, match=said):
         uploads.read(b"x", 16000, 60)
 
 
-def test_a_server_that_is_busy_refuses_no_audio(monkeypatch):
+def test_the_time_limit_of_decoding_ignores_a_busy_server(monkeypatch):
     monkeypatch.setattr(uploads, "_DECODING_SECONDS", 0.0)
     monkeypatch.setattr(audio_files, "AudioBlocks", make_blocks(lambda: time.sleep(0.5)))
     assert uploads.read(b"x", 16000, 60).seconds == 1
 
 
-def test_the_limit_grows_with_the_audio():
+def test_the_time_limit_of_decoding_grows_with_the_audio():
     assert uploads._DECODING_SECONDS + 600 * uploads._SECONDS_PER_SECOND == 125
 
 
-def test_seconds_by_the_header(monkeypatch):
+def test_recordings_are_measured_by_their_header(monkeypatch):
     assert uploads.measure(encode(np.zeros(24000)), 16000, 60) == 1.5
     monkeypatch.setattr(
         audio_files, "AudioBlocks", lambda *_: types.SimpleNamespace(seconds=None, close=list)
@@ -122,7 +124,7 @@ def test_seconds_by_the_header(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["m4a", "webm", "aac", "amr"])
-def test_recordings_of_telephones(kind):
+def test_recordings_of_telephones_are_decoded(kind):
     content = telephone_files.encode(kind)
     assert uploads.measure(content, 16000, 60) == pytest.approx(2, abs=0.15)
     upload = uploads.read(content, 16000, 60)
@@ -133,7 +135,7 @@ def test_joined_recordings_count_with_all_their_seconds():
     content = telephone_files.encode("mp3", 1.0) + telephone_files.encode("mp3", 2.0)
     assert uploads.measure(content, 16000, 60) == pytest.approx(3, abs=0.2)
     assert uploads.read(content, 16000, 60).seconds == pytest.approx(3, abs=0.2)
-    with pytest.raises(errors.UserError, match="^file: audio is longer than 2 s; send a shorter one$"):
+    with pytest.raises(errors.UserError, match="^file: audio is longer than 2 s; send a shorter recording$"):
         uploads.read(content, 16000, 2)
 
 
@@ -141,30 +143,34 @@ def test_times_count_from_the_start_of_a_video():
     content = telephone_files.encode("m4a", start=4.0, video_seconds=6.0)
     upload = uploads.read(content, 16000, 60)
     assert upload.seconds == pytest.approx(6, abs=0.1)
-    with pytest.raises(errors.UserError, match="^file: audio is longer than 5 s; send a shorter one$"):
+    with pytest.raises(errors.UserError, match="^file: audio is longer than 5 s; send a shorter recording$"):
         uploads.measure(content, 16000, 5)
 
 
 @pytest.mark.long
 def test_hours_of_silence_of_a_telephone_are_refused_by_the_header():
     content = telephone_files.encode("m4a", 700.0, level=0.0)
-    with pytest.raises(errors.UserError, match="^file: audio is longer than 600 s; send a shorter one$"):
+    with pytest.raises(
+        errors.UserError, match="^file: audio is longer than 600 s; send a shorter recording$"
+    ):
         uploads.read(content, 16000, 600)
 
 
-def test_a_header_that_lies_about_the_length():
-    """Its duration is a second, its packets are 100: it counts with those, as what waits for it does."""
+def test_a_wrong_length_in_the_header_does_not_bypass_the_limit():
+    """The header says 1 s, but the packets have 100 s, which count towards all limits."""
     content = telephone_files.encode("webm", 100.0, level=0.0)
     duration = content.index(b"\x44\x89\x88") + 3
     content = content[:duration] + struct.pack(">d", 1000.0) + content[duration + 8 :]
     assert uploads.measure(content, 16000, 600) == pytest.approx(100, abs=0.1)
     for use in (uploads.measure, uploads.read):
-        with pytest.raises(errors.UserError, match="^file: audio is longer than 60 s; send a shorter one$"):
+        with pytest.raises(
+            errors.UserError, match="^file: audio is longer than 60 s; send a shorter recording$"
+        ):
             use(content, 16000, 60)
 
 
-def test_times_of_packets_that_lie_about_the_length():
-    """Its clock is 50 times as fast, for header and packets: it is decoded no further than they say."""
+def test_wrong_packet_times_do_not_bypass_the_limit():
+    """Header and packet times are 50 times too fast; nothing after their end is decoded."""
     content = telephone_files.encode("m4a", 100.0, level=0.0)
     clock = content.index(b"mdhd") + 16
     content = content[:clock] + struct.pack(">I", 50 * 44100) + content[clock + 4 :]
@@ -175,7 +181,7 @@ def test_times_of_packets_that_lie_about_the_length():
 
 
 def encode_silence(seconds):
-    """A silent FLAC: hours are a few hundred kilobytes."""
+    """Returns a silent FLAC file, in which hours take only a few hundred kilobytes."""
     return encode(np.zeros(int(16000 * seconds), np.int16))
 
 
@@ -185,7 +191,7 @@ def count_seconds(decoder):
 
 @pytest.fixture
 def hold(monkeypatch):
-    """Decoding waits for this event; `begun` has the seconds of what is being decoded."""
+    """Makes decoding wait for an event; `begun` has the seconds of each recording that is being decoded."""
     goes_on, read = threading.Event(), uploads.read
     goes_on.begun = []
 
@@ -216,15 +222,16 @@ def test_audio_that_is_being_decoded_has_a_limit(hold):
     error = asyncio.run(run())
     assert error.status == 429
     assert error.message == (
-        "server: 90 s of audio are being decoded and the request has 60 s, expected at most 100 s together; "
+        "the server is busy: 90 s of audio are being decoded and this request has 60 s (limit: 100 "
+        "s together); "
         "send the request again in 5 s"
     )
     assert error.headers == {"retry-after": "5"}  # 90 s at 20 s per second
 
 
 @pytest.mark.long
-def test_a_long_recording_refuses_no_short_one(hold):
-    """The first of 600 s fills all the room for long ones; a short one has a thread and room of its own."""
+def test_a_long_recording_does_not_keep_short_ones_out(hold):
+    """A recording of 600 s fills the limit for long ones; short ones have their own thread and limit."""
 
     async def run():
         decoder = uploads.Decoder(600.0, 600.0)
@@ -249,7 +256,7 @@ def test_one_recording_of_any_length_is_accepted():
 
 
 def test_recordings_of_browsers_count_with_their_seconds(hold):
-    """A WebM of a browser has no duration in its header: it does not count as the longest one allowed."""
+    """A browser's WebM file has no duration in its header, but does not count as the maximum length."""
 
     async def run():
         decoder = uploads.Decoder(10.0, 100.0)
@@ -264,7 +271,7 @@ def test_recordings_of_browsers_count_with_their_seconds(hold):
     assert asyncio.run(run()) == pytest.approx([2, 2], abs=0.05)
 
 
-def test_what_fails_or_is_cancelled_is_not_counted_any_more(hold):
+def test_failed_and_cancelled_recordings_no_longer_count(hold):
     async def run():
         decoder = uploads.Decoder(100.0, 100.0)
         with pytest.raises(errors.UserError, match="^file: audio is longer than 100 s"):
@@ -302,7 +309,7 @@ def test_many_silent_recordings_are_refused(tiny_export, hold):
     assert {each.headers.get("retry-after") for each in found} == {None, "5"}
 
 
-def test_the_server_stops_although_a_recording_is_decoded_for_ever(tiny_export, hold, caplog):
+def test_the_server_stops_even_if_decoding_never_ends(tiny_export, hold, caplog):
     found = []
     with local_server.serve(tiny_export.export_dir, stop_seconds=1) as server:
 
@@ -319,11 +326,13 @@ def test_the_server_stops_although_a_recording_is_decoded_for_ever(tiny_export, 
     assert time.monotonic() - started < 5
     thread.join()
     assert found[0].status_code == 503
-    assert found[0].json()["error"]["message"] == "server: stops before the request is done; send it again"
+    assert (
+        found[0].json()["error"]["message"] == "the server stopped before the request was done; send it again"
+    )
     assert not [record for record in caplog.records if record.exc_info]
 
 
-def test_a_recording_whose_client_has_gone_is_not_decoded(hold):
+def test_a_recording_of_a_disconnected_client_is_not_decoded(hold):
     async def run():
         decoder = uploads.Decoder(100.0, 100.0)
         first, gone, last = (

@@ -37,7 +37,7 @@ def add_version(export_dir, number):
 
 
 def list_failures(caplog):
-    return [message for message in caplog.messages if message.endswith("is served on")]
+    return [message for message in caplog.messages if "still serving version" in message]
 
 
 @pytest.mark.long
@@ -71,7 +71,7 @@ def test_a_new_version_takes_over_without_an_error(export_dir, monkeypatch):
 
 
 def test_a_version_in_use_keeps_its_session(export_dir):
-    """A request takes its version before its body is parsed; another version may take over meanwhile."""
+    """A request uses the version from before its body was parsed, even if another one takes over."""
     version = versions.ServedVersion(str(export_dir / "1"))
     batch = [
         {"waveform": np.float32(np.random.default_rng(1).normal(0, 0.1, 8000)), "num_samples": np.int32(8000)}
@@ -94,12 +94,12 @@ def test_a_version_that_does_not_load_is_logged_once(export_dir, monkeypatch, ca
         time.sleep(0.5)
         (message,) = caplog.messages
         assert message.startswith(f"{export_dir / '3' / 'assets' / 'tokens.txt'}: is damaged: ")
-        assert message.endswith("; version 1 is served on")
+        assert message.endswith("; still serving version 1")
         assert server.get("/healthz").json()["version"] == "1"
 
 
 @pytest.mark.long
-def test_an_export_directory_that_goes_away_changes_nothing(export_dir, monkeypatch):
+def test_a_removed_export_directory_changes_nothing(export_dir, monkeypatch):
     monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
     with local_server.serve(export_dir) as server:
         shutil.move(export_dir, export_dir.with_name("gone"))
@@ -117,15 +117,15 @@ def test_a_disk_that_fails_does_not_end_the_watch(export_dir, monkeypatch, caplo
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
         monkeypatch.setattr(versions.recogniser, "list_versions", fail)
-        said = f"{export_dir}: versions cannot be listed (Input/output error); version 1 is served on"
+        said = f"{export_dir}: cannot list the versions (Input/output error); still serving version 1"
         programs.wait_until(lambda: said in caplog.messages)
         monkeypatch.setattr(versions.recogniser, "list_versions", list_versions)
         add_version(export_dir, 2)
         programs.wait_until(lambda: server.parts.versions.current.number == "2")
 
 
-def test_a_version_that_is_copied_slowly_is_served_when_it_is_whole(export_dir, monkeypatch, caplog):
-    """Its graph and export.json come first, and the rest after a pause in which it cannot be loaded."""
+def test_a_version_that_is_copied_slowly_is_served_when_complete(export_dir, monkeypatch, caplog):
+    """The graph and export.json come first; loading fails until the rest follows after a pause."""
     monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
     with local_server.serve(export_dir) as server:
         incomplete, late = export_dir / "incomplete-2", export_dir / "late"
@@ -141,7 +141,7 @@ def test_a_version_that_is_copied_slowly_is_served_when_it_is_whole(export_dir, 
 
 
 @pytest.mark.long
-def test_files_that_still_change_are_not_loaded(export_dir, caplog):
+def test_versions_whose_files_still_change_are_not_loaded(export_dir, caplog):
     found = versions.Versions(str(export_dir), metrics.Metrics())
     add_version(export_dir, 2)
     growing = export_dir / "2" / "assets" / "tokens.txt"
@@ -166,14 +166,14 @@ def test_a_version_that_is_removed_gives_way_to_the_newest_that_loads(export_dir
         asyncio.run(found.refresh())
     assert found.current.number == "2"
     (message,) = list_failures(caplog)
-    assert message.endswith("; version 4 is served on")
+    assert message.endswith("; still serving version 4")
     for _ in range(2):
         asyncio.run(found.refresh())
     assert (found.current.number, len(list_failures(caplog))) == ("2", 1)
 
 
 @pytest.mark.long
-def test_one_version_is_not_replaced(export_dir, monkeypatch):
+def test_the_directory_of_one_version_is_never_replaced(export_dir, monkeypatch):
     monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
     with local_server.serve(export_dir / "1") as server:
         add_version(export_dir, 2)
@@ -181,14 +181,12 @@ def test_one_version_is_not_replaced(export_dir, monkeypatch):
         assert server.get("/healthz").json()["version"] == "1"
 
 
-def test_an_export_without_status(export_dir, monkeypatch):
+def test_an_export_without_the_output_status(export_dir, monkeypatch):
     path = export_dir / "1"
     graph = (path / "saved_model.pb").read_bytes()
     (path / "saved_model.pb").write_bytes(graph.replace(b"\n\x06status\x12", b"\n\x06stAtus\x12"))
     (path / "assets.extra" / "export.json").write_text(_sign(path))
-    with pytest.raises(
-        errors.UserError, match=r"1: has no output status, expected an export of this version"
-    ):
+    with pytest.raises(errors.UserError, match=r"1 has no output status, so it is from another release"):
         versions.ServedVersion(str(path))
 
 
@@ -199,7 +197,7 @@ def test_an_export_without_the_signature_waveform(export_dir):
     (path / "saved_model.pb").write_bytes(saved_model.SerializeToString())
     (path / "assets.extra" / "export.json").write_text(_sign(path))
     with pytest.raises(
-        errors.UserError, match=r"1: has no signature waveform, expected an export of this version; export"
+        errors.UserError, match=r"1 has no signature waveform, so it is from another release; export"
     ):
         versions.ServedVersion(str(path))
 
@@ -222,12 +220,12 @@ OLD = "泥郝 ni3 has 2 characters and 1 syllables, expected one syllable for ea
         (f"assertion failed: [hotwords: {OLD}]" + NODE, f"hotwords: {OLD}"),  # exports of 0.1.0
         (
             "assertion failed: [waveform: is too short]" + NODE,  # as well
-            "inputs: are refused by the model (assertion failed: [waveform: is too short] "
+            "the model rejected the inputs (assertion failed: [waveform: is too short] "
             "[[{{node Assert/Assert}}]])",
         ),
     ],
 )
-def test_sentences_of_the_graph(message, sentence):
+def test_error_messages_of_the_graph(message, sentence):
     class Refusing:
         def run(self, _):
             raise tf.errors.InvalidArgumentError(None, None, message)
@@ -238,7 +236,7 @@ def test_sentences_of_the_graph(message, sentence):
     assert str(refused.value) == sentence
 
 
-def test_a_length_that_the_graph_refuses(tiny_export):
+def test_a_length_that_the_graph_refuses_has_its_message(tiny_export):
     version = versions.ServedVersion(tiny_export.version_dir)
     row = {"waveform": np.zeros(3, np.float32), "num_samples": np.int32(5)}
     with pytest.raises(errors.UserError) as refused:
@@ -250,7 +248,7 @@ def test_a_length_that_the_graph_refuses(tiny_export):
     version.retire()
 
 
-def test_no_export(tmp_path):
+def test_a_missing_export_is_refused(tmp_path):
     with pytest.raises(errors.UserError, match="contains no SavedModel"):
         versions.Versions(str(tmp_path), metrics.Metrics())
 

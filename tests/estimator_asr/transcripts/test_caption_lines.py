@@ -66,7 +66,7 @@ def test_latin_lines_have_at_most_42_characters_and_whole_words():
     assert {word for line in lines for word in line.split()} == {"recognition", "of", "speech"}
 
 
-def test_spaces_of_character_models_are_in_the_transcript_alone():
+def test_spaces_of_character_models_are_only_in_the_transcript():
     lines = split("a b", evenly(3), ["a", "<space>", "b"])
     assert texts(lines) == ["a b"]
 
@@ -75,7 +75,7 @@ def test_a_line_begins_before_its_first_character_and_ends_after_its_last():
     assert split("你好", [1.0, 1.5], end=9.0) == [(800, 1940, "你好")]
 
 
-def test_a_line_lasts_a_second_if_the_next_lets_it():
+def test_a_line_lasts_a_second_unless_the_next_begins_earlier():
     assert split("你", [1.0], end=9.0) == [(800, 1800, "你")]
     assert split("你。好", [1.0, 1.2, 1.5], end=9.0) == [(800, 1300, "你。"), (1300, 2300, "好")]
 

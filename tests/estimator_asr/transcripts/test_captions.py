@@ -13,7 +13,7 @@ CLOCK = re.compile(r"^(\d{2,}):([0-5]\d):([0-5]\d)[.,](\d{3}) --> (\d{2,}):([0-5
 
 
 def make_segment(text, start=0.0, step=0.25, seconds=None):
-    """A segment whose characters come every `step` seconds."""
+    """Returns a segment with a character every `step` seconds."""
     characters = [
         {
             "character": character,
@@ -125,7 +125,7 @@ def test_joined_segments():
     ]
 
 
-def test_joined_numbers_have_the_digits_of_a_segments():
+def test_joined_scores_have_the_digits_of_float32():
     segments = [make_segment("你", start) for start in (0.0, 2.0, 4.0)]
     for segment in segments:
         segment.result.update(acoustic_score=0.1, language_score=-557.98796)
@@ -137,7 +137,7 @@ def test_joined_numbers_have_the_digits_of_a_segments():
     assert (joined["confidence"], joined["n_best"][0]["score"]) == (0.1, 0.3)
 
 
-def test_a_text_is_among_the_joined_n_best_once():
+def test_joined_n_best_has_no_duplicate_texts():
     """Two segments of 你 and 你你 write 你你你 in two ways."""
     segments = [make_segment("你", start) for start in (0.0, 2.0)]
     for segment in segments:
@@ -149,7 +149,7 @@ def test_a_text_is_among_the_joined_n_best_once():
     ]
 
 
-def test_an_output_that_has_no_rule_is_not_taken_from_the_first_segment():
+def test_an_output_without_a_rule_is_not_copied_from_the_first_segment():
     segments = [make_segment("你"), make_segment("好", start=1.0)]
     for segment in segments:
         segment.result["speaker"] = "A"

@@ -29,7 +29,7 @@ def test_tsv():
     assert captions.render(LONG, "tsv") == "a.wav\t你好\ta1 a1\n"
 
 
-def test_json_of_a_short_recording_is_what_the_model_gave():
+def test_json_of_a_short_recording_is_the_result_of_the_model():
     assert json.loads(captions.render(SHORT, "json")) == {"file": "a.wav", **SHORT.segments[0].result}
 
 

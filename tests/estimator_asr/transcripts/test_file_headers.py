@@ -15,7 +15,7 @@ from estimator_asr.transcripts import file_headers
 from tfrecord_builder import errors
 
 NOISE = np.random.default_rng(1).normal(0, 0.1, 16000)
-SENTENCE = "message: begins as an audio file does, expected samples without a header; send samples"
+SENTENCE = "message begins like an audio file, but must be samples without a header; send samples"
 
 
 def take(content: bytes, rate=0, size=1 << 20) -> bytes:
@@ -47,18 +47,18 @@ SIZES = [2, 10, 44, 100, 320, 3200]
 @pytest.mark.parametrize(
     "format", ["WAV", "RF64", "WAVEX", "W64", "FLAC", "OGG", "AIFF", "CAF", "AU", "NIST", "MP3"]
 )
-def test_what_libsndfile_writes(format, size):
+def test_files_written_by_libsndfile_are_detected(format, size):
     assert is_file(encode(format)[:4096], size)
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("kind", ["m4a", "3gp", "webm", "aac", "amr"])
-def test_what_telephones_and_browsers_record(kind, size):
+def test_recordings_of_telephones_and_browsers_are_detected(kind, size):
     assert is_file(telephone_files.encode(kind)[:4096], size)
 
 
 @pytest.mark.parametrize("rate", [8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000])
-def test_mp3_without_a_tag(rate):
+def test_mp3_without_a_tag_is_detected(rate):
     content = encode("MP3", rate)
     assert content[0] == 0xFF
     assert is_file(content[:4096], 320)
@@ -71,7 +71,7 @@ RATES = {0xFB: (44100, 48000, 32000), 0xF3: (22050, 24000, 16000), 0xE3: (11025,
 
 
 @pytest.mark.parametrize("version", RATES)
-def test_every_length_of_a_frame(version):
+def test_frames_of_every_length_are_detected(version):
     for (index, kbps), (number, rate) in itertools.product(
         enumerate(MPEG_1 if version == 0xFB else MPEG_2, 1), enumerate(RATES[version])
     ):
@@ -92,7 +92,7 @@ def make_wav(rate=16000, channels=1, width=2, more=b"") -> bytes:
 
 
 def make_extensible() -> bytes:
-    """A WAV file in the form for more than two channels, which FFmpeg and libsndfile write for one too."""
+    """Returns a WAVE_FORMAT_EXTENSIBLE file, which FFmpeg and libsndfile write even for one channel."""
     file = io.BytesIO()
     soundfile.write(file, np.frombuffer(SAMPLES, "<i2"), 16000, format="WAVEX")
     return file.getvalue()
@@ -116,7 +116,7 @@ ZERO = make_wav().replace(b"\x3c\0\0\0WAVE", b"\0\0\0\0WAVE").replace(b"data\x18
     ],
     ids=("16 kHz", "8 kHz", "23856 Hz", "another chunk", "extensible", "unknown size", "size 0"),
 )
-def test_the_header_of_a_wav_file_with_such_samples_is_left_out(content, rate):
+def test_the_header_of_a_wav_file_with_matching_samples_is_removed(content, rate):
     assert take(content, rate) == SAMPLES
     assert take(content, rate, len(content) - 24) == SAMPLES  # the header alone, then the samples
 
@@ -134,25 +134,25 @@ def test_the_header_of_a_wav_file_with_such_samples_is_left_out(content, rate):
     ],
     ids=("rate", "channels", "8 bits", "32 bits", "half a header", "no size", "a chunk beyond the message"),
 )
-def test_wav_files_with_other_samples(content):
+def test_wav_files_with_other_samples_are_detected(content):
     with pytest.raises(errors.UserError, match=SENTENCE):
         take(content, 16000)
 
 
 @pytest.mark.parametrize("pid", [0, 17])  # of the table of programs, or of their names, as FFmpeg begins
-def test_mpeg_ts(pid):
+def test_mpeg_ts_is_detected(pid):
     assert is_file((b"G@" + bytes([pid]) + bytes(185)) * 2, 100)
 
 
-def test_an_mp3_with_a_tag():
+def test_an_mp3_with_a_tag_is_detected():
     assert is_file(b"ID3\4\0\0\0\0\0\0" + bytes(100))
 
 
-def test_a_file_after_samples_is_not_looked_for():
+def test_a_file_after_samples_is_not_detected():
     assert not is_file(bytes(4096) + encode("FLAC"))
 
 
-def test_no_constant_is_a_file():
+def test_constant_samples_are_not_taken_for_a_file():
     for value in range(-32768, 32768):
         head = np.full(2048, value, "<i2").tobytes()
         assert not is_file(head), value
@@ -160,7 +160,7 @@ def test_no_constant_is_a_file():
 
 @pytest.mark.parametrize("first", [-1, -257, -1025, -1281, -1537, -3073, -3585, -7169])
 @pytest.mark.parametrize("level", [1, 30, 1000, 10000])
-def test_samples_that_begin_as_a_frame_does(first, level):
+def test_samples_that_begin_like_a_frame_are_not_taken_for_a_file(first, level):
     rng = np.random.default_rng(first & 0xFFFF)
     for _ in range(50):
         samples = np.clip(rng.normal(0, level, 2048), -32768, 32767).astype("<i2")
@@ -169,5 +169,5 @@ def test_samples_that_begin_as_a_frame_does(first, level):
 
 
 @pytest.mark.parametrize("length", range(0, 5))
-def test_a_few_samples(length):
+def test_a_few_samples_are_not_taken_for_a_file(length):
     assert not is_file(b"\xff\xfb\x90\x64"[:length])

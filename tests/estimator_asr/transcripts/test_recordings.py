@@ -50,7 +50,7 @@ def test_a_folder_with_a_slash_at_its_end(tmp_path):
     assert recordings.find([f"{tmp_path}/"]) == [(f"{tmp_path}/a.wav", "a")]
 
 
-def test_a_file_that_is_given_again_or_beside_its_folder_is_one_recording(tmp_path, monkeypatch):
+def test_a_file_named_twice_or_with_its_folder_is_one_recording(tmp_path, monkeypatch):
     (tmp_path / "sub").mkdir()
     for name in ("a.wav", "sub/b.wav"):
         (tmp_path / name).write_bytes(b"")
@@ -61,12 +61,12 @@ def test_a_file_that_is_given_again_or_beside_its_folder_is_one_recording(tmp_pa
 
 def test_a_folder_without_audio_is_named(tmp_path):
     (tmp_path / "a.txt").write_text("text")
-    with pytest.raises(errors.UserError, match="has no audio files, expected some whose names end in"):
+    with pytest.raises(errors.UserError, match=r"has no audio files \(names that end in"):
         recordings.find([str(tmp_path)])
 
 
 def test_standard_input_twice_is_refused():
-    with pytest.raises(errors.UserError, match="- is given twice, expected standard input once; remove one"):
+    with pytest.raises(errors.UserError, match=r"standard input \(-\) is named twice; remove one"):
         recordings.find(["-", "-"])
 
 
@@ -85,7 +85,7 @@ def test_standard_input_in_any_format(tmp_path, monkeypatch, name):
 
 
 @pytest.mark.parametrize("length", [0xFFFFFFFF, 0x7FFFF000])
-def test_standard_input_with_the_header_of_a_pipe(tmp_path, monkeypatch, length):
+def test_standard_input_with_a_header_written_to_a_pipe(tmp_path, monkeypatch, length):
     waveform = make_wav(tmp_path / "a.wav")
     contents = bytearray((tmp_path / "a.wav").read_bytes())
     for place in (4, 40):  # the lengths of RIFF and of data
@@ -98,14 +98,12 @@ def test_empty_standard_input_is_named(monkeypatch):
     give_standard_input(monkeypatch, b"")
     copy = tempfile.TemporaryFile()
     monkeypatch.setattr(recordings.tempfile, "TemporaryFile", lambda: copy)
-    with pytest.raises(
-        audio_files.AudioError, match="-: standard input is empty, expected audio; write a record"
-    ):
+    with pytest.raises(audio_files.AudioError, match="standard input is empty; pipe a recording into it"):
         recordings.open_blocks(recordings.Recording("-", "stdin"), 16000)
     assert copy.closed
 
 
-def test_standard_input_without_room_for_a_copy_is_named(monkeypatch):
+def test_no_disk_space_to_copy_standard_input_is_an_error(monkeypatch):
     def fail(*arguments):
         raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
 
@@ -114,8 +112,9 @@ def test_standard_input_without_room_for_a_copy_is_named(monkeypatch):
     with pytest.raises(audio_files.AudioError) as refused:
         recordings.open_blocks(recordings.Recording("-", "stdin"), 16000)
     assert str(refused.value) == (
-        "-: cannot be copied to a temporary file (No usable temporary directory found in ['/tmp']), expected "
-        "room for it; free space"
+        "standard input cannot be copied to a temporary file (No usable temporary directory found "
+        "in ['/tmp']); "
+        "free some disk space"
     )
 
 
@@ -132,14 +131,12 @@ def test_seconds_of_all_recordings(tmp_path):
 
 def test_closed_standard_input_is_named(monkeypatch):
     monkeypatch.setattr(recordings.sys, "stdin", None)
-    with pytest.raises(
-        audio_files.AudioError, match="-: standard input is closed, expected audio; give a file or a"
-    ):
+    with pytest.raises(audio_files.AudioError, match="standard input is closed; name a file, or pipe audio"):
         recordings.open_blocks(recordings.Recording("-", "stdin"), 16000)
 
 
 @pytest.mark.parametrize("name", ["a.raw", b"\xff.wav"])
-def test_seconds_of_odd_names(tmp_path, name):
+def test_seconds_of_files_with_unusual_names(tmp_path, name):
     path = os.path.join(os.fsencode(tmp_path), os.fsencode(name))
     with open(path, "wb") as file:
         file.write(b"no audio")

@@ -16,9 +16,11 @@ def test_each_recording_has_its_own_file(tmp_path):
     assert recordings.plan_outputs(inputs, "srt", out) == [f"{out}/a.srt", f"{out}/sub/a.srt"]
 
 
-def test_recordings_of_one_folder_have_other_advice(tmp_path):
+def test_recordings_in_the_same_folder_have_different_advice(tmp_path):
     inputs = [recordings.Recording(path, "a") for path in ("x/a.wav", "x/a.flac")]
-    with pytest.raises(errors.UserError, match="expected one; rename one of them$"):
+    with pytest.raises(
+        errors.UserError, match="would be the output of both x/a.wav and x/a.flac; rename one of them$"
+    ):
         recordings.plan_outputs(inputs, "srt", str(tmp_path))
 
 
@@ -28,8 +30,8 @@ def test_an_output_that_is_the_folder_of_another_is_refused(tmp_path, name):
     with pytest.raises(errors.UserError) as refused:
         recordings.plan_outputs(inputs, "srt", str(tmp_path))
     assert str(refused.value) == (
-        f"{tmp_path}/x.srt: is the output of in/x.wav and the folder of that of in/{name}.wav, expected one "
-        "of them; rename the folder"
+        f"{tmp_path}/x.srt would be the output of in/x.wav and also the folder for the output of "
+        f"in/{name}.wav; rename the folder"
     )
 
 
@@ -37,19 +39,21 @@ def test_an_output_dir_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.UserError) as refused:
         recordings.make_output_dir(str(tmp_path / "file"))
-    assert str(refused.value).startswith(f"--output_dir={tmp_path / 'file'}: cannot be made (")
+    assert str(refused.value).startswith(f"--output_dir={tmp_path / 'file'} cannot be created (")
 
 
-def test_two_recordings_of_one_name_are_refused(tmp_path):
+def test_two_recordings_with_the_same_name_are_refused(tmp_path):
     inputs = [recordings.Recording("x/a.wav", "a"), recordings.Recording("y/a.mp3", "a")]
-    said = r"a\.srt: is the output of x/a\.wav and of y/a\.mp3, expected one; rename a recording, or"
+    said = r"a\.srt would be the output of both x/a\.wav and y/a\.mp3; rename a recording, or"
     with pytest.raises(errors.UserError, match=said):
         recordings.plan_outputs(inputs, "srt", str(tmp_path))
 
 
 def test_an_output_that_exists_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("the transcript that somebody typed")
-    with pytest.raises(errors.UserError, match=r"a\.txt: exists; move it, or give another --output_dir"):
+    with pytest.raises(
+        errors.UserError, match=r"a\.txt exists already; move it, or choose another --output_dir"
+    ):
         recordings.plan_outputs([recordings.Recording("a.wav", "a")], "txt", str(tmp_path))
 
 
@@ -59,20 +63,22 @@ def test_an_output_of_an_earlier_run_may_exist(tmp_path, monkeypatch):
     begun = {(str(tmp_path / "a.wav"), "a")}
     for path in ("a.wav", str(tmp_path / "a.wav")):
         recordings.plan_outputs([recordings.Recording(path, "a")], "txt", str(tmp_path), begun)
-    with pytest.raises(errors.UserError, match=r"a\.txt: exists; move it, or give another --output_dir"):
+    with pytest.raises(
+        errors.UserError, match=r"a\.txt exists already; move it, or choose another --output_dir"
+    ):
         recordings.plan_outputs([recordings.Recording("other/a.wav", "a")], "txt", str(tmp_path), begun)
 
 
 def test_captions_of_several_recordings_need_a_directory():
     inputs = [recordings.Recording("a.wav", "a"), recordings.Recording("b.wav", "b")]
-    said = "--format=srt: 2 recordings are given, expected one without --output_dir; give --output_dir"
+    said = "--format=srt can write only one recording to standard output, but 2 are named; pass --output_dir"
     with pytest.raises(errors.UserError, match=said):
         recordings.check_standard_output(inputs, "srt")
     recordings.check_standard_output(inputs, "tsv")
     recordings.check_standard_output(inputs[:1], "srt")
 
 
-def test_a_file_is_written_whole_into_a_directory_that_is_made(tmp_path):
+def test_a_file_is_written_into_a_directory_that_is_created(tmp_path):
     recordings.save(str(tmp_path / "out" / "sub" / "a.tsv"), "a\udcbb\t好\n")
     assert (tmp_path / "out" / "sub" / "a.tsv").read_text(encoding="utf-8") == "a\\udcbb\t好\n"
     assert os.listdir(tmp_path / "out" / "sub") == ["a.tsv"]

@@ -16,7 +16,7 @@ from tfrecord_builder import errors
 
 
 class Counter:
-    """Stands for a recogniser; its transcripts are the seconds of each item."""
+    """Stands in for a recogniser; the transcript of an item is its length in seconds."""
 
     def __init__(self):
         self.shapes = []
@@ -62,7 +62,7 @@ def test_a_long_recording_is_recognised_in_batches_of_segments(tmp_path):
     assert [(round(seconds, 1), total) for seconds, total in shown][-2:] == [(44.3, 50.0), (50.0, 50.0)]
 
 
-def test_a_batch_with_its_padding_has_30_seconds_at_most(tmp_path):
+def test_a_padded_batch_has_30_seconds_at_most(tmp_path):
     model = Counter()
     transcribe(tmp_path / "a.wav", make_speech(*[4.0, 2.0] * 4, 14.0, 2.0, 4.0, 2.0, 4.0), model=model)
     assert sum(rows for rows, _ in model.shapes) == 7
@@ -74,24 +74,22 @@ def test_a_long_recording_without_speech_has_a_warning(tmp_path, capsys):
     made = transcribe(tmp_path / "a.wav", np.full(16000 * 31, 0.01, np.float32))
     assert (list(made.segments), made.is_cut) == ([], True)
     assert capsys.readouterr().err == (
-        f"warning: {tmp_path}/a.wav: no speech is found; its transcript is empty\n"
+        f"warning: {tmp_path}/a.wav: no speech was found; its transcript is empty\n"
     )
 
 
 def test_a_long_silent_recording_has_a_warning(tmp_path, capsys):
     transcribe(tmp_path / "a.wav", np.zeros(16000 * 31, np.float32))
-    assert "a.wav: audio is silent, expected a peak of at least 0.0005" in capsys.readouterr().err
+    assert "a.wav: audio is silent (peak below 0.0005 of full scale)" in capsys.readouterr().err
 
 
-def test_warnings_go_where_the_caller_wants_them(tmp_path, capsys):
+def test_warnings_go_to_the_function_of_the_caller(tmp_path, capsys):
     warnings = []
     soundfile.write(tmp_path / "a.wav", np.zeros(16000), 16000)
     recording = recordings.Recording(str(tmp_path / "a.wav"), "a")
     transcriber.transcribe(Counter(), recording, 16000, warn=warnings.append)
     (warning,) = warnings
-    assert warning.startswith(
-        f"warning: {tmp_path}/a.wav: audio is silent, expected a peak of at least 0.0005 of full"
-    )
+    assert warning.startswith(f"warning: {tmp_path}/a.wav: audio is silent (peak below 0.0005 of full scale)")
     assert capsys.readouterr().err == ""
 
 
@@ -109,7 +107,7 @@ def test_a_recording_that_was_cut_off_has_a_warning(tmp_path, capsys):
 def test_nan_in_the_middle_of_a_long_recording_is_refused(tmp_path):
     waveform = make_speech(40.0)
     waveform[16000 * 35] = np.nan
-    with pytest.raises(errors.UserError, match="a.wav: has NaN or Inf samples; save it again"):
+    with pytest.raises(errors.UserError, match="a.wav has NaN or Inf samples; save the file again"):
         transcribe(tmp_path / "a.wav", waveform)
 
 
@@ -133,7 +131,7 @@ def test_a_bar_counts_whole_seconds_of_all_recordings(tmp_path, capsys, monkeypa
     assert re.match(r"work: 100%\|.*\| 4/4 \[00:0\d<00:00, ", last), last
 
 
-def test_recordings_that_cannot_be_read_come_without_transcript_and_with_a_line(tmp_path, capsys):
+def test_recordings_that_cannot_be_read_have_an_error_and_no_transcript(tmp_path, capsys):
     soundfile.write(tmp_path / "b.wav", make_speech(2.0), 16000)
     (tmp_path / "a.wav").write_text("no audio")
     inputs = recordings.find([str(tmp_path)])
