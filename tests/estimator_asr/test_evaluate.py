@@ -438,7 +438,7 @@ def test_a_model_that_does_not_stream_is_refused(tiny_export, tmp_path):
         (
             "model_dir",
             tiny_export.acoustic_dir,
-            "the model does not stream, expected an acoustic model with --chunk_frames",
+            "the model does not stream; train an acoustic model with --chunk_frames=32",
         ),
         ("saved_model", tiny_export.version_dir, "the model does not stream, expected one that was trained"),
     ):

@@ -126,14 +126,18 @@ def test_client_says_what_the_server_answers(files, tmp_path):
 
 def test_client_names_a_file_that_is_missing(files, tmp_path):
     done = run_client(files, str(tmp_path / "no.wav"))
-    message = f"error: {tmp_path / 'no.wav'}: cannot be read (No such file or directory); give WAV files\n"
+    message = (
+        f"error: {tmp_path / 'no.wav'}: cannot be read (No such file or directory); pass paths of WAV files\n"
+    )
     assert (done.returncode, done.stderr) == (1, message)
 
 
 def test_client_says_that_no_server_is_there(files):
     done = run_client(files, "--url=http://127.0.0.1:9/v1/models/asr", os.devnull)
     assert done.returncode == 1
-    assert "cannot be reached" in done.stderr and done.stderr.endswith("start the server, or give --url\n")
+    assert "cannot be reached" in done.stderr and done.stderr.endswith(
+        "start the server, or pass its --url\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,5 +150,5 @@ def test_client_says_that_no_server_is_there(files):
 )
 def test_client_says_that_an_address_is_none(files, url, reason):
     done = run_client(files, f"--url={url}", os.devnull)
-    error = f"error: {url}: cannot be reached ({reason}); start the server, or give --url\n"
+    error = f"error: {url}: cannot be reached ({reason}); start the server, or pass its --url\n"
     assert (done.returncode, done.stderr) == (1, error)

@@ -54,8 +54,8 @@ def test_other_files_are_no_reports(tmp_path, content):
     (tmp_path / "metrics.json").write_text(content)
     with pytest.raises(
         errors.UserError,
-        match=r"^export: --report_dir=\S+: metrics.json cannot be read \(\w+: .*\), expected a report of "
-        r"evaluate; give its --output_dir$",
+        match=r"^export: --report_dir=\S+: metrics.json cannot be read \(\w+: .*\); pass the "
+        r"--output_dir of an evaluation$",
     ):
         model_card.read_metrics(str(tmp_path))
 
@@ -109,7 +109,7 @@ def test_report_of_an_export_of_other_weights(check, models, tmp_path):
         check({"model": path})
     assert str(refused.value) == (
         f"export: --report_dir=REPORT: model is {path}, expected {' or '.join(checkpoints)}, or an export "
-        "of the same models; evaluate these, and give the new report"
+        "of the same models; evaluate these, and pass the new report"
     )
 
 

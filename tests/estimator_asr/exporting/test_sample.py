@@ -78,6 +78,6 @@ def test_no_utterance_is_chosen(data_dir, monkeypatch):
     with pytest.raises(errors.UserError) as refused:
         read(data_dir, 1)
     assert str(refused.value) == (
-        "export: --parity_utterances=1 chooses none of 3 utterances, expected some of at most 180 "
-        "seconds; give a larger number"
+        "export: --parity_utterances=1 selects none of the 3 utterances that has at most 180 "
+        "seconds; pass a larger number"
     )

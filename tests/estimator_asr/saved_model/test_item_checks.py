@@ -84,8 +84,8 @@ def test_bad_items_and_padding_are_zeros():
 @pytest.mark.parametrize("lengths", [[-1, 2], [0, 501], [500], [1, 2, 3]])
 def test_lengths_that_do_not_fit_are_refused(lengths):
     message = (
-        f"[E_LENGTHS: num_samples: is [{' '.join(map(str, lengths))}], expected one from 0 to 500 for each "
-        "of the 2 rows of waveform; send the true lengths]"
+        f"[E_LENGTHS: num_samples is [{' '.join(map(str, lengths))}], expected one length from 0 to 500 for "
+        "each of the 2 rows of waveform; send the true lengths]"
     )
     with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(message)):
         check_waveforms([LOUD, LOUD], lengths)

@@ -50,7 +50,7 @@ def test_no_saved_model(tmp_path, is_there):
     if is_there:
         path.mkdir()
     with pytest.raises(
-        errors.UserError, match=r"export: contains no SavedModel, expected an export directory or one"
+        errors.UserError, match=r"export: contains no SavedModel; pass an export directory or one"
     ):
         recogniser.find_version(str(path))
 
@@ -113,6 +113,6 @@ def test_an_export_that_decodes_greedily_takes_no_hotwords(tiny_export, tmp_path
     with pytest.raises(errors.UserError) as refused:
         recogniser.load(version_dir, "waveform", ["你好"])
     assert str(refused.value) == (
-        f"{version_dir}: takes no hotwords, expected a model of syllables that searches with a beam; "
-        "export one with --decoding=beam, or leave the hotwords out"
+        f"{version_dir}: the model does not support hotwords, which need syllable tokens and beam search; "
+        "export such a model with --decoding=beam, or leave out the hotwords"
     )

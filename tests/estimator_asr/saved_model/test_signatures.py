@@ -297,7 +297,7 @@ def test_lengths_that_do_not_fit_the_batch_are_refused(tiny_export, waveforms):
     model = recogniser.load(tiny_export.version_dir, "waveform")
     for num_samples in (-1, len(waveforms[0]) + 1):
         with pytest.raises(
-            tf.errors.InvalidArgumentError, match=r"num_samples: is .*, expected.*send the true lengths"
+            tf.errors.InvalidArgumentError, match=r"num_samples is .*, expected.*send the true lengths"
         ):
             model.run({"waveform": waveforms[0][None], "num_samples": [num_samples]})
 

@@ -185,8 +185,8 @@ def test_only_models_that_stream_have_the_signatures(tiny_export, tmp_path):
     with pytest.raises(errors.UserError) as refused:
         trained_model.open_trained_model(tiny_export.acoustic_dir).with_chunks(32)
     assert str(refused.value) == (
-        f"{tiny_export.acoustic_dir}: the model does not stream, expected an acoustic model with "
-        "--chunk_frames; train another model directory with --chunk_frames=32"
+        f"{tiny_export.acoustic_dir}: the model does not stream; train an acoustic model with "
+        "--chunk_frames=32 in another model directory"
     )
 
 

@@ -250,15 +250,15 @@ def test_too_many_characters_otherwise_are_refused():
     with pytest.raises(errors.UserError) as refused:
         agreement._check_changes(compared)
     assert str(refused.value) == (
-        "export: onnx, int8: 9 recordings, 4 of 100 characters otherwise than the SavedModel, which has "
-        "float32, expected at most 1%, or 3; nothing was exported: pass other --weights"
+        "export: int8 onnx differs from the float32 SavedModel in 4 of 100 characters (9 recordings); at "
+        "most 3 may differ. Nothing was exported. Pass other --weights, or train the model further."
     )
     agreement._check_changes(dataclasses.replace(compared, num_changed=3))
 
 
 def test_a_graph_with_other_outputs_is_refused(directory, tmp_path, monkeypatch):
     monkeypatch.setattr(backends.OnnxGraph, "run", lambda *_: {"logits": np.zeros([1, 1, 5])})
-    wanted = r"^export: onnx has other outputs than the SavedModel \(KeyError: 'log_probs'\); "
+    wanted = r"^export: onnx has other outputs than the SavedModel \(KeyError: 'log_probs'\)\. Nothing was "
     with pytest.raises(errors.UserError, match=wanted):
         export(tmp_path, open_model(directory, "plain"), names=["onnx"])
     assert os.listdir(tmp_path / "export") == []
@@ -270,6 +270,6 @@ def test_what_a_format_cannot_do_is_refused_before_anything_is_written(directory
         errors.UserError, match="searches with Whisper's decoder, .* pass --nowhisper_decoder"
     ):
         writer.check(["litert"], open_model(directory, "plain", whisper_weight=0.5), UTTERANCES)
-    with pytest.raises(errors.UserError, match="no recording of the split is at hand, .*--format=litert"):
+    with pytest.raises(errors.UserError, match="no recording of the split was found.*--format=litert"):
         writer.check(["litert"], acoustic, [each._replace(waveform=None) for each in UTTERANCES])
     writer.check([], acoustic, [])
