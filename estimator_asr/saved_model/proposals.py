@@ -57,9 +57,8 @@ def find_hypotheses(
 
 def _propose(acoustic, recognition, fbank, num_frames) -> Proposed:
     decoder, n_best = acoustic.whisper, recognition.n_best
-    units = (
-        acoustic.config.frontend.encoder.encoder.units
-    )  # the encoder's last block is last among the features
+    # The outputs of the encoder's last block are the last features.
+    units = acoustic.config.frontend.encoder.encoder.units
     memory = whisper_decoder.attend_to(decoder, fbank[..., -units:], num_frames)
     # A limit is needed because Whisper continues after the speech. Rare characters have two or three tokens.
     limits = 4 + 2 * tf.reduce_max(n_best.num_tokens, axis=1)

@@ -81,7 +81,7 @@ def _publish(temporary: str, export_dir: str) -> str:
 def _write_graph(acoustic, language, path) -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         built = signatures.build(acoustic.model, language and language.model)
-        # This changes the graph, so it must come before the session runs for the first time.
+        # This modifies operations of the graph, so it must come before the first run of the session.
         initialize_tables = tf.compat.v1.tables_initializer()
         for trained in filter(None, (acoustic, language)):
             cascade.restore(session, trained.model, trained.checkpoint)

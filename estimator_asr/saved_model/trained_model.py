@@ -129,7 +129,7 @@ def _build(trained, language, signatures=()) -> list[recogniser.Recogniser]:
         else:
             outputs = cascade.transcribe(trained.model, language.model, **features)
         built = streams.build(trained.model, language and language.model) if signatures else {}
-        # This changes the graph, so it must come before the session runs for the first time.
+        # This modifies operations of the graph, so it must come before the first run of the session.
         initialize_tables = tf.compat.v1.tables_initializer()
         for source in filter(None, (trained, language)):
             cascade.restore(session, source.model, source.checkpoint)

@@ -122,7 +122,8 @@ def test_features_of_more_frames_than_the_limit_has():
 @pytest.mark.parametrize("lengths", [[-1, 2], [0, 6], [5]])
 def test_lengths_of_features_that_do_not_fit_are_refused(lengths):
     message = (
-        r"num_frames: is \[.*\], expected one from 0 to 5 for each of the 2 rows of fbank; send the true"
+        r"num_frames is \[.*\], expected one length from 0 to 5 for each of the 2 rows of fbank; send the "
+        "true lengths"
     )
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         check_features(np.ones([2, 5, 3]), lengths)

@@ -103,7 +103,7 @@ def test_other_utterances_are_refused(tmp_path):
         comparison.compare(read([one, other]))
     assert str(refused.value) == (
         f"evaluate: --compare: {other} has other utterances or references than {one}, for instance u39; "
-        "expected the same; evaluate both on the same data and split"
+        "evaluate both on the same data and split"
     )
 
 
@@ -130,7 +130,7 @@ def test_reports_without_references_are_refused(tmp_path):
         )
         reports.append(str(tmp_path / name))
     with pytest.raises(
-        errors.UserError, match="has no reference token, expected some; evaluate data with transcripts"
+        errors.UserError, match="has no tokens in its references; evaluate data with transcripts"
     ):
         comparison.compare(read(reports))
 
@@ -138,7 +138,7 @@ def test_reports_without_references_are_refused(tmp_path):
 def test_models_of_two_kinds_have_nothing_to_compare(tmp_path):
     measures = (utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE)
     reports = [make_report(tmp_path / name, GOOD, measure=name) for name in measures]
-    with pytest.raises(errors.UserError, match="the reports have no error rate in common, expected token"):
+    with pytest.raises(errors.UserError, match="the reports have no error rate in common\\. \\S+ has token"):
         comparison.compare(read(reports))
 
 
