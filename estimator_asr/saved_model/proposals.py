@@ -88,7 +88,7 @@ def _spell(decoder, token_ids):
     joined = tf.strings.reduce_join(tf.gather(texts, token_ids + 1), axis=-1)
     strings = tf.strings.unicode_split(tf.reshape(joined, [-1]), "UTF-8").to_tensor("")
     strings = tf.reshape(strings, tf.concat([tf.shape(joined), [-1]], axis=0))
-    strings = tf.pad(strings, [[0, 0], [0, 0], [0, 1]])  # at least one column
+    strings = tf.pad(strings, [[0, 0], [0, 0], [0, 1]])  # adds a column, so that there is at least one
     ids = _find(decoder, strings)
     return strings, ids, tf.reduce_sum(tf.math.cumprod(tf.cast(ids >= 0, tf.int32), axis=2), axis=2)
 

@@ -28,7 +28,7 @@ _PHASES = 0.5 - 0.5 * np.cos(np.pi * (np.arange(8) + 0.5) / 8)  # Chebyshev poin
 
 
 class _Plan(NamedTuple):
-    """How a waveform is cut into blocks; int64 [], except `cutoff` and `phases`, which are float64."""
+    """Sizes of the blocks of a waveform; int64 [], except `cutoff` and `phases`, which are float64."""
 
     step: tf.Tensor  # input samples per period
     period: tf.Tensor  # output samples per period

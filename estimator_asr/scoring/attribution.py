@@ -31,7 +31,7 @@ CAUSES = {
 }
 _EDIT = 1 << 20  # cost of an edit, above that of all wrong parts of an utterance
 _NUM_PARTS = 3
-# By token type, the tone to append to a token to get a toned syllable; tokens of other types have no parts.
+# Tone to append to a token of each type to get a toned syllable; tokens of other types have no parts.
 _TONES = {"syllable": "", "initial_final": "", "toneless": "5"}
 
 

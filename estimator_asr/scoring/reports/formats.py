@@ -22,7 +22,7 @@ _NEXT = {
     "pass names as hotwords",
     attribution.UNREACHABLE: "build with text that contains these characters, and train both models again",
 }
-_GAINS = {  # by floor: the condition, and what it means
+_GAINS = {  # condition and meaning of each floor
     scored_split.REFERENCE_PINYIN: (
         "every syllable had been recognised correctly",
         "a better acoustic model can remove at most {gain} of the errors",

@@ -32,7 +32,7 @@ REPORT_FILE = "report.html"
 STM_FILE = "reference.stm"
 CTM_FILE = "hypothesis.ctm"
 _CHANNEL = "1"
-_LABEL = "<O>"  # without a label, sclite would take a first token such as <unk> as the label
+_LABEL = "<O>"  # sclite would otherwise take a first token such as <unk> as the label
 _SHORTEST = 0.001  # length in seconds of a recording without tokens, which must not be 0
 _NO_SPEAKER = "unknown"
 # Characters with a special meaning in these formats: optional words, alternatives, the empty word.
@@ -103,7 +103,7 @@ def create_output_dir(output_dir: str) -> None:
             file.write(b"0")
     except OSError as error:
         raise errors.UserError(
-            f"{output_dir}: the report cannot be written there ({error.strerror}); pass another --output_dir"
+            f"{output_dir}: the report cannot be written ({error.strerror}); pass another --output_dir"
         ) from error
 
 

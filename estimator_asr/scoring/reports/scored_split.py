@@ -25,7 +25,7 @@ class ScoredSplit:
     """A recognised and scored split."""
 
     facts: Mapping[str, object]  # what was evaluated: model, checkpoint, data, split
-    # By the keys of utterances.MEASURES; errors are shown and attributed in the last measure.
+    # Utterances by the keys of utterances.MEASURES; errors are shown and attributed in the last measure.
     measures: Mapping[str, Scored]
     group_pattern: Optional[str] = None  # see breakdown.by_group; None for no groups
     are_speakers_people: bool = True  # see breakdown.overall
@@ -35,7 +35,7 @@ class ScoredSplit:
     pronunciations: Mapping[str, str] = dataclasses.field(default_factory=dict)
     vocabularies: attribution.Vocabularies = attribution.Vocabularies()
     on_reference_pinyin: Scored = ()  # outputs of the language model for the pinyin of the references
-    # By utterance id; the report plays those that can be read.
+    # Recordings by utterance id; the report plays those that can be read.
     recordings: Mapping[str, recordings.Recording] = dataclasses.field(default_factory=dict)
     command: str = ""  # command line that makes this report again
 

@@ -1,4 +1,4 @@
-"""Which language models read what an acoustic model writes."""
+"""Language models that can read the tokens of an acoustic model, and those that cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Advice: the numbers of metrics.json in sentences."""
+"""Advice: sentences about the numbers in metrics.json."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def values(counts, oracle=None):
     }
 
 
-def test_models_next_step_and_floors():
+def test_advice_names_models_next_step_and_floors():
     counts = {attribution.TONE: 3, attribution.FINAL: 4, attribution.HOMOPHONE: 6}
     given = values(counts, oracle=4)
     given["floors"][scored_split.REFERENCE_PINYIN] = {"errors": 8}
@@ -46,19 +46,19 @@ def test_each_cause_has_its_advice():
 @pytest.mark.parametrize(
     ("remaining", "gain"), [(300, None), (250, None), (249, None), (245, "2 %"), (0, "100 %")]
 )
-def test_a_floor_is_named_only_if_it_brings_something(remaining, gain):
+def test_a_floor_is_named_only_if_it_removes_errors(remaining, gain):
     said = " ".join(formats.list_advice(values({attribution.TONE: 250}, oracle=remaining), False))
     assert ("better ranking" in said) == (gain is not None)
     expected = f"{remaining} errors would remain: better ranking can remove at most {gain} of the errors"
     assert gain is None or expected in said
 
 
-def test_one_error():
+def test_advice_for_one_error():
     sentence, *_ = formats.list_advice(values({attribution.TONE: 1}), False)
     assert sentence == "1 error: 1 of the acoustic model (100 %)."
 
 
-def test_a_model_that_writes_nothing():
+def test_advice_for_a_model_that_outputs_nothing():
     given = {**values({attribution.DELETION: 9}), "global_step": 36, "token_error_rate": {"rate": 1.0}}
     assert list(formats.list_advice(given, is_silent=True)) == [
         "The model outputs nothing for any utterance. Most likely it has seen too little data (36 steps), or "
@@ -67,7 +67,7 @@ def test_a_model_that_writes_nothing():
     ]
 
 
-def test_a_model_that_has_more_than_half_wrong_is_to_learn_more_before_it_is_to_be_listened_to():
+def test_above_half_wrong_the_advice_is_more_training():
     counts = {attribution.DELETION: 60, attribution.HOMOPHONE: 31}
     given = {**values(counts), "global_step": 1036, "token_error_rate": {"rate": 0.4}}
     given["character_error_rate"] = {"rate": 0.91}
@@ -81,18 +81,18 @@ def test_a_model_that_has_more_than_half_wrong_is_to_learn_more_before_it_is_to_
     assert "listen for speech that is cut off" in list(formats.list_advice(given, False))[1]
 
 
-def test_characters_without_a_vocabulary_are_named_however_much_is_wrong():
+def test_unreachable_characters_are_named_at_any_error_rate():
     given = {**values({attribution.UNREACHABLE: 9}), "character_error_rate": {"rate": 0.9}}
     first, _, last = formats.list_advice(given, False)
     assert first.startswith("The model is mostly wrong. Most likely it has seen too little data (few steps)")
     assert last.endswith("Next: build with text that contains these characters, and train both models again.")
 
 
-def test_insertions_where_nothing_was_said_have_no_rate_and_the_usual_advice():
+def test_insertions_without_a_reference_get_the_usual_advice():
     given = {**values({attribution.INSERTION: 9}), "character_error_rate": {"rate": None}}
     assert "listen for background voices and noise" in list(formats.list_advice(given, False))[1]
 
 
-def test_nothing_wrong_needs_no_advice():
+def test_there_is_no_advice_without_errors():
     assert list(formats.list_advice(values({}), False)) == []
     assert list(formats.list_advice(values({}), is_silent=True)) == []
