@@ -1,7 +1,7 @@
 """Writes files for servers into assets.extra/ of a version.
 
 tf_serving_warmup_requests   requests that TensorFlow Serving runs before it reports the model as ready
-batching_parameters.txt      value of its flag --batching_parameters_file
+batching_parameters.txt      file for its flag --batching_parameters_file
 client.py                    a client for its REST API, and for that of estimator_asr.serve
 """
 

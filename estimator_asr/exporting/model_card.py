@@ -45,7 +45,7 @@ def read_metrics(report_dir: str) -> dict:
 
 
 def check_reports(reports: Mapping[str, Mapping], version_dir: str, checkpoints: Sequence[str]) -> None:
-    """Checks that the checkpoint of each report, or the weights of its export, are those of an export.
+    """Checks that each report is of the models of an export, by its checkpoint or its export's weights.
 
     Args:
         reports: contents of metrics.json by --report_dir.
@@ -92,7 +92,7 @@ def write(
     Args:
         version_dir: the version.
         info: content of its export.json.
-        data: the data on which it was compared, by directory.
+        data: the data on which the export was compared, by directory.
         metrics: contents of metrics.json of its reports.
         licence: "" if none is stated.
         parity: a sentence that says how well the export agrees with its models.

@@ -29,10 +29,10 @@ from tfrecord_builder.audio import audio_files, frontend
 from tfrecord_builder.storage import files
 
 FILE = os.path.join("assets.extra", "parity.json")
-TOLERANCE = 1e-4  # allowed difference of scores and times; relative for values above 1
+TOLERANCE = 1e-4  # allowed difference of scores and times, relative if they are above 1
 ENCODER_TOLERANCE = 1e-3  # outputs of a frozen encoder are float16, whose last bit may be rounded differently
 BATCH_SIZES = (1, 3, 8)
-PADDINGS = (0, 17)  # frames after the longest utterance of a batch
+PADDINGS = (0, 17)  # frames of padding after the longest utterance of a batch
 _PIECE_FRAMES = 23  # frames of features per piece of a stream
 _ADVICE = "Nothing was exported, because the SavedModel is wrong. Report this with the version of TensorFlow."
 _SCORES = ("acoustic_score", "language_score", "confidence")
@@ -52,7 +52,7 @@ class Certificate:
     rank_tolerance: float = TOLERANCE  # tolerance of n-best scores
     batch_sizes: tuple[int, ...] = BATCH_SIZES
     paddings: tuple[int, ...] = PADDINGS
-    # How many n-best scores are compared, None for all. Of Whisper's proposals, equally good ones may differ.
+    # Number of n-best scores to compare, None for all. Whisper may propose another of equally good texts.
     num_best: Optional[int] = None
     data: str = ""  # data directories and split of the utterances
 
@@ -76,8 +76,8 @@ class Certificate:
         for name in ("transcript", "pinyin"):
             if got[name] != expected[name]:
                 raise errors.UserError(
-                    f"{where}: {name} is {got[name]!r}, expected {expected[name]!r} as from the models. "
-                    f"{advice}"
+                    f"{where}: {name} is {got[name]!r}, expected {expected[name]!r} as returned by "
+                    f"the models. {advice}"
                 )
         pairs = [(expected[name], got[name]) for name in _SCORES]
         for one, other in zip(expected["characters"], got["characters"]):
@@ -144,7 +144,7 @@ def certify(
 
 
 def _compare_streams(certificate, version, acoustic, language, utterances):
-    """Compares the export on pieces of features with the models on all features at once."""
+    """Compares outputs of the export, fed in pieces, with those of the models, fed all features at once."""
     model, reference = trained_model.build_streams(acoustic, language)
     name, config = "stream_features", version.info.frontend
     streams = stream_client.find(version, name)

@@ -48,16 +48,16 @@ def read(
         for name, fbank, length in zip(batch["utterance_id"], batch["fbank"], batch["num_frames"])
         if length <= max_frames
     )
-    chosen = list(itertools.islice(rows, num_utterances))
-    if not chosen:
+    sampled = list(itertools.islice(rows, num_utterances))
+    if not sampled:
         raise errors.UserError(
-            f"export: --parity_utterances={num_utterances} selects none of the {source.num_utterances} "
-            f"utterances that has at most {max_seconds} seconds; pass a larger number"
+            f"export: --parity_utterances={num_utterances} selects no utterance of at most {max_seconds} "
+            f"seconds from the {source.num_utterances} of the split; pass a larger number"
         )
-    by_id = recordings.find_all([shard.path for shard in source.shards], [name for name, _ in chosen])
+    by_id = recordings.find_all([shard.path for shard in source.shards], [name for name, _ in sampled])
     return [
         Utterance(name, fbank, _read_audio(by_id.get(name), features.sample_rate, max_seconds))
-        for name, fbank in chosen
+        for name, fbank in sampled
     ]
 
 

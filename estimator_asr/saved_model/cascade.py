@@ -158,7 +158,7 @@ def list_candidates(
     whisper_scores = tf.zeros(shape)
     if proposed:
         scores = proposals.drop_repeated(scores, texts, tf.shape(recognition.n_best.scores)[1])
-        # Whisper scores the text without hotwords, whose reward is their boost.
+        # Whisper scores texts without the characters of hotwords, whose only reward is their boost.
         whisper_scores = proposals.score(proposed, acoustic.whisper, unbiased.strings)
     language_scores = tf.reshape(units.scores, shape)
     return Candidates(ids, tokens, syllables, places, units, texts, scores, language_scores, whisper_scores)
@@ -209,11 +209,11 @@ def convert(
 
 
 def restore(session: tf.compat.v1.Session, model: model_directory.ModelDirectory, checkpoint: str) -> None:
-    """Restores the variables of one model, all of them under the scope of its task, from a checkpoint."""
+    """Restores all variables of one model, which are in the scope of its task, from a checkpoint."""
     scope = f"{model.config.spec.name}/"
     variables = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, scope)
     checkpoints.check_variables(checkpoint, model, variables)
-    if variables:  # a graph that only decodes has none
+    if variables:  # a graph with only the search has no variables
         tf.compat.v1.train.Saver(variables).restore(session, checkpoint)
     if model.whisper is not None:
         encoder_weights.assign(session, whisper_decoder.SCOPE, model.whisper.weights)

@@ -8,7 +8,7 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.models.decoding import token_times
 from estimator_asr.tasks import sequences
 
-_LOWEST_PROB = 1e-6  # so that the log odds are finite
+_LOWEST_PROB = 1e-6  # keeps the log odds finite
 
 
 def describe(

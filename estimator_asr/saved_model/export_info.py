@@ -36,7 +36,7 @@ class FileInfo:
 
 @dataclasses.dataclass(frozen=True)
 class ModelInfo:
-    """A model in the export; an acoustic model has only tokens. `decode` has the fields of DecodeConfig."""
+    """A model in the export; an acoustic model has only one hash. `decode` has the fields of DecodeConfig."""
 
     global_step: int
     tokens_sha256: str
@@ -47,7 +47,7 @@ class ModelInfo:
 
 @dataclasses.dataclass(frozen=True)
 class UnreadTokens:
-    """Tokens of the acoustic model that the language model lacks; num_tokens counts all of its tokens."""
+    """Tokens that the language model lacks, among the num_tokens tokens of the acoustic model."""
 
     tokens: tuple[str, ...] = ()
     num_tokens: int = 0

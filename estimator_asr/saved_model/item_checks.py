@@ -11,7 +11,7 @@ from tfrecord_builder.audio import audio_files, frontend
 
 
 class Items(NamedTuple):
-    """Checked items, as wide as the batch, or as its longest item that is not too long if another one is.
+    """Checked items. If one is too long, the width is that of the longest other item, else of the batch.
 
     Other rejected items do not change the width, because the last bits of the models' results depend on it.
     """
@@ -98,7 +98,7 @@ def clear(outputs: dict[str, tf.Tensor], status: tf.Tensor) -> dict[str, tf.Tens
     for name, value in outputs.items():
         value = value[:num_items]
         nothing = tf.zeros_like(value)
-        if name == "n_best.score":  # the n-best list is one empty transcript
+        if name == "n_best.score":  # an n-best list of one empty transcript
             nothing = tf.concat([nothing[:, :1], tf.fill(tf.shape(value[:, 1:]), tf.float32.min)], 1)
         cleared[name] = choose(status, value, nothing)
     return cleared

@@ -44,7 +44,7 @@ class Recogniser:
         return list_results(self.fetch(batch))
 
     def fetch(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the outputs as the arrays of the graph; ignores keys that are not inputs."""
+        """Returns the outputs as arrays, as the graph computes them; ignores keys that are not inputs."""
         values = {**batch, **self.constants}
         feeds = {tensor: values[name] for name, tensor in self.inputs.items()}
         return self.session.run(dict(self.outputs), feeds)
@@ -78,7 +78,7 @@ class LoadedVersion:
         with _as_user_errors(self.version_dir):
             definition = self.definitions[twin if hotwords else signature]
             inputs, outputs = (
-                # sorted, because each process has another order of protocol buffer maps
+                # sorted, because the order of protocol buffer maps differs between processes
                 {name: self.session.graph.get_tensor_by_name(infos[name].name) for name in sorted(infos)}
                 for infos in (definition.inputs, definition.outputs)
             )
@@ -106,7 +106,7 @@ def load_version(version_dir: str) -> LoadedVersion:
     except errors.UserError:
         session.close()
         raise
-    definitions = dict(meta_graph.signature_def)  # the protocol buffer map would create missing keys
+    definitions = dict(meta_graph.signature_def)  # the protocol buffer map would create missing entries
     return LoadedVersion(version_dir, info, session, definitions)
 
 
@@ -149,7 +149,7 @@ def list_versions(export_dir: str) -> list[int]:
     """Returns the versions in an export directory, oldest first; none if it does not exist.
 
     The name of a version is its number without leading zeros. A version without a graph is listed, too:
-    to load an older version instead is not what the user asked for.
+    silently loading an older version is not what the user asked for.
     """
     names = os.listdir(export_dir) if os.path.isdir(export_dir) else []
     numbers = sorted(int(name) for name in names if name.isdecimal() and name == str(int(name)))
@@ -177,7 +177,7 @@ def list_results(values: Mapping[str, np.ndarray]) -> dict[str, list]:
 
 
 def _list_items(fields: Mapping[str, np.ndarray], columns: Sequence[np.ndarray]) -> list[dict]:
-    """Returns the items of an utterance without the padding, which is empty characters or lowest scores."""
+    """Returns the items of an utterance without padding: empty characters, or the lowest score."""
     items = [dict(zip(fields, map(_to_python, item))) for item in zip(*columns)]
     return [item for item in items if item.get("character") != "" and item.get("score", 0.0) > _LOWEST]
 

@@ -21,7 +21,7 @@ _ZERO_CROSSINGS = 80  # zero crossings of the sinc on each side
 _CUTOFF = 0.957  # fraction of the lower of the two Nyquist frequencies
 # The window exp(beta (sqrt(1 - x^2) - 1)) (Barnett, Magland and af Klinteberg, 2019) has a -90 dB stopband.
 _BETA = 10.0
-_MIN_BLOCK = 64  # output samples per block, where the ratio of the rates allows it
+_MIN_BLOCK = 64  # output samples per block, at least; down to an eighth for high input rates
 _MAX_PERIOD_SIZE = 1 << 19  # input times output samples of a period; above it, phases are interpolated
 _GROUP_NUMBERS = 1 << 20  # input samples gathered at a time
 _PHASES = 0.5 - 0.5 * np.cos(np.pi * (np.arange(8) + 0.5) / 8)  # Chebyshev points of [0, 1]
@@ -34,7 +34,7 @@ class _Plan(NamedTuple):
     period: tf.Tensor  # output samples per period
     block: tf.Tensor  # output samples per block
     reach: tf.Tensor  # input samples that the filter covers on each side of an output sample
-    width: tf.Tensor  # input samples under a block
+    width: tf.Tensor  # input samples on which a block depends
     cutoff: tf.Tensor  # [], fraction of the input's Nyquist frequency
     phases: tf.Tensor  # [num_phases], phase of each matrix, in input samples
 
@@ -63,7 +63,8 @@ def _resample(waveform: tf.Tensor, from_rate: tf.Tensor, to_rate: int) -> tf.Ten
     weights = _make_weights(plan)
 
     def make_group(index: tf.Tensor) -> tf.Tensor:
-        positions = (index * group + tf.range(group)) * plan.block * plan.step  # x period
+        # Positions have the unit 1 / period input samples.
+        positions = (index * group + tf.range(group)) * plan.block * plan.step
         places = (positions // plan.period)[:, None] + tf.range(plan.width)
         inputs = tf.gather(padded, tf.minimum(places, tf.size(padded, tf.int64) - 1))
         by_phase = tf.reshape(tf.matmul(inputs, weights), tf.stack([group, -1, plan.block]))

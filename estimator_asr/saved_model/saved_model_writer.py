@@ -74,13 +74,14 @@ def _publish(temporary: str, export_dir: str) -> str:
             os.rename(temporary, path)
             return path
         except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # another export has just taken it
+            # If another export has just taken the number, the next one is tried.
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
 
 
 def _write_graph(acoustic, language, path) -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        built = signatures.build(acoustic.model, language and language.model)
+        by_name = signatures.build(acoustic.model, language and language.model)
         # This modifies operations of the graph, so it must come before the first run of the session.
         initialize_tables = tf.compat.v1.tables_initializer()
         for trained in filter(None, (acoustic, language)):
@@ -94,7 +95,7 @@ def _write_graph(acoustic, language, path) -> None:
             [tf.saved_model.SERVING],
             signature_def_map={
                 name: tf.compat.v1.saved_model.predict_signature_def(signature.inputs, signature.outputs)
-                for name, signature in built.items()
+                for name, signature in by_name.items()
             },
             assets_collection=tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.ASSET_FILEPATHS),
             main_op=initialize_tables,

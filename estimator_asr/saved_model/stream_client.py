@@ -38,14 +38,14 @@ class StreamClient(NamedTuple):
 
 
 def find(version: recogniser.LoadedVersion, signature: str) -> Optional[StreamClient]:
-    """Returns the client of `stream` or `stream_features`; None if the model does not stream."""
+    """Returns a client of the signature `stream` or `stream_features`; None if the model does not stream."""
     if not version.info.chunk_frames:
         return None
     return StreamClient(version.find("stream_start"), version.find(signature))
 
 
 class GrowingSegment:
-    """A segment of audio that is still growing: the state after the samples recognised so far."""
+    """A segment of audio that is still growing, and the stream state after the samples recognised so far."""
 
     def __init__(self, start: State):
         """Starts without a segment; `start` is the state of a new stream, without the batch axis."""
@@ -71,7 +71,7 @@ class GrowingSegment:
 
         `num_samples` is the length of the waveform whose last samples were that piece.
         """
-        # Copied, because a row is a view of the states of the whole batch.
+        # Copied, because a row is a view that keeps the states of the whole batch in memory.
         self._state = {name: result[name].copy() for name in self._state}
         self._num_recognised = num_samples
         return {name: value for name, value in result.items() if name not in self._state}
@@ -84,7 +84,7 @@ class GrowingSegment:
 def cut(
     batch: Mapping[str, np.ndarray], names: tuple[str, str], size: int
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields pieces of recordings; is_last is true for those that end with a piece or ended before.
+    """Yields pieces of a batch of recordings; is_last is true once a recording has ended.
 
     Args:
         batch: inputs of a signature: values, [batch, max_length, ...], and lengths, int32 [batch].

@@ -37,7 +37,7 @@ class TrainedModel(NamedTuple):
             )
         if not streams.can_stream(self.model):
             raise errors.UserError(
-                f"{self.model.path}: --decoding is {decoding}, expected beam for streams; leave it out"
+                f"{self.model.path}: --decoding is {decoding}, expected beam for streams; leave out the flag"
             )
         acoustic = dataclasses.replace(
             config.acoustic, chunk_frames=chunk_frames or config.acoustic.chunk_frames
@@ -128,11 +128,11 @@ def _build(trained, language, signatures=()) -> list[recogniser.Recogniser]:
             outputs = cascade.recognise(trained.model, features)
         else:
             outputs = cascade.transcribe(trained.model, language.model, **features)
-        built = streams.build(trained.model, language and language.model) if signatures else {}
+        by_name = streams.build(trained.model, language and language.model) if signatures else {}
         # This modifies operations of the graph, so it must come before the first run of the session.
         initialize_tables = tf.compat.v1.tables_initializer()
         for source in filter(None, (trained, language)):
             cascade.restore(session, source.model, source.checkpoint)
         session.run(initialize_tables)
-    pairs = [(features, outputs), *(built[name] for name in signatures)]
+    pairs = [(features, outputs), *(by_name[name] for name in signatures)]
     return [recogniser.Recogniser(session, *pair) for pair in pairs]

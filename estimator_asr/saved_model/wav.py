@@ -20,7 +20,7 @@ from tfrecord_builder.audio import audio_files
 _UNKNOWN_SIZE = 0xFFFFFFFF
 _RIFF_BYTES, _CHUNK_BYTES, _FORMAT_BYTES, _EXTENSIBLE_BYTES = 12, 8, 16, 40
 _PCM, _FLOAT, _A_LAW, _MU_LAW, _EXTENSIBLE = 1, 3, 6, 7, 0xFFFE
-_LARGE_SIZE_START = 28  # byte of the samples' 64-bit size in the chunk ds64, the first in an RF64 file
+_LARGE_SIZE_START = 28  # offset of the 64-bit data size in ds64, the first chunk of an RF64 file
 
 
 class Header(NamedTuple):
@@ -100,8 +100,8 @@ def decode(wav: tf.Tensor, header: Header) -> tf.Tensor:
         (_MU_LAW, 1): lambda: tf.gather(_mu_law(), tf.cast(tf.io.decode_raw(data, tf.uint8), tf.int32)),
     }
     is_match = [tf.equal(header.tag, tag) & tf.equal(header.sample_bytes, size) for tag, size in decoders]
-    chosen = tf.argmax(tf.cast(tf.stack(is_match), tf.int32), output_type=tf.int32)
-    samples = tf.switch_case(chosen, list(decoders.values()))
+    index = tf.argmax(tf.cast(tf.stack(is_match), tf.int32), output_type=tf.int32)
+    samples = tf.switch_case(index, list(decoders.values()))
     by_channel = tf.reshape(samples, tf.stack([-1, header.num_channels]))
     return tf.cond(tf.equal(header.num_channels, 1), lambda: samples, lambda: _mix(by_channel))
 

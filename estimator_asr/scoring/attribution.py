@@ -151,7 +151,7 @@ def _is_letter(unit: Unit, vocabularies: Vocabularies) -> bool:
 
 
 def _find_wrong_parts(reference: Unit, hypothesis: Unit, vocabularies: Vocabularies) -> tuple[bool, ...]:
-    """Returns whether initial, final and tone differ; if a side is not a syllable, all do or none."""
+    """Returns whether initial, final and tone differ; if a side is not a syllable, all or none do."""
     parts = [vocabularies.split(side.syllable) for side in (reference, hypothesis)]
     if None in parts:
         return (not _is_heard(reference, hypothesis),) * _NUM_PARTS

@@ -25,7 +25,7 @@ def measure(
     scored: Sequence[utterances.ScoredUtterance],
     are_speakers_people: bool = True,
 ) -> dict[str, error_rate.ErrorRate]:
-    """Returns both rates of utterances in the measure `name`, a key of utterances.MEASURES.
+    """Returns the biased and the unbiased error rate in the measure `name`, a key of utterances.MEASURES.
 
     Hotwords have the format that the SavedModel reads: text, one syllable per character, boost. Their
     syllables match tokens with and without tones. are_speakers_people has the same meaning as in
@@ -37,7 +37,7 @@ def measure(
 
 
 def index(phrases: Sequence[Sequence[str]]) -> Phrases:
-    """Returns the token sequences by their first token."""
+    """Groups token sequences by their first token."""
     by_first = collections.defaultdict(list)
     for phrase in dict.fromkeys(phrases):  # a hotword with several readings has several entries
         by_first[phrase[0]].append(phrase)

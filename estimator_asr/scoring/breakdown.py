@@ -39,8 +39,8 @@ def overall(scored: Scored, are_speakers_people: bool = True) -> error_rate.Erro
     would not be resampled, and the interval would be too narrow. are_speakers_people is False for text, whose
     `speaker` is its corpus: corpora are not a sample of people.
     """
-    chosen = clusterings(scored) if are_speakers_people else clusterings(scored)[1:]
-    return error_rate.measure([utterance.edits for utterance in scored], chosen)
+    labels = clusterings(scored) if are_speakers_people else clusterings(scored)[1:]
+    return error_rate.measure([utterance.edits for utterance in scored], labels)
 
 
 def clusterings(scored: Scored) -> tuple[list[str], list[str]]:

@@ -74,8 +74,8 @@ def split_edits(
 ) -> tuple[Edits, Edits]:
     """Counts the edits of one shortest alignment inside and outside of marked tokens.
 
-    Substitutions and deletions belong to the marked tokens of the reference, insertions to those of the
-    hypothesis.
+    Substitutions and deletions are inside if their reference token is marked, insertions if their hypothesis
+    token is.
     """
     inside, outside = [], []
     for edit in _edit_operations(reference, hypothesis):

@@ -133,7 +133,7 @@ def num_deviations(
     residuals = errors - lengths * (errors.sum() / lengths.sum())
     variances, counts = zip(*(_variance(residuals, ids) for ids in clusters))
     total = max(variances)  # the sum below may be smaller by chance
-    if len(clusters) == 2:  # both variances include that of single utterances
+    if len(clusters) == 2:  # subtracts the variance of single utterances, which both include
         utterances = np.unique(np.stack(clusters), axis=1, return_inverse=True)[1].ravel()
         total = max(total, sum(variances) - _variance(residuals, utterances)[0])
     probability = (1.0 + confidence) / 2.0

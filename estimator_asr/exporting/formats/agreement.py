@@ -29,7 +29,7 @@ from tfrecord_builder.storage import files
 
 FILE = os.path.join("assets.extra", "parity_{}.json")
 EXACT = "float32"
-TOLERANCE = 1e-3  # allowed difference of scores, times and confidences; relative for values above 1
+TOLERANCE = 1e-3  # allowed difference of scores, times and confidences, relative if they are above 1
 MOST_CHANGED = 0.01  # allowed fraction of characters that rounded weights change
 _ADVICE = (
     "Nothing was exported. Leave {0} out of --format, and report this with the versions of its libraries."
@@ -44,9 +44,9 @@ class Agreement:
     weights: str
     num_recordings: int = 0
     num_characters: int = 0
-    num_changed: int = 0  # characters edited in the SavedModel's transcripts; 0 for float32
-    num_ties: Optional[int] = None  # only for float32, as is largest_difference
-    largest_difference: Optional[float] = None  # between scores, times and confidences
+    num_changed: int = 0  # character edits between the two transcripts; 0 for float32
+    num_ties: Optional[int] = None  # recordings with another text that is as good; only for float32
+    largest_difference: Optional[float] = None  # maximum over scores, times and confidences; float32 only
     sha256: str = ""  # digest of the format's model.json, which contains those of its files
 
     def __str__(self) -> str:
@@ -119,7 +119,7 @@ def _add(agreement: Agreement, expected: Mapping, got: Mapping) -> None:
 
 def _check_changes(agreement: Agreement) -> None:
     allowed = MOST_CHANGED * agreement.num_characters
-    limit = allowed + 2 * math.sqrt(allowed)  # plus two standard deviations, because few characters vary
+    limit = allowed + 2 * math.sqrt(allowed)  # plus two standard deviations: small samples vary by chance
     if agreement.weights != EXACT and agreement.num_changed > limit:
         raise errors.UserError(
             f"export: {agreement}; at most {math.floor(limit)} may differ. Nothing was exported. Pass other "

@@ -62,7 +62,7 @@ def _convert(name: str, part: parts.Part, weights: str) -> bytes:
     try:
         with lazy_tensorflow.without_standard_error():
             return CONVERTERS[name].convert(part, weights)
-    except Exception as error:  # converters raise many types
+    except Exception as error:  # converters raise exceptions of many types
         reason = " ".join(str(error).split())[:300]
         raise errors.UserError(
             f"export: the {part.name} graph cannot be converted to {name} ({reason}); leave {name} out of "

@@ -16,7 +16,7 @@ def convert(part: parts.Part, weights: str) -> bytes:
     int8 weights are quantised per channel after training, activations when a product needs them.
 
     Raises:
-        Exception: the converter refuses an operation; it raises many types.
+        Exception: the converter rejects an operation; the type of the exception varies.
     """
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
         tf.import_graph_def(part.graph, name="")

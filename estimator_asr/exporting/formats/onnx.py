@@ -13,10 +13,8 @@ from estimator_asr.exporting.formats import parts, rewriting
 FILE = "{}.onnx"
 OPSET = 17  # introduced by ONNX 1.12, supported by ONNX Runtime since 1.12
 MODULES = ("onnx", "onnxruntime", "tf2onnx")
-_QUANTISED = [
-    "MatMul",
-    "Gather",
-]  # matrix products and lookups; ONNX Runtime 1.19 cannot run quantised convolutions
+# Matrix products and table lookups; ONNX Runtime 1.19 cannot run quantised convolutions.
+_QUANTISED = ["MatMul", "Gather"]
 _SMALLEST_HALVED = 1024  # size of the smallest weights that are stored as float16
 
 

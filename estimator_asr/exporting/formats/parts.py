@@ -37,7 +37,7 @@ Tensors = dict[str, tf.Tensor]
 
 
 class Part(NamedTuple):
-    """A graph whose inputs and outputs are the tensors NAME:0."""
+    """A graph whose inputs and outputs are tensors named NAME:0."""
 
     name: str
     graph: tf.compat.v1.GraphDef
@@ -93,15 +93,15 @@ def _build_acoustic(trained, has_decoder) -> tuple[Tensors, Tensors]:
     waveform = tf.compat.v1.placeholder(tf.float32, [1, None], "waveform")
     num_samples = tf.shape(waveform)[1:]
     fbank, num_frames = _extract(waveform, num_samples, trained.model.config.frontend)
-    built = registry.of(trained.model).build({"fbank": fbank, "num_frames": num_frames})
-    outputs = {"log_probs": tf.nn.log_softmax(tf.cast(built.ctc_logits, tf.float32))}
+    results = registry.of(trained.model).build({"fbank": fbank, "num_frames": num_frames})
+    outputs = {"log_probs": tf.nn.log_softmax(tf.cast(results.ctc_logits, tf.float32))}
     if has_decoder:
-        outputs["encoding"] = built.encoding.outputs
+        outputs["encoding"] = results.encoding.outputs
     return {"waveform": waveform}, outputs
 
 
 def _extract(waveform, num_samples, config: frontend.FrontendConfig) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the features of one waveform, of at least one frame, and their number of frames."""
+    """Returns the features and num_frames of one waveform, which must have at least one frame."""
     num_frames = frontend.num_frames(num_samples, dataclasses.replace(config, encoder=None))
     fbank = frontend.extract(waveform, config, num_samples)
     if config.encoder is None:

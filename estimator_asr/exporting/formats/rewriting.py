@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-_FRONTENDS = ("log_mel", "log_spectrogram", "whisper_log_mel")  # name scopes of its operations
+_FRONTENDS = ("log_mel", "log_spectrogram", "whisper_log_mel")  # name scopes of the frontends
 
 
 def is_frontend(name: str) -> bool:
@@ -47,7 +47,7 @@ def replace_erfc(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
 
 
 def _replace_part(graph, nodes, node) -> None:
-    """Replaces the real or imaginary part of a transform by the product of a basis and the frames."""
+    """Replaces the real or imaginary part of an FFT by the product of a basis and the frames."""
     frames, length = nodes[node.input[0]].input
     basis = _make_basis(int(_read(nodes[length])[0]), node.op)
     _transpose_product(graph, node, basis, frames)
@@ -118,6 +118,6 @@ def _set_types(node, **types) -> None:
 
 
 def _make_basis(length: int, part: str) -> np.ndarray:
-    """Returns float32 [1, length / 2 + 1, length], whose product with a frame is a part of its transform."""
+    """Returns float32 [1, length / 2 + 1, length]; its product with a frame is a part of the transform."""
     angles = 2 * np.pi * np.outer(np.arange(length // 2 + 1), np.arange(length)) / length
     return (np.cos(angles) if part == "Real" else -np.sin(angles)).astype(np.float32)[None]

@@ -58,13 +58,13 @@ def add(
     """Writes each format beside the SavedModel of a version, and compares it with the SavedModel.
 
     Raises:
-        errors.UserError: a format cannot be converted, or disagrees; the version must not be used then.
+        errors.UserError: a format cannot be converted or disagrees; the version must then be discarded.
     """
-    built = parts.build(acoustic, language) if names else []
+    graphs = parts.build(acoustic, language) if names else []
     recorded = [utterance for utterance in utterances if utterance.waveform is not None]
     for name in names:
         directory = os.path.join(version_dir, name)
-        bundle.write(directory, name, weights, built, acoustic, language, info)
+        bundle.write(directory, name, weights, graphs, acoustic, language, info)
         compared = agreement.compare(version_dir, name, weights, recorded)
         compared.save(version_dir)
         logging.info("%s", compared)

@@ -21,7 +21,7 @@ _SAMPLE_RATE = 16000  # Hz; supported by MP3
 _MAX_EMBEDDED_SECONDS = 30.0
 _SILENCE_DBFS = -100.0
 _FFT_SIZE, _NUM_ROWS, _MAX_COLUMNS, _RANGE_DB = 512, 64, 160, 70.0
-_FULL_SCALE_SINE = math.sqrt(0.5)  # RMS of 0 dBFS
+_FULL_SCALE_SINE = math.sqrt(0.5)  # RMS level that is 0 dBFS
 
 
 def measure_levels(by_id: Mapping[str, recordings.Recording]) -> dict[str, float]:

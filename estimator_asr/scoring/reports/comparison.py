@@ -103,9 +103,9 @@ def _list_common_measures(reports: Reports) -> list[str]:
 
 
 def _check_same(path: str, first: Scored, other_path: str, other: Scored) -> None:
-    keys, others = ([(row.utterance_id, row.reference) for row in scored] for scored in (first, other))
-    if keys != others:
-        differing = set(keys).symmetric_difference(others) or {keys[0]}
+    keys, other_keys = ([(row.utterance_id, row.reference) for row in scored] for scored in (first, other))
+    if keys != other_keys:
+        differing = set(keys).symmetric_difference(other_keys) or {keys[0]}
         raise errors.UserError(
             f"evaluate: --compare: {other_path} has other utterances or references than {path}, for instance "
             f"{min(differing)[0]}; evaluate both on the same data and split"
@@ -164,13 +164,13 @@ def _segment_differences(triple: Triple) -> Iterator[int]:
     )
     difference, is_open, num_good = 0, False, 0
     for place in range(len(triple.reference) + 1):
-        insertions, others = counts[:, 0, place], counts[:, 1, place]
+        insertions, edits = counts[:, 0, place], counts[:, 1, place]
         is_end = place == len(triple.reference)
-        if insertions.any() or others.any():
+        if insertions.any() or edits.any():
             is_open, num_good = True, 0
-        if not is_end and not others.any():
+        if not is_end and not edits.any():
             num_good += 1
-        difference += int(insertions[0] + others[0] - insertions[1] - others[1])
+        difference += int(insertions[0] + edits[0] - insertions[1] - edits[1])
         if is_open and (is_end or num_good == _NUM_GOOD):
             yield difference
             difference, is_open = 0, False

@@ -93,7 +93,7 @@ def _data(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict:
 
 
 def list_rows(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict[str, list]:
-    """Returns the names of `speakers`, and `utterances`.
+    """Returns the `utterances` of the page, and the names of their `speakers`.
 
     An utterance is a list: id, index of the speaker, level in dBFS or None, confidence or None, and alignment
     (see align).

@@ -57,8 +57,9 @@ def test_a_different_text_is_refused(certificate):
     with pytest.raises(errors.UserError) as refused:
         certificate.compare("export: u1 in features, batch of 3", EXPECTED, change(transcript="你号"))
     assert str(refused.value) == (
-        "export: u1 in features, batch of 3: transcript is '你号', expected '你好' as from the models. "
-        "Nothing was exported, because the SavedModel is wrong. Report this with the version of TensorFlow."
+        "export: u1 in features, batch of 3: transcript is '你号', expected '你好' as returned by the "
+        "models. Nothing was exported, because the SavedModel is wrong. Report this with the version of "
+        "TensorFlow."
     )
 
 
