@@ -1,1 +1,1 @@
-"""What an export carries besides its graph: the parity certificate, the model card, and files for servers."""
+"""Parts of an export besides its graph: the parity certificate, the model card, and files for servers."""

@@ -1,7 +1,7 @@
-"""Files for servers, in assets.extra/ of a version.
+"""Writes files for servers into assets.extra/ of a version.
 
-tf_serving_warmup_requests   requests that TensorFlow Serving runs before it says that the model is ready
-batching_parameters.txt      for its flag --batching_parameters_file
+tf_serving_warmup_requests   requests that TensorFlow Serving runs before it reports the model as ready
+batching_parameters.txt      file for its flag --batching_parameters_file
 client.py                    a client for its REST API, and for that of estimator_asr.serve
 """
 
@@ -17,11 +17,11 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from tfrecord_builder.audio import audio_files
 
 MODEL_NAME = "asr"
-WARMUP_FILE = "tf_serving_warmup_requests"  # the name that TensorFlow Serving reads
+WARMUP_FILE = "tf_serving_warmup_requests"  # TensorFlow Serving looks for this name
 _SIGNATURE = "serving_default"
-_WARMUP_SECONDS = (1, 5)
-_WARMUP_PEAK = 0.01  # loud enough not to be silence
-# All recordings of a batch are padded to the longest, which may have three minutes (docs/export.md).
+_WARMUP_SECONDS = (1, 5)  # length of the recording in each request
+_WARMUP_PEAK = 0.01  # loud enough not to be rejected as silent
+# All recordings of a batch are padded to the longest, which may last three minutes (docs/export.md).
 _BATCHING = """max_batch_size { value: 4 }
 batch_timeout_micros { value: 10000 }
 max_enqueued_batches { value: 64 }
@@ -31,7 +31,7 @@ pad_variable_length_inputs: true
 
 
 def write(version_dir: str, sample_rate: int) -> None:
-    """Writes the files; sample_rate is that of the model in Hz."""
+    """Writes the files; `sample_rate` is that of the model, in Hz."""
     directory = os.path.join(version_dir, "assets.extra")
     os.makedirs(directory, exist_ok=True)
     with tf.io.TFRecordWriter(os.path.join(directory, WARMUP_FILE)) as writer:
@@ -44,7 +44,7 @@ def write(version_dir: str, sample_rate: int) -> None:
 
 
 def _make_request(seconds: int, sample_rate: int) -> prediction_log_pb2.PredictionLog:
-    """Returns a request with a WAV file of noise."""
+    """Returns a warm-up request with a WAV file of noise."""
     noise = np.random.default_rng(0).uniform(-_WARMUP_PEAK, _WARMUP_PEAK, seconds * sample_rate)
     wav = audio_files.encode_wav(noise, sample_rate)
     request = predict_pb2.PredictRequest()

@@ -1,4 +1,4 @@
-"""The model card: what the model is, what it learned from, how often it is wrong, and its licence.
+"""The model card: what the model is, its training data, its error rates and its licence.
 
 After Mitchell et al., "Model cards for model reporting", FAT* 2019, section 4.
 """
@@ -19,8 +19,8 @@ from tfrecord_builder.storage import files
 FILE = os.path.join("assets.extra", "model_card.md")
 _NO_DATA = "Not stated: the model was exported without `--data_dir`."
 _OF_DATA = (
-    "The directories that the export was compared on; models learn from the split train of those that "
-    "`train` was given. The text of the language model is not listed."
+    "These are the directories on which the export was compared. Models learn from the split train of the "
+    "directories that were passed to `train`. The text of the language model is not listed."
 )
 _NO_RATES = "Not stated: `evaluate --saved_model` measures them; `export --report_dir` enters them here."
 
@@ -29,7 +29,7 @@ def read_metrics(report_dir: str) -> dict:
     """Reads metrics.json of a report.
 
     Raises:
-        errors.UserError: it is missing or is not what evaluate writes.
+        errors.UserError: the file is missing, or was not written by evaluate.
     """
     path = os.path.join(report_dir, report.METRICS_FILE)
     try:
@@ -40,17 +40,17 @@ def read_metrics(report_dir: str) -> dict:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.UserError(
             f"export: --report_dir={report_dir}: metrics.json cannot be read ({type(error).__name__}: "
-            f"{error}), expected a report of evaluate; give its --output_dir"
+            f"{error}); pass the --output_dir of an evaluation"
         ) from error
 
 
 def check_reports(reports: Mapping[str, Mapping], version_dir: str, checkpoints: Sequence[str]) -> None:
-    """Compares the checkpoint of each report, or the weights of the export that it is of, with an export's.
+    """Checks that each report is of the models of an export, by its checkpoint or its export's weights.
 
     Args:
         reports: contents of metrics.json by --report_dir.
-        version_dir: the export, with export.json.
-        checkpoints: of its models.
+        version_dir: the export, which already has export.json.
+        checkpoints: checkpoints of its models.
 
     Raises:
         errors.UserError: a report is of another model.
@@ -61,21 +61,21 @@ def check_reports(reports: Mapping[str, Mapping], version_dir: str, checkpoints:
         if not is_checkpoint and not _are_equal(model, version_dir):
             raise errors.UserError(
                 f"export: --report_dir={directory}: model is {checkpoint or model}, expected "
-                f"{' or '.join(checkpoints)}, or an export of the same models; evaluate these, and give "
+                f"{' or '.join(checkpoints)}, or an export of the same models; evaluate these, and pass "
                 "the new report"
             )
 
 
 def _are_equal(*version_dirs: str) -> bool:
-    """Returns whether versions have the same weights and settings of decoding."""
+    """Returns True if two versions have the same weights and decoding settings."""
     try:
         infos = [export_info.load(path) for path in version_dirs]
     except errors.UserError:
-        return False  # a model directory, or a version that is gone
+        return False  # a model directory, or a version that was deleted
     weights = (
-        {name: each for name, each in info.files.items() if name.startswith("variables/")} for info in infos
+        {name: file for name, file in info.files.items() if name.startswith("variables/")} for info in infos
     )
-    one, other = ((info.acoustic, info.language, each) for info, each in zip(infos, weights))
+    one, other = ((info.acoustic, info.language, files) for info, files in zip(infos, weights))
     return one == other
 
 
@@ -91,11 +91,11 @@ def write(
 
     Args:
         version_dir: the version.
-        info: its export.json.
-        data: what it was compared on, by directory.
+        info: content of its export.json.
+        data: the data on which the export was compared, by directory.
         metrics: contents of metrics.json of its reports.
         licence: "" if none is stated.
-        parity: how the export agrees with its models, one sentence.
+        parity: a sentence that says how well the export agrees with its models.
     """
     sections = {
         "Model": _describe_model(info, parity),
@@ -110,15 +110,15 @@ def write(
 
 def _describe_model(info: export_info.ExportInfo, parity: str) -> str:
     models = {"acoustic": info.acoustic, "language": info.language}
-    steps = [f"{name} model of {each.global_step:,} steps" for name, each in models.items() if each]
-    written = "hanzi" if info.language else f"tokens ({info.token_type})"
+    steps = [f"{name} model of {model.global_step:,} steps" for name, model in models.items() if model]
+    output = "hanzi" if info.language else f"tokens ({info.token_type})"
     settings = info.acoustic.decode.items()
     decoding = ", ".join(f"{name} {value}" for name, value in settings if value not in ("0.0", ""))
     lines = [
-        f"Speech to {written}, at {info.frontend.sample_rate} Hz: {' and '.join(steps)}.",
+        f"Speech to {output}, at {info.frontend.sample_rate} Hz: {' and '.join(steps)}.",
         f"Decoding of the acoustic model: {decoding or 'greedy'}.",
         parity,
-        "Speech of other rooms, microphones, accents and subjects than below may be recognised worse.",
+        "Other rooms, microphones, accents and subjects than those below may have higher error rates.",
     ]
     return "\n".join(lines)
 

@@ -1,7 +1,8 @@
-"""The parity certificate: an export, loaded again, returns what the trained models return.
+"""The parity certificate: shows that a loaded export returns the same outputs as the trained models.
 
 The models run from their checkpoints, one utterance at a time. The export gets the same utterances in batches
-of several sizes: stored features with several paddings, which are NaN, and their recordings as WAV files.
+of several sizes: their stored features with NaN padding of several lengths, and their recordings as WAV
+files.
 """
 
 from __future__ import annotations
@@ -28,36 +29,37 @@ from tfrecord_builder.audio import audio_files, frontend
 from tfrecord_builder.storage import files
 
 FILE = os.path.join("assets.extra", "parity.json")
-TOLERANCE = 1e-4  # of scores and times, relative to their size where that is above 1
-ENCODER_TOLERANCE = 1e-3  # outputs of a frozen encoder are float16, whose last bit may round otherwise
+TOLERANCE = 1e-4  # allowed difference of scores and times, relative if they are above 1
+ENCODER_TOLERANCE = 1e-3  # outputs of a frozen encoder are float16, whose last bit may be rounded differently
 BATCH_SIZES = (1, 3, 8)
-PADDINGS = (0, 17)  # frames after the longest utterance of a batch
-_PIECE_FRAMES = 23  # that a stream hears at once
-_ADVICE = "nothing was exported: the SavedModel is wrong; report it with the version of TensorFlow"
+PADDINGS = (0, 17)  # frames of padding after the longest utterance of a batch
+_PIECE_FRAMES = 23  # frames of features per piece of a stream
+_ADVICE = "Nothing was exported, because the SavedModel is wrong. Report this with the version of TensorFlow."
 _SCORES = ("acoustic_score", "language_score", "confidence")
-_OF_CHARACTERS = ("start", "end", "confidence")
+_CHARACTER_FIELDS = ("start", "end", "confidence")
 
 
 @dataclasses.dataclass
 class Certificate:
-    """What was compared; content of parity.json."""
+    """Result of comparing an export with its models; content of parity.json."""
 
     num_utterances: int
     num_recordings: int
-    comparisons: dict[str, int] = dataclasses.field(default_factory=dict)  # utterances by signature
-    num_ties: int = 0  # another text, whose score is equal within the tolerance
-    largest_difference: float = 0.0  # of scores and times
+    comparisons: dict[str, int] = dataclasses.field(default_factory=dict)  # number of utterances by signature
+    num_ties: int = 0  # utterances with another text, whose score is equal within the tolerance
+    largest_difference: float = 0.0  # between scores or times
     tolerance: float = TOLERANCE
-    rank_tolerance: float = TOLERANCE  # of the scores that rank transcripts
+    rank_tolerance: float = TOLERANCE  # tolerance of n-best scores
     batch_sizes: tuple[int, ...] = BATCH_SIZES
     paddings: tuple[int, ...] = PADDINGS
-    num_best: Optional[int] = None  # whose scores are compared; a proposal of Whisper's may be any of equals
-    data: str = ""  # data directories and split
+    # Number of n-best scores to compare, None for all. Whisper may propose another of equally good texts.
+    num_best: Optional[int] = None
+    data: str = ""  # data directories and split of the utterances
 
     def __str__(self) -> str:
         return (
-            f"Recognises {self.num_utterances} utterances ({self.num_recordings} as WAV files) as "
-            f"the models do that it was made of: scores within {self.largest_difference:.1e}."
+            f"Recognises {self.num_utterances} utterances ({self.num_recordings} as WAV files) like "
+            f"the models from which it was made; scores differ by {self.largest_difference:.1e} at most."
         )
 
     def save(self, version_dir: str) -> None:
@@ -65,44 +67,44 @@ class Certificate:
         files.write_text(os.path.join(version_dir, FILE), text)
 
     def compare(self, where: str, expected: Mapping, got: Mapping, advice: str = _ADVICE) -> None:
-        """Compares the outputs for an utterance; raises UserError with advice if they are others."""
+        """Compares the outputs for an utterance; raises UserError with `advice` if they differ."""
         if got["status"] != statuses.OK:
-            raise errors.UserError(f"{where}: status is {got['status']}, expected ok; {advice}")
+            raise errors.UserError(f"{where}: status is {got['status']}, expected ok. {advice}")
         if self._is_tie(expected, got):
             self.num_ties += 1
             return
         for name in ("transcript", "pinyin"):
             if got[name] != expected[name]:
                 raise errors.UserError(
-                    f"{where}: {name} is {got[name]!r}, expected {expected[name]!r}, as the models give; "
-                    f"{advice}"
+                    f"{where}: {name} is {got[name]!r}, expected {expected[name]!r} as returned by "
+                    f"the models. {advice}"
                 )
         pairs = [(expected[name], got[name]) for name in _SCORES]
         for one, other in zip(expected["characters"], got["characters"]):
-            pairs += [(one[name], other[name]) for name in _OF_CHARACTERS]
-        # By rank: texts of equal scores may change places, and the worst one may be another.
-        scores = ([each["score"] for each in side["n_best"][: self.num_best]] for side in (expected, got))
+            pairs += [(one[name], other[name]) for name in _CHARACTER_FIELDS]
+        # Scores are compared by rank: texts with equal scores may swap places, and the last text may differ.
+        scores = ([text["score"] for text in side["n_best"][: self.num_best]] for side in (expected, got))
         ranks = list(itertools.zip_longest(*scores, fillvalue=np.nan))
         for compared, tolerance in ((pairs, self.tolerance), (ranks, self.rank_tolerance)):
             difference = max(_difference(*pair) for pair in compared)
             if difference > tolerance:
                 raise errors.UserError(
-                    f"{where}: scores or times differ by {difference:.1e} of their size, expected at most "
-                    f"{tolerance:g}; {advice}"
+                    f"{where}: scores or times differ by {difference:.1e}, expected at most "
+                    f"{tolerance:g} (relative for values above 1). {advice}"
                 )
             self.largest_difference = max(self.largest_difference, difference)
 
     def _is_tie(self, expected: Mapping, got: Mapping) -> bool:
-        """Returns whether another text than the best was chosen, whose score is as good."""
+        """Returns True if the export chose another text, whose score is as good within the tolerance."""
         if got["transcript"] == expected["transcript"]:
             return False
-        scores = {each["transcript"]: each["score"] for each in expected["n_best"]}
+        scores = {text["transcript"]: text["score"] for text in expected["n_best"]}
         score, best = scores.get(got["transcript"], -np.inf), scores[expected["transcript"]]
         return _difference(best, score) <= self.rank_tolerance
 
 
 def _difference(expected: float, got: float) -> float:
-    """Returns the difference of two numbers relative to their size; infinity for NaN."""
+    """Returns the difference of two numbers, relative to `expected` if that is above 1; infinity for NaN."""
     difference = abs(got - expected) / max(1.0, abs(expected))
     return difference if difference == difference else np.inf
 
@@ -113,23 +115,23 @@ def certify(
     language: Optional[trained_model.TrainedModel],
     utterances: Sequence[sample.Utterance],
 ) -> Certificate:
-    """Compares an export with the models that it was made of.
+    """Compares an export with the models from which it was made.
 
     Raises:
-        errors.UserError: an utterance differs.
+        errors.UserError: the outputs for an utterance differ.
     """
-    spoken = [each for each in utterances if each.waveform is not None]
-    heard = extract_features(acoustic.model, [each.waveform for each in spoken])
+    with_audio = [utterance for utterance in utterances if utterance.waveform is not None]
+    fbanks = extract_features(acoustic.model, [utterance.waveform for utterance in with_audio])
     model = trained_model.build_recogniser(acoustic, language)
     with contextlib.closing(model.session):
-        stored = list(zip(utterances, _recognise_each(model, [each.fbank for each in utterances])))
-        recorded = list(zip(spoken, _recognise_each(model, heard)))
+        stored = list(zip(utterances, _recognise_each(model, [utterance.fbank for utterance in utterances])))
+        recorded = list(zip(with_audio, _recognise_each(model, fbanks)))
     weight = acoustic.model.decode.whisper_weight
     num_best = 1 if weight else None
-    # The score of Whisper's decoder is rounded as others, and then multiplied.
+    # The score of Whisper's decoder is rounded like the others, and then multiplied by its weight.
     tolerance = ENCODER_TOLERANCE if acoustic.model.config.frontend.encoder else TOLERANCE
     options = {"num_best": num_best, "tolerance": tolerance, "rank_tolerance": tolerance * (1 + weight)}
-    certificate = Certificate(len(utterances), len(spoken), **options)
+    certificate = Certificate(len(utterances), len(with_audio), **options)
     version = recogniser.load_version(version_dir)
     with contextlib.closing(version.session):
         for signature, cases in (("features", stored), ("serving_default", recorded)):
@@ -142,30 +144,31 @@ def certify(
 
 
 def _compare_streams(certificate, version, acoustic, language, utterances):
-    """Compares pieces of features that the export hears with all features at once that the models hear."""
+    """Compares outputs of the export, fed in pieces, with those of the models, fed all features at once."""
     model, reference = trained_model.build_streams(acoustic, language)
     name, config = "stream_features", version.info.frontend
     streams = stream_client.find(version, name)
-    most = frontend.num_frames(statuses.STREAM_SECONDS * config.sample_rate, config)
-    heard = [each for each in utterances if len(each.fbank) <= most]
+    max_frames = frontend.num_frames(statuses.STREAM_SECONDS * config.sample_rate, config)
+    compared = [utterance for utterance in utterances if len(utterance.fbank) <= max_frames]
     with contextlib.closing(model.session):
-        for begin in range(0, len(heard), max(BATCH_SIZES)):
-            chosen = heard[begin : begin + max(BATCH_SIZES)]
-            got = _hear(streams, _stack_features([each.fbank for each in chosen], padding=0), _PIECE_FRAMES)
-            for i, utterance in enumerate(chosen):
-                expected = _hear(
+        for begin in range(0, len(compared), max(BATCH_SIZES)):
+            batch = compared[begin : begin + max(BATCH_SIZES)]
+            features = _stack_features([utterance.fbank for utterance in batch], padding=0)
+            got = _run_stream(streams, features, _PIECE_FRAMES)
+            for i, utterance in enumerate(batch):
+                expected = _run_stream(
                     reference, _stack_features([utterance.fbank], padding=0), len(utterance.fbank)
                 )
                 where = f"export: {utterance.utterance_id} in {name}, pieces of {_PIECE_FRAMES} frames"
                 certificate.compare(where, _take_row(expected, 0), _take_row(got, i))
-    certificate.comparisons[name] = len(heard)
+    certificate.comparisons[name] = len(compared)
 
 
 def _take_row(outputs: Mapping[str, list], row: int) -> dict:
     return {name: values[row] for name, values in outputs.items()}
 
 
-def _hear(streams: stream_client.StreamClient, batch: Mapping, size: int) -> dict[str, list]:
+def _run_stream(streams: stream_client.StreamClient, batch: Mapping, size: int) -> dict[str, list]:
     state = streams.start(len(batch["num_frames"]))
     for piece in stream_client.cut(batch, ("fbank", "num_frames"), size):
         outputs, state = streams.feed(state, piece)
@@ -173,18 +176,18 @@ def _hear(streams: stream_client.StreamClient, batch: Mapping, size: int) -> dic
 
 
 def _recognise_each(model: recogniser.Recogniser, fbanks: Sequence[np.ndarray]) -> list[Mapping]:
-    batches = ({"fbank": each[None], "num_frames": np.int32([len(each)])} for each in fbanks)
+    batches = ({"fbank": fbank[None], "num_frames": np.int32([len(fbank)])} for fbank in fbanks)
     return [outputs for _, outputs in recognised_split.run(model, batches)]
 
 
 def _compare_batch(certificate: Certificate, version: recogniser.LoadedVersion, signature: str, cases):
-    """Compares a batch of cases, each an utterance and what the models give for it."""
+    """Compares a batch of cases; each is an utterance and the outputs of the models for it."""
     if signature == "features":
         fbanks = [utterance.fbank for utterance, _ in cases]
         batches = [_stack_features(fbanks, padding) for padding in PADDINGS]
     else:
         rate = version.info.frontend.sample_rate
-        wavs = [audio_files.encode_wav(each.waveform, rate, "FLOAT") for each, _ in cases]
+        wavs = [audio_files.encode_wav(utterance.waveform, rate, "FLOAT") for utterance, _ in cases]
         batches = [{"wav_bytes": np.array(wavs, object)}]
     model = version.find(signature)
     for batch in batches:
@@ -195,7 +198,7 @@ def _compare_batch(certificate: Certificate, version: recogniser.LoadedVersion, 
 
 
 def _stack_features(fbanks: Sequence[np.ndarray], padding: int) -> dict[str, np.ndarray]:
-    lengths = np.int32([len(each) for each in fbanks])
+    lengths = np.int32([len(fbank) for fbank in fbanks])
     stacked = np.full([len(fbanks), max(lengths) + padding, fbanks[0].shape[1]], np.nan, np.float32)
     for row, fbank in zip(stacked, fbanks):
         row[: len(fbank)] = fbank
@@ -205,9 +208,9 @@ def _stack_features(fbanks: Sequence[np.ndarray], padding: int) -> dict[str, np.
 def extract_features(
     model: model_directory.ModelDirectory, waveforms: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
-    """Returns float32 [num_frames, num_bins] of each waveform, float32 [num_samples], as the builder does.
+    """Extracts the features of waveforms, float32 [num_samples], as the builder does.
 
-    A frozen encoder is applied as `encode` does.
+    A frozen encoder is applied as in `encode`. Returns float32 [num_frames, num_bins] for each waveform.
     """
     config = model.config.frontend
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -217,4 +220,4 @@ def extract_features(
             fbank, _ = frozen_encoder.build(config.encoder, fbank, tf.shape(fbank)[1:2])
             encoder_weights.load(session, model.path, config.encoder.encoder)
         fbank = tf.cast(fbank[0], tf.float32)
-        return [session.run(fbank, {waveform: each}) for each in waveforms]
+        return [session.run(fbank, {waveform: samples}) for samples in waveforms]

@@ -1,4 +1,4 @@
-"""Utterances of a data directory with their recordings, for the parity certificate."""
+"""Reads utterances of a data directory and their recordings, on which an export is compared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfrecord_builder.data import recordings
 
 
 class Utterance(NamedTuple):
-    """An utterance to compare; waveform is None where the recording is not at hand."""
+    """An utterance to compare; `waveform` is None if its recording cannot be read or is augmented."""
 
     utterance_id: str
     fbank: np.ndarray  # float32 [num_frames, num_bins], as stored
@@ -29,17 +29,17 @@ def read(
     features: frontend.FrontendConfig,
     max_seconds: int,
 ) -> list[Utterance]:
-    """Reads utterances, spread over the split, but those whose features the export refuses as too long.
+    """Reads utterances that are spread over the split, without those that are too long for the export.
 
     Args:
         source: the split.
-        config: how records become batches.
-        num_utterances: how many at most; about half as many may be read.
-        features: what the model reads.
-        max_seconds: of the longest item of the export; longer recordings are left out.
+        config: how records are batched.
+        num_utterances: maximum number of utterances; sometimes only about half as many are read.
+        features: the frontend of the model.
+        max_seconds: maximum length of an item of the export; longer recordings are not read.
 
     Raises:
-        errors.UserError: none is read, or a shard is damaged.
+        errors.UserError: no utterance is read, or a shard is damaged.
     """
     max_frames = frontend.num_frames(max_seconds * features.sample_rate, features)
     rows = (
@@ -48,16 +48,16 @@ def read(
         for name, fbank, length in zip(batch["utterance_id"], batch["fbank"], batch["num_frames"])
         if length <= max_frames
     )
-    chosen = list(itertools.islice(rows, num_utterances))
-    if not chosen:
+    sampled = list(itertools.islice(rows, num_utterances))
+    if not sampled:
         raise errors.UserError(
-            f"export: --parity_utterances={num_utterances} chooses none of {source.num_utterances} "
-            f"utterances, expected some of at most {max_seconds} seconds; give a larger number"
+            f"export: --parity_utterances={num_utterances} selects no utterance of at most {max_seconds} "
+            f"seconds from the {source.num_utterances} of the split; pass a larger number"
         )
-    by_id = recordings.find_all([shard.path for shard in source.shards], [name for name, _ in chosen])
+    by_id = recordings.find_all([shard.path for shard in source.shards], [name for name, _ in sampled])
     return [
         Utterance(name, fbank, _read_audio(by_id.get(name), features.sample_rate, max_seconds))
-        for name, fbank in chosen
+        for name, fbank in sampled
     ]
 
 

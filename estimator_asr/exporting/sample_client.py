@@ -1,4 +1,4 @@
-"""Sends WAV files to a server of this model and prints what it answers; needs Python alone.
+"""Sends WAV files to a server of this model and prints its responses; needs nothing but Python.
 
 python client.py [--url=http://127.0.0.1:8501/v1/models/asr] FILE.wav...
 """
@@ -13,18 +13,18 @@ import urllib.request
 
 
 def encode(path):
-    """Returns the content of a file in base64."""
+    """Returns the content of a file, encoded as base64."""
     try:
         with open(path, "rb") as file:
             return base64.b64encode(file.read()).decode("ascii")
     except OSError as error:
-        sys.exit(f"error: {path}: cannot be read ({error.strerror}); give WAV files")
+        sys.exit(f"error: {path}: cannot be read ({error.strerror}); pass paths of WAV files")
 
 
 def transcribe(url, path):
-    """Returns a dict of the model's outputs for a file; the API is that of TensorFlow Serving.
+    """Returns a dict of the model's outputs for a file, through the REST API of TensorFlow Serving.
 
-    It refuses requests of more files than max_batch_size of batching_parameters.txt.
+    The server refuses requests with more files than max_batch_size in batching_parameters.txt.
     """
     body = json.dumps({"instances": [{"b64": encode(path)}]}).encode("utf-8")
     request = urllib.request.Request(f"{url}:predict", body, {"Content-Type": "application/json"})
@@ -44,7 +44,7 @@ def main():
     except urllib.error.HTTPError as error:
         sys.exit(f"error: {arguments.url}: {error.code} {error.read().decode('utf-8', 'replace')}")
     except (OSError, ValueError, http.client.InvalidURL) as error:
-        sys.exit(f"error: {arguments.url}: cannot be reached ({error}); start the server, or give --url")
+        sys.exit(f"error: {arguments.url}: cannot be reached ({error}); start the server, or pass its --url")
 
 
 if __name__ == "__main__":

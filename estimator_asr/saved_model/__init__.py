@@ -1,1 +1,1 @@
-"""One SavedModel from audio to text."""
+"""Exports: one SavedModel from audio to text."""

@@ -8,7 +8,7 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.models.decoding import token_times
 from estimator_asr.tasks import sequences
 
-_LOWEST_PROB = 1e-6  # so that the log odds are finite
+_LOWEST_PROB = 1e-6  # keeps the log odds finite
 
 
 def describe(
@@ -21,10 +21,12 @@ def describe(
     """Returns the outputs characters.* and confidence of cascade.transcribe.
 
     Args:
-        characters: what is written, one string for each of `spoken`, and its probability given that one.
-        spoken: the tokens that the acoustic model heard.
-        times: of `spoken`.
-        seconds: from one frame of `times` to the next.
+        characters: written characters, one string for each token of `spoken`, with the probability of the
+            character given the token.
+        spoken: tokens that the acoustic model recognised.
+        times: times and probabilities of the tokens of `spoken`.
+        config: settings of the calibration.
+        seconds: frame shift of `times`.
     """
     shape, counts = tf.shape(times.probs), characters.num_strings
     confidences = calibrate(times.probs * characters.probs[:, : shape[1]], config)
@@ -41,19 +43,19 @@ def describe(
 
 
 def calibrate(probs: tf.Tensor, config: config_lib.DecodeConfig) -> tf.Tensor:
-    """Returns confidences of probabilities, float32 of any shape (Platt 1999)."""
+    """Returns calibrated confidences for probabilities, float32 of any shape (Platt 1999)."""
     probs = tf.clip_by_value(probs, _LOWEST_PROB, 1.0 - _LOWEST_PROB)
     log_odds = tf.math.log(probs) - tf.math.log1p(-probs)
     return tf.sigmoid(config.confidence_scale * log_odds + config.confidence_offset)
 
 
 def merge(times: token_times.TokenTimes, num_tokens: tf.Tensor, places: tf.Tensor) -> token_times.TokenTimes:
-    """Returns the times of syllables from those of their initials and finals.
+    """Merges the times of initials and finals into the times of their syllables.
 
     Args:
-        times: of tokens, [batch, max_tokens].
+        times: times of tokens, [batch, max_tokens].
         num_tokens: int32 [batch].
-        places: int32 [batch, max_tokens], the syllable of each token, as sequences.join_initials counts them.
+        places: index of each token's syllable, int32 [batch, max_tokens], from sequences.join_initials.
     """
     is_token = tf.sequence_mask(num_tokens, tf.shape(places)[1])
     num_syllables = tf.reduce_max(tf.pad(tf.where(is_token, places + 1, 0), [[0, 0], [0, 1]]))

@@ -1,7 +1,7 @@
-"""export.json: what an exported model consists of, and the size and sha256 of each of its files.
+"""export.json: the models of an export, and the size and sha256 of each of its files.
 
-The files are verified before TensorFlow reads them: it accepts half a vocabulary without an error and then
-returns wrong transcripts.
+The files are verified before TensorFlow reads them, because TensorFlow accepts half a vocabulary without an
+error and then returns wrong transcripts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ADVICE = "copy the export again, or export again"
 
 @dataclasses.dataclass(frozen=True)
 class FileInfo:
-    """Size and hex digest of a file."""
+    """Size and sha256 (hex digest) of a file."""
 
     num_bytes: int
     sha256: str
@@ -36,7 +36,7 @@ class FileInfo:
 
 @dataclasses.dataclass(frozen=True)
 class ModelInfo:
-    """A model in the export; the acoustic model has only tokens. `decode` has the fields of DecodeConfig."""
+    """A model in the export; an acoustic model has only one hash. `decode` has the fields of DecodeConfig."""
 
     global_step: int
     tokens_sha256: str
@@ -47,17 +47,18 @@ class ModelInfo:
 
 @dataclasses.dataclass(frozen=True)
 class UnreadTokens:
-    """Tokens of the acoustic model that the language model lacks, and how many the acoustic model has."""
+    """Tokens that the language model lacks, among the num_tokens tokens of the acoustic model."""
 
     tokens: tuple[str, ...] = ()
     num_tokens: int = 0
 
     def describe(self, language: str, acoustic: str) -> str:
-        """Returns which they are and what they cost; the models are named as given."""
+        """Returns a warning that lists the tokens; `language` and `acoustic` are names of the two models."""
         return (
             f"{language} lacks {len(self.tokens):,} of the {self.num_tokens:,} tokens of {acoustic} and "
-            f"reads them as <unk>: {errors.list_examples(self.tokens)}; wherever one is said, it writes any "
-            "hanzi that fits its neighbours, whatever its sound; train it on text that has them"
+            f"reads them as <unk>: {errors.list_examples(self.tokens)}. Where one of them is spoken, it "
+            "writes any hanzi that fits the context, however it is pronounced. Train it on text "
+            "that contains them."
         )
 
 
@@ -65,9 +66,9 @@ class UnreadTokens:
 class ExportInfo:
     """Content of export.json.
 
-    `input` has fields of config.InputConfig for the batches of evaluate; `files` has the size and digest of
-    each file by its path in the version, with slashes. `unread` is empty too in exports of earlier versions,
-    which did not list these tokens.
+    `input` has the fields of config.InputConfig that define the batches of evaluate; `files` has the size and
+    digest of each file by its path in the version, with slashes. `unread` is also empty in exports of earlier
+    versions, which did not list these tokens.
     """
 
     frontend: frontend.FrontendConfig
@@ -75,19 +76,19 @@ class ExportInfo:
     acoustic: ModelInfo
     language: Optional[ModelInfo]  # None for an export that writes tokens
     unread: UnreadTokens = UnreadTokens()
-    max_seconds: int = statuses.MAX_SECONDS  # longest audio of an item
-    chunk_frames: int = 0  # of the features, for which a stream waits; 0: the model does not stream
+    max_seconds: int = statuses.MAX_SECONDS  # maximum length of an item's audio
+    chunk_frames: int = 0  # frames per chunk of a stream; 0 if the model does not stream
     input: dict[str, int] = dataclasses.field(default_factory=dict)
     files: dict[str, FileInfo] = dataclasses.field(default_factory=dict)
     sha256: str = ""  # hex digest of all other fields
 
     @property
     def chunk_seconds(self) -> float:
-        """Audio for which a stream waits; 0: the model does not stream."""
+        """Seconds of audio per chunk of a stream; 0 if the model does not stream."""
         return self.chunk_frames * self.frontend.frame_seconds
 
     def save(self, version_dir: str) -> None:
-        """Writes export.json with the size and sha256 of every other file, which must exist by now."""
+        """Writes export.json with the size and sha256 of every other file; all of them must already exist."""
         path = os.path.join(version_dir, INFO_FILE)
         values = config_json.to_json_dict(dataclasses.replace(self, files=_describe_files(version_dir)))
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -105,7 +106,7 @@ class ExportInfo:
                 raise errors.UserError(f"{path}: is damaged: {got}, expected {want}; {_ADVICE}")
 
     def describe_unread(self, version_dir: str) -> str:
-        """Returns a warning of tokens that the language model lacks; empty if there are none."""
+        """Returns a warning about tokens that the language model lacks; empty if there are none."""
         models = f"{version_dir}: the language model", "the acoustic model"
         return self.unread.describe(*models) if self.unread.tokens else ""
 
@@ -114,7 +115,7 @@ def load(version_dir: str) -> ExportInfo:
     """Reads export.json.
 
     Raises:
-        errors.UserError: it is missing or damaged.
+        errors.UserError: export.json is missing or damaged.
     """
     path = os.path.join(version_dir, INFO_FILE)
     try:
@@ -127,7 +128,7 @@ def load(version_dir: str) -> ExportInfo:
     except errors.UserError as error:
         raise errors.UserError(f"{path}: {error}; {_ADVICE}") from error
     if info.sha256 != _digest(values):
-        raise errors.UserError(f"{path}: is damaged, its sha256 differs from the one in it; {_ADVICE}")
+        raise errors.UserError(f"{path}: is damaged, its sha256 differs from the recorded one; {_ADVICE}")
     return info
 
 

@@ -1,4 +1,4 @@
-"""Whether a language model reads what an acoustic model writes."""
+"""Checks that a language model can read the tokens that an acoustic model writes."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from estimator_asr.saved_model import export_info
 from tfrecord_builder import errors
 from tfrecord_builder.tokens import vocabulary
 
-# By token type: a token that a language model lacks is its <unk> if it looks like this; any other is written.
+# Pattern of syllables by token type: an unknown syllable is read as <unk>, any other unknown token is copied.
 SYLLABLES = {
     token_type: f"{pattern}|{re.escape(vocabulary.UNKNOWN)}"
     for token_type, pattern in (("syllable", "[a-zê]+[1-5]"), ("toneless", "[a-zê]+"))
 }
-# Token type of an acoustic model to that of the language models that read its output; initials and finals are
-# joined to syllables first.
+# Maps the token type of an acoustic model to that of language models which can read its output. Initials and
+# finals are joined to syllables first.
 _READ_TOKEN_TYPES = {"syllable": "syllable", "initial_final": "syllable", "toneless": "toneless"}
 
 
 def check(
     acoustic: model_directory.ModelDirectory, language: model_directory.ModelDirectory, program: str
 ) -> None:
-    """Logs which tokens of the acoustic model the language model lacks.
+    """Logs a warning that lists the tokens of the acoustic model that the language model lacks.
 
     Raises:
-        errors.UserError: their token types do not fit, or they share no token; names the program.
+        errors.UserError: the token types do not match, or no token is shared; the message names `program`.
     """
-    written, read = acoustic.config.token_type, language.config.token_type
-    if _READ_TOKEN_TYPES.get(written) != read:
-        readers = [f"{reader} for {token_type}" for token_type, reader in _READ_TOKEN_TYPES.items()]
+    output_type, input_type = acoustic.config.token_type, language.config.token_type
+    if _READ_TOKEN_TYPES.get(output_type) != input_type:
+        pairs = [f"{reader} reads {token_type}" for token_type, reader in _READ_TOKEN_TYPES.items()]
         raise errors.UserError(
-            f"{program}: --acoustic_model_dir={acoustic.path} writes token type {written} and "
-            f"--language_model_dir={language.path} reads token type {read}, expected {', '.join(readers)}; "
-            "leave the language model out, or train both on matching token types"
+            f"{program}: --acoustic_model_dir={acoustic.path} writes token type {output_type} and "
+            f"--language_model_dir={language.path} reads token type {input_type}, which do not match "
+            f"({', '.join(pairs)}); leave out the language model, or train both on matching token types"
         )
-    spoken = set(acoustic.tokens.tokens[1:])
-    if written == read and spoken.isdisjoint(language.tokens.tokens):
+    tokens = set(acoustic.tokens.tokens[1:])
+    if output_type == input_type and tokens.isdisjoint(language.tokens.tokens):
         raise errors.UserError(
-            f"{program}: --language_model_dir={language.path} knows none of the {len(spoken)} tokens of "
-            f"--acoustic_model_dir={acoustic.path} ({errors.list_examples(spoken)} against "
+            f"{program}: --language_model_dir={language.path} knows none of the {len(tokens)} tokens of "
+            f"--acoustic_model_dir={acoustic.path} ({errors.list_examples(tokens)} against "
             f"{errors.list_examples(language.tokens.tokens[1:])}); train both on the same token type"
         )
     if acoustic.whisper is not None:
@@ -58,11 +58,11 @@ def find_unread(
 ) -> export_info.UnreadTokens:
     """Returns the syllables of the acoustic model that the language model lacks.
 
-    Of initials and finals, whose syllables are not listed anywhere, there are none.
+    The result is empty for initials and finals, because their syllables are not listed anywhere.
     """
-    spoken = set(acoustic.tokens.tokens[1:])
+    tokens = set(acoustic.tokens.tokens[1:])
     pattern = SYLLABLES[language.config.token_type]
-    unread = spoken.difference(language.tokens.tokens) if acoustic.config.token_type in SYLLABLES else ()
+    unread = tokens.difference(language.tokens.tokens) if acoustic.config.token_type in SYLLABLES else ()
     return export_info.UnreadTokens(
-        tuple(sorted(each for each in unread if re.fullmatch(pattern, each))), len(spoken)
+        tuple(sorted(token for token in unread if re.fullmatch(pattern, token))), len(tokens)
     )

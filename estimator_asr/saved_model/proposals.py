@@ -1,7 +1,7 @@
-"""The hypotheses of the search, and transcripts that Whisper's decoder proposes and scores beside them.
+"""Adds transcripts that Whisper's decoder proposes to the hypotheses of the search, and scores all of them.
 
-A proposal is cut to the prefix that is most probable under CTC, and read as CTC hears it, so that it is a
-hypothesis as those of the search, whose characters are given.
+A proposal is cut to its most probable prefix under CTC, and its characters get the tokens that CTC prefers.
+It is then a hypothesis like those of the search, but with known characters.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from estimator_asr.models.decoding import byte_pairs, hypotheses, pronunciations
 from estimator_asr.tasks import registry, task
 
 NUM_PROPOSALS = 5  # Whisper's own beam (Radford et al. 2022, section 4.5)
-_UNSPELLED = -10.0  # log probability of a character that the decoder cannot spell
+_UNSPELLED = -10.0  # log probability of a character that the decoder's tokens cannot spell
 
 
 class Proposed(NamedTuple):
-    """The hypotheses of the search, and after them the proposals."""
+    """The hypotheses of the search, followed by Whisper's proposals."""
 
     memory: whisper_decoder.Memory
     n_best: hypotheses.Hypotheses
-    characters: tf.Tensor  # string [batch, num_best, max_tokens] of proposals; "" elsewhere
+    characters: tf.Tensor  # string [batch, num_best, max_tokens]; "" for hypotheses of the search
 
 
 class Found(NamedTuple):
-    """What transcripts are made of."""
+    """Hypotheses of an utterance, from which cascade.write makes transcripts."""
 
-    recognition: task.Recognition  # of the acoustic model
+    recognition: task.Recognition  # output of the acoustic model's search
     hotwords: Optional[in_graph.Hotwords] = None
     proposed: Optional[Proposed] = None
 
@@ -43,7 +43,7 @@ def find_hypotheses(
     num_frames: tf.Tensor,
     hotwords: Optional[tf.Tensor] = None,
 ) -> Found:
-    """Searches, and with whisper_weight and a language model lets Whisper propose; see cascade.transcribe."""
+    """Runs the search; adds Whisper's proposals if whisper_weight is set and there is a language model."""
     fbank = layers.at_least_one(fbank)
     features, parsed, proposed = {"fbank": fbank, "num_frames": num_frames}, None, None
     if hotwords is not None:
@@ -57,48 +57,53 @@ def find_hypotheses(
 
 def _propose(acoustic, recognition, fbank, num_frames) -> Proposed:
     decoder, n_best = acoustic.whisper, recognition.n_best
-    units = acoustic.config.frontend.encoder.encoder.units  # of the last block, which is the last feature
+    # The outputs of the encoder's last block are the last features.
+    units = acoustic.config.frontend.encoder.encoder.units
     memory = whisper_decoder.attend_to(decoder, fbank[..., -units:], num_frames)
-    # Whisper writes on after the end of the speech; rare characters have two or three tokens.
+    # A limit is needed because Whisper continues after the speech. Rare characters have two or three tokens.
     limits = 4 + 2 * tf.reduce_max(n_best.num_tokens, axis=1)
     proposed = whisper_decoder.propose(decoder, memory, limits, NUM_PROPOSALS)
     strings, ids, counts = _spell(decoder, proposed)
     readings = tf.gather(decoder.readings, tf.maximum(ids, 0))
-    kept = pronunciations.find_best_prefixes(recognition.log_probs, recognition.num_frames, readings, counts)
-    added = registry.of(acoustic).score_beside_ctc(recognition, kept.ids, kept.num_characters)
-    proposals = hypotheses.Hypotheses(kept.ids, kept.num_characters, kept.scores + added, kept.scores)
-    is_kept = tf.sequence_mask(kept.num_characters, tf.shape(ids)[2])
-    written = tf.where(is_kept, tf.strings.lower(strings, "utf-8"), "")
-    characters = hypotheses.join(tf.fill(tf.shape(n_best.ids), ""), written, "")
+    prefixes = pronunciations.find_best_prefixes(
+        recognition.log_probs, recognition.num_frames, readings, counts
+    )
+    lengths = prefixes.num_characters
+    added = registry.of(acoustic).score_beside_ctc(recognition, prefixes.ids, lengths)
+    proposals = hypotheses.Hypotheses(prefixes.ids, lengths, prefixes.scores + added, prefixes.scores)
+    is_in_prefix = tf.sequence_mask(lengths, tf.shape(ids)[2])
+    strings = tf.where(is_in_prefix, tf.strings.lower(strings, "utf-8"), "")
+    characters = hypotheses.join(tf.fill(tf.shape(n_best.ids), ""), strings, "")
     return Proposed(memory, n_best.joined(proposals), characters)
 
 
 def _spell(decoder, token_ids):
-    """Returns the characters of token sequences, up to the first that is incomplete.
+    """Converts token sequences to characters, up to the first incomplete one.
 
     Returns:
-        string and int32 [batch, width, max_characters], and how many count, int32 [batch, width].
+        The characters as string and as int32 ids, both [batch, width, max_characters], and the number of
+        characters before the first incomplete one, int32 [batch, width].
     """
     texts = tf.constant([b"", *decoder.token_texts.tolist()])
     joined = tf.strings.reduce_join(tf.gather(texts, token_ids + 1), axis=-1)
     strings = tf.strings.unicode_split(tf.reshape(joined, [-1]), "UTF-8").to_tensor("")
     strings = tf.reshape(strings, tf.concat([tf.shape(joined), [-1]], axis=0))
-    strings = tf.pad(strings, [[0, 0], [0, 0], [0, 1]])  # one column at least
+    strings = tf.pad(strings, [[0, 0], [0, 0], [0, 1]])  # adds a column, so that there is at least one
     ids = _find(decoder, strings)
     return strings, ids, tf.reduce_sum(tf.math.cumprod(tf.cast(ids >= 0, tf.int32), axis=2), axis=2)
 
 
 def _find(decoder, strings):
-    """Returns the numbers of characters, int32 as strings; -1 for others."""
+    """Returns the ids of characters, int32 of the shape of `strings`; -1 for characters without an id."""
     keys = tf.constant(decoder.characters.tolist()), tf.range(len(decoder.characters))
     table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*keys), -1)
     return table.lookup(tf.strings.upper(strings, "utf-8"))
 
 
 def score(proposed: Proposed, decoder: whisper_decoder.DecoderArrays, characters: tf.Tensor) -> tf.Tensor:
-    """Returns the log probabilities that the decoder gives to texts, float32 [batch, num_best].
+    """Returns the log probability of each text under Whisper's decoder, float32 [batch, num_best].
 
-    `characters` are string [batch x num_best, max_characters], "" where there is none.
+    `characters` are string [batch x num_best, max_characters], padded with "".
     """
     ids = _find(decoder, characters)
     tokens, counts = byte_pairs.encode(decoder, ids)
@@ -111,9 +116,9 @@ def score(proposed: Proposed, decoder: whisper_decoder.DecoderArrays, characters
 
 
 def drop_repeated(scores: tf.Tensor, texts: tf.Tensor, num_searched: tf.Tensor) -> tf.Tensor:
-    """Returns scores, float32 [batch, num_best], -inf for a proposal whose text stands before it.
+    """Returns the scores, float32 [batch, num_best], with -inf for a proposal that repeats an earlier text.
 
-    `texts` are string [batch, num_best], proposals from num_searched on.
+    `texts` are string [batch, num_best]; those from column num_searched on are proposals.
     """
     place = tf.range(tf.shape(texts)[1])
     is_same = tf.equal(texts[:, :, None], texts[:, None]) & (place < place[:, None])

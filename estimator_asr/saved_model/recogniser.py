@@ -15,10 +15,10 @@ from estimator_asr.saved_model import export_info
 from tfrecord_builder import errors
 
 _GRAPH_FILE = "saved_model.pb"
-_LOWEST = float(np.finfo(np.float32).min)  # score where there are fewer hypotheses, see ranking.rank
-STATE = "state_"  # begins the names of what a stream keeps between its pieces
-HOTWORDS = "hotwords"  # input of signatures.py
-# What TensorFlow raises for a SavedModel that it cannot load.
+_LOWEST = float(np.finfo(np.float32).min)  # pads the scores of n-best lists, see ranking.rank
+STATE = "state_"  # prefix of the inputs and outputs that hold the state of a stream
+HOTWORDS = "hotwords"  # name of the input in signatures.py
+# Errors that TensorFlow raises for a SavedModel that it cannot load.
 _LOAD_ERRORS = (tf.errors.OpError, message.Error, OSError, RuntimeError, ValueError, TypeError, LookupError)
 
 
@@ -26,8 +26,8 @@ _LOAD_ERRORS = (tf.errors.OpError, message.Error, OSError, RuntimeError, ValueEr
 class Recogniser:
     """A session whose graph turns speech (or tokens) into text.
 
-    inputs, outputs: name to tensor; the batch is the first axis of each.
-    constants: values of inputs that are the same for every batch.
+    inputs, outputs: tensors by name; the first axis of each is the batch.
+    constants: values of the inputs that are the same for every batch.
     """
 
     session: tf.compat.v1.Session
@@ -36,15 +36,15 @@ class Recogniser:
     constants: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def run(self, batch: Mapping[str, np.ndarray]) -> dict[str, list]:
-        """Returns each output as one str or float per utterance; keys that are not inputs are ignored.
+        """Returns each output as a list of one str or float per utterance; ignores keys that are not inputs.
 
-        Outputs whose names have a dot, as characters.start, are one list per utterance under the name before
-        it (`characters`), of dicts by the name after it.
+        Outputs with a dot in their name, such as characters.start, are grouped under the part before the dot:
+        `characters` has one list per utterance, of dicts whose keys are the parts after the dot.
         """
         return list_results(self.fetch(batch))
 
     def fetch(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the outputs as the graph has them; keys that are not inputs are ignored."""
+        """Returns the outputs as arrays, as the graph computes them; ignores keys that are not inputs."""
         values = {**batch, **self.constants}
         feeds = {tensor: values[name] for name, tensor in self.inputs.items()}
         return self.session.run(dict(self.outputs), feeds)
@@ -52,7 +52,7 @@ class Recogniser:
 
 @dataclasses.dataclass(frozen=True)
 class LoadedVersion:
-    """A version in one session: `definitions` are its signatures (SignatureDef) by name."""
+    """A version of an export in one session; `definitions` has its signatures (SignatureDef) by name."""
 
     version_dir: str
     info: export_info.ExportInfo
@@ -60,25 +60,25 @@ class LoadedVersion:
     definitions: Mapping
 
     def find(self, signature: str, hotwords: Sequence[str] = ()) -> Recogniser:
-        """Returns what runs a signature.
+        """Returns a recogniser that runs a signature.
 
         Args:
-            signature: its name without hotwords: "serving_default", "waveform", "features" or "language".
-            hotwords: for every batch, in the form of the graph's input (docs/decode.md).
+            signature: name without `_hotwords`: "serving_default", "waveform", "features" or "language".
+            hotwords: used for every batch, in the format of the graph's input (docs/decode.md).
 
         Raises:
-            errors.UserError: there is no such signature, or it takes no hotwords.
+            errors.UserError: there is no such signature, or it does not support hotwords.
         """
         twin = f"{signature}_{HOTWORDS}"
         if hotwords and signature in self.definitions and twin not in self.definitions:
             raise errors.UserError(
-                f"{self.version_dir}: takes no hotwords, expected a model of syllables that searches with a "
-                "beam; export one with --decoding=beam, or leave the hotwords out"
+                f"{self.version_dir}: the model does not support hotwords, which need syllable tokens and "
+                "beam search; export such a model with --decoding=beam, or leave out the hotwords"
             )
         with _as_user_errors(self.version_dir):
             definition = self.definitions[twin if hotwords else signature]
             inputs, outputs = (
-                # sorted, because protocol buffers have another order in each process
+                # sorted, because the order of protocol buffer maps differs between processes
                 {name: self.session.graph.get_tensor_by_name(infos[name].name) for name in sorted(infos)}
                 for infos in (definition.inputs, definition.outputs)
             )
@@ -87,7 +87,7 @@ class LoadedVersion:
 
 
 def load(version_dir: str, signature: str, hotwords: Sequence[str] = ()) -> Recogniser:
-    """Loads a version (see find_version) for one signature; arguments as those of LoadedVersion.find."""
+    """Loads a version (see find_version) for one signature; the arguments are those of LoadedVersion.find."""
     return load_version(version_dir).find(signature, hotwords)
 
 
@@ -106,7 +106,7 @@ def load_version(version_dir: str) -> LoadedVersion:
     except errors.UserError:
         session.close()
         raise
-    definitions = dict(meta_graph.signature_def)  # the map itself would make up what it lacks
+    definitions = dict(meta_graph.signature_def)  # the protocol buffer map would create missing entries
     return LoadedVersion(version_dir, info, session, definitions)
 
 
@@ -129,7 +129,7 @@ def _as_user_errors(version_dir: str) -> Iterator[None]:
 
 
 def find_version(path: str) -> str:
-    """Returns the newest version in an export directory; a path of one version is returned as it is.
+    """Returns the path of the newest version in an export directory, or `path` if it is itself a version.
 
     Raises:
         errors.UserError: there is no SavedModel.
@@ -139,8 +139,8 @@ def find_version(path: str) -> str:
     versions = list_versions(path)
     if not versions:
         raise errors.UserError(
-            f"{path}: contains no SavedModel, expected an export directory or one version in it; "
-            f"make one with python -m estimator_asr.export --export_dir={path}"
+            f"{path}: contains no SavedModel; pass an export directory or one of its versions, or create an "
+            f"export with python -m estimator_asr.export --export_dir={path}"
         )
     return os.path.join(path, str(versions[-1]))
 
@@ -148,8 +148,8 @@ def find_version(path: str) -> str:
 def list_versions(export_dir: str) -> list[int]:
     """Returns the versions in an export directory, oldest first; none if it does not exist.
 
-    The name of a version is its number without leading zeros.
-    A version that has lost its graph counts: replacing it by an older one is not what its user asked for.
+    The name of a version is its number without leading zeros. A version without a graph is listed, too:
+    silently loading an older version is not what the user asked for.
     """
     names = os.listdir(export_dir) if os.path.isdir(export_dir) else []
     numbers = sorted(int(name) for name in names if name.isdecimal() and name == str(int(name)))
@@ -161,7 +161,7 @@ def _is_version(path: str) -> bool:
 
 
 def list_results(values: Mapping[str, np.ndarray]) -> dict[str, list]:
-    """Returns the outputs of Recogniser.fetch as Recogniser.run does; the states of streams stay arrays."""
+    """Converts the outputs of Recogniser.fetch to those of Recogniser.run; states of streams stay arrays."""
     results, groups = {}, {}
     for name, value in values.items():
         group, _, field = name.partition(".")
@@ -177,7 +177,7 @@ def list_results(values: Mapping[str, np.ndarray]) -> dict[str, list]:
 
 
 def _list_items(fields: Mapping[str, np.ndarray], columns: Sequence[np.ndarray]) -> list[dict]:
-    """Returns the items of an utterance, without padding: empty characters, and the lowest scores."""
+    """Returns the items of an utterance without padding: empty characters, or the lowest score."""
     items = [dict(zip(fields, map(_to_python, item))) for item in zip(*columns)]
     return [item for item in items if item.get("character") != "" and item.get("score", 0.0) > _LOWEST]
 
@@ -185,4 +185,4 @@ def _list_items(fields: Mapping[str, np.ndarray], columns: Sequence[np.ndarray])
 def _to_python(item):
     if isinstance(item, bytes):
         return item.decode("utf-8")
-    return float(str(item)) if isinstance(item, np.floating) else item.item()  # 0.12 and not 0.11999999731
+    return float(str(item)) if isinstance(item, np.floating) else item.item()  # 0.12 instead of 0.11999999731

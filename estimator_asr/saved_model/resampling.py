@@ -1,10 +1,11 @@
-"""Resampling by a windowed sinc as core TensorFlow operations, each waveform from its own rate.
+"""Resamples waveforms by a windowed sinc in core TensorFlow operations; each may have its own sample rate.
 
-The output is made in blocks: the samples under a block times a matrix of filter weights. Blocks differ in
-their phase, the distance from the sample before them. A simple ratio of the rates, such as 441 to 160, has
-blocks as long as its period: all have phase 0, and one matrix is enough. Otherwise a block is a weighted sum
-of the results of eight matrices, by Lagrange's interpolation between Chebyshev points of the phase, which is
-exact to -90 dB below the input's Nyquist frequency. Work and memory are bounded for every pair of rates.
+The output is computed in blocks: a block is the input samples under it times a matrix of filter weights.
+Blocks differ in their phase, the distance from the input sample before them. If the ratio of the rates is
+simple, such as 441 to 160, blocks span whole periods of it: all have phase 0, and one matrix is enough.
+Otherwise a block is a weighted sum of the results of eight matrices, by Lagrange interpolation between
+Chebyshev points of the phase, exact to -90 dB below the input's Nyquist frequency. Work and memory are always
+bounded.
 """
 
 from __future__ import annotations
@@ -15,27 +16,27 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-# As steep as soxr's HQ, with which the builder resamples: a lower cutoff loses the highest mel bins.
-_ZERO_CROSSINGS = 80  # of the sinc, on each side
-_CUTOFF = 0.957  # of the lower Nyquist frequency
-# Of the window exp(beta (sqrt(1 - x^2) - 1)) (Barnett, Magland and af Klinteberg, 2019): stopband of -90 dB.
+# The filter is as steep as soxr's HQ, which the builder uses: a lower cutoff loses the highest mel bins.
+_ZERO_CROSSINGS = 80  # zero crossings of the sinc on each side
+_CUTOFF = 0.957  # fraction of the lower of the two Nyquist frequencies
+# The window exp(beta (sqrt(1 - x^2) - 1)) (Barnett, Magland and af Klinteberg, 2019) has a -90 dB stopband.
 _BETA = 10.0
-_MIN_BLOCK = 64  # output samples
-_MAX_PERIOD_SIZE = 1 << 19  # numbers in the matrix of a period
-_GROUP_NUMBERS = 1 << 20  # samples that are gathered at a time
+_MIN_BLOCK = 64  # output samples per block, at least; down to an eighth for high input rates
+_MAX_PERIOD_SIZE = 1 << 19  # input times output samples of a period; above it, phases are interpolated
+_GROUP_NUMBERS = 1 << 20  # input samples gathered at a time
 _PHASES = 0.5 - 0.5 * np.cos(np.pi * (np.arange(8) + 0.5) / 8)  # Chebyshev points of [0, 1]
 
 
 class _Plan(NamedTuple):
-    """How the blocks of a waveform are made; int64 [] but for `cutoff` and `phases`, float64."""
+    """Sizes of the blocks of a waveform; int64 [], except `cutoff` and `phases`, which are float64."""
 
-    step: tf.Tensor  # input samples of a period
-    period: tf.Tensor  # output samples of a period
-    block: tf.Tensor  # output samples of a block
-    reach: tf.Tensor  # input samples on each side of an output sample
-    width: tf.Tensor  # input samples under a block
-    cutoff: tf.Tensor  # [], of the input's Nyquist frequency
-    phases: tf.Tensor  # [num_phases], of the matrices
+    step: tf.Tensor  # input samples per period
+    period: tf.Tensor  # output samples per period
+    block: tf.Tensor  # output samples per block
+    reach: tf.Tensor  # input samples that the filter covers on each side of an output sample
+    width: tf.Tensor  # input samples on which a block depends
+    cutoff: tf.Tensor  # [], fraction of the input's Nyquist frequency
+    phases: tf.Tensor  # [num_phases], phase of each matrix, in input samples
 
 
 def resample(waveform: tf.Tensor, from_rate: tf.Tensor, to_rate: int) -> tf.Tensor:
@@ -43,7 +44,7 @@ def resample(waveform: tf.Tensor, from_rate: tf.Tensor, to_rate: int) -> tf.Tens
 
     Args:
         waveform: float32 [num_samples]; silence is assumed before and after it.
-        from_rate: its samples per second, int64 [], above 0.
+        from_rate: samples per second of the waveform, int64 [], above 0.
         to_rate: samples per second of the result.
 
     Returns:
@@ -62,20 +63,21 @@ def _resample(waveform: tf.Tensor, from_rate: tf.Tensor, to_rate: int) -> tf.Ten
     weights = _make_weights(plan)
 
     def make_group(index: tf.Tensor) -> tf.Tensor:
-        positions = (index * group + tf.range(group)) * plan.block * plan.step  # x period
+        # Positions have the unit 1 / period input samples.
+        positions = (index * group + tf.range(group)) * plan.block * plan.step
         places = (positions // plan.period)[:, None] + tf.range(plan.width)
         inputs = tf.gather(padded, tf.minimum(places, tf.size(padded, tf.int64) - 1))
         by_phase = tf.reshape(tf.matmul(inputs, weights), tf.stack([group, -1, plan.block]))
-        shares = _interpolate((positions % plan.period) / plan.period, plan.phases)
-        return tf.reshape(tf.reduce_sum(by_phase * shares[:, :, None], axis=1), [-1])
+        phase_weights = _interpolate((positions % plan.period) / plan.period, plan.phases)
+        return tf.reshape(tf.reduce_sum(by_phase * phase_weights[:, :, None], axis=1), [-1])
 
     indices = tf.range((num_blocks + group - 1) // group)
-    made = tf.map_fn(make_group, indices, fn_output_signature=tf.float32, parallel_iterations=1)
-    return tf.reshape(made, [-1])[:num_samples]
+    blocks = tf.map_fn(make_group, indices, fn_output_signature=tf.float32, parallel_iterations=1)
+    return tf.reshape(blocks, [-1])[:num_samples]
 
 
 def _make_plan(from_rate: tf.Tensor, to_rate: int) -> _Plan:
-    divisors = np.array([each for each in range(1, to_rate + 1) if to_rate % each == 0])
+    divisors = np.array([rate for rate in range(1, to_rate + 1) if to_rate % rate == 0])
     common = tf.reduce_max(tf.where(tf.equal(from_rate % divisors, 0), divisors, 1))
     step, period = from_rate // common, to_rate // common
     is_simple = step * period <= _MAX_PERIOD_SIZE
@@ -90,11 +92,11 @@ def _make_plan(from_rate: tf.Tensor, to_rate: int) -> _Plan:
 
 
 def _make_weights(plan: _Plan) -> tf.Tensor:
-    """Returns float32 [width, num_phases x block]: what each input sample adds to each output sample."""
+    """Returns the weight of each input sample in each output sample, float32 [width, num_phases x block]."""
     offsets = tf.cast(tf.range(plan.block) * plan.step, tf.float64) / tf.cast(plan.period, tf.float64)
     outputs = tf.reshape(plan.phases[:, None] + offsets, [-1])
     inputs = tf.cast(tf.range(plan.width) - plan.reach, tf.float64)
-    distances = plan.cutoff * (outputs - inputs[:, None])  # in zero crossings
+    distances = plan.cutoff * (outputs - inputs[:, None])  # unit: zero crossings of the sinc
     heights = 1.0 - tf.square(distances / _ZERO_CROSSINGS)
     window = tf.exp(_BETA * (tf.sqrt(tf.maximum(heights, 0.0)) - 1.0))
     sinc = tf.math.divide_no_nan(tf.sin(math.pi * distances), math.pi * distances)
@@ -103,7 +105,7 @@ def _make_weights(plan: _Plan) -> tf.Tensor:
 
 
 def _interpolate(places: tf.Tensor, points: tf.Tensor) -> tf.Tensor:
-    """Returns the share of each point's value in that of each place, float32 [places, points] (Lagrange)."""
+    """Returns the Lagrange weight of each point's value at each place, float32 [num_places, num_points]."""
     is_own = tf.eye(tf.size(points), dtype=tf.bool)
     one = tf.ones([], tf.float64)
     products = tf.reduce_prod(tf.where(is_own, one, places[:, None, None] - points), axis=2)

@@ -1,13 +1,13 @@
-"""Writes model directories as one SavedModel, EXPORT/<version>/.
+"""Writes one or two model directories as one SavedModel, EXPORT/<version>/.
 
     saved_model.pb, variables/    the graph of signatures.py, the weights of the checkpoints
-    assets/                       tokens.txt, characters.txt; tokens.txt_1 where the language model's differ;
-                                  bpe.model of a model that writes subwords
-    assets.extra/export.json      frontend, token type, batches for evaluate, settings of decoding, hashes and
-                                  checkpoints, size and sha256 of each file
+    assets/                       tokens.txt, characters.txt; tokens.txt_1 if the language model's differ;
+                                  bpe.model if the acoustic model writes subwords
+    assets.extra/export.json      frontend, token type, batch settings for evaluate, decoding settings, hashes
+                                  of vocabularies, steps of checkpoints, size and sha256 of each file
 
-A version is written under a unique temporary name and renamed: a server that watches EXPORT never sees half a
-version, and two exports at the same time become two versions.
+A version is written under a unique temporary name and then renamed, so that a server that watches EXPORT
+never sees an incomplete version, and two simultaneous exports become two versions.
 """
 
 from __future__ import annotations
@@ -42,31 +42,31 @@ def write(
     export_dir: str,
     complete: Callable[[str, export_info.ExportInfo], None] = lambda path, info: None,
 ) -> str:
-    """Writes a new version; without a language model it writes tokens. Other versions stay.
+    """Writes a new version, and keeps the others; without a language model its transcripts are tokens.
 
-    `complete` gets the path of the version, and may add files to it; it is published when that returns.
+    `complete` gets the path of the version and may add files to it; then the version is published.
 
     Returns:
-        Path of the version; its name is the time in seconds, or one more than the newest version.
+        Path of the version. Its name is the time in seconds, or the newest version plus 1 if that is larger.
     """
     os.makedirs(export_dir, exist_ok=True)
     temporary = os.path.join(export_dir, f"incomplete-{uuid.uuid4().hex[:8]}")
     try:
         info = _describe(acoustic, language)
         _write_graph(acoustic, language, temporary)
-        if acoustic.model.config.bpe_sha256:  # beside its tokens, so that --vocabulary_dir finds both
+        if acoustic.model.config.bpe_sha256:  # next to tokens.txt, so that --vocabulary_dir finds both
             source = os.path.join(acoustic.model.path, dataset_info.BPE_FILE)
             shutil.copyfile(source, os.path.join(temporary, "assets", dataset_info.BPE_FILE))
         info.save(temporary)
         complete(temporary, info)
-        info.save(temporary)  # again, with the files that were added
+        info.save(temporary)  # again, to include the files that `complete` added
         return _publish(temporary, export_dir)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)  # exists only if writing failed
+        shutil.rmtree(temporary, ignore_errors=True)  # still exists only if writing failed
 
 
 def _publish(temporary: str, export_dir: str) -> str:
-    """Renames to the next free number: a directory that holds files is never renamed over."""
+    """Renames the directory to the next free number; a rename never replaces a directory that has files."""
     while True:
         newest = max((int(name) for name in os.listdir(export_dir) if name.isdecimal()), default=0)
         path = os.path.join(export_dir, str(max(int(time.time()), newest + 1)))
@@ -74,14 +74,16 @@ def _publish(temporary: str, export_dir: str) -> str:
             os.rename(temporary, path)
             return path
         except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # another export took the number just now
+            # If another export has just taken the number, the next one is tried.
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
 
 
 def _write_graph(acoustic, language, path) -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        built = signatures.build(acoustic.model, language and language.model)
-        initialize_tables = tf.compat.v1.tables_initializer()  # marks ops, so before the session runs any
+        by_name = signatures.build(acoustic.model, language and language.model)
+        # This modifies operations of the graph, so it must come before the first run of the session.
+        initialize_tables = tf.compat.v1.tables_initializer()
         for trained in filter(None, (acoustic, language)):
             cascade.restore(session, trained.model, trained.checkpoint)
         encoder = acoustic.model.config.frontend.encoder
@@ -93,7 +95,7 @@ def _write_graph(acoustic, language, path) -> None:
             [tf.saved_model.SERVING],
             signature_def_map={
                 name: tf.compat.v1.saved_model.predict_signature_def(signature.inputs, signature.outputs)
-                for name, signature in built.items()
+                for name, signature in by_name.items()
             },
             assets_collection=tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.ASSET_FILEPATHS),
             main_op=initialize_tables,

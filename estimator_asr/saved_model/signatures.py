@@ -1,4 +1,4 @@
-"""The signatures of an export: WAV files, waveforms, features or pinyin, as inputs of one graph.
+"""The signatures of an export: one graph, whose inputs are WAV files, waveforms, features or pinyin.
 
     serving_default   wav_bytes string [batch]
                           | decode                                    (wav_bytes is a placeholder)
@@ -9,11 +9,11 @@
                       outputs
 
     language          pinyin string [batch]; only with a language model
-    stream*           pieces of audio, see streams.py; only of a model that streams
+    stream*           pieces of audio, see streams.py; only with a streaming model
 
-A signature does not run what is above its inputs. Each of the first three has a twin (waveform_hotwords) with
-one more, hotwords string [num_hotwords], which are for all utterances of a batch. Core TensorFlow ops only,
-so that a plain server can load them.
+A signature does not run the operations above its inputs. Each of the first three has a twin, for example
+waveform_hotwords, with one more input: hotwords, string [num_hotwords], which apply to all utterances of a
+batch. The graph has only core TensorFlow operations, so that an unmodified server can load it.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ SIGNATURE_INPUTS = {
     "waveform": ("waveform", "num_samples"),
     "features": ("fbank", "num_frames"),
 }
-MAX_SYLLABLES = 10 * statuses.MAX_SECONDS  # nobody speaks faster
-_SPACES = r"[\pZ\x{85}\x{FEFF}]+"  # of Unicode, and the byte order mark
+MAX_SYLLABLES = 10 * statuses.MAX_SECONDS  # nobody speaks more than 10 syllables per second
+_SPACES = r"[\pZ\x{85}\x{FEFF}]+"  # all Unicode spaces, and the byte order mark
 
 
 class Signature(NamedTuple):
-    """Tensors by name."""
+    """Input and output tensors of a signature, by name."""
 
     inputs: dict[str, tf.Tensor]
     outputs: dict[str, tf.Tensor]
@@ -53,19 +53,19 @@ def build(
     """Builds the graph; `cascade.restore` fills its variables.
 
     Returns:
-        The signatures by name. The outputs of those for audio are those of cascade.transcribe, and `status`
-        string [batch], of statuses.py. An item that is not ok is empty and changes no other; a batch of 0
-        items has outputs of 0 rows. `language`, where there is a language model, is write_pinyin.
+        The signatures by name. Those for audio have the outputs of cascade.transcribe, and `status`, string
+        [batch], see statuses.py. A rejected item has empty outputs and does not change other items; a batch
+        of 0 items has outputs of 0 rows. If there is a language model, `language` is write_pinyin.
     """
     acoustic, language = _share_ngram(acoustic), language and _share_ngram(language)
     tensors, features, status = _build_audio_inputs(acoustic.config.frontend)
     hotwords = tensors[recogniser.HOTWORDS] if in_graph.is_possible(acoustic) else None
-    rows = [layers.at_least_one(each, axis=0) for each in (features.values, features.lengths)]
+    rows = [layers.at_least_one(tensor, axis=0) for tensor in (features.values, features.lengths)]
     outputs = item_checks.clear(cascade.transcribe(acoustic, language, *rows, hotwords), features.status)
     signatures = {}
     for name, inputs in SIGNATURE_INPUTS.items():
         values = {**outputs, "status": status[name]}
-        signatures[name] = Signature({each: tensors[each] for each in inputs}, values)
+        signatures[name] = Signature({key: tensors[key] for key in inputs}, values)
         if hotwords is not None:
             twin = {**signatures[name].inputs, recogniser.HOTWORDS: hotwords}
             signatures[f"{name}_{recogniser.HOTWORDS}"] = Signature(twin, values)
@@ -79,16 +79,16 @@ def build(
 
 
 def write_pinyin(language: model_directory.ModelDirectory, pinyin: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Builds the language model alone, sharing its variables with the cascade.
+    """Builds the language model alone; it shares its variables with the cascade.
 
     Args:
         language: the model.
-        pinyin: string [batch], syllables separated by spaces of any kind; those that the model lacks are its
-            <unk>, anything else is written as it is.
+        pinyin: string [batch], syllables separated by spaces of any kind. A syllable that the model does not
+            know is read as <unk>; any other unknown token is copied to the transcript.
 
     Returns:
         transcript (string), language_score (float32, log probability) and status (string), [batch]: malformed
-        if it is not UTF-8, empty without a syllable, too_long above MAX_SYLLABLES.
+        if the pinyin is not UTF-8, empty if it has no syllable, too_long above MAX_SYLLABLES.
     """
     spaced = tf.strings.regex_replace(pinyin, _SPACES, " ")
     counts = tf.strings.split(spaced).row_lengths()
@@ -96,17 +96,18 @@ def write_pinyin(language: model_directory.ModelDirectory, pinyin: tf.Tensor) ->
     status = tf.where(counts > MAX_SYLLABLES, statuses.TOO_LONG, statuses.OK)
     status = tf.where(tf.equal(counts, 0), statuses.EMPTY, status)
     status = tf.where(is_text, status, statuses.MALFORMED)
-    ok = tf.where(tf.equal(status, statuses.OK), spaced, "")
-    tokens = tf.strings.split(tf.concat([ok, [""]], 0))  # a row more: no layer gets an empty axis
+    accepted = tf.where(tf.equal(status, statuses.OK), spaced, "")
+    # One more row, so that no layer gets an empty axis.
+    tokens = tf.strings.split(tf.concat([accepted, [""]], 0))
     counts = tf.cast(tokens.row_lengths(), tf.int32)
     with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
-        written = cascade.convert(language, tokens.to_tensor(), counts)
-    outputs = {"transcript": sequences.join(written, "character"), "language_score": written.scores}
+        characters = cascade.convert(language, tokens.to_tensor(), counts)
+    outputs = {"transcript": sequences.join(characters, "character"), "language_score": characters.scores}
     return {**item_checks.clear(outputs, status), "status": status}
 
 
 def _share_ngram(model: model_directory.ModelDirectory) -> model_directory.ModelDirectory:
-    """Returns the model with its n-gram model as tensors, which the signatures share."""
+    """Returns the model with the arrays of its n-gram model as tensors, which all signatures share."""
     if model.ngram is None:
         return model
     arrays = {name: getattr(model.ngram, name) for name in decoding_files.FIELDS}
@@ -120,7 +121,7 @@ def _build_audio_inputs(
     """Builds the graph from WAV bytes to features.
 
     Returns:
-        The tensors that can be fed by the names of inputs, the features, and the status of each signature.
+        The tensors that can be fed, by input name; the features; and the status by signature.
     """
     default, limit = tf.compat.v1.placeholder_with_default, statuses.find_max_seconds(config)
     wav_bytes = tf.compat.v1.placeholder(tf.string, [None], "wav_bytes")
@@ -152,12 +153,12 @@ def _build_audio_inputs(
 def _extract_features(
     waveforms: item_checks.Items, config: frontend.FrontendConfig, base: frontend.FrontendConfig
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns fbank and num_frames of the signature `features`; `base` is the config without an encoder."""
+    """Returns fbank and num_frames as in the signature `features`; `base` is `config` without the encoder."""
     num_frames = frontend.num_frames(waveforms.lengths, base)
     fbank = frontend.extract(waveforms.values, config, waveforms.lengths)
     if config.encoder is None:
         return fbank, num_frames
-    rows = [layers.at_least_one(each, axis=0) for each in (layers.at_least_one(fbank), num_frames)]
+    rows = [layers.at_least_one(tensor, axis=0) for tensor in (layers.at_least_one(fbank), num_frames)]
     vectors, num_vectors = frozen_encoder.build(config.encoder, *rows)
     num_items = tf.size(num_frames)
     return tf.cast(vectors[:num_items], tf.float32), num_vectors[:num_items]

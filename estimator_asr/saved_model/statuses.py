@@ -1,4 +1,4 @@
-"""Status of each item of a batch, the output `status`: ok, a remark, or why its transcript is empty."""
+"""Values of the output `status` of an item: ok, a remark, or the reason why its transcript is empty."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ EMPTY = "empty"
 SILENT = "silent"
 NOT_FINITE = "not_finite"
 TOO_LONG = "too_long"
-UNFINISHED = "unfinished"  # the only one besides ok with a transcript
+UNFINISHED = "unfinished"  # the only status besides ok whose item has a transcript
 
-# Longest item of an export. Attention over n frames takes n x n numbers per head: three minutes need about a
-# gigabyte.
+# Maximum length of an item of an export. Attention over n frames takes n x n numbers per head: three minutes
+# need about a gigabyte.
 MAX_SECONDS = 180
-# Longest stream: its state has room for what is said in that time, for each hypothesis.
+# Maximum length of a stream: its state has a fixed size, enough for the tokens of each hypothesis.
 STREAM_SECONDS = 60
-MAX_CHUNKS = 128  # of a WAV file before its samples; so that none keeps the server busy
-LOUDEST_PEAK = 1e12  # full scale is 1; the energy of a much higher one does not fit into float32
-LARGEST_FEATURE = 1e14  # logarithms are below 100; the squares of much higher ones do not fit into float32
+MAX_CHUNKS = 128  # chunks of a WAV file that are read, so that no file keeps the server busy
+LOUDEST_PEAK = 1e12  # full scale is 1; the energy of a much higher peak does not fit into float32
+LARGEST_FEATURE = 1e14  # log features are below 100; squares of values much above the limit overflow float32
 
-# What follows the name of a file, and a colon.
+# A message prints one of these after the name of the file and a colon.
 SENTENCES = {
     OK: "was transcribed",
     MALFORMED: "is not a WAV file that can be read; convert it to WAV, 16-bit PCM",
@@ -34,5 +34,5 @@ SENTENCES = {
 
 
 def find_max_seconds(config: frontend.FrontendConfig) -> int:
-    """Returns the seconds of the longest item of an export that reads such features."""
+    """Returns the maximum length in seconds of an item of an export whose model reads these features."""
     return min(MAX_SECONDS, config.max_seconds)

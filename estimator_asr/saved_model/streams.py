@@ -1,13 +1,13 @@
-"""The signatures of a model that streams: it hears recordings piece by piece, and clients keep the state.
+"""The signatures of a streaming model, which reads recordings piece by piece while clients keep its state.
 
-    stream_start       num_streams int32 []          state_* of as many new streams
+    stream_start       num_streams int32 []          state_* of num_streams new streams
     stream             waveform float32 [batch, num_samples], num_samples int32 [batch], is_last bool [batch]
                        and state_*                   outputs of the recording so far, and state_*
     stream_features    the same with fbank float32 [batch, num_frames, num_bins] and num_frames int32 [batch]
 
-A piece has any length, also none. Each row is a stream of its own: a client may hold the rows of thousands
-and batch any of them, as states have fixed shapes. Audio waits in the state until a chunk is whole or the
-stream ends. A piece whose status is not ok counts as one of no length.
+A piece may have any length, including 0. Each row is a stream of its own: a client may hold the rows of
+thousands of streams and batch any of them, because states have fixed shapes. Audio waits in the state until a
+chunk is complete or the stream ends. A piece whose status is not ok is treated as a piece of length 0.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ START, STREAM, FEATURES = "stream_start", "stream", "stream_features"
 
 
 def can_stream(acoustic: model_directory.ModelDirectory) -> bool:
-    """Returns whether a model has the signatures: it was trained for them, and searches with a beam."""
+    """Returns True if a model has the signatures: it was trained with chunks and decodes with beam search."""
     return bool(acoustic.config.acoustic.chunk_frames) and acoustic.decode.decoding == "beam"
 
 
 def build(
     acoustic: model_directory.ModelDirectory, language: Optional[model_directory.ModelDirectory]
 ) -> dict[str, tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]]:
-    """Builds the signatures, which share the variables of the models with the rest of the graph.
+    """Builds the signatures; they share the variables of the models with the rest of the graph.
 
     Returns:
-        Inputs and outputs by name, of each signature. Outputs are those of cascade.transcribe but for
-        greedy_pinyin, and status: ok, not_finite, or too_long beyond STREAM_SECONDS. Each token has the time
-        of the frame in which it was most probable. What n-gram models add at the end of a sentence counts
-        where is_last; what the attention decoder would add does not.
+        The inputs and outputs of each signature, by name. The outputs are those of cascade.transcribe except
+        greedy_pinyin, and status: ok, not_finite, or too_long beyond STREAM_SECONDS. The time of a token is
+        that of the frame in which it was most probable. N-gram models score the end of a sentence only where
+        is_last is true; the attention decoder does not rescore streams.
     """
     audio, state, config = streaming.State(), streaming.State(), acoustic.config.frontend
     default, placeholder = tf.compat.v1.placeholder_with_default, tf.compat.v1.placeholder
@@ -57,7 +57,7 @@ def build(
     with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
         outputs, status = _transcribe(acoustic, language, features, is_last, state)
     outputs |= state.outputs
-    for name, before in audio.inputs.items():  # of a piece that counts for nothing
+    for name, before in audio.inputs.items():  # a rejected piece leaves the audio state unchanged
         audio.outputs[name] = item_checks.choose(status, audio.outputs[name], before)
     whole = {**outputs, **audio.outputs, "status": item_checks.first_problem(pieces.status, status)}
     return {
@@ -76,7 +76,7 @@ def _build_start(starts):
 def _extract(
     pieces: item_checks.Items, config: frontend.FrontendConfig, state: streaming.State
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the features of all frames that are whole, and their numbers; the rest waits in the state."""
+    """Returns the features of all complete frames, and num_frames; other samples wait in the state."""
     waiting = state.take("samples", tf.zeros([config.window_samples - 1]))
     num_waiting = state.take("num_samples", 0)
     num_waiting = item_checks.check_rows("state_num_samples", num_waiting, {"num_samples": pieces.lengths})
@@ -89,24 +89,24 @@ def _extract(
 
 
 def _transcribe(acoustic, language, features, is_last, state):
-    """Returns the outputs for the chunks that are whole, and the status."""
+    """Returns the outputs for the complete chunks, and the status of each piece."""
     config, chunk = acoustic.config, acoustic.config.acoustic.chunk_frames
     waiting = state.take("frames", tf.zeros([chunk - 1, config.frontend.num_bins]))
-    num_waiting, before = state.take("num_frames", 0), state.take("num_outputs", 0)
-    others = {"num_frames": features["num_frames"], "is_last": is_last}
-    before = item_checks.check_rows("state_num_outputs", before, others)
-    most = frontend.num_frames(statuses.STREAM_SECONDS * config.frontend.sample_rate, config.frontend)
-    is_too_long = before * config.subsampling + num_waiting + features["num_frames"] > most
+    num_waiting, num_outputs = state.take("num_frames", 0), state.take("num_outputs", 0)
+    per_stream = {"num_frames": features["num_frames"], "is_last": is_last}
+    num_outputs = item_checks.check_rows("state_num_outputs", num_outputs, per_stream)
+    max_frames = frontend.num_frames(statuses.STREAM_SECONDS * config.frontend.sample_rate, config.frontend)
+    is_too_long = num_outputs * config.subsampling + num_waiting + features["num_frames"] > max_frames
     pieces = item_checks.check_pieces(features, statuses.LARGEST_FEATURE, is_too_long)
     joined, total = streaming.append(waiting, num_waiting, pieces.values, pieces.lengths)
     num_frames = tf.where(is_last, total, total // chunk * chunk)
     state.put("frames", streaming.take_rows(joined, num_frames, chunk - 1))
     state.put("num_frames", total - num_frames)
-    state.put("num_outputs", before + frontend.num_subsampled_frames(num_frames, config.subsampling))
+    state.put("num_outputs", num_outputs + frontend.num_subsampled_frames(num_frames, config.subsampling))
     fbank = layers.at_least_one(joined[:, : tf.reduce_max(num_frames)])
-    heard, stream = registry.of(acoustic), streaming.Stream(chunk // config.subsampling, before, state)
+    model, stream = registry.of(acoustic), streaming.Stream(chunk // config.subsampling, num_outputs, state)
     features = {"fbank": fbank, "num_frames": num_frames}
-    outputs = heard.build(features, stream=stream)
-    most_tokens = frontend.num_subsampled_frames(most, config.subsampling)
-    found = heard.decode_stream(outputs, features, is_last, stream, most_tokens)
-    return cascade.write_stream(acoustic, language, *found), pieces.status
+    outputs = model.build(features, stream=stream)
+    max_tokens = frontend.num_subsampled_frames(max_frames, config.subsampling)
+    hypotheses = model.decode_stream(outputs, features, is_last, stream, max_tokens)
+    return cascade.write_stream(acoustic, language, *hypotheses), pieces.status

@@ -1,10 +1,10 @@
-"""WAV files as core TensorFlow operations: a batch of strings to waveforms; no file makes an operation fail.
+"""Decodes a batch of WAV files with core TensorFlow operations; no file content makes an operation fail.
 
 Reads PCM of 8 (unsigned) to 32 bits, IEEE float of 32 and 64 bits, A-law and mu-law, plain or as
 WAVE_FORMAT_EXTENSIBLE, in RIFF, RF64 and BW64 files ("Multimedia Programming Interface and Data
-Specifications 1.0", 1991; EBU Tech 3306). A file whose length was unknown when its header was written, as of
-ffmpeg and sox in a pipe, is read to its end, as is one that is shorter than its header says, and one whose
-header says 0 samples, unless chunks follow that reach to its end: its status says so.
+Specifications 1.0", 1991; EBU Tech 3306). A file is read to its end if its length was unknown when its header
+was written, as when ffmpeg and sox write to a pipe, or if it is shorter than its header says. So is a file
+whose header says 0 samples, unless other chunks fill the rest of it; the status is then `unfinished`.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from tfrecord_builder.audio import audio_files
 _UNKNOWN_SIZE = 0xFFFFFFFF
 _RIFF_BYTES, _CHUNK_BYTES, _FORMAT_BYTES, _EXTENSIBLE_BYTES = 12, 8, 16, 40
 _PCM, _FLOAT, _A_LAW, _MU_LAW, _EXTENSIBLE = 1, 3, 6, 7, 0xFFFE
-_LARGE_SIZE_START = 28  # of the samples' size in the chunk ds64, the first one of an RF64 file
+_LARGE_SIZE_START = 28  # offset of the 64-bit data size in ds64, the first chunk of an RF64 file
 
 
 class Header(NamedTuple):
-    """What the headers of the files of a batch say, int64 [batch]; 0 where `is_valid` (bool) is false."""
+    """Fields from the headers of a batch of files, int64 [batch]; 0 where `is_valid` (bool) is false."""
 
     is_valid: tf.Tensor
     tag: tf.Tensor  # the encoding of the samples
-    sample_rate: tf.Tensor  # in Hz
+    sample_rate: tf.Tensor  # Hz
     num_channels: tf.Tensor
-    sample_bytes: tf.Tensor  # of one sample of one channel
-    data_start: tf.Tensor  # byte at which the samples begin
-    num_frames: tf.Tensor  # samples of each channel
-    is_unfinished: tf.Tensor  # bool: the file says 0, and has samples
+    sample_bytes: tf.Tensor  # bytes per sample of one channel
+    data_start: tf.Tensor  # offset of the first sample in bytes
+    num_frames: tf.Tensor  # samples per channel
+    is_unfinished: tf.Tensor  # bool: the header says 0 samples, but there are some
 
 
 def decode_batch(
     wavs: tf.Tensor, sample_rate: int, max_seconds: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Decodes WAV files, string [batch]; channels are mixed, other sample rates resampled.
+    """Decodes WAV files, string [batch], mixes their channels and resamples them to `sample_rate`.
 
     Returns:
         waveform float32 [batch, max_samples], zero at or beyond num_samples; num_samples int32 [batch]; and
-        the status string [batch]: malformed and too_long have no samples, the others are ok.
+        status string [batch]: ok, or malformed or too_long, for which there are no samples.
     """
     header = read_headers(wavs, audio_files.SAMPLE_RATES_HZ)
     is_too_long = header.num_frames > max_seconds * header.sample_rate
@@ -65,7 +65,7 @@ def decode_batch(
 
 
 def read_headers(wavs: tf.Tensor, sample_rates: range) -> Header:
-    """Reads the headers of WAV files, string [batch]; a sample rate outside of `sample_rates` is invalid."""
+    """Reads the headers of WAV files, string [batch]; rates outside of `sample_rates` are invalid."""
     format_chunk, data_chunk, has_both, is_unfinished = _find_chunks(wavs)
     fields = _read(wavs, format_chunk + _CHUNK_BYTES, tf.uint16, _EXTENSIBLE_BYTES // 2)  # [batch, 20]
     tag, num_channels, rate_low, rate_high, _, _, frame_bytes, num_bits = (fields[:, i] for i in range(8))
@@ -83,9 +83,9 @@ def read_headers(wavs: tf.Tensor, sample_rates: range) -> Header:
 
 
 def decode(wav: tf.Tensor, header: Header) -> tf.Tensor:
-    """Decodes one file, string [], whose header (each field []) is valid; returns float32 [num_frames].
+    """Decodes one file, string [], whose header (fields of shape []) is valid; returns float32 [num_frames].
 
-    Full scale is 1; channels are mixed as by audio_files; a last frame that is not whole is ignored.
+    Full scale is 1. Channels are mixed as in audio_files. An incomplete last frame is ignored.
     """
     num_bytes = header.num_frames * header.num_channels * header.sample_bytes
     data = tf.strings.substr(wav, header.data_start, num_bytes)
@@ -99,15 +99,16 @@ def decode(wav: tf.Tensor, header: Header) -> tf.Tensor:
         (_A_LAW, 1): lambda: tf.gather(_a_law(), tf.cast(tf.io.decode_raw(data, tf.uint8), tf.int32)),
         (_MU_LAW, 1): lambda: tf.gather(_mu_law(), tf.cast(tf.io.decode_raw(data, tf.uint8), tf.int32)),
     }
-    is_of = [tf.equal(header.tag, tag) & tf.equal(header.sample_bytes, size) for tag, size in decoders]
-    chosen = tf.argmax(tf.cast(tf.stack(is_of), tf.int32), output_type=tf.int32)
-    samples = tf.switch_case(chosen, list(decoders.values()))
+    is_match = [tf.equal(header.tag, tag) & tf.equal(header.sample_bytes, size) for tag, size in decoders]
+    index = tf.argmax(tf.cast(tf.stack(is_match), tf.int32), output_type=tf.int32)
+    samples = tf.switch_case(index, list(decoders.values()))
     by_channel = tf.reshape(samples, tf.stack([-1, header.num_channels]))
     return tf.cond(tf.equal(header.num_channels, 1), lambda: samples, lambda: _mix(by_channel))
 
 
 def _mix(samples: tf.Tensor) -> tf.Tensor:
-    levels, total = (tf.math.reduce_variance(each, 0) for each in (samples, tf.reduce_sum(samples, 1)))
+    signals = samples, tf.reduce_sum(samples, 1)
+    levels, total = (tf.math.reduce_variance(signal, 0) for signal in signals)
     loudest = tf.reduce_max(levels)
     loud = tf.argmax(tf.cast(levels >= audio_files.LOUD * loudest, tf.int32))
     return tf.cond(
@@ -118,13 +119,13 @@ def _mix(samples: tf.Tensor) -> tf.Tensor:
 
 
 def _decode_24_bits(data: tf.Tensor) -> tf.Tensor:
-    """The three bytes become the upper ones of an int32."""
+    """Decodes 24-bit samples: their three bytes become the upper bytes of an int32."""
     parts = tf.reshape(tf.io.decode_raw(data, tf.uint8), [-1, 3])
     return tf.cast(tf.bitcast(tf.pad(parts, [[0, 0], [1, 0]]), tf.int32), tf.float32) / 2.0**31
 
 
 def _a_law() -> np.ndarray:
-    """Returns the sample of each byte (ITU-T G.711), float32 [256]."""
+    """Returns the sample that each byte encodes (ITU-T G.711), float32 [256]."""
     codes = np.arange(256) ^ 0x55
     exponents, mantissas = codes >> 4 & 7, (codes & 15) * 16 + 8
     sizes = np.where(exponents == 0, mantissas, (mantissas + 256) << np.maximum(exponents - 1, 0))
@@ -132,19 +133,19 @@ def _a_law() -> np.ndarray:
 
 
 def _mu_law() -> np.ndarray:
-    """Returns the sample of each byte (ITU-T G.711), float32 [256]."""
+    """Returns the sample that each byte encodes (ITU-T G.711), float32 [256]."""
     codes = np.arange(256) ^ 0xFF
     sizes = (((codes & 15) * 8 + 132) << (codes >> 4 & 7)) - 132
     return np.float32(np.where(codes & 128, -sizes, sizes) / 2.0**15)
 
 
 def _find_chunks(wavs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the starts of the chunks "fmt " and "data", int64 [batch], whether both exist, and whether the
-    latter says 0 bytes while no other chunks fill the rest of the file, bool."""
+    """Returns the starts of the chunks "fmt " and "data", int64 [batch]; whether both exist, bool; whether
+    "data" has size 0 although no other chunks fill the rest of the file, bool."""
     lengths = tf.cast(tf.strings.length(wavs), tf.int64)
     none = tf.zeros_like(lengths)
 
-    def go_on(position, *_):
+    def has_chunk(position, *_):
         return tf.reduce_any(position + _CHUNK_BYTES <= lengths)
 
     def read_chunk(position, format, data):
@@ -159,11 +160,12 @@ def _find_chunks(wavs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.T
         return tf.where(is_whole, after, position), format, tf.where(is_data, position, data)
 
     start = (none + _RIFF_BYTES, none, none)
-    end, format, data = tf.while_loop(go_on, read_chunk, start, maximum_iterations=statuses.MAX_CHUNKS)
+    end, format, data = tf.while_loop(has_chunk, read_chunk, start, maximum_iterations=statuses.MAX_CHUNKS)
     kind = _substr(wavs, none, 4)
     is_riff = tf.reduce_any([tf.equal(kind, name) for name in ("RIFF", "RF64", "BW64")], axis=0)
     is_riff &= tf.equal(_substr(wavs, none + 8, 4), "WAVE")
-    is_unfinished = tf.not_equal(end, lengths) & tf.not_equal(end, lengths + 1)  # a last byte of padding
+    # The end is lengths + 1 if only the last byte of padding is missing.
+    is_unfinished = tf.not_equal(end, lengths) & tf.not_equal(end, lengths + 1)
     return format, data, is_riff & (format > 0) & (data > 0), is_unfinished
 
 
@@ -175,7 +177,7 @@ def _is_encoding(tag: tf.Tensor, num_bits: tf.Tensor) -> tf.Tensor:
 
 
 def _count_data_bytes(wavs: tf.Tensor, data: tf.Tensor, is_unfinished: tf.Tensor) -> tf.Tensor:
-    """Returns the bytes of samples, int64 [batch], which reach to the end of the file if no size is known."""
+    """Returns the bytes of samples, int64 [batch]: all up to the end of the file if the size is unknown."""
     lengths = tf.cast(tf.strings.length(wavs), tf.int64)
     present = tf.maximum(lengths - data - _CHUNK_BYTES, 0)
     size = _read_data_size(wavs, data)
@@ -190,7 +192,7 @@ def _read_data_size(wavs: tf.Tensor, data: tf.Tensor) -> tf.Tensor:
 
 
 def _read(wavs: tf.Tensor, start: tf.Tensor, dtype: tf.DType, count: int) -> tf.Tensor:
-    """Returns little-endian integers as int64 [batch, count]; bytes beyond the end are 0."""
+    """Returns little-endian integers from `start`, int64 [batch, count]; bytes beyond the end are 0."""
     num_bytes = count * dtype.size
     return tf.cast(tf.io.decode_raw(_substr(wavs, start, num_bytes), dtype, fixed_length=num_bytes), tf.int64)
 
@@ -200,6 +202,6 @@ def _read_uint32(wavs: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
 
 
 def _substr(wavs: tf.Tensor, start: tf.Tensor, num_bytes: int) -> tf.Tensor:
-    """Returns up to num_bytes bytes from start (int64 [batch]), none at or beyond the end of a file."""
+    """Returns up to num_bytes bytes from `start`, int64 [batch]; none at or beyond the end of a file."""
     start = tf.minimum(start, tf.cast(tf.strings.length(wavs), tf.int64))
     return tf.strings.substr(wavs, start, tf.fill(tf.shape(start), tf.constant(num_bytes, tf.int64)))

@@ -1,9 +1,8 @@
-"""Attribution: which model made each error, and how.
+"""Attribution of errors: which model made each error, and its cause.
 
-Each position of one shortest alignment has a reference and a hypothesis, both with the syllable that was
-spoken. Among the shortest alignments it is one whose substituted syllables have the most parts in common, so
-that a wrong tone stands beside the syllable that it was heard for. The causes partition the errors of the
-error rate.
+Reference and hypothesis are aligned; both have a syllable for each text. Among the shortest alignments, one
+is chosen in which substituted syllables have the most parts in common, so that a syllable with a wrong tone
+is aligned with the syllable that it replaces. Each error in the error rate has exactly one cause.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ CAUSES = {
     TONE: "only the tone is wrong",
     INITIAL: "the initial is wrong, the final is right",
     FINAL: "the final is wrong, the initial is right",
-    SUBSTITUTION: "another syllable: initial and final are wrong, or tokens have no parts",
+    SUBSTITUTION: "another syllable: initial and final are both wrong, or the tokens have no parts",
     INSERTION: "nothing was said",
     DELETION: "nothing was written",
     LETTER: "a letter or digit among syllables, said or written",
     HOMOPHONE: "the syllable is right, the character is not",
     UNREACHABLE: "not in the vocabulary: no input makes the models write it",
 }
-_EDIT = 1 << 20  # above the parts of all syllables of an utterance
+_EDIT = 1 << 20  # cost of an edit, above that of all wrong parts of an utterance
 _NUM_PARTS = 3
-# How tokens that are syllables have parts; those of other types have none.
+# Tone to append to a token of each type to get a toned syllable; tokens of other types have no parts.
 _TONES = {"syllable": "", "initial_final": "", "toneless": "5"}
 
 
 class Unit(NamedTuple):
-    """What is scored, a character or a token, and its syllable; None where that is unknown."""
+    """A scored character or token, and its syllable; None if the syllable is unknown."""
 
     text: str
     syllable: Optional[str]
@@ -48,18 +47,18 @@ class Position(NamedTuple):
 
     reference: Optional[Unit]
     hypothesis: Optional[Unit]
-    cause: Optional[str]  # a key of CAUSES; None where it is right
+    cause: Optional[str]  # a key of CAUSES; None if the position is right
 
 
 class Vocabularies(NamedTuple):
-    """What the models can write and hear; None where that is not limited, or unknown."""
+    """Characters and syllables that the models can output; None if they are unlimited or unknown."""
 
     characters: Optional[Collection[str]] = None
     syllables: Optional[Collection[str]] = None
-    token_type: str = "syllable"  # of what was spoken, one of vocabulary.TOKEN_TYPES
+    token_type: str = "syllable"  # type of the syllables, one of vocabulary.TOKEN_TYPES
 
     def has(self, unit: Unit) -> bool:
-        """False if the models cannot write this, whatever they are given."""
+        """Returns False if the models cannot write the unit, whatever the input."""
         for text, tokens in ((unit.text, self.characters), (unit.syllable, self.syllables)):
             is_missing = text is not None and tokens is not None and text not in tokens
             if is_missing or text == vocabulary.UNKNOWN:
@@ -67,14 +66,14 @@ class Vocabularies(NamedTuple):
         return True
 
     def split(self, syllable: Optional[str]) -> Optional[tuple[str, ...]]:
-        """Returns initial, final and tone; None if it is no syllable."""
+        """Returns the initial, final and tone of a syllable; None if it is not one."""
         if syllable is None or self.token_type not in _TONES:
             return None
         return syllables.split_syllable(syllable + _TONES[self.token_type])
 
 
 def pair(texts: Sequence[str], spoken: Sequence[str]) -> list[Unit]:
-    """Returns the units of an utterance; without syllables unless there is one for each text."""
+    """Returns the units of an utterance; they have no syllables unless `spoken` has one for each text."""
     return list(map(Unit, texts, spoken if len(spoken) == len(texts) else [None] * len(texts)))
 
 
@@ -83,21 +82,22 @@ def attribute(
 ) -> list[Position]:
     """Returns the positions of a reference and a hypothesis from left to right, each error with its cause.
 
-    A syllable that was heard is the language model's error wherever its character stands: the shortest
-    alignment of 是市 and 市是 inserts one and deletes one, though both are heard right.
+    If a syllable was heard right, a wrong character for it is an error of the language model, even if its
+    position differs: the shortest alignment of 是市 and 市是 has an insertion and a deletion, although both
+    syllables were heard right.
     """
     aligned = _align(reference, hypothesis, lambda *pair: _compare(*pair, vocabularies))
-    heard: set[int] = set()
-    if any(not _is_right(left, right) for left, right in aligned):
-        for left, right in _align(reference, hypothesis, _compare_syllables):
-            if left is not None and right is not None and _is_heard(left, right):
-                heard |= {id(left), id(right)}
-    return [Position(*pair, _find_cause(*pair, vocabularies, heard)) for pair in aligned]
+    heard_ids: set[int] = set()
+    if any(not _is_right(*pair) for pair in aligned):
+        for pair in _align(reference, hypothesis, _compare_syllables):
+            if None not in pair and _is_heard(*pair):
+                heard_ids |= {id(unit) for unit in pair}
+    return [Position(*pair, _find_cause(*pair, vocabularies, heard_ids)) for pair in aligned]
 
 
 def count(positions: Sequence[Position]) -> dict[str, dict[str, float]]:
-    """Returns for each cause the number of `errors` and their `fraction` of all, 0 if there are none."""
-    counts = collections.Counter(each.cause for each in positions if each.cause)
+    """Returns the `errors` of each cause, and their `fraction` of all errors (0 if there are none)."""
+    counts = collections.Counter(position.cause for position in positions if position.cause)
     total = sum(counts.values())
     return {
         cause: {"errors": counts[cause], "fraction": counts[cause] / total if total else 0.0}
@@ -106,24 +106,27 @@ def count(positions: Sequence[Position]) -> dict[str, dict[str, float]]:
 
 
 def by_model(attributed: Mapping[str, Mapping[str, float]]) -> dict[str, int]:
-    """Returns the errors of the acoustic model, of the language model and of the vocabularies."""
+    """Returns the number of errors by model: `acoustic`, `language`, or `unreachable` by the vocabularies."""
     errors = collections.Counter()
-    for cause, each in attributed.items():
-        errors[cause.partition("_")[0]] += each["errors"]
+    for cause, values in attributed.items():
+        errors[cause.partition("_")[0]] += values["errors"]
     return dict(errors)
 
 
 def _find_cause(
-    reference: Optional[Unit], hypothesis: Optional[Unit], vocabularies: Vocabularies, heard: Collection[int]
+    reference: Optional[Unit],
+    hypothesis: Optional[Unit],
+    vocabularies: Vocabularies,
+    heard_ids: Collection[int],
 ) -> Optional[str]:
     if _is_right(reference, hypothesis):
         return None
     unit = hypothesis if reference is None else reference
     if reference is not None and not vocabularies.has(reference):
         return UNREACHABLE
-    if id(unit) in heard:
+    if id(unit) in heard_ids:
         return HOMOPHONE
-    if any(_is_letter(each, vocabularies) for each in (reference, hypothesis) if each):
+    if any(_is_letter(side, vocabularies) for side in (reference, hypothesis) if side):
         return LETTER
     if reference is None or hypothesis is None:
         return DELETION if hypothesis is None else INSERTION
@@ -148,22 +151,22 @@ def _is_letter(unit: Unit, vocabularies: Vocabularies) -> bool:
 
 
 def _find_wrong_parts(reference: Unit, hypothesis: Unit, vocabularies: Vocabularies) -> tuple[bool, ...]:
-    """Returns whether initial, final and tone differ; all do if a side is no syllable."""
-    parts = [vocabularies.split(each.syllable) for each in (reference, hypothesis)]
+    """Returns whether initial, final and tone differ; if a side is not a syllable, all or none do."""
+    parts = [vocabularies.split(side.syllable) for side in (reference, hypothesis)]
     if None in parts:
         return (not _is_heard(reference, hypothesis),) * _NUM_PARTS
-    return tuple(left != right for left, right in zip(*parts))
+    return tuple(part != other for part, other in zip(*parts))
 
 
 def _compare(reference: Unit, hypothesis: Unit, vocabularies: Vocabularies) -> int:
-    """Returns the cost of a pair in the alignment of texts: an edit, and less than one for wrong parts."""
+    """Returns the cost of aligning two texts: 0 if they are right, else an edit plus the wrong parts."""
     if _is_right(reference, hypothesis):
         return 0
     return _EDIT + sum(_find_wrong_parts(reference, hypothesis, vocabularies))
 
 
 def _compare_syllables(reference: Unit, hypothesis: Unit) -> int:
-    """Returns the cost in the alignment of syllables, less for the same text."""
+    """Returns the cost of aligning two syllables, a little less if their texts are equal."""
     return _EDIT * (not _is_heard(reference, hypothesis)) + (reference.text != hypothesis.text)
 
 
@@ -171,10 +174,11 @@ def _align(
     reference: Sequence[Unit], hypothesis: Sequence[Unit], compare: Callable[[Unit, Unit], int]
 ) -> list[tuple[Optional[Unit], Optional[Unit]]]:
     aligned, i, j = [], len(reference), len(hypothesis)
-    while i and j and not compare(reference[i - 1], hypothesis[j - 1]):  # no alignment costs less
+    # Equal ends are part of a shortest alignment.
+    while i and j and not compare(reference[i - 1], hypothesis[j - 1]):
         i, j = i - 1, j - 1
         aligned.append((reference[i], hypothesis[j]))
-    costs = [[compare(left, right) for right in hypothesis[:j]] for left in reference[:i]]
+    costs = [[compare(row, column) for column in hypothesis[:j]] for row in reference[:i]]
     sums = _accumulate(costs, j)
     while i or j:
         if i and j and sums[i][j] == sums[i - 1][j - 1] + costs[i - 1][j - 1]:
@@ -190,7 +194,7 @@ def _align(
 
 
 def _accumulate(costs: Sequence[Sequence[int]], num_columns: int) -> list[list[int]]:
-    """Returns the lowest cost of each prefix of the reference with each prefix of the hypothesis."""
+    """Returns the lowest cost to align each prefix of the reference with each prefix of the hypothesis."""
     rows = [[column * _EDIT for column in range(num_columns + 1)]]
     for pairs in costs:
         above = rows[-1]

@@ -1,8 +1,9 @@
-"""Error rates inside and outside of hotwords: whether they help, and what they cost.
+"""Error rates inside and outside of hotwords, which show whether hotwords help and what they cost.
 
 Biased and unbiased error rate (B-WER and U-WER of Le et al., "Contextualized Streaming End-to-End Speech
 Recognition with Trie-Based Deep Biasing and Shallow Fusion", Interspeech 2021, section 3.2): a token of the
-reference is biased if it is in a hotword there, an inserted token if it is in a hotword of the hypothesis.
+reference is biased if it is part of a hotword in the reference, an inserted token if it is part of a hotword
+in the hypothesis.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from estimator_asr.scoring import breakdown, edit_distance, error_rate, utteranc
 from tfrecord_builder.tokens import syllables
 
 BIASED, UNBIASED = "biased_error_rate", "unbiased_error_rate"
-Phrases = Mapping[str, Sequence[Sequence[str]]]  # the sequences of tokens by their first one
+Phrases = Mapping[str, Sequence[Sequence[str]]]  # token sequences by their first token
 
 
 def measure(
@@ -24,26 +25,27 @@ def measure(
     scored: Sequence[utterances.ScoredUtterance],
     are_speakers_people: bool = True,
 ) -> dict[str, error_rate.ErrorRate]:
-    """Returns both rates of utterances in the measure `name`, a key of utterances.MEASURES.
+    """Returns the biased and the unbiased error rate in the measure `name`, a key of utterances.MEASURES.
 
-    Hotwords are as the SavedModel reads them: text, a syllable for each of its characters, boost. Their
-    syllables also match without tones. are_speakers_people is as for breakdown.overall.
+    Hotwords have the format that the SavedModel reads: text, one syllable per character, boost. Their
+    syllables match tokens with and without tones. are_speakers_people has the same meaning as in
+    breakdown.overall.
     """
     phrases = index([phrase for hotword in hotwords for phrase in _spell(hotword, name)])
-    parts = zip(*(_split(phrases, each) for each in scored))
+    parts = zip(*(_split(phrases, row) for row in scored))
     return {key: breakdown.overall(part, are_speakers_people) for key, part in zip((BIASED, UNBIASED), parts)}
 
 
 def index(phrases: Sequence[Sequence[str]]) -> Phrases:
-    """Returns the sequences of tokens by their first one."""
+    """Groups token sequences by their first token."""
     by_first = collections.defaultdict(list)
-    for phrase in dict.fromkeys(phrases):  # a hotword has an entry for each of its readings
+    for phrase in dict.fromkeys(phrases):  # a hotword with several readings has several entries
         by_first[phrase[0]].append(phrase)
     return by_first
 
 
 def mark(phrases: Phrases, tokens: Sequence[str]) -> list[bool]:
-    """Returns whether each token is in a phrase; tokens and phrases are of one type, str or tuple."""
+    """Returns whether each token is in a phrase; tokens and phrases have the same type, str or tuple."""
     is_inside = [False] * len(tokens)
     for start, token in enumerate(tokens):
         for phrase in phrases.get(token, ()):
@@ -53,11 +55,11 @@ def mark(phrases: Phrases, tokens: Sequence[str]) -> list[bool]:
 
 
 def _spell(hotword: str, name: str) -> list[tuple[str, ...]]:
-    text, *rest = hotword.split()
+    text, *fields = hotword.split()
     if name == utterances.CHARACTER_ERROR_RATE:
         return [utterances.split_characters(text)]
-    spoken = tuple(rest[: len(text)])
-    return [spoken, tuple(map(syllables.without_tone, spoken))]
+    pinyin = tuple(fields[: len(text)])
+    return [pinyin, tuple(map(syllables.without_tone, pinyin))]
 
 
 def _split(phrases: Phrases, scored: utterances.ScoredUtterance) -> list[utterances.ScoredUtterance]:

@@ -1,7 +1,7 @@
 """Breakdown of errors: by speaker, length and loudness; by part of a syllable; worst utterances; confusions.
 
-Each part of the tokens is a sequence of its own, compared by its own shortest alignment: the initials of
-`ni3 hao3` are n, h. A token that is no syllable, a letter for instance, is its own part.
+Each part of the tokens forms a sequence of its own, compared by its own shortest alignment: the initials of
+`ni3 hao3` are n, h. A token that is not a syllable, such as a letter, is compared whole in each of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PARTS = {
     "tone_error_rate": lambda token: _take_part(token, 2),
 }
 OTHER_GROUP = "other"
-_LENGTH_BINS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # tokens: last length of each bin; one open bin follows
+_LENGTH_BINS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # maximum tokens in each bin; an open bin follows
 _LEVEL_BIN_DB = 5
 _MATRICES = {"initials": syllables.INITIALS, "finals": syllables.FINALS, "tones": syllables.TONES}
 
@@ -35,18 +35,18 @@ Scored = Sequence[utterances.ScoredUtterance]
 def overall(scored: Scored, are_speakers_people: bool = True) -> error_rate.ErrorRate:
     """Returns the error rate of all utterances.
 
-    Each utterance of an unknown speaker counts as a speaker of its own: as one speaker they would never be
-    resampled, which narrows the interval. are_speakers_people is False for text, whose `speaker` is its
-    corpus, which is not a sample of anything.
+    Each utterance of an unknown speaker counts as a speaker of its own: if all had the same speaker, they
+    would not be resampled, and the interval would be too narrow. are_speakers_people is False for text, whose
+    `speaker` is its corpus: corpora are not a sample of people.
     """
-    chosen = clusterings(scored) if are_speakers_people else clusterings(scored)[1:]
-    return error_rate.measure([utterance.edits for utterance in scored], chosen)
+    labels = clusterings(scored) if are_speakers_people else clusterings(scored)[1:]
+    return error_rate.measure([utterance.edits for utterance in scored], labels)
 
 
 def clusterings(scored: Scored) -> tuple[list[str], list[str]]:
-    """Returns the speaker and the sentence of each utterance; unknown speakers are one each."""
+    """Returns the speaker and the sentence of each utterance; each unknown speaker has one utterance."""
     speakers = [
-        utterance.speaker if utterance.is_speaker_known else f"\n{index}"  # no speaker has a line break
+        utterance.speaker if utterance.is_speaker_known else f"\n{index}"  # unique: no name has a line break
         for index, utterance in enumerate(scored)
     ]
     return speakers, [utterance.reference for utterance in scored]
@@ -61,8 +61,8 @@ def by_group(
 ) -> dict[str, error_rate.ErrorRate]:
     """Returns the error rate of each group of speakers.
 
-    The text that the regular expression matches in the name of the speaker, e.g. `^[A-Za-z]+`, names the
-    group. Speakers without a match form the group `other`.
+    A group is named by the part of the speaker's name that the regular expression matches, e.g. `^[A-Za-z]+`.
+    Speakers without a match form the group `other`.
     """
 
     def group_name(utterance):
@@ -85,7 +85,7 @@ def by_length(scored: Scored, are_speakers_people: bool = True) -> dict[str, err
 def by_level(
     scored: Scored, levels: Mapping[str, float], are_speakers_people: bool = True
 ) -> dict[str, error_rate.ErrorRate]:
-    """Returns the error rate of each 5 dB of `levels`, which are in dBFS by utterance, quietest first."""
+    """Returns the error rate per 5 dB of loudness, quietest first; `levels` are in dBFS by utterance id."""
     measured = [utterance for utterance in scored if utterance.utterance_id in levels]
 
     def lower_limit(utterance):
@@ -98,21 +98,21 @@ def by_level(
 def by_membership(
     scored: Scored, members: Collection[str], names: tuple[str, str], are_speakers_people: bool = True
 ) -> dict[str, error_rate.ErrorRate]:
-    """Returns the error rates of the utterances in `members` (ids) and of the others, by the two names."""
+    """Returns the error rates of the utterances whose ids are in `members`, and of the others, by `names`."""
     rates = _by_label(scored, lambda utterance: utterance.utterance_id not in members, are_speakers_people)
     return {names[is_other]: rate for is_other, rate in rates.items()}
 
 
 def worst(scored: Scored, limit: int) -> list[utterances.ScoredUtterance]:
-    """Returns utterances with errors, most errors first, and the shorter one first among equals."""
+    """Returns up to `limit` utterances with errors, most errors first; equal ones, shortest first."""
     wrong = [utterance for utterance in scored if utterance.edits.errors]
-    return sorted(wrong, key=lambda each: (-each.edits.errors, len(each.reference_tokens)))[:limit]
+    return sorted(wrong, key=lambda row: (-row.edits.errors, len(row.reference_tokens)))[:limit]
 
 
 def confusions(scored: Scored, limit: int) -> list[tuple[edit_distance.Pair, int]]:
     counts = collections.Counter()
-    for each in scored:
-        counts.update(edit_distance.confused_pairs(each.reference_tokens, each.hypothesis_tokens))
+    for row in scored:
+        counts.update(edit_distance.confused_pairs(row.reference_tokens, row.hypothesis_tokens))
     return counts.most_common(limit)
 
 
@@ -132,22 +132,22 @@ def _name_bin(index):
 
 
 def by_part(measures: dict[str, Scored]) -> Iterator[tuple[str, list[utterances.ScoredUtterance]]]:
-    """Yields the names of PARTS and SENTENCE_ERROR_RATE, each with its utterances.
+    """Yields each name in PARTS, and SENTENCE_ERROR_RATE, with its scored utterances.
 
     Args:
-        measures: scored utterances by the keys of utterances.MEASURES. Sentences are those of the last one;
-            parts are of toned syllables, and there are none without.
+        measures: scored utterances by the keys of utterances.MEASURES. Sentences are those of the last one.
+            Parts exist only if some reference tokens are toned syllables.
     """
     scored = measures.get(utterances.TOKEN_ERROR_RATE, ())
-    if any(syllables.split_syllable(token) for each in scored for token in each.reference_tokens):
+    if any(syllables.split_syllable(token) for row in scored for token in row.reference_tokens):
         for name, take in PARTS.items():
-            yield name, [_compare(each, take) for each in scored]
+            yield name, [_compare(row, take) for row in scored]
     *_, last = measures.values()
-    yield SENTENCE_ERROR_RATE, [_compare_whole(each) for each in last]
+    yield SENTENCE_ERROR_RATE, [_compare_whole(row) for row in last]
 
 
 def _compare_whole(scored: utterances.ScoredUtterance) -> utterances.ScoredUtterance:
-    """Counts the sentence as one token, substituted if anything in it is wrong."""
+    """Counts the sentence as one token, which is substituted if anything in the sentence is wrong."""
     return dataclasses.replace(scored, edits=edit_distance.Edits(int(scored.edits.errors > 0), 0, 0, 1))
 
 
@@ -164,7 +164,7 @@ def _compare(scored: utterances.ScoredUtterance, take: Callable[[str], str]) -> 
 
 
 class Matrix(NamedTuple):
-    """How often each reference became each hypothesis; `names` are those that occur, in their usual order."""
+    """Confusion matrix: `counts` by (reference, hypothesis); the `names` that occur, in their usual order."""
 
     names: list[str]
     counts: dict[tuple[str, str], int]
@@ -178,7 +178,7 @@ class Matrix(NamedTuple):
 
 
 def count_matrices(positions: Sequence[Sequence[attribution.Position]]) -> dict[str, Matrix]:
-    """Returns the confusion matrices of initials, finals and tones where both sides are syllables."""
+    """Returns the confusion matrices of initials, finals and tones, from pairs of two syllables."""
     counts: dict[str, collections.Counter] = {kind: collections.Counter() for kind in _MATRICES}
     for pair, number in collections.Counter(_list_pairs(positions)).items():
         for kind, parts in zip(_MATRICES, zip(*pair)):
@@ -188,10 +188,10 @@ def count_matrices(positions: Sequence[Sequence[attribution.Position]]) -> dict[
 
 def _list_pairs(positions: Sequence[Sequence[attribution.Position]]) -> Iterator[tuple]:
     for row in positions:
-        for each in row:
-            if each.reference and each.hypothesis:
-                spoken = (each.reference.syllable or "", each.hypothesis.syllable or "")
-                parts = tuple(map(syllables.split_syllable, spoken))
+        for position in row:
+            if position.reference and position.hypothesis:
+                pair = (position.reference.syllable or "", position.hypothesis.syllable or "")
+                parts = tuple(map(syllables.split_syllable, pair))
                 if None not in parts:
                     yield parts
 
@@ -199,5 +199,5 @@ def _list_pairs(positions: Sequence[Sequence[attribution.Position]]) -> Iterator
 def _make_matrix(kind: str, counts: Mapping[tuple[str, str], int]) -> Matrix:
     order = {name: index for index, name in enumerate(_MATRICES[kind])}
     occurring = {name for pair in counts for name in pair}
-    # Finals with er-hua, "ianr", follow the others.
+    # Finals with er-hua, such as "ianr", follow the others.
     return Matrix(sorted(occurring, key=lambda name: (order.get(name, len(order)), name)), dict(counts))

@@ -1,6 +1,6 @@
-"""Emission delay: how long after the end of a syllable its token stands in the transcript for good.
+"""Emission delay: the time from the end of a syllable until its token in the transcript no longer changes.
 
-The end of a syllable is that of the frames in which the same model has its token when it hears the whole.
+The end of a syllable is the end of its token's frames when the same model recognises the whole recording.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-OUTPUT = "emission_delays"  # of each utterance, in seconds
+OUTPUT = "emission_delays"  # output of an utterance: a list of seconds
 PERCENTILES = (50, 90, 99)
 
 
@@ -21,11 +21,11 @@ def measure(
 
     Args:
         partials: tokens of the transcript after each piece of a recording; the last one is final.
-        times: seconds of the recording that had been heard by then.
-        syllables: of the transcript of the whole recording by the same model, `pinyin` and `end` in seconds.
+        times: seconds of the recording up to the end of each piece.
+        syllables: syllables that the same model finds in the whole recording: `pinyin`, and `end` in seconds.
     """
     final = list(partials[-1])
-    whole = [each["pinyin"] for each in syllables]
+    whole = [syllable["pinyin"] for syllable in syllables]
     pairs = [
         (block.a + i, block.b + i)
         for block in Levenshtein.editops(final, whole).as_matching_blocks()
@@ -36,7 +36,7 @@ def measure(
 
 
 def _settled_at(partials, final) -> list[int]:
-    """Returns, for each token of the final transcript, the first piece after which it never changes."""
+    """Returns, for each token of the final transcript, the first piece after which it no longer changes."""
     first, num_common = [len(partials) - 1] * len(final), len(final)
     for index in reversed(range(len(partials))):
         same = [a == b for a, b in zip(partials[index], final)]
@@ -46,7 +46,7 @@ def _settled_at(partials, final) -> list[int]:
 
 
 def summarise(delays: Sequence[float]) -> dict[str, float]:
-    """Returns `tokens`, their number, and seconds by `p50`, `p90` and `p99`; these are 0 without tokens."""
+    """Returns the number of `tokens`; `p50`, `p90` and `p99` are percentiles in seconds, 0 without tokens."""
     values = np.percentile(delays, PERCENTILES) if delays else np.zeros(len(PERCENTILES))
     named = {f"p{name}": round(float(value), 3) for name, value in zip(PERCENTILES, values)}
     return {"tokens": len(delays), **named}

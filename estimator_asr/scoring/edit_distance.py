@@ -1,6 +1,6 @@
 """Edit distance between the tokens of a reference and a hypothesis, with the edits of one shortest alignment.
 
-All edits cost one. <unk> in a hypothesis is always an error, also where the reference has the same text.
+All edits cost one. <unk> in a hypothesis is always an error, even if the reference has the same text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TAGS = ("replace", "insert", "delete")  # rapidfuzz's names, in the order of Ed
 
 
 class Edits(NamedTuple):
-    """Numbers of edited tokens, and of tokens in the reference."""
+    """Number of edited tokens by kind of edit, and number of tokens in the reference."""
 
     substitutions: int
     insertions: int
@@ -57,7 +57,8 @@ def confused_pairs(reference: Sequence[str], hypothesis: Sequence[str]) -> list[
 def count_errors_at(reference: Sequence[str], hypothesis: Sequence[str]) -> np.ndarray:
     """Counts the errors of one shortest alignment at each token of the reference, and at its end.
 
-    Returns int64 [2, len(reference) + 1]: insertions before the token; 1 where it is substituted or deleted.
+    Returns int64 [2, len(reference) + 1]. Row 0 counts insertions before a token; row 1 is 1 if the token is
+    substituted or deleted.
     """
     counts = np.zeros([2, len(reference) + 1], np.int64)
     for edit in _edit_operations(reference, hypothesis):
@@ -73,7 +74,8 @@ def split_edits(
 ) -> tuple[Edits, Edits]:
     """Counts the edits of one shortest alignment inside and outside of marked tokens.
 
-    Marks of the reference decide for substitutions and deletions, those of the hypothesis for insertions.
+    Substitutions and deletions are inside if their reference token is marked, insertions if their hypothesis
+    token is.
     """
     inside, outside = [], []
     for edit in _edit_operations(reference, hypothesis):

@@ -1,16 +1,16 @@
-"""Error rates with confidence intervals that respect which utterances belong together.
+"""Error rates with confidence intervals that account for shared speakers and sentences.
 
 A rate is the sum of edits over the sum of reference lengths; insertions can push it above 1.
 
 One sentence read by ten speakers is not ten samples, so the interval comes from the pigeonhole bootstrap
 (Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1(2), 2007): every resample samples the
-clusters of each clustering (speakers, sentences) with replacement, and an utterance counts as often as its
-speaker was sampled times as often as its sentence was.
+clusters of each clustering (speakers, sentences) with replacement. The weight of an utterance is the number
+of times that its speaker was sampled, multiplied by the number of times that its sentence was sampled.
 
 With ten speakers the middle 95 % of the resampled rates covers the true rate in 93 % of the samples, so the
-interval spans a little more of them (num_deviations); benchmarks/coverage.py measures it. It errs on the wide
-side, by at most a factor of sqrt(3) (each sentence read once). With one or two speakers it cannot know how
-much speakers differ.
+interval spans a little more of them (num_deviations); benchmarks/coverage.py measures its coverage. It
+tends to be too wide, by at most a factor of sqrt(3) (if each sentence is read once). With one or two speakers
+it cannot account for how much speakers differ.
 """
 
 from __future__ import annotations
@@ -28,42 +28,43 @@ CONFIDENCE = 0.95
 _NUM_RESAMPLES = 1000
 _RESAMPLES_AT_ONCE = 50  # keeps the weights of 100,000 utterances under 50 MB
 _NO_EDITS = edit_distance.Edits(0, 0, 0, 0)
-_RULE_OF_THREE = 3.0  # no event in n trials: at 95 % its probability is below 3 / n
+_RULE_OF_THREE = 3.0  # if n trials have no event, the upper 95 % limit of its probability is 3 / n
 
 
 @dataclasses.dataclass(frozen=True)
 class ErrorRate:
-    rate: Optional[float]  # errors / reference_length; None where the references have no tokens
+    rate: Optional[float]  # errors / reference_length; None if the references have no tokens
     errors: int
     substitutions: int
     insertions: int
     deletions: int
     reference_length: int
-    # At 95 %; None where a single cluster leaves nothing to resample.
+    # 95 % interval; None if each clustering has a single cluster, so that nothing can be resampled.
     confidence_interval: Optional[tuple[float, float]]
 
 
 class Resampled(NamedTuple):
-    """Rates of resamples, and how many of their standard deviations the interval reaches to each side."""
+    """Error rates of resamples, and how many of their standard deviations the interval spans on each side."""
 
     rates: np.ndarray  # float64 [num_resamples]
-    num_deviations: float  # as if they were normally distributed
+    num_deviations: float  # converted to percentiles by the normal distribution
 
 
 def measure(
     edits: Sequence[edit_distance.Edits], clusterings: Sequence[Sequence[Hashable]], seed: int = 0
 ) -> ErrorRate:
-    """Returns the error rate of utterances, given their edits, with its interval.
+    """Returns the error rate of utterances with its interval; `edits` has the edits of each utterance.
 
-    Clusterings are e.g. (speakers, sentences), each with one label per utterance.
+    `clusterings` are for example (speakers, sentences), each with one label per utterance.
     """
     totals = edit_distance.Edits(*(sum(column) for column in zip(*edits))) if edits else _NO_EDITS
     if not totals.reference_length:
         return ErrorRate(None, totals.errors, *totals, None)
-    counts = [each.errors + each.reference_length > 0 for each in edits]  # the others say nothing
-    errors = np.array([each.errors for each in edits])[counts]
-    lengths = np.array([each.reference_length for each in edits])[counts]
-    clusterings = [np.asarray(labels)[counts] for labels in clusterings]
+    # Utterances without reference and errors do not change the rate.
+    is_used = [row.errors + row.reference_length > 0 for row in edits]
+    errors = np.array([row.errors for row in edits])[is_used]
+    lengths = np.array([row.reference_length for row in edits])[is_used]
+    clusterings = [np.asarray(labels)[is_used] for labels in clusterings]
     limits = _find_limits(errors, lengths, clusterings, seed)
     return ErrorRate(totals.errors / totals.reference_length, totals.errors, *totals, limits)
 
@@ -71,7 +72,7 @@ def measure(
 def _find_limits(errors, lengths, clusterings, seed) -> Optional[tuple[float, float]]:
     clusters = _number(clusterings)
     if clusters and not errors.any():
-        # Rule of three, each sentence counted once; resampled zeros would claim certainty.
+        # Rule of three, with each sentence counted once: resampling zeros would give an interval of no width.
         sentences = clusters[-1]
         readings_per_sentence = sentences.size / (sentences.max() + 1)
         return 0.0, float(_RULE_OF_THREE * readings_per_sentence / lengths.sum())
@@ -80,7 +81,7 @@ def _find_limits(errors, lengths, clusterings, seed) -> Optional[tuple[float, fl
 
 
 def _number(clusterings) -> list[np.ndarray]:
-    """Returns the number of each label, without clusterings of a single cluster, which is in every sample."""
+    """Returns the cluster number of each utterance, without clusterings that have only one cluster."""
     clusters = [np.unique(np.asarray(labels), return_inverse=True)[1] for labels in clusterings]
     return [ids for ids in clusters if ids.max() > 0]
 
@@ -88,10 +89,10 @@ def _number(clusterings) -> list[np.ndarray]:
 def resample(
     errors: np.ndarray, lengths: np.ndarray, clusterings: Sequence[Sequence[Hashable]], seed: int = 0
 ) -> Optional[Resampled]:
-    """Returns the rates of resamples; None where there is nothing to resample.
+    """Returns the rates of resamples; None if there is nothing to resample.
 
-    `errors` are those of each utterance, or the difference of two systems; `lengths` are numbers of reference
-    tokens.
+    `errors` has the errors of each utterance, or the difference in errors between two systems; `lengths` has
+    its number of reference tokens.
     """
     clusters = _number(clusterings)
     if not clusters:
@@ -112,26 +113,27 @@ def interval(resampled: Resampled) -> tuple[float, float]:
 def num_deviations(
     confidence: float, errors: np.ndarray, lengths: np.ndarray, clusters: Sequence[np.ndarray], spread: float
 ) -> float:
-    """Returns how many standard deviations of resampled rates an interval reaches to each side.
+    """Returns how many standard deviations of the resampled rates an interval spans on each side.
 
-    The percentiles of resamples assume a known standard error: with few clusters the interval is too narrow.
-    It is expanded as by Hesterberg ("What teachers should know about the bootstrap", American Statistician
-    69(4), 2015): the quantile of the normal distribution becomes that of Student's t, times how much the
-    unbiased standard error exceeds that of the resamples. Standard error and degrees of freedom (clusters of
-    the smallest clustering, less one) are those of Cameron, Gelbach and Miller ("Robust inference with
-    multiway clustering", Journal of Business and Economic Statistics 29(2), 2011).
+    Percentiles of resamples assume a known standard error, so that the interval is too narrow if there are
+    few clusters. It is expanded as in Hesterberg ("What teachers should know about the bootstrap", American
+    Statistician 69(4), 2015): the quantile of Student's t replaces that of the normal distribution,
+    multiplied by the ratio of the unbiased standard error to that of the resamples. Standard error and
+    degrees of freedom (the number of clusters in the smallest clustering, minus 1) follow Cameron, Gelbach
+    and Miller ("Robust inference with multiway clustering", Journal of Business and Economic Statistics
+    29(2), 2011).
 
     Args:
         confidence: probability that the interval covers the true rate, e.g. 0.95.
         errors, lengths: as for `resample`.
-        clusters: one or two clusterings; the number of each utterance's cluster, two or more, from 0.
-        spread: standard deviation of the resampled rates. Where it is so wide that it makes up for few
-            clusters, the result is the quantile of the normal distribution.
+        clusters: one or two clusterings, as cluster numbers of the utterances, from 0; at least two clusters.
+        spread: standard deviation of the resampled rates. If it is wide enough in spite of few clusters, the
+            result is the quantile of the normal distribution.
     """
     residuals = errors - lengths * (errors.sum() / lengths.sum())
     variances, counts = zip(*(_variance(residuals, ids) for ids in clusters))
-    total = max(variances)  # the sum may be below by chance
-    if len(clusters) == 2:  # both have what is an utterance's own
+    total = max(variances)  # the sum below may be smaller by chance
+    if len(clusters) == 2:  # subtracts the variance of single utterances, which both include
         utterances = np.unique(np.stack(clusters), axis=1, return_inverse=True)[1].ravel()
         total = max(total, sum(variances) - _variance(residuals, utterances)[0])
     probability = (1.0 + confidence) / 2.0
@@ -142,7 +144,7 @@ def num_deviations(
 def t_quantile(probability: float, degrees: float) -> float:
     """Returns a quantile of Student's t (Abramowitz and Stegun, 26.7.5).
 
-    Off by 0.1 % at 4 degrees of freedom, 1 % at 2, 11 % at 1.
+    The approximation is off by 0.1 % at 4 degrees of freedom, 1 % at 2, 11 % at 1.
     """
     x, n = NormalDist().inv_cdf(probability), 4.0 * degrees
     terms = (
@@ -156,7 +158,7 @@ def t_quantile(probability: float, degrees: float) -> float:
 
 
 def _variance(residuals, ids) -> tuple[float, int]:
-    """Returns the variance of the sum of the residuals of independent clusters, and their number."""
+    """Returns the variance of the sum of residuals for independent clusters, and the number of clusters."""
     count = int(ids.max()) + 1
     return count / (count - 1) * float(np.sum(np.bincount(ids, weights=residuals) ** 2)), count
 
@@ -167,14 +169,14 @@ def _resampled_rates(errors, lengths, clusters, rng):
         weights = np.ones((_RESAMPLES_AT_ONCE, errors.size))  # [resamples, utterances]
         for ids in clusters:
             weights *= _draw(int(ids.max()) + 1, rng)[:, ids]
-        # Not a product of BLAS, whose threads wait for each other longer than they multiply.
+        # Not a matrix product of BLAS, whose threads would wait for each other longer than they compute.
         sums = np.einsum("ru,uk->kr", weights, counts)
         with np.errstate(divide="ignore", invalid="ignore"):
             yield sums[0] / sums[1]
 
 
 def _draw(count, rng):
-    """Returns how often each of so many clusters is in each resample."""
-    drawn = rng.integers(count, size=(_RESAMPLES_AT_ONCE, count))
-    drawn += count * np.arange(_RESAMPLES_AT_ONCE)[:, np.newaxis]
-    return np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
+    """Returns how often each cluster is sampled, int64 [num_resamples, count]."""
+    sampled = rng.integers(count, size=(_RESAMPLES_AT_ONCE, count))
+    sampled += count * np.arange(_RESAMPLES_AT_ONCE)[:, np.newaxis]
+    return np.bincount(sampled.ravel(), minlength=sampled.size).reshape(sampled.shape)

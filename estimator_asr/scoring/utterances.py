@@ -1,4 +1,4 @@
-"""Scored utterances: reference and hypothesis, their tokens and the edits between them; texts, never ids."""
+"""Scored utterances: reference and hypothesis, their tokens (as texts, not ids) and their edits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfrecord_builder.data import dataset_info
 
 TOKEN_ERROR_RATE = "token_error_rate"
 CHARACTER_ERROR_RATE = "character_error_rate"
-_CHARACTER = re.compile(r"<unk>|\S")  # a language model writes <unk> for a character that it does not have
+_CHARACTER = re.compile(r"<unk>|\S")  # a language model writes <unk> for a character that it lacks
 
 
 @dataclasses.dataclass(frozen=True)

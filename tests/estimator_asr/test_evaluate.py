@@ -438,7 +438,7 @@ def test_a_model_that_does_not_stream_is_refused(tiny_export, tmp_path):
         (
             "model_dir",
             tiny_export.acoustic_dir,
-            "the model does not stream, expected an acoustic model with --chunk_frames",
+            "the model does not stream; train an acoustic model with --chunk_frames=32",
         ),
         ("saved_model", tiny_export.version_dir, "the model does not stream, expected one that was trained"),
     ):
@@ -480,7 +480,7 @@ def test_an_output_directory_that_cannot_be_written_is_refused_before_a_model_is
     path = tiny_export.acoustic_dir if flag == "model_dir" else tiny_export.export_dir
     config = make_config(tiny_export, tmp_path / "file" / "report", **{flag: path})
     with pytest.raises(
-        errors.UserError, match=r"file/report: cannot be written \(Not a directory\), expected a"
+        errors.UserError, match=r"file/report: the report cannot be written \(Not a directory\); pass another"
     ):
         evaluate.evaluate(config)
 

@@ -27,7 +27,7 @@ def test_exports_both_models_and_warns_of_tokens_the_language_model_lacks(tiny_e
         )
     assert recogniser.find_version(export_dir) == path
     assert "lm lacks 3 of the 5 tokens of" in caplog.text
-    assert "reads them as <unk>: ma5, shi4, tian1; wherever one is said, it writes any" in caplog.text
+    assert "reads them as <unk>: ma5, shi4, tian1. Where one of them is spoken, it writes any" in caplog.text
     assert f"acoustic model: {os.path.join(tiny_export.acoustic_dir, 'model.ckpt-7')}" in caplog.text
 
 
@@ -83,7 +83,7 @@ def test_language_model_of_syllables_after_initials_and_finals(tiny_export, tmp_
         (
             "language_dir",
             None,
-            "lm: contains the language model, expected the acoustic model; give another --acoustic_model_dir",
+            "lm: contains the language model, expected the acoustic model; pass another --acoustic_model_dir",
         ),
         ("acoustic_dir", "acoustic_dir", "am: contains the acoustic model, expected the language model"),
         ("data_dir", None, "config.json is missing, so this is not a model directory"),
@@ -110,7 +110,7 @@ def test_certifies_utterances_of_the_data(tiny_export, tmp_path, caplog):
     assert (parity["num_utterances"], parity["num_recordings"]) == (8, 0)  # they have no recordings
     assert parity["data"] == f"{tiny_export.data_dir}, test"
     assert parity["largest_difference"] < 1e-4
-    assert "Recognises 8 utterances (0 as WAV files) as the models do" in caplog.text
+    assert "Recognises 8 utterances (0 as WAV files) like the models" in caplog.text
     card = pathlib.Path(path, "assets.extra", "model_card.md").read_text()
     assert "Recognises 8 utterances" in card and "| data | test |" in card
     names = {"parity.json", "model_card.md", "client.py", "batching_parameters.txt"}

@@ -101,8 +101,8 @@ def test_tokens_that_the_language_model_lacks_are_told_with_what_they_cost(tiny_
     version_dir = sorted((tmp_path / "export").iterdir())[0]
     assert warnings == [
         f"warning: {version_dir}: the language model lacks 3 of the 5 tokens of the acoustic model and reads "
-        "them as <unk>: ma5, shi4, tian1; wherever one is said, it writes any hanzi that fits its "
-        "neighbours, whatever its sound; train it on text that has them\n",
+        "them as <unk>: ma5, shi4, tian1. Where one of them is spoken, it writes any hanzi that fits the "
+        "context, however it is pronounced. Train it on text that contains them.\n",
         "",
     ]
 

@@ -303,7 +303,7 @@ def test_the_other_model_is_refused(tiny_export):
     with pytest.raises(errors.UserError) as refused:
         tune.tune(make_config(tiny_export, tiny_export.language_dir))
     assert str(refused.value) == (
-        f"{tiny_export.language_dir}: contains the language model, expected the acoustic model; give another "
+        f"{tiny_export.language_dir}: contains the language model, expected the acoustic model; pass another "
         "--acoustic_model_dir"
     )
 

@@ -1,6 +1,6 @@
-"""Whether a format of an export recognises as its SavedModel does, one recording at a time.
+"""Checks that a format of an export recognises single recordings as its SavedModel does.
 
-The format is run by estimator_asr_runtime.
+estimator_asr_runtime runs the format.
 """
 
 from __future__ import annotations
@@ -29,30 +29,32 @@ from tfrecord_builder.storage import files
 
 FILE = os.path.join("assets.extra", "parity_{}.json")
 EXACT = "float32"
-TOLERANCE = 1e-3  # of scores, times and confidences, relative to their size where that is above 1
-MOST_CHANGED = 0.01  # fraction of characters that rounded weights may write otherwise
-_ADVICE = "nothing was exported: leave {0} out of --format, and report it with the versions of its libraries"
+TOLERANCE = 1e-3  # allowed difference of scores, times and confidences, relative if they are above 1
+MOST_CHANGED = 0.01  # allowed fraction of characters that rounded weights change
+_ADVICE = (
+    "Nothing was exported. Leave {0} out of --format, and report this with the versions of its libraries."
+)
 
 
 @dataclasses.dataclass
 class Agreement:
-    """What was compared; content of parity_FORMAT.json."""
+    """Result of comparing a format with the SavedModel; content of parity_FORMAT.json."""
 
     format: str
     weights: str
     num_recordings: int = 0
     num_characters: int = 0
-    num_changed: int = 0  # edits to the SavedModel's transcripts; 0 for float32
-    num_ties: Optional[int] = None  # this and the next one are of float32
-    largest_difference: Optional[float] = None  # of scores, times and confidences
-    sha256: str = ""  # of the format's model.json, which has those of its files
+    num_changed: int = 0  # character edits between the two transcripts; 0 for float32
+    num_ties: Optional[int] = None  # recordings with another text that is as good; only for float32
+    largest_difference: Optional[float] = None  # maximum over scores, times and confidences; float32 only
+    sha256: str = ""  # digest of the format's model.json, which contains those of its files
 
     def __str__(self) -> str:
-        count = f"{self.format}, {self.weights}: {self.num_recordings} recordings"
         if self.weights == EXACT:
-            return f"{count} as the SavedModel does, scores within {self.largest_difference:.1e}"
-        changed = f"{self.num_changed} of {self.num_characters} characters"
-        return f"{count}, {changed} otherwise than the SavedModel, which has {EXACT}"
+            agreed = f"{self.format} agrees with the SavedModel in {self.num_recordings} recordings"
+            return f"{agreed}; scores differ by {self.largest_difference:.1e} at most"
+        changed = f"{self.num_changed} of {self.num_characters} characters ({self.num_recordings} recordings)"
+        return f"{self.weights} {self.format} differs from the {EXACT} SavedModel in {changed}"
 
     def save(self, version_dir: str) -> None:
         path = os.path.join(version_dir, FILE.format(self.format))
@@ -60,24 +62,25 @@ class Agreement:
 
 
 def compare(version_dir: str, name: str, weights: str, utterances: Sequence[sample.Utterance]) -> Agreement:
-    """Compares VERSION/name with the SavedModel of the version.
+    """Compares the format in VERSION/name with the SavedModel of the version.
 
     Raises:
-        errors.UserError: it recognises otherwise: with float32 any character or score, with rounded weights
+        errors.UserError: the outputs differ: with float32 in any character or score, with rounded weights in
             more than MOST_CHANGED of the characters.
     """
     digest = files.sha256(os.path.join(version_dir, name, model_json.FILE))
     agreement, version = Agreement(name, weights, sha256=digest), recogniser.load_version(version_dir)
-    # A hypothesis that is just within the beam in one format, and not in the other, is seldom the best.
+    # Only the best hypothesis is compared: at the edge of the beam, one format may drop what the other keeps.
     certificate = parity.Certificate(0, 0, tolerance=TOLERANCE, rank_tolerance=TOLERANCE, num_best=1)
     with contextlib.closing(version.session), _as_user_errors(name):
         other = runtime.Recogniser(runtime_model.load(os.path.join(version_dir, name), num_threads=1))
         model = version.find("waveform")
         with lazy_tensorflow.without_standard_error():  # LiteRT prints a line at its first run
             other.recognise(utterances[0].waveform)
-        for each in progress_bar.ProgressBar(utterances, desc=f"compare {name}", unit="recording"):
-            expected, got = _recognise(model, each.waveform), other.recognise(each.waveform)
-            where = f"export: {each.utterance_id} in {name}"
+        for utterance in progress_bar.ProgressBar(utterances, desc=f"compare {name}", unit="recording"):
+            waveform = utterance.waveform
+            expected, got = _recognise(model, waveform), other.recognise(waveform)
+            where = f"export: {utterance.utterance_id} in {name}"
             _add(agreement, expected, got)
             if weights == EXACT:
                 certificate.compare(where, expected, got, _ADVICE.format(name))
@@ -95,12 +98,12 @@ def _as_user_errors(name: str) -> Iterator[None]:
     try:
         yield
     except runtime_errors.UserError as error:
-        raise errors.UserError(f"export: {error}; {_ADVICE.format(name)}") from error
-    except errors.UserError:  # they differ
+        raise errors.UserError(f"export: {error}. {_ADVICE.format(name)}") from error
+    except errors.UserError:  # the outputs differ
         raise
     except (LookupError, ValueError) as error:  # outputs with other names or shapes
         problem = f"{name} has other outputs than the SavedModel ({type(error).__name__}: {error})"
-        raise errors.UserError(f"export: {problem}; {_ADVICE.format(name)}") from error
+        raise errors.UserError(f"export: {problem}. {_ADVICE.format(name)}") from error
 
 
 def _recognise(model: recogniser.Recogniser, waveform: np.ndarray) -> dict:
@@ -115,10 +118,10 @@ def _add(agreement: Agreement, expected: Mapping, got: Mapping) -> None:
 
 
 def _check_changes(agreement: Agreement) -> None:
-    expected = MOST_CHANGED * agreement.num_characters
-    most = expected + 2 * math.sqrt(expected)  # two standard deviations: a few characters say little
-    if agreement.weights != EXACT and agreement.num_changed > most:
+    allowed = MOST_CHANGED * agreement.num_characters
+    limit = allowed + 2 * math.sqrt(allowed)  # plus two standard deviations: small samples vary by chance
+    if agreement.weights != EXACT and agreement.num_changed > limit:
         raise errors.UserError(
-            f"export: {agreement}, expected at most {MOST_CHANGED:.0%}, or {math.floor(most)}; nothing was "
-            "exported: pass other --weights"
+            f"export: {agreement}; at most {math.floor(limit)} may differ. Nothing was exported. Pass other "
+            "--weights, or train the model further."
         )

@@ -1,8 +1,8 @@
-"""A format of an export: a directory that estimator_asr_runtime reads, VERSION/onnx/ or VERSION/litert/.
+"""Writes a format of an export: VERSION/onnx/ or VERSION/litert/, which estimator_asr_runtime reads.
 
 acoustic, decoder, language .onnx or .tflite     the graphs of parts.py
 tokens.txt, characters.txt, language_tokens.txt  vocabularies; id = line number from 0
-acoustic_ngram.npz, language_ngram.npz           n-gram models of the search, if they have a weight
+acoustic_ngram.npz, language_ngram.npz           n-gram models of the search, if their weight is not 0
 model.json                                       settings, size and sha256 of each file, its own sha256
 """
 
@@ -40,7 +40,7 @@ def write(
     language: Optional[trained_model.TrainedModel],
     info: export_info.ExportInfo,
 ) -> None:
-    """Converts graphs, and writes them with all that recognition needs.
+    """Converts the graphs, and writes them with all other files that recognition needs.
 
     Raises:
         errors.UserError: the converter refuses a graph.
@@ -62,7 +62,7 @@ def _convert(name: str, part: parts.Part, weights: str) -> bytes:
     try:
         with lazy_tensorflow.without_standard_error():
             return CONVERTERS[name].convert(part, weights)
-    except Exception as error:  # converters have many
+    except Exception as error:  # converters raise exceptions of many types
         reason = " ".join(str(error).split())[:300]
         raise errors.UserError(
             f"export: the {part.name} graph cannot be converted to {name} ({reason}); leave {name} out of "
@@ -88,7 +88,7 @@ def _write_settings(directory, kind, acoustic, language, info) -> None:
         "output_seconds": config.output_seconds,
         "acoustic": dataclasses.asdict(parts.find_decode(acoustic.model)),
         "language": language and dataclasses.asdict(parts.find_decode(language.model)),
-        "files": {each: _describe(os.path.join(directory, each)) for each in sorted(os.listdir(directory))},
+        "files": {file: _describe(os.path.join(directory, file)) for file in sorted(os.listdir(directory))},
     }
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     text = json.dumps({**values, "sha256": digest}, indent=2, ensure_ascii=False)
@@ -96,7 +96,7 @@ def _write_settings(directory, kind, acoustic, language, info) -> None:
 
 
 def _find_min_samples(config: frontend.FrontendConfig) -> int:
-    """Returns the fewest samples that make a frame."""
+    """Returns the smallest number of samples that contains a frame."""
     return next(count for count in range(_LONGEST_FRAME) if frontend.num_frames(count, config))
 
 

@@ -1,4 +1,4 @@
-"""Converts graphs to LiteRT (formerly TensorFlow Lite), with its own operations alone."""
+"""Converts graphs to LiteRT (formerly TensorFlow Lite), with its built-in operations only."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MODULES = ("ai_edge_litert.interpreter",)
 def convert(part: parts.Part, weights: str) -> bytes:
     """Returns the content of a .tflite file.
 
-    Weights of int8 are quantised per channel after training, activations where a product needs them.
+    int8 weights are quantised per channel after training, activations when a product needs them.
 
     Raises:
-        Exception: the converter refuses an operation; it has many types.
+        Exception: the converter rejects an operation; the type of the exception varies.
     """
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
         tf.import_graph_def(part.graph, name="")

@@ -1,15 +1,15 @@
-"""The graphs of an export that every format has; what lies between them is done by estimator_asr_runtime.
+"""Builds the graphs of which each format consists; estimator_asr_runtime does the work between them.
 
     acoustic   waveform float32 [1, num_samples]
-                   -> log_probs float32 [1, num_frames, num_classes] of CTC, the blank last;
-                      with the attention decoder also encoding float32 [1, num_frames, units]
+                   -> log_probs float32 [1, num_frames, num_classes] of CTC, whose blank is last; with
+                      the attention decoder, also encoding float32 [1, num_frames, units]
     decoder    encoding; token_ids int32 [num_sequences, max_tokens], num_tokens int32 [num_sequences]
                    -> scores float32 [num_sequences], log probabilities of the attention decoder
     language   token_ids int32 [rows, length], num_tokens int32 [rows]
                    -> characters int32 and log_probs float32 [rows, length, count], the most probable
                       candidates of each token, best first
 
-They have no control flow, no strings and no tables, and their weights are constants.
+The graphs have no control flow, strings or tables, and their weights are constants.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from estimator_asr.tasks import registry
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 
-_MOST_BYTES = 1_900_000_000  # files of both formats end at 2 GiB
+_MOST_BYTES = 1_900_000_000  # files of both formats are limited to 2 GiB
 
 Tensors = dict[str, tf.Tensor]
 
 
 class Part(NamedTuple):
-    """A graph whose inputs and outputs are the tensors NAME:0."""
+    """A graph whose inputs and outputs are tensors named NAME:0."""
 
     name: str
     graph: tf.compat.v1.GraphDef
@@ -57,7 +57,7 @@ def build(acoustic: trained_model.TrainedModel, language: Optional[trained_model
 
 
 def find_decode(model: model_directory.ModelDirectory) -> config_lib.DecodeConfig:
-    """Returns the settings of decoding; ngram_weight is 0 where no n-gram model is searched with."""
+    """Returns the decoding settings; ngram_weight is 0 if the search uses no n-gram model."""
     has_ngram = model.decode.decoding == "beam" and model.ngram is not None
     return dataclasses.replace(model.decode, ngram_weight=model.decode.ngram_weight * has_ngram)
 
@@ -79,13 +79,13 @@ def _freeze(name: str, trained, make: Callable[[], tuple[Tensors, Tensors]]) -> 
 
 
 def _check_size(name: str) -> None:
-    """Raises errors.UserError if a file of a format cannot hold the variables of the graph."""
+    """Raises errors.UserError if the variables of the graph are too large for a file of a format."""
     variables = tf.compat.v1.global_variables()
-    num_bytes = sum(each.shape.num_elements() * each.dtype.size for each in variables)
+    num_bytes = sum(variable.shape.num_elements() * variable.dtype.size for variable in variables)
     if num_bytes > _MOST_BYTES:
         raise errors.UserError(
             f"export: the {name} graph has weights of {num_bytes / 1e9:.1f} GB, expected at most "
-            f"{_MOST_BYTES / 1e9:.1f} for --format; leave the formats out, or choose a smaller encoder"
+            f"{_MOST_BYTES / 1e9:.1f} GB for --format; leave out --format, or choose a smaller encoder"
         )
 
 
@@ -93,15 +93,15 @@ def _build_acoustic(trained, has_decoder) -> tuple[Tensors, Tensors]:
     waveform = tf.compat.v1.placeholder(tf.float32, [1, None], "waveform")
     num_samples = tf.shape(waveform)[1:]
     fbank, num_frames = _extract(waveform, num_samples, trained.model.config.frontend)
-    built = registry.of(trained.model).build({"fbank": fbank, "num_frames": num_frames})
-    outputs = {"log_probs": tf.nn.log_softmax(tf.cast(built.ctc_logits, tf.float32))}
+    results = registry.of(trained.model).build({"fbank": fbank, "num_frames": num_frames})
+    outputs = {"log_probs": tf.nn.log_softmax(tf.cast(results.ctc_logits, tf.float32))}
     if has_decoder:
-        outputs["encoding"] = built.encoding.outputs
+        outputs["encoding"] = results.encoding.outputs
     return {"waveform": waveform}, outputs
 
 
 def _extract(waveform, num_samples, config: frontend.FrontendConfig) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the features, and their number of frames, of one waveform that is long enough for a frame."""
+    """Returns the features and num_frames of one waveform, which must have at least one frame."""
     num_frames = frontend.num_frames(num_samples, dataclasses.replace(config, encoder=None))
     fbank = frontend.extract(waveform, config, num_samples)
     if config.encoder is None:

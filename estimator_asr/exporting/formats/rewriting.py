@@ -1,8 +1,8 @@
-"""Rewrites a graph: what a format lacks, and what quantisation would spoil.
+"""Rewrites a graph: replaces operations that a format lacks or that quantisation would spoil.
 
-Features are logarithms of energies over many decades, so the products of the frontend stay float32 in int8: a
-constant that is the first factor is not quantised. Fourier transforms, of which formats have few or none, are
-products too.
+Features are logarithms of energies over many decades, so the matrix products of the frontend stay float32 in
+int8 formats: a constant is not quantised if it is the first factor. Fourier transforms, which formats support
+badly or not at all, become matrix products too.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-_FRONTENDS = ("log_mel", "log_spectrogram", "whisper_log_mel")  # scopes of its operations
+_FRONTENDS = ("log_mel", "log_spectrogram", "whisper_log_mel")  # name scopes of the frontends
 
 
 def is_frontend(name: str) -> bool:
-    """Returns whether an operation, or a constant, is of the frontend by its name."""
+    """Returns True if the operation or constant with this name belongs to the frontend."""
     return not set(_FRONTENDS).isdisjoint(name.split("/"))
 
 
 def rewrite(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
-    """Returns a graph of the same inputs and outputs."""
+    """Returns an equivalent graph with the same inputs and outputs."""
     changed = tf.compat.v1.GraphDef()
     changed.CopyFrom(graph)
     nodes = {node.name: node for node in changed.node}
@@ -36,10 +36,10 @@ def rewrite(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
 
 
 def replace_erfc(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
-    """Returns a graph without erfc (of gelu in TensorFlow 2.21), which ONNX lacks; LiteRT has all of gelu."""
+    """Returns a graph without erfc, which ONNX lacks (gelu has it in TensorFlow 2.21); LiteRT has gelu."""
     changed = tf.compat.v1.GraphDef()
     changed.CopyFrom(graph)
-    for node in [each for each in changed.node if each.op == "Erfc"]:
+    for node in [node for node in changed.node if node.op == "Erfc"]:
         error = _add(changed, f"{node.name}/erf", "Erf", node.input, T=tf.float32)
         node.op = "Sub"
         node.input[:] = [_add_constant(changed, f"{node.name}/one", np.float32(1)), error.name]
@@ -47,14 +47,14 @@ def replace_erfc(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
 
 
 def _replace_part(graph, nodes, node) -> None:
-    """Makes the real or imaginary part of a transform the product of a basis and the frames."""
+    """Replaces the real or imaginary part of an FFT by the product of a basis and the frames."""
     frames, length = nodes[node.input[0]].input
     basis = _make_basis(int(_read(nodes[length])[0]), node.op)
     _transpose_product(graph, node, basis, frames)
 
 
 def _transpose_product(graph, node, first: np.ndarray, second: str) -> None:
-    """Makes a node (first x second^T)^T, which is second x first^T with the constant as first factor."""
+    """Turns a node into (first x second^T)^T = second x first^T, with the constant as first factor."""
     factors = [_add_constant(graph, f"{node.name}/factor", first), second]
     product = _add(graph, f"{node.name}/product", "BatchMatMulV2", factors, T=tf.float32)
     product.attr["adj_y"].b = True
@@ -77,9 +77,10 @@ def _replace_magnitude(graph, nodes, node) -> None:
 def _swap_filters(graph, nodes, node) -> None:
     """Makes the filters, float32 [num_frequencies, num_filters], the first of the two factors.
 
-    LiteRT's converters would swap two matrices again, or a product that is transposed at once, and quantise
-    the filters. So the other factor is that of rank 3, from before the reshape of tf.tensordot (the one after
-    it takes either rank), and the product, which is not negative, becomes its absolute value first.
+    LiteRT's converters would swap the factors back if both are matrices, or if the product is transposed
+    directly, and quantise the filters. Therefore the other factor is the tensor of rank 3 before the reshape
+    of tf.tensordot (the reshape after the product takes either rank), and the product, which is not negative,
+    is replaced by its absolute value before it is transposed.
     """
     frames, filters = node.input
     _transpose_product(graph, node, _read(nodes[filters]).T[None], nodes[frames].input[0])
@@ -117,6 +118,6 @@ def _set_types(node, **types) -> None:
 
 
 def _make_basis(length: int, part: str) -> np.ndarray:
-    """Returns float32 [1, length / 2 + 1, length]: the real transform is its product with a frame."""
+    """Returns float32 [1, length / 2 + 1, length]; its product with a frame is a part of the transform."""
     angles = 2 * np.pi * np.outer(np.arange(length // 2 + 1), np.arange(length)) / length
     return (np.cos(angles) if part == "Real" else -np.sin(angles)).astype(np.float32)[None]

@@ -18,30 +18,30 @@ from tfrecord_builder import errors
 def check(
     names: Sequence[str], acoustic: trained_model.TrainedModel, utterances: Sequence[sample.Utterance]
 ) -> None:
-    """Raises errors.UserError if formats cannot be written or compared, before anything is."""
+    """Raises errors.UserError if formats cannot be written or compared; called before anything is written."""
     for name in names:
         check_installed(name)
     if names and acoustic.model.decode.whisper_weight:
         raise errors.UserError(
-            f"{acoustic.model.path}: searches with Whisper's decoder, expected none for "
-            f"--format={','.join(names)}; pass --nowhisper_decoder"
+            f"{acoustic.model.path}: searches with Whisper's decoder, which --format={','.join(names)} "
+            "does not support; pass --nowhisper_decoder"
         )
-    if names and all(each.waveform is None for each in utterances):
+    if names and all(utterance.waveform is None for utterance in utterances):
         raise errors.UserError(
-            f"export: no recording of the split is at hand, expected some for --format={','.join(names)}: a "
-            "format is written only if it recognises as the SavedModel does; pass --data_dir of a corpus "
-            "that is in its place"
+            f"export: no recording of the split was found. --format={','.join(names)} needs recordings, on "
+            "which the format must agree with the SavedModel. Pass the --data_dir of a corpus whose audio "
+            "was not moved."
         )
 
 
 def check_installed(name: str) -> None:
-    """Raises errors.UserError if the converter of a format, or what runs it, is not installed."""
+    """Raises errors.UserError if the converter or the runtime of a format is not installed."""
     try:
         for module in bundle.CONVERTERS[name].MODULES:
             importlib.import_module(module)
     except ImportError as error:
         raise errors.UserError(
-            f"export: {error.name} cannot be imported ({error}), expected it for --format={name}; run "
+            f"export: {error.name} cannot be imported ({error}), but --format={name} needs it; run "
             "pip install 'estimator-asr[formats]'"
         ) from error
 
@@ -55,16 +55,16 @@ def add(
     info: export_info.ExportInfo,
     utterances: Sequence[sample.Utterance],
 ) -> None:
-    """Writes each format beside the SavedModel of a version, and compares it with that.
+    """Writes each format beside the SavedModel of a version, and compares it with the SavedModel.
 
     Raises:
-        errors.UserError: it cannot be converted, or recognises otherwise; the version is of no use then.
+        errors.UserError: a format cannot be converted or disagrees; the version must then be discarded.
     """
-    built = parts.build(acoustic, language) if names else []
-    spoken = [each for each in utterances if each.waveform is not None]
+    graphs = parts.build(acoustic, language) if names else []
+    recorded = [utterance for utterance in utterances if utterance.waveform is not None]
     for name in names:
         directory = os.path.join(version_dir, name)
-        bundle.write(directory, name, weights, built, acoustic, language, info)
-        compared = agreement.compare(version_dir, name, weights, spoken)
+        bundle.write(directory, name, weights, graphs, acoustic, language, info)
+        compared = agreement.compare(version_dir, name, weights, recorded)
         compared.save(version_dir)
         logging.info("%s", compared)

@@ -1,4 +1,4 @@
-"""Recordings of utterances: how loud they are, and as MP3 for the report, which any browser plays."""
+"""Recordings of utterances: measures their loudness, and encodes them as MP3, which any browser plays."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tfrecord_builder.data import recordings
 from tfrecord_builder.settings import progress_bar
 from tfrecord_builder.storage import files
 
-_SAMPLE_RATE = 16000  # Hz; one that MP3 has
+_SAMPLE_RATE = 16000  # Hz; supported by MP3
 _MAX_EMBEDDED_SECONDS = 30.0
 _SILENCE_DBFS = -100.0
 _FFT_SIZE, _NUM_ROWS, _MAX_COLUMNS, _RANGE_DB = 512, 64, 160, 70.0
-_FULL_SCALE_SINE = math.sqrt(0.5)  # RMS of 0 dBFS
+_FULL_SCALE_SINE = math.sqrt(0.5)  # RMS level that is 0 dBFS
 
 
 def measure_levels(by_id: Mapping[str, recordings.Recording]) -> dict[str, float]:
-    """Returns the RMS level in dBFS of each recording that can be read; a full-scale sine has 0."""
+    """Returns the RMS level in dBFS of each recording that can be read; a full-scale sine has 0 dBFS."""
     levels = {}
     for name, recording in progress_bar.ProgressBar(by_id.items(), unit=" recordings", desc="loudness"):
         waveform = _read(recording)
@@ -38,8 +38,8 @@ def measure_levels(by_id: Mapping[str, recordings.Recording]) -> dict[str, float
 def embed(by_id: Mapping[str, recordings.Recording], names: Sequence[str]) -> dict[str, dict]:
     """Returns the named recordings that can be read, by name.
 
-    Each is {"url": data URL of an MP3 file, "picture": base64 of the spectrogram, a byte for each of its
-    pixels, row by row from the highest frequency, "width": its columns}.
+    Each is {"url": data URL of an MP3 file, "picture": spectrogram as base64, one byte per pixel, row by row
+    from the highest frequency, "width": number of columns of the spectrogram}.
     """
     embedded = {name: _embed(by_id[name]) for name in names if name in by_id}
     return {name: clip for name, clip in embedded.items() if clip is not None}
@@ -57,9 +57,9 @@ def _embed(recording: recordings.Recording) -> Optional[dict]:
 
 
 def draw(waveform: np.ndarray) -> np.ndarray:
-    """Returns a spectrogram of 16 kHz audio from 0 to 8 kHz: uint8 [64, num_columns], 255 the loudest.
+    """Returns the spectrogram of 16 kHz audio, 0 to 8 kHz: uint8 [64, num_columns], at most 160 columns.
 
-    The first row is the highest frequency; 0 is 70 dB below the loudest value. At most 160 columns.
+    The first row is the highest frequency. 255 is the loudest value; 0 is 70 dB or more below that.
     """
     padded = np.pad(waveform, (0, max(0, _FFT_SIZE - len(waveform))))
     starts = np.linspace(0, len(padded) - _FFT_SIZE, min(_MAX_COLUMNS, 1 + len(padded) // _FFT_SIZE * 2))
@@ -71,7 +71,7 @@ def draw(waveform: np.ndarray) -> np.ndarray:
 
 
 def _read(recording: recordings.Recording, max_seconds: float = math.inf) -> Optional[np.ndarray]:
-    """Returns float32 samples at 16 kHz; None if the file is elsewhere by now, too long, or damaged."""
+    """Returns float32 samples at 16 kHz; None if the file is remote, missing, too long or damaged."""
     if files.is_remote(recording.path):
         return None
     names = ("start_seconds", "seconds", "channel")
@@ -80,4 +80,4 @@ def _read(recording: recordings.Recording, max_seconds: float = math.inf) -> Opt
         waveform = audio_files.read_audio(recording.path, _SAMPLE_RATE, max_seconds, **segment)
     except (errors.UserError, OSError):
         return None
-    return waveform if np.isfinite(waveform).all() else None  # MP3's encoder aborts at NaN
+    return waveform if np.isfinite(waveform).all() else None  # the MP3 encoder aborts at NaN

@@ -1,4 +1,4 @@
-"""Compares reports of evaluate on the same utterances: which system has fewer errors, and is it chance?
+"""Compares reports on the same utterances: which system has fewer errors, and is the difference significant?
 
 The tests are a paired bootstrap and MAPSSWE, which compares the errors in segments that are independent of
 each other: Gillick and Cox, "Some statistical issues in the comparison of speech recognition algorithms",
@@ -23,14 +23,14 @@ from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
 FILE = "comparison.json"
-_NUM_GOOD = 2  # tokens that both systems have right end a segment (sc_stats: min_num_good)
+_NUM_GOOD = 2  # number of tokens right in both systems that ends a segment (sc_stats: min_num_good)
 Scored = Sequence[utterances.ScoredUtterance]
-Reports = Mapping[str, Mapping[str, Scored]]  # by path, by measure; as report.read returns them
+Reports = Mapping[str, Mapping[str, Scored]]  # utterances by path and measure, from report.read
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """System B against system A, named by their reports, in one measure."""
+    """Comparison of system B with system A in one measure; the systems are named by their reports."""
 
     measure: str
     a: str
@@ -38,14 +38,14 @@ class Comparison:
     rate_a: float
     rate_b: float
     difference: float  # error rate of B minus that of A
-    # Of the difference, at 95 %, by a paired bootstrap over speakers and sentences; None where each is only
-    # one.
+    # 95 % interval of the difference, by paired bootstrap over speakers and sentences; None if there is only
+    # one speaker and one sentence.
     confidence_interval: Optional[tuple[float, float]]
-    # Fraction of the resamples in which B has fewer errors, and half of those in which it has as many (Bisani
-    # and Ney, ICASSP 2004).
+    # Fraction of resamples in which B has fewer errors, plus half of those with equal errors (Bisani and Ney,
+    # ICASSP 2004).
     probability_of_improvement: Optional[float]
-    mapsswe: dict  # the matched-pairs test of A and B
-    p_holm: float = 1.0  # its p, corrected for the number of comparisons of this measure (Holm, 1979)
+    mapsswe: dict  # fields of MatchedPairs
+    p_holm: float = 1.0  # p of MAPSSWE, corrected for the number of comparisons (Holm, 1979)
 
     def __str__(self) -> str:
         text = f"{formats.format_name(self.measure)}: {self.b} {100 * self.rate_b:.2f} %, {self.a} "
@@ -60,13 +60,13 @@ class Comparison:
 def compare(reports: Reports) -> list[Comparison]:
     """Compares each pair of reports in each measure that all of them have.
 
-    Raises errors.UserError if the reports have no measure in common, or are of different utterances.
+    Raises errors.UserError if the reports have no measure in common, or contain different utterances.
     """
     path, first = next(iter(reports.items()))
     comparisons = []
     for measure in _list_common_measures(reports):
-        for other, each in reports.items():
-            _check_same(path, first[measure], other, each[measure])
+        for other_path, other in reports.items():
+            _check_same(path, first[measure], other_path, other[measure])
         pairs = itertools.combinations(reports.items(), 2)
         compared = [_compare(measure, a, old[measure], b, new[measure]) for (a, old), (b, new) in pairs]
         comparisons += correct(compared)
@@ -74,8 +74,8 @@ def compare(reports: Reports) -> list[Comparison]:
 
 
 def correct(compared: Sequence[Comparison]) -> list[Comparison]:
-    """Returns them with p_holm: the smallest p times their number, the next times one less, and so on."""
-    order = np.argsort([each.mapsswe["p"] for each in compared], kind="stable")
+    """Sets p_holm: the smallest p is multiplied by the number of comparisons, the next by one less, etc."""
+    order = np.argsort([comparison.mapsswe["p"] for comparison in compared], kind="stable")
     corrected, highest = {}, 0.0
     for rank, index in enumerate(order):
         highest = max(highest, min(1.0, compared[index].mapsswe["p"] * (len(compared) - rank)))
@@ -84,42 +84,41 @@ def correct(compared: Sequence[Comparison]) -> list[Comparison]:
 
 
 def write(comparisons: Sequence[Comparison], reports: Reports, output_dir: str) -> None:
-    """Writes comparison.json, and report.html with what each of the compared reports has wrong."""
-    content = json.dumps([dataclasses.asdict(each) for each in comparisons], indent=2, ensure_ascii=False)
+    """Writes comparison.json, and report.html with the errors in which the reports differ."""
+    content = json.dumps(list(map(dataclasses.asdict, comparisons)), indent=2, ensure_ascii=False)
     page = comparison_page.render(_list_common_measures(reports)[-1], list(map(str, comparisons)), reports)
     files.write_text(os.path.join(output_dir, report.REPORT_FILE), page)
     files.write_text(os.path.join(output_dir, FILE), content + "\n")
 
 
 def _list_common_measures(reports: Reports) -> list[str]:
-    common = [name for name in utterances.MEASURES if all(name in each for each in reports.values())]
+    common = [name for name in utterances.MEASURES if all(name in measures for measures in reports.values())]
     if not common:
         (path, measures), *_ = reports.items()
         raise errors.UserError(
-            f"evaluate: --compare: the reports have no error rate in common, expected "
-            f"{' or '.join(measures)} as in {path}; compare models of one kind"
+            f"evaluate: --compare: the reports have no error rate in common. {path} has "
+            f"{' and '.join(measures)}; compare models of the same kind."
         )
     return common
 
 
 def _check_same(path: str, first: Scored, other_path: str, other: Scored) -> None:
-    keys, others = ([(each.utterance_id, each.reference) for each in scored] for scored in (first, other))
-    if keys != others:
-        differing = set(keys).symmetric_difference(others) or {keys[0]}
+    keys, other_keys = ([(row.utterance_id, row.reference) for row in scored] for scored in (first, other))
+    if keys != other_keys:
+        differing = set(keys).symmetric_difference(other_keys) or {keys[0]}
         raise errors.UserError(
             f"evaluate: --compare: {other_path} has other utterances or references than {path}, for instance "
-            f"{min(differing)[0]}; expected the same; evaluate both on the same data and split"
+            f"{min(differing)[0]}; evaluate both on the same data and split"
         )
-    if not sum(each.edits.reference_length for each in first):
+    if not sum(row.edits.reference_length for row in first):
         raise errors.UserError(
-            f"evaluate: --compare: {path} has no reference token, expected some; evaluate data with "
-            "transcripts"
+            f"evaluate: --compare: {path} has no tokens in its references; evaluate data with transcripts"
         )
 
 
 def _compare(measure: str, a: str, old: Scored, b: str, new: Scored) -> Comparison:
-    lengths = np.array([each.edits.reference_length for each in old])
-    errors_a, errors_b = (np.array([each.edits.errors for each in scored]) for scored in (old, new))
+    lengths = np.array([row.edits.reference_length for row in old])
+    errors_a, errors_b = (np.array([row.edits.errors for row in scored]) for scored in (old, new))
     resampled = error_rate.resample(errors_b - errors_a, lengths, breakdown.clusterings(old))
     interval = probability = None
     if resampled is not None:
@@ -132,9 +131,11 @@ def _compare(measure: str, a: str, old: Scored, b: str, new: Scored) -> Comparis
 
 
 class MatchedPairs(NamedTuple):
+    """Result of MAPSSWE, a matched-pairs test."""
+
     num_segments: int
     mean: float  # errors of A minus errors of B per segment
-    z: float  # 0 if all segments are alike
+    z: float  # 0 if the difference is the same in all segments
     p: float  # probability of a |z| at least as large if the systems do not differ; two-tailed
 
 
@@ -147,7 +148,7 @@ class Triple(NamedTuple):
 
 
 def compare_segments(triples: Sequence[Triple]) -> MatchedPairs:
-    """Compares systems A and B on utterances by MAPSSWE."""
+    """Compares the errors of systems A and B by MAPSSWE."""
     differences = [difference for triple in triples for difference in _segment_differences(triple)]
     count = len(differences)
     mean = float(np.mean(differences)) if count else 0.0
@@ -157,19 +158,19 @@ def compare_segments(triples: Sequence[Triple]) -> MatchedPairs:
 
 
 def _segment_differences(triple: Triple) -> Iterator[int]:
-    """Yields errors of A minus those of B in each segment with errors."""
+    """Yields the errors of A minus those of B in each segment that has errors."""
     counts = np.stack(
-        [edit_distance.count_errors_at(triple.reference, each) for each in (triple.a, triple.b)]
+        [edit_distance.count_errors_at(triple.reference, tokens) for tokens in (triple.a, triple.b)]
     )
     difference, is_open, num_good = 0, False, 0
     for place in range(len(triple.reference) + 1):
-        insertions, others = counts[:, 0, place], counts[:, 1, place]
+        insertions, edits = counts[:, 0, place], counts[:, 1, place]
         is_end = place == len(triple.reference)
-        if insertions.any() or others.any():
+        if insertions.any() or edits.any():
             is_open, num_good = True, 0
-        if not is_end and not others.any():
+        if not is_end and not edits.any():
             num_good += 1
-        difference += int(insertions[0] + others[0] - insertions[1] - others[1])
+        difference += int(insertions[0] + edits[0] - insertions[1] - edits[1])
         if is_open and (is_end or num_good == _NUM_GOOD):
             yield difference
             difference, is_open = 0, False

@@ -1,4 +1,4 @@
-"""report.html of a comparison: characters and utterances that one system has right and another wrong."""
+"""Renders report.html of a comparison: texts and utterances that one system has right and another wrong."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from estimator_asr.scoring import attribution, utterances
 from estimator_asr.scoring.reports import report_page
 
 _TOKENS = utterances.TOKEN_ERROR_RATE
-Alignments = Sequence[Sequence[Sequence[attribution.Position]]]  # by report, of each utterance
+Alignments = Sequence[Sequence[Sequence[attribution.Position]]]  # positions by report and utterance
 
 
 def render(
@@ -17,12 +17,12 @@ def render(
     sentences: Sequence[str],
     reports: Mapping[str, Mapping[str, Sequence[utterances.ScoredUtterance]]],
 ) -> str:
-    """Returns the page; `measure` is shown, `sentences` are the results of the tests."""
-    alignments = [_align(each, measure) for each in reports.values()]
+    """Returns the page, which shows errors in `measure`; `sentences` are the results of the tests."""
+    alignments = [_align(measures, measure) for measures in reports.values()]
     scored = next(iter(reports.values()))[measure]
     data = {
         "separator": " " if measure == _TOKENS else "",
-        "causes": [],  # the vocabularies are not known here
+        "causes": [],  # not shown: they depend on the vocabularies, which are unknown here
         "reports": list(reports),
         "texts": count_texts(alignments),
         "utterances": _list_differing(scored, alignments),
@@ -33,30 +33,30 @@ def render(
 
 
 def count_texts(alignments: Alignments) -> list:
-    """Returns [text, times in the references, errors of each report] for what not all have equally wrong."""
-    heard = [[each for positions in rows for each in positions if each.reference] for rows in alignments]
-    wrong = [collections.Counter(each.reference.text for each in row if each.cause) for row in heard]
-    spoken = collections.Counter(each.reference.text for each in heard[0])
-    table = [[text, count, [errors[text] for errors in wrong]] for text, count in spoken.items()]
+    """Returns [text, count in the references, errors by report] of texts whose errors differ by report."""
+    flat = [[position for row in rows for position in row if position.reference] for rows in alignments]
+    wrong = [collections.Counter(place.reference.text for place in row if place.cause) for row in flat]
+    counts = collections.Counter(place.reference.text for place in flat[0])
+    table = [[text, count, [errors[text] for errors in wrong]] for text, count in counts.items()]
     differing = (row for row in table if len(set(row[2])) > 1)
     return sorted(differing, key=lambda row: (min(row[2]) - max(row[2]), row[0]))
 
 
 def _align(measures: Mapping[str, Sequence[utterances.ScoredUtterance]], measure: str) -> list:
     rows = measures[measure]
-    spoken = [(row.reference_tokens, row.hypothesis_tokens) for row in measures.get(_TOKENS, ())]
+    pairs = [(row.reference_tokens, row.hypothesis_tokens) for row in measures.get(_TOKENS, ())]
     aligned = []
-    for row, syllables in zip(rows, spoken or [((), ())] * len(rows)):
+    for row, syllables in zip(rows, pairs or [((), ())] * len(rows)):
         sides = map(attribution.pair, (row.reference_tokens, row.hypothesis_tokens), syllables)
         aligned.append(attribution.attribute(*sides, attribution.Vocabularies()))
     return aligned
 
 
 def _list_differing(scored: Sequence[utterances.ScoredUtterance], alignments: Alignments) -> list:
-    """Returns [id, speaker, alignment of each report] of the utterances whose numbers of errors differ."""
+    """Returns [id, speaker, alignments by report] of the utterances whose numbers of errors differ."""
     rows = []
     for row, *alternatives in zip(scored, *alignments):
-        errors = {sum(each.cause is not None for each in positions) for positions in alternatives}
+        errors = {sum(place.cause is not None for place in positions) for positions in alternatives}
         if len(errors) > 1:
-            rows.append([row.utterance_id, row.speaker, [report_page.align(each) for each in alternatives]])
+            rows.append([row.utterance_id, row.speaker, list(map(report_page.align, alternatives))])
     return rows

@@ -1,4 +1,4 @@
-"""metrics.json in words: error rates, and what to work on next."""
+"""Describes metrics.json in words: error rates, and what to work on next."""
 
 from __future__ import annotations
 
@@ -9,34 +9,39 @@ from estimator_asr.scoring import attribution, delays, error_rate, utterances
 from estimator_asr.scoring.reports import scored_split
 
 _NEXT = {
-    attribution.TONE: "train on more speakers; if third tones are confused with second ones, see whether the "
-    "transcripts have tone sandhi",
-    attribution.INITIAL: "train on more speakers, or on noise and other bandwidths with the builder's "
+    attribution.TONE: "train on more speakers; if third tones are confused with second tones, check whether "
+    "the transcripts have tone sandhi",
+    attribution.INITIAL: "train on more speakers, or add noise and other bandwidths by the builder's "
     "augmentation",
-    attribution.FINAL: "train on more speakers of these accents",
+    attribution.FINAL: "train on more speakers with these accents",
     attribution.SUBSTITUTION: "train on more recordings, or start from a pretrained encoder",
-    attribution.INSERTION: "listen for second voices and noise, and tune the decoding on dev",
+    attribution.INSERTION: "listen for background voices and noise, and tune the decoding on dev",
     attribution.DELETION: "listen for speech that is cut off or very fast, and tune the decoding on dev",
     attribution.LETTER: "train on more recordings with spelled letters",
     attribution.HOMOPHONE: "train the language model or its n-gram model on more text of this domain, and "
-    "give names as hotwords",
+    "pass names as hotwords",
     attribution.UNREACHABLE: "build with text that contains these characters, and train both models again",
 }
-_GAINS = {  # floor: the condition, and what it means
+_GAINS = {  # condition and meaning of each floor
     scored_split.REFERENCE_PINYIN: (
-        "each syllable had been heard right",
-        "hearing better can bring {gain} at most",
+        "every syllable had been recognised correctly",
+        "a better acoustic model can remove at most {gain} of the errors",
     ),
     scored_split.N_BEST_ORACLE: (
-        "the best hypothesis of each n-best list were chosen",
-        "ranking better can bring {gain} at most, of which hearing better brings a part too",
+        "the best hypothesis of each n-best list had been chosen",
+        "better ranking can remove at most {gain} of the errors, some of which a better acoustic model "
+        "removes too",
     ),
 }
 _MANY_ERRORS = 0.5  # error rate above which more data help more than work on single causes
 _TOO_LITTLE = (
-    "Most likely it has seen too little ({} steps), or other data: train longer, or on more like these"
+    "Most likely it has seen too little data ({} steps), or different data: train it longer, or on more data "
+    "like this"
 )
-_OTHERWISE = "otherwise its labels do not fit its audio: see its loss in TensorBoard, and run doctor on both"
+_OTHERWISE = (
+    "otherwise labels may not match the audio: check the loss in TensorBoard, and run doctor on the model "
+    "and the data"
+)
 _MODELS = {
     "acoustic": "of the acoustic model",
     "language": "of the language model, whose syllables were heard right",
@@ -45,12 +50,12 @@ _MODELS = {
 
 
 def format_name(measure: str) -> str:
-    """Returns the name of a measure for people."""
+    """Returns the name of a measure in words."""
     return measure.replace("_", " ")
 
 
 def describe_speakers(values: Mapping) -> str:
-    """Returns the number of speakers in metrics.json, or a sentence about unknown ones."""
+    """Returns the number of speakers in metrics.json, or a sentence if some speakers are unknown."""
     unknown = values["num_utterances_of_unknown_speakers"]
     if not unknown:
         return str(values["num_speakers"])
@@ -61,18 +66,19 @@ def describe_speakers(values: Mapping) -> str:
 
 
 def describe_delay(delay: Mapping) -> str:
-    """Returns emission_delay of metrics.json in words."""
+    """Describes the emission_delay of metrics.json in words."""
     if not delay["tokens"]:
-        return "emission delay: no token is in the transcripts of both the chunks and the whole"
+        return "emission delay: the transcripts from chunks and from whole recordings have no token in common"
     seconds = ", ".join(f"{name} % within {delay[f'p{name}']:.2f} s" for name in delays.PERCENTILES)
     return (
-        f"emission delay of {delay['tokens']:,} tokens: {seconds} after the frames in which the model has "
-        "them when it hears the whole; the end of a recording is known at once, and computing takes no time"
+        f"emission delay of {delay['tokens']:,} tokens: {seconds} after the frames in which the model "
+        "recognises them in whole recordings, if the end of a recording is known at once and computing takes "
+        "no time"
     )
 
 
 def format_rate(rate: Mapping) -> str:
-    """Returns an error rate of metrics.json for people: `1.25 % (95 % interval 0.80 to 1.90 %)`."""
+    """Returns an error rate of metrics.json as text: `1.25 % (95 % interval 0.80 to 1.90 %)`."""
     text = format_percent(rate["rate"])
     if rate["confidence_interval"] is not None:
         low, high = rate["confidence_interval"]
@@ -81,26 +87,26 @@ def format_rate(rate: Mapping) -> str:
 
 
 def format_percent(fraction: Optional[float]) -> str:
-    """Returns a fraction as a percentage, `no reference` for None."""
+    """Returns a fraction as a percentage; `no reference` if it is None."""
     return "no reference" if fraction is None else f"{100 * fraction:.2f} %"
 
 
 def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
-    """Yields sentences, the most important first; none where there is nothing wrong.
+    """Yields sentences of advice, the most important first; none if there are no errors.
 
     Args:
         values: content of metrics.json with `attribution` and `floors`.
-        is_silent: whether all hypotheses are empty.
+        is_silent: True if all hypotheses are empty.
     """
     causes = values["attribution"]
-    total = sum(each["errors"] for each in causes.values())
+    total = sum(cause["errors"] for cause in causes.values())
     too_little = _TOO_LITTLE.format(values.get("global_step", "few"))
     if total and is_silent:
-        yield f"The model writes nothing for any utterance. {too_little}; {_OTHERWISE}."
+        yield f"The model outputs nothing for any utterance. {too_little}; {_OTHERWISE}."
     elif total:
         (*_, rate) = 0.0, *(values[name]["rate"] or 0.0 for name in utterances.MEASURES if name in values)
         if rate > _MANY_ERRORS:
-            yield f"The model is mostly wrong. {too_little}, before you look at single kinds of errors."
+            yield f"The model is mostly wrong. {too_little}, before you look at individual causes."
         by_model = sorted(attribution.by_model(causes).items(), key=lambda item: -item[1])
         parts = [
             f"{count:,} {_MODELS[name]} ({100 * count / total:.0f} %)" for name, count in by_model if count
@@ -108,7 +114,8 @@ def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
         yield f"{total:,} error{'s' if total > 1 else ''}: {', '.join(parts)}."
         own = [cause for cause in causes if cause.startswith(by_model[0][0])]
         cause = max(own, key=lambda name: causes[name]["errors"])
-        most = f"Most frequent among them, {causes[cause]['errors']:,}: {attribution.CAUSES[cause]}"
+        number = causes[cause]["errors"]
+        most = f"The most frequent cause among them ({number:,}): {attribution.CAUSES[cause]}"
         if rate <= _MANY_ERRORS or cause == attribution.UNREACHABLE:
             yield f"Work on the first of these. {most}. Next: {_NEXT[cause]}."
         for name, (condition, part) in _GAINS.items():

@@ -1,8 +1,9 @@
 """Evaluation report: metrics.json, hypotheses.tsv, hypotheses.jsonl and a self-contained report.html.
 
-They are written under temporary names and then renamed, so that an older report stays complete until the new
-one is; metrics.json comes last. Where the recogniser tells times, there are also files for sclite of NIST's
-SCTK 2.4 (doc/infmts.htm). Each utterance is a recording of its own, which ends with its last token:
+Files are written under temporary names and then renamed, so that an older report stays complete until the new
+one is; metrics.json is renamed last. If the outputs have times, there are also files for sclite of NIST's
+SCTK 2.4 (doc/infmts.htm). In these files, each utterance is a recording of its own that ends with its last
+token:
 
     reference.stm    u1 1 s1 0.000 1.240 <O> 你 好     recording, channel, speaker, start, end, label, tokens
     hypothesis.ctm   u1 1 0.480 0.040 你 0.952         recording, channel, start, duration, token, confidence
@@ -31,10 +32,10 @@ REPORT_FILE = "report.html"
 STM_FILE = "reference.stm"
 CTM_FILE = "hypothesis.ctm"
 _CHANNEL = "1"
-_LABEL = "<O>"  # without it, a first token such as <unk> would be the label
-_SHORTEST = 0.001  # seconds; a recording without tokens must not end at its start
+_LABEL = "<O>"  # sclite would otherwise take a first token such as <unk> as the label
+_SHORTEST = 0.001  # length in seconds of a recording without tokens, which must not be 0
 _NO_SPEAKER = "unknown"
-# Signs with a meaning in the formats: optional words, alternatives, the empty word.
+# Characters with a special meaning in these formats: optional words, alternatives, the empty word.
 _FULL_WIDTH = str.maketrans("(){}/@", "（）｛｝／＠")
 
 
@@ -44,24 +45,24 @@ def write(split: scored_split.ScoredSplit, output_dir: str) -> dict:
     contents = {
         METRICS_FILE: json.dumps(values, indent=2, ensure_ascii=False) + "\n",
         REPORT_FILE: report_page.render(split, values),
-        OUTPUTS_FILE: "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in _list_outputs(split)),
+        OUTPUTS_FILE: "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in _list_outputs(split)),
         HYPOTHESES_FILE: hypotheses(split),
         **list_nist_files(split),
     }
     os.makedirs(output_dir, exist_ok=True)
-    with contextlib.ExitStack() as stack:  # which renames the last one first, when all are written
+    with contextlib.ExitStack() as stack:  # on exit, renames the files in reverse order
         for name, text in contents.items():
             temporary = stack.enter_context(files.writing(os.path.join(output_dir, name)))
             pathlib.Path(temporary).write_text(text, encoding="utf-8", errors="replace")
     for name in {STM_FILE, CTM_FILE} - contents.keys():
-        pathlib.Path(output_dir, name).unlink(missing_ok=True)  # of an older report
+        pathlib.Path(output_dir, name).unlink(missing_ok=True)  # left by an older report
     return values
 
 
 def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
-    """Reads the utterances of a report back, by measure, ordered by their ids.
+    """Reads the scored utterances of a report, by measure, in order of their ids.
 
-    Raises errors.UserError if hypotheses.jsonl is missing, damaged or of an earlier version.
+    Raises errors.UserError if hypotheses.jsonl is missing, damaged or from an earlier version.
     """
     measures: dict[str, list[utterances.ScoredUtterance]] = {}
     try:
@@ -76,14 +77,14 @@ def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
         return measures
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.UserError(
-            f"{path}: {OUTPUTS_FILE} cannot be read ({type(error).__name__}: {error}), expected a report of "
-            "this version of evaluate; evaluate again"
+            f"{path}: {OUTPUTS_FILE} cannot be read ({type(error).__name__}: {error}); evaluate again with "
+            "this version"
         ) from error
 
 
 def _list_outputs(split: scored_split.ScoredSplit) -> Iterator[dict]:
-    """Yields the outputs of each utterance, with its speaker and [reference, hypothesis] by measure."""
-    outputs = {each["utterance_id"]: each for each in split.outputs}
+    """Yields the outputs of each utterance, with its speaker and, by measure, [reference, hypothesis]."""
+    outputs = {output["utterance_id"]: output for output in split.outputs}
     for rows in zip(*split.measures.values()):
         first = rows[0]
         scored = {name: (row.reference, row.hypothesis) for name, row in zip(split.measures, rows)}
@@ -92,9 +93,9 @@ def _list_outputs(split: scored_split.ScoredSplit) -> Iterator[dict]:
 
 
 def create_output_dir(output_dir: str) -> None:
-    """Creates `output_dir`; raises errors.UserError if nothing can be written there.
+    """Creates `output_dir`; raises errors.UserError if it is not writable.
 
-    Called before a long evaluation, so that it does not fail at its end.
+    This is called before a long evaluation, so that the evaluation does not fail at its end.
     """
     try:
         os.makedirs(output_dir, exist_ok=True)
@@ -102,13 +103,12 @@ def create_output_dir(output_dir: str) -> None:
             file.write(b"0")
     except OSError as error:
         raise errors.UserError(
-            f"{output_dir}: cannot be written ({error.strerror}), expected a directory for the report; "
-            "give another --output_dir"
+            f"{output_dir}: the report cannot be written ({error.strerror}); pass another --output_dir"
         ) from error
 
 
 def hypotheses(split: scored_split.ScoredSplit) -> str:
-    """Returns hypotheses.tsv: a header line, and a line per utterance in the order of evaluation."""
+    """Returns the content of hypotheses.tsv: a header, and one line per utterance in order of evaluation."""
     lines = ["utterance_id\treference\thypothesis"]
     for scored in split.scored:
         fields = scored.utterance_id, scored.reference, scored.hypothesis
@@ -117,28 +117,27 @@ def hypotheses(split: scored_split.ScoredSplit) -> str:
 
 
 def list_nist_files(split: scored_split.ScoredSplit) -> dict[str, str]:
-    """Returns the content of reference.stm and hypothesis.ctm by name; none where outputs have no times.
+    """Returns the content of reference.stm and hypothesis.ctm by name; empty if the outputs have no times.
 
-    `characters` of an output is a list of `character`, `start`, `end` (seconds) and `confidence`.
+    `characters` of an output are dicts of `character`, `start` and `end` (in seconds), and `confidence`.
     """
-    characters = {each["utterance_id"]: each["characters"] for each in split.outputs if "characters" in each}
-    if not split.scored or any(each.utterance_id not in characters for each in split.scored):
+    timed = [output for output in split.outputs if "characters" in output]
+    characters = {output["utterance_id"]: output["characters"] for output in timed}
+    if not split.scored or any(row.utterance_id not in characters for row in split.scored):
         return {}
     segments, words = "", ""
-    for each in split.scored:
-        items = characters[each.utterance_id]
-        name, speaker = (
-            re.sub(r"\s", "_", text) or _NO_SPEAKER for text in (each.utterance_id, each.speaker)
-        )
+    for row in split.scored:
+        items = characters[row.utterance_id]
+        name, speaker = (re.sub(r"\s", "_", text) or _NO_SPEAKER for text in (row.utterance_id, row.speaker))
         end = max([_SHORTEST, *(item["end"] for item in items)])
-        tokens = "".join(f" {token}" for token in each.reference_tokens).translate(_FULL_WIDTH)
+        tokens = "".join(f" {token}" for token in row.reference_tokens).translate(_FULL_WIDTH)
         segments += f"{name} {_CHANNEL} {speaker} 0.000 {end:.3f} {_LABEL}{tokens}\n"
         words += "".join(f"{name} {_CHANNEL} {word}\n" for word in _list_words(split.measure, items))
     return {STM_FILE: segments, CTM_FILE: words}
 
 
 def _list_words(measure: str, items: Sequence[Mapping]) -> Iterator[str]:
-    """Yields start, duration, token and confidence; the tokens of an item share its time."""
+    """Yields start, duration, token and confidence; the tokens of an item divide its time equally."""
     for item in items:
         tokens = utterances.MEASURES[measure](item["character"])
         duration = (item["end"] - item["start"]) / max(1, len(tokens))

@@ -1,4 +1,4 @@
-"""report.html: one file without any request, whose tables are sorted and filtered by page/report.js."""
+"""Renders report.html: a single file that loads nothing; page/report.js sorts and filters its tables."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from estimator_asr.scoring.reports import clips, formats, scored_split
 from tfrecord_builder.data import recordings
 from tfrecord_builder.runtime import pages
 
-_NUM_EMBEDDED = 50  # recordings, those of the utterances with the most errors
+_NUM_EMBEDDED = 50  # recordings in the page, of the utterances with the most errors
 _NUM_CONFUSIONS = 40
 _PARTS = (*breakdown.PARTS, breakdown.SENTENCE_ERROR_RATE, biasing.BIASED, biasing.UNBIASED)
 _CAUSES = list(attribution.CAUSES)
-_WITH_UNREACHABLE = ("with a character or syllable outside of the vocabulary", "without")
+_WITH_UNREACHABLE = (
+    "with characters or syllables outside the vocabulary",
+    "without such characters or syllables",
+)
 
 
 def render(split: scored_split.ScoredSplit, values: Mapping) -> str:
@@ -52,17 +55,17 @@ def _section(split: scored_split.ScoredSplit, name: str) -> dict:
         "name": name,
         "title": formats.format_name(name),
         "lengths": breakdown.by_length(scored, split.are_speakers_people),
-        # The table of characters or tokens has those of the last measure.
+        # The confusions of the last measure are in the table of characters or tokens.
         "confusions": breakdown.confusions(scored, _NUM_CONFUSIONS) if name != split.measure else [],
     }
 
 
 def _break_down(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict[str, dict[str, dict]]:
-    """Returns the error rates of further breakdowns by their titles."""
+    """Returns the error rates of further breakdowns, by title and name."""
     unreachable = {
         row.utterance_id
         for row, positions in zip(split.scored, split.positions)
-        if any(each.cause == attribution.UNREACHABLE for each in positions)
+        if any(position.cause == attribution.UNREACHABLE for position in positions)
     }
     breakdowns = {}
     if levels:
@@ -90,13 +93,14 @@ def _data(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict:
 
 
 def list_rows(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict[str, list]:
-    """Returns the names of `speakers`, and `utterances`.
+    """Returns the `utterances` of the page, and the names of their `speakers`.
 
-    An utterance is a list: id, index of the speaker, level in dBFS or None, confidence or None, and `align`.
+    An utterance is a list: id, index of the speaker, level in dBFS or None, confidence or None, and alignment
+    (see align).
     """
     speakers = sorted({row.speaker for row in split.scored})
     indices = {name: index for index, name in enumerate(speakers)}
-    confidences = {each["utterance_id"]: each.get("confidence") for each in split.outputs}
+    confidences = {output["utterance_id"]: output.get("confidence") for output in split.outputs}
     rows = [
         [
             row.utterance_id,
@@ -111,29 +115,29 @@ def list_rows(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> d
 
 
 def align(positions: Sequence[attribution.Position]) -> list:
-    """Returns an alignment from left to right: runs of right texts and, between them, errors.
+    """Returns an alignment from left to right: runs of correct texts, and errors between them.
 
-    A run is a list, or a string where each text is one character, which takes less room. An error is
+    A run is a list of texts, or a shorter string if each text is one character. An error is
     {"r": reference or None, "h": hypothesis or None, "s": their two syllables, "c": index of the cause}.
     """
     aligned: list = []
-    for is_right, group in itertools.groupby(positions, lambda each: each.cause is None):
+    for is_right, group in itertools.groupby(positions, lambda position: position.cause is None):
         if is_right:
-            texts = [each.reference.text for each in group]
+            texts = [position.reference.text for position in group]
             aligned.append("".join(texts) if all(len(text) == 1 for text in texts) else texts)
             continue
-        for each in group:
-            texts = [unit and unit.text for unit in (each.reference, each.hypothesis)]
-            spoken = [unit and unit.syllable for unit in (each.reference, each.hypothesis)]
-            aligned.append({"r": texts[0], "h": texts[1], "s": spoken, "c": _CAUSES.index(each.cause)})
+        for reference, hypothesis, cause in group:
+            texts = [unit and unit.text for unit in (reference, hypothesis)]
+            syllables = [unit and unit.syllable for unit in (reference, hypothesis)]
+            aligned.append({"r": texts[0], "h": texts[1], "s": syllables, "c": _CAUSES.index(cause)})
     return aligned
 
 
 def list_files(by_id: Mapping[str, recordings.Recording], left_out: Collection[str]) -> dict:
-    """Returns the URLs of the files of recordings, {"root": prefix of all, "rest": rest by utterance id}."""
+    """Returns URLs of recordings: {"root": their common prefix, "rest": rest of each URL by utterance id}."""
     urls = {
-        name: recordings.url(each.path, each.start_seconds, each.seconds)
-        for name, each in by_id.items()
+        name: recordings.url(recording.path, recording.start_seconds, recording.seconds)
+        for name, recording in by_id.items()
         if name not in left_out
     }
     urls = {name: url for name, url in urls.items() if url}
@@ -146,7 +150,7 @@ def _round(value: Optional[float], digits: int) -> Optional[float]:
 
 
 def template(name: str) -> jinja2.Template:
-    """Returns a template of page/, which can include the files beside it."""
+    """Returns a template from page/, which can include the other files there."""
     return _environment().get_template(name)
 
 
@@ -163,6 +167,6 @@ def _environment() -> jinja2.Environment:
 
 
 def _to_json(value: object) -> markupsafe.Markup:
-    """Returns JSON that stands in a <script>: nothing in it ends the element."""
+    """Returns JSON that can stand in a <script> element: nothing in it ends the element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return markupsafe.Markup(text.replace("<", "\\u003c"))

@@ -1,4 +1,4 @@
-"""A split, recognised and scored: what a report is made of, and the content of its metrics.json."""
+"""A recognised and scored split, from which a report is made, and the content of its metrics.json."""
 
 from __future__ import annotations
 
@@ -13,34 +13,35 @@ from tfrecord_builder.data import recordings
 # Floors: the error rate that would remain if one part of the recogniser made no error.
 REFERENCE_PINYIN, N_BEST_ORACLE, VOCABULARY = "reference_pinyin", "n_best_oracle", "vocabulary"
 FLOORS = {
-    REFERENCE_PINYIN: "the acoustic model heard each syllable, and the language model wrote them",
-    N_BEST_ORACLE: "the best of the hypotheses of each utterance was chosen",
-    VOCABULARY: "only what the vocabularies lack was wrong",
+    REFERENCE_PINYIN: "the acoustic model recognised every syllable, and the language model wrote them",
+    N_BEST_ORACLE: "the best hypothesis of each n-best list was chosen",
+    VOCABULARY: "only characters and syllables outside the vocabularies were wrong",
 }
 Scored = Sequence[utterances.ScoredUtterance]
 
 
 @dataclasses.dataclass(frozen=True)
 class ScoredSplit:
-    """A split, recognised and scored."""
+    """A recognised and scored split."""
 
     facts: Mapping[str, object]  # what was evaluated: model, checkpoint, data, split
-    measures: Mapping[str, Scored]  # by the keys of utterances.MEASURES; the last one is attributed and shown
-    group_pattern: Optional[str] = None  # as for breakdown.by_group; None for no groups
-    are_speakers_people: bool = True  # as for breakdown.overall
-    outputs: Sequence[Mapping] = ()  # of each utterance, for hypotheses.jsonl
-    hotwords: Sequence[str] = ()  # as for biasing.measure
-    # What the language model was given, by utterance id; empty for an acoustic model.
+    # Utterances by the keys of utterances.MEASURES; errors are shown and attributed in the last measure.
+    measures: Mapping[str, Scored]
+    group_pattern: Optional[str] = None  # see breakdown.by_group; None for no groups
+    are_speakers_people: bool = True  # see breakdown.overall
+    outputs: Sequence[Mapping] = ()  # outputs of each utterance, for hypotheses.jsonl
+    hotwords: Sequence[str] = ()  # see biasing.measure
+    # Pinyin that the language model read, by utterance id; empty for an acoustic model.
     pronunciations: Mapping[str, str] = dataclasses.field(default_factory=dict)
     vocabularies: attribution.Vocabularies = attribution.Vocabularies()
-    on_reference_pinyin: Scored = ()  # what the language model writes for the references
-    # By utterance id; those that can be read are heard in the report.
+    on_reference_pinyin: Scored = ()  # outputs of the language model for the pinyin of the references
+    # Recordings by utterance id; the report plays those that can be read.
     recordings: Mapping[str, recordings.Recording] = dataclasses.field(default_factory=dict)
-    command: str = ""  # that makes the report again
+    command: str = ""  # command line that makes this report again
 
     @property
     def measure(self) -> str:
-        """The name of the measure that is attributed."""
+        """Name of the last measure, whose errors are attributed."""
         return list(self.measures)[-1]
 
     @property
@@ -49,9 +50,9 @@ class ScoredSplit:
 
     @functools.cached_property
     def units(self) -> list[tuple[list[attribution.Unit], list[attribution.Unit]]]:
-        """Reference and hypothesis of each utterance with their syllables."""
+        """Reference and hypothesis of each utterance, as units with their syllables."""
         return [
-            tuple(map(attribution.pair, (row.reference_tokens, row.hypothesis_tokens), self._spoken(index)))
+            tuple(map(attribution.pair, (row.reference_tokens, row.hypothesis_tokens), self._pinyin(index)))
             for index, row in enumerate(self.scored)
         ]
 
@@ -59,16 +60,17 @@ class ScoredSplit:
     def positions(self) -> list[list[attribution.Position]]:
         return [attribution.attribute(*pair, self.vocabularies) for pair in self.units]
 
-    def _spoken(self, index: int) -> tuple[Sequence[str], Sequence[str]]:
+    def _pinyin(self, index: int) -> tuple[Sequence[str], Sequence[str]]:
         if utterances.TOKEN_ERROR_RATE in self.measures:
             row = self.measures[utterances.TOKEN_ERROR_RATE][index]
             return row.reference_tokens, row.hypothesis_tokens
-        spoken = utterances.split_tokens(self.pronunciations.get(self.scored[index].utterance_id, ""))
-        return spoken, spoken
+        pinyin = self.pronunciations.get(self.scored[index].utterance_id, "")
+        syllables = utterances.split_tokens(pinyin)
+        return syllables, syllables
 
 
 def measure(split: ScoredSplit) -> dict:
-    """Returns the content of metrics.json: facts, error rates overall, by speaker and by group, causes."""
+    """Returns the content of metrics.json: facts, causes, error rates overall, by speaker and by group."""
     values = {**split.facts, "num_utterances": len(split.scored)}
     if split.are_speakers_people:
         speakers = [utterance.speaker for utterance in split.scored if utterance.is_speaker_known]
@@ -78,12 +80,12 @@ def measure(split: ScoredSplit) -> dict:
         values[name] = dataclasses.asdict(breakdown.overall(scored, split.are_speakers_people))
     if split.outputs and delays.OUTPUT in split.outputs[0]:
         values["emission_delay"] = delays.summarise(
-            [x for each in split.outputs for x in each[delays.OUTPUT]]
+            [delay for output in split.outputs for delay in output[delays.OUTPUT]]
         )
     if split.hotwords:
         rates = biasing.measure(split.hotwords, split.measure, split.scored, split.are_speakers_people)
         values.update({name: dataclasses.asdict(rate) for name, rate in rates.items()})
-    values["attribution"] = attribution.count([each for row in split.positions for each in row])
+    values["attribution"] = attribution.count([position for row in split.positions for position in row])
     values["floors"] = {
         name: dataclasses.asdict(breakdown.overall(scored, split.are_speakers_people))
         for name, scored in _list_floors(split)
@@ -96,7 +98,7 @@ def measure(split: ScoredSplit) -> dict:
 
 
 def _list_floors(split: ScoredSplit) -> Iterator[tuple[str, Scored]]:
-    """Yields the floors that are known, each with its utterances."""
+    """Yields the name of each known floor with its scored utterances."""
     floors = {
         REFERENCE_PINYIN: split.on_reference_pinyin,
         N_BEST_ORACLE: choose_oracle(split.measure, split.scored, split.outputs),
@@ -106,9 +108,9 @@ def _list_floors(split: ScoredSplit) -> Iterator[tuple[str, Scored]]:
 
 
 def choose_oracle(measure: str, scored: Scored, outputs: Sequence[Mapping]) -> Scored:
-    """Returns each utterance with the hypothesis of fewest errors among its n best, the first among equals.
+    """Returns each utterance with the n-best hypothesis that has the fewest errors, the first of equal ones.
 
-    Empty if the outputs have no n best, which are of the last measure.
+    The result is empty if the outputs have no n-best lists. `measure` must be that of the n-best lists.
     """
     if not outputs or "n_best" not in outputs[0]:
         return []
@@ -118,7 +120,7 @@ def choose_oracle(measure: str, scored: Scored, outputs: Sequence[Mapping]) -> S
 def reach_all(
     scored: Scored, references: Sequence[Sequence[attribution.Unit]], vocabularies: attribution.Vocabularies
 ) -> Scored:
-    """Returns each utterance as if only what the vocabularies lack were substituted."""
+    """Returns each utterance as if only units that the vocabularies lack were substituted."""
     missing = [sum(not vocabularies.has(unit) for unit in units) for units in references]
     return [
         dataclasses.replace(row, edits=edit_distance.Edits(number, 0, 0, row.edits.reference_length))
@@ -127,9 +129,9 @@ def reach_all(
 
 
 def _choose(measure: str, row: utterances.ScoredUtterance, n_best: Sequence[Mapping]):
-    texts = dict.fromkeys([row.hypothesis, *(each["transcript"] for each in n_best)])
+    texts = dict.fromkeys([row.hypothesis, *(hypothesis["transcript"] for hypothesis in n_best)])
     scored = [utterances.score(measure, row.utterance_id, row.speaker, row.reference, text) for text in texts]
-    return min(scored, key=lambda each: each.edits.errors)
+    return min(scored, key=lambda candidate: candidate.edits.errors)
 
 
 def _table(split: ScoredSplit, break_down) -> dict[str, dict[str, dict]]:

@@ -1,4 +1,4 @@
-"""Files for servers: TensorFlow Serving's messages read the requests, the client runs with Python alone."""
+"""Files for servers: requests parse as messages of TensorFlow Serving; the client needs only Python."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ def test_client_sends_files_and_prints_transcripts(files, tmp_path):
     ]
 
 
-def test_client_sends_no_more_files_at_once_than_a_batch_has(files, tmp_path):
-    """TensorFlow Serving refuses a request of more than max_batch_size, which may be any number."""
+def test_client_sends_one_file_per_request(files, tmp_path):
+    """TensorFlow Serving refuses requests with more than max_batch_size files, which may be any number."""
     paths = [str(tmp_path / f"{i}.wav") for i in range(5)]
     for path in paths:
         pathlib.Path(path).write_bytes(b"RIFF")
@@ -117,7 +117,7 @@ def test_client_sends_no_more_files_at_once_than_a_batch_has(files, tmp_path):
     assert [len(content["instances"]) for _, content in bodies] == [1] * 5
 
 
-def test_client_says_what_the_server_answers(files, tmp_path):
+def test_client_prints_the_error_of_the_server(files, tmp_path):
     (tmp_path / "speech.wav").write_bytes(b"RIFF")
     with serve(429, {"error": "busy"}) as (url, _):
         done = run_client(files, f"--url={url}", str(tmp_path / "speech.wav"))
@@ -126,14 +126,18 @@ def test_client_says_what_the_server_answers(files, tmp_path):
 
 def test_client_names_a_file_that_is_missing(files, tmp_path):
     done = run_client(files, str(tmp_path / "no.wav"))
-    message = f"error: {tmp_path / 'no.wav'}: cannot be read (No such file or directory); give WAV files\n"
+    message = (
+        f"error: {tmp_path / 'no.wav'}: cannot be read (No such file or directory); pass paths of WAV files\n"
+    )
     assert (done.returncode, done.stderr) == (1, message)
 
 
-def test_client_says_that_no_server_is_there(files):
+def test_client_reports_that_the_server_cannot_be_reached(files):
     done = run_client(files, "--url=http://127.0.0.1:9/v1/models/asr", os.devnull)
     assert done.returncode == 1
-    assert "cannot be reached" in done.stderr and done.stderr.endswith("start the server, or give --url\n")
+    assert "cannot be reached" in done.stderr and done.stderr.endswith(
+        "start the server, or pass its --url\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -144,7 +148,7 @@ def test_client_says_that_no_server_is_there(files):
         ("/", "unknown url type: '/:predict'"),
     ],
 )
-def test_client_says_that_an_address_is_none(files, url, reason):
+def test_client_reports_an_invalid_address(files, url, reason):
     done = run_client(files, f"--url={url}", os.devnull)
-    error = f"error: {url}: cannot be reached ({reason}); start the server, or give --url\n"
+    error = f"error: {url}: cannot be reached ({reason}); start the server, or pass its --url\n"
     assert (done.returncode, done.stderr) == (1, error)

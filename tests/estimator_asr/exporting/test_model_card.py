@@ -1,4 +1,4 @@
-"""The model card, from data and reports, which must be of the models that are exported."""
+"""The model card: data, and reports, which must belong to the exported models."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write_card(tiny_export, tmp_path, **facts) -> str:
     return (tmp_path / "assets.extra" / "model_card.md").read_text(encoding="utf-8")
 
 
-def test_card_of_data_and_reports(tiny_export, tmp_path):
+def test_card_lists_data_and_reports(tiny_export, tmp_path):
     card = write_card(tiny_export, tmp_path)
     assert "Speech to hanzi, at 16000 Hz: acoustic model of 7 steps and language model of 7 steps.\n" in card
     assert "decoding beam, beam_width 10" in card
@@ -50,17 +50,17 @@ def test_reads_reports(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", json.dumps({**METRICS, "token_error_rate": 3})])
-def test_other_files_are_no_reports(tmp_path, content):
+def test_invalid_reports_are_refused(tmp_path, content):
     (tmp_path / "metrics.json").write_text(content)
     with pytest.raises(
         errors.UserError,
-        match=r"^export: --report_dir=\S+: metrics.json cannot be read \(\w+: .*\), expected a report of "
-        r"evaluate; give its --output_dir$",
+        match=r"^export: --report_dir=\S+: metrics.json cannot be read \(\w+: .*\); pass the "
+        r"--output_dir of an evaluation$",
     ):
         model_card.read_metrics(str(tmp_path))
 
 
-def test_missing_report(tmp_path):
+def test_a_missing_report_is_refused(tmp_path):
     with pytest.raises(errors.UserError, match="cannot be read .FileNotFoundError"):
         model_card.read_metrics(str(tmp_path))
 
@@ -85,7 +85,7 @@ def check(tiny_export, models):
 
 
 @pytest.mark.parametrize("name", ["acoustic_dir", "language_dir"])
-def test_reports_of_the_checkpoints(tiny_export, check, name, monkeypatch):
+def test_reports_of_the_exported_checkpoints_are_accepted(tiny_export, check, name, monkeypatch):
     directory = getattr(tiny_export, name)
     monkeypatch.chdir(directory)
     for checkpoint in (os.path.join(directory, "model.ckpt-7"), "model.ckpt-7"):
@@ -93,13 +93,13 @@ def test_reports_of_the_checkpoints(tiny_export, check, name, monkeypatch):
 
 
 @pytest.mark.long
-def test_report_of_another_export_of_the_models(check, models, tmp_path):
+def test_a_report_of_another_export_of_the_same_models_is_accepted(check, models, tmp_path):
     path = saved_model_writer.write(*models, str(tmp_path))
     check({"model": path})
 
 
 @pytest.mark.long
-def test_report_of_an_export_of_other_weights(check, models, tmp_path):
+def test_a_report_of_an_export_with_other_weights_is_refused(check, models, tmp_path):
     acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), seed=5)
     path = saved_model_writer.write(
         trained_model.open_trained_model(acoustic.path), models[1], str(tmp_path / "export")
@@ -109,14 +109,14 @@ def test_report_of_an_export_of_other_weights(check, models, tmp_path):
         check({"model": path})
     assert str(refused.value) == (
         f"export: --report_dir=REPORT: model is {path}, expected {' or '.join(checkpoints)}, or an export "
-        "of the same models; evaluate these, and give the new report"
+        "of the same models; evaluate these, and pass the new report"
     )
 
 
 @pytest.mark.parametrize(
     "values", [{}, {"model": "gone"}, {"model": "AM", "checkpoint": "AM/model.ckpt-8"}, {"model": None}]
 )
-def test_reports_of_other_models(check, values):
+def test_reports_of_other_models_are_refused(check, values):
     with pytest.raises(
         errors.UserError, match="^export: --report_dir=REPORT: model is .*, expected .* or .*, or"
     ):

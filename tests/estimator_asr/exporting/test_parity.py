@@ -1,4 +1,4 @@
-"""The parity certificate: an honest export passes, one whose answers were changed is refused by name."""
+"""The parity certificate: a correct export passes; an export whose outputs were changed is refused."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def change(**values) -> dict:
     return {**copy.deepcopy(FOUND), **values}
 
 
-def test_equal_outputs(certificate):
+def test_equal_outputs_pass(certificate):
     certificate.compare("here", EXPECTED, change(acoustic_score=-2.0001))
     assert certificate.largest_difference == pytest.approx(5e-5)
     assert certificate.num_ties == 0
 
 
-def test_scores_that_rank_transcripts_have_a_tolerance_of_their_own():
-    """They are multiples of what Whisper's decoder gives; times and confidences are not."""
+def test_n_best_scores_have_a_separate_tolerance():
+    """Only these scores contain the score of Whisper's decoder, multiplied by its weight."""
     certificate = parity.Certificate(1, 1, rank_tolerance=4e-4)
     n_best = [{"transcript": "你好", "score": -2.5008}, {"transcript": "你号", "score": -4.0}]
     certificate.compare("here", EXPECTED, change(n_best=n_best))
@@ -53,17 +53,18 @@ def test_scores_that_rank_transcripts_have_a_tolerance_of_their_own():
         certificate.compare("here", EXPECTED, change(n_best=n_best, confidence=0.9003))
 
 
-def test_other_text_is_refused(certificate):
+def test_a_different_text_is_refused(certificate):
     with pytest.raises(errors.UserError) as refused:
         certificate.compare("export: u1 in features, batch of 3", EXPECTED, change(transcript="你号"))
     assert str(refused.value) == (
-        "export: u1 in features, batch of 3: transcript is '你号', expected '你好', as the models give; "
-        "nothing was exported: the SavedModel is wrong; report it with the version of TensorFlow"
+        "export: u1 in features, batch of 3: transcript is '你号', expected '你好' as returned by the "
+        "models. Nothing was exported, because the SavedModel is wrong. Report this with the version of "
+        "TensorFlow."
     )
 
 
-def test_another_status_is_refused(certificate):
-    with pytest.raises(errors.UserError, match="here: status is silent, expected ok; nothing was exported"):
+def test_a_different_status_is_refused(certificate):
+    with pytest.raises(errors.UserError, match="here: status is silent, expected ok\\. Nothing was exported"):
         certificate.compare("here", EXPECTED, change(status="silent"))
 
 
@@ -83,20 +84,18 @@ def test_another_status_is_refused(certificate):
         ),
     ],
 )
-def test_other_scores_are_refused(certificate, changed):
-    with pytest.raises(
-        errors.UserError, match="here: scores or times differ by .* of their size, expected at"
-    ):
+def test_different_scores_are_refused(certificate, changed):
+    with pytest.raises(errors.UserError, match="here: scores or times differ by .*, expected at most"):
         certificate.compare("here", EXPECTED, change(**changed))
 
 
 def test_a_model_without_a_score_is_refused(certificate):
     nothing = {"transcript": "", "pinyin": "", "acoustic_score": float("nan"), "n_best": [], "characters": []}
-    with pytest.raises(errors.UserError, match="here: scores or times differ by inf of their size"):
+    with pytest.raises(errors.UserError, match="here: scores or times differ by inf, expected at most"):
         certificate.compare("here", {**EXPECTED, **nothing}, change(**nothing))
 
 
-def test_hypotheses_of_equal_scores_may_change_places(certificate):
+def test_hypotheses_with_equal_scores_may_swap_ranks(certificate):
     n_best = [{"transcript": "你好", "score": -2.5}, {"transcript": "你号", "score": -2.50001}]
     expected = {**EXPECTED, "n_best": n_best}
     certificate.compare("here", expected, change(transcript="你号", n_best=n_best[::-1]))
@@ -133,7 +132,7 @@ def test_an_export_agrees_with_its_models_in_all_batches(tiny_export, models, ut
 
 
 @pytest.mark.long
-def test_streams_agree_in_pieces_and_those_of_another_model_do_not(streaming_export, utterances, tmp_path):
+def test_streams_agree_in_pieces_and_streams_of_another_model_do_not(streaming_export, utterances, tmp_path):
     directory = os.path.dirname(streaming_export)
     acoustic, language = (
         trained_model.open_trained_model(os.path.join(directory, each)) for each in ("am", "lm")
@@ -158,17 +157,19 @@ def test_streams_agree_in_pieces_and_those_of_another_model_do_not(streaming_exp
 def test_an_export_of_another_model_is_refused(tiny_export, models, utterances, tmp_path):
     other = tiny_models.make_acoustic_model(str(tmp_path / "am"), seed=5)
     acoustic = trained_model.open_trained_model(other.path)
-    message = "^export: u0 in features, batch of 1: .*; nothing was exported: the SavedModel is wrong"
+    message = (
+        "^export: u0 in features, batch of 1: .*\\. Nothing was exported, because the SavedModel is wrong"
+    )
     with pytest.raises(errors.UserError, match=message):
         parity.certify(tiny_export.version_dir, acoustic, models[1], utterances)
 
 
-def test_features_of_recordings_are_those_of_the_builder(models, utterances):
+def test_features_of_recordings_equal_those_of_the_builder(models, utterances):
     (fbank,) = parity.extract_features(models[0].model, [utterances[0].waveform])
     np.testing.assert_allclose(fbank, utterances[0].fbank, rtol=1e-5, atol=1e-5)
 
 
-def test_the_certificate_is_a_file(certificate, tmp_path):
+def test_the_certificate_is_saved_as_json(certificate, tmp_path):
     (tmp_path / "assets.extra").mkdir()
     certificate.save(str(tmp_path))
     saved = json.loads((tmp_path / "assets.extra" / "parity.json").read_text())

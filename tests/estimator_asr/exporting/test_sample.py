@@ -1,4 +1,4 @@
-"""Utterances with their recordings, of a data directory that the builder made."""
+"""Utterances and their recordings, from a data directory of the builder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read(data_dir: str, num_utterances: int = 10, max_seconds: int = 180) -> dic
 
 
 def list_recordings(data_dir: str) -> dict[str, str]:
-    """Utterance id to the path of the recording, of dev."""
+    """Returns the paths of the recordings of dev by utterance id."""
     lines = [
         line for path in pathlib.Path(data_dir).glob("dev-*.jsonl") for line in path.read_text().splitlines()
     ]
@@ -41,7 +41,7 @@ def list_recordings(data_dir: str) -> dict[str, str]:
     return {each["utterance_id"]: each["audio"] for each in utterances}
 
 
-def test_waveforms_are_those_of_the_recordings(data_dir):
+def test_waveforms_are_read_from_the_recordings(data_dir):
     found, paths = read(data_dir), list_recordings(data_dir)
     assert len(found) == 3 and set(found) == set(paths)
     for name, each in found.items():
@@ -50,7 +50,7 @@ def test_waveforms_are_those_of_the_recordings(data_dir):
         assert each.fbank.shape[1] == 80 and each.fbank.dtype == np.float32
 
 
-def test_recordings_that_are_gone_or_not_audio(data_dir):
+def test_waveform_is_none_if_the_recording_is_missing_or_not_audio(data_dir):
     (first, one), (second, two), (third, _) = list_recordings(data_dir).items()
     os.remove(one)
     pathlib.Path(two).write_bytes(b"RIFF")
@@ -59,7 +59,7 @@ def test_recordings_that_are_gone_or_not_audio(data_dir):
     assert found[third].waveform is not None
 
 
-def test_utterances_that_the_export_refuses_as_too_long(tmp_path):
+def test_utterances_that_are_too_long_for_the_export_are_left_out(tmp_path):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "corpus", 12, 3)
     noise = np.random.default_rng(0).uniform(-0.1, 0.1, 17000)
     soundfile.write(f"{corpus_dir}/audio/u13.wav", noise, 16000)
@@ -73,11 +73,11 @@ def test_utterances_that_the_export_refuses_as_too_long(tmp_path):
     assert {name: each.waveform is None for name, each in found.items()} == {"u12": False, "u14": True}
 
 
-def test_no_utterance_is_chosen(data_dir, monkeypatch):
+def test_a_sample_without_utterances_is_refused(data_dir, monkeypatch):
     monkeypatch.setattr(sample.input_fn, "read_sample", lambda *arguments: iter(()))
     with pytest.raises(errors.UserError) as refused:
         read(data_dir, 1)
     assert str(refused.value) == (
-        "export: --parity_utterances=1 chooses none of 3 utterances, expected some of at most 180 "
-        "seconds; give a larger number"
+        "export: --parity_utterances=1 selects no utterance of at most 180 seconds from the 3 of "
+        "the split; pass a larger number"
     )

@@ -1,4 +1,4 @@
-"""The cascade: the same text whatever the batch and its padding, and the same as the Estimator predicts."""
+"""The cascade returns the text that the Estimator predicts, whatever the batch and its padding."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def fbanks(tiny_export):
 
 
 def make_batch(fbanks, extra=0):
-    """Padding is neither zero nor silence: it must not matter what it is."""
+    """Padding is neither zero nor silence, because its values must not matter."""
     longest = max(map(len, fbanks)) + extra
     rows = [np.pad(fbank, ((0, longest - len(fbank)), (0, 0)), constant_values=7) for fbank in fbanks]
     return {"fbank": np.stack(rows), "num_frames": np.int32([len(fbank) for fbank in fbanks])}
@@ -118,7 +118,7 @@ def test_other_encoders_ignore_batch_and_padding_too(tmp_path, fbanks, encoder):
         assert together["pinyin"][-1] == model.run(make_batch([empty]))["pinyin"][0] == ""
 
 
-def test_transcript_has_one_character_a_token(whole, fbanks):
+def test_transcript_has_one_character_per_token(whole, fbanks):
     result = whole.run(make_batch(fbanks))
     lengths = [len(text.replace("<unk>", "?")) for text in result["transcript"]]
     assert lengths == [len(text.split()) for text in result["pinyin"]]
@@ -153,7 +153,7 @@ def test_the_transcript_is_the_best_of_the_n_best(whole, fbanks):
         assert scores == sorted(scores, reverse=True)
 
 
-def test_the_best_path_of_ctc_is_there_beside_the_search(models, whole, fbanks):
+def test_greedy_pinyin_is_the_best_path_of_ctc(models, whole, fbanks):
     greedy = dataclasses.replace(models[0], decode=config.DecodeConfig(decoding="greedy"))
     with running(models[:1], lambda: build_cascade(greedy, None)) as model:
         expected = model.run(make_batch(fbanks))
@@ -188,13 +188,13 @@ def test_without_language_model_the_transcript_is_the_tokens(models, fbanks):
     assert result["language_score"] == [0.0]
 
 
-def test_convert_knows_its_own_tokens_and_takes_others_for_unknown(convert):
+def test_convert_reads_tokens_of_its_vocabulary_and_others_as_unknown(convert):
     texts, _ = convert([["qi4", "zi4"], ["ma5"], ["<unk>"]])
     assert texts[0] == ["气", "字"]  # their only readings
     assert texts[1] == texts[2]
 
 
-def test_letters_that_the_language_model_lacks_are_written(convert):
+def test_letters_that_the_language_model_lacks_are_copied(convert):
     texts, _ = convert([["qi4", "s", "a1", "zi4"], ["apple", "zi4"]])
     unknown = texts[0].pop(2)  # a syllable
     assert texts[0] == ["气", "s", "字"] and unknown != "a1"
@@ -202,7 +202,7 @@ def test_letters_that_the_language_model_lacks_are_written(convert):
 
 
 def test_letters_of_toneless_models(models):
-    """A capital is a letter: one that the language model lacks is written, and is no syllable."""
+    """A capital is a letter and not a syllable; if the language model lacks it, it is copied."""
     toneless = dataclasses.replace(models[1].config, token_type="toneless")
     with converting(dataclasses.replace(models[1], config=toneless)) as convert_sentences:
         (letter, syllable, unknown), _ = convert_sentences([["S"], ["ma"], ["<unk>"]])
@@ -229,7 +229,7 @@ def join_in_graph(rows, token_type):
     return [text.decode() for text in joined]
 
 
-def test_join_writes_what_people_write():
+def test_join_puts_spaces_where_people_do():
     rows = [["hao3", "ma5"], [], ["a", "<space>", "b"]]
     assert join_in_graph(rows, "syllable") == ["hao3 ma5", "", "a <space> b"]
     assert join_in_graph(rows, "character") == ["hao3ma5", "", "a b"]
@@ -239,7 +239,7 @@ def test_join_writes_what_people_write():
 
 @pytest.mark.parametrize("token_type", vocabulary.TOKEN_TYPES)
 def test_the_graph_joins_as_python_does(token_type):
-    """RE2 against re, on whatever a model may write."""
+    """RE2 is compared with re on random output of a model."""
     parts = [f"{final}{er}{tone}" for final in syllables.FINALS for er in ("", "r") for tone in "15"]
     pieces = ["▁", "▁the", "cat", "<space>", "<unk>", "A", "犇", "3", "HH", "r5", "zhuang4", "wo3"]
     tokens = [*syllables.INITIALS[1:], *parts, *pieces]
@@ -250,7 +250,7 @@ def test_the_graph_joins_as_python_does(token_type):
     assert join_in_graph(rows, token_type) == [vocabulary.join_tokens(row, token_type) for row in rows]
 
 
-def test_recognises_what_the_estimator_predicts(models, fbanks):
+def test_transcripts_equal_predictions_of_the_estimator(models, fbanks):
     acoustic, batch = models[0], make_batch(fbanks)
 
     def build():
@@ -268,7 +268,7 @@ def test_recognises_what_the_estimator_predicts(models, fbanks):
     np.testing.assert_allclose(result["acoustic_score"], scores, rtol=1e-5)
 
 
-def test_converts_as_the_estimator_predicts(models, convert):
+def test_conversions_equal_predictions_of_the_estimator(models, convert):
     language, sentence = models[1], ["hao3", "ni3", "qi4", "hao3"]
 
     def build():

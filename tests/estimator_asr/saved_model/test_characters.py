@@ -1,4 +1,4 @@
-"""Confidence, and the times of syllables from those of their initials and finals."""
+"""Confidences of characters; times of syllables, merged from those of initials and finals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(tensors):
     [(1.0, 0.0, [0.5, 0.8]), (2.0, 0.0, [0.5, 16 / 17]), (1.0, np.log(3), [0.75, 12 / 13])],
 )
 def test_confidence_is_linear_in_the_log_odds(scale, offset, expected):
-    """Odds of 1 and 4: squared, and times 3."""
+    """The odds 1 and 4 are squared, and multiplied by 3."""
     config = config_lib.DecodeConfig(confidence_scale=scale, confidence_offset=offset)
     with tf.Graph().as_default():
         np.testing.assert_allclose(
@@ -30,14 +30,14 @@ def test_confidence_is_linear_in_the_log_odds(scale, offset, expected):
         )
 
 
-def test_certainty_is_finite():
+def test_the_confidence_of_a_certain_character_is_finite():
     with tf.Graph().as_default():
         found = run(characters.calibrate(tf.constant([0.0, 1.0]), config_lib.DecodeConfig()))
     assert np.all(np.isfinite(found)) and found[0] < 1e-5 and found[1] > 0.999
 
 
-def test_letters_of_initials_and_finals_are_those_of_syllable_models():
-    """A capital g ua1 · <unk>."""
+def test_letters_among_initials_and_finals_become_lower_case():
+    """Tokens A, g, ua1, É, <unk> become a, gua1, é, <unk>."""
     with tf.Graph().as_default():
         strings = tf.constant([["A", "g", "ua1", "É", "<unk>"]])
         tokens = sequences.Sequences(strings, tf.constant([5]), tf.zeros([1]), tf.ones([1, 5]))
@@ -47,7 +47,7 @@ def test_letters_of_initials_and_finals_are_those_of_syllable_models():
 
 
 def test_a_syllable_lasts_from_its_initial_to_its_final():
-    """zh ong1 · iou3 · and padding."""
+    """The syllables zhong1 and iou3, and padding."""
     with tf.Graph().as_default():
         strings = tf.constant([["zh", "ong1", "iou3", ""]])
         tokens = sequences.Sequences(strings, tf.constant([3]), tf.zeros([1]), tf.ones([1, 4]))

@@ -1,4 +1,4 @@
-"""Bad items, short audio and empty batches of an export with a frozen encoder."""
+"""Rejected items, short audio and empty batches in an export with a frozen encoder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def loaded(tmp_path_factory, family):
 
 
 @pytest.mark.parametrize("wavs", [[b"junk"], [], [b"junk", b""]])
-def test_no_file_that_can_be_read(loaded, wavs):
+def test_a_batch_without_a_valid_file(loaded, wavs):
     found = loaded.find("serving_default").run({"wav_bytes": np.array(wavs, object)})
     assert found["status"] == ["malformed"] * len(wavs)
     assert found["pinyin"] == [""] * len(wavs)
@@ -49,7 +49,7 @@ def test_features_without_a_frame(loaded, shape):
     assert loaded.find("features").run(batch)["status"] == ["empty"] * shape[0]
 
 
-def test_large_features_cost_only_themselves(loaded):
+def test_large_features_do_not_affect_other_items(loaded):
     fbank = np.random.default_rng(0).uniform(-1, 1, [2, 40, 2 * 80 + 2 * 16]).astype(np.float32)
     batch = {"fbank": fbank, "num_frames": np.array([40, 40])}
     expected = loaded.find("features").run(batch)
@@ -59,8 +59,8 @@ def test_large_features_cost_only_themselves(loaded):
     assert found["pinyin"] == [expected["pinyin"][0], ""]
 
 
-def test_an_item_has_the_same_answer_in_a_padded_batch(loaded):
-    """Also with HuBERT's group norm, whose statistics are those of the item alone."""
+def test_padding_of_a_batch_does_not_change_an_item(loaded):
+    """This holds for HuBERT's group norm, too, whose statistics are computed per item."""
     model = loaded.find("waveform")
     waveforms = [tiny_models.make_waveform(count, seed=count) for count in (9000, 16000, 23000)]
     batch = np.zeros([3, 30000], np.float32)
@@ -80,7 +80,7 @@ def test_the_shortest_item(loaded, family):
     assert loaded.find("waveform").run(batch)["status"] == ["empty", "ok"]
 
 
-def test_a_bad_item_costs_only_itself(loaded):
+def test_a_rejected_item_does_not_affect_other_items(loaded):
     model = loaded.find("serving_default")
     speech = wav_files.encode(tiny_models.make_waveform(16000, seed=1))
     short = wav_files.encode(tiny_models.make_waveform(50, seed=1))
@@ -91,7 +91,7 @@ def test_a_bad_item_costs_only_itself(loaded):
     assert found["acoustic_score"][1] == expected["acoustic_score"][1]
 
 
-def test_what_is_longer_than_the_encoder_was_trained_on_is_too_long(loaded, family):
+def test_audio_longer_than_the_training_audio_of_the_encoder_is_too_long(loaded, family):
     assert loaded.info.max_seconds == 30
     longest = {"whisper": 1500, "hubert": 1499}[family]
     waveform = np.tile(tiny_models.make_waveform(30 * 16000 + 1, seed=1), [2, 1])

@@ -1,4 +1,4 @@
-"""Damaged exports: each is refused in one sentence before TensorFlow reads it, and none gives wrong text."""
+"""Damaged exports are refused with a message before TensorFlow reads them, and never return wrong text."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_damaged_file_is_named(version, name, damage):
 
 
 @pytest.mark.parametrize("damage", ["line_lost", "lines_swapped"])
-def test_a_vocabulary_of_other_lines_is_refused(version, damage):
+def test_a_vocabulary_with_other_lines_is_refused(version, damage):
     DAMAGES[damage](version / TOKENS)
     with pytest.raises(errors.UserError, match=r"tokens\.txt: is damaged: "):
         load(version)
@@ -114,7 +114,7 @@ def test_a_file_that_may_not_be_read_is_named(version, monkeypatch):
         (lambda info: info.update(language=[]), r"ExportInfo.language: is \[\], expected an object"),
     ],
 )
-def test_another_export_json_is_refused(version, change, message):
+def test_a_changed_export_json_is_refused(version, change, message):
     info = json.loads((version / INFO).read_text("utf-8"))
     change(info)
     (version / INFO).write_text(json.dumps(info), "utf-8")
@@ -122,7 +122,7 @@ def test_another_export_json_is_refused(version, change, message):
         load(version)
 
 
-def test_an_export_without_a_list_of_unread_tokens_opens_and_warns_of_none(version):
+def test_an_older_export_without_unread_tokens_opens_without_a_warning(version):
     assert "lacks 3 of the 5 tokens" in export_info.load(str(version)).describe_unread("EXPORT/7")
     info = json.loads((version / INFO).read_text("utf-8"))
     del info["unread"]
@@ -131,7 +131,7 @@ def test_an_export_without_a_list_of_unread_tokens_opens_and_warns_of_none(versi
 
 
 @pytest.mark.parametrize("text", ["[]", "7", '"text"', "null"])
-def test_an_export_json_that_is_no_object_is_refused(version, text):
+def test_an_export_json_that_is_not_an_object_is_refused(version, text):
     (version / INFO).write_text(text, "utf-8")
     with pytest.raises(errors.UserError, match=r"export\.json: ExportInfo: is .*, expected an object; copy"):
         load(version)
@@ -163,7 +163,7 @@ def test_a_signature_that_does_not_exist(version):
         recogniser.load(str(version), "text")
 
 
-def test_evaluate_refuses_it(tiny_export, version, tmp_path):
+def test_evaluate_refuses_a_damaged_export(tiny_export, version, tmp_path):
     truncate(version / TOKENS)
     message = r"tokens\.txt: is damaged: 15 bytes, sha256 \w{12}, expected 30 bytes, sha256"
     config = evaluate.EvaluateConfig(

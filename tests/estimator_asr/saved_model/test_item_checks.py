@@ -1,4 +1,4 @@
-"""Statuses of waveforms and features, what models see of them, and cleared outputs."""
+"""Statuses of waveforms and features, values that reach the models, and cleared outputs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_waveform_longer_than_the_limit():
     assert items.values.shape == (2, 16000)  # the memory is that of the others
 
 
-def test_bad_items_and_padding_are_zeros():
+def test_rejected_items_and_padding_are_zero():
     items = check_waveforms([[np.nan] * 500, LOUD, LOUD], [415, 420, 410])
     assert items.lengths.tolist() == [0, 420, 410]
     assert items.values.shape == (3, 500)
@@ -84,14 +84,14 @@ def test_bad_items_and_padding_are_zeros():
 @pytest.mark.parametrize("lengths", [[-1, 2], [0, 501], [500], [1, 2, 3]])
 def test_lengths_that_do_not_fit_are_refused(lengths):
     message = (
-        f"[E_LENGTHS: num_samples: is [{' '.join(map(str, lengths))}], expected one from 0 to 500 for each "
-        "of the 2 rows of waveform; send the true lengths]"
+        f"[E_LENGTHS: num_samples is [{' '.join(map(str, lengths))}], expected one length from 0 to 500 for "
+        "each of the 2 rows of waveform; send the true lengths]"
     )
     with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(message)):
         check_waveforms([LOUD, LOUD], lengths)
 
 
-def test_no_waveforms():
+def test_a_batch_of_no_waveforms():
     items = check_waveforms(np.zeros([0, 500]), [])
     assert (items.values.shape, items.lengths.shape, items.status.shape) == ((0, 500), (0,), (0,))
 
@@ -114,7 +114,7 @@ def test_features_whose_squares_would_overflow_are_not_finite(value):
     assert check_features(fbank, [9, 4]).status.tolist() == [b"ok", b"ok"]
 
 
-def test_features_of_more_frames_than_the_limit_has():
+def test_features_longer_than_the_limit_are_too_long():
     items = check_features(np.ones([2, 99, 3]), [98, 99])  # 1 + (16000 - 400) / 160 is 98.5
     assert items.status.tolist() == [b"ok", b"too_long"]
 
@@ -122,20 +122,21 @@ def test_features_of_more_frames_than_the_limit_has():
 @pytest.mark.parametrize("lengths", [[-1, 2], [0, 6], [5]])
 def test_lengths_of_features_that_do_not_fit_are_refused(lengths):
     message = (
-        r"num_frames: is \[.*\], expected one from 0 to 5 for each of the 2 rows of fbank; send the true"
+        r"num_frames is \[.*\], expected one length from 0 to 5 for each of the 2 rows of fbank; send the "
+        "true lengths"
     )
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         check_features(np.ones([2, 5, 3]), lengths)
 
 
-def test_the_first_problem_counts():
+def test_the_first_problem_is_the_status():
     columns = [["ok", "ok", "malformed"], ["ok", "silent", "empty"], ["empty", "empty", "empty"]]
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         found = session.run(item_checks.first_problem(*map(tf.constant, columns)))
     assert found.tolist() == [b"empty", b"silent", b"malformed"]
 
 
-def test_cleared_outputs():
+def test_outputs_of_rejected_items_are_cleared():
     outputs = {
         "transcript": ["你好", "是", "x"],
         "acoustic_score": [-1.5, np.nan, -2.0],

@@ -33,7 +33,7 @@ def model(tiny_export):
     return recogniser.load(tiny_export.version_dir, "language")
 
 
-def test_hanzi_are_those_of_the_language_model_alone(tiny_export, model):
+def test_hanzi_equal_those_of_the_language_model_alone(tiny_export, model):
     """An untrained model may choose any reading of a syllable; ma5 is unknown to it."""
     alone = trained_model.build_recogniser(trained_model.open_trained_model(tiny_export.language_dir))
     texts = ["ni3 hao3", "zi4 qi4 zi4", "hao3", "ni3 hao3 ma5"]
@@ -49,7 +49,7 @@ def test_hanzi_are_those_of_the_language_model_alone(tiny_export, model):
     assert found["language_score"][0] < 0
 
 
-def test_it_is_the_language_model_of_the_cascade(tiny_export, model):
+def test_hanzi_equal_those_of_the_cascade(tiny_export, model):
     waveform = tiny_export.utterances["u3"][-1]
     cascade = recogniser.load(tiny_export.version_dir, "waveform")
     heard = cascade.run({"waveform": waveform[None], "num_samples": [len(waveform)]})
@@ -58,7 +58,7 @@ def test_it_is_the_language_model_of_the_cascade(tiny_export, model):
     assert written["transcript"] == heard["transcript"] != [""]
 
 
-def test_bad_items_are_empty_and_change_no_other(model):
+def test_rejected_items_are_empty_and_do_not_affect_other_items(model):
     long = " ".join(["ni3"] * 1801)
     found = model.run({"pinyin": ["ni3 hao3", "", "  ", b"ni3 \xff", long, "hao3"]})
     assert found["status"] == ["ok", "empty", "empty", "malformed", "too_long", "ok"]
@@ -69,7 +69,7 @@ def test_bad_items_are_empty_and_change_no_other(model):
     np.testing.assert_allclose(found["language_score"][::5], expected["language_score"][::5], rtol=1e-6)
 
 
-def test_spaces_are_any_number_and_letters_are_written(model):
+def test_syllables_may_have_several_spaces_between_them_and_letters_are_copied(model):
     found = model.run({"pinyin": ["ni3 hao3", " ni3  hao3 ", "A hao3"]})
     assert found["transcript"][0] == found["transcript"][1]
     assert found["transcript"][2] == "A" + model.run({"pinyin": ["hao3"]})["transcript"][0]
@@ -84,14 +84,14 @@ def test_spaces_of_unicode_separate_syllables(model, text):
     assert model.run({"pinyin": ["\u3000\ufeff"]})["status"] == ["empty"]
 
 
-def test_no_items(model):
+def test_a_batch_of_no_items(model):
     found = model.run({"pinyin": np.zeros([0], object)})
     assert found == {"transcript": [], "language_score": [], "status": []}
 
 
 @pytest.mark.long
 def test_the_ngram_model_is_in_the_graph_once(tiny_export, tmp_path):
-    """And makes the language model write 好, where it alone writes 郝."""
+    """With it, the language model writes 好 instead of 郝."""
     directory = str(tmp_path / "lm")
     opened = tiny_models.make_language_model(directory, seed=3)
     (tmp_path / "small.arpa").write_text(ARPA, "utf-8")

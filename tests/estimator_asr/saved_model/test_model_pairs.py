@@ -1,4 +1,4 @@
-"""Which language models read what an acoustic model writes."""
+"""Language models that can read the tokens of an acoustic model, and those that cannot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def test_language_model_of_another_token_type_is_refused(written, read):
     message = (
         f"export: --acoustic_model_dir=AM writes token type {written} and "
         f"--language_model_dir=LM reads token type {read}, "
-        "expected syllable for syllable, syllable for initial_final, toneless for toneless; leave"
+        r"which do not match \(syllable reads syllable, syllable reads initial_final, toneless reads "
+        r"toneless\); leave out the language model, or train both on matching token types"
     )
     models = [
         types.SimpleNamespace(path=path, config=types.SimpleNamespace(token_type=token_type))

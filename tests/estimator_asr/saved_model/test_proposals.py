@@ -1,4 +1,4 @@
-"""Whisper's decoder in the cascade: scores by the NumPy decoder, what it proposes and what it leaves."""
+"""Whisper's decoder in the cascade: its scores equal those of the NumPy decoder, and its proposals."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_each_transcript_gets_the_weighted_score_of_the_decoder(models):
         assert gain == pytest.approx(WEIGHT * score(models, memory, text), abs=2e-3)
 
 
-def test_proposals_stand_beside_what_the_search_finds(models):
+def test_proposals_are_added_to_the_hypotheses_of_the_search(models):
     """With a beam of one prefix, most transcripts are proposals."""
     batch = make_batch(24, 31)
     with running(models, beam_width=1, whisper_weight=WEIGHT) as model:
@@ -122,7 +122,7 @@ def test_greedy_decoding_proposes_nothing(models):
         assert model.run(batch) == expected
 
 
-def test_hotwords_change_what_is_proposed_too(models):
+def test_hotwords_boost_proposals_too(models):
     """Proposals get the boost of a hotword as the hypotheses of the search do."""
     acoustic, language = models
     acoustic = dataclasses.replace(acoustic, decode=config.DecodeConfig(whisper_weight=WEIGHT))

@@ -21,7 +21,7 @@ def make_version(export_dir, name, whole=True):
     return str(path)
 
 
-def test_newest_whole_version_is_found_by_number_not_by_name(tmp_path):
+def test_newest_complete_version_is_found_by_number_not_by_name(tmp_path):
     make_version(tmp_path, "9")
     newest = make_version(tmp_path, "10")
     make_version(tmp_path, "11", whole=False)
@@ -30,7 +30,7 @@ def test_newest_whole_version_is_found_by_number_not_by_name(tmp_path):
     assert recogniser.find_version(str(tmp_path)) == newest
 
 
-def test_a_number_with_leading_zeros_is_no_version(tmp_path):
+def test_a_number_with_leading_zeros_is_not_a_version(tmp_path):
     path = make_version(tmp_path, "007")
     assert recogniser.list_versions(str(tmp_path)) == []
     make_version(tmp_path, "6")
@@ -38,24 +38,24 @@ def test_a_number_with_leading_zeros_is_no_version(tmp_path):
     assert recogniser.find_version(path) == path
 
 
-def test_one_version_is_accepted(tmp_path):
+def test_the_path_of_a_version_is_accepted(tmp_path):
     path = make_version(tmp_path, "9")
     make_version(tmp_path, "10")
     assert recogniser.find_version(path) == path
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_no_saved_model(tmp_path, is_there):
+def test_a_directory_without_a_saved_model_is_refused(tmp_path, is_there):
     path = tmp_path / "export"
     if is_there:
         path.mkdir()
     with pytest.raises(
-        errors.UserError, match=r"export: contains no SavedModel, expected an export directory or one"
+        errors.UserError, match=r"export: contains no SavedModel; pass an export directory or one"
     ):
         recogniser.find_version(str(path))
 
 
-def test_saved_model_that_is_not_ours(tmp_path):
+def test_a_saved_model_of_another_project_is_refused(tmp_path):
     path = make_version(tmp_path, "1")
     with pytest.raises(errors.UserError, match=r"export\.json: cannot be read .*export again"):
         export_info.load(path)
@@ -107,12 +107,12 @@ def test_two_exports_run_side_by_side(tiny_export, tmp_path):
     assert models[0].run(batch) == models[1].run(batch)
 
 
-def test_an_export_that_decodes_greedily_takes_no_hotwords(tiny_export, tmp_path):
+def test_hotwords_are_refused_by_an_export_that_decodes_greedily(tiny_export, tmp_path):
     acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir, "greedy")
     version_dir = saved_model_writer.write(acoustic, None, str(tmp_path))
     with pytest.raises(errors.UserError) as refused:
         recogniser.load(version_dir, "waveform", ["你好"])
     assert str(refused.value) == (
-        f"{version_dir}: takes no hotwords, expected a model of syllables that searches with a beam; "
-        "export one with --decoding=beam, or leave the hotwords out"
+        f"{version_dir}: the model does not support hotwords, which need syllable tokens and beam search; "
+        "export such a model with --decoding=beam, or leave out the hotwords"
     )

@@ -1,4 +1,4 @@
-"""Resampling in the graph beside soxr."""
+"""Resampling in the graph, compared with soxr."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def resample():
     [8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000, 88200, 96000, 176400, 192000]
     + [8001, 15999, 44101, 191999],  # whose ratio is not simple
 )
-def test_speech_is_that_of_soxr(resample, from_rate, to_rate):
+def test_speech_is_resampled_as_by_soxr(resample, from_rate, to_rate):
     signal = make_signal(from_rate, from_rate, 0.85 * min(from_rate, to_rate) / 2)
     expected = soxr.resample(signal, from_rate, to_rate)
     found = resample(signal, from_rate, to_rate)
@@ -53,7 +53,7 @@ def test_speech_is_that_of_soxr(resample, from_rate, to_rate):
 
 
 @pytest.mark.parametrize("from_rate", [22050, 24000, 32000, 44100, 44101, 48000])
-def test_no_mel_bin_differs_from_that_of_a_recording_that_the_builder_resamples(resample, from_rate):
+def test_mel_bins_equal_those_of_recordings_resampled_by_the_builder(resample, from_rate):
     noise = np.float32(0.05 * np.random.default_rng(0).standard_normal(2 * from_rate))  # in all bins alike
     config = frontend.FrontendConfig()
     waveforms = resample(noise, from_rate), soxr.resample(noise, from_rate, 16000)
@@ -63,14 +63,14 @@ def test_no_mel_bin_differs_from_that_of_a_recording_that_the_builder_resamples(
 
 
 @pytest.mark.parametrize("num_samples", [0, 1, 2, 99, 16001])
-def test_waveforms_of_the_model_s_rate_are_the_same_to_the_bit(resample, num_samples):
+def test_waveforms_at_the_model_rate_are_unchanged(resample, num_samples):
     waveform = np.float32(np.random.default_rng(1).standard_normal(num_samples))
     np.testing.assert_array_equal(resample(waveform, 16000), waveform)
 
 
 @pytest.mark.parametrize("from_rate", [1000, 8000, 44100, 44101, 999_983, 1_000_000])
 @pytest.mark.parametrize("num_samples", [0, 1, 7, 1000])
-def test_the_number_of_samples_is_that_of_the_seconds(resample, from_rate, num_samples):
+def test_the_number_of_samples_matches_the_duration(resample, from_rate, num_samples):
     found = resample(np.ones(num_samples, np.float32), from_rate)
     assert len(found) == (num_samples * 16000 * 2 + from_rate) // (2 * from_rate)  # rounded
     assert np.isfinite(found).all()

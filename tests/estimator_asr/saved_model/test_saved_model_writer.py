@@ -1,4 +1,4 @@
-"""The SavedModel on disk: versions, contents, and that TensorFlow alone can run it."""
+"""The SavedModel on disk: versions and contents; TensorFlow alone can run it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def find_programs() -> list[str]:
 
 
 @pytest.mark.long
-def test_the_streams_of_the_docs_hear_pieces(streaming_export, tmp_path):
+def test_the_streaming_example_in_the_docs_runs(streaming_export, tmp_path):
     (tmp_path / "EXPORT").mkdir()
     version_dir = recogniser.find_version(streaming_export)
     (tmp_path / "EXPORT" / "VERSION").symlink_to(version_dir)
@@ -82,7 +82,7 @@ def test_the_streams_of_the_docs_hear_pieces(streaming_export, tmp_path):
 
 
 @pytest.mark.long
-def test_the_program_of_the_docs_transcribes(tiny_export, tmp_path):
+def test_the_example_program_in_the_docs_transcribes(tiny_export, tmp_path):
     program, _ = find_programs()
     (tmp_path / "EXPORT").mkdir()
     (tmp_path / "EXPORT" / "VERSION").symlink_to(tiny_export.version_dir)
@@ -110,7 +110,7 @@ def test_saved_model_cli_shows_the_signatures(tiny_export, tmp_path):
             assert f"outputs['{name}']" in section
 
 
-def test_export_tells_what_it_was_made_of(tiny_export):
+def test_export_json_describes_the_models(tiny_export):
     info = export_info.load(tiny_export.version_dir)
     assert (info.frontend, info.token_type) == (tiny_models.FRONTEND, "syllable")
     assert info.input == {"batch_frames": 16000, "num_buckets": 12}
@@ -134,7 +134,7 @@ def test_vocabularies_are_assets(tiny_export):
     }
 
 
-def test_versions_rise_and_older_ones_stay(tiny_export, tmp_path):
+def test_version_numbers_increase_and_older_versions_stay(tiny_export, tmp_path):
     acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
     export_dir = tmp_path / "export"
     future = (
@@ -148,8 +148,8 @@ def test_versions_rise_and_older_ones_stay(tiny_export, tmp_path):
 
 
 @pytest.mark.long
-def test_exports_at_the_same_time_become_versions_of_their_own(tiny_export, tmp_path, monkeypatch):
-    """Two processes in one second, of which the second begins and ends while the first writes."""
+def test_simultaneous_exports_become_separate_versions(tiny_export, tmp_path, monkeypatch):
+    """Within one second, the second process begins and ends while the first one is writing."""
     monkeypatch.setattr(saved_model_writer.time, "time", lambda: 1700000000.5)
     acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
     describe, paths = saved_model_writer._describe, []
@@ -167,7 +167,7 @@ def test_exports_at_the_same_time_become_versions_of_their_own(tiny_export, tmp_
         recogniser.load(path, "waveform")
 
 
-def test_a_number_that_was_taken_at_the_last_moment_is_not_overwritten(tmp_path, monkeypatch):
+def test_a_version_that_another_export_has_just_written_is_not_overwritten(tmp_path, monkeypatch):
     monkeypatch.setattr(saved_model_writer.time, "time", lambda: 1700000000.5)
     (tmp_path / "incomplete-a").mkdir()
     rename = os.rename
@@ -184,8 +184,8 @@ def test_a_number_that_was_taken_at_the_last_moment_is_not_overwritten(tmp_path,
     assert os.listdir(tmp_path / "1700000000") == ["theirs"]
 
 
-def test_a_full_disk_leaves_older_versions_and_nothing_else(tiny_export, tmp_path):
-    """The limit on the size of a file stands for a full disk: TensorFlow fails in the middle of writing."""
+def test_a_full_disk_leaves_only_older_versions(tiny_export, tmp_path):
+    """A limit on file sizes simulates a full disk: TensorFlow fails in the middle of writing."""
     shutil.copytree(tiny_export.version_dir, tmp_path / "1700000000")
     acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -199,7 +199,7 @@ def test_a_full_disk_leaves_older_versions_and_nothing_else(tiny_export, tmp_pat
     assert recogniser.find_version(str(tmp_path)) == str(tmp_path / "1700000000")
 
 
-def test_failed_export_leaves_nothing(tiny_export, tmp_path, monkeypatch):
+def test_a_failed_export_leaves_no_files(tiny_export, tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("disk is full")
 

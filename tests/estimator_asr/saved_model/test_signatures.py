@@ -1,4 +1,4 @@
-"""The signatures of an export: that all three give the same transcript, and the status of each item."""
+"""The signatures of an export: all three return the same transcript, and the status of each item."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_all_signatures_give_the_same_text(tiny_export, waveforms):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["serving_default", "waveform", "features"])
-def test_hotwords_win_and_are_written_with_their_characters(tiny_export, waveforms, name):
-    """The language model knows no 泥; the boost is larger than any log probability."""
+def test_hotwords_are_recognised_and_written_with_their_characters(tiny_export, waveforms, name):
+    """The language model does not know 泥; the boost exceeds any log probability."""
     batch = make_batches(waveforms[3:])[name]
     plain = recogniser.load(tiny_export.version_dir, name).run(batch)
     result = recogniser.load(tiny_export.version_dir, name, ["泥郝 ni3 hao3 1000"]).run(batch)
@@ -79,8 +79,8 @@ def test_hotwords_without_a_match_change_nothing(tiny_export, waveforms):
     assert empty["n_best"] == unknown["n_best"]
 
 
-def test_export_holds_the_builders_extractor_to_the_bit(tiny_export, tmp_path):
-    """What the SavedModel makes of a WAV is what the builder wrote into the record of that WAV."""
+def test_features_in_an_export_equal_those_of_the_builder(tiny_export, tmp_path):
+    """The SavedModel computes the features of a WAV that the builder wrote into its record."""
     model = recogniser.load(tiny_export.version_dir, "serving_default")
     fbank = model.session.graph.get_tensor_by_name("fbank:0")
     speech = tiny_models.make_waveform(50000, seed=3)
@@ -106,8 +106,8 @@ def _build_record(audio):
 
 @pytest.mark.parametrize("padding", [np.nan, np.inf])
 @pytest.mark.parametrize("name", ["waveform", "features"])
-def test_nan_at_padding_has_the_outputs_of_zeros(tiny_export, waveforms, name, padding):
-    """Lengths are given, so that one utterance is only padding."""
+def test_padding_of_nan_and_of_zeros_has_equal_outputs(tiny_export, waveforms, name, padding):
+    """The lengths make one utterance all padding."""
     rows = waveforms if name == "waveform" else [tiny_models.extract(waveform) for waveform in waveforms]
     values, length = signatures.SIGNATURE_INPUTS[name]
     model = recogniser.load(tiny_export.version_dir, name)
@@ -125,7 +125,7 @@ def test_nan_at_padding_has_the_outputs_of_zeros(tiny_export, waveforms, name, p
     assert got == wanted  # scores too, to the bit
 
 
-def test_wavs_alone_give_what_they_give_in_a_batch(tiny_export, waveforms):
+def test_a_wav_has_the_same_outputs_alone_and_in_a_batch(tiny_export, waveforms):
     model = recogniser.load(tiny_export.version_dir, "serving_default")
     wavs = [wav_files.encode(waveform) for waveform in waveforms]
     together = model.run({"wav_bytes": wavs})
@@ -148,7 +148,7 @@ def test_audio_shorter_than_a_frame_gives_empty_text(tiny_export, waveforms, num
 
 
 def test_silence_has_an_empty_transcript_by_both_signatures(tiny_export, waveforms):
-    """Samples at or beyond num_samples may be loud; those before it count."""
+    """Only samples before num_samples count; those at or beyond it may be loud."""
     loud = waveforms[2]
     silence = np.float32(0.0004) * np.sign(loud)
     expected = recogniser.load(tiny_export.version_dir, "waveform")
@@ -172,8 +172,8 @@ def make_bad_items(like):
 
 @pytest.mark.parametrize("batch_size", [2, 3, 6])
 @pytest.mark.parametrize("name", ["serving_default", "waveform"])
-def test_a_bad_item_costs_only_itself(tiny_export, waveforms, name, batch_size):
-    """With an honest one in its place the others have the same outputs to the bit."""
+def test_a_rejected_item_does_not_affect_other_items(tiny_export, waveforms, name, batch_size):
+    """Other items have exactly the outputs that they have with a valid item in its place."""
     model = recogniser.load(tiny_export.version_dir, name)
     good = waveforms[:batch_size]
 
@@ -202,7 +202,7 @@ def assert_cleared(found, index):
     }
 
 
-def test_files_that_cannot_be_read_cost_only_themselves(tiny_export, waveforms):
+def test_invalid_files_do_not_affect_other_items(tiny_export, waveforms):
     model = recogniser.load(tiny_export.version_dir, "serving_default")
     good = [wav_files.encode(waveform) for waveform in waveforms[2:4]]
     long = wav_files.encode(np.ones(1000 * 181, np.float32), 1000)
@@ -216,7 +216,7 @@ def test_files_that_cannot_be_read_cost_only_themselves(tiny_export, waveforms):
         assert found[output][:2] == values[:2]
 
 
-def test_a_recorder_that_was_cut_off_has_a_transcript_and_a_status(tiny_export, waveforms):
+def test_an_unfinished_recording_has_a_transcript_and_a_status(tiny_export, waveforms):
     whole, silent = wav_files.encode(waveforms[0]), wav_files.encode(np.zeros(16000))
     files = [whole, *(each[:40] + bytes(4) + each[44:] for each in (whole, silent, whole[:100]))]
     result = recogniser.load(tiny_export.version_dir, "serving_default").run({"wav_bytes": files})
@@ -225,7 +225,7 @@ def test_a_recorder_that_was_cut_off_has_a_transcript_and_a_status(tiny_export, 
     np.testing.assert_allclose(result["confidence"][1], result["confidence"][0], rtol=1e-4)
 
 
-def test_features_that_are_not_finite_cost_only_themselves(tiny_export, waveforms):
+def test_features_that_are_not_finite_do_not_affect_other_items(tiny_export, waveforms):
     model = recogniser.load(tiny_export.version_dir, "features")
     batch = make_batches(waveforms[:3])["features"]
     expected = model.run(batch)
@@ -238,8 +238,8 @@ def test_features_that_are_not_finite_cost_only_themselves(tiny_export, waveform
 
 
 @pytest.mark.parametrize("value", [1e38, 3e37, 9e13])
-def test_large_features_cost_only_themselves(tiny_export, waveforms, value):
-    """Up to the limit no operation fails: the status is ok, or the item is empty."""
+def test_large_features_do_not_affect_other_items(tiny_export, waveforms, value):
+    """No operation fails up to the limit: the status is ok, or the item is empty."""
     model = recogniser.load(tiny_export.version_dir, "features")
     batch = make_batches(waveforms[:3])["features"]
     expected = model.run(batch)
@@ -297,12 +297,12 @@ def test_lengths_that_do_not_fit_the_batch_are_refused(tiny_export, waveforms):
     model = recogniser.load(tiny_export.version_dir, "waveform")
     for num_samples in (-1, len(waveforms[0]) + 1):
         with pytest.raises(
-            tf.errors.InvalidArgumentError, match=r"num_samples: is .*, expected.*send the true lengths"
+            tf.errors.InvalidArgumentError, match=r"num_samples is .*, expected.*send the true lengths"
         ):
             model.run({"waveform": waveforms[0][None], "num_samples": [num_samples]})
 
 
-def test_the_limit_is_written_into_the_export(tiny_export, waveforms):
+def test_the_maximum_length_is_written_into_the_export(tiny_export, waveforms):
     assert export_info.load(tiny_export.version_dir).max_seconds == 180
     model = recogniser.load(tiny_export.version_dir, "features")
     fbank = np.ones([2, 18000, tiny_models.FRONTEND.num_bins], np.float32)

@@ -1,4 +1,4 @@
-"""Names and sentences of the statuses."""
+"""Names of the statuses, and sentences about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The signatures of a model that streams: any pieces give what the whole gives; what a piece may not be."""
+"""The signatures of a streaming model: outputs do not depend on the pieces; invalid pieces are rejected."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ def assert_equal(got, expected, atol=1e-4):
 
 
 @pytest.mark.parametrize("size", [1777, 5120, 20000])
-def test_any_pieces_give_the_hypotheses_and_scores_of_one_call(version, size):
+def test_hypotheses_and_scores_do_not_depend_on_the_pieces(version, size):
     client, batch = make_client(version), make_batch(2.0, 1.23, 0.4)
     whole = hear(client, batch, 2 * RATE)
     assert all(whole["transcript"]) and len(set(whole["transcript"])) > 1
     assert_equal(hear(client, batch, size), whole)
 
 
-def test_single_samples_are_enough(version):
+def test_pieces_of_a_single_sample(version):
     client, batch = make_client(version), make_batch(0.05)
     assert_equal(hear(client, batch, 1), hear(client, batch, RATE))
 
 
-def test_features_give_what_their_audio_gives(version):
+def test_features_and_audio_have_equal_outputs(version):
     batch = make_batch(2.0, 1.23)
     fbanks = [
         tiny_models.extract(row[:length]) for row, length in zip(batch["waveform"], batch["num_samples"])
@@ -79,7 +79,7 @@ def test_features_give_what_their_audio_gives(version):
 
 
 def test_streams_of_a_batch_do_not_change_each_other(version):
-    """One begins while the other continues."""
+    """One stream begins while the other continues."""
     client, batch = make_client(version), make_batch(2.0, 1.0)
     first, second = batch["waveform"][:1], batch["waveform"][1:, :RATE]
     alone = [
@@ -104,7 +104,7 @@ def test_a_partial_transcript_comes_before_the_end(version):
     assert outputs["status"] == ["ok"] and outputs["transcript"][0]
 
 
-def test_what_is_not_finite_changes_nothing_and_no_other_stream(version):
+def test_a_piece_that_is_not_finite_changes_no_stream(version):
     client, batch = make_client(version), make_batch(1.0, 1.0)
     expected = hear(client, batch, RATE)
     bad = np.full([2, 100], np.nan, np.float32)
@@ -116,7 +116,7 @@ def test_what_is_not_finite_changes_nothing_and_no_other_stream(version):
     assert_equal(outputs, expected)
 
 
-def test_a_stream_of_more_than_a_minute_takes_no_more(version):
+def test_a_stream_of_more_than_a_minute_rejects_more_audio(version):
     client = make_client(version, streams.FEATURES)
     piece = {"fbank": np.full([1, 5990, 20], 8.0, np.float32), "num_frames": [5990], "is_last": [False]}
     outputs, state = client.feed(client.start(1), piece)
@@ -129,7 +129,7 @@ def test_a_stream_of_more_than_a_minute_takes_no_more(version):
     assert outputs["status"] == ["ok"]
 
 
-def test_a_piece_that_is_too_long_changes_nothing(version):
+def test_a_piece_that_is_too_long_does_not_change_the_state(version):
     client, batch = make_client(version), make_batch(59.9, 0.35)
     heard = {"waveform": batch["waveform"][:1], "num_samples": batch["num_samples"][:1], "is_last": [False]}
     _, state = client.feed(client.start(1), heard)
@@ -147,23 +147,23 @@ def test_a_piece_that_is_too_long_changes_nothing(version):
 
 
 @pytest.mark.parametrize("name", ["is_last", "state", "num_samples"])
-def test_rows_that_do_not_belong_together_are_refused(version, name):
+def test_different_numbers_of_rows_are_refused(version, name):
     client, batch = make_client(version), {**make_batch(0.5, 0.5, 0.5), "is_last": [False] * 3}
     state = client.start(1 if name == "state" else 3)
     if name != "state":
         batch[name] = batch[name][:1]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="; send (one for each stream|the true lengths)"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="; send (one row per stream|the true lengths)"):
         client.feed(state, batch)
 
 
-def test_no_streams_at_all(version):
+def test_a_batch_of_no_streams(version):
     client = make_client(version)
     piece = {"waveform": np.zeros([0, 100], np.float32), "num_samples": [], "is_last": []}
     outputs, state = client.feed(client.start(0), piece)
     assert outputs["transcript"] == [] and len(state["state_samples"]) == 0
 
 
-def test_the_end_without_any_audio_is_empty(version):
+def test_a_stream_that_ends_without_audio_is_empty(version):
     client = make_client(version)
     piece = {"waveform": np.zeros([1, 0], np.float32), "num_samples": [0], "is_last": [True]}
     outputs, _ = client.feed(client.start(1), piece)
@@ -179,18 +179,18 @@ def test_only_models_that_stream_have_the_signatures(tiny_export, tmp_path):
     assert not streams.can_stream(greedy.model)
     with pytest.raises(errors.UserError) as refused:
         greedy.with_chunks(None)
-    assert (
-        str(refused.value) == f"{model.path}: --decoding is greedy, expected beam for streams; leave it out"
+    assert str(refused.value) == (
+        f"{model.path}: --decoding is greedy, expected beam for streams; leave out the flag"
     )
     with pytest.raises(errors.UserError) as refused:
         trained_model.open_trained_model(tiny_export.acoustic_dir).with_chunks(32)
     assert str(refused.value) == (
-        f"{tiny_export.acoustic_dir}: the model does not stream, expected an acoustic model with "
-        "--chunk_frames; train another model directory with --chunk_frames=32"
+        f"{tiny_export.acoustic_dir}: the model does not stream; train an acoustic model with "
+        "--chunk_frames=32 in another model directory"
     )
 
 
-def test_a_growing_segment_hears_each_sample_once(version):
+def test_a_growing_segment_sends_each_sample_once(version):
     client, waveform = make_client(version), make_batch(2.0)["waveform"][0]
     start = {name: rows[0] for name, rows in client.start(1).items()}
     spoken = stream_client.GrowingSegment(start)
@@ -210,7 +210,7 @@ def test_a_growing_segment_hears_each_sample_once(version):
         np.testing.assert_allclose(result["acoustic_score"], expected["acoustic_score"][0], atol=1e-4)
 
 
-def test_export_takes_other_chunks(tmp_path):
+def test_an_export_with_another_chunk_size(tmp_path):
     tiny_models.make_acoustic_model(str(tmp_path / "am"), chunk_frames=16)
     directories = {"acoustic_model_dir": str(tmp_path / "am"), "export_dir": str(tmp_path / "export")}
     version = recogniser.load_version(export.export(export.ExportConfig(**directories, chunk_frames=64)))

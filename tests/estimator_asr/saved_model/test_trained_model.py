@@ -24,7 +24,7 @@ def acoustic_dir(tiny_export, tmp_path):
     return shutil.copytree(tiny_export.acoustic_dir, str(tmp_path / "am"))
 
 
-def test_latest_checkpoint_where_no_best_is_kept(acoustic_dir):
+def test_latest_checkpoint_is_opened_if_there_is_no_best_one(acoustic_dir):
     trained = trained_model.open_trained_model(acoustic_dir)
     assert (trained.model.config.model, trained.global_step) == ("acoustic", 7)
     assert trained.checkpoint == os.path.join(acoustic_dir, "model.ckpt-7")
@@ -47,14 +47,14 @@ def test_best_weights_are_preferred(acoustic_dir, tmp_path):
     assert trained_model.build_recogniser(trained).run(batch) == expected
 
 
-def test_no_checkpoint(acoustic_dir):
+def test_a_model_without_a_checkpoint_is_refused(acoustic_dir):
     os.remove(os.path.join(acoustic_dir, "checkpoint"))
     with pytest.raises(errors.UserError, match=r"am: has no checkpoint; train first"):
         trained_model.open_trained_model(acoustic_dir)
 
 
 @pytest.mark.long
-def test_checkpoint_of_another_vocabulary_size(acoustic_dir, tmp_path):
+def test_a_checkpoint_of_another_vocabulary_size_is_refused(acoustic_dir, tmp_path):
     larger = vocabulary.Vocabulary([*tiny_models.TOKENS.tokens, "yi1"])
     other = tiny_models.make_acoustic_model(str(tmp_path / "other"), larger)
     for name in os.listdir(other.path):
@@ -72,7 +72,7 @@ def test_a_language_recogniser_reads_token_ids(tiny_export):
 
 @pytest.mark.long
 @pytest.mark.parametrize("has_language", [True, False])
-def test_a_cascade_is_that_of_estimators_and_numpy(tiny_export, has_language):
+def test_a_cascade_equals_estimators_and_numpy(tiny_export, has_language):
     paths = tiny_export.acoustic_dir, tiny_export.language_dir
     acoustic, language = (trained_model.open_trained_model(path) for path in paths)
     language = language if has_language else None
@@ -98,7 +98,7 @@ def test_vocabulary_file_that_was_changed_is_refused(acoustic_dir):
         trained_model.open_trained_model(acoustic_dir)
 
 
-def test_what_was_opened_is_locked_until_it_is_dropped(acoustic_dir):
+def test_an_opened_checkpoint_is_locked_until_the_model_is_dropped(acoustic_dir):
     trained = trained_model.open_trained_model(acoustic_dir)
     assert not locks.remove_unless_read(f"{trained.checkpoint}.index", lambda: None)
     checkpoint = trained.checkpoint
@@ -106,21 +106,21 @@ def test_what_was_opened_is_locked_until_it_is_dropped(acoustic_dir):
     assert locks.remove_unless_read(f"{checkpoint}.index", lambda: None)
 
 
-def test_a_checkpoint_whose_files_are_gone(acoustic_dir):
+def test_a_checkpoint_without_its_files_is_refused(acoustic_dir):
     os.remove(os.path.join(acoustic_dir, "model.ckpt-7.index"))
     message = r"model.ckpt-7: checkpoint cannot be read \(its .index is missing\)"
     with pytest.raises(errors.UserError, match=message):
         trained_model.open_trained_model(acoustic_dir)
 
 
-def test_a_checkpoint_that_is_deleted_meanwhile_gives_way_to_its_successor(acoustic_dir, monkeypatch):
+def test_if_a_checkpoint_is_deleted_while_it_is_opened_the_next_one_is_opened(acoustic_dir, monkeypatch):
     latest = os.path.join(acoustic_dir, "model.ckpt-7")
     answers = [os.path.join(acoustic_dir, "model.ckpt-6"), latest]
     monkeypatch.setattr(trained_model.checkpoints, "latest", lambda path: answers.pop(0))
     assert trained_model.open_trained_model(acoustic_dir).checkpoint == latest
 
 
-def test_another_decoder_on_request(acoustic_dir):
+def test_the_decoder_can_be_overridden(acoustic_dir):
     trained = trained_model.open_trained_model(acoustic_dir, "greedy")
     assert trained.model.decode.decoding == "greedy"
     fbank = tiny_models.extract(tiny_models.make_waveform(30000, seed=0))
@@ -131,13 +131,13 @@ def test_another_decoder_on_request(acoustic_dir):
 def test_an_unknown_decoder_lists_the_choices(acoustic_dir):
     with pytest.raises(errors.UserError) as refused:
         trained_model.open_trained_model(acoustic_dir, "toy")
-    assert str(refused.value) == "--decoding is toy, expected one of beam, greedy; give one of them"
+    assert str(refused.value) == "--decoding is toy, expected one of beam, greedy"
 
 
-def test_an_unknown_decoder_of_the_directory_is_named(acoustic_dir):
+def test_an_unknown_decoder_in_the_directory_is_named(acoustic_dir):
     decoding_files.save(acoustic_dir, decoding_files.Decoding(config.DecodeConfig(decoding="beem")))
     with pytest.raises(errors.UserError) as refused:
         trained_model.open_trained_model(acoustic_dir)
     assert str(refused.value) == (
-        f"{acoustic_dir}/decoding.json: decoding is beem, expected one of beam, greedy; give one of them"
+        f"{acoustic_dir}/decoding.json: decoding is beem, expected one of beam, greedy"
     )

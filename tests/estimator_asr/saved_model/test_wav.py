@@ -1,4 +1,4 @@
-"""The WAV parser against libsndfile, and headers that lie."""
+"""The WAV parser compared with libsndfile, and headers with wrong sizes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def is_unfinished():
 
 @pytest.mark.parametrize("num_channels", [1, 2, 3, 6])
 @pytest.mark.parametrize(("container", "subtype"), wav_files.KINDS)
-def test_samples_are_those_of_libsndfile(read, container, subtype, num_channels):
+def test_samples_equal_those_of_libsndfile(read, container, subtype, num_channels):
     waveform = np.random.default_rng(3).uniform(-1, 1, (1001, num_channels))
     contents = wav_files.encode(waveform, 44100, subtype, container)
     rate, found = read(contents)
@@ -58,7 +58,7 @@ def test_samples_are_those_of_libsndfile(read, container, subtype, num_channels)
 
 
 @pytest.mark.parametrize(("subtype", "width"), [("ALAW", 6), ("ULAW", 7)])
-def test_every_byte_of_g711_is_that_of_libsndfile(read, subtype, width):
+def test_every_byte_of_g711_is_decoded_as_by_libsndfile(read, subtype, width):
     chunks = wav_files.make_format(width, bits=8), wav_files.make_chunk(b"data", bytes(range(256)))
     contents = wav_files.make_file(*chunks)
     np.testing.assert_array_equal(read(contents)[1], wav_files.decode(contents))
@@ -91,7 +91,7 @@ def test_files_of_the_module_wave(read, num_bytes):
 
 
 def test_chunks_before_the_samples_are_skipped(read):
-    """Those of odd length are followed by a byte of padding."""
+    """Chunks of odd length are followed by a byte of padding."""
     before = [wav_files.make_chunk(b"bext", b"x" * 603), wav_files.make_chunk(b"JUNK", b"")]
     between = [
         wav_files.make_chunk(b"LIST", b"INFOISFT\x05\0\0\0Lavf\0"),
@@ -110,14 +110,14 @@ def test_a_file_of_unknown_length_is_read_to_its_end(read, data_size, file_size)
     assert read(wav_files.make_file(*chunks, size=file_size))[1].tolist() == VALUES
 
 
-def test_a_file_without_samples_is_valid_and_what_follows_them_is_none(read):
+def test_a_file_without_samples_is_valid_and_later_chunks_are_not_read_as_samples(read):
     empty = [wav_files.make_format(), wav_files.make_chunk(b"data", b"")]
     assert read(wav_files.make_file(*empty))[1].tolist() == []
     assert read(wav_files.make_file(*empty, wav_files.make_chunk(b"LIST", b"INFO")))[1].tolist() == []
 
 
-def test_a_header_of_0_samples_that_samples_follow(read, is_unfinished):
-    """As tests/tfrecord_builder/audio/test_unfinished_wav.py has it for libsndfile."""
+def test_samples_after_a_header_of_0_samples_are_read(read, is_unfinished):
+    """tests/tfrecord_builder/audio/test_unfinished_wav.py expects the same from libsndfile."""
     format, empty = wav_files.make_format(), wav_files.make_chunk(b"data", b"")
     large = wav_files.make_chunk(b"ds64", struct.pack("<QQQI", 0, 0, 0, 0))
     unknown = wav_files.make_chunk(b"data", SAMPLES, wav_files.UNKNOWN)
@@ -155,7 +155,7 @@ def test_channels_that_cancel_each_other(read, frames, mixed, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [b"RF64", b"BW64"])
-def test_the_size_of_large_files_is_that_of_ds64(read, kind):
+def test_the_size_of_large_files_is_read_from_ds64(read, kind):
     sizes = wav_files.make_chunk(b"ds64", struct.pack("<QQQI", 100, len(SAMPLES), 4, 0))
     data = wav_files.make_chunk(b"data", SAMPLES, wav_files.UNKNOWN)
     after = wav_files.make_chunk(b"LIST", b"INFO")
@@ -169,7 +169,7 @@ def test_a_truncated_last_frame_is_dropped(read):
         assert read(contents[:-missing])[1].tolist() == [0.375, -0.25]
 
 
-def test_an_extensible_format_must_be_whole(read):
+def test_an_incomplete_extensible_format_is_invalid(read):
     contents = wav_files.encode(np.zeros(9), container="WAVEX")
     start = contents.index(b"fmt ")
     assert struct.unpack_from("<IH", contents, start + 4) == (40, 0xFFFE)
@@ -226,7 +226,7 @@ def test_a_format_that_cannot_be_read_is_invalid(read, fields):
         wav_files.make_file(*[wav_files.make_chunk(b"JUNK", b"")] * 9999, wav_files.make_format()),
     ],
 )
-def test_what_is_no_whole_header_is_invalid(read, contents):
+def test_an_incomplete_header_is_invalid(read, contents):
     assert read(contents) is None
 
 
@@ -245,7 +245,7 @@ OPEN_DATA = wav_files.make_chunk(b"data", SAMPLES, wav_files.UNKNOWN)
     ],
 )
 def test_files_that_libsndfile_does_not_read(read, contents):
-    """The table in docs/export.md."""
+    """The table in docs/export.md lists them."""
     assert read(contents)[1].tolist() == VALUES
     with contextlib.suppress(soundfile.LibsndfileError):
         assert wav_files.decode(contents).tolist() == []
@@ -260,13 +260,13 @@ def test_files_that_libsndfile_does_not_read(read, contents):
     ],
 )
 def test_files_that_only_libsndfile_reads(read, contents):
-    """The table in docs/export.md; RIFX is above, ID3 tags are those of longer files."""
+    """The table in docs/export.md lists them; RIFX is tested above, ID3 tags occur in longer files."""
     assert read(contents) is None
     assert len(wav_files.decode(contents)) > 0
 
 
 @pytest.mark.parametrize("program", ["ffmpeg", "sox"])
-def test_what_programs_write_into_a_pipe(read, program, tmp_path):
+def test_files_that_programs_write_into_a_pipe(read, program, tmp_path):
     wav_file = tmp_path / "a.wav"
     waveform = np.random.default_rng(5).uniform(-0.5, 0.5, 5000)
     wav_file.write_bytes(wav_files.encode(waveform))

@@ -1,4 +1,4 @@
-"""Batches of WAV files: what is read, what is refused, and that no file makes an operation fail."""
+"""Batches of WAV files: valid and invalid ones, none of which makes an operation fail."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def test_channels_are_averaged(decode):
     assert num_samples.tolist() == [2]
 
 
-def test_wav_without_samples(decode):
+def test_a_wav_without_samples(decode):
     waveform, num_samples, status = decode([wav_files.encode(np.zeros([0], np.float32))])
     assert waveform.shape == (1, 0)
     assert (num_samples.tolist(), status.tolist()) == ([0], [b"ok"])
 
 
-def test_no_wavs(decode):
+def test_a_batch_of_no_wavs(decode):
     waveform, num_samples, status = decode([])
     assert (waveform.shape[0], num_samples.shape, status.shape) == (0, (0,), (0,))
 
 
 def test_each_file_of_a_batch_has_its_own_rate_and_kind(decode):
-    """Alone and in the batch to the bit."""
+    """A file has exactly the same samples alone and in the batch."""
     rng = np.random.default_rng(2)
     kinds = [(8000, "PCM_U8"), (16000, "PCM_16"), (44100, "PCM_24"), (48000, "FLOAT"), (11025, "ULAW")]
     waveforms = [rng.uniform(-0.5, 0.5, rate // 10) for rate, _ in kinds]
@@ -62,7 +62,7 @@ def test_each_file_of_a_batch_has_its_own_rate_and_kind(decode):
 
 
 def test_a_file_that_is_too_long_is_not_decoded(decode):
-    """180 s at 1000 Hz are read; at 1 MHz their size is no length."""
+    """The limit is 180 s: one sample more is too long."""
     files = [wav_files.encode(np.zeros(1000 * 180 + more, np.int16), 1000) for more in (0, 1)]
     waveform, num_samples, status = decode(files)
     assert waveform.shape == (2, 180 * RATE)
@@ -92,8 +92,8 @@ def _mutate(rng, contents):
     return bytes(changed)
 
 
-def test_no_file_fails_the_batch(decode):
-    """Thousands of changed files: each is decoded or malformed, and the honest one beside them is read."""
+def test_corrupted_files_do_not_fail_the_batch(decode):
+    """Each of thousands of changed files is decoded or malformed, and a valid file beside them is read."""
     rng = np.random.default_rng(11)
     honest = wav_files.encode(np.float32([0.5, -0.25]))
     noise = rng.uniform(-1, 1, (57, 2))

@@ -1,4 +1,4 @@
-"""Causes of errors: literals a person can check, and the partition of the errors of the error rate."""
+"""Causes of errors: examples checked by hand; the causes add up to the errors of the error rate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EVERYTHING = attribution.Vocabularies()
 
 
 def units(text: str) -> list[attribution.Unit]:
-    """`你/ni3 好/hao3`"""
+    """Returns the units of a text such as `你/ni3 好/hao3`."""
     return [attribution.Unit(*each.split("/")) for each in text.split()]
 
 
@@ -42,7 +42,7 @@ def causes(reference: str, hypothesis: str, vocabularies=EVERYTHING) -> list:
         ("，/，", "。/。", attribution.SUBSTITUTION),
     ],
 )
-def test_one_position(reference, hypothesis, cause):
+def test_cause_of_a_single_error(reference, hypothesis, cause):
     assert causes(reference, hypothesis) == [cause]
 
 
@@ -58,7 +58,7 @@ def test_unknown_references_are_unreachable(reference):
         ("在/zai4 是/shi4 市/shi4", "在/zai4 市/shi4 是/shi4"),
     ],
 )
-def test_shifted_characters_whose_syllables_are_right_are_the_language_models(reference, hypothesis):
+def test_shifted_characters_with_right_syllables_are_errors_of_the_language_model(reference, hypothesis):
     """The shortest alignment has an insertion and a deletion."""
     wrong = [cause for cause in causes(reference, hypothesis) if cause]
     assert wrong == [attribution.HOMOPHONE] * 2
@@ -81,13 +81,13 @@ def test_toneless_syllables_have_parts(reference, hypothesis, cause):
     assert causes(reference, hypothesis, attribution.Vocabularies(token_type="toneless")) == [cause]
 
 
-def test_tokens_that_are_no_syllables_have_neither_parts_nor_letters():
+def test_tokens_that_are_not_syllables_have_neither_parts_nor_letters():
     known = attribution.Vocabularies(token_type="character")
     assert causes("o/o n/n", "a/a", known) == [attribution.DELETION, attribution.SUBSTITUTION]
 
 
 @pytest.mark.parametrize("hypothesis", ["她/ta1", "马/ma3", "<unk>/ta1", ""])
-def test_what_no_vocabulary_has_is_unreachable_however_it_is_wrong(hypothesis):
+def test_a_character_outside_of_the_vocabulary_is_unreachable_whatever_the_hypothesis(hypothesis):
     known = attribution.Vocabularies(characters={"她", "马"})
     assert causes("他/ta1", hypothesis, known) == [attribution.UNREACHABLE]
 
@@ -102,7 +102,7 @@ def test_an_insertion_is_never_unreachable():
 
 
 def test_syllables_decide_among_shortest_alignments():
-    """Two of three are deleted either way; what remains stands beside the syllable that it was heard for."""
+    """Two of three units are deleted either way; the third is aligned with the most similar syllable."""
     found = attribution.attribute(units("灯/deng1 妈/ma1 在/zai4"), units("马/ma3"), EVERYTHING)
     assert [each.cause for each in found] == [attribution.DELETION, attribution.TONE, attribution.DELETION]
 
@@ -120,7 +120,7 @@ def test_units_have_syllables_only_if_there_is_one_for_each():
     assert [each.cause for each in found] == [attribution.SUBSTITUTION]
 
 
-def test_errors_are_those_of_the_error_rate():
+def test_causes_add_up_to_the_errors_of_the_error_rate():
     rng = random.Random(0)
     texts = {
         text: syllable
@@ -148,5 +148,5 @@ def test_counts_and_fractions():
     assert attribution.by_model(counted) == {"acoustic": 1, "language": 2, "unreachable": 0}
 
 
-def test_nothing_wrong_has_no_fractions():
+def test_fractions_are_0_without_errors():
     assert {each["fraction"] for each in attribution.count([]).values()} == {0.0}

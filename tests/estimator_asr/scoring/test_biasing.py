@@ -34,17 +34,17 @@ def counts(reference, hypothesis, hotwords=HOTWORDS, measure=utterances.CHARACTE
         ("重 庆", "重庆", (0, 0, 0, 2), (0, 0, 0, 0)),
     ],
 )
-def test_counts(reference, hypothesis, biased, unbiased):
+def test_errors_inside_and_outside_of_hotwords(reference, hypothesis, biased, unbiased):
     assert counts(reference, hypothesis) == [biased, unbiased]
 
 
-def test_syllables_where_the_tokens_are_syllables():
+def test_hotwords_match_syllables_if_tokens_are_syllables():
     measure = utterances.TOKEN_ERROR_RATE
     assert counts("wo3 chong2 qing4", "wo2 chong2 qing2", measure=measure) == [(1, 0, 0, 2), (1, 0, 0, 1)]
     assert counts("wo chong qing", "wo chong qin", measure=measure) == [(1, 0, 0, 2), (0, 0, 0, 1)]
 
 
-def test_a_hotword_that_nobody_says_has_no_rate():
+def test_a_hotword_that_is_not_in_the_references_has_no_rate():
     scored = [utterances.score(utterances.CHARACTER_ERROR_RATE, "u", "s", "你好", "你号")]
     rates = biasing.measure(HOTWORDS, utterances.CHARACTER_ERROR_RATE, scored)
     assert rates["biased_error_rate"].rate is None
@@ -56,7 +56,7 @@ def test_overlapping_phrases_are_marked_together():
     assert biasing.mark(biasing.index([("ni3", "hao3")]), ("hao3", "ni3", "hao3")) == [False, True, True]
 
 
-def test_both_parts_are_all_errors_in_the_metrics():
+def test_biased_and_unbiased_errors_add_up_in_the_metrics():
     scored = [
         utterances.score(utterances.CHARACTER_ERROR_RATE, f"u{i}", "s", "我在重庆", hypothesis)
         for i, hypothesis in enumerate(["我在重新庆", "我再重", "重庆重庆"])

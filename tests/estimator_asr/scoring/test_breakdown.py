@@ -82,7 +82,7 @@ def unknown_speakers(count, speaker):
 
 @pytest.mark.parametrize("unknown", ["", "corpus/"])
 def test_utterances_of_unknown_speakers_count_as_speakers_of_their_own(unknown):
-    """As one speaker together they would never be resampled, which narrows the interval."""
+    """If they had the same speaker, they would not be resampled, and the interval would be too narrow."""
     found, expected, as_one = (
         breakdown.overall(unknown_speakers(200, speaker)).confidence_interval
         for speaker in (lambda i: unknown, lambda i: f"{i:03d}", lambda i: "s")
@@ -99,7 +99,7 @@ def score(*pairs, measure=utterances.TOKEN_ERROR_RATE):
 
 
 def count(measures) -> dict[str, tuple]:
-    """Name to (errors, reference length) of all utterances together."""
+    """Returns (errors, reference length) of all utterances by name."""
     return {
         name: tuple(
             sum(getattr(each.edits, what) for each in scored) for what in ("errors", "reference_length")
@@ -132,7 +132,7 @@ def test_each_part_has_its_own_errors(hypothesis, wrong):
     }
 
 
-def test_letters_are_their_own_parts_and_erhua_is_in_the_final():
+def test_letters_are_compared_whole_and_erhua_is_in_the_final():
     found = count_tokens(("a b dianr3", "a c dian3"))
     assert found["initial_error_rate"] == found["tone_error_rate"] == (1, 3)  # the letter
     assert found["final_error_rate"] == (2, 3)
@@ -146,14 +146,14 @@ def test_other_tokens_have_no_parts():
     assert count_tokens(("hello world", "hello")) == {"sentence_error_rate": (1, 1)}
 
 
-def test_sentences_are_those_of_the_characters():
+def test_sentence_errors_are_counted_in_characters():
     tokens = score(("ni3 hao3", "ni3 hao3"), ("ma5", "ma5"))
     characters = score(("你好", "你好"), ("吗", "嘛"), measure=utterances.CHARACTER_ERROR_RATE)
     measures = {utterances.TOKEN_ERROR_RATE: tokens, utterances.CHARACTER_ERROR_RATE: characters}
     assert count(measures)["sentence_error_rate"] == (1, 2)
 
 
-def test_counts_are_those_of_jiwer():
+def test_counts_equal_those_of_jiwer():
     rng = np.random.default_rng(0)
 
     def draw():
@@ -188,5 +188,5 @@ def test_names_are_in_their_usual_order():
     assert found["initials"].totals == {"": 1, "b": 0, "m": 1, "d": 1}
 
 
-def test_what_is_no_syllable_is_left_out():
+def test_tokens_that_are_not_syllables_are_not_in_the_matrices():
     assert breakdown.count_matrices([attribute("A b", "A c"), attribute("ma1", "")]) == {}

@@ -48,7 +48,7 @@ def test_agrees_with_jiwer_on_random_pairs(letters):
 
 @pytest.mark.parametrize("letters", ["ab", "abcde", "天地玄黄宇宙洪荒"])
 def test_agrees_with_kaldialign_on_random_pairs(letters):
-    """Its choice among alignments with as many errors may differ."""
+    """kaldialign may choose another alignment with the same number of errors."""
     for reference, hypothesis in random_pairs(letters):
         expected = kaldialign.edit_distance(reference, hypothesis)
         edits = edit_distance.count_edits(reference, hypothesis)
@@ -56,7 +56,7 @@ def test_agrees_with_kaldialign_on_random_pairs(letters):
         assert edits.insertions - edits.deletions == expected["ins"] - expected["del"]
 
 
-def test_the_parts_of_marked_tokens_add_up():
+def test_errors_inside_and_outside_of_marked_tokens_add_up():
     for reference, hypothesis in random_pairs("abcde"):
         marked = [[token in "ab" for token in tokens] for tokens in (reference, hypothesis)]
         inside, outside = edit_distance.split_edits(reference, hypothesis, *marked)
@@ -65,7 +65,7 @@ def test_the_parts_of_marked_tokens_add_up():
         assert inside.reference_length == sum(marked[0])
 
 
-def test_marks_of_the_reference_but_for_insertions():
+def test_marks_of_the_reference_decide_except_for_insertions():
     inside, outside = edit_distance.split_edits("ab", "xby", [True, False], [False, False, True])
     assert (inside, outside) == ((1, 1, 0, 1), (0, 0, 0, 1))
 
@@ -75,6 +75,6 @@ def test_confused_pairs_has_each_edit_with_none_for_the_missing_side():
     assert pairs == [("a", "x"), ("c", None), (None, "g")]
 
 
-def test_unknown_in_a_hypothesis_is_never_right():
+def test_unk_in_a_hypothesis_is_always_an_error():
     assert edit_distance.count_edits(["ni3", "<unk>"], ["ni3", "<unk>"]) == (1, 0, 0, 2)
     assert edit_distance.confused_pairs(["<unk>"], ["<unk>"]) == [("<unk>", "<unk>")]

@@ -58,14 +58,14 @@ def test_one_cluster_gives_no_interval():
     assert error_rate.measure(edits([1, 2], [5, 5]), [["a", "a"], ["x", "x"]]).confidence_interval is None
 
 
-def test_utterances_without_a_token_are_no_clusters():
-    """One of 51 utterances has a hotword: one says nothing about the others."""
+def test_utterances_without_tokens_are_not_clusters():
+    """Only one of 51 utterances has a hotword, so nothing can be resampled."""
     edits = [edit_distance.Edits(1, 0, 0, 2), *[edit_distance.Edits(0, 0, 0, 0)] * 50]
     found = error_rate.measure(edits, [list(range(51))])
     assert found.rate == 0.5 and found.confidence_interval is None
 
 
-def test_ten_speakers_alike_tell_no_more_than_one():
+def test_ten_identical_speakers_do_not_narrow_the_interval():
     errors = [0, 0, 1, 3, 0, 2, 1, 0]
     sentences = list(range(8))
     one = error_rate.measure(edits(errors, [5] * 8), [["s"] * 8, sentences])
@@ -95,7 +95,7 @@ def test_interval_covers_the_true_rate_when_speakers_and_sentences_differ():
     assert covered >= 0.88 * 60
 
 
-def test_no_errors_leaves_room_for_some():
+def test_the_interval_without_errors_follows_the_rule_of_three():
     rate = error_rate.measure(edits([0] * 100, [6] * 100), [np.arange(100)])
     assert rate.confidence_interval == (0.0, pytest.approx(3 / 600))
     read_twice = error_rate.measure(edits([0] * 100, [6] * 100), [np.arange(100) // 2])
@@ -106,7 +106,7 @@ def test_no_errors_leaves_room_for_some():
     ("degrees", "expected", "tolerance"),
     [(1, 12.7062, 0.12), (2, 4.3027, 0.01), (4, 2.7764, 1e-3), (9, 2.2622, 1e-4), (99, 1.9842, 1e-4)],
 )
-def test_quantiles_of_t_as_tables_have_them(degrees, expected, tolerance):
+def test_quantiles_of_t_equal_published_tables(degrees, expected, tolerance):
     assert error_rate.t_quantile(0.975, degrees) == pytest.approx(expected, rel=tolerance)
 
 
@@ -123,8 +123,8 @@ def test_ten_clusters_have_the_quantile_of_nine_degrees_and_the_unbiased_deviati
     assert found == pytest.approx(2.2622 * (10 / 9) ** 0.5, rel=1e-4)
 
 
-def test_speakers_and_sentences_add_up():
-    """Errors that differ by speaker and by sentence alone, without noise: the sum of both variances."""
+def test_variances_of_speakers_and_sentences_add_up():
+    """If errors differ only by speaker and by sentence, the variance is the sum of both variances."""
     speaker, sentence = (grid.ravel() for grid in np.meshgrid(np.arange(20), np.arange(20), indexing="ij"))
     errors, lengths = (speaker % 2) + sentence // 10, np.full(400, 10)
     both, one = (
@@ -134,12 +134,12 @@ def test_speakers_and_sentences_add_up():
     assert both == pytest.approx(2**0.5 * one, rel=0.03)
 
 
-def test_resamples_that_spread_more_than_the_standard_error_stay_as_they_are():
+def test_resamples_wider_than_the_standard_error_are_not_expanded():
     errors, lengths = np.array([0, 1, 2, 3, 4] * 2), np.full(10, 10)
     found = error_rate.num_deviations(0.95, errors, lengths, [np.arange(10)], spread=1.0)
     assert found == pytest.approx(1.96, abs=1e-3)
 
 
-def test_no_difference_between_clusters_has_an_interval_without_width():
+def test_identical_clusters_have_an_interval_of_width_0():
     errors, lengths, clusters = np.full(8, 2), np.full(8, 10), [np.arange(8)]
     assert error_rate.interval(error_rate.resample(errors, lengths, clusters)) == (0.2, 0.2)

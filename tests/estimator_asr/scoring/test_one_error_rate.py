@@ -1,4 +1,4 @@
-"""The error rate on dev during training is the one that `evaluate` writes."""
+"""The error rate on dev during training equals that of `evaluate`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from estimator_asr.tasks import registry
 
 
 def spoil(record):
-    """A first token and character that no vocabulary has; one utterance has a character too many."""
+    """Makes the first token and character unknown, and adds a character to one utterance."""
     tokens = ["xi9", *record.pronunciation.split()[1:]]
     transcript = "\u9f98" + record.transcript[1:] + ("\u597d" if record.utterance_id.endswith("2") else "")
     return dataclasses.replace(
@@ -41,7 +41,7 @@ def make_model(path, kind):
 
 
 def evaluate_as_training(info, model, data_dir, favour):
-    """The error rate of the task on dev, with random weights that favour <unk>; leaves a checkpoint."""
+    """Returns the task's error rate on dev, for random weights that favour <unk>; writes a checkpoint."""
     task = registry.of(model)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         source = splits.read_split([info], [data_dir], "dev", model.config.spec)

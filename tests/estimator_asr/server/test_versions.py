@@ -242,7 +242,7 @@ def test_a_length_that_the_graph_refuses_has_its_message(tiny_export):
     with pytest.raises(errors.UserError) as refused:
         version.run("waveform", (), [row])
     assert str(refused.value) == (
-        "num_samples: is [5], expected one from 0 to 3 for each of the 1 rows of waveform; "
+        "num_samples is [5], expected one length from 0 to 3 for each of the 1 rows of waveform; "
         "send the true lengths"
     )
     version.retire()

@@ -7,18 +7,18 @@ const utterances = DATA.utterances.map(([id, speaker, level, confidence, alignme
   length: lengthOf(alignment), reference: textOf(alignment, "r", DATA.separator), hypothesis: textOf(alignment, "h", DATA.separator),
 })).sort((left, right) => right.errors - left.errors || left.length - right.length);
 
-// For each text of the references: how often it is said, is wrong, and what it becomes.
+// Counts, for each text of the references, its occurrences, its errors and the hypotheses that replace it.
 function countTexts() {
-  const found = new Map();
-  const at = (text) => found.get(text) || found.set(text, { text, said: 0, wrong: 0, became: new Map() }).get(text);
-  for (const part of utterances.flatMap((each) => each.alignment)) {
-    if (!isError(part)) { for (const text of part) at(text).said += 1; continue; }
+  const rows = new Map();
+  const at = (text) => rows.get(text) || rows.set(text, { text, count: 0, wrong: 0, became: new Map() }).get(text);
+  for (const part of utterances.flatMap((utterance) => utterance.alignment)) {
+    if (!isError(part)) { for (const text of part) at(text).count += 1; continue; }
     const row = at(part.r === null ? "(nothing)" : part.r), became = part.h === null ? "(nothing)" : part.h;
-    row.said += Number(part.r !== null);
+    row.count += Number(part.r !== null);
     row.wrong += 1;
     row.became.set(became, (row.became.get(became) || 0) + 1);
   }
-  return [...found.values()].sort((left, right) => right.wrong - left.wrong);
+  return [...rows.values()].sort((left, right) => right.wrong - left.wrong);
 }
 
 const listBecame = (row) =>
@@ -26,7 +26,7 @@ const listBecame = (row) =>
 const percent = (part, whole) => (whole ? `${((100 * part) / whole).toFixed(1)} %` : "–");
 
 function showText(row) {
-  const button = make("button", { type: "button", textContent: row.text, title: "show the utterances where it is wrong" });
+  const button = make("button", { type: "button", textContent: row.text, title: "show the utterances in which it is wrong" });
   button.addEventListener("click", () => {
     causeChoice.value = "";
     utteranceTable.filter.value = `wrong:${row.text}`;
@@ -39,10 +39,10 @@ function showText(row) {
 
 const textTable = new Table(document.getElementById("texts"), [
   { title: "reference", value: (row) => row.text, show: showText },
-  { title: "said", value: (row) => row.said, show: (row) => row.said, isNumber: true },
+  { title: "count", value: (row) => row.count, show: (row) => row.count, isNumber: true },
   { title: "wrong", value: (row) => row.wrong, show: (row) => row.wrong, isNumber: true },
-  { title: "rate", value: (row) => (row.said ? row.wrong / row.said : null), show: (row) => percent(row.wrong, row.said), isNumber: true },
-  { title: "became", value: (row) => row.became.size, show: listBecame },
+  { title: "rate", value: (row) => (row.count ? row.wrong / row.count : null), show: (row) => percent(row.wrong, row.count), isNumber: true },
+  { title: "recognised as", value: (row) => row.became.size, show: listBecame },
 ], countTexts(), (row, query) => row.text.toLowerCase().includes(query.toLowerCase()), "characters");
 
 function matchesUtterance(row, query) {
@@ -81,7 +81,7 @@ const number = (title, value, digits) => ({
 });
 const utteranceTable = new Table(document.getElementById("utterances"), [
   number("errors", (row) => row.errors, 0),
-  number("of", (row) => row.length, 0),
+  number("length", (row) => row.length, 0),
   { title: "reference and hypothesis", value: (row) => row.reference, show: (row) => showAlignment(row.alignment, DATA.separator, DATA.causes) },
   { title: "audio", value: (row) => row.id, show: showPlayer },
   { title: "utterance", value: (row) => row.id, show: (row) => row.id, className: "utterance-id" },

@@ -9,7 +9,7 @@ function make(name, properties = {}, ...children) {
   return node;
 }
 
-// columns: {title, value: row => sort key, show: row => text or node, isNumber, className}; rows in their first order.
+// columns: {title, value: row => sort key, show: row => text or node, isNumber, className}; rows in initial order.
 class Table {
   constructor(place, columns, rows, matches, label) {
     Object.assign(this, { columns, rows, matches, shown: ROWS_AT_ONCE, sorted: null, descending: true });
@@ -36,7 +36,7 @@ class Table {
   sort(column) {
     this.descending = this.sorted === column ? !this.descending : Boolean(column.isNumber);
     this.sorted = column;
-    this.columns.forEach((each, i) => this.heads[i].removeAttribute("aria-sort"));
+    this.heads.forEach((head) => head.removeAttribute("aria-sort"));
     this.heads[this.columns.indexOf(column)].setAttribute("aria-sort", this.descending ? "descending" : "ascending");
     const sign = this.descending ? -1 : 1;
     this.rows.sort((left, right) => sign * compare(column.value(left), column.value(right)));
@@ -45,10 +45,10 @@ class Table {
 
   draw(shown) {
     this.shown = shown;
-    const found = this.rows.filter((row) => this.matches(row, this.filter.value.trim()));
-    this.body.replaceChildren(...found.slice(0, shown).map((row) => this.makeRow(row)));
-    this.count.textContent = `${found.length} of ${this.rows.length}`;
-    this.more.hidden = found.length <= shown;
+    const matching = this.rows.filter((row) => this.matches(row, this.filter.value.trim()));
+    this.body.replaceChildren(...matching.slice(0, shown).map((row) => this.makeRow(row)));
+    this.count.textContent = `${matching.length} of ${this.rows.length}`;
+    this.more.hidden = matching.length <= shown;
   }
 
   makeRow(row) {
@@ -63,7 +63,7 @@ function compare(left, right) {
   return typeof left === "string" ? left.localeCompare(right, "zh") : left - right;
 }
 
-// An alignment is a list of right texts (a string of characters, or a list) and errors {r, h, s, c}.
+// An alignment is a list of runs of correct texts (a string of characters, or a list) and errors {r, h, s, c}.
 const isError = (part) => !Array.isArray(part) && typeof part === "object";
 const errorsOf = (alignment) => alignment.filter(isError);
 const textOf = (alignment, side, separator) =>
@@ -78,8 +78,8 @@ function showAlignment(alignment, separator, causes) {
 
 function showError(part, causes) {
   const cause = causes[part.c] || "";
-  const spoken = part.s[0] === part.s[1] ? part.s[0] : part.s.map((each) => each || "–").join(" → ");
+  const syllables = part.s[0] === part.s[1] ? part.s[0] : part.s.map((syllable) => syllable || "–").join(" → ");
   return make("ruby", { className: cause.split("_")[0], title: cause.replace("_", ": "), lang: "zh" },
     part.r === null ? null : make("del", {}, part.r), part.h === null ? null : make("ins", {}, part.h),
-    make("rt", {}, part.s.some(Boolean) ? spoken : ""), make("span", { className: "hidden" }, cause.replace("_", ": ")));
+    make("rt", {}, part.s.some(Boolean) ? syllables : ""), make("span", { className: "hidden" }, cause.replace("_", ": ")));
 }

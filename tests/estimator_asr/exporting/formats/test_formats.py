@@ -1,4 +1,4 @@
-"""Models in other formats than a SavedModel, run by estimator_asr_runtime, beside their SavedModel."""
+"""Models in other formats, run by estimator_asr_runtime and compared with their SavedModel."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ UTTERANCES = [
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory) -> str:
-    """Acoustic models that stream, read a frozen encoder, are wider, or are neither; and a language model."""
+    """A plain, a streaming and a wider acoustic model, one with a frozen encoder, and a language model."""
     path = tmp_path_factory.mktemp("formats")
     tiny_models.make_acoustic_model(str(path / "plain"))
     tiny_models.make_acoustic_model(str(path / "streaming"), chunk_frames=16)
@@ -85,7 +85,7 @@ def export(path, acoustic, language=None, names=FORMATS, weights="float32") -> s
 @pytest.mark.parametrize(
     "name", ["plain", "streaming", "transformer", "cnn", "spectrogram", "whisper", "hubert"]
 )
-def test_recognises_as_the_saved_model_does(directory, tmp_path, name):
+def test_formats_recognise_like_the_saved_model(directory, tmp_path, name):
     version_dir = export(tmp_path, open_model(directory, name), open_model(directory, "language"))
     for format in FORMATS:
         with open(os.path.join(version_dir, agreement.FILE.format(format)), encoding="utf-8") as file:
@@ -96,7 +96,7 @@ def test_recognises_as_the_saved_model_does(directory, tmp_path, name):
         assert compared["sha256"] == hashlib.sha256(content).hexdigest()
 
 
-def test_search_with_all_that_tune_may_add(directory, tmp_path):
+def test_search_with_all_settings_that_tune_may_add(directory, tmp_path):
     acoustic = open_model(
         directory,
         "plain",
@@ -122,7 +122,7 @@ assert not loaded & {{"estimator_asr", "tensorflow", "tfrecord_builder"}}
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_the_programs_of_the_docs_transcribe(directory, tmp_path, place):
+def test_the_example_programs_in_the_docs_transcribe(directory, tmp_path, place):
     page = (paths.ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
     program = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[place]
     models = open_model(directory, "plain"), open_model(directory, "language")
@@ -158,7 +158,7 @@ def test_greedy_decoding_needs_no_ngram_model(directory, tmp_path):
 
 
 @pytest.mark.parametrize("weights, most", [("float16", 0.05), ("int8", 1.0)])
-def test_rounded_weights_are_smaller_and_near(directory, tmp_path, monkeypatch, weights, most):
+def test_rounded_weights_are_smaller_and_change_little(directory, tmp_path, monkeypatch, weights, most):
     monkeypatch.setattr(agreement, "MOST_CHANGED", 1.0)  # random weights bear nothing
     acoustic, size = open_model(directory, "wide"), {}
     exact = export(tmp_path / "exact", acoustic)
@@ -174,8 +174,8 @@ def test_rounded_weights_are_smaller_and_near(directory, tmp_path, monkeypatch, 
 
 
 @pytest.mark.parametrize("kind", ["log_mel", "log_spectrogram", "whisper_log_mel"])
-def test_rounded_weights_leave_the_features_as_they_are(tmp_path, kind):
-    """A loud tone over quiet noise: 8 bits for both would lose the noise."""
+def test_rounded_weights_do_not_change_the_features(tmp_path, kind):
+    """The audio is a loud tone over quiet noise, which 8 bits for both would lose."""
     rng = np.random.default_rng(0)
     waveform = 0.3 * np.sin(np.arange(16000) / 5) + rng.normal(0, 1e-4, 16000)
     with tf.Graph().as_default() as graph:
@@ -198,7 +198,7 @@ def test_rounded_weights_leave_the_features_as_they_are(tmp_path, kind):
         np.testing.assert_allclose(found["float32"], expected, atol=0.01)
 
 
-def test_standard_operators_and_no_control_flow(directory):
+def test_onnx_has_only_standard_operators_and_no_control_flow(directory):
     onnx_library = pytest.importorskip("onnx")
     for part in parts.build(
         open_model(directory, "plain", attention_weight=0.5), open_model(directory, "language")
@@ -210,14 +210,14 @@ def test_standard_operators_and_no_control_flow(directory):
         assert [each.version for each in model.opset_import if not each.domain] == [17]
 
 
-def test_what_the_libraries_say_while_they_convert_and_run_is_not_shown(directory, tmp_path, capfd):
+def test_messages_of_the_libraries_are_hidden(directory, tmp_path, capfd):
     export(tmp_path, open_model(directory, "plain"))
     captured = capfd.readouterr()
     for chatter in ("folding node", "Using opset", "experimental converter", "non-converted", "XNNPACK"):
         assert chatter not in captured.out + captured.err
 
 
-def test_what_a_converter_says_is_shown_if_it_fails(directory, tmp_path, capfd, monkeypatch):
+def test_messages_of_a_converter_that_fails_are_shown(directory, tmp_path, capfd, monkeypatch):
     def fail(part, weights):
         os.write(2, b"error: of C++\n")
         raise ValueError("no such operation")
@@ -245,31 +245,31 @@ _OTHER = {
 }
 
 
-def test_too_many_characters_otherwise_are_refused():
+def test_too_many_changed_characters_are_refused():
     compared = agreement.Agreement("onnx", "int8", num_recordings=9, num_characters=100, num_changed=4)
     with pytest.raises(errors.UserError) as refused:
         agreement._check_changes(compared)
     assert str(refused.value) == (
-        "export: onnx, int8: 9 recordings, 4 of 100 characters otherwise than the SavedModel, which has "
-        "float32, expected at most 1%, or 3; nothing was exported: pass other --weights"
+        "export: int8 onnx differs from the float32 SavedModel in 4 of 100 characters (9 recordings); at "
+        "most 3 may differ. Nothing was exported. Pass other --weights, or train the model further."
     )
     agreement._check_changes(dataclasses.replace(compared, num_changed=3))
 
 
-def test_a_graph_with_other_outputs_is_refused(directory, tmp_path, monkeypatch):
+def test_a_graph_with_unexpected_outputs_is_refused(directory, tmp_path, monkeypatch):
     monkeypatch.setattr(backends.OnnxGraph, "run", lambda *_: {"logits": np.zeros([1, 1, 5])})
-    wanted = r"^export: onnx has other outputs than the SavedModel \(KeyError: 'log_probs'\); "
+    wanted = r"^export: onnx has other outputs than the SavedModel \(KeyError: 'log_probs'\)\. Nothing was "
     with pytest.raises(errors.UserError, match=wanted):
         export(tmp_path, open_model(directory, "plain"), names=["onnx"])
     assert os.listdir(tmp_path / "export") == []
 
 
-def test_what_a_format_cannot_do_is_refused_before_anything_is_written(directory):
+def test_unsupported_models_and_missing_recordings_are_refused_before_anything_is_written(directory):
     acoustic = open_model(directory, "plain")
     with pytest.raises(
         errors.UserError, match="searches with Whisper's decoder, .* pass --nowhisper_decoder"
     ):
         writer.check(["litert"], open_model(directory, "plain", whisper_weight=0.5), UTTERANCES)
-    with pytest.raises(errors.UserError, match="no recording of the split is at hand, .*--format=litert"):
+    with pytest.raises(errors.UserError, match="no recording of the split was found.*--format=litert"):
         writer.check(["litert"], acoustic, [each._replace(waveform=None) for each in UTTERANCES])
     writer.check([], acoustic, [])

@@ -1,4 +1,4 @@
-"""Recordings of the report: levels, MP3 and spectrograms of made-up audio."""
+"""Recordings in a report: levels, MP3 and spectrograms of synthetic audio."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def found(tmp_path):
     return {name: recordings.Recording(str(tmp_path / f"{name}.wav")) for name in names}
 
 
-def test_levels_in_dbfs(found):
+def test_levels_are_in_dbfs(found):
     levels = clips.measure_levels(found)
     assert levels == {
         "loud": pytest.approx(0.0, abs=0.01),
@@ -40,7 +40,7 @@ def test_levels_in_dbfs(found):
     }
 
 
-def test_a_segment_alone_is_measured(tmp_path):
+def test_only_the_segment_of_a_recording_is_measured(tmp_path):
     soundfile.write(tmp_path / "a.wav", np.concatenate([np.zeros(16000), sine(500, amplitude=0.5)]), 16000)
     levels = clips.measure_levels({"u": recordings.Recording(str(tmp_path / "a.wav"), 1.0, 1.0)})
     assert levels["u"] == pytest.approx(-6.02, abs=0.02)
@@ -67,7 +67,7 @@ def test_a_tone_is_one_row_of_the_spectrogram():
     assert picture.max() == 255 and np.median(picture) == 0
 
 
-def test_what_is_not_finite_too_long_or_remote_is_left_out(tmp_path):
+def test_recordings_that_are_not_finite_too_long_or_remote_are_left_out(tmp_path):
     waveforms = {"nan": [0.0, np.nan] * 800, "inf": [0.0, np.inf] * 800, "long": np.ones(31 * 16000) * 0.1}
     found = {"remote": recordings.Recording("s3://bucket/a.wav")}
     for name, waveform in waveforms.items():

@@ -1,4 +1,4 @@
-"""What one report has wrong and another right."""
+"""Texts and utterances that one report has wrong and another right."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def align(reference, hypothesis):
     return attribution.attribute(*sides, attribution.Vocabularies())
 
 
-def test_texts_that_not_all_have_equally_wrong():
+def test_texts_whose_errors_differ_are_listed():
     a = [align("他在他里", "她在她里"), align("我", "你")]
     b = [align("他在他里", "他在她理"), align("我", "你")]
     assert comparison_page.count_texts([a, b]) == [["他", 2, [2, 1]], ["里", 1, [0, 1]]]

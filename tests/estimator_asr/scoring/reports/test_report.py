@@ -53,7 +53,7 @@ def test_metrics_file_holds_each_rate_with_its_parts(tmp_path):
     assert "by_group" not in metrics
 
 
-def test_groups_stand_in_metrics_and_page(tmp_path):
+def test_groups_are_in_metrics_and_page(tmp_path):
     metrics = report.write(make_split(group_pattern="^[AB]"), str(tmp_path))
     assert {
         name: row["character_error_rate"]["reference_length"] for name, row in metrics["by_group"].items()
@@ -133,7 +133,7 @@ def test_unknown_speakers_are_reported(tmp_path):
     assert "<td>(unknown)</td>" in page
 
 
-def test_known_speakers_are_counted_and_those_of_text_are_not(tmp_path):
+def test_known_speakers_are_counted_except_for_text(tmp_path):
     metrics = report.write(make_split(), str(tmp_path))
     assert (metrics["num_speakers"], metrics["num_utterances_of_unknown_speakers"]) == (3, 0)
     assert "<th>speakers</th><td>3</td>" in (tmp_path / "report.html").read_text("utf-8")
@@ -168,7 +168,7 @@ def test_metrics_json_comes_last(tmp_path, monkeypatch):
     assert [os.path.basename(path) for path in placed] == names
 
 
-def test_a_directory_that_can_be_written_is_created(tmp_path):
+def test_a_missing_output_directory_is_created(tmp_path):
     report.create_output_dir(str(tmp_path / "new" / "deep"))
     assert list((tmp_path / "new" / "deep").iterdir()) == []
 
@@ -181,7 +181,7 @@ def test_a_directory_that_cannot_be_created_is_named(tmp_path, place, reason):
     (tmp_path / "file").write_text("")
     path = tmp_path / place
     with pytest.raises(
-        errors.UserError, match=rf"^{path}: cannot be written \({reason}\), expected a directory"
+        errors.UserError, match=rf"^{path}: the report cannot be written \({reason}\); pass another"
     ):
         report.create_output_dir(str(path))
 
@@ -195,8 +195,8 @@ def test_a_full_disk_is_reported_before_the_work(tmp_path, monkeypatch):
         report.create_output_dir(str(tmp_path))
 
 
-def test_names_that_are_not_text_are_replaced(tmp_path):
-    """A path that is not UTF-8, as Python gives it."""
+def test_names_that_are_not_utf_8_are_replaced(tmp_path):
+    """Python represents a path that is not UTF-8 by surrogates."""
     split = dataclasses.replace(make_split(), facts={"model": "a\udc80"}, command="evaluate a\udc80")
     report.write(split, str(tmp_path))
     assert json.loads((tmp_path / "metrics.json").read_text("utf-8"))["model"] == "a?"
@@ -211,7 +211,7 @@ def make_item(character, start, end, confidence=0.5):
 
 
 def make_timed(*rows, measure=CHARACTERS):
-    """Rows: id, speaker, reference, characters."""
+    """Returns a split from rows of id, speaker, reference and characters."""
     scored = [
         utterances.score(measure, name, speaker, reference, " ".join(each["character"] for each in items))
         for name, speaker, reference, items in rows
@@ -231,7 +231,7 @@ def test_nist_files_of_two_utterances():
     }
 
 
-def test_syllables_are_tokens_of_an_acoustic_model():
+def test_nist_files_of_an_acoustic_model_have_syllables():
     measure = utterances.TOKEN_ERROR_RATE
     split = make_timed(("u", "s", "ni3 hao3", [make_item("ni3", 0, 0.04)]), measure=measure)
     found = report.list_nist_files(split)
@@ -247,7 +247,7 @@ def test_tokens_of_one_item_share_its_time():
     ]
 
 
-def test_nothing_said_has_a_segment_and_no_token():
+def test_a_recording_without_tokens_has_a_segment():
     split = make_timed(("u", "", "", []))
     assert report.list_nist_files(split) == {
         "reference.stm": "u 1 unknown 0.000 0.001 <O>\n",
@@ -255,7 +255,7 @@ def test_nothing_said_has_a_segment_and_no_token():
     }
 
 
-def test_signs_of_the_formats_are_not_read_as_such():
+def test_special_characters_of_the_nist_formats_are_replaced():
     split = make_timed(("u 1", "a b", "(好)", [make_item("{", 0, 0.04), make_item("<unk>", 0.04, 0.08)]))
     found = report.list_nist_files(split)
     assert found["reference.stm"] == "u_1 1 a_b 0.000 0.080 <O> （ 好 ）\n"
@@ -263,13 +263,13 @@ def test_signs_of_the_formats_are_not_read_as_such():
 
 
 @pytest.mark.parametrize("outputs", [[], [{"utterance_id": "u", "transcript": "好"}]])
-def test_no_files_without_times(outputs):
+def test_there_are_no_nist_files_without_times(outputs):
     split = make_timed(("u", "s", "好", [make_item("好", 0, 0.04)]))
     assert report.list_nist_files(dataclasses.replace(split, outputs=outputs)) == {}
     assert report.list_nist_files(make_timed()) == {}
 
 
-def test_a_report_has_them_and_keeps_none_of_an_older_one(tmp_path):
+def test_nist_files_of_an_older_report_are_removed(tmp_path):
     split = make_timed(("u", "s", "好", [make_item("好", 0, 0.04)]))
     report.write(split, str(tmp_path))
     assert (tmp_path / "reference.stm").read_text("utf-8") == "u 1 s 0.000 0.040 <O> 好\n"

@@ -1,4 +1,4 @@
-"""report.html in the size of AISHELL-1's test set, and in a real browser: tables, filters, players."""
+"""report.html: its size for AISHELL-1's test set, and its tables, filters and players in a browser."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def made(tmp_path_factory):
 
 
 @pytest.mark.long
-def test_as_many_utterances_as_aishell_have_a_small_report_in_time(tmp_path):
+def test_a_report_of_the_size_of_aishell_is_small_and_fast(tmp_path):
     split = made_reports.make(7176)
     start = time.process_time()
     report.write(split, str(tmp_path))
@@ -57,7 +57,7 @@ def test_as_many_utterances_as_aishell_have_a_small_report_in_time(tmp_path):
     assert os.path.getsize(tmp_path / "report.html") < 3e6
 
 
-def test_data_of_the_tables_are_those_of_the_report(made):
+def test_data_of_the_tables_match_metrics_json(made):
     directory, metrics, split = made
     data = read_data(directory / "out" / "report.html")
     errors = [part for row in data["utterances"] for part in row[4] if isinstance(part, dict)]
@@ -90,12 +90,12 @@ def test_right_texts_are_joined_and_errors_are_named():
     ]
 
 
-def test_tokens_of_several_letters_stay_apart():
+def test_tokens_of_several_letters_are_not_joined():
     tokens = ["ni3", "hao3"]
     assert report_page.align(attribute(tokens, tokens, (tokens, tokens))) == [tokens]
 
 
-def test_rows():
+def test_rows_of_the_table_of_utterances():
     scored = [
         utterances.score(utterances.CHARACTER_ERROR_RATE, name, speaker, "我", "我")
         for name, speaker in (("u1", "b"), ("u2", "a"))
@@ -108,7 +108,7 @@ def test_rows():
     }
 
 
-def test_files_share_their_root():
+def test_urls_of_files_share_a_root():
     found = {
         "u1": recordings.Recording("/corpus/a b/1.wav"),
         "u2": recordings.Recording("/corpus/a b/2.wav", 1.5, 2.0),
@@ -132,7 +132,7 @@ def page(made, request):
 
 @pytest.mark.slow
 @in_a_browser
-def test_headline_causes_and_command_are_read(made, page):
+def test_page_shows_headline_causes_and_command(made, page):
     text, rate = page.text(), made[1]["character_error_rate"]["rate"]
     assert f"{100 * rate:.2f} %" in text and "python -m estimator_asr.evaluate --x=<y>" in text
     assert f"{made[1]['character_error_rate']['errors']} errors: " in text and "language homophone" in text
@@ -160,8 +160,8 @@ def test_tables_are_filtered_and_sorted(made, page):
 
 @pytest.mark.slow
 @in_a_browser
-def test_a_character_leads_to_its_utterances(made, page):
-    """Also if a cause was chosen before."""
+def test_a_click_on_a_character_filters_its_utterances(made, page):
+    """This also holds if a cause was chosen before."""
     page.run(CHOOSE.format(len(read_data(made[0] / "out" / "report.html")["causes"]) - 1))
     button = "document.querySelector('#texts tbody button')"
     text = page.run(f"{button}.textContent")
@@ -175,7 +175,7 @@ def test_a_character_leads_to_its_utterances(made, page):
 
 @pytest.mark.slow
 @in_a_browser
-def test_a_cause_leads_to_its_utterances(made, page):
+def test_choosing_a_cause_filters_its_utterances(made, page):
     causes = read_data(made[0] / "out" / "report.html")["causes"]
     page.run(CHOOSE.format(causes.index("unreachable")))
     wanted = sum(any(each.cause == "unreachable" for each in positions) for positions in made[2].positions)
@@ -195,7 +195,7 @@ def test_embedded_recordings_play(page):
 
 @pytest.mark.slow
 @in_a_browser
-def test_comparisons_show_what_differs(made, tmp_path):
+def test_page_of_a_comparison_shows_the_differences(made, tmp_path):
     other = made_reports.make(120, wrong=0.05, seed=0)
     report.write(other, str(tmp_path / "b"))
     paths = [str(made[0] / "out"), str(tmp_path / "b")]

@@ -1,4 +1,4 @@
-"""Floors: the error rates that would remain."""
+"""Floors: error rates that would remain if one part made no errors."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def test_the_best_hypothesis_is_chosen():
     assert (found.hypothesis, found.edits.errors) == ("他在这里", 0)
 
 
-def test_the_first_of_equals_and_the_transcript_itself_count():
+def test_the_first_of_equal_hypotheses_is_chosen_and_the_transcript_is_one_of_them():
     n_best = [{"transcript": "她再"}, {"transcript": "它在"}]
     (found,) = scored_split.choose_oracle(CHARACTERS, [score("他在", "他再")], [{"n_best": n_best}])
     assert found.hypothesis == "他再"
 
 
-def test_without_n_best_there_is_no_oracle():
+def test_there_is_no_oracle_without_n_best_lists():
     assert scored_split.choose_oracle(CHARACTERS, [score("他", "她")], [{"transcript": "她"}]) == []
     assert scored_split.choose_oracle(CHARACTERS, [], []) == []
 
 
-def test_only_what_the_vocabularies_lack_is_wrong():
+def test_vocabulary_floor_counts_only_units_outside_of_the_vocabularies():
     row, units = score("他在这里", "甲"), attribution.pair("他在这里", [])
     known = attribution.Vocabularies(characters=set("他在"))
     (found,) = scored_split.reach_all([row], [units], known)
