@@ -73,7 +73,7 @@ def test_the_program_lists_the_checkpoints_and_evaluate_reads_the_result(tiny_ex
         "step 20: error rate on dev 20.00 %",
         "step 10: error rate on dev 30.00 %",
         "step 30: error rate on dev 40.00 %",
-        f"average of 3: {model.path}/averaged",
+        f"average of 3 checkpoints: {model.path}/averaged",
     ]
     config = evaluate.EvaluateConfig(
         model_dir=f"{model.path}/averaged",

@@ -442,7 +442,7 @@ def test_a_model_that_does_not_stream_is_refused(tiny_export, tmp_path):
             tiny_export.acoustic_dir,
             "the model does not stream, expected an acoustic model with --chunk_frames",
         ),
-        ("saved_model", tiny_export.version_dir, "the model does not stream, expected one that was trained"),
+        ("saved_model", tiny_export.version_dir, "the model does not stream; omit --streaming, or export"),
     ):
         with pytest.raises(errors.UserError, match=f"{path}: {message}"):
             evaluate.evaluate(make_config(tiny_export, tmp_path, streaming=True, **{name: path}))

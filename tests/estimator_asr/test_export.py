@@ -141,7 +141,7 @@ def test_reports_and_licence_are_in_the_card(tiny_export, tmp_path):
     config = make_certified(tiny_export, tmp_path, **flags)
     card = pathlib.Path(export.export(config), "assets.extra", "model_card.md").read_text()
     assert "| DATA | test | token error rate | 10.50 % | 145 | 9 |" in card and card.endswith("MIT\n")
-    assert "Not compared with the models that it was made of: exported without --data_dir." in card
+    assert "Not compared with the trained models, because --data_dir was not set." in card
 
 
 def test_data_and_reports_that_do_not_fit_are_refused_first(tiny_export, tmp_path):

@@ -160,8 +160,7 @@ def test_a_missing_server_package_is_named_with_the_install_command(tmp_path):
     environment = {**served.ENVIRONMENT, "PYTHONPATH": f"{tmp_path}:{paths.ROOT}"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
     assert done.stderr == (
-        "error: uvicorn: cannot be imported, expected it for the server; "
-        "run pip install 'estimator-asr[serve]'\n"
+        "error: the server needs uvicorn, which cannot be imported; run pip install 'estimator-asr[serve]'\n"
     )
 
 

@@ -153,7 +153,7 @@ def test_the_printed_calibration_error_is_cross_validated(tiny_export, model_dir
     wrong = calibration.Judged(np.ones(4), np.zeros(4, bool))
     monkeypatch.setattr(calibration, "fit_crosswise", lambda halves: wrong if len(halves) == 2 else None)
     tune.main(make_config(tiny_export, model_dir, ngram=ngram))
-    assert " -> 100.0 % (of each half of the utterances" in capsys.readouterr().out
+    assert " -> 100.0 % (each half of the utterances" in capsys.readouterr().out
 
 
 @pytest.mark.long

@@ -24,7 +24,7 @@ def test_complete_data_is_ok_and_lists_utterances_with_least_slack(tmp_path):
     # 16 frames per token and up to 3 more: at least 4 subsampled frames for one token, and 8 for 2.
     worst = found[-1].text.splitlines()
     assert "12 utterances read" in worst[0] and len(worst) == 4
-    assert worst[1].split() == ["4", "frames", "for", "1", "train000"]
+    assert worst[1].split() == ["4", "frames,", "1", "needed", "train000"]
 
 
 def test_more_labels_than_frames_are_a_problem():
@@ -32,7 +32,7 @@ def test_more_labels_than_frames_are_a_problem():
     (finding,) = data.judge_slack("DATA", slacks)
     assert finding.level == "problem"
     assert finding.text.startswith("DATA: 1 utterances have more labels than frames after subsampling")
-    assert finding.text.splitlines()[1].split() == ["9", "frames", "for", "10", "short"]
+    assert finding.text.splitlines()[1].split() == ["9", "frames,", "10", "needed", "short"]
     assert list(data.judge_slack("DATA", [])) == []
 
 
