@@ -156,7 +156,7 @@ def build_picture(
     """Returns the picture of a sample with CTC; reference and hypothesis are tokens."""
     config, labels = model.config.frontend, np.asarray(utterance.values["token_ids"])
     texts = (vocabulary.join_tokens(tokens, model.config.token_type) for tokens in (reference, hypothesis))
-    num_needed = len(labels) + np.sum(labels[1:] == labels[:-1])  # equal neighbours need a blank between them
+    num_needed = len(labels) + np.sum(labels[1:] == labels[:-1])  # equal neighbours need one more frame
     spans = [*zip(sample.starts, sample.ends)] if num_needed <= len(sample.log_probs) else []
     return sample_picture.Picture(
         [utterance.utterance_id, *map("{}{}".format, ("reference:  ", "hypothesis: "), texts)],
