@@ -226,7 +226,7 @@ def test_a_model_dir_that_is_a_file_holds_data_or_best_checkpoints_is_refused(di
     )
     names = sorted(os.listdir(directory / "data"))
     reason = refuse([directory / "data"], directory / "data")
-    assert reason.startswith(f"--model_dir: {directory / 'data'} holds data (dataset_info.json), expected")
+    assert reason.startswith(f"--model_dir: {directory / 'data'} holds data (dataset_info.json), so")
     assert sorted(os.listdir(directory / "data")) == names
 
 
