@@ -1,9 +1,9 @@
-"""Averages the weights of the best checkpoints, which usually makes fewer errors than each of them.
+"""Averages the weights of the best checkpoints, which usually makes fewer errors than any one of them.
 
     python -m estimator_asr.average --model_dir=AM [--num_checkpoints=5]
 
-Averages checkpoints of AM/best. The result is a model directory, for `evaluate --model_dir=AM/averaged`
-and `export --acoustic_model_dir=AM/averaged`; an older AM/averaged is replaced.
+The checkpoints are those in AM/best. The result is a model directory, for `evaluate --model_dir=AM/averaged`
+and `export --acoustic_model_dir=AM/averaged`; it replaces an older AM/averaged.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ DIRECTORY = "averaged"
 
 @dataclasses.dataclass(frozen=True)
 class AverageConfig(config_flags.Checked):
-    """Which checkpoints are averaged."""
+    """Flags of average."""
 
     model_dir: str = config_flags.setting(
         "", "model directory, acoustic or language", required=True, checkpoints=True
     )
     num_checkpoints: int = config_flags.setting(
         5,
-        "number of checkpoints in best/ to average, those with the lowest error rates on dev",
+        "number of checkpoints to average: those in best/ with the lowest error rates on dev",
         positive=True,
     )
 
@@ -48,7 +48,7 @@ def average(config: AverageConfig) -> tuple[str, list[best_checkpoints.Entry]]:
     """Writes the averaged model directory; returns its path and the averaged checkpoints, best first.
 
     Raises:
-        errors.UserError: there are no best checkpoints, or one is damaged or has other variables.
+        errors.UserError: there are no best checkpoints, or one is damaged, or their variables differ.
     """
     model = model_directory.open_model_directory(config.model_dir)
     entries, read_locks = _lock_best(config)
@@ -69,31 +69,31 @@ def average(config: AverageConfig) -> tuple[str, list[best_checkpoints.Entry]]:
 
 
 def _lock_best(config):
-    """Returns the best checkpoints and their locks, so that a running training does not delete them."""
+    """Returns the best checkpoints, locked so that a running training does not delete them, and the locks."""
     while True:
         entries = best_checkpoints.read(config.model_dir)[: config.num_checkpoints]
         if not entries:
             raise errors.UserError(
-                f"{os.path.join(config.model_dir, best_checkpoints.DIRECTORY)}: has no best checkpoints; "
+                f"{os.path.join(config.model_dir, best_checkpoints.DIRECTORY)} has no best checkpoints; "
                 "train with a dev split first"
             )
-        with contextlib.suppress(FileNotFoundError):  # replaced meanwhile: read the list again
+        with contextlib.suppress(FileNotFoundError):  # training has just replaced one, so read the list again
             prefixes = [best_checkpoints.prefix(config.model_dir, entry.step) for entry in entries]
             return entries, [locks.ReadLock(f"{prefix}.index") for prefix in prefixes]
 
 
 def average_variables(prefixes: Sequence[str]) -> dict[str, np.ndarray]:
-    """Returns the variables of the model, each averaged over checkpoints of one training, oldest first.
+    """Returns the model's variables, each averaged over checkpoints of one training (oldest first).
 
-    Floats (moving averages of batch norm too) are summed in float64 and keep their dtype; all else, such as
-    the global step, is taken from the last checkpoint. Variables of the optimizer are left out.
+    Floats, including the moving averages of batch norm, are summed in float64 and keep their dtype. All other
+    variables, such as the global step, are from the last checkpoint. The optimizer's variables are omitted.
     """
     shapes = [checkpoints.read_shapes(prefix) for prefix in prefixes]
     names = checkpoints.find_model_variables(shapes[-1])
     for prefix, others in zip(prefixes, shapes):
         if any(others.get(name) != shapes[-1][name] for name in names):
             raise errors.UserError(
-                f"{prefix}: has other variables than {prefixes[-1]}, expected the same model; "
+                f"{prefix} has other variables than {prefixes[-1]}, so they are not of the same model; "
                 "remove it from best_checkpoints.json"
             )
     readers = [tf.train.load_checkpoint(prefix) for prefix in prefixes]
@@ -114,7 +114,7 @@ def main(config: AverageConfig) -> None:
         print(f"only {len(entries)} of {config.num_checkpoints} checkpoints are available")
     for entry in entries:
         print(f"step {entry.step}: error rate on dev {100 * entry.error_rate:.2f} %")
-    print(f"average of {len(entries)}: {path}")
+    print(f"average of {len(entries)} checkpoints: {path}")
 
 
 if __name__ == "__main__":

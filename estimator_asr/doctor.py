@@ -4,12 +4,13 @@
     python -m estimator_asr.doctor --data_dir=DATA
     python -m estimator_asr.doctor --data_dir=DATA --model_dir=AM
 
-Lists versions, CUDA and cuDNN, devices (and why a GPU of the machine is not used), cores, memory and disk;
-checks that the data directory is complete and names the utterances with the least CTC slack; opens the model
-directory and compares both, and the first batch of a training with its records; times a matrix product, the
-input alone and ten training steps of a model like yours. Each line begins with ok, warning (works, but
-probably not as intended) or problem (does not work).
-Nothing is written. Takes about a minute; exit code 1 if there is a problem.
+The machine: versions, CUDA and cuDNN, devices (and why a GPU is not used), cores, memory and disk.
+The data: whether the directory is complete, and which utterances have the least CTC slack.
+The model: whether it can be opened, fits the data, and gets a first batch that equals its records.
+Speed: times a matrix product, the input alone, and ten training steps of a model with the same settings.
+
+Each line begins with ok, warning (works, but probably not as intended) or problem (does not work). Takes
+about a minute and writes nothing. The exit code is 1 if there is a problem.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tfrecord_builder.settings import config_flags, program
 
 @dataclasses.dataclass(frozen=True)
 class DoctorConfig(config_flags.Checked):
-    """What to check in addition to the machine."""
+    """Flags of doctor: the data and the model to check in addition to the machine."""
 
     data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
     model_dir: Optional[str] = config_flags.setting(
@@ -42,12 +43,12 @@ class DoctorConfig(config_flags.Checked):
 
 
 def examine(config: DoctorConfig) -> Iterator[tuple[str, Iterable[findings.Finding]]]:
-    """Yields title and findings of each section; a check runs when its findings are read."""
+    """Yields the title and findings of each section; a check runs when its findings are iterated."""
     yield "versions", environment.check_versions()
     try:
         devices, data, model, timings = _load("devices", "data", "model", "timings")
     except (ImportError, errors.UserError) as error:
-        text = f"cannot be imported ({error.__cause__ or error}); install the packages named above"
+        text = f"TensorFlow cannot be imported ({error.__cause__ or error}); install the packages named above"
         yield "tensorflow", [findings.problem(text)]
         return
     data_dirs, model_dir = config.data_dir, config.model_dir
@@ -66,7 +67,7 @@ def examine(config: DoctorConfig) -> Iterator[tuple[str, Iterable[findings.Findi
 
 
 def _load(*names):
-    """Imports the checks that need TensorFlow, which may fail to import."""
+    """Imports the modules of checks that need TensorFlow; raises ImportError or UserError if that fails."""
     tensorflow = lazy_tensorflow.load()
     tensorflow.get_logger().setLevel("ERROR")
     tensorflow.compat.v1.disable_eager_execution()
@@ -74,12 +75,12 @@ def _load(*names):
 
 
 def show(sections: Iterable[tuple[str, Iterable[findings.Finding]]]) -> list[findings.Finding]:
-    """Prints the sections line by line as they come; returns all findings."""
+    """Prints each finding as soon as its check yields it; returns all printed findings."""
     shown = []
     for title, lines in sections:
         print(f"\n{title}", flush=True)
         for finding in lines:
-            if finding.level == findings.PROBLEM and finding in shown:  # one problem fails several checks
+            if finding.level == findings.PROBLEM and finding in shown:  # several checks may find one problem
                 continue
             print(f"  {finding.level:8} {finding.text}", flush=True)
             shown.append(finding)
@@ -87,7 +88,7 @@ def show(sections: Iterable[tuple[str, Iterable[findings.Finding]]]) -> list[fin
 
 
 def summarise(shown: Sequence[findings.Finding]) -> str:
-    """Returns the numbers of warnings and problems, and the first problem."""
+    """Returns a line with the numbers of warnings and problems, and the first problem."""
     problems = [finding.text for finding in shown if finding.level == findings.PROBLEM]
     num_warnings = sum(finding.level == findings.WARNING for finding in shown)
     counts = {"warning": num_warnings, "problem": len(problems)}

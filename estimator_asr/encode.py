@@ -1,13 +1,13 @@
-"""Runs a pretrained encoder once over all records, and stores its outputs as records.
+"""Runs a pretrained encoder once over all records, and stores its outputs as new records.
 
     python -m tfrecord_builder.build --flagfile=flags/whisper/build.flags --corpus_dir=DIR --output_dir=DATA
     python -m estimator_asr.encode --weights=WHISPER --data_dir=DATA --output_dir=ENCODED
     python -m estimator_asr.train --flagfile=flags/whisper/acoustic.flags --data_dir=ENCODED --model_dir=AM
 
-WHISPER is a directory with config.json and model.safetensors as published, also of HuBERT or wav2vec 2.0
-(docs/pretrained.md). A training step on ENCODED takes a third of the time of one with the encoder in the
-graph (docs/results.md). ENCODED holds a copy of the encoder, which train puts into AM and export into the
-SavedModel. An interrupted run continues where it stopped when it is run again with the same flags.
+WHISPER is a directory with the published config.json and model.safetensors of Whisper, HuBERT or wav2vec 2.0
+(docs/pretrained.md). A training step on ENCODED takes a third of the time of a step with the encoder in the
+graph (docs/results.md). ENCODED holds a copy of the encoder, which train copies into AM and export into the
+SavedModel. To continue an interrupted run, run it again with the same flags.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from tfrecord_builder.settings import config_flags, program
 
 @dataclasses.dataclass(frozen=True)
 class EncodeConfig(config_flags.Checked):
-    """What to encode."""
+    """Flags of encode."""
 
     weights: str = config_flags.setting(
         "",
-        "directory with config.json and model.safetensors of a pretrained model",
+        "directory with the config.json and model.safetensors of a pretrained model",
         required=True,
         local=True,
     )
     data_dir: str = config_flags.setting(
-        "", "one data directory, built with the encoder's --frontend; train takes several", required=True
+        "", "one data directory, built with the encoder's --frontend; train accepts several", required=True
     )
     output_dir: str = config_flags.setting(
         "", "data directory to write; new or empty, unless --overwrite", required=True
     )
     layers: tuple[int, ...] = config_flags.setting(
         (),
-        "blocks whose outputs are stored, counted from 1; if empty those at two thirds and at the end",
+        "blocks whose outputs are stored, counted from 1; if empty, the one at two thirds and the last",
         minimum=1,
     )
     num_workers: Optional[int] = config_flags.setting(None, "processes; one per core if empty", minimum=1)
     runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
     overwrite: bool = config_flags.setting(
-        False, "replace the data in --output_dir, once the new ones are complete"
+        False, "replace the data in --output_dir, once the new data is complete"
     )
 
 

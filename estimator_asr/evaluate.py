@@ -6,11 +6,10 @@
     python -m estimator_asr.evaluate --model_dir=AM --data_dir=DATA --streaming --output_dir=REPORT
     python -m estimator_asr.evaluate --compare=REPORT_A,REPORT_B --output_dir=COMPARISON
 
-An acoustic model is scored in tokens, a language model (given the reference tokens) in characters, an export
-in both. Hypotheses are compared as text with the references of the records, each utterance once.
-With --streaming a model hears each recording chunk by chunk, and the report tells how long after a syllable
-its token appears.
---compare reads reports of the same utterances and tells whether their difference is chance.
+An acoustic model is scored in tokens, a language model (which reads the reference tokens) in characters, an
+export in both. Hypotheses and references are compared as text, each utterance once. With --streaming, the
+model reads each recording chunk by chunk, and the report shows how long after a syllable its token appears.
+--compare reads reports on the same utterances and tells whether their difference could be chance.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.settings import config_flags, program
 
 _PRINTED = (*utterances.MEASURES, biasing.BIASED, biasing.UNBIASED)
-_MAX_COMPARED = 26  # named by letters
+_MAX_COMPARED = 26  # a comparison names its reports by letters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,24 +56,24 @@ class EvaluateConfig(config_flags.Checked):
     data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
     split: str = config_flags.setting("test", "split to evaluate on")
     output_dir: str = config_flags.setting(
-        "", "directory of the report; an older one is replaced", required=True, local=True
+        "", "directory of the report; replaces an older report", required=True, local=True
     )
     decoding: Optional[str] = config_flags.setting(
-        None, "with --model_dir: search for the tokens, beam or greedy; default: that of the model directory"
+        None, "with --model_dir: how tokens are decoded, beam or greedy; default: as the model directory says"
     )
     streaming: bool = config_flags.setting(
         False,
-        "recognise chunk by chunk, as a stream hears it, and measure how long after it is said each token "
-        "stands for good; for a model that was trained with --chunk_frames",
+        "recognise chunk by chunk, as in a stream, and measure how long after a syllable its token is final; "
+        "for a model that was trained with --chunk_frames",
     )
     chunk_frames: Optional[int] = config_flags.setting(
         None,
-        "with --streaming and --model_dir: frames of a chunk; default: that of the training",
+        "with --streaming and --model_dir: frames per chunk; default: as in training",
         positive=True,
     )
     format: Optional[str] = config_flags.setting(
         None,
-        "with --saved_model: litert or onnx, as export --format has written it; it hears the recordings",
+        "with --saved_model: litert or onnx, as written by export --format; it reads the recordings' files",
         choices=recorded.FORMATS,
     )
     hotwords: tuple[str, ...] = config_flags.setting((), f"with --saved_model: {hotword_list.FLAG_HELP}")
@@ -82,10 +81,10 @@ class EvaluateConfig(config_flags.Checked):
         None, f"with --saved_model: {hotword_list.FILE_FLAG_HELP}"
     )
     group_pattern: Optional[str] = config_flags.setting(
-        None, "regular expression whose match in the speaker's name is the group to report, as ^[A-Za-z]+"
+        None, "regular expression whose match in a speaker's name is the group to report, such as ^[A-Za-z]+"
     )
     compare: tuple[str, ...] = config_flags.setting(
-        (), "two or more reports of the same utterances to compare, comma separated; needs no model"
+        (), "two or more reports on the same utterances to compare, comma separated; needs no model"
     )
 
     def __post_init__(self):
@@ -95,38 +94,36 @@ class EvaluateConfig(config_flags.Checked):
         if not self.data_dir:
             raise errors.UserError("--data_dir is missing; pass it (data directories, comma separated)")
         if (self.model_dir is None) == (self.saved_model is None):
-            got = "neither is" if self.model_dir is None else "both are"
+            state = "not" if self.model_dir is None else "both"
             raise errors.UserError(
-                f"evaluate: --model_dir and --saved_model: {got} given, expected one of them"
+                f"evaluate: --model_dir and --saved_model are {state} set; pass one of them"
             )
         if os.path.exists(os.path.join(self.output_dir, dataset_info.INFO_FILE)):
             raise errors.UserError(
-                f"evaluate: --output_dir={self.output_dir} contains data, whose report.html would be "
-                "replaced; give another directory"
+                f"evaluate: --output_dir={self.output_dir} is a data directory, whose report.html would be "
+                "replaced; choose another directory"
             )
         if self.decoding is not None and self.model_dir is None:
             raise errors.UserError(
-                f"evaluate: --decoding={self.decoding} is given with --saved_model, expected --model_dir; "
-                "export the model again with that --decoding"
+                f"evaluate: --decoding={self.decoding} has no effect on an export; export the model again "
+                "with that --decoding, or pass --model_dir"
             )
         has_hotwords = bool(self.hotwords or self.hotwords_file)
         if has_hotwords and self.saved_model is None:
             raise errors.UserError(
-                "evaluate: hotwords are given with --model_dir, expected --saved_model; export the model"
+                "evaluate: hotwords need an export; export the model and pass --saved_model, not --model_dir"
             )
         if has_hotwords and self.streaming:
-            raise errors.UserError(
-                "evaluate: hotwords are given with --streaming, which takes none; leave one of them out"
-            )
+            raise errors.UserError("evaluate: --streaming does not support hotwords; omit one of the two")
         if self.format and (self.saved_model is None or self.streaming):
             raise errors.UserError(
-                f"evaluate: --format={self.format} is given with --model_dir or --streaming, expected "
-                "--saved_model alone; leave --format out"
+                f"evaluate: --format={self.format} needs --saved_model, and cannot be combined with "
+                "--streaming; omit --format"
             )
         if self.chunk_frames is not None and not (self.streaming and self.model_dir):
             raise errors.UserError(
-                f"evaluate: --chunk_frames={self.chunk_frames} is given without --streaming and --model_dir, "
-                "expected both; an export has its own, see export --chunk_frames"
+                f"evaluate: --chunk_frames={self.chunk_frames} needs --streaming and --model_dir; for an "
+                "export, pass --chunk_frames to export"
             )
         try:
             re.compile(self.group_pattern or "")
@@ -137,18 +134,17 @@ class EvaluateConfig(config_flags.Checked):
     def _check_comparison(self):
         if len(set(self.compare)) < max(2, len(self.compare)):
             raise errors.UserError(
-                f"evaluate: --compare={','.join(self.compare)}: expected two or more different reports; give "
-                "them comma separated"
+                f"evaluate: --compare={','.join(self.compare)} needs two or more different reports, comma "
+                "separated"
             )
         if len(self.compare) > _MAX_COMPARED:
             raise errors.UserError(
-                f"evaluate: --compare: reports are {len(self.compare)}, expected {_MAX_COMPARED} at most; "
+                f"evaluate: --compare has {len(self.compare)} reports, expected at most {_MAX_COMPARED}; "
                 "compare fewer"
             )
         if self.model_dir or self.saved_model or self.data_dir:
             raise errors.UserError(
-                "evaluate: --compare is given with a model or data, expected reports alone; leave out "
-                "--model_dir, --saved_model and --data_dir"
+                "evaluate: --compare reads only reports; omit --model_dir, --saved_model and --data_dir"
             )
 
 
@@ -156,11 +152,11 @@ def evaluate(config: EvaluateConfig) -> dict:
     """Recognises, scores and writes the report; returns the content of metrics.json."""
     infos = dataset_info.load_all(config.data_dir)
     if not any(config.split in info.splits for info in infos):
-        infos[0].shard_paths(config.data_dir[0], config.split)  # refuses it and lists the splits that exist
+        infos[0].shard_paths(config.data_dir[0], config.split)  # raises an error that lists existing splits
     data = dict(zip(config.data_dir, infos))
     if config.streaming:
         chunkwise.check_lengths(data, config.split)
-    report.create_output_dir(config.output_dir)  # before the model is opened
+    report.create_output_dir(config.output_dir)  # fails early, before the slow part
     subject = _open_subject(config, data)
     version_dir = str(subject.facts["model"])
     source = splits.read_split(infos, config.data_dir, config.split, subject.spec)
@@ -196,17 +192,17 @@ def _open_subject(config: EvaluateConfig, data: recognised_split.Data) -> recogn
         return recognised_split.open_model(config.model_dir, config.decoding, data, chunks)
     version_dir = recogniser.find_version(config.saved_model)
     token_type = export_info.load(version_dir).token_type
-    # Transcripts of data are in lower case.
-    hotwords = [each.lower() for each in hotword_list.read_for(version_dir, token_type, config)]
+    # References in the data are in lower case.
+    hotwords = [word.lower() for word in hotword_list.read_for(version_dir, token_type, config)]
     return recognised_split.open_version(version_dir, hotwords, data, config.streaming)
 
 
 def _find_recordings(source: splits.Split, outputs: Sequence[Mapping]) -> dict[str, recordings.Recording]:
-    ids = {each["utterance_id"] for each in outputs}
+    ids = {row["utterance_id"] for row in outputs}
     try:
         return recordings.find_all([shard.path for shard in source.shards], ids)
     except (errors.UserError, OSError) as error:
-        logging.warning("evaluate: the report has no audio: %s", error)
+        logging.warning("evaluate: the report will have no audio: %s", error)
         return {}
 
 

@@ -3,11 +3,10 @@
     python -m estimator_asr.export --acoustic_model_dir=AM --language_model_dir=LM --data_dir=DATA \
         --export_dir=EXPORT
 
-With --data_dir the SavedModel is loaded again and must recognise utterances of the data as the models do, or
-nothing is exported. Beside the graph it has a model card, parity.json and files for TensorFlow Serving.
-With --format it has the models for machines without TensorFlow too. Each export is a new version
-EXPORT/<number>/; older ones stay. The weights are those of the best checkpoint on dev, or of the latest one
-if training kept no best.
+With --data_dir, the SavedModel is loaded again and must recognise utterances of the data as the models do;
+otherwise nothing is exported. The export also has a model card, parity.json and files for TensorFlow Serving,
+and with --format, models for machines without TensorFlow. Each export is a new version EXPORT/<number>/;
+older ones stay. The weights are from the best checkpoint on dev, or the latest one if training kept no best.
 """
 
 from __future__ import annotations
@@ -43,60 +42,62 @@ class ExportConfig(config_flags.Checked):
         "", "model directory of the acoustic model", required=True, checkpoints=True
     )
     language_model_dir: Optional[str] = config_flags.setting(
-        None, "model directory of the language model; without it transcripts are tokens", checkpoints=True
+        None, "model directory of the language model; without it, transcripts are tokens", checkpoints=True
     )
     export_dir: str = config_flags.setting(
-        "", "directory in which the version is written", required=True, checkpoints=True
+        "", "directory for the new version", required=True, checkpoints=True
     )
     decoding: Optional[str] = config_flags.setting(
-        None, "beam (search) or greedy, in both models; default: what each directory has"
+        None, "beam (search) or greedy, for both models; default: as each model directory says"
     )
     chunk_frames: Optional[int] = config_flags.setting(
         None,
-        "of a model that streams: frames for which it waits, 16 to 64; default: that of its training",
+        "for a model that streams: frames per chunk, 16 to 64; default: as in training",
         positive=True,
     )
     whisper_decoder: bool = config_flags.setting(
-        True, "with Whisper's decoder, if tune has kept it; it takes size and time (docs/pretrained.md)"
+        True, "include Whisper's decoder if tune has chosen it; costs size and time (docs/pretrained.md)"
     )
 
     format: tuple[str, ...] = config_flags.setting(
         (SAVED_MODEL,),
-        "saved_model, litert, onnx; comma separated. The SavedModel is always written, the others beside it, "
-        "for machines without TensorFlow (docs/devices.md)",
+        "saved_model, litert, onnx; comma separated. The SavedModel is always written; litert and onnx, for "
+        "machines without TensorFlow, are added to it (docs/devices.md)",
     )
     weights: str = config_flags.setting(
         "float32",
-        "of litert and onnx: float32, float16 (half the size) or int8 (a quarter, quantised)",
+        "weights of litert and onnx: float32, float16 (half the size) or int8 (quantised, a quarter)",
         choices=bundle.WEIGHTS,
     )
     data_dir: tuple[str, ...] = config_flags.setting(
         (),
         "data directories, comma separated; the SavedModel must recognise their utterances as the models do",
     )
-    split: str = config_flags.setting("dev", "split of these utterances")
-    parity_utterances: int = config_flags.setting(24, "how many of them, at most", positive=True)
-    report_dir: tuple[str, ...] = config_flags.setting(
-        (), "reports of evaluate, comma separated, whose error rates the model card has", local=True
+    split: str = config_flags.setting("dev", "split of --data_dir whose utterances are compared")
+    parity_utterances: int = config_flags.setting(
+        24, "maximum number of utterances to compare", positive=True
     )
-    licence: str = config_flags.setting("", "licence of the model, for the model card, as CC-BY-4.0")
+    report_dir: tuple[str, ...] = config_flags.setting(
+        (), "reports of evaluate, comma separated, whose error rates go into the model card", local=True
+    )
+    licence: str = config_flags.setting("", "licence of the model, for the model card, such as CC-BY-4.0")
 
     @property
     def other_formats(self) -> list[str]:
-        """Those beside the SavedModel."""
+        """The formats to write in addition to the SavedModel."""
         return [name for name in dict.fromkeys(self.format) if name != SAVED_MODEL]
 
     def __post_init__(self):
         super().__post_init__()
         self._check_formats()
         if os.path.exists(self.export_dir) and not os.path.isdir(self.export_dir):
-            raise errors.UserError(f"export: --export_dir={self.export_dir} is a file; give a directory")
+            raise errors.UserError(f"export: --export_dir={self.export_dir} is a file; pass a directory")
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         for name in ("split", "parity_utterances"):
             if not self.data_dir and getattr(self, name) != defaults[name]:
                 raise errors.UserError(
-                    f"export: --{name}={getattr(self, name)} is given without --data_dir, expected both; "
-                    "give --data_dir, whose utterances are compared"
+                    f"export: --{name}={getattr(self, name)} has no effect without --data_dir, whose "
+                    "utterances are compared; pass --data_dir"
                 )
 
     def _check_formats(self):
@@ -104,42 +105,42 @@ class ExportConfig(config_flags.Checked):
         unknown = [name for name in self.format if name not in known]
         if unknown:
             raise errors.UserError(
-                f"export: --format has {unknown[0]}, expected {', '.join(known)}; give some of them"
+                f"export: --format contains {unknown[0]}, expected some of {', '.join(known)}"
             )
         if self.weights != bundle.WEIGHTS[0] and not self.other_formats:
             raise errors.UserError(
-                f"export: --weights={self.weights} is given without another --format than {SAVED_MODEL}, "
-                f"expected {' or '.join(bundle.CONVERTERS)}; a SavedModel has float32"
+                f"export: --weights={self.weights} has no effect on a SavedModel, which has float32 weights; "
+                f"add {' or '.join(bundle.CONVERTERS)} to --format"
             )
         if self.other_formats and not self.data_dir:
             raise errors.UserError(
-                f"export: --format={','.join(self.format)} is given without --data_dir, expected both: a "
-                "format is written only if it recognises as the SavedModel does; give --data_dir"
+                f"export: --format={','.join(self.format)} needs --data_dir, because a format is written "
+                "only if it recognises utterances as the SavedModel does; pass --data_dir"
             )
 
 
 def export(config: ExportConfig) -> str:
-    """Writes the SavedModel; returns the path of the version."""
-    # Before anything is written.
+    """Writes the export; returns the path of the new version."""
+    # Reports are read first, so that a bad one stops the export before anything is written.
     reports = {path: model_card.read_metrics(path) for path in config.report_dir}
     has_language = config.language_model_dir is not None
     with progress_bar.ProgressBar(desc="export", total=2 + has_language, unit="step") as progress:
         acoustic = _open(config, task_spec.ACOUSTIC, progress)
         language = _open(config, task_spec.LANGUAGE, progress) if has_language else None
         pair = acoustic, language
-        models = [each for each in pair if each]
-        progress.clear()  # makes room for the lines that follow
+        models = [trained for trained in pair if trained]
+        progress.clear()  # the log lines below must not be appended to the bar
         if has_language:
             model_pairs.check(acoustic.model, language.model, "export")
-        for each in models:
-            logging.info("%s model: %s", each.model.config.spec.name, each.checkpoint)
+        for trained in models:
+            logging.info("%s model: %s", trained.model.config.spec.name, trained.checkpoint)
         data, utterances = _read_utterances(config, acoustic) if config.data_dir else ({}, [])
         writer.check(config.other_formats, acoustic, utterances)
 
         def complete(path: str, info: export_info.ExportInfo) -> None:
-            model_card.check_reports(reports, path, [each.checkpoint for each in models])
+            model_card.check_reports(reports, path, [trained.checkpoint for trained in models])
             deployment.write(path, info.frontend.sample_rate)
-            agreement = "Not compared with the models that it was made of: exported without --data_dir."
+            agreement = "Not compared with the trained models, because --data_dir was not set."
             if utterances:
                 certificate = parity.certify(path, *pair, utterances)
                 certificate.data = f"{','.join(data)}, {config.split}"
@@ -167,21 +168,22 @@ def _open(
         trained = trained.with_chunks(config.chunk_frames)
     if config.whisper_decoder and config.language_model_dir and decoding == "beam":
         return trained
-    decode = dataclasses.replace(trained.model.decode, whisper_weight=0.0)  # language_weight counts again
+    # language_weight replaces whisper_language_weight, which applies to Whisper's decoder only.
+    decode = dataclasses.replace(trained.model.decode, whisper_weight=0.0)
     return trained._replace(model=dataclasses.replace(trained.model, decode=decode, whisper=None))
 
 
 def _read_utterances(
     config: ExportConfig, acoustic: trained_model.TrainedModel
 ) -> tuple[recognised_split.Data, list[sample.Utterance]]:
-    """Returns the data by directory, and the utterances of the split to compare."""
+    """Returns the data by directory, and the utterances of the split that are to be compared."""
     settings = acoustic.model.config
     data, source = recognised_split.open_split(acoustic.model, config.data_dir, config.split)
     seconds = statuses.find_max_seconds(settings.frontend)
     with splits.explain_damage(config.data_dir, config.split):
         utterances = sample.read(source, settings.input, config.parity_utterances, settings.frontend, seconds)
-    if all(each.waveform is None for each in utterances):
-        message = "no recording of split %s is at hand: WAV files are not compared"
+    if all(utterance.waveform is None for utterance in utterances):
+        message = "the recordings of split %s are missing, so recognition of WAV files is not compared"
         logging.warning(message, config.split)
     return data, utterances
 

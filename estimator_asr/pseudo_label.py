@@ -1,13 +1,13 @@
-"""Transcribes speech that has no transcripts, and writes a corpus of what can be trusted.
+"""Transcribes speech that has no transcripts, and writes a corpus of the utterances that can be trusted.
 
     python -m estimator_asr.pseudo_label --saved_model=EXPORT --audio_dir=RECORDINGS --output_dir=CORPUS
         [--second_saved_model=EXPORT2] [--report_dir=REPORT --max_error_rate=0.05]
 
-An utterance is kept where its pinyin agrees with the best path of the acoustic model alone, and with a second
-teacher if there is one, and its confidence is at least --min_confidence, or what a report on dev chooses.
-CORPUS gets manifest.tsv for `build --corpus=manifest`, rejected.tsv, and .pseudo_label/, with which the same
-command continues, also on another --runner. A file that cannot be read is named on standard error, the
-others continue, and the exit code is 1.
+An utterance is kept if its pinyin agrees with the best path of the acoustic model alone, and with a second
+teacher if there is one, and if its confidence is at least --min_confidence, or the minimum that a report on
+dev yields. CORPUS gets manifest.tsv for `build --corpus=manifest`, rejected.tsv, and .pseudo_label/, from
+which the same command continues, also on another --runner. A file that cannot be read is named on standard
+error and does not stop the others; the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.settings import config_flags, config_json, program
 from tfrecord_builder.storage import files, locks
 
-_COLUMNS = ("id", "audio", "start", "seconds", "confidence", "disagreement", "problem")  # of rejected.tsv
+_COLUMNS = ("id", "audio", "start", "seconds", "confidence", "disagreement", "problem")  # rejected.tsv
 _JOB_DIR = ".pseudo_label"
 _NOT_IN_MANIFEST = re.compile("[\t\n\r\ud800-\udfff]")
 
@@ -50,16 +50,18 @@ class PseudoLabelConfig(config_flags.Checked):
         None, "export of a second teacher", checkpoints=True
     )
     audio_dir: str = config_flags.setting("", "folder of recordings", required=True, local=True)
-    output_dir: str = config_flags.setting("", "directory of the corpus", required=True, local=True)
-    max_disagreement: float = config_flags.setting(0.0, "largest error rate between decodings", minimum=0)
+    output_dir: str = config_flags.setting("", "directory of the corpus to write", required=True, local=True)
+    max_disagreement: float = config_flags.setting(
+        0.0, "maximum error rate between the decodings of an utterance that is kept", minimum=0
+    )
     min_confidence: float = config_flags.setting(
-        0.9, "smallest confidence, without --report_dir", minimum=0, maximum=1
+        0.9, "without --report_dir: minimum confidence of an utterance that is kept", minimum=0, maximum=1
     )
     report_dir: Optional[str] = config_flags.setting(
-        None, "report of evaluate on dev, which chooses the smallest confidence", local=True
+        None, "report of evaluate on dev, from which the minimum confidence is chosen", local=True
     )
     max_error_rate: float = config_flags.setting(
-        0.05, "with --report_dir: largest error rate of what it keeps", minimum=0
+        0.05, "with --report_dir: maximum error rate of the utterances that are kept", minimum=0
     )
     num_workers: Optional[int] = config_flags.setting(None, recording_units.NUM_WORKERS_HELP, minimum=1)
     runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
@@ -68,16 +70,16 @@ class PseudoLabelConfig(config_flags.Checked):
         super().__post_init__()
         name = "max_error_rate" if self.report_dir is None else "min_confidence"
         if getattr(self, name) != getattr(PseudoLabelConfig, name):
-            state = "missing" if self.report_dir is None else "given"
+            state = "not set" if self.report_dir is None else "set"
             problem = f"has no effect, because --report_dir is {state}"
-            raise errors.UserError(f"--{name}={getattr(self, name):g}: {problem}; change one of them")
+            raise errors.UserError(f"--{name}={getattr(self, name):g} {problem}; change one of them")
 
 
 def main(config: PseudoLabelConfig) -> int:
     tf.get_logger().setLevel("ERROR")
     audio_dir = os.path.abspath(config.audio_dir)
     if not os.path.isdir(audio_dir):
-        raise errors.UserError(f"--audio_dir={audio_dir}: is not a directory; give one of recordings")
+        raise errors.UserError(f"--audio_dir={audio_dir} is not a directory; pass a folder of recordings")
     exports = _find_exports(config)
     settings = resumable.hash_json([sha256 for _, sha256 in exports])
     directory = os.path.join(config.output_dir, _JOB_DIR, settings[:12])
@@ -110,23 +112,23 @@ def _check_usable(output_dir: str) -> None:
     names = files.list_names(output_dir)
     if names and _JOB_DIR not in names:
         raise errors.UserError(
-            f"{output_dir}: holds {errors.list_examples(names)} and no pseudo-labels of this version; "
+            f"{output_dir} holds {errors.list_examples(names)} and no pseudo-labels of this version; "
             "choose another --output_dir"
         )
 
 
 def _judge(row: dict, audio_dir: str, limits: tuple[float, float]) -> None:
-    """Adds the id of an utterance, and why it is left out, empty if it is kept."""
+    """Adds the utterance's id, and in "problem" why it is rejected, "" if it is kept, to its row."""
     row["id"] = f"{os.path.relpath(row['audio'], audio_dir)}-{1000 * row['start']:08.0f}"
     row["problem"] = row["problem"] or pseudo_labels.find_problem(row, *limits)
     if _NOT_IN_MANIFEST.search(row["audio"]):
-        row["problem"] = "path has a tab, a line break or bytes that are not UTF-8"
+        row["problem"] = "path contains a tab, a line break or bytes that are not UTF-8"
 
 
 def _find_exports(config: PseudoLabelConfig) -> tuple[tuple[str, str], ...]:
-    """Returns directory and sha256 of each teacher.
+    """Returns (directory of the version, sha256 of the export) for each teacher.
 
-    Raises UserError unless all write syllables from audio of one sample rate.
+    Raises UserError if a teacher does not output syllables, or if their sample rates differ.
     """
     paths = filter(None, (config.saved_model, config.second_saved_model))
     infos = {path: export_info.load(path) for path in map(recogniser.find_version, paths)}
@@ -140,58 +142,59 @@ def _find_exports(config: PseudoLabelConfig) -> tuple[tuple[str, str], ...]:
 
 
 def _choose_confidence(config: PseudoLabelConfig, teacher_dir: str) -> float:
-    """Returns the smallest confidence, and prints and draws what each one would keep of dev."""
+    """Returns the minimum confidence; if a report is used, prints and draws what each keeps of dev."""
     if config.report_dir is None:
         return config.min_confidence
     outputs, edits = _read_report(config.report_dir, teacher_dir)
     candidates = pseudo_labels.list_candidates(outputs, edits, config.max_disagreement)
-    for smallest, kept, wrong in candidates:
-        print(f"confidence {smallest:g}: keeps {kept:.1%} of dev, {wrong:.2%} of its tokens are wrong")
-    good = [smallest for smallest, _, wrong in candidates if wrong <= config.max_error_rate]
+    for minimum, kept_fraction, wrong in candidates:
+        print(f"confidence {minimum:g} keeps {kept_fraction:.1%} of dev; {wrong:.2%} of the tokens are wrong")
+    good = [minimum for minimum, _, wrong in candidates if wrong <= config.max_error_rate]
     if not good:
         got = f"is {min(wrong for *_, wrong in candidates):.2%}" if candidates else "is not defined"
         raise errors.UserError(
-            f"--report_dir={config.report_dir}: the lowest error rate of what a confidence keeps {got}, "
-            f"expected at most {config.max_error_rate:.2%}; raise --max_error_rate, or improve the teacher"
+            f"--report_dir={config.report_dir}: the lowest error rate at any minimum confidence {got}, "
+            f"expected at most {config.max_error_rate:.2%}; set a larger --max_error_rate, or improve the "
+            "teacher"
         )
     with files.writing(os.path.join(config.output_dir, "confidence.png")) as temporary:
         pseudo_labels.draw(candidates, config.max_error_rate, temporary)
-    print(f"smallest confidence: {good[0]:g}")
+    print(f"minimum confidence: {good[0]:g}")
     return good[0]
 
 
 def _read_report(report_dir: str, version_dir: str) -> tuple[list[dict], list]:
-    """Returns the outputs and the token edits of each utterance in a report of evaluate on a version."""
+    """Returns the outputs and the token edits of each utterance in a report on the export `version_dir`."""
     measures, where = report.read(report_dir), f"--report_dir={report_dir}"
     try:
         model = config_json.parse(files.read_text(os.path.join(report_dir, report.METRICS_FILE)))["model"]
         same = os.path.realpath(model) == os.path.realpath(version_dir)
     except (OSError, ValueError, LookupError, TypeError) as error:
         problem = f"{report.METRICS_FILE} cannot be read ({type(error).__name__}: {error})"
-        raise errors.UserError(
-            f"{where}: {problem}, expected a report of evaluate; evaluate again"
-        ) from error
+        raise errors.UserError(f"{where}: {problem}; run evaluate again") from error
     if not same:
-        raise errors.UserError(f"{where}: is of {model}, expected {version_dir}; evaluate that one")
+        raise errors.UserError(f"{where} is a report on {model}, expected {version_dir}; evaluate the latter")
     lines = files.read_text(os.path.join(report_dir, report.OUTPUTS_FILE)).split("\n")
     outputs = [config_json.parse(line) for line in lines if line]
-    edits = [each.edits for each in measures.get(utterances.TOKEN_ERROR_RATE, ())]
-    if len(edits) != len(outputs) or not all(each.keys() >= pseudo_labels.OUTPUTS for each in outputs):
-        wanted = f"the token error rate, {', '.join(sorted(pseudo_labels.OUTPUTS))} of each utterance"
-        raise errors.UserError(f"{where}: is incomplete, expected {wanted}; evaluate data with pinyin again")
+    edits = [utterance.edits for utterance in measures.get(utterances.TOKEN_ERROR_RATE, ())]
+    if len(edits) != len(outputs) or not all(row.keys() >= pseudo_labels.OUTPUTS for row in outputs):
+        wanted = f"token error rate, {', '.join(sorted(pseudo_labels.OUTPUTS))}"
+        raise errors.UserError(f"{where}: utterances lack some of {wanted}; evaluate data with pinyin again")
     return outputs, edits
 
 
 def _write(output_dir: str, rows: Sequence[Mapping]) -> None:
-    """Writes manifest.tsv and rejected.tsv, and prints how much is kept."""
-    kept, path = [row for row in rows if not row["problem"]], os.path.join(output_dir, manifest.MANIFEST_FILE)
+    """Writes manifest.tsv and rejected.tsv, and prints how many utterances and hours are kept."""
+    path = os.path.join(output_dir, manifest.MANIFEST_FILE)
+    accepted = [row for row in rows if not row["problem"]]
     with files.writing(path) as temporary:
-        manifest.write_manifest(temporary, map(_to_utterance, kept))
+        manifest.write_manifest(temporary, map(_to_utterance, accepted))
     lines = [_COLUMNS, *([str(row[name]) for name in _COLUMNS] for row in rows if row["problem"])]
     text = "".join("\t".join(map(files.escape_controls, line)) + "\n" for line in lines)
     recordings.save(os.path.join(output_dir, dataset_info.REJECTED_FILE), text)
-    hours = [sum(row["seconds"] for row in each) / 3600 for each in (kept, rows)]
-    print(f"kept {len(kept):,} of {len(rows):,} utterances, {hours[0]:.2f} of {hours[1]:.2f} hours: {path}")
+    hours = [sum(row["seconds"] for row in group) / 3600 for group in (accepted, rows)]
+    counts = f"{len(accepted):,} of {len(rows):,} utterances, {hours[0]:.2f} of {hours[1]:.2f} hours"
+    print(f"kept {counts}: {path}")
 
 
 def _to_utterance(row: Mapping) -> manifest.Utterance:

@@ -1,9 +1,9 @@
-"""Replays a training step with a NaN or Inf and names the first tensor that contains one.
+"""Replays a training step with a NaN or Inf, and names the first tensor that contains one.
 
     python -m estimator_asr.replay --nan_dir=AM/nan/step-812
 
-The directory contains everything but the vocabularies, which are in the model directory above it. The batch
-is identical, dropout and masks included; it runs on one device, in float32.
+The directory contains everything that is needed except the vocabularies, which are in the model directory
+above it. The batch is identical, including dropout and masks; the step runs on one device, in float32.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tfrecord_builder.settings import config_flags, program
 
 @dataclasses.dataclass(frozen=True)
 class ReplayConfig(config_flags.Checked):
-    """Flags of the program."""
+    """Flags of replay."""
 
     nan_dir: str = config_flags.setting(
         "", "a directory step-N of MODEL_DIR/nan", required=True, checkpoints=True
@@ -43,14 +43,14 @@ class ReplayConfig(config_flags.Checked):
 class Replay(NamedTuple):
     """Results of a replayed step."""
 
-    loss: float  # per label
-    gradient_norm: float  # before clipping
-    finding: Optional[nan_search.Finding]  # None if both are finite
-    utterance_losses: list[float]  # of each row as a batch of its own, per label
+    loss: float  # loss per label
+    gradient_norm: float  # norm before gradients are clipped
+    finding: Optional[nan_search.Finding]  # None if loss and gradients are finite
+    utterance_losses: list[float]  # loss per label of each utterance when it is a batch of its own
 
 
 def main(config: ReplayConfig) -> None:
-    """Replays the step and prints the finding."""
+    """Replays the step and prints the result."""
     tf.get_logger().setLevel("ERROR")
     tf.compat.v1.disable_eager_execution()
     nan_dir = config.nan_dir
@@ -70,12 +70,15 @@ def replay(
     features: Mapping[str, np.ndarray],
     labels: Mapping[str, np.ndarray],
 ) -> Replay:
-    """Runs forward and backward pass in float32, with the weights of a checkpoint (prefix of its files).
+    """Runs the forward and backward pass in float32.
 
-    Features and labels are those that the model_fn got in training; features["seed"] is their position.
+    Args:
+        model: the model.
+        checkpoint: path prefix of the checkpoint whose weights are used.
+        features, labels: the batch as the model_fn got it in training; features["seed"] is its position.
 
     Raises:
-        errors.UserError: the checkpoint cannot be read, or is of another model.
+        errors.UserError: the checkpoint cannot be read, or belongs to another model.
     """
     config = strategies.session_config(training_config.TrainConfig())
     with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
@@ -104,15 +107,15 @@ def _restore(session, checkpoint):
         checkpoints.read_shapes(checkpoint)
         tf.compat.v1.train.Saver().restore(session, checkpoint)
     except (checkpoints.DamagedError, tf.errors.OpError, ValueError) as error:
-        reason = getattr(error, "reason", "it is of another model")
+        reason = getattr(error, "reason", "it belongs to another model")
         raise errors.UserError(
-            f"{checkpoint}: checkpoint cannot be read ({reason}), expected weights of the model directory "
-            "above it; give a directory step-N of MODEL_DIR/nan"
+            f"{checkpoint}: checkpoint cannot be read as weights of the model directory above it ({reason}); "
+            "pass a directory step-N of MODEL_DIR/nan"
         ) from error
 
 
 def describe(report: dict, utterances: list[nan_files.Utterance], result: Replay) -> list[str]:
-    """Returns the lines to print."""
+    """Returns the lines to print; `report` is the step's report.json."""
     seed, index = report["position"]
     lines = [
         f"step {report['step']}: batch {index} of epoch seed {seed}, {len(utterances)} utterances",
@@ -121,8 +124,8 @@ def describe(report: dict, utterances: list[nan_files.Utterance], result: Replay
     ]
     if result.finding is None:
         lines.append(
-            "every tensor is finite here: the cause lies in what the replay leaves out, which is the other "
-            "device, several replicas, XLA and --precision"
+            "every tensor is finite here, so the cause is something that the replay omits: another device, "
+            "several replicas, XLA or --precision"
         )
     else:
         lines += nan_search.describe(result.finding, [utterance.utterance_id for utterance in utterances])

@@ -1,4 +1,4 @@
-"""Serves an exported model over HTTP: TensorFlow Serving's and OpenAI's APIs, health, metrics and a page.
+"""Serves an exported model over HTTP: TensorFlow Serving's and OpenAI's APIs, health, metrics, a web page.
 
     python -m estimator_asr.serve --saved_model=EXPORT [--port=8501] [--host=127.0.0.1]
 
@@ -6,8 +6,8 @@
     curl http://127.0.0.1:8501/v1/models/asr:predict -d '{"instances": [{"b64": "UklGR..."}]}'
 
 Prints one line with its URL once the model is loaded. Concurrent requests are recognised in batches. A newer
-version in EXPORT replaces the current one without a dropped request. SIGTERM and Ctrl-C end the server when
-it has answered what it has accepted. docs/serve.md describes the APIs, limits and metrics.
+version in EXPORT replaces the current one without dropping requests. After SIGTERM or Ctrl-C, the server
+answers the requests that it has accepted, then ends. docs/serve.md describes the APIs, limits and metrics.
 """
 
 from __future__ import annotations
@@ -38,53 +38,53 @@ class ServeConfig(config_flags.Checked):
     saved_model: str = config_flags.setting(
         "", "export directory, or one version in it", required=True, checkpoints=True
     )
-    port: int = config_flags.setting(8501, "TCP port; 0 for any free one", minimum=0, maximum=65535)
-    host: str = config_flags.setting("127.0.0.1", "address to listen on; 0.0.0.0 for every network")
+    port: int = config_flags.setting(8501, "TCP port; 0 for any free port", minimum=0, maximum=65535)
+    host: str = config_flags.setting("127.0.0.1", "address to listen on; 0.0.0.0 for all networks")
     token_file: Optional[str] = config_flags.setting(
-        None, "file with the bearer token that requests must have; without the flag none", not_empty=True
+        None, "file with the bearer token that requests must have; if not set, they need none", not_empty=True
     )
-    max_batch_size: int = config_flags.setting(16, "utterances recognised at once, at most", minimum=1)
+    max_batch_size: int = config_flags.setting(16, "maximum number of utterances in a batch", minimum=1)
     batch_delay_ms: float = config_flags.setting(
-        50.0, "how long an utterance waits at most for others that are being sent, in ms", minimum=0
+        50.0, "longest time that an utterance waits for others to arrive for its batch, in ms", minimum=0
     )
     max_queue_seconds: float = config_flags.setting(
-        600.0, "seconds of audio that may wait; requests beyond are refused with 429", positive=True
+        600.0, "seconds of audio that may wait; further requests are refused with status 429", positive=True
     )
     max_request_mb: float = config_flags.setting(32.0, "largest request in MiB", positive=True)
     max_audio_seconds: float = config_flags.setting(
         600.0,
-        "longest recording of /v1/audio/transcriptions, and audio of one request of :predict, in seconds",
+        "longest recording for /v1/audio/transcriptions, and total audio of a :predict request, in seconds",
         positive=True,
     )
     max_body_seconds: float = config_flags.setting(
-        30.0, "how long a request may take to arrive; ten minutes of WAV in 30 s need 5 Mbit/s", positive=True
+        30.0, "seconds for a request to arrive; ten minutes of WAV in 30 s need 5 Mbit/s", positive=True
     )
-    max_connections: int = config_flags.setting(500, "connections with a request at one time", minimum=1)
+    max_connections: int = config_flags.setting(
+        500, "maximum number of connections with an open request", minimum=1
+    )
     idle_seconds: float = config_flags.setting(
-        75.0, "how long a connection may be open without a request; proxies keep it for 60", positive=True
+        75.0, "seconds until an idle connection is closed; proxies close theirs after 60", positive=True
     )
     stop_seconds: float = config_flags.setting(
-        30.0, "how long requests may take that are open when the server is stopped", positive=True
+        30.0, "seconds that open requests have to finish when the server is stopped", positive=True
     )
 
 
 def read_token(path: Optional[str]) -> Optional[str]:
-    """Returns the token in a file without the space around it; None if there is no path.
+    """Returns the token in a file, without surrounding white space; None if `path` is None.
 
     Raises:
-        errors.UserError: the file cannot be read, or has no token of ASCII characters.
+        errors.UserError: the file cannot be read, or does not contain a single word of ASCII characters.
     """
     if path is None:
         return None
     try:
         token = files.read_text(path).strip()
     except (OSError, ValueError) as error:
-        raise errors.UserError(
-            f"--token_file: {path}: cannot be read ({error}); pass another file"
-        ) from error
+        raise errors.UserError(f"--token_file: {path} cannot be read ({error}); pass another file") from error
     if not token or not token.isascii() or len(token.split()) != 1:
         raise errors.UserError(
-            f"--token_file: {path}: has no token, expected one word of ASCII characters; write one into it"
+            f"--token_file: {path} has no valid token; write one word of ASCII characters into it"
         )
     return token
 
@@ -94,8 +94,7 @@ def main(config: ServeConfig) -> None:
         from estimator_asr.server import app, running, service
     except ImportError as error:
         raise errors.UserError(
-            f"{error.name}: cannot be imported, expected it for the server; "
-            "run pip install 'estimator-asr[serve]'"
+            f"the server needs {error.name}, which cannot be imported; run pip install 'estimator-asr[serve]'"
         ) from error
     tf.get_logger().setLevel("ERROR")
     logging.get_absl_handler().setFormatter(standard_logging.Formatter(*_LOG_FORMAT))
@@ -127,7 +126,7 @@ def main(config: ServeConfig) -> None:
         )
     application = app.build(parts, token, hosts, config.max_connections)
     running.run(application, bound, limits, announce)
-    os._exit(0)  # a thread that hangs would keep the process alive
+    os._exit(0)  # ends the process even if a thread hangs
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Lists the weights of Keras .h5 files, checkpoints and model directories: names, shapes, norms.
+"""Lists the weights in Keras .h5 files, checkpoints and model directories, with their shapes and norms.
 
     python -m estimator_asr.show_weights FILE_OR_DIR...
 
-For a directory, its newest checkpoint is listed. `norm` is the L2 norm, `rms` the root mean square.
+For a directory, the newest checkpoint is listed. `norm` is the L2 norm, `rms` the root mean square.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tfrecord_builder.settings import program
 
 
 def describe(path: str) -> Iterator[str]:
-    """Yields the lines of one file or directory; raises errors.UserError if it is missing or damaged."""
+    """Yields the lines to print for a file or directory; raises errors.UserError if it cannot be read."""
     source, weights = read(path)
     width = max(map(len, weights), default=0)
     yield source
@@ -36,7 +36,7 @@ def describe(path: str) -> Iterator[str]:
 
 
 def read(path: str) -> tuple[str, dict[str, np.ndarray]]:
-    """Returns the path of a Keras file or checkpoint (the newest of a directory), and its weights by name."""
+    """Returns the path of the Keras file or (newest) checkpoint that was read, and its weights by name."""
     if warm_start.is_other_file(path):
         return path, _read_keras(path)
     checkpoint = warm_start.find_checkpoint(path)
@@ -45,11 +45,11 @@ def read(path: str) -> tuple[str, dict[str, np.ndarray]]:
 
 
 def _read_keras(path):
-    """Reads the weights of a Keras HDF5 file, named layer/weight, in the order of the layers.
+    """Reads the weights of a Keras HDF5 file: {"layer/weight": array}, in the order of the layers.
 
     `model.save` puts the layers into the group model_weights, `save_weights` into the root. Both list the
-    layers in the attribute layer_names, and the weights of each layer in its attribute weight_names. A file
-    named *.weights.h5 has neither: Keras numbers the layers of each class and their weights
+    layers in the attribute layer_names, and the weights of a layer in its attribute weight_names. A file
+    named *.weights.h5 has neither attribute: Keras numbers the layers of each class and their weights
     (layers/dense_1/vars/0).
     """
     import h5py
@@ -58,19 +58,18 @@ def _read_keras(path):
         with h5py.File(path, "r") as file:
             if "layer_names" not in file.attrs and "layers" in file:
                 raise errors.UserError(
-                    f"{path}: numbers its weights, as Keras does in *.weights.h5, expected their names; "
-                    "load it into its model in Keras, and write model.save('FILE.h5')"
+                    f"{path} has numbers instead of weight names, as every *.weights.h5; load it into its "
+                    "model in Keras, and save that with model.save('FILE.h5')"
                 )
             weights = dict(_read_layers(file["model_weights"] if "model_weights" in file else file))
     except (OSError, KeyError, RuntimeError) as error:
         raise errors.UserError(
-            f"{path}: cannot be read as HDF5 ({str(error).splitlines()[0]}), expected a complete Keras .h5 "
-            "file; copy it again, or save it with model.save('FILE.h5')"
+            f"{path} is not a complete Keras .h5 file ({str(error).splitlines()[0]}); copy it again, or save "
+            "it with model.save('FILE.h5')"
         ) from error
     if not weights:
         raise errors.UserError(
-            f"{path}: has no layer weights, expected a file written by Keras' model.save('FILE.h5'); "
-            "pass the file of the trained model"
+            f"{path} has no layer weights; pass a trained model that Keras wrote with model.save('FILE.h5')"
         )
     return weights
 
@@ -86,9 +85,9 @@ def _decode(names):
 
 
 def main(paths: list[str]) -> int:
-    """Lists the weights of each path; the exit code is 1 if one cannot be read."""
+    """Prints the weights of each path; returns exit code 1 if a path cannot be read."""
     if not paths:
-        raise errors.UserError("show_weights: no path is given, expected FILE_OR_DIR...; pass at least one")
+        raise errors.UserError("show_weights: there is no FILE_OR_DIR; pass at least one")
     exit_code = 0
     for path in paths:
         try:

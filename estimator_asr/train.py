@@ -1,10 +1,11 @@
-"""Trains a model, or continues the training of a model directory.
+"""Trains a model, or continues training in an existing model directory.
 
     python -m estimator_asr.train --flagfile=flags/thchs30/acoustic.flags --data_dir=DATA --model_dir=AM
     python -m estimator_asr.train --flagfile=flags/thchs30/language.flags --data_dir=TEXT --model_dir=LM
 
-Several data directories, separated by commas, are one corpus; they need the same vocabulary. SIGTERM saves a
-checkpoint and ends with exit code 143; the same command continues. Watch with `tensorboard --logdir=AM`.
+Several data directories, separated by commas, are one corpus; they must have the same vocabulary. On SIGTERM,
+training saves a checkpoint and ends with exit code 143; the same command continues it. To watch the progress,
+run `tensorboard --logdir=AM`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 
 from tfrecord_builder.runtime import lazy_tensorflow
 
-os.environ.setdefault("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit")  # lets --xla compile for the CPU
+os.environ.setdefault("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit")  # makes --xla work on the CPU
 lazy_tensorflow.load_or_exit(__name__)
 
 import tensorflow as tf
@@ -39,34 +40,34 @@ from tfrecord_builder.data import dataset_info
 from tfrecord_builder.settings import config_flags, program
 from tfrecord_builder.storage import files
 
-_EXIT_TERMINATED = 128 + 15  # as a shell reports a process that SIGTERM ended
-_EXIT_FAILED = os.EX_SOFTWARE  # of one of several workers: unlike after 1, a restart may help
+_EXIT_TERMINATED = 128 + 15  # the exit code that shells report for a process ended by SIGTERM
+_EXIT_FAILED = os.EX_SOFTWARE  # exit code of a worker in a cluster that may succeed after a restart, unlike 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Directories(config_flags.Checked):
-    """What a training reads and writes."""
+    """Flags for the directories that training reads and writes."""
 
     data_dir: tuple[str, ...] = config_flags.setting(
         (), "data directories made by tfrecord_builder.build, comma separated", required=True
     )
     model_dir: str = config_flags.setting(
-        "", "model directory, created or continued", required=True, checkpoints=True
+        "", "model directory; created, or continued if it exists", required=True, checkpoints=True
     )
 
 
 def main(directories: Directories, *sections: Any) -> int:
-    """Trains with the settings of config.SECTIONS; returns the exit code."""
+    """Trains with `sections`, the settings of config.SECTIONS in their order; returns the exit code."""
     _set_up_logging()
-    # As it was given, for messages that advise what to run next: the last of two equal flags counts.
+    # Messages append flags to this command, which override its own: the last of two equal flags counts.
     command = shlex.join(["python", "-m", "estimator_asr.train", *sys.argv[1:]])
     return run(directories.data_dir, directories.model_dir, dict(zip(config_lib.SECTIONS, sections)), command)
 
 
 def run(data_dirs: Sequence[str], model_dir: str, sections: dict[str, Any], command: str) -> int:
-    """Trains a model directory with the settings of config.SECTIONS by name; returns the exit code.
+    """Trains a model with `sections`, the settings by their names in config.SECTIONS; returns the exit code.
 
-    `command` is the command line that started the program.
+    `command` is the command line that started the program, which messages repeat.
 
     Raises:
         errors.UserError: settings, data and model directory do not fit together; nothing was changed.
@@ -85,7 +86,7 @@ def run(data_dirs: Sequence[str], model_dir: str, sections: dict[str, Any], comm
 
         logging.info("overfit: %s", overfit.run(config, infos, data_dirs, command))
         return 0
-    if cluster and not cluster.is_chief:  # the chief writes the directory
+    if cluster and not cluster.is_chief:  # only the chief writes the model directory
         model = model_directory.open_new(model_dir, config, data_dirs[0])
         with directory_lock.clear_copies(model_dir, cluster):
             return _train(observers.Training(model, infos, data_dirs, command, cluster))
@@ -100,14 +101,14 @@ def _train(training):
     try:
         loop.train(model, infos, data_dirs, cluster, training.observe)
     except stopping.Terminated:
-        logging.warning("SIGTERM: a checkpoint is saved in %s; the same command continues", model.path)
+        logging.warning("SIGTERM: a checkpoint was saved in %s; the same command continues", model.path)
         return _EXIT_TERMINATED
     except errors.UserError:
         raise
     except Exception as error:
         if cluster is None or errors.is_lasting(error):
             raise
-        logging.exception("%s failed", cluster.name)  # most often because another worker did
+        logging.exception("%s failed", cluster.name)  # usually because another worker failed
         return _EXIT_FAILED
     return 0
 
@@ -115,23 +116,23 @@ def _train(training):
 def build_config(
     sections: dict[str, Any], infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str]
 ) -> experiment.ExperimentConfig:
-    """Returns the settings of the flags together with the description of the data.
+    """Returns the experiment's settings: those of the flags and those that the data determine.
 
     Raises:
-        errors.UserError: the data lack what the model reads, writes or draws; or its pretrained encoder is
-            missing or damaged.
+        errors.UserError: the data lack audio, characters or token counts that the model needs, or its
+            pretrained encoder is missing or damaged.
     """
     spec = task_spec.SPECS[sections["train"].model]
     if spec.reads_audio and infos[0].frontend is None:
         raise errors.UserError(
-            f"{data_dirs[0]}: holds text, expected audio features for --model=acoustic; "
-            "give another --data_dir, or --model=language"
+            f"{data_dirs[0]} contains text, but --model=acoustic needs audio features; "
+            "pass another --data_dir, or --model=language"
         )
     train = [info.splits[plan.TRAIN_SPLIT] for info in infos if plan.TRAIN_SPLIT in info.splits]
     if spec.writes_characters and not any(split.num_characters for split in train):
         raise errors.UserError(
-            f"{','.join(data_dirs)}: has 0 characters that pair with tokens, expected some for "
-            "--model=language; build with --token_type=syllable or toneless, and with transcripts"
+            f"{','.join(data_dirs)}: no characters are paired with tokens, but --model=language needs them; "
+            "build with --token_type=syllable or toneless, and with transcripts"
         )
     config = experiment.ExperimentConfig.for_data(infos[0], **sections)
     if spec.reads_audio and config.acoustic.encoder in pretrained_encoder.FAMILIES:
@@ -145,40 +146,39 @@ def build_config(
 def sort_tokens(
     config: experiment.ExperimentConfig, infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str]
 ) -> experiment.ExperimentConfig:
-    """Returns the settings with the order of tokens by which --softmax=sampled and nce draw.
+    """Returns the settings with the tokens sorted by frequency, as --softmax=sampled and nce sample them.
 
     Raises:
-        errors.UserError: a directory has no counts of tokens, or fewer tokens are known than are to be drawn.
+        errors.UserError: a directory has no token counts, or the vocabulary is smaller than --num_sampled.
     """
     for info, data_dir in zip(infos, data_dirs):
         if not info.token_counts:
             raise errors.UserError(
-                f"{data_dir}: token_counts of {dataset_info.INFO_FILE} is empty, expected the counts of the "
-                f"tokens for --softmax={config.acoustic.softmax}; build the data with this version, or leave "
-                "it out"
+                f"{data_dir}: {dataset_info.INFO_FILE} has no token_counts, which "
+                f"--softmax={config.acoustic.softmax} needs; build the data again, or omit --softmax"
             )
-    counts = [sum(of_token) for of_token in zip(*(info.token_counts for info in infos))]
+    counts = [sum(token_counts) for token_counts in zip(*(info.token_counts for info in infos))]
     if config.acoustic.num_sampled > len(counts):
         raise errors.UserError(
-            f"train: --num_sampled is {config.acoustic.num_sampled}, expected at most the {len(counts)} "
-            "tokens of the vocabulary; leave --softmax out, which scores all of them"
+            f"train: --num_sampled is {config.acoustic.num_sampled}, expected at most {len(counts)} (size of "
+            "the vocabulary); omit --softmax to score all tokens"
         )
     by_frequency = sorted(range(len(counts)), key=lambda token: -counts[token])
     return dataclasses.replace(config, tokens_by_frequency=tuple(by_frequency))
 
 
 def _find_pretrained(config, data_dir):
-    """Returns the settings with the pretrained encoder that --warm_start_from or the data have."""
+    """Returns the settings with the pretrained encoder from --warm_start_from or from the data."""
     from estimator_asr.checkpointing.pretrained import warm_start
 
     train, acoustic = config.train, config.acoustic
-    if config.frontend.encoder:  # beside the data are the weights of the blocks that are trained
+    if config.frontend.encoder:  # the data directory has the weights of the trainable blocks
         source = train.warm_start_from or (data_dir if acoustic.trainable_blocks else None)
         if source and files.is_remote(source):
             raise errors.UserError(
-                f"train: --data_dir={source} is in an object store with --trainable_blocks="
-                f"{acoustic.trainable_blocks}, expected their weights on a local disk; pass "
-                "--warm_start_from=WEIGHTS, the directory that encode had, or --trainable_blocks=0"
+                f"train: the weights for --trainable_blocks={acoustic.trainable_blocks} must be on a local "
+                f"disk, but --data_dir={source} is in an object store; pass --warm_start_from=WEIGHTS, the "
+                "directory that encode read, or --trainable_blocks=0"
             )
         return dataclasses.replace(config, train=dataclasses.replace(train, warm_start_from=source))
     applied = warm_start.find_pretrained(train.warm_start_from, acoustic.trainable_blocks)
@@ -186,7 +186,7 @@ def _find_pretrained(config, data_dir):
 
 
 def _set_up_logging():
-    """Our lines with the time; of TensorFlow's only errors: its warnings are about its own deprecations."""
+    """Adds the time to our log lines; hides TensorFlow's warnings, which are about its own deprecations."""
     logging.set_verbosity(logging.INFO)
     logging.get_absl_handler().setFormatter(standard_logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
     tf.get_logger().setLevel(standard_logging.ERROR)

@@ -4,8 +4,8 @@
     python -m estimator_asr.train_ngram --data_dir=TEXT --output_file=tokens.arpa
 
 Text and speech can be mixed (--data_dir=TEXT,DATA); each line counts as often as it occurs. tokens.arpa has
-interpolated modified Kneser-Ney estimates in ARPA text, which KenLM and SRILM also read. --prune=0,0,1 leaves
-out the 3-grams that occur once, often three in four; --prune=0 keeps all.
+interpolated modified Kneser-Ney estimates in the ARPA format, which KenLM and SRILM also read. --prune=0,0,1
+omits the 3-grams that occur only once, often three in four; --prune=0 keeps all n-grams.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ _MAX_ORDER = 6
 
 @dataclasses.dataclass(frozen=True)
 class TrainNgramConfig(config_flags.Checked):
-    """What to count and what to keep."""
+    """Flags of train_ngram."""
 
     data_dir: tuple[str, ...] = config_flags.setting(
         (), "data directories of text or speech, comma separated", required=True
     )
     output_file: str = config_flags.setting(
-        "", "ARPA file to write, compressed if it ends with .gz; an older one is replaced", required=True
+        "", "ARPA file to write, compressed if it ends with .gz; replaces an older file", required=True
     )
     order: int = config_flags.setting(3, "length of the longest n-grams", minimum=1, maximum=_MAX_ORDER)
     unit: str = config_flags.setting(
         "token",
-        "what the model is of: token (those of the acoustic model) or character (of the transcripts, without "
-        "white space)",
+        "unit of the n-grams: token (of the acoustic model) or character (of the transcripts, without white "
+        "space)",
         choices=("token", "character"),
     )
     prune: tuple[int, ...] = config_flags.setting(
         (0, 0, 1),
-        "for n-grams of order 1, 2 and so on: those that occur at most so often are left out; the last value "
+        "for n-grams of order 1, 2 and so on: those that occur at most so often are omitted; the last value "
         "applies to all higher orders",
         minimum=0,
     )
@@ -62,17 +62,17 @@ class TrainNgramConfig(config_flags.Checked):
         super().__post_init__()
         if not self.prune or self.prune[0] or list(self.prune) != sorted(self.prune):
             raise errors.UserError(
-                f"flag --prune={','.join(map(str, self.prune))}: expected 0, then numbers that do not "
-                "decrease, such as 0,0,1"
+                f"flag --prune={','.join(map(str, self.prune))} must begin with 0 and must not decrease, as "
+                "0,0,1 does"
             )
 
 
 def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
-    """Estimates a model and writes it.
+    """Estimates an n-gram model and writes it.
 
     Raises:
-        errors.UserError: the data is incomplete or damaged, has no words, its directories differ in their
-            token type, or the directory of the file does not exist, or another run is writing the file.
+        errors.UserError: the data is incomplete, damaged or empty, the token types of its directories differ,
+            the directory of the output file does not exist, or another run is writing the file.
     """
     path = files.find_target(config.output_file)
     directory = os.path.dirname(path)
@@ -91,13 +91,13 @@ def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
 
 
 def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
-    """Yields the tokens or characters of each utterance of the train split, once for all its copies."""
+    """Yields the tokens or characters of each utterance of the train split; augmented copies count once."""
     infos = dataset_info.load_all(data_dirs)
     types = sorted({info.token_type for info in infos})
     if unit == "token" and len(types) > 1:
         raise errors.UserError(
-            f"{','.join(data_dirs)}: tokens are of the types {' and '.join(types)}, expected one type; build "
-            "all of the data with one --token_type, or pass --unit=character"
+            f"{','.join(data_dirs)}: token types are {' and '.join(types)}, expected a single type; build "
+            "all data with one --token_type, or pass --unit=character"
         )
     source = splits.read_split(infos, data_dirs, _SPLIT, task_spec.LANGUAGE)
     read = input_fn.build_input_fn(source, config_lib.InputConfig(), training=False)
@@ -120,12 +120,12 @@ def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
 
 
 def describe(estimate: kneser_ney.Estimate) -> Iterator[str]:
-    """Yields lines about the n-grams and discounts of each order."""
-    for n, each in enumerate(estimate.num_ngrams, start=1):
-        kept = len(estimate.model.orders[n - 1].words) if n <= estimate.model.order else 0
+    """Yields a line for each order: the n-grams kept, the n-grams in the text, and the discounts."""
+    for n, num_ngrams in enumerate(estimate.num_ngrams, start=1):
+        num_kept = len(estimate.model.orders[n - 1].words) if n <= estimate.model.order else 0
         discounts = ", ".join(f"{value:.3f}" for value in estimate.discounts[n - 1])
         note = " (fixed: the text is too small to estimate them)" if estimate.has_fallback[n - 1] else ""
-        yield f"{n}-grams: {kept:,} of {each:,}, discounts {discounts}{note}"
+        yield f"{n}-grams: kept {num_kept:,} of {num_ngrams:,}, discounts {discounts}{note}"
 
 
 def main(config: TrainNgramConfig) -> None:

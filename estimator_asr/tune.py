@@ -1,17 +1,17 @@
-"""Finds on dev how models decode, and keeps it in the model directory.
+"""Finds the decoding settings with the fewest errors on dev, and saves them in the model directory.
 
     python -m estimator_asr.tune --acoustic_model_dir=AM [--language_model_dir=LM] [--ngram=tokens.arpa]
         --data_dir=DATA
     python -m estimator_asr.tune --language_model_dir=LM --ngram=characters.arpa --data_dir=TEXT
 
-For an acoustic model: the weight of the n-gram model of tokens (of python -m estimator_asr.train_ngram, or
-any ARPA file) and the bonus of each token, then the weights with which the attention decoder, if the model
-has one, and the language model choose among the hypotheses; confidences are fitted to how often they are
-right. With --whisper_decoder=WHISPER, of an acoustic model on Whisper's encoder, the decoder of this Whisper
-proposes transcripts too, and its score counts (docs/pretrained.md).
+For an acoustic model: the weight of the n-gram model of tokens (from python -m estimator_asr.train_ngram, or
+any ARPA file) and the bonus per token, then the weights with which the attention decoder, if there is one,
+and the language model choose among the hypotheses; then confidences are calibrated. For an acoustic model on
+Whisper's encoder, the decoder of --whisper_decoder=WHISPER also proposes and scores transcripts
+(docs/pretrained.md).
 For a language model alone: the weight of the n-gram model of characters (train_ngram --unit=character).
-`evaluate` and `export` use what was found (decoding.json and ngram-HASH.npz); tuning again replaces it.
-tuning.png shows the error rate after each step, and whether the confidences can be believed.
+`evaluate` and `export` use the saved settings (decoding.json and ngram-HASH.npz); tuning again replaces them.
+tuning.png shows the error rate after each step, and how well confidences match the fraction that is right.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class TuneConfig(config_flags.Checked):
 
     acoustic_model_dir: Optional[str] = config_flags.setting(
         None,
-        "model directory of the acoustic model; without it the language model is tuned",
+        "model directory of the acoustic model; without it, the language model is tuned",
         checkpoints=True,
     )
     language_model_dir: Optional[str] = config_flags.setting(
         None,
-        "model directory of the language model: the one to tune, or to export the acoustic model with",
+        "model directory of the language model: to tune it, or to tune the acoustic model together with it",
         checkpoints=True,
     )
     ngram: Optional[str] = config_flags.setting(
@@ -68,39 +68,38 @@ class TuneConfig(config_flags.Checked):
     )
     whisper_decoder: Optional[str] = config_flags.setting(
         None,
-        "directory of the Whisper on whose encoder the acoustic model stands, with tokenizer.json: its "
-        "decoder proposes transcripts and ranks them; needs a language model",
+        "directory, with tokenizer.json, of the Whisper whose encoder the acoustic model uses: its decoder "
+        "proposes and ranks transcripts; needs a language model",
         local=True,
     )
     data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated", required=True)
-    split: str = config_flags.setting("dev", "split to tune on; not the one to report")
+    split: str = config_flags.setting("dev", "split to tune on; not the split whose results are reported")
     max_utterances: int = config_flags.setting(
-        1000, "utterances to tune on, about: chosen by their ids if the split has more", positive=True
+        1000, "approximate number of utterances to tune on, chosen by their ids", positive=True
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (self.acoustic_model_dir or self.language_model_dir):
             raise errors.UserError(
-                "tune: neither --acoustic_model_dir nor --language_model_dir is given, expected one of "
-                "them; give the model to tune"
+                "tune: neither --acoustic_model_dir nor --language_model_dir is set; pass the model to tune"
             )
         if not (self.acoustic_model_dir or self.ngram):
             raise errors.UserError(
-                "tune: --ngram is not given, expected an ARPA file of characters for a language model alone; "
-                "make one with python -m estimator_asr.train_ngram --unit=character"
+                "tune: a language model alone needs --ngram, an ARPA file of characters; make one with "
+                "python -m estimator_asr.train_ngram --unit=character"
             )
         if self.whisper_decoder and not (self.acoustic_model_dir and self.language_model_dir):
             raise errors.UserError(
-                "tune: --whisper_decoder is given without both models, expected --acoustic_model_dir and "
-                "--language_model_dir, whose characters it writes; give both"
+                "tune: --whisper_decoder needs both --acoustic_model_dir and --language_model_dir, whose "
+                "characters it outputs; pass both"
             )
 
 
 def tune(config: TuneConfig) -> search.Result:
-    """Searches on the split and saves what was found.
+    """Searches on the split, and saves the best settings and a picture in the model directory.
 
-    Raises errors.UserError if a model, the data or the n-gram model cannot be used together.
+    Raises errors.UserError if the models, the data and the n-gram model do not fit together.
     """
     tuned, source = _open_tuned(config)
     with splits.explain_damage(config.data_dir, config.split):
@@ -121,7 +120,7 @@ def tune(config: TuneConfig) -> search.Result:
 
 
 def _open_tuned(config: TuneConfig) -> tuple[trained_model.TrainedModel, splits.Split]:
-    """Opens the model to tune, with the n-gram model, and the split."""
+    """Opens the model to tune, with the n-gram model of --ngram, and the split."""
     spec = task_spec.ACOUSTIC if config.acoustic_model_dir else task_spec.LANGUAGE
     path = config.acoustic_model_dir or config.language_model_dir
     trained = trained_model.open_trained_model(path, want=spec)
@@ -154,7 +153,7 @@ def _open_whisper(config, acoustic, language, source) -> trials.WhisperBench:
 
 
 def read_ngram(path: str, model: model_directory.ModelDirectory) -> types.SimpleNamespace:
-    """Returns an n-gram model for what a model writes, as ModelDirectory has it; logs what it lacks."""
+    """Returns ModelDirectory.ngram for a model's output vocabulary; logs the words that the file lacks."""
     ngram_model, words = arpa.read(path), model.output_vocabulary.tokens
     warning = back_off.describe_missing(ngram_model, words, path)
     if warning:
@@ -164,20 +163,20 @@ def read_ngram(path: str, model: model_directory.ModelDirectory) -> types.Simple
 
 def _print(result: search.Result, config: TuneConfig) -> None:
     for step in result.steps:
-        counts = ((*each, result.num_labels[each[0]]) for each in step.errors.items())
+        counts = ((name, count, result.num_labels[name]) for name, count in step.errors.items())
         wrong = (f"{count:,} of {size:,} {picture.LABELS[name]} wrong" for name, count, size in counts)
         print(f"{step.name}: {', '.join(wrong)}")
     best = result.steps[-1].settings
     if result.judged is not None:
-        judged = result.judged, result.fitted
-        before, after = (100 * calibration.calibration_error(each) for each in judged)
+        before = 100 * calibration.calibration_error(result.judged)
+        after = 100 * calibration.calibration_error(result.fitted)
         print(
-            f"confidence: calibration error {before:.1f} % -> {after:.1f} % (of each half of the utterances, "
-            "fitted on the other)"
+            f"confidence: calibration error {before:.1f} % -> {after:.1f} % (each half of the utterances "
+            "fitted on the other half)"
         )
-    found = ", ".join(f"{name} {getattr(best, name):g}" for name in _WEIGHTS if getattr(best, name))
+    weights = ", ".join(f"{name} {getattr(best, name):g}" for name in _WEIGHTS if getattr(best, name))
     path = config.acoustic_model_dir or config.language_model_dir
-    print(f"{found or 'all weights 0'}: saved in {path}, drawn in {os.path.join(path, _PICTURE)}")
+    print(f"{weights or 'all weights 0'}: saved in {path}, drawn in {os.path.join(path, _PICTURE)}")
 
 
 def main(config: TuneConfig) -> None:

@@ -1,1 +1,1 @@
-"""Explains a training: NaN recorder, memory probe, label and CTC checks, overfit test."""
+"""Diagnoses training problems: NaN recorder, memory probe, label and CTC checks, overfit test."""

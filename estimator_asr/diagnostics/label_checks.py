@@ -1,7 +1,7 @@
-"""Label checks: labels in the wrong form are refused; a sample before the first step, all if a step fails.
+"""Label checks: find labels of the wrong form, in a sample before training, in all records if a step fails.
 
-The pronunciation and the transcript of a record determine its labels, so labels that are one-hot, floats or
-shifted by one are recognised.
+The labels of a record can be computed from its pronunciation and transcript, so labels that are one-hot,
+floats or shifted by one are recognised.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def check(
     model: model_directory.ModelDirectory,
     splits: Sequence[str] = SPLITS,
 ) -> None:
-    """Checks a sample of the labels that a model will learn, in those of the splits that the data has.
+    """Checks a sample of the labels that a model will learn; splits that the data does not have are skipped.
 
     Raises:
-        errors.UserError: a label is wrong; names the shard and the utterance.
+        errors.UserError: a label is wrong; the message names the shard and the utterance.
     """
     with splits_lib.explain_damage(data_dirs, " or ".join(splits)):
         for shards in _shards_by_directory(infos, data_dirs, splits):
@@ -48,7 +48,7 @@ def check(
 def explain(
     infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], model: model_directory.ModelDirectory
 ) -> Iterator[None]:
-    """Turns losses.WRONG_LABEL inside the block into an errors.UserError that names the utterance."""
+    """Turns a losses.WRONG_LABEL error inside the block into an errors.UserError that names the utterance."""
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
@@ -58,7 +58,7 @@ def explain(
             _check_shards(shards, model, None)
         line = next(line for line in error.message.splitlines() if losses.WRONG_LABEL in line)
         raise errors.UserError(
-            f"{','.join(data_dirs)}: {line.strip()}, but no single record is wrong; build the data again."
+            f"{','.join(data_dirs)}: {line.strip()}, but every single record is right; build the data again."
         ) from error
 
 
@@ -83,9 +83,9 @@ def _check_shards(shards, model, count):
 def find_problem(
     serialized: bytes, tokens: vocabulary.Vocabulary, characters: Optional[vocabulary.Vocabulary] = None
 ) -> str:
-    """Returns what is wrong with the labels of a record: `utterance ID: WHAT is GOT, expected WANT`, or "".
+    """Returns the first problem in a record's labels (`utterance ID: WHAT is GOT, expected WANT`), or "".
 
-    Without a vocabulary of characters, character_ids are not checked.
+    If there is no vocabulary of characters, character_ids are not checked.
     """
     try:
         features = tf.train.Example.FromString(serialized).features.feature
@@ -94,7 +94,7 @@ def find_problem(
     if schema.WORDLESS in _text(features, "utterance_id") and not _values(features["token_ids"])[1]:
         return ""
     labels = [("token_ids", _text(features, "pronunciation").split(), tokens)]
-    # An utterance whose hanzi and pinyin do not pair has no character_ids.
+    # character_ids is empty if the hanzi and pinyin of the utterance do not pair.
     if characters is not None and _values(features["character_ids"])[1]:
         labels.append(("character_ids", _text(features, "transcript").replace(" ", ""), characters))
     for name, text, inventory in labels:
@@ -115,17 +115,17 @@ def _describe_problem(name, kind, ids, expected, inventory):
     if _is_one_hot(ids, inventory):
         return f"{name} is one-hot, {len(ids)} numbers with {sum(ids)} ones, expected {wanted}"
     for shift in (1, -1):
-        if expected and ids == [each + shift for each in expected]:
+        if expected and ids == [label + shift for label in expected]:
             return f"{name} is {_join(ids)}, shifted by {shift:+d}, expected {wanted}"
-    for each in ids:
-        if not 0 <= each < inventory.size:
-            blank = " (the blank)" if name == "token_ids" and each == inventory.blank_id else ""
-            return f"{name} contains {each}{blank}, expected 0 to {inventory.size - 1}"
+    for label in ids:
+        if not 0 <= label < inventory.size:
+            blank = " (the blank)" if name == "token_ids" and label == inventory.blank_id else ""
+            return f"{name} contains {label}{blank}, expected 0 to {inventory.size - 1}"
     return _describe_difference(name, ids, expected, inventory) if expected else ""
 
 
 def _is_one_hot(ids, inventory):
-    """Whether the ids are rows with a single 1, as wide as the labels or the classes."""
+    """Returns True if the ids are one-hot rows, as wide as the vocabulary with or without the blank."""
     for width in (inventory.size, inventory.num_classes):
         rows = [sorted(ids[begin : begin + width]) for begin in range(0, len(ids), width)]
         if all(row == [0] * (width - 1) + [1] for row in rows):
@@ -136,7 +136,7 @@ def _is_one_hot(ids, inventory):
 def _describe_difference(name, ids, expected, inventory):
     pairs = enumerate(itertools.zip_longest(ids, expected))
     place, pair = next((place, pair) for place, pair in pairs if pair[0] != pair[1])
-    got, want = ("missing" if each is None else f"{each} ({inventory.decode([each])[0]})" for each in pair)
+    got, want = ("missing" if item is None else f"{item} ({inventory.decode([item])[0]})" for item in pair)
     return f"{name}[{place}] is {got}, expected {want} as in its text"
 
 
@@ -150,5 +150,5 @@ def _text(features, name):
 
 
 def _join(ids):
-    shown = " ".join(f"{each}" for each in ids[:_SHOWN_IDS])
+    shown = " ".join(map(str, ids[:_SHOWN_IDS]))
     return f"{shown} ..." if len(ids) > _SHOWN_IDS else shown

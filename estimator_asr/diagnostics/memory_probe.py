@@ -1,4 +1,4 @@
-"""Memory probe: tries the batches that need the most memory before the first step."""
+"""Memory probe: before the first step, tries the batches that need the most memory."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _COLLECTION = "memory_probe/"
 
 @dataclasses.dataclass(eq=False)
 class MemoryProbeHook(estimator_api.SessionRunHook):
-    """Computes the gradients of the largest batches; weights and position in the data stay as they are."""
+    """Computes the gradients of the largest batches; changes neither weights nor the position in the data."""
 
-    features: dict[str, tf.Tensor]  # of this replica
+    features: dict[str, tf.Tensor]  # inputs of this replica's model_fn
     labels: dict[str, tf.Tensor]
     fetch: tf.Tensor  # depends on all gradients of all replicas
     model: model_directory.ModelDirectory
     source: splits.Split  # the training data
-    bucketing: buckets.Bucketing  # of the training data
-    num_replicas: int  # on all machines; each is fed a per-replica batch
-    first_step: int  # of this run; a session that starts later, after an evaluation, tries nothing
+    bucketing: buckets.Bucketing  # buckets of the training data
+    num_replicas: int  # number of replicas on all machines; each is fed a per-replica batch
+    first_step: int  # first step of this run; sessions that start later, after an evaluation, try nothing
 
-    def __post_init__(self):  # each replica's model_fn does it for its inputs
+    def __post_init__(self):  # runs in each replica's model_fn, so the collections hold all replicas' inputs
         for name, tensor in (*self.features.items(), *self.labels.items()):
             tf.compat.v1.add_to_collection(_COLLECTION + name, tensor)
 
@@ -50,26 +50,26 @@ class MemoryProbeHook(estimator_api.SessionRunHook):
         values = make_batch(-(-rows // self.num_replicas), length, self.source, probabilities)
         keys = session.graph.get_all_collection_keys()
         inputs = {key: session.graph.get_collection(key) for key in keys if str(key).startswith(_COLLECTION)}
-        # All inputs of all replicas: one that is not fed would take a batch from the data.
-        feed = {each: values[key[len(_COLLECTION) :]] for key in inputs for each in inputs[key]}
+        # All inputs of all replicas are fed: an input that is not would consume a batch of the data.
+        feed = {tensor: values[key[len(_COLLECTION) :]] for key in inputs for tensor in inputs[key]}
         spec, start = self.source.spec, time.monotonic()
         batch = f"{rows} utterances of {length:,} {spec.unit}"
         try:
             session.run(self.fetch, feed)
         except tf.errors.ResourceExhaustedError:
             raise errors.UserError(
-                f"train: a batch of {batch} does not fit in memory; give a --{spec.batch_budget} below "
+                f"train: a batch of {batch} does not fit in memory; set --{spec.batch_budget} below "
                 f"{rows * length}"
             ) from None
         logging.info(
-            f"largest batch: {batch}: {time.monotonic() - start:.1f} s with set-up, {_peak_memory()}"
+            f"largest batch: {batch}: {time.monotonic() - start:.1f} s including set-up, {_peak_memory()}"
         )
 
 
 def choose_shapes(bucketing: buckets.Bucketing) -> list[tuple[int, int]]:
-    """Returns (utterances, length) of the batch with the longest utterances and of the one with most frames.
+    """Returns (utterances, length) of the batch with the longest utterances and of that with the most frames.
 
-    The memory of attention is quadratic in the length, so either may need the most.
+    Attention needs memory quadratic in the length, so either batch may need the most memory.
     """
     shapes = bucketing.shapes
     return list(dict.fromkeys([shapes[-1], max(shapes, key=lambda shape: shape[0] * shape[1])]))
@@ -78,11 +78,11 @@ def choose_shapes(bucketing: buckets.Bucketing) -> list[tuple[int, int]]:
 def token_probabilities(
     model: model_directory.ModelDirectory, unknown_fraction: float
 ) -> Optional[np.ndarray]:
-    """Returns the probability of each token of text, float64 [tokens]; None for the acoustic model.
+    """Returns the probability of each token in random text, float64 [tokens]; None for the acoustic model.
 
-    The memory of the language model grows with the candidate characters of the tokens. A token is as probable
-    as it has characters, because common syllables have many; the unknown one, whose candidates are all
-    characters, is as probable as in the data.
+    The language model's memory grows with the number of candidate characters per token. The probability of a
+    token is proportional to its number of characters, because common syllables have many. The unknown token,
+    whose candidates are all characters, has the same probability as in the data.
     """
     if model.readings is None:
         return None
@@ -97,9 +97,9 @@ def token_probabilities(
 def make_batch(
     rows: int, length: int, source: splits.Split, probabilities: Optional[np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Returns random features and labels, by the keys of input_fn, of utterances of the same length."""
+    """Returns random features and labels of utterances of equal length, with the keys of input_fn."""
     rng = np.random.default_rng(0)
-    # With audio, at most half of what frames subsampled by 4 could hold.
+    # An utterance with audio gets at most one token per two frames after subsampling by 4.
     num_tokens = min(source.max_tokens, -(-length // 8)) if source.num_bins else length
     values = {
         "num_frames": np.full(rows, length),
@@ -110,7 +110,8 @@ def make_batch(
     }
     if source.num_bins:
         values["fbank"] = rng.normal(size=[rows, length, source.num_bins])
-        values["token_ids"] = np.tile(np.arange(num_tokens) % 2, [rows, 1])  # no repeats, which need frames
+        # Tokens alternate, because equal neighbours would need more frames.
+        values["token_ids"] = np.tile(np.arange(num_tokens) % 2, [rows, 1])
     else:
         values["token_ids"] = rng.choice(len(probabilities), [rows, num_tokens], p=probabilities)
     return values

@@ -30,7 +30,7 @@ _QUARANTINE_COLUMNS = ("step", "epoch_seed", "batch", "utterance_id")
 
 
 class Utterance(NamedTuple):
-    """A row of the batch; frames is 0 for text alone."""
+    """A row of the batch; frames is 0 if the record has no audio."""
 
     utterance_id: str
     speaker: str
@@ -55,9 +55,9 @@ def write(
     records: Sequence[bytes],
     save: Callable[[str], object],
 ) -> list[Utterance]:
-    """Writes a step_directory atomically, replacing an older one; returns its utterances.
+    """Writes the directory of a step atomically, replacing an older one; returns its utterances.
 
-    The records are serialised; `save` takes a path prefix and writes a checkpoint there.
+    `path` is from step_directory, records are serialised; `save` takes a path prefix and writes a checkpoint.
     """
     temporary = pathlib.Path(f"{path}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -86,7 +86,7 @@ def list_utterances(records: Sequence[bytes]) -> list[Utterance]:
 
 
 def to_json(value: float) -> float | str:
-    """Returns a number, or text for NaN and Inf, which JSON does not have."""
+    """Returns a value that JSON can hold: the number, or its text if it is NaN or Inf."""
     return float(value) if math.isfinite(value) else str(float(value))
 
 
@@ -110,12 +110,12 @@ def read_records(path: str) -> list[bytes]:
 
 def _unreadable(file, what, reason):
     return errors.UserError(
-        f"{file}: {what} cannot be read ({reason}); give a directory step-N of MODEL_DIR/nan"
+        f"{file}: {what} cannot be read ({reason}); pass a directory step-N of MODEL_DIR/nan"
     )
 
 
 def read_quarantine(model_dir: str) -> dict[int, list[tuple[str, ...]]]:
-    """Returns {step: its rows} of quarantine.tsv; empty if there is none."""
+    """Returns the rows of quarantine.tsv by step; empty if the file does not exist."""
     path, steps = pathlib.Path(directory(model_dir), _QUARANTINE_FILE), {}
     lines = path.read_text(encoding="utf-8").split("\n")[1:] if path.exists() else []
     for row in (tuple(line.split("\t")) for line in lines if line):
@@ -126,7 +126,10 @@ def read_quarantine(model_dir: str) -> dict[int, list[tuple[str, ...]]]:
 def add_to_quarantine(
     model_dir: str, step: int, position: Sequence[int], utterances: Sequence[Utterance]
 ) -> None:
-    """Adds the utterances of a step to quarantine.tsv, replacing those of the same step."""
+    """Adds the utterances of a step to quarantine.tsv, replacing earlier rows of that step.
+
+    `position` is (epoch seed, batch of the epoch).
+    """
     steps = read_quarantine(model_dir)
     steps[step] = [(step, *map(int, position), utterance.utterance_id) for utterance in utterances]
     rows = [_QUARANTINE_COLUMNS, *(row for number in sorted(steps) for row in steps[number])]

@@ -1,6 +1,6 @@
-"""NaN recorder: saves what explains a step with a NaN or Inf, and ends training after too many of them.
+"""NaN recorder: saves everything that is needed to replay a step with a NaN or Inf.
 
-The step itself changes nothing (see optimization), so the weights are those that the batch was computed with.
+Such a step does not change the weights (training/optimizer), so the saved weights are those that it used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHOWN_UTTERANCES = 3
 
 @dataclasses.dataclass(eq=False)
 class NanRecorderHook(estimator_api.SessionRunHook):
-    """Writes MODEL_DIR/nan/step-N for a step with a NaN or Inf; ends training after too many of them.
+    """Writes MODEL_DIR/nan/step-N for a step with a NaN or Inf; ends training after too many such steps.
 
     The tensors are "is_finite" bool [], the same on all replicas; "number" int64 [], steps before this one;
     "position" int64 [2], features["seed"]; "loss", "gradient_norm", "learning_rate" float32 []. read_records
@@ -32,12 +32,12 @@ class NanRecorderHook(estimator_api.SessionRunHook):
     """
 
     tensors: Mapping[str, tf.Tensor]
-    model_dir: str  # where files are written
-    config_json: str  # text of the config
+    model_dir: str  # directory in which the files are written
+    config_json: str  # the config as JSON text
     read_records: Callable[[Sequence[int]], list[bytes]]
-    fbank_dtype: str  # of the features in the records
-    max_skipped: int  # steps to skip at most, those of earlier runs included
-    is_chief: bool = True  # writes the files; the other workers come to the same decisions
+    fbank_dtype: str  # dtype of the features in the records
+    max_skipped: int  # maximum number of skipped steps, including those of earlier runs
+    is_chief: bool = True  # only the chief writes files; all workers decide alike whether to stop
 
     def begin(self):
         self._steps = set(nan_files.read_quarantine(self.model_dir))
@@ -52,7 +52,7 @@ class NanRecorderHook(estimator_api.SessionRunHook):
     def after_run(self, run_context, run_values):
         values = run_values.results
         step = int(values["number"])
-        if values["is_finite"] or step == self._last:  # of several batches of a step the first is kept
+        if values["is_finite"] or step == self._last:  # one batch per step is recorded, the first bad one
             return
         self._last = step
         self._steps.add(step)
@@ -83,11 +83,11 @@ class NanRecorderHook(estimator_api.SessionRunHook):
         replay = advice.command("estimator_asr.replay", f"--nan_dir={path}")
         return (
             f"{path}: {problem} at step {step}{allowed}; {self._common_utterances()}{replay} finds "
-            f"the cause, --skip_bad_batches={len(self._steps)} continues without the batch"
+            f"the cause; --skip_bad_batches={len(self._steps)} skips the batch and continues"
         )
 
     def _common_utterances(self):
-        """Names utterances that all of several bad batches contain, which is unlikely to be chance."""
+        """Returns a clause that names the utterances in all bad batches, which is hardly chance; or ""."""
         steps = nan_files.read_quarantine(self.model_dir).values()
         common = set.intersection(*({row[-1] for row in rows} for rows in steps)) if len(steps) > 1 else ()
         if not common:
@@ -101,5 +101,5 @@ def _describe(values, utterances):
     if not utterances:
         return text
     ids = ", ".join(utterance.utterance_id for utterance in utterances[:_SHOWN_UTTERANCES])
-    rest = len(utterances) - _SHOWN_UTTERANCES
-    return f"{text} for utterances {ids}" + (f" and {rest} more" if rest > 0 else "")
+    num_more = len(utterances) - _SHOWN_UTTERANCES
+    return f"{text} for utterances {ids}" + (f" and {num_more} more" if num_more > 0 else "")

@@ -1,7 +1,7 @@
 """NaN search: finds the first tensor of a graph that contains NaN or Inf, and its likely cause.
 
-All float tensors that the targets depend on are checked in one run. A tensor counts only if a path of bad
-tensors leads from it to a target, so an infinity that is masked later is not reported as the cause.
+All float tensors that the targets depend on are checked in one run. A tensor is reported only if a path of
+non-finite tensors leads from it to a target, so an infinity that is masked later is not taken for the cause.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ from typing import NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 
-_OVERFLOW = "values exceeded the largest of their type: lower --learning_rate or --clip_norm"
+_OVERFLOW = "values exceeded the largest of their type: use a lower --learning_rate or --clip_norm"
 _CAUSES = {
     "Placeholder": "the input contains NaN or Inf: find all such records with python -m "
     "tfrecord_builder.verify --data_dir=DATA and build the data again",
     "ReadVariableOp": "the weights contain NaN or Inf, so no batch can be learned: return to an earlier "
-    "checkpoint and lower --learning_rate",
+    "checkpoint and use a lower --learning_rate",
     **dict.fromkeys(("Log", "Log1p"), "logarithm of zero or of a negative number"),
     **dict.fromkeys(("RealDiv", "Div", "Reciprocal", "ReciprocalGrad"), "division by zero"),
     "Sqrt": "square root of a negative number",
     "SqrtGrad": "gradient of a square root at zero",
     **dict.fromkeys(("Rsqrt", "RsqrtGrad"), "division by the square root of zero or of a negative number"),
     "Exp": "exp() overflows: its input is above 88",
-    **dict.fromkeys(("Softmax", "LogSoftmax"), "softmax of values that are too large: lower --learning_rate"),
+    **dict.fromkeys(
+        ("Softmax", "LogSoftmax"), "softmax of values that are too large: use a lower --learning_rate"
+    ),
     "CTCLoss": "the labels have no alignment with the frames: look for utterances with more tokens than "
     "frames after subsampling",
     "Pow": "power of zero or of a value that is too large",
@@ -39,24 +41,24 @@ class Finding(NamedTuple):
     tensor: str  # name in the graph
     op: str  # type of its operation, such as "Log"
     layer: str  # variable scope of the operation
-    is_backward: bool  # whether it belongs to the gradient of the layer
+    is_backward: bool  # True if the tensor belongs to the gradient of the layer
     shape: tuple[int, ...]
-    fraction: float  # of its elements that are NaN or Inf
-    rows: Optional[list[int]]  # that have some; None if the tensor does not have the rows of the batch
-    inputs: list[tuple[str, float, float]]  # name, minimum, maximum of its float inputs, all finite
+    fraction: float  # fraction of the elements that are NaN or Inf
+    rows: Optional[list[int]]  # batch rows with NaN or Inf; None if the first axis is not the batch
+    inputs: list[tuple[str, float, float]]  # name, minimum and maximum of each float input, all finite
     cause: str
 
 
 def find(
     session: tf.compat.v1.Session, targets: Sequence[tf.Tensor], feeds: Mapping, batch_size: int
 ) -> Optional[Finding]:
-    """Returns the first tensor that makes a loss or gradient non-finite; None if all targets are finite."""
+    """Returns the first tensor that makes a target (loss or gradient) non-finite; None if all are finite."""
     graph = session.graph
-    needed = _ancestors([target.op for target in targets], lambda op: [each.op for each in op.inputs])
-    ops = [op for op in graph.get_operations() if op.name in needed]  # each after its inputs
+    needed = _ancestors([target.op for target in targets], lambda op: [tensor.op for tensor in op.inputs])
+    ops = [op for op in graph.get_operations() if op.name in needed]  # an operation comes after its inputs
     tensors = [tensor for op in ops for tensor in op.outputs if tensor.dtype.is_floating]
     with graph.as_default():
-        # float [2] each; the second element is 1 if the tensor has a NaN or Inf (CURT_HEALTH).
+        # One float [2] per tensor, whose second element is 1 if the tensor has a NaN or Inf (CURT_HEALTH).
         health = [tf.raw_ops.DebugNumericSummaryV2(input=tensor, tensor_debug_mode=2) for tensor in tensors]
     bad = {tensor.name for tensor, (_, is_bad) in zip(tensors, session.run(health, feeds)) if is_bad}
 
@@ -69,21 +71,21 @@ def find(
 
 
 def describe(finding: Finding, ids: Sequence[str]) -> list[str]:
-    """Returns the lines to print; ids are the utterances of the batch."""
+    """Returns the lines to print about a finding; ids are the utterance ids of the batch."""
     shape = " x ".join(map(str, finding.shape)) or "scalar"
     lines = [
-        f"first tensor that is not finite: {finding.tensor}, made by {finding.op} in the "
+        f"first tensor with NaN or Inf: {finding.tensor}, computed by {finding.op} in the "
         f"{'backward' if finding.is_backward else 'forward'} pass of {finding.layer}",
-        f"  shape {shape}, {100 * finding.fraction:.3g} % of its elements",
+        f"  shape {shape}, {100 * finding.fraction:.3g} % of its elements are NaN or Inf",
     ]
     if finding.rows is not None:
         lines.append(f"  utterances: {', '.join(ids[row] for row in finding.rows)}")
-    lines += [f"  input {name}, finite, {low:g} to {high:g}" for name, low, high in finding.inputs]
+    lines += [f"  input {name} is finite, {low:g} to {high:g}" for name, low, high in finding.inputs]
     return [*lines, f"likely cause: {finding.cause}"]
 
 
 def _ancestors(nodes, get_inputs):
-    """Returns the names of nodes (tensors or operations) and of all that they come from."""
+    """Returns the names of the nodes (tensors or operations) and of all nodes that they depend on."""
     names, waiting = set(), list(nodes)
     while waiting:
         node = waiting.pop()
@@ -101,7 +103,9 @@ def _inspect(session, tensor, feeds, batch_size):
     name = tensor.op.inputs[0].op.name if is_weight else tensor.op.name
     scope = re.sub(r"_grad(/.*)?$", "", _GRADIENT.sub("", name))
     ranges = [
-        (one.name, float(np.min(v)), float(np.max(v))) for one, v in zip(inputs, input_values) if np.size(v)
+        (source.name, float(np.min(array)), float(np.max(array)))
+        for source, array in zip(inputs, input_values)
+        if np.size(array)
     ]
     return Finding(
         name if is_weight else tensor.name,
@@ -117,7 +121,8 @@ def _inspect(session, tensor, feeds, batch_size):
 
 
 def _rows(tensor, is_bad, batch_size):
-    """Returns the bad rows, even if batch and length share an axis; weights have a static size."""
+    """Returns the batch rows with NaN or Inf, also if the first axis is batch x length; None for weights."""
+    # Unlike weights, which have a static shape, values of the batch have an unknown first dimension.
     is_static = not tensor.shape.rank or tensor.shape[0] is not None
     if is_static or not is_bad.size or len(is_bad) % batch_size:
         return None

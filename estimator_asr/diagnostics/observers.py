@@ -1,7 +1,7 @@
-"""Observers of a training: the monitoring and diagnostics that its flags ask for.
+"""Observers of a training run: the monitoring and diagnostics that its flags enable.
 
-The one place that joins training/ with monitoring/ and diagnostics/. What a flag switches on is imported
-where it is used.
+Only this module connects training/ with monitoring/ and diagnostics/. Modules that a flag enables are
+imported in the functions that use them.
 """
 
 from __future__ import annotations
@@ -27,23 +27,27 @@ from tfrecord_builder.data import dataset_info
 
 
 class Training(NamedTuple):
-    """A training to observe."""
+    """A training run to observe."""
 
-    model: model_directory.ModelDirectory  # its settings, and the directory that it writes
+    model: model_directory.ModelDirectory  # settings, and the directory that training writes
     infos: Sequence[dataset_info.DatasetInfo]
     data_dirs: Sequence[str]
-    command: str  # the command line that started it
-    cluster: Optional[cluster_lib.Cluster]  # that this process belongs to; None: it trains alone
+    command: str  # the command line that started the training
+    cluster: Optional[cluster_lib.Cluster]  # the cluster of this process; None if it trains alone
 
     @property
     def directory(self) -> str:
-        """Where the hooks write: all workers run them, but the model directory is the chief's."""
+        """Directory for the hooks' files: the model directory for the chief, a temporary one for a worker."""
         if self.cluster is None or self.cluster.is_chief:
             return self.model.path
         return os.path.join(self.model.path, f"tmp_{self.cluster.name}")
 
     def observe(self, plan: plan_lib.TrainingPlan, clock: step_time.Clock) -> loop.Observers:
-        """Checks the labels, and returns the observers of this process; the clock runs during training steps.
+        """Checks a sample of the labels and returns the observers of this process.
+
+        Args:
+            plan: the training plan.
+            clock: counts the time of training steps, without evaluations.
 
         Raises:
             errors.UserError: labels have the wrong form.
@@ -72,7 +76,7 @@ class Training(NamedTuple):
 
     @contextlib.contextmanager
     def _run(self) -> Iterator[None]:
-        """Explains wrong labels, keeps log lines above the progress bars, and fills the HParams tab."""
+        """During training, explains wrong labels, keeps log lines above bars and fills the HPARAMS tab."""
         explained = label_checks.explain(self.infos, self.data_dirs, self.model)
         is_writer = self.cluster is None or self.cluster.is_chief
         session = hparams.session(self.model.path, self.model.config)

@@ -1,7 +1,7 @@
 """Overfit test (--overfit_batches): trains on a few utterances until they are memorised, or explains why not.
 
-Model, loss and optimizer are those of the training, without masks, dropout, noise and label smoothing, at the
-learning rate after warm-up. The model directory of the training is neither read nor written.
+The test uses the training's model, loss and optimizer, without masks, dropout, noise and label smoothing, at
+the learning rate after warm-up. It neither reads nor writes the model directory.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from estimator_asr.training.optimizer import schedules
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 
-LOSS = 0.05  # per label: a label has a probability of 95 %
-NUM_UTTERANCES = 10  # per batch, roughly
-SECONDS = 120.0  # for each batch, once the graph is built
+LOSS = 0.05  # loss per label of a memorised batch: the right label has a probability of 95 %
+NUM_UTTERANCES = 10  # approximate number of utterances per batch
+SECONDS = 120.0  # time limit per batch, without building the graph
 MAX_STEPS = 5000
-_WARMUP_STEPS = 20  # Adam's first steps are as large as the rate, whatever the gradient
+_WARMUP_STEPS = 20  # Adam's first steps are as large as the learning rate, however small the gradient
 _PROGRESS_SECONDS = 5.0
-_ROUNDING = 1e-6  # of float32
-# A loss that still falls by this fraction in the second half of the steps needs more steps.
+_ROUNDING = 1e-6  # rounding error of float32 fractions
+# If the loss still falls by this fraction in the second half of the steps, more steps would help.
 _STILL_FALLING = 0.1
 
 
@@ -40,9 +40,9 @@ class Result(NamedTuple):
 
     spec: task_spec.TaskSpec
     batches: Sequence[tuple]  # pairs (features, labels) of dicts of numpy arrays
-    metrics: Sequence[Mapping[str, float]]  # of every step, by tag
-    seconds: float  # time spent
-    is_learned: bool  # whether all batches are memorised
+    metrics: Sequence[Mapping[str, float]]  # metrics of each step, by tag
+    seconds: float  # duration of the training steps
+    is_learned: bool  # True if all batches were memorised
 
 
 def run(
@@ -52,13 +52,13 @@ def run(
     train_command: str,
     seconds: float = SECONDS,
 ) -> str:
-    """Trains on the first batches of the train split, for `seconds` each; returns the message of success.
+    """Trains on the first batches of the train split, at most `seconds` per batch; returns a success message.
 
-    config.watch.overfit_batches is the number of batches. Advice repeats the command of the training.
+    config.watch.overfit_batches is the number of batches. Advice in messages extends train_command.
 
     Raises:
-        errors.UserError: a shard cannot be read; labels have the wrong form, or are not memorised within the
-            limit; names the likely cause and the next command.
+        errors.UserError: a shard cannot be read, labels have the wrong form, or the batches are not memorised
+            within the limit; the message names the likely cause and the next command.
     """
     split = splits.read_split(infos, data_dirs, "train", config.spec)
     simple = simplify(config, split)
@@ -76,7 +76,7 @@ def run(
 
 
 def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experiment.ExperimentConfig:
-    """Returns the settings of a training without regularisation, on batches of about ten utterances."""
+    """Returns the settings without regularisation, for batches of about NUM_UTTERANCES utterances."""
     batches_per_epoch = split.bucket(config.input).batches_per_epoch
     rate = schedules.initial_rate(config.optimizer, split.num_utterances / batches_per_epoch)
     length = NUM_UTTERANCES * max(split.length_counts)
@@ -94,7 +94,7 @@ def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experi
             learning_rate=rate,
             learning_rate_batch_size=0.0,
             schedule="step",
-            warmup_epochs=float(_WARMUP_STEPS),  # an epoch of a trial is one step
+            warmup_epochs=float(_WARMUP_STEPS),  # trial.start counts each step as an epoch
             decay_boundary_epochs=(),
             decay_factors=(1.0,),
             gradient_accumulation_steps=1,
@@ -111,9 +111,9 @@ def _learn(model, batches, seconds):
             metrics.append(running.step_with_metrics(batches[len(metrics) % count]))
             loss, rate, now = metrics[-1]["avg-loss"], 100 * metrics[-1][error_rate], time.monotonic()
             if now - shown >= _PROGRESS_SECONDS:
-                shown, left = now, max(seconds - (now - started), 0)
+                shown, remaining = now, max(seconds - (now - started), 0)
                 state = f"step {len(metrics)}  loss {loss:.3f}  error rate {rate:.1f} %"
-                logging.info(f"overfit: {state}  at most {left:.0f} s left")
+                logging.info(f"overfit: {state}  at most {remaining:.0f} s left")
             if now - started > seconds or not math.isfinite(loss):
                 break
         spent = time.monotonic() - started
@@ -121,7 +121,7 @@ def _learn(model, batches, seconds):
 
 
 def is_learned(metrics: Sequence[Mapping], num_batches: int, error_rate: str) -> bool:
-    """Returns whether each batch, in its last step, had nearly no loss and no avoidable error."""
+    """Returns True if each batch, in its last step, had a loss below LOSS and no avoidable errors."""
     last = metrics[-num_batches:]
     return len(last) == num_batches and all(
         values["avg-loss"] < LOSS and values[error_rate] <= _unavoidable(values) + _ROUNDING
@@ -130,15 +130,14 @@ def is_learned(metrics: Sequence[Mapping], num_batches: int, error_rate: str) ->
 
 
 def _unavoidable(values):
-    """Returns the fraction of labels that are unknown (always wrong) or not in the loss (possibly wrong)."""
+    """Returns the fraction of labels that may be wrong because they are unknown or left out of the loss."""
     return values.get("unknown-fraction", 0.0) + 1.0 - values.get("used-label-fraction", 1.0)
 
 
 def describe(result: Result, train_command: str, base_rate: float, data_dir: str) -> str:
-    """Returns the result in one sentence: steps needed, or the likely cause of failure and the next command.
+    """Returns the result as one sentence: the steps needed, or the likely cause of failure and what to run.
 
-    Advice adds flags to the command of the training, whose --learning_rate is base_rate; data_dir is comma
-    separated.
+    Advice adds flags to train_command, whose --learning_rate is base_rate; data_dir is comma separated.
     """
     num_utterances = sum(len(labels[result.spec.labels[1]]) for _, labels in result.batches)
     steps = f"{result.seconds:.0f} s ({len(result.metrics)} steps)"
@@ -146,8 +145,8 @@ def describe(result: Result, train_command: str, base_rate: float, data_dir: str
     if result.is_learned:
         return (
             f"{num_utterances} utterances memorised after {steps}: loss {loss:.3f} per label, "
-            "no errors; model, loss and optimizer can learn. Wrong labels would be memorised too: check "
-            f"that a record and its labels match with {advice.show(data_dir)}"
+            "no errors; model, loss and optimizer can learn. Wrong labels would be memorised too: to check "
+            f"that a record matches its labels, run {advice.show(data_dir)}"
         )
     causes = (*_causes_in_data(result, data_dir), _cause_in_losses(result, train_command, base_rate))
     return (
@@ -161,7 +160,7 @@ def _causes_in_data(result, data_dir):
     if not all(np.isfinite(features[key]).all() for features, _ in result.batches):
         yield f"features contain NaN or Inf; find them with {advice.verify(data_dir)}"
     if num_contradictions:
-        text = f"{num_contradictions} of them have the same input as another one but other labels"
+        text = f"{num_contradictions} of them have the same input as another utterance but different labels"
         yield f"{text}; inspect a record with {advice.show(data_dir)}"
     too_long = result.metrics[-1].get("too-long-fraction", 0.0)
     if too_long:
@@ -185,7 +184,7 @@ def _cause_in_losses(result, train_command, base_rate):
 
 
 def count_contradictions(result: Result) -> int:
-    """Returns how many utterances have the input of an earlier one, but other labels."""
+    """Returns how many utterances have the same input as an earlier utterance, but different labels."""
     labels_by_input, count = {}, 0
     for features, labels in result.batches:
         pairs = zip(_rows(features, *result.spec.features), _rows(labels, *result.spec.labels))
@@ -194,5 +193,5 @@ def count_contradictions(result: Result) -> int:
 
 
 def _rows(values, name, number):
-    """Returns each row without padding, as bytes."""
+    """Returns the rows of values[name] as bytes, without padding; values[number] has the lengths."""
     return [np.ascontiguousarray(row[:count]).tobytes() for row, count in zip(values[name], values[number])]

@@ -1,6 +1,6 @@
 """Trials: training steps on a few batches in memory, without Estimator, checkpoints and hooks.
 
-The step is that of the model_fn; its metrics are the scalars of TensorBoard.
+A step is that of the model_fn in training; its metrics are the scalars that TensorBoard would show.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from estimator_asr.experiment import model_directory
 from estimator_asr.training import model_fn
 from estimator_asr.training import plan as plan_lib
 
-# Features and labels, as a model_fn gets them; arrays, or placeholders for them.
+# Features and labels as a model_fn gets them: arrays, or placeholders for arrays.
 Batch = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
@@ -35,13 +35,13 @@ class Trial:
         return self.session.run([self.train_op, fetches], feeds(self._inputs, batch))[1]
 
     def step_with_metrics(self, batch: Batch) -> dict[str, float]:
-        """Runs one training step; returns its scalars by tag, computed before the update."""
+        """Runs one training step; returns its metrics by tag, computed before the weights are updated."""
         values = tf.compat.v1.Summary.FromString(self.step(batch, self._summary)).value
         return {value.tag: value.simple_value for value in values if value.HasField("simple_value")}
 
 
 def placeholders(batch: Batch) -> Batch:
-    """Returns placeholders for a batch; all sizes but the number of bins are unknown, as in training."""
+    """Returns placeholders for batches like this one; as in training, batch size and lengths are unknown."""
     return tuple(
         {key: _placeholder(f"{kind}/{key}", array) for key, array in part.items()}
         for kind, part in zip(("features", "labels"), batch)
@@ -58,7 +58,7 @@ def _placeholder(name, array):
 
 
 def feeds(inputs: Batch, batch: Batch) -> dict[tf.Tensor, np.ndarray]:
-    """Returns what a session feeds for a batch."""
+    """Returns the feed_dict of a session: the batch's arrays by the placeholders of `inputs`."""
     return {tensor: values[key] for part, values in zip(inputs, batch) for key, tensor in part.items()}
 
 
@@ -66,9 +66,9 @@ def feeds(inputs: Batch, batch: Batch) -> dict[tf.Tensor, np.ndarray]:
 def start(
     model: model_directory.ModelDirectory, batch: Batch, session_config: tf.compat.v1.ConfigProto
 ) -> Iterator[Trial]:
-    """Yields a trial of a new model on batches like this one; its directory is not written.
+    """Yields a trial of a new model on batches like this one; the model directory is not written.
 
-    An epoch of the learning rate schedule is one batch.
+    In the learning rate schedule, each batch is an epoch.
     """
     plan = plan_lib.one_utterance(model.config.spec)
     with tf.Graph().as_default(), tf.compat.v1.Session(config=session_config) as session:

@@ -1,1 +1,1 @@
-"""Observes a training: progress, TensorBoard, prediction samples, data wait, watchdog."""
+"""Monitors training: progress, TensorBoard, prediction samples, data wait, watchdog."""

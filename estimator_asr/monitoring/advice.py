@@ -1,4 +1,4 @@
-"""Commands that messages advise to run next, ready to paste into a shell; data_dir is comma separated."""
+"""Builds the commands that messages suggest, ready to paste into a shell; data_dir is comma separated."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shlex
 
 
 def doctor(data_dir: str, model_dir: str = "") -> str:
-    """Returns the command that checks data and model."""
+    """Returns the command that checks the data, and the model if there is one."""
     model = [f"--model_dir={model_dir}"] if model_dir else []
     return command("estimator_asr.doctor", f"--data_dir={data_dir}", *model)
 
@@ -17,10 +17,10 @@ def show(data_dir: str) -> str:
 
 
 def verify(data_dir: str) -> str:
-    """Returns the command that checks all records."""
+    """Returns the command that checks all records of the data directories."""
     return command("tfrecord_builder.verify", f"--data_dir={data_dir}")
 
 
 def command(program: str, *flags: str) -> str:
-    """Returns the command that runs a program of these packages."""
+    """Returns the command that runs a program of this project, quoted for a shell."""
     return shlex.join(["python", "-m", program, *flags])

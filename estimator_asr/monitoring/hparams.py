@@ -1,7 +1,7 @@
-"""Settings of a run and its metrics on dev, for TensorBoard's HPARAMS tab over several runs.
+"""Fills TensorBoard's HPARAMS tab, which compares the settings and dev metrics of several runs.
 
-TensorBoard keeps the first settings of a run that it finds. They have an event file of their own, which is
-replaced whenever training starts in the model directory, so that the tab shows the latest settings.
+TensorBoard keeps the first settings of a run that it finds. The settings have an event file of their own,
+which is replaced whenever training starts in the model directory, so that the tab shows the latest settings.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from estimator_asr.training import stopping
 from tfrecord_builder.settings import config_flags
 
 _SUFFIX = ".hparams"
-# The settings of a training run that its result depends on.
+# The fields of TrainConfig that the trained model depends on.
 _TRAIN_FIELDS = ("model", "train_steps", "train_epochs", "seed", "precision", "warm_start_from")
 _NUMBERS = ("int", "float", "Optional[int]", "Optional[float]")
 
 
 @contextlib.contextmanager
 def session(model_dir: str, config: experiment.ExperimentConfig) -> Iterator[None]:
-    """Shows a run as running, after the block as finished, and as failed if the block raises.
+    """Shows a run as running inside the block, afterwards as finished, or as failed if the block raises.
 
-    A run that SIGTERM ended stays one that is running: the same command continues it.
+    A run that SIGTERM ended remains shown as running, because the same command continues it.
     """
     values = [_describe(config.spec), summary.session_start_pb(flatten(config))]
     _write(model_dir, values)
@@ -47,7 +47,7 @@ def session(model_dir: str, config: experiment.ExperimentConfig) -> Iterator[Non
 
 
 def flatten(config: experiment.ExperimentConfig) -> dict:
-    """Returns flag name to bool, float or str of the model, its optimizer and its input, without None."""
+    """Returns the settings that are not None: flag name to bool, float or str."""
     values = {
         field.name: getattr(getattr(config, section), field.name) for section, field in _fields(config.model)
     }
@@ -55,7 +55,7 @@ def flatten(config: experiment.ExperimentConfig) -> dict:
 
 
 def _fields(*models):
-    """Yields section and field of each setting of these models, their optimizer, input and training."""
+    """Yields (section, field) for each setting of the models, the optimizer, the input and the training."""
     for section in (*models, "optimizer", "input"):
         for field in dataclasses.fields(config_lib.SECTIONS[section]):
             if config_flags.is_flag(field):
@@ -72,7 +72,7 @@ def _to_value(value):
 
 
 def _describe(spec):
-    """Describes the columns of all models: TensorBoard takes those of any one of several runs."""
+    """Describes the columns for models of all kinds: TensorBoard uses the description of one of the runs."""
     # TensorBoard lists columns that are marked `differs` first and sorts the rest by name.
     settings = [
         api_pb2.HParamInfo(name=field.name, type=_type(field), differs=field.name in spec.main_settings)
@@ -81,7 +81,7 @@ def _describe(spec):
     others = (other.error_rate for other in task_spec.SPECS.values() if other != spec)
     metrics = [
         api_pb2.MetricInfo(
-            name=api_pb2.MetricName(group="eval", tag=tag),  # the folder of an Estimator's metrics
+            name=api_pb2.MetricName(group="eval", tag=tag),  # Estimator writes dev metrics into eval/
             display_name=f"dev {tag}",
             dataset_type=api_pb2.DATASET_VALIDATION,
         )
@@ -97,15 +97,15 @@ def _type(field):
 
 
 def _write(model_dir, values):
-    """Replaces the event file; a running TensorBoard continues with the new one."""
+    """Replaces the event file; a running TensorBoard then reads the new file."""
     old = glob.glob(os.path.join(glob.escape(model_dir), f"events.*{_SUFFIX}"))
     now = time.time()
     path = os.path.join(model_dir, f"events.out.tfevents.{int(now):010d}.0{_SUFFIX}")
-    unfinished = os.path.join(model_dir, "hparams.incomplete")  # a name that TensorBoard does not read
+    unfinished = os.path.join(model_dir, "hparams.incomplete")  # TensorBoard does not read this file name
     with tf.io.TFRecordWriter(unfinished) as writer:
         writer.write(tf.compat.v1.Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
         for value in values:
             writer.write(tf.compat.v1.Event(wall_time=now, step=0, summary=value).SerializeToString())
     os.replace(unfinished, path)
-    for each in set(old) - {path}:
-        os.remove(each)
+    for old_path in set(old) - {path}:
+        os.remove(old_path)

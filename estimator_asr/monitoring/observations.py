@@ -1,4 +1,4 @@
-"""Observations of a training for the watchdog: metrics of recent steps and of evaluations on dev."""
+"""Observations of training for the watchdog: metrics of recent steps and of evaluations on dev."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 
 from estimator_asr.monitoring import advice
 
-# The demo's model, whose speech is easy, reads 2,800 utterances before it writes any token. After some epochs
-# the same utterances teach a model nothing more about other ones.
+# Even on the demo's easy speech, a model needs 2,800 utterances before it outputs any token. After some
+# epochs of the same utterances, a model learns nothing more that helps with other utterances.
 _FEW_UTTERANCES, _USEFUL_EPOCHS = 5000, 10
-# Means are taken over this many observed steps, and noisy metrics must agree in all of them.
+# Means are over this many observed steps, and a noisy metric must be beyond its limit in all of them.
 IN_A_ROW = 5
 
 
 class TrainingFacts(NamedTuple):
-    """Facts of a training that alarms depend on or show."""
+    """Facts about a training run that alarms depend on or show."""
 
-    command: str  # command line of the training
+    command: str  # command line that started the training
     model_dir: str
     data_dir: str  # comma separated
     error_rate: str  # tag of the decoded error rate
@@ -28,28 +28,28 @@ class TrainingFacts(NamedTuple):
     max_steps: int  # total number of steps
     base_rate: float  # --learning_rate
     peak_rate: float  # learning rate at the end of the warm-up
-    constant_loss_steps: int  # --constant_loss_steps, the patience
+    constant_loss_steps: int  # --constant_loss_steps, the watchdog's patience
     steps_per_epoch: float = 1.0
-    num_utterances: int = _FEW_UTTERANCES  # the train split has so many
+    num_utterances: int = _FEW_UTTERANCES  # size of the train split
     hours: float = 0.0  # duration of the train split; 0 for text
 
     @property
     def span(self) -> int:
-        """Steps over which a loss has to fall: in a long training it falls more slowly."""
+        """Number of steps within which the loss must fall; in a long training it falls more slowly."""
         return max(self.constant_loss_steps, self.max_steps // 20)
 
     @property
     def settled_step(self) -> int:
-        """From here on hypotheses are not empty: healthy trainings have left the all-blank plateau."""
+        """The step by which a healthy training has left the all-blank plateau: hypotheses are not empty."""
         return self.warmup_steps + min(4 * self.constant_loss_steps, self.max_steps // 3)
 
     @property
     def late_step(self) -> int:
-        """From here on hypotheses are about as long as the references."""
+        """The step by which the hypotheses of a healthy training are about as long as the references."""
         return self.warmup_steps + min(10 * self.constant_loss_steps, self.max_steps // 2)
 
     def commands(self) -> dict[str, str]:
-        """Returns the commands that alarms advise, by name."""
+        """Returns the commands that alarms suggest, by the names in their sentences."""
         slower, sibling = f"{self.base_rate / 3:.2g}", self.model_dir.rstrip("/")
         where = (f"--model_dir={self.model_dir}", f"--data_dir={self.data_dir}", "--split=dev")
         new_models = {
@@ -70,12 +70,12 @@ class Step(NamedTuple):
     """An observed training step."""
 
     number: int
-    metrics: Mapping[str, float]  # by TensorBoard tag
-    losses: tuple = ()  # loss per label of this step and of those since the previous observation
+    metrics: Mapping[str, float]  # metrics by TensorBoard tag
+    losses: tuple = ()  # loss per label of each step since the previous observation, this step included
 
 
 class DevEvaluation(NamedTuple):
-    """Metrics on dev, and the means of the training steps observed before."""
+    """Metrics of an evaluation on dev, and the mean metrics of the training steps observed before it."""
 
     step: int
     train: Mapping[str, float]
@@ -83,7 +83,7 @@ class DevEvaluation(NamedTuple):
 
 
 class Observations(NamedTuple):
-    """Input of the alarms; the newest observation comes last."""
+    """Observations that the alarms check; the newest comes last."""
 
     training: TrainingFacts
     steps: Sequence[Step] = ()
@@ -91,9 +91,10 @@ class Observations(NamedTuple):
 
     @property
     def little(self) -> str:
-        """The cause that the model has seen too little; "" if it has seen enough."""
+        """A clause for alarms: the model has seen too little data; "" if it has seen enough."""
         size, hours = self.training.num_utterances, self.training.hours
-        epochs = max(each[0] for each in (*self.steps, *self.evaluations)) / self.training.steps_per_epoch
+        last_step = max(observed[0] for observed in (*self.steps, *self.evaluations))
+        epochs = last_step / self.training.steps_per_epoch
         how = "longer or on more data" if epochs < _USEFUL_EPOCHS else "on more data"
         seen = f"{epochs:.1f} epochs of {size:,} utterances" + (f", {hours:.2f} hours" if hours else "")
         cause = f"the model has seen too little ({seen}): train {how} first; otherwise "
@@ -103,7 +104,7 @@ class Observations(NamedTuple):
         return self.steps[-1].metrics.get(tag, default)
 
     def last(self, tag: str, count: int, after: int = -1) -> list[float]:
-        """Returns a metric in the last `count` observations after a step; [] if fewer have it."""
+        """Returns a metric's values in the last `count` observations after a step; [] if there are fewer."""
         late = [step.metrics for step in self.steps if step.number > after][-count:]
         values = [metrics[tag] for metrics in late if tag in metrics]
         return values if len(values) == count else []
@@ -113,17 +114,20 @@ class Observations(NamedTuple):
 
 
 def mean_metrics(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Returns the mean over the last IN_A_ROW of each metric that all of them have."""
+    """Returns the means over the last IN_A_ROW observations, for the metrics that all of them have."""
     last = metrics[-IN_A_ROW:]
     tags = set.intersection(*map(set, last)) if last else ()
-    return {tag: sum(each[tag] for each in last) / len(last) for tag in tags}
+    return {tag: sum(values[tag] for values in last) / len(last) for tag in tags}
 
 
 def window_means(steps: Sequence[Step], num_losses: int) -> list[tuple[int, float]]:
-    """Returns last step and mean loss of each shortest window of at least num_losses losses."""
+    """Returns (last step, mean loss) of windows of steps, one window ending at each step.
+
+    A window is the shortest that has at least num_losses losses; steps too early for one are left out.
+    """
     counts = np.cumsum([0, *(len(step.losses) for step in steps)])
     sums = np.cumsum([0.0, *(sum(step.losses) for step in steps)])
-    begins = np.searchsorted(counts, counts - num_losses, side="right") - 1  # the last that is early enough
+    begins = np.searchsorted(counts, counts - num_losses, side="right") - 1  # latest begin with enough losses
     means = (sums - sums[begins]) / np.maximum(counts - counts[begins], 1)
     return [
         (step.number, float(mean)) for step, begin, mean in zip(steps, begins[1:], means[1:]) if begin >= 0

@@ -1,4 +1,4 @@
-"""Prediction samples in TensorBoard: picture, text and sound of single dev utterances per evaluation."""
+"""Prediction samples in TensorBoard: after each evaluation, picture, text and sound of a few utterances."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tfrecord_builder.data import dataset_info
 from tfrecord_builder.runtime import fonts
 from tfrecord_builder.tokens import vocabulary
 
-_MANY_SECONDS = 5.0  # are worth a message
-_COLUMNS = 16  # of a table of tokens; a wider one does not fit the page
+_MANY_SECONDS = 5.0  # a longer export is worth a message
+_COLUMNS = 16  # columns of a table of tokens; a wider table does not fit the page
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~])")
 
 
 class PredictionSamples(estimator_api.Exporter):
-    """Writes --show_utterances samples beside the metrics of the evaluation, into MODEL_DIR/eval."""
+    """Writes samples of --show_utterances utterances into MODEL_DIR/eval, as the evaluation's metrics."""
 
     name = "prediction_samples"
 
@@ -65,7 +65,7 @@ class PredictionSamples(estimator_api.Exporter):
             logging.info(message, len(self._utterances), seconds)
 
     def _show(self, utterance):
-        """Yields the summary values of an utterance; TensorBoard needs a separate tag for each."""
+        """Yields the summary values of an utterance, each with its own tag, as TensorBoard requires."""
         tag = f"{self._split}/{utterance.utterance_id}"
         sample = self._recogniser.recognise(utterance)
         reference, hypothesis = self._reference(utterance), self._decode(sample.ids[: sample.num_ids])
@@ -74,7 +74,7 @@ class PredictionSamples(estimator_api.Exporter):
             return
         picture = build_picture(self._model, utterance, sample, reference, hypothesis)
         yield tensorboard.image_value(f"{tag}/picture", sample_picture.draw(picture))
-        if not self._is_sound_written:  # it does not change
+        if not self._is_sound_written:  # once is enough, because the sound does not change
             sample_rate = self._model.config.frontend.sample_rate
             wav = sample_utterances.read_wav(utterance, sample_rate)
             if wav is not None:
@@ -84,30 +84,31 @@ class PredictionSamples(estimator_api.Exporter):
         return self._decode(utterance.values[self._model.config.spec.labels[0]])
 
     def _decode(self, ids):
-        return self._model.output_vocabulary.decode(int(each) for each in ids)
+        return self._model.output_vocabulary.decode(map(int, ids))
 
     def _warn_without_font(self):
         tokens = [token for utterance in self._utterances for token in self._reference(utterance)]
         if self._model.config.spec.reads_audio and not fonts.can_draw("".join(tokens)):
-            message = "TensorBoard: no installed font has the tokens, they are drawn as boxes; %s"
+            message = "TensorBoard: no installed font has all tokens, so some are drawn as boxes; %s"
             logging.info(message, fonts.INSTALL_FONT)
 
 
 class Sample(NamedTuple):
-    """The recognition of an utterance: task.Recognition without the batch axis, and an alignment."""
+    """The recognition of an utterance: task.Recognition without the batch axis, and a CTC alignment."""
 
     ids: np.ndarray
     num_ids: int
     log_probs: Optional[np.ndarray] = None  # None without CTC
-    attention: Optional[np.ndarray] = None  # given the reference; None without a decoder
-    starts: Optional[np.ndarray] = None  # of token_times.align with the reference; None without CTC
+    attention: Optional[np.ndarray] = None  # computed with the reference as input; None without a decoder
+    # Frames of the reference's tokens from token_times.align; None without CTC.
+    starts: Optional[np.ndarray] = None
     ends: Optional[np.ndarray] = None
 
 
 class SampleRecogniser:
-    """Recognises single utterances with the weights of one checkpoint after the other.
+    """Recognises single utterances with the weights of a checkpoint, which `restore` exchanges.
 
-    It runs on the CPU in a graph of its own, which is built once: training keeps its device and memory.
+    Runs on the CPU, in its own graph that is built once, so that training keeps its device and memory.
     """
 
     def __init__(self, model: model_directory.ModelDirectory):
@@ -134,7 +135,7 @@ class SampleRecogniser:
         self._session = tf.compat.v1.Session(graph=graph, config=config)
 
     def restore(self, checkpoint: str) -> None:
-        """Restores the weights of a checkpoint, given by its prefix."""
+        """Restores the weights of a checkpoint; `checkpoint` is the prefix of its files."""
         with self._session.graph.as_default():
             self._saver.restore(self._session, checkpoint)
 
@@ -152,10 +153,10 @@ def build_picture(
     reference: Sequence[str],
     hypothesis: Sequence[str],
 ) -> sample_picture.Picture:
-    """Returns the picture of a recognition with CTC."""
+    """Returns the picture of a sample with CTC; reference and hypothesis are tokens."""
     config, labels = model.config.frontend, np.asarray(utterance.values["token_ids"])
     texts = (vocabulary.join_tokens(tokens, model.config.token_type) for tokens in (reference, hypothesis))
-    num_needed = len(labels) + np.sum(labels[1:] == labels[:-1])  # equal labels need a blank
+    num_needed = len(labels) + np.sum(labels[1:] == labels[:-1])  # equal neighbours need one more frame
     spans = [*zip(sample.starts, sample.ends)] if num_needed <= len(sample.log_probs) else []
     return sample_picture.Picture(
         [utterance.utterance_id, *map("{}{}".format, ("reference:  ", "hypothesis: "), texts)],
@@ -170,9 +171,9 @@ def build_picture(
 
 
 def compare_texts(reference: Sequence[str], hypothesis: Sequence[str]) -> str:
-    """Returns a Markdown table: each token of the reference above the aligned one, differences in bold.
+    """Returns Markdown tables with the reference's tokens above the aligned tokens of the hypothesis.
 
-    A dot stands for a missing token.
+    Differences are bold; a dot stands for a missing token.
     """
     pairs = []
     for edit in Levenshtein.opcodes(reference, hypothesis):

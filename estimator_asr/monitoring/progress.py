@@ -1,4 +1,4 @@
-"""Progress of training and evaluation, a bar or a line now and then, and the time spent waiting for data."""
+"""Shows the progress of training and evaluation as a bar or log lines, and measures the wait for data."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from estimator_asr.estimator import estimator_api
 from estimator_asr.monitoring import tensorboard
 from estimator_asr.training import step_time
 
-_BAR_SECONDS = 1.0  # the error rate needs decoding, so a bar does not show it faster than one can read
-_MUCH_WAITING = 0.1  # less is not worth a warning; the input is meant to stay below 0.02
-_bars: weakref.WeakSet[tqdm.tqdm] = weakref.WeakSet()  # all that exist
+_BAR_SECONDS = 1.0  # time between updates of a bar's metrics; faster would be unreadable and waste decoding
+_MUCH_WAITING = 0.1  # a warning is logged above this fraction; the goal is below 0.02
+_bars: weakref.WeakSet[tqdm.tqdm] = weakref.WeakSet()  # all bars that were opened
 
 
 @dataclasses.dataclass(eq=False)
 class ProgressHook(estimator_api.SessionRunHook):
     """Shows step, loss, decoded error rate, speed and remaining time.
 
-    The tensors are of the first replica: "number" int64 [], steps made before this one; "loss" float32 [] per
-    label, "error_rate" float32 [], "inputs" int32 [], the length of the batch. The error rate needs decoding
-    and is computed only for the steps that are shown.
+    The tensors are those of the first replica: "number" int64 [], steps before this one; "loss" float32 [],
+    per label; "error_rate" float32 []; "inputs" int32 [], frames or tokens in its batch. The error rate needs
+    decoding, so it is computed only for the steps that are shown.
     """
 
     tensors: Mapping[str, tf.Tensor]
-    unit: str  # of inputs, "frames" or "tokens"
+    unit: str  # unit of "inputs": "frames" or "tokens"
     max_steps: int  # total number of steps
-    seconds: float  # between two lines
-    num_replicas: int  # by which inputs are multiplied
-    num_parameters: int  # shown at the start
+    seconds: float  # time between two log lines
+    num_replicas: int  # factor from the first replica's inputs to those of all replicas
+    num_parameters: int  # number of weights, logged at the start
     clock: step_time.Clock  # excludes evaluation from the speed
 
     def begin(self):
@@ -63,7 +63,7 @@ class ProgressHook(estimator_api.SessionRunHook):
     def after_run(self, run_context, run_values):
         self.clock.resume()
         values = run_values.results
-        # With gradient accumulation a step has several batches, and one batch follows the last step.
+        # Under gradient accumulation, a step has several batches, and one more batch follows the last step.
         step = min(int(values["number"]) + 1, self.max_steps)
         self._next_step = step + 1
         self._batches += 1
@@ -90,19 +90,19 @@ class ProgressHook(estimator_api.SessionRunHook):
             self._bar.set_postfix_str(f"{metrics}  {speed}", refresh=False)
             return
         per_step = (time.monotonic() - self._started) / max(step - self._first_step, 1)
-        left = tqdm.tqdm.format_interval((self.max_steps - step) * per_step)
+        remaining = tqdm.tqdm.format_interval((self.max_steps - step) * per_step)
         shown = f"{metrics}  {(step - self._window_step) / seconds:.2f} steps/s  {speed}"
-        logging.info("step %d of %d  %s  left %s", step, self.max_steps, shown, left)
+        logging.info("step %d of %d  %s  left %s", step, self.max_steps, shown, remaining)
 
 
 @dataclasses.dataclass(eq=False)
 class DataWaitHook(estimator_api.SessionRunHook):
     """Writes the fraction of time that steps wait for their input, and warns once if it is large."""
 
-    wait: tf.Tensor  # float64 [], of step_time.time_input
-    step: tf.Tensor  # int64 [], number of the step
+    wait: tf.Tensor  # float64 [], seconds that the step waited, from step_time.time_input
+    step: tf.Tensor  # int64 [], steps before this one
     every_steps: int  # number of steps that a fraction covers
-    model_dir: str  # where the event file is
+    model_dir: str  # directory of the event file
     clock: step_time.Clock
     doctor_command: str  # the command that times the input alone
 
@@ -117,7 +117,7 @@ class DataWaitHook(estimator_api.SessionRunHook):
 
     def after_run(self, run_context, run_values):
         wait, step = run_values.results
-        if self._began is None:  # the first step has filled the pipeline
+        if self._began is None:  # the first step is not counted, because it also fills the input pipeline
             self._start_window()
             return
         self._waited, self._steps = self._waited + wait, self._steps + 1
@@ -135,7 +135,7 @@ class DataWaitHook(estimator_api.SessionRunHook):
             self._has_warned = True
             logging.warning(
                 "input: steps wait for data %.0f %% of the time, expected less than 2 %%; move the data to a "
-                "faster disk, or time the input alone: %s",
+                "faster disk, or measure the input alone: %s",
                 *(100 * fraction, self.doctor_command),
             )
 
@@ -158,7 +158,7 @@ class EvaluationHook(estimator_api.SessionRunHook):
 
 
 def _open_bar(name, total, done=0, *, keep):
-    """Returns a bar, disabled without a terminal; with `keep` it stays in the terminal when it is closed."""
+    """Returns a bar, which is disabled without a terminal; if `keep`, it stays visible after it is closed."""
     form = "{desc} {n_fmt}/{total_fmt} |{bar}| left {remaining}{postfix}"
     options = {"smoothing": 0, "dynamic_ncols": True, "disable": None, "file": sys.stderr, "bar_format": form}
     bar = tqdm.tqdm(total=total, initial=done, desc=name, leave=keep, **options)
@@ -168,7 +168,7 @@ def _open_bar(name, total, done=0, *, keep):
 
 @contextlib.contextmanager
 def beside_log_lines() -> Iterator[None]:
-    """Inside the block log lines go above the bars; at its end, error or not, all bars are closed."""
+    """Inside the block, log lines appear above the bars; at its end, error or not, all bars are closed."""
     root = standard_logging.getLogger()
     handlers = list(root.handlers)
     if sys.stderr.isatty():
@@ -177,13 +177,13 @@ def beside_log_lines() -> Iterator[None]:
         yield
     finally:
         root.handlers[:] = handlers
-        # A later bar is below an earlier one, so it is closed first.
-        for bar in sorted(_bars, key=lambda each: -each.pos):
+        # Bars are closed from the lowest to the highest, that is from the latest to the earliest.
+        for bar in sorted(_bars, key=lambda open_bar: -open_bar.pos):
             bar.close()
 
 
 class _AboveBars(standard_logging.Handler):
-    """Clears the bars while another handler writes; tqdm's own redirection knows no absl handler."""
+    """Clears the bars while another handler writes; tqdm's own redirection does not handle absl's logging."""
 
     def __init__(self, handler):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Sample utterances of dev, chosen by a hash of their ids: the same data always has the same ones."""
+"""Chooses sample utterances by a hash of their ids, so that the same data always has the same samples."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tfrecord_builder.data import dataset_info, recordings, schema
 
 
 class Utterance(NamedTuple):
-    """A record."""
+    """A record, with the path of its shard."""
 
     utterance_id: str
-    shard: str  # path of its file
-    values: Mapping[str, np.ndarray]  # by the keys of schema.parse_examples, with fbank if the model reads it
+    shard: str
+    values: Mapping[str, np.ndarray]  # result of schema.parse_examples; with fbank if the model reads audio
 
 
 def choose(
@@ -34,9 +34,9 @@ def choose(
     count: int,
     cache: shard_cache.ShardCache,
 ) -> list[Utterance]:
-    """Returns at most `count` utterances that a model can read: those with the lowest hashes.
+    """Returns at most `count` utterances that the model can use: those with the lowest hashes.
 
-    Only the first shard of each data directory that has the split is read; a remote one through the cache.
+    Reads only the split's first shard in each data directory; remote shards go through the cache.
 
     Raises:
         errors.UserError: a shard is missing or has another size.
@@ -49,12 +49,12 @@ def choose(
         if _is_usable(utterance.values)
     )
     return heapq.nsmallest(
-        count, usable, key=lambda each: hashlib.sha256(each.utterance_id.encode()).digest()
+        count, usable, key=lambda utterance: hashlib.sha256(utterance.utterance_id.encode()).digest()
     )
 
 
 def read_wav(utterance: Utterance, sample_rate: int) -> Optional[bytes]:
-    """Returns the recording of a record as a WAV file; None and a log line if it cannot be read."""
+    """Returns an utterance's recording as a WAV file; logs a line and returns None if it cannot be read."""
     try:
         all_recordings = recordings.find_all([utterance.shard], [utterance.utterance_id])
         recording = all_recordings.get(utterance.utterance_id)

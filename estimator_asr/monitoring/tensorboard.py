@@ -1,4 +1,4 @@
-"""What TensorBoard shows beside scalars: pictures, sounds, text, histograms and profiles."""
+"""Writes pictures, sounds, text, histograms and profiles for TensorBoard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Value = tf.compat.v1.Summary.Value
 
 
 def write_values(directory: str, values: Sequence[Value], step: int) -> None:
-    """Writes values that were made outside a graph, beside those that an Estimator writes there."""
+    """Writes values that were computed outside a graph into the event file that Estimator writes there."""
     writer = tf.compat.v1.summary.FileWriterCache.get(directory)
     writer.add_summary(tf.compat.v1.Summary(value=values), step)
     writer.flush()
@@ -24,13 +24,13 @@ def write_values(directory: str, values: Sequence[Value], step: int) -> None:
 
 def image_value(tag: str, png: bytes) -> Value:
     """Returns a picture for the IMAGES tab."""
-    width, height = struct.unpack(">II", png[16:24])  # the first chunk, PNG specification 11.2.2
+    width, height = struct.unpack(">II", png[16:24])  # IHDR, the first chunk (PNG specification 11.2.2)
     image = tf.compat.v1.Summary.Image(height=height, width=width, colorspace=4, encoded_image_string=png)
     return Value(tag=tag, image=image)
 
 
 def audio_value(tag: str, wav: bytes, sample_rate: int) -> Value:
-    """Returns the sound of a mono WAV file of 16 bits per sample for the AUDIO tab."""
+    """Returns a mono WAV file with 16 bits per sample as a value for the AUDIO tab."""
     sound = tf.compat.v1.Summary.Audio(
         sample_rate=sample_rate,
         num_channels=1,
@@ -42,17 +42,17 @@ def audio_value(tag: str, wav: bytes, sample_rate: int) -> Value:
 
 
 def text_value(tag: str, markdown: str) -> Value:
-    """Returns Markdown for the TEXT tab."""
+    """Returns a Markdown text as a value for the TEXT tab."""
     plugin = tf.compat.v1.SummaryMetadata.PluginData(plugin_name="text")
     metadata = tf.compat.v1.SummaryMetadata(plugin_data=plugin)
     return Value(tag=tag, metadata=metadata, tensor=tf.make_tensor_proto(markdown, tf.string))
 
 
 def histogram_hook(gradients: Sequence, steps: int, model_dir: str) -> estimator_api.SessionRunHook:
-    """Returns a hook that writes histograms of weights and gradients every `steps` steps, from the first on.
+    """Returns a hook that writes histograms of weights and gradients in its first and every `steps`th step.
 
-    The gradients are pairs of a gradient (tf.Tensor or tf.IndexedSlices) and its variable; a histogram of
-    tf.IndexedSlices is of the rows that have a gradient.
+    `gradients` has pairs of a gradient (tf.Tensor or tf.IndexedSlices) and its variable. The histogram of
+    tf.IndexedSlices covers only the rows that have a gradient.
     """
     histograms = []
     with tf.compat.v1.name_scope(None):
@@ -60,14 +60,14 @@ def histogram_hook(gradients: Sequence, steps: int, model_dir: str) -> estimator
             name = variable.name.split(":")[0]
             values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
             histograms += [_histogram(f"weights/{name}", variable), _histogram(f"gradients/{name}", values)]
-    # In no collection: the summaries there are written every --save_summary_steps.
+    # The summary is in no collection, because those are written every --save_summary_steps.
     merged = tf.compat.v1.summary.merge(histograms, collections=[])
     return estimator_api.SummarySaverHook(save_steps=steps, output_dir=model_dir, summary_op=merged)
 
 
 @tf.xla.experimental.jit_scope(compile_ops=False)  # the number of finite values is not known in advance
 def _histogram(tag, tensor):
-    """Leaves out NaN and Inf, at which the op would end training before others can explain them."""
+    """Returns a histogram of the finite values; the op fails on NaN and Inf before they can be explained."""
     values = tf.convert_to_tensor(tensor)
     finite = tf.boolean_mask(values, tf.math.is_finite(values))
     return tf.compat.v1.summary.histogram(tag, finite, collections=[])
@@ -75,7 +75,7 @@ def _histogram(tag, tensor):
 
 @dataclasses.dataclass(eq=False)
 class ProfileHook(estimator_api.SessionRunHook):
-    """Records the steps from first to last, both included, for the PROFILE tab."""
+    """Profiles the steps from first to last, both included and counted from 1, for the PROFILE tab."""
 
     first: int
     last: int
@@ -86,7 +86,7 @@ class ProfileHook(estimator_api.SessionRunHook):
         self._global_step = tf.compat.v1.train.get_global_step()
 
     def after_create_session(self, session, coord):
-        self._step = int(session.run(self._global_step)) + 1  # the next one, counted from 1
+        self._step = int(session.run(self._global_step)) + 1  # the next step, counted from 1
 
     def before_run(self, run_context):
         if self.first <= self._step <= self.last:

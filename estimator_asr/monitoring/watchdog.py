@@ -1,8 +1,8 @@
 """Watchdog: observes training steps and evaluations, and raises an alarm when something looks broken.
 
 An alarm goes to the log, to MODEL_DIR/alarms.log (time, step, kind, sentence; separated by tabs) and to
-TensorBoard's TEXT tab. An alarm of an evaluation is written beside its metrics: in a cluster another process
-writes those of training, and TensorBoard stops reading one event file when it finds a second one.
+TensorBoard's TEXT tab. Alarms about an evaluation go into the event file of its metrics: in a cluster another
+process writes the training's event file, and TensorBoard stops reading a file when it finds a second one.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from estimator_asr.estimator import estimator_api
 from estimator_asr.monitoring import alarms, observations, tensorboard
 
 ALARMS_FILE = "alarms.log"
-# Observations during --constant_loss_steps. Each decodes a batch, about as often as summaries do.
+# Observations within --constant_loss_steps steps. Each decodes a batch, about as often as summaries do.
 _OBSERVATIONS_IN_PATIENCE = 10
-_NUM_SPANS = 3  # spans whose losses are kept
-_REPEAT_SPANS = 10  # spans after which an alarm is repeated if it still holds
+_NUM_SPANS = 3  # steps are kept for this many spans (TrainingFacts.span)
+_REPEAT_SPANS = 10  # an alarm whose rule still holds is repeated after this many spans
 
 
 class Watchdog:
-    """Keeps the recent observations, and raises the alarms whose rules they meet."""
+    """Keeps recent observations, and raises the alarms whose rules match them."""
 
     def __init__(self, training: observations.TrainingFacts):
         self._training = training
         self.steps_between = max(1, training.constant_loss_steps // _OBSERVATIONS_IN_PATIENCE)
         self._steps = collections.deque(maxlen=_NUM_SPANS * training.span // self.steps_between)
         self._evaluations = collections.deque(maxlen=2)
-        self._raised_at = {}  # kind to the step of its last alarm
+        self._raised_at = {}  # step of the last alarm, by kind
 
     def add_step(self, step: observations.Step) -> None:
         self._steps.append(step)
         self._check(alarms.STEP_ALARMS, step.number, self._training.model_dir)
 
     def add_evaluation(self, metrics: Mapping[str, float], event_dir: str) -> None:
-        """Adds an evaluation on dev with its global_step; alarms are shown in event_dir."""
+        """Adds an evaluation on dev; metrics include global_step, alarms go into event_dir's event file."""
         step = int(metrics["global_step"])
-        train = observations.mean_metrics([each.metrics for each in self._steps])
+        train = observations.mean_metrics([observed.metrics for observed in self._steps])
         self._evaluations.append(observations.DevEvaluation(step, train, dict(metrics)))
         self._check(alarms.DEV_ALARMS, step, event_dir)
 
@@ -71,15 +71,15 @@ class WatchdogHook(estimator_api.SessionRunHook):
     """Passes the loss of every step, and all metrics every steps_between steps, to the watchdog."""
 
     watchdog: Watchdog
-    number: tf.Tensor  # int64 [], steps made before this one
-    scalars: Mapping[str, tf.Tensor]  # float32 [] by tag, of the first replica; avg-loss is per label
+    number: tf.Tensor  # int64 [], steps before this one
+    scalars: Mapping[str, tf.Tensor]  # the first replica's metrics, float32 [] by tag; avg-loss is per label
 
     def __post_init__(self):
         self._num_runs = 0
         self._losses = []
 
     def before_run(self, run_context):
-        # Counted as the summary hook does, so that both decode the same steps.
+        # Runs are counted as by the summary hook, so that both decode the same steps.
         self._is_due = self._num_runs % self.watchdog.steps_between == 0
         fetches = {"loss": self.scalars["avg-loss"]}
         if self._is_due:
@@ -100,7 +100,7 @@ class WatchdogHook(estimator_api.SessionRunHook):
 
 @dataclasses.dataclass
 class WatchdogExporter(estimator_api.Exporter):
-    """Passes every evaluation to the watchdog and exports nothing."""
+    """Passes the metrics of every evaluation to the watchdog; exports nothing."""
 
     watchdog: Watchdog
     name = "watchdog"
@@ -110,7 +110,7 @@ class WatchdogExporter(estimator_api.Exporter):
 
 
 def last_alarm(model_dir: str) -> Optional[tuple[int, str]]:
-    """Returns step and sentence of the last line of MODEL_DIR/alarms.log, None if there is none."""
+    """Returns (step, sentence) of the last complete line in MODEL_DIR/alarms.log; None if there is none."""
     try:
         with open(os.path.join(model_dir, ALARMS_FILE), encoding="utf-8") as file:
             lines = [line.rstrip("\n").split("\t") for line in file]

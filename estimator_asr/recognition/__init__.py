@@ -1,1 +1,1 @@
-"""Recognises a split with a model directory or an export, and recordings in units of work."""
+"""Recognises a split with a model directory or an export, and recordings in parallel units of work."""

@@ -1,4 +1,4 @@
-"""Recognises recordings as a stream hears them, chunk by chunk, and measures when each token appears."""
+"""Recognises recordings chunk by chunk, as streams, and measures the delay of each token."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from tfrecord_builder.data import dataset_info
 
 
 def check_lengths(data: Mapping[str, dataset_info.DatasetInfo], split: str) -> None:
-    """Raises errors.UserError if utterances of a split are longer than a stream; `data` are by directory."""
+    """Raises errors.UserError if utterances of a split are longer than a stream can be.
+
+    `data` has the dataset_info of each data directory, by its path.
+    """
     seconds = statuses.STREAM_SECONDS
     for data_dir, info in data.items():
         if split not in info.splits or info.frontend is None:
@@ -26,17 +29,16 @@ def check_lengths(data: Mapping[str, dataset_info.DatasetInfo], split: str) -> N
         num_long = sum(count for length, count in lengths.items() if length > most)
         if num_long:
             raise errors.UserError(
-                f"{data_dir}: {num_long} utterances of split {split} are longer than {seconds} s, "
-                "expected none with --streaming; leave --streaming out, or build the data again with "
-                f"--max_seconds={seconds}"
+                f"{data_dir}: {num_long} utterances of split {split} are longer than {seconds} s, the limit "
+                f"of --streaming; omit --streaming, or build the data again with --max_seconds={seconds}"
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class ChunkwiseRecogniser:
-    """In the place of a Recogniser: outputs are those of the last chunk, and seconds of each token's delay.
+    """Replaces a Recogniser; its outputs are those after the last chunk, and each token's delay in seconds.
 
-    The ends of syllables, from which delays count, are those that the model finds when it hears the whole.
+    A delay counts from the end of the syllable, which the model finds in the whole recording.
     """
 
     whole: recogniser.Recogniser
@@ -54,14 +56,15 @@ class ChunkwiseRecogniser:
         state = self.streams.start(len(num_frames))
         for piece in stream_client.cut(batch, ("fbank", "num_frames"), self.chunk_frames):
             outputs, state = self.streams.feed(state, piece)
-            partials.append([[each["pinyin"] for each in row] for row in outputs["characters"]])
+            partials.append([[item["pinyin"] for item in row] for row in outputs["characters"]])
         whole = self.whole.run(batch)["characters"]
-        times = [self._heard_seconds(num_frames, index) for index in range(len(partials))]
+        times = [self._sent_seconds(num_frames, index) for index in range(len(partials))]
         columns = zip(zip(*partials), zip(*times), whole)
-        return {**outputs, delays.OUTPUT: [[round(x, 3) for x in delays.measure(*each)] for each in columns]}
+        seconds = [[round(delay, 3) for delay in delays.measure(*column)] for column in columns]
+        return {**outputs, delays.OUTPUT: seconds}
 
-    def _heard_seconds(self, num_frames: np.ndarray, index: int) -> np.ndarray:
-        """Returns the audio that a client has sent when a chunk is whole, float64 [batch], in seconds."""
-        heard = np.minimum(num_frames, (index + 1) * self.chunk_frames)
-        samples = (heard - 1) * self.config.hop_samples + self.config.window_samples
+    def _sent_seconds(self, num_frames: np.ndarray, index: int) -> np.ndarray:
+        """Returns the seconds of audio sent by the time that chunk `index` is complete, float64 [batch]."""
+        sent_frames = np.minimum(num_frames, (index + 1) * self.chunk_frames)
+        samples = (sent_frames - 1) * self.config.hop_samples + self.config.window_samples
         return samples / self.config.sample_rate

@@ -1,4 +1,4 @@
-"""Recognises a split: opens a model directory or an export, and recognises and scores each utterance once."""
+"""Recognises a split with a model directory or an export, and scores each utterance once."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ from tfrecord_builder.tokens import vocabulary
 # Measure -> (reference, a feature of the record; hypothesis, an output of the recogniser).
 _TOKENS = {utterances.TOKEN_ERROR_RATE: ("pronunciation", "pinyin")}
 _CHARACTERS = {utterances.CHARACTER_ERROR_RATE: ("transcript", "transcript")}
-_SYLLABLES = ("syllable", "toneless")  # token types that are the syllables of a pronunciation
+_SYLLABLES = ("syllable", "toneless")  # token types whose tokens are the syllables of a pronunciation
 
-Data = Mapping[str, dataset_info.DatasetInfo]  # by directory
+Data = Mapping[str, dataset_info.DatasetInfo]  # dataset_info by data directory
 
 
 class Subject(NamedTuple):
-    """What is evaluated."""
+    """A model to evaluate: a model directory or an export."""
 
-    recogniser: recogniser.Recogniser | chunkwise.ChunkwiseRecogniser  # the model
-    spec: task_spec.TaskSpec  # what it reads
-    input: config_lib.InputConfig  # how records become batches
-    measures: Mapping[str, tuple[str, str]]  # measure to reference and hypothesis
-    facts: Mapping[str, object]  # name to text or number, for the report
+    recogniser: recogniser.Recogniser | chunkwise.ChunkwiseRecogniser
+    spec: task_spec.TaskSpec  # the task, which says whether the model reads audio
+    input: config_lib.InputConfig  # settings for batches
+    measures: Mapping[str, tuple[str, str]]  # names of (reference, hypothesis) by measure
+    facts: Mapping[str, object]  # facts for the report: name to text or number
     vocabularies: attribution.Vocabularies
-    language: Optional[recogniser.Recogniser] = None  # from pinyin, in the same session
-    hotwords: Sequence[str] = ()  # as the recogniser reads them
+    language: Optional[recogniser.Recogniser] = None  # the language model, from pinyin, in the same session
+    hotwords: Sequence[str] = ()  # hotwords that the recogniser was given
 
 
 class Recognised(NamedTuple):
-    """What a subject made of a split, ordered by utterance ids; fields of scored_split.ScoredSplit."""
+    """The recognised split, sorted by utterance id; the fields are those of scored_split.ScoredSplit."""
 
     measures: dict[str, list[utterances.ScoredUtterance]]
     outputs: list[dict]
-    pronunciations: dict[str, str]  # of the references, where the subject reads no audio
+    pronunciations: dict[str, str]  # reference pronunciations by utterance id, if the model reads no audio
     on_reference_pinyin: list[utterances.ScoredUtterance]
 
 
 def open_split(
     model: model_directory.ModelDirectory, data_dirs: Sequence[str], split: str
 ) -> tuple[Data, splits.Split]:
-    """Opens a split for a model.
+    """Opens a split of the data directories for a model.
 
     Raises:
-        errors.UserError: there is no such split, or the data are of another vocabulary or frontend.
+        errors.UserError: the split does not exist, or the data have another vocabulary or frontend.
     """
     data = dict(zip(data_dirs, dataset_info.load_all(data_dirs)))
     _check_data(model, data)
@@ -66,11 +66,15 @@ def open_model(path: str, decoding: Optional[str], data: Data, chunk_frames: Opt
     """Opens the best checkpoint of a model directory.
 
     Args:
-        chunk_frames: of the chunks in which it hears each recording, 0: those of its training; None: it
-            hears it whole.
+        path: the model directory.
+        decoding: "beam" or "greedy"; None for that of the model directory.
+        data: dataset_info of each data directory.
+        chunk_frames: frames per chunk in which the model reads recordings, 0 for the number in training; if
+            None, it reads each recording at once.
 
     Raises:
-        errors.UserError: there is none, the data have another vocabulary or frontend, or it does not stream.
+        errors.UserError: there is no checkpoint, the data have another vocabulary or frontend, or the model
+            does not stream but chunk_frames is set.
     """
     trained = trained_model.open_trained_model(path, decoding)
     if chunk_frames is not None:
@@ -98,10 +102,11 @@ def open_model(path: str, decoding: Optional[str], data: Data, chunk_frames: Opt
 def open_version(
     version_dir: str, hotwords: Sequence[str], data: Data, is_streaming: bool = False
 ) -> Subject:
-    """Loads a version of an export, which is to hear recordings chunk by chunk if it is_streaming.
+    """Loads a version of an export, which reads recordings chunk by chunk if is_streaming.
 
     Raises:
-        errors.UserError: it is damaged, the data have another vocabulary or frontend, or it does not stream.
+        errors.UserError: the export is damaged or does not stream, or the data have another vocabulary or
+            frontend.
     """
     exported, assets = export_info.load(version_dir), os.path.join(version_dir, "assets")
     for data_dir, info in data.items():
@@ -116,7 +121,7 @@ def open_version(
         facts = {"hotwords": len(hotwords)}
     if is_streaming:
         facts = {"chunk_frames": exported.chunk_frames}
-        subject = _hear_chunks(loaded, subject)
+        subject = _open_chunkwise(loaded, subject)
     has_language = exported.language is not None
     files = [dataset_info.TOKENS_FILE, *([dataset_info.CHARACTERS_FILE] if has_language else [])]
     vocabularies = [vocabulary.Vocabulary.load(os.path.join(assets, name)) for name in files]
@@ -132,14 +137,14 @@ def open_version(
     )
 
 
-def _hear_chunks(
+def _open_chunkwise(
     loaded: recogniser.LoadedVersion, whole: recogniser.Recogniser
 ) -> chunkwise.ChunkwiseRecogniser:
     streams = stream_client.find(loaded, "stream_features")
     if streams is None:
         raise errors.UserError(
-            f"{loaded.version_dir}: the model does not stream, expected one that was trained with "
-            "--chunk_frames and searches with a beam; leave --streaming out, or export such a one"
+            f"{loaded.version_dir}: the model does not stream; omit --streaming, or export a model that was "
+            "trained with --chunk_frames and uses beam search"
         )
     return chunkwise.ChunkwiseRecogniser(whole, streams, loaded.info.chunk_frames, loaded.info.frontend)
 
@@ -150,17 +155,21 @@ def _check_data(model: model_directory.ModelDirectory, data: Data) -> None:
 
 
 def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
-    """Returns the measures of an output of tokens, and of a transcript of the token type."""
+    """Returns the measures of a model: of its tokens if it outputs them, and of its transcript.
+
+    The transcript is measured in characters if token_type, the type of its units, is character or bpe.
+    """
     return {**(_TOKENS if has_tokens else {}), **(_CHARACTERS if token_type in ("character", "bpe") else {})}
 
 
 def _vocabularies(token_type: str, tokens, characters=None) -> attribution.Vocabularies:
-    """Returns what can be written and heard; tokens that are no syllables are written as they are."""
-    heard = frozenset(tokens.tokens)
-    written = heard | frozenset(characters.tokens if characters else ())
+    """Returns the characters that the model can output and the syllables that it can recognise."""
+    token_set = frozenset(tokens.tokens)
+    # Tokens that are not syllables appear in transcripts as they are.
+    output_set = token_set | frozenset(characters.tokens if characters else ())
     return attribution.Vocabularies(
-        written if characters or token_type == "character" else None,
-        heard if token_type in _SYLLABLES else None,
+        output_set if characters or token_type == "character" else None,
+        token_set if token_type in _SYLLABLES else None,
         token_type,
     )
 
@@ -171,11 +180,11 @@ def run(
     """Recognises batches.
 
     Args:
-        model: what recognises.
-        batches: values by name, whose first axis is the batch; those that are not inputs are passed on.
+        model: the recogniser.
+        batches: values by name, whose first axis is the batch; they include the inputs of the recogniser.
 
     Yields:
-        For each utterance its values, and its outputs as Recogniser.run returns them.
+        For each utterance, all its values, and its outputs from Recogniser.run.
     """
     for batch in batches:
         outputs = model.run(batch)
@@ -184,7 +193,7 @@ def run(
 
 
 def recognise(subject: Subject, source: splits.Split) -> Recognised:
-    """Recognises and scores the split, with a progress bar."""
+    """Recognises and scores the split; shows a progress bar."""
     scored = Recognised({measure: [] for measure in subject.measures}, [], {}, [])
     read = input_fn.build_input_fn(source, subject.input, training=False)
     with progress_bar.ProgressBar(
@@ -209,8 +218,8 @@ def _add(scored: Recognised, subject: Subject, batch: Mapping[str, np.ndarray]) 
             scored.pronunciations[utterance_id] = record["pronunciation"].decode("utf-8")
     if subject.language is not None:
         measure, (reference, _) = list(subject.measures.items())[-1]
-        spoken = {**batch, "pinyin": np.array(batch["pronunciation"], object)}
-        for record, outputs in run(subject.language, [spoken]):
+        with_pinyin = {**batch, "pinyin": np.array(batch["pronunciation"], object)}
+        for record, outputs in run(subject.language, [with_pinyin]):
             scored.on_reference_pinyin.append(_score(measure, record, reference, outputs["transcript"]))
 
 

@@ -1,4 +1,4 @@
-"""Recognises the recordings of a split by a format of an export, for evaluate --format."""
+"""Recognises the recordings of a split with an export's LiteRT or ONNX model, for evaluate --format."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ FORMATS = model_json.FORMATS
 
 
 class RecordedRecogniser:
-    """Has `run` as recogniser.Recogniser, of batches with utterance_id; hears their recordings one by one.
+    """Replaces a recogniser.Recogniser; recognises the recordings of a batch's utterance_id one by one.
 
-    session: of the SavedModel that it stands for.
+    Attributes:
+        session: session of the SavedModel that it replaces, which the caller closes.
     """
 
     def __init__(
@@ -38,10 +39,10 @@ class RecordedRecogniser:
         self._model, self._by_id, self._info, self.session = model, by_id, info, session
 
     def run(self, batch: Mapping[str, np.ndarray]) -> dict[str, list]:
-        """Returns each output of estimator_asr_runtime.recogniser.Recogniser.recognise as a list.
+        """Returns the outputs of estimator_asr_runtime.recogniser.Recogniser.recognise, each as a list.
 
         Raises:
-            errors.UserError: a recording is not at hand, or cannot be heard.
+            errors.UserError: a recording is missing, or cannot be read.
         """
         try:
             rows = [self._model.recognise(self._read(name.decode("utf-8"))) for name in batch["utterance_id"]]
@@ -50,35 +51,32 @@ class RecordedRecogniser:
         return {name: [row[name] for row in rows] for name in rows[0]}
 
     def _read(self, utterance_id: str) -> np.ndarray:
-        each = self._by_id.get(utterance_id)
-        reason = "the data do not tell which it is" if each is None else "it is an augmented copy"
-        if each is not None and not each.is_augmented:
-            segment = (each.start_seconds, each.seconds, each.channel)
+        recording = self._by_id.get(utterance_id)
+        reason = "the data do not name its file" if recording is None else "it is an augmented copy"
+        if recording is not None and not recording.is_augmented:
+            segment = (recording.start_seconds, recording.seconds, recording.channel)
             limit, rate = self._info.max_seconds, self._info.frontend.sample_rate
             try:
-                return audio_files.read_audio(each.path, rate, limit, *segment)
+                return audio_files.read_audio(recording.path, rate, limit, *segment)
             except (audio_files.AudioError, OSError) as error:
                 reason = str(error)
         raise errors.UserError(
-            f"evaluate: {utterance_id}: recording cannot be heard ({reason}), expected it for --format; put "
-            "the corpus in its place, or leave --format out"
+            f"evaluate: {utterance_id}: the recording, which --format needs, cannot be read ({reason}); put "
+            "the corpus back in its place, or omit --format"
         )
 
 
 def replace_recogniser(
     subject: recognised_split.Subject, source: splits.Split, version_dir: str, name: str
 ) -> recognised_split.Subject:
-    """Returns the subject of a version with its format VERSION/name in place of the SavedModel's graph.
+    """Returns the subject with the recogniser of VERSION/name (litert or onnx) in place of the SavedModel.
 
     Raises:
-        errors.UserError: the version has no such format, or it is damaged.
+        errors.UserError: the export does not have the format, or the format's files are damaged.
     """
     directory = os.path.join(version_dir, name)
     if not os.path.isdir(directory):
-        raise errors.UserError(
-            f"evaluate: {directory}: does not exist, expected what export --format={name} writes; pass it to "
-            "export"
-        )
+        raise errors.UserError(f"evaluate: {directory} does not exist; export the model with --format={name}")
     try:
         model = runtime.Recogniser(runtime_model.load(directory), subject.hotwords)
     except runtime_errors.UserError as error:

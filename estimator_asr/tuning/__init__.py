@@ -1,1 +1,1 @@
-"""Search for the weights of decoding on dev."""
+"""Searches for the decoding weights with the fewest errors on dev."""

@@ -1,4 +1,4 @@
-"""Fits confidences to how often they are right: Platt scaling (Platt 1999), and its calibration error."""
+"""Calibrates confidences with Platt scaling (Platt 1999), and measures their calibration error."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from rapidfuzz.distance import Levenshtein
 from estimator_asr.scoring import utterances
 from estimator_asr.tuning import trials
 
-_LOWEST_PROB = 1e-6  # as saved_model/characters.py has it
-_START = np.array([1.0, 0.0])  # scale and offset that change nothing
+_LOWEST_PROB = 1e-6  # the same value as in saved_model/characters.py
+_START = np.array([1.0, 0.0])  # the scale and offset that leave confidences unchanged
 _STEPS = 30
-_PRIOR = 1e-2  # strength with which scale and offset stay near 1 and 0 where there are few errors
-_LOWEST_SCALE = 1e-3  # a higher probability is never less trusted
+_PRIOR = 1e-2  # strength of the prior that keeps scale and offset near 1 and 0 if there are few errors
+_LOWEST_SCALE = 1e-3  # positive, so that a higher probability never becomes a lower confidence
 _NUM_BINS = 10
 
 
 class Judged(NamedTuple):
-    """Characters of hypotheses: the confidence that each had, and whether it is right."""
+    """Characters (or tokens) of hypotheses: their confidences, and which of them are right."""
 
     confidences: np.ndarray  # float64 [num_characters]
     is_right: np.ndarray  # bool [num_characters]
 
 
 def judge(transcribed: list[trials.Transcribed], has_language: bool) -> Judged:
-    """Compares the characters of each transcript with its reference, by one shortest alignment.
+    """Compares the characters of each transcript with its reference, by one of the shortest alignments.
 
-    Without a language model, tokens are compared.
+    If there is no language model, tokens are compared.
     """
     confidences, is_right = [], []
-    for each in transcribed:
-        items = each.outputs["characters"]
+    for utterance in transcribed:
+        items = utterance.outputs["characters"]
         if has_language:
-            key, reference = "character", utterances.split_characters(each.transcript)
+            key, reference = "character", utterances.split_characters(utterance.transcript)
         else:
-            key, reference = "pinyin", utterances.split_tokens(each.pronunciation)
+            key, reference = "pinyin", utterances.split_tokens(utterance.pronunciation)
         right = np.zeros(len(items), bool)
         for block in Levenshtein.opcodes(reference, [item[key] for item in items]):
             right[block.dest_start : block.dest_end] = block.tag == "equal"
@@ -47,9 +47,9 @@ def judge(transcribed: list[trials.Transcribed], has_language: bool) -> Judged:
 
 
 def fit(judged: Judged) -> tuple[float, float]:
-    """Returns scale and offset of the log odds of the confidences, by Newton's method with halved steps.
+    """Returns the scale and offset for the log odds of the confidences, found by Newton's method.
 
-    They minimise the negative log likelihood of what is right, with a weak preference for 1 and 0.
+    They minimise the negative log likelihood of `is_right`, plus a weak prior towards scale 1 and offset 0.
     """
     log_odds = _log_odds(judged.confidences)
     inputs = np.stack([log_odds, np.ones_like(log_odds)], axis=1)
@@ -79,31 +79,31 @@ def _derivatives(weights, inputs, is_right):
 
 
 def apply(judged: Judged, scale: float, offset: float) -> Judged:
-    """Returns the confidences that scale and offset give."""
+    """Returns a copy whose confidences have their log odds scaled and shifted."""
     return judged._replace(confidences=_sigmoid(scale * _log_odds(judged.confidences) + offset))
 
 
 def join(parts: Sequence[Judged]) -> Judged:
-    """Returns the characters of all parts."""
+    """Returns the characters of all parts together."""
     return Judged(*map(np.concatenate, zip(*parts)))
 
 
 def fit_crosswise(halves: Sequence[Judged]) -> Judged:
-    """Returns the confidences of both halves, each fitted on the other: no character judged its own fit."""
-    one, other = halves
-    return join([apply(one, *fit(other)), apply(other, *fit(one))])
+    """Returns both halves, each calibrated with the scale and offset that were fitted on the other half."""
+    first, second = halves
+    return join([apply(first, *fit(second)), apply(second, *fit(first))])
 
 
 class Bins(NamedTuple):
-    """Ten bins of equal width of the confidence; float64 [10], NaN where a bin is empty."""
+    """Statistics of ten confidence bins of equal width."""
 
-    confidence: np.ndarray  # mean
-    accuracy: np.ndarray  # fraction that is right
-    counts: np.ndarray
+    confidence: np.ndarray  # mean confidence per bin, float64 [10]; NaN if the bin is empty
+    accuracy: np.ndarray  # fraction of right characters per bin, float64 [10]; NaN if the bin is empty
+    counts: np.ndarray  # number of characters per bin, int64 [10]
 
 
 def sort_into_bins(judged: Judged) -> Bins:
-    """Returns what a reliability diagram shows (Guo et al. 2017, section 2)."""
+    """Returns the bins of a reliability diagram (Guo et al. 2017, section 2)."""
     places = np.minimum((judged.confidences * _NUM_BINS).astype(int), _NUM_BINS - 1)
     counts, confidence, num_right = (
         np.bincount(places, weights, _NUM_BINS) for weights in (None, judged.confidences, judged.is_right)

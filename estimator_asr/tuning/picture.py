@@ -1,4 +1,4 @@
-"""A picture of what tune found: the error rate after each step, and whether confidences can be believed."""
+"""Draws the result of tune: the error rate after each step, and a reliability diagram of the confidences."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from estimator_asr.tuning import calibration, search
 
 _DPI = 120
 LABELS = {utterances.TOKEN_ERROR_RATE: "tokens", utterances.CHARACTER_ERROR_RATE: "characters"}
-_BAR = 0.38  # height; there are at most two for each step
+_BAR = 0.38  # height of a bar; a step has at most two bars
 
 
 def draw(result: search.Result, path: str) -> None:
-    """Draws a PNG."""
+    """Writes the picture to `path` as a PNG file."""
     has_confidences = result.judged is not None
     with plt.rc_context({"font.size": 9}):
         size = (6 + 4 * has_confidences, 3.6)
@@ -39,18 +39,18 @@ def _draw_steps(axes, result: search.Result) -> None:
     axes.set_yticks(places + _BAR * (len(result.num_labels) - 1) / 2, [step.name for step in result.steps])
     axes.invert_yaxis()
     axes.margins(x=0.2)
-    axes.set_xlabel("wrong on the tuned utterances, %")
+    axes.set_xlabel("error rate on the utterances used for tuning, %")
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 
 def _draw_confidences(axes, result: search.Result) -> None:
     axes.plot([0, 1], [0, 1], color="#999999", linewidth=1)
-    for name, judged in (("before", result.judged), ("fitted on the other half", result.fitted)):
-        bins, error = calibration.sort_into_bins(judged), calibration.calibration_error(judged)
+    for name, characters in (("before", result.judged), ("fitted on the other half", result.fitted)):
+        bins, error = calibration.sort_into_bins(characters), calibration.calibration_error(characters)
         (line,) = axes.plot(bins.confidence, bins.accuracy, label=f"{name}: error {100 * error:.1f} %")
         sizes = 5 + 400 * bins.counts / max(np.sum(bins.counts), 1)
         axes.scatter(bins.confidence, bins.accuracy, sizes, color=line.get_color(), alpha=0.6)
     axes.set(
-        xlim=(0, 1), ylim=(0, 1), xlabel="confidence; areas: characters", ylabel="fraction that is right"
+        xlim=(0, 1), ylim=(0, 1), xlabel="confidence (dot area: number)", ylabel="fraction that is right"
     )
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)

@@ -1,4 +1,4 @@
-"""Finds the settings of decoding that make the fewest errors, one after the other."""
+"""Finds the decoding settings that make the fewest errors, one setting after the other."""
 
 from __future__ import annotations
 
@@ -20,45 +20,48 @@ from tfrecord_builder.settings import progress_bar
 
 _NGRAM_WEIGHTS = (0.25, 0.5, 0.75, 1.0, 1.25)
 _TOKEN_BONUSES = (0.0, 2.0, 4.0, 6.0)
-_FINER = ((-0.12, 0.0), (0.12, 0.0), (0.0, -1.0), (0.0, 1.0))  # steps of both from the best
-_RANKING_WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # of the attention decoder and of the language model
+_FINER = ((-0.12, 0.0), (0.12, 0.0), (0.0, -1.0), (0.0, 1.0))  # changes to try on the best (weight, bonus)
+# Weights of the attention decoder, and of the language model, that are tried.
+_RANKING_WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 _WHISPER_WEIGHTS = (0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
 _CHARACTER_NGRAM_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 _TOKENS, _CHARACTERS = utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE
 
 
 class Step(NamedTuple):
-    """A step of decoding: all settings up to it, and the errors that they make."""
+    """A step of the search: the settings chosen so far, and the number of errors with them."""
 
     name: str
     settings: config_lib.DecodeConfig
-    errors: dict[str, int]  # by measure, a key of utterances.MEASURES
+    errors: dict[str, int]  # number of errors by measure, a key of utterances.MEASURES
 
 
 class Result(NamedTuple):
-    """The last of the steps has the settings that were found."""
+    """Result of the search; its last step has the best settings."""
 
     steps: list[Step]
-    num_labels: dict[str, int]  # of the references, by measure
-    judged: Optional[calibration.Judged]  # confidences before they were fitted; None for a language model
-    fitted: Optional[calibration.Judged]  # those of each half of the utterances, fitted on the other
-    whisper: Optional[types.SimpleNamespace] = None  # the decoder that was tried, of decoder_weights
+    num_labels: dict[str, int]  # number of labels in the references, by measure
+    judged: Optional[calibration.Judged]  # uncalibrated confidences; None for a language model
+    # The confidences of each half of the utterances, calibrated on the other half.
+    fitted: Optional[calibration.Judged]
+    whisper: Optional[types.SimpleNamespace] = None  # Whisper's decoder that was tried, see decoder_weights
 
 
 class Search:
-    """Tries settings on a bench, with a progress bar."""
+    """Tries decoding settings on a bench and shows a progress bar."""
 
     def __init__(self, bench: trials.Bench, measures: tuple[str, ...], has_ngram: bool, has_decoder: bool):
         self._bench, self._measures = bench, measures
         self._has_ngram, self._has_decoder = has_ngram, has_decoder
-        self._errors: dict[tuple[config_lib.DecodeConfig, bool], dict[str, int]] = {}  # of each trial
-        num_weights = 2 + len(_RANKING_WEIGHTS)  # 0 is one of them, and the step
+        # Number of errors by measure, by (settings, with_language) of a trial.
+        self._errors: dict[tuple[config_lib.DecodeConfig, bool], dict[str, int]] = {}
+        num_weights = 2 + len(_RANKING_WEIGHTS)  # the weights, 0, and the step's own trial
         count = has_ngram * (len(_NGRAM_WEIGHTS) * len(_TOKEN_BONUSES) + len(_FINER) + 3)
         count += (has_decoder + (bench.language is not None)) * num_weights + 3
         self._progress = progress_bar.ProgressBar(total=count, desc="tune", unit=" trials")
 
     def run(self, whisper: Optional[trials.WhisperBench] = None) -> Result:
-        """Returns what each step gives, and fits the confidences of the last one."""
+        """Runs the steps of the search, and calibrates the confidences with the settings of the last step."""
         best = self._bench.untuned()
         steps = [self._step("greedy", dataclasses.replace(best, decoding="greedy"))]
         steps.append(self._step("beam search", best))
@@ -74,24 +77,24 @@ class Search:
         if whisper:
             steps.append(self._choose_whisper(best, steps[-1].errors, whisper.list_choices(best)))
             best = steps[-1].settings
-        # Not kept of each trial, for memory.
+        # The transcripts of the trials were not kept, to save memory, so the best settings run again.
         transcribed = whisper.run(best) if best.whisper_weight else self._bench.run(best, with_language=True)
         self._progress.update()
-        num_labels = {each: trials.count_labels(transcribed, each) for each in self._measures}
+        num_labels = {measure: trials.count_labels(transcribed, measure) for measure in self._measures}
         has_language = self._bench.language is not None
         halves = [calibration.judge(transcribed[i::2], has_language) for i in (0, 1)]
-        judged = calibration.join(halves)
-        scale, offset = calibration.fit(judged)
+        characters = calibration.join(halves)
+        scale, offset = calibration.fit(characters)
         best = dataclasses.replace(best, confidence_scale=scale, confidence_offset=offset)
         self._progress.close()
         steps[-1] = steps[-1]._replace(settings=best)
-        return Result(steps, num_labels, judged, calibration.fit_crosswise(halves))
+        return Result(steps, num_labels, characters, calibration.fit_crosswise(halves))
 
     def _step(self, name, settings):
         return Step(name, settings, self._count_errors(settings, with_language=True))
 
     def _choose_ngram(self, start):
-        """Chooses on a coarse grid, then among its neighbours on a finer one."""
+        """Chooses the n-gram model's weight and bonus on a coarse grid, then on a finer one near the best."""
         grid = itertools.product(_NGRAM_WEIGHTS, _TOKEN_BONUSES)
         best = self._choose(start, [{}, *(_ngram(weight, bonus) for weight, bonus in grid)], _TOKENS)
         if not best.ngram_weight:
@@ -103,13 +106,17 @@ class Search:
         return self._choose(start, [{name: weight} for weight in (0.0, *_RANKING_WEIGHTS)], measure)
 
     def _choose_whisper(self, start, before: dict[str, int], choices: Sequence[trials.Choice]) -> Step:
-        """Chooses the weights of language model and decoder together; those of `start` if none is better."""
+        """Chooses the weights of the language model and Whisper's decoder together.
+
+        The settings remain those of `start`, which made `before` errors, if no weights make fewer errors.
+        """
         edits, steps = functools.lru_cache(maxsize=None)(trials.count_edits), [(start, before)]
         for language, whisper in itertools.product((0.0, *_RANKING_WEIGHTS), _WHISPER_WEIGHTS):
-            chosen = [(each, each.choose(language, whisper)) for each in choices]
+            chosen = [(choice, choice.choose(language, whisper)) for choice in choices]
             errors = {
                 measure: sum(
-                    edits(measure, each.references[measure], each.texts[measure][i]) for each, i in chosen
+                    edits(measure, choice.references[measure], choice.texts[measure][i])
+                    for choice, i in chosen
                 )
                 for measure in self._measures
             }
@@ -118,17 +125,18 @@ class Search:
         return Step("choice by Whisper's decoder", *min(steps, key=lambda step: step[1][_CHARACTERS]))
 
     def _choose(self, start, changes: Iterable[dict], measure: str) -> config_lib.DecodeConfig:
-        """Returns the settings with the fewest errors; the first of several."""
+        """Returns `start` with the change that makes the fewest errors; the first such change of several."""
         with_language = measure == _CHARACTERS
         candidates = [dataclasses.replace(start, **change) for change in changes]
-        return min(candidates, key=lambda each: self._count_errors(each, with_language)[measure])
+        return min(candidates, key=lambda settings: self._count_errors(settings, with_language)[measure])
 
     def _count_errors(self, settings, with_language):
-        """Returns the errors of a trial by measure; the best one of a step is the first of the next."""
+        """Returns the number of errors by measure, cached because the next step tries the best again."""
         key = settings, with_language or not self._bench.language
         if key not in self._errors:
             transcribed = self._bench.run(*key)
-            self._errors[key] = {each: trials.count_errors(transcribed, each) for each in self._measures}
+            errors = {measure: trials.count_errors(transcribed, measure) for measure in self._measures}
+            self._errors[key] = errors
         self._progress.update()
         return self._errors[key]
 
@@ -138,10 +146,10 @@ def _ngram(weight, bonus):
 
 
 def search_language(trained: trained_model.TrainedModel, source: splits.Split, max_utterances: int) -> Result:
-    """Returns the errors of a language model without the n-gram model of characters, and at its best weight.
+    """Tries weights of the n-gram model for a language model; the steps are weight 0 and the best weight.
 
     Raises:
-        errors.UserError: none of the utterances is chosen.
+        errors.UserError: max_utterances is so small that no utterance is chosen.
     """
     batches = list(trials.read_batches(source, trained.model.config.input, max_utterances))
     untuned, steps = trials.untune(trained.model.decode), []
@@ -157,7 +165,7 @@ def search_language(trained: trained_model.TrainedModel, source: splits.Split, m
 
 
 def _write_sentences(trained, settings, batches):
-    """Yields the edits of each utterance."""
+    """Predicts the characters of each utterance with the settings; yields the edits to the reference."""
     trained = trained._replace(model=dataclasses.replace(trained.model, decode=settings))
     recogniser = trained_model.build_recogniser(trained)
     with contextlib.closing(recogniser.session):

@@ -40,7 +40,7 @@ def _change(value, step):
 
 
 @pytest.mark.long
-def test_the_average_of_all_is_the_model_that_they_were_made_from(tiny_export, model):
+def test_the_average_of_shifted_checkpoints_is_the_original_model(tiny_export, model):
     path, entries = average.average(average.AverageConfig(model.path))
     assert path == os.path.join(model.path, "averaged") and [entry.step for entry in entries] == [20, 10, 30]
     averaged = trained_model.open_trained_model(path)
@@ -73,7 +73,7 @@ def test_the_program_lists_the_checkpoints_and_evaluate_reads_the_result(tiny_ex
         "step 20: error rate on dev 20.00 %",
         "step 10: error rate on dev 30.00 %",
         "step 30: error rate on dev 40.00 %",
-        f"average of 3: {model.path}/averaged",
+        f"average of 3 checkpoints: {model.path}/averaged",
     ]
     config = evaluate.EvaluateConfig(
         model_dir=f"{model.path}/averaged",
@@ -84,7 +84,7 @@ def test_the_program_lists_the_checkpoints_and_evaluate_reads_the_result(tiny_ex
 
 
 def test_a_model_without_best_checkpoints_is_refused(tiny_export):
-    said = "am/best: has no best checkpoints; train with a dev split"
+    said = "am/best has no best checkpoints; train with a dev split"
     with pytest.raises(errors.UserError, match=said):
         average.average(average.AverageConfig(tiny_export.acoustic_dir))
 
@@ -115,7 +115,7 @@ def save(tmp_path, step, **values):
     return small_checkpoints.save(tmp_path, step, {f"a/{name}": value for name, value in values.items()})
 
 
-def test_floats_are_averaged_and_the_rest_is_from_the_last(tmp_path):
+def test_floats_are_averaged_and_other_variables_are_from_the_last_checkpoint(tmp_path):
     prefixes = [
         save(tmp_path, 10, kernel=np.float32([[1, 2]]), num_updates=np.int64(3), name=np.array(b"old")),
         save(tmp_path, 20, kernel=np.float32([[2, 4]]), num_updates=np.int64(5), name=np.array(b"new")),
@@ -154,6 +154,6 @@ def test_a_saver_restores_what_is_saved(tmp_path):
 
 def test_checkpoints_of_different_models_are_refused(tmp_path):
     prefixes = [save(tmp_path, 1, w=np.zeros([2])), save(tmp_path, 2, w=np.zeros([3]))]
-    said = "model.ckpt-1: has other variables than .*model.ckpt-2, expected the same model"
+    said = "model.ckpt-1 has other variables than .*model.ckpt-2, so they are not of the same model"
     with pytest.raises(errors.UserError, match=said):
         average.average_variables(prefixes)

@@ -10,7 +10,7 @@ from tfrecord_builder import errors
 
 @pytest.fixture(autouse=True)
 def _eager_stays_on(monkeypatch):
-    """A program turns it off for its process, which other tests share."""
+    """Restores eager execution, which the program disables for this process and its other tests."""
     monkeypatch.setattr(tf.compat.v1, "disable_eager_execution", lambda: None)
 
 
@@ -46,10 +46,11 @@ def test_a_tensorflow_that_cannot_be_imported_is_a_problem(monkeypatch):
     sections = {title: list(lines) for title, lines in doctor.examine(doctor.DoctorConfig())}
     assert list(sections) == ["versions", "tensorflow"]
     (finding,) = sections["tensorflow"]
-    assert finding.level == "problem" and finding.text.startswith("cannot be imported (libstdc++ is too old)")
+    assert finding.level == "problem"
+    assert finding.text.startswith("TensorFlow cannot be imported (libstdc++ is too old)")
 
 
-def test_the_sections_follow_from_what_is_given():
+def test_the_flags_determine_the_sections():
     def titles(**fields):
         return [title for title, _ in doctor.examine(doctor.DoctorConfig(**fields))]
 

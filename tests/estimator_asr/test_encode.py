@@ -82,7 +82,7 @@ def test_a_model_of_encoded_records_transcribes_audio(directory, model):
 
 
 @pytest.mark.slow
-def test_upper_blocks_are_trained_on_stored_lower_ones_or_all_in_the_graph(directory):
+def test_upper_blocks_are_trained_on_stored_outputs_or_with_the_whole_encoder_in_the_graph(directory):
     for model, *data in (
         ("stored", f"--data_dir={directory}/encoded"),
         ("graph", f"--data_dir={directory}/data", f"--warm_start_from={directory}/whisper"),
@@ -99,7 +99,7 @@ def config(directory, data, **changes):
     return train_program.build_config(sections, dataset_info.load_all(data_dirs), data_dirs)
 
 
-def test_the_encoder_of_a_model_is_that_of_the_data_or_of_the_warm_start(directory):
+def test_the_models_encoder_is_from_the_data_or_from_the_warm_start(directory):
     encoded = config(directory, "encoded")
     assert (encoded.acoustic.pretrained.layers, encoded.subsampling) == ((1, 2), 2)
     assert encoded.train.warm_start_from is None
@@ -148,7 +148,7 @@ def test_the_encoder_of_a_model_is_that_of_the_data_or_of_the_warm_start(directo
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(directory, data, changes, said):
+def test_settings_that_do_not_fit_are_refused(directory, data, changes, said):
     if "warm_start_from" in changes:
         changes = {**changes, "warm_start_from": str(directory / changes["warm_start_from"])}
     with pytest.raises(errors.UserError, match=said):
@@ -169,13 +169,13 @@ def test_blocks_are_not_trained_on_weights_in_an_object_store(directory):
     acoustic = config_lib.AcousticConfig(encoder="whisper", trainable_blocks=1)
     sections = {"acoustic": acoustic, "train": training_config.TrainConfig()}
     infos = dataset_info.load_all([str(directory / "encoded")])
-    said = "--data_dir=s3://bucket/encoded is in an object store with --trainable_blocks=1, expected their"
-    with pytest.raises(errors.UserError, match=f"{said}.* that encode had, or --trainable_blocks=0$"):
+    said = "--trainable_blocks=1 must be on a local disk, but --data_dir=s3://bucket/encoded is in an object"
+    with pytest.raises(errors.UserError, match=f"{said}.* that encode read, or --trainable_blocks=0$"):
         train_program.build_config(sections, infos, ["s3://bucket/encoded"])
 
 
 @pytest.mark.parametrize(("vocabulary_dir", "weights"), [("encoded", "{}/encoded"), ("data", "WEIGHTS")])
-def test_weights_are_named_where_they_are(directory, vocabulary_dir, weights):
+def test_the_suggested_encode_command_has_the_path_of_the_weights(directory, vocabulary_dir, weights):
     model = dataset_info.DatasetInfo.load(str(directory / "encoded"))
     with pytest.raises(errors.UserError) as refused:
         model_directory.refuse_difference(
@@ -213,7 +213,7 @@ def test_a_damaged_encoder_beside_the_model_is_refused_at_export(model, tmp_path
     assert "encoder has weights of sha256" in completed.stderr
 
 
-def test_a_model_directory_says_how_data_are_encoded_for_it(directory, model, tmp_path):
+def test_the_message_on_unencoded_data_names_the_encode_command(directory, model, tmp_path):
     """Records of log-mel for a model that reads outputs."""
     flags = (f"--model_dir={model}", f"--data_dir={directory}/data", f"--output_dir={tmp_path}/out")
     completed = programs.run("estimator_asr.evaluate", "--split=dev", *flags)
@@ -221,7 +221,7 @@ def test_a_model_directory_says_how_data_are_encoded_for_it(directory, model, tm
     assert f"python -m estimator_asr.encode --weights={model} --layers=1,2" in completed.stderr
 
 
-def test_a_waveform_is_read_by_encode_alone(directory, tmp_path):
+def test_waveform_data_can_only_be_read_by_encode(directory, tmp_path):
     flags = (f"--corpus_dir={directory}/corpus", "--num_workers=1", f"--output_dir={tmp_path}/data")
     run("tfrecord_builder.build", *flags, "--frontend=waveform")
     for encoder in ("conformer", "hubert"):

@@ -43,7 +43,7 @@ def read_metrics(output_dir):
 
 
 def assert_rate(rate, references, hypotheses):
-    """Compares with jiwer, which takes tokens separated by spaces them."""
+    """Compares the rate with that of jiwer, whose input is tokens separated by spaces."""
     expected = jiwer.process_words(references, hypotheses)
     parts = [rate[name] for name in ("substitutions", "insertions", "deletions")]
     assert rate["errors"] == sum(parts) == expected.substitutions + expected.insertions + expected.deletions
@@ -57,12 +57,12 @@ def test_a_saved_model_keeps_its_decoder(tiny_export, tmp_path):
     with pytest.raises(errors.UserError) as refused:
         make_config(tiny_export, tmp_path, saved_model=tiny_export.version_dir, decoding="greedy")
     assert str(refused.value) == (
-        "evaluate: --decoding=greedy is given with --saved_model, expected --model_dir; "
-        "export the model again with that --decoding"
+        "evaluate: --decoding=greedy has no effect on an export; export the model again with that "
+        "--decoding, or pass --model_dir"
     )
 
 
-def test_a_split_of_speakers_that_train_has_is_named(tiny_export, tmp_path, caplog):
+def test_speakers_that_are_also_in_train_are_a_warning(tiny_export, tmp_path, caplog):
     data_dir = shutil.copytree(tiny_export.data_dir, tmp_path / "data")
     info = dataset_info.DatasetInfo.load(str(data_dir))
     split = dataclasses.replace(info.splits["test"], num_speakers=2, shared_speakers={"train": 2})
@@ -83,7 +83,7 @@ def test_hotwords_are_in_lower_case_as_references(tiny_export, tmp_path):
 
 
 @pytest.mark.long
-def test_hotwords(tiny_export, tmp_path):
+def test_hotwords_of_flag_and_file_reach_the_report(tiny_export, tmp_path):
     for name, hotwords in (("plain", ()), ("hotwords", ("泥郝 ni3 hao3 1000",))):
         changes = {"saved_model": tiny_export.version_dir, "hotwords": hotwords}
         evaluate.evaluate(make_config(tiny_export, tmp_path / name, **changes))
@@ -239,7 +239,7 @@ def test_each_error_of_a_cascade_has_a_cause(tiny_export, tmp_path):
     assert command in (tmp_path / "report.html").read_text("utf-8")
 
 
-def test_damaged_lists_of_recordings_cost_only_the_audio(tiny_export, tmp_path, caplog):
+def test_with_damaged_lists_of_recordings_the_report_has_no_audio(tiny_export, tmp_path, caplog):
     data_dir = shutil.copytree(tiny_export.data_dir, tmp_path / "data")
     shard = next(data_dir.glob("*.tfrecord"))
     shard.with_suffix(".jsonl").write_text("nothing\n")
@@ -247,7 +247,7 @@ def test_damaged_lists_of_recordings_cost_only_the_audio(tiny_export, tmp_path, 
         tiny_export, tmp_path / "report", saved_model=tiny_export.export_dir, data_dir=(str(data_dir),)
     )
     assert evaluate.evaluate(config)["num_utterances"] == 8
-    assert "evaluate: the report has no audio: " in caplog.text
+    assert "evaluate: the report will have no audio: " in caplog.text
     assert "line 1 is not a valid item" in caplog.text
 
 
@@ -263,7 +263,7 @@ def test_errors_of_a_language_model_are_homophones_or_unreachable(tmp_path):
     assert list(metrics["floors"]) == ["vocabulary"]
 
 
-def test_unknown_never_matches_even_where_both_sides_lack_the_token(tiny_export, tmp_path):
+def test_unknown_tokens_never_match_each_other(tiny_export, tmp_path):
     """Ids would say that the unknown syllable ben1 and a recognised <unk> are the same."""
     evaluate.evaluate(make_config(tiny_export, tmp_path, model_dir=tiny_export.acoustic_dir))
     rows = read_hypotheses(tmp_path)
@@ -317,7 +317,7 @@ def test_several_data_directories_are_one_split(tiny_export, tmp_path):
 
 
 @pytest.mark.parametrize("flag", ["model_dir", "saved_model"])
-def test_split_that_does_not_exist(tiny_export, tmp_path, flag):
+def test_a_missing_split_is_refused(tiny_export, tmp_path, flag):
     path = tiny_export.acoustic_dir if flag == "model_dir" else tiny_export.export_dir
     config = make_config(tiny_export, tmp_path / "report", **{flag: path}, split="dev")
     with pytest.raises(errors.UserError, match=r"split 'dev' does not exist, expected one of test, train"):
@@ -369,49 +369,51 @@ def test_damaged_shard_of_the_right_size_is_named(tiny_export, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({}, "--model_dir and --saved_model: neither is given, expected one of them"),
+        ({}, "--model_dir and --saved_model are not set; pass one of them"),
         (
             {"model_dir": "AM", "saved_model": "EXPORT"},
-            "--model_dir and --saved_model: both are given, expected one",
+            "--model_dir and --saved_model are both set; pass one of them",
         ),
         ({"model_dir": "AM", "data_dir": ()}, "--data_dir is missing"),
         ({"model_dir": "AM", "output_dir": None}, "--output_dir is missing"),
         ({"model_dir": "AM", "output_dir": ""}, "--output_dir is missing"),
         (
             {"model_dir": "AM", "hotwords": ("你好",)},
-            "hotwords are given with --model_dir, expected",
+            "hotwords need an export; export the model and pass --saved_model",
         ),
         (
             {"model_dir": "AM", "hotwords_file": "F"},
-            "hotwords are given with --model_dir, expected",
+            "hotwords need an export; export the model and pass --saved_model",
         ),
         (
             {"saved_model": "EXPORT", "streaming": True, "hotwords": ("你好",)},
-            "hotwords are given with --streaming, which takes none; leave one of them out",
+            "--streaming does not support hotwords; omit one of the two",
         ),
         (
             {"saved_model": "EXPORT", "streaming": True, "chunk_frames": 16},
-            "--chunk_frames=16 is given without --streaming and --model_dir, expected both; an export has",
+            "--chunk_frames=16 needs --streaming and --model_dir; for an export",
         ),
-        ({"model_dir": "AM", "chunk_frames": 16}, "--chunk_frames=16 is given without --streaming"),
-        ({"compare": ("A",), "data_dir": ()}, "--compare=A: expected two or more different reports; give"),
-        ({"compare": ("A", "A"), "data_dir": ()}, "--compare=A,A: expected two or more different reports"),
+        ({"model_dir": "AM", "chunk_frames": 16}, "--chunk_frames=16 needs --streaming"),
+        ({"compare": ("A",), "data_dir": ()}, "--compare=A needs two or more different reports"),
+        ({"compare": ("A", "A"), "data_dir": ()}, "--compare=A,A needs two or more different reports"),
         (
             {"compare": tuple(map(str, range(27))), "data_dir": ()},
-            "--compare: reports are 27, expected 26",
+            "--compare has 27 reports, expected at most 26",
         ),
-        ({"compare": ("A", "B")}, "--compare is given with a model or data, expected reports alone; leave"),
+        ({"compare": ("A", "B")}, "--compare reads only reports; omit --model_dir"),
         ({"model_dir": "AM", "group_pattern": "("}, r"--group_pattern=\( is not a valid regular expression"),
     ],
 )
-def test_flags_that_do_not_go_together(changes, message):
+def test_conflicting_flags_are_refused(changes, message):
     config = {"data_dir": ("DATA",), "output_dir": "REPORT", **changes}
     with pytest.raises(errors.UserError, match=message):
         evaluate.EvaluateConfig(**config)
 
 
 @pytest.mark.long
-def test_streaming_scores_what_is_heard_chunk_by_chunk(streaming_export, tiny_export, tmp_path, capsys):
+def test_streaming_scores_the_hypotheses_after_the_last_chunk(
+    streaming_export, tiny_export, tmp_path, capsys
+):
     """The model directory and its export hear the same; the tokens of both transcripts have delays."""
     model_dir, found = os.path.join(os.path.dirname(streaming_export), "am"), {}
     for name in ("model_dir", "saved_model"):
@@ -440,7 +442,7 @@ def test_a_model_that_does_not_stream_is_refused(tiny_export, tmp_path):
             tiny_export.acoustic_dir,
             "the model does not stream; train an acoustic model with --chunk_frames=32",
         ),
-        ("saved_model", tiny_export.version_dir, "the model does not stream, expected one that was trained"),
+        ("saved_model", tiny_export.version_dir, "the model does not stream; omit --streaming, or export"),
     ):
         with pytest.raises(errors.UserError, match=f"{path}: {message}"):
             evaluate.evaluate(make_config(tiny_export, tmp_path, streaming=True, **{name: path}))
@@ -456,14 +458,16 @@ def test_recordings_longer_than_a_stream_are_refused_before_a_model_is_opened(ti
     with pytest.raises(errors.UserError) as refused:
         evaluate.evaluate(make_config(tiny_export, tmp_path / "report", **changes))
     assert str(refused.value) == (
-        f"{data_dir}: 3 utterances of split test are longer than 60 s, expected none with --streaming; "
-        "leave --streaming out, or build the data again with --max_seconds=60"
+        f"{data_dir}: 3 utterances of split test are longer than 60 s, the limit of --streaming; "
+        "omit --streaming, or build the data again with --max_seconds=60"
     )
     assert not (tmp_path / "report").exists()
 
 
 def test_a_data_directory_keeps_its_own_report(tiny_export):
-    with pytest.raises(errors.UserError, match="contains data, whose report.html would be replaced; give"):
+    with pytest.raises(
+        errors.UserError, match="is a data directory, whose report.html would be replaced; choose"
+    ):
         make_config(tiny_export, tiny_export.data_dir, model_dir=tiny_export.acoustic_dir)
 
 
@@ -485,7 +489,7 @@ def test_an_output_directory_that_cannot_be_written_is_refused_before_a_model_is
         evaluate.evaluate(config)
 
 
-def test_unknown_speakers_are_told_by_the_program(tiny_export, tmp_path, monkeypatch, capsys):
+def test_the_program_reports_speakers_that_are_not_in_train(tiny_export, tmp_path, monkeypatch, capsys):
     texts = {"pinyin": ["ni3", "<unk>"], "transcript": ["你", "<unk>"]}
     batch = {
         "utterance_id": [b"u1", b"u2"],

@@ -141,7 +141,7 @@ def test_reports_and_licence_are_in_the_card(tiny_export, tmp_path):
     config = make_certified(tiny_export, tmp_path, **flags)
     card = pathlib.Path(export.export(config), "assets.extra", "model_card.md").read_text()
     assert "| DATA | test | token error rate | 10.50 % | 145 | 9 |" in card and card.endswith("MIT\n")
-    assert "Not compared with the models that it was made of: exported without --data_dir." in card
+    assert "Not compared with the trained models, because --data_dir was not set." in card
 
 
 def test_data_and_reports_that_do_not_fit_are_refused_first(tiny_export, tmp_path):
@@ -166,7 +166,10 @@ def test_a_report_of_another_model_is_refused(tiny_export, tmp_path):
 @pytest.mark.parametrize("flags", [{"split": "test"}, {"parity_utterances": 3}])
 def test_flags_of_the_comparison_need_data(flags):
     ((name, value),) = flags.items()
-    with pytest.raises(errors.UserError, match=f"^export: --{name}={value} is given without --data_dir, exp"):
+    with pytest.raises(
+        errors.UserError,
+        match=f"^export: --{name}={value} has no effect without --data_dir, whose utterances",
+    ):
         export.ExportConfig("AM", None, "EXPORT", **flags)
 
 
@@ -176,5 +179,5 @@ def test_missing_flags_and_files_in_the_way_are_named(tmp_path):
     with pytest.raises(errors.UserError, match="--export_dir is missing"):
         export.ExportConfig(acoustic_model_dir="AM")
     (tmp_path / "file").write_text("")
-    with pytest.raises(errors.UserError, match=r"--export_dir=\S+file is a file; give a directory"):
+    with pytest.raises(errors.UserError, match=r"--export_dir=\S+file is a file; pass a directory"):
         export.ExportConfig("AM", None, str(tmp_path / "file"))

@@ -50,7 +50,7 @@ def make_version(path, token_type="syllable", sample_rate=16000, outputs=OUTPUTS
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    """Flags for a folder whose recordings are heard as HEARD says, and the names of those transcribed."""
+    """Flags for a folder whose transcripts are those of HEARD, and the names of transcribed recordings."""
     transcribed = []
 
     def transcribe(model, recording, sample_rate, show_seconds, warn):
@@ -72,8 +72,8 @@ def made(tmp_path, monkeypatch):
     return types.SimpleNamespace(flags=flags, transcribed=transcribed, out=tmp_path / "out", path=tmp_path)
 
 
-def test_a_real_teacher(tiny_export, tmp_path, monkeypatch, capsys):
-    """The untrained model is sure of nothing."""
+def test_a_real_export_labels_recordings(tiny_export, tmp_path, monkeypatch, capsys):
+    """The confidences of the untrained model are low, so the limits keep everything."""
     waveform = tiny_export.utterances["u3"][-1]
     (tmp_path / "audio").mkdir()
     soundfile.write(tmp_path / "audio" / "u3.wav", waveform, 16000, subtype="PCM_16")
@@ -144,7 +144,7 @@ def test_a_killed_run_continues_without_transcribing_anything_again(real, tmp_pa
     assert names.union(transcribed) == set(os.listdir(tmp_path / "audio"))
 
 
-def test_what_can_be_trusted_becomes_a_corpus(made, capsys):
+def test_trusted_utterances_become_a_corpus(made, capsys):
     assert run(made.flags) == 0
     audio = os.path.join(made.out, "..", "audio", "")
     assert list(tables.list_manifest(str(made.out))) == [
@@ -174,7 +174,7 @@ def test_without_a_language_model_there_is_no_text(made, monkeypatch):
     assert (first.text, first.pinyin) == ("", "ni3 hao3")
 
 
-def test_a_run_continues_and_other_limits_choose_again(made, monkeypatch):
+def test_a_run_with_other_limits_filters_again_without_transcribing(made, monkeypatch):
     (made.path / "audio" / "broken.wav").touch()
     assert run(made.flags) == 1
     first = (made.out / "manifest.tsv").read_text()
@@ -187,7 +187,7 @@ def test_a_run_continues_and_other_limits_choose_again(made, monkeypatch):
     assert len(list(tables.list_manifest(str(made.out)))) == 5
 
 
-def test_another_teacher_begins_again_and_the_first_one_is_not_forgotten(made):
+def test_another_teacher_transcribes_again_and_results_of_the_first_are_kept(made):
     run(made.flags)
     first = (made.out / "manifest.tsv").read_text()
     names = sorted(made.transcribed)
@@ -202,7 +202,7 @@ def test_another_teacher_begins_again_and_the_first_one_is_not_forgotten(made):
 def test_a_directory_of_other_files_is_refused(made):
     made.out.mkdir()
     (made.out / "manifest.tsv").write_text("a corpus that somebody made")
-    wanted = "out: holds manifest.tsv and no pseudo-labels of this version; choose another --output_dir$"
+    wanted = "out holds manifest.tsv and no pseudo-labels of this version; choose another --output_dir$"
     with pytest.raises(errors.UserError, match=wanted):
         run(made.flags)
     assert os.listdir(made.out) == ["manifest.tsv"]
@@ -216,13 +216,13 @@ def test_one_run_at_a_time(made):
     assert made.transcribed == []
 
 
-def test_a_name_that_a_manifest_cannot_have(made, monkeypatch):
+def test_a_path_that_a_manifest_cannot_hold_is_rejected(made, monkeypatch):
     for name in ("a\tb.wav", os.fsdecode("好.wav".encode("gbk"))):
         (made.path / "audio" / name).touch()
         monkeypatch.setitem(HEARD, name, HEARD["a.wav"])
     run(made.flags)
     assert [row[-1] for row in read_table(made.out / "rejected.tsv")[1:]].count(
-        "path has a tab, a line break or bytes that are not UTF-8"
+        "path contains a tab, a line break or bytes that are not UTF-8"
     ) == 2
     assert len(list(tables.list_manifest(str(made.out)))) == 3
 
@@ -230,10 +230,10 @@ def test_a_name_that_a_manifest_cannot_have(made, monkeypatch):
 @pytest.mark.parametrize(
     "flags, said",
     [
-        ({"max_error_rate": 0.1}, "--max_error_rate=0.1: has no effect, because --report_dir is missing; ch"),
+        ({"max_error_rate": 0.1}, "--max_error_rate=0.1 has no effect, because --report_dir is not set; ch"),
         (
             {"min_confidence": 0.8, "report_dir": "REPORT"},
-            "--min_confidence=0.8: has no effect, because --report_dir is given; change one of them",
+            "--min_confidence=0.8 has no effect, because --report_dir is set; change one of them",
         ),
     ],
 )
@@ -242,9 +242,9 @@ def test_a_limit_that_would_be_ignored_is_refused(made, flags, said):
         run(made.flags, **flags)
 
 
-def test_a_folder_that_does_not_exist(made):
+def test_a_missing_audio_dir_is_refused(made):
     with pytest.raises(
-        errors.UserError, match="--audio_dir=/missing: is not a directory; give one of recordings"
+        errors.UserError, match="--audio_dir=/missing is not a directory; pass a folder of recordings"
     ):
         run(made.flags, audio_dir="/missing")
     assert not made.out.exists()
@@ -264,7 +264,7 @@ def test_a_folder_that_does_not_exist(made):
         ({"outputs": {}}, " has no output greedy_pinyin, so it is from an earlier release; export the"),
     ],
 )
-def test_a_teacher_that_does_not_fit(made, monkeypatch, second, got):
+def test_a_teacher_of_another_token_type_or_sample_rate_is_refused(made, monkeypatch, second, got):
     make = lambda path: make_version(path, **second if path == "2" else {})  # noqa: E731
     monkeypatch.setattr(recogniser, "load_version", make)
     monkeypatch.setattr(export_info, "load", lambda path: make(path).info)
@@ -286,33 +286,35 @@ def write_report(path, confidences_and_references, model="E/1"):
     return str(path)
 
 
-def test_dev_chooses_the_smallest_confidence(made, capsys):
+def test_the_minimum_confidence_is_chosen_on_dev(made, capsys):
     right, wrong = "ni3 hao3", "ni2 hao2"
     report_dir = write_report(
         made.path / "report", [(0.97, right), (0.95, right), (0.45, wrong), (0.3, wrong)]
     )
     run(made.flags, report_dir=report_dir, max_error_rate=0.05)
     lines = capsys.readouterr().out.splitlines()
-    assert "smallest confidence: 0.5" in lines
+    assert "minimum confidence: 0.5" in lines
     assert lines[:2] == [
-        "confidence 0: keeps 100.0% of dev, 50.00% of its tokens are wrong",
-        "confidence 0.5: keeps 50.0% of dev, 0.00% of its tokens are wrong",
+        "confidence 0 keeps 100.0% of dev; 50.00% of the tokens are wrong",
+        "confidence 0.5 keeps 50.0% of dev; 0.00% of the tokens are wrong",
     ]
     assert (made.out / "confidence.png").exists()
     assert len(list(tables.list_manifest(str(made.out)))) == 4  # c.wav has 0.5
 
 
-def test_no_confidence_is_good_enough(made):
+def test_dev_without_a_good_enough_confidence_is_refused(made):
     report_dir = write_report(made.path / "report", [(0.97, "hao3")])
     with pytest.raises(
-        errors.UserError, match="keeps is 100.00%, expected at most 5.00%; raise --max_error_rate, or"
+        errors.UserError, match="minimum confidence is 100.00%, expected at most 5.00%; set a larger --max"
     ):
         run(made.flags, report_dir=report_dir)
 
 
 def test_the_report_of_another_model_is_refused(made):
     report_dir = write_report(made.path / "report", [(0.97, "hao3")], model="E/7")
-    with pytest.raises(errors.UserError, match=r"report: is of E/7, expected E/1; evaluate that one"):
+    with pytest.raises(
+        errors.UserError, match=r"report is a report on E/7, expected E/1; evaluate the latter"
+    ):
         run(made.flags, report_dir=report_dir)
 
 
@@ -322,27 +324,27 @@ def test_the_report_of_another_model_is_refused(made):
         (
             "metrics.json",
             None,
-            "metrics.json cannot be read .*, expected a report of evaluate; evaluate again",
+            "metrics.json cannot be read .*; run evaluate again",
         ),
         (
             "metrics.json",
             "[]",
-            "metrics.json cannot be read .*, expected a report of evaluate; evaluate again",
+            "metrics.json cannot be read .*; run evaluate again",
         ),
-        ("metrics.json", '{"model": null}', "metrics.json cannot be read .TypeError.*; evaluate again"),
+        ("metrics.json", '{"model": null}', "metrics.json cannot be read .TypeError.*; run evaluate again"),
         (
             "hypotheses.jsonl",  # of an export of an earlier version
             '{"utterance_id": "u", "speaker": "s", "pinyin": "", "scored": {"token_error_rate": ["", ""]}}',
-            "is incomplete, expected the token error rate, confidence, greedy_pinyin, pinyin, transcript of",
+            "utterances lack some of token error rate, confidence, greedy_pinyin, pinyin, transcript; ",
         ),
         (
             "hypotheses.jsonl",
             '{"utterance_id": "u", "speaker": "s", "scored": {"character_error_rate": ["a", "a"]}}',
-            "is incomplete, expected the token error rate, .*; evaluate data with pinyin again",
+            "utterances lack some of token error rate, .*; evaluate data with pinyin again",
         ),
     ],
 )
-def test_a_report_that_lacks_something(made, name, content, problem):
+def test_an_incomplete_report_is_refused(made, name, content, problem):
     report_dir = write_report(made.path / "report", [(0.97, "ni3 hao3")])
     (made.path / "report" / name).unlink()
     if content:

@@ -23,13 +23,13 @@ from tfrecord_builder.data import schema
 
 @pytest.fixture(autouse=True)
 def _eager_stays_on(monkeypatch):
-    """A program turns it off for its process, which other tests share."""
+    """Restores eager execution, which the program disables for this process and its other tests."""
     monkeypatch.setattr(tf.compat.v1, "disable_eager_execution", lambda: None)
 
 
 @pytest.fixture(scope="module")
 def nan_dir(tmp_path_factory):
-    """As training leaves it: the second utterance has a feature that is NaN."""
+    """A directory step-N as training writes it; the second utterance has a feature that is NaN."""
     model = small_batches.make_model(str(tmp_path_factory.mktemp("am")), "acoustic")
     records = small_records.make_records("train", 3, small_records.TOKENS, small_records.FRONTEND, True)
     broken = records[1].fbank.copy()
@@ -62,7 +62,7 @@ def test_the_cause_is_named_from_the_files_alone(nan_dir, capsys):
     lines = run(capsys, nan_dir)
     assert lines[0] == "step 812: batch 17 of epoch seed 3, 3 utterances"
     assert lines[1] == "loss nan (in training nan), gradient norm nan (in training nan)"
-    first = "first tensor that is not finite: features/fbank:0, made by Placeholder in the forward pass of "
+    first = "first tensor with NaN or Inf: features/fbank:0, computed by Placeholder in the forward pass of "
     assert lines[2] == f"{first}features"
     assert lines[4] == "  utterances: train001"
     cause = "likely cause: the input contains NaN or Inf"
@@ -106,12 +106,12 @@ def test_settings_are_those_of_the_recorded_run(nan_dir, monkeypatch, capsys):
     assert models[0].config.acoustic.encoder_layers == 1
 
 
-def test_a_finite_replay_says_what_it_leaves_out():
+def test_a_finite_replay_lists_what_it_omits():
     result = replay.Replay(1.5, 2.5, None, [1.0])
     report = {"step": 3, "position": [1, 0], "loss": "inf", "gradient_norm": 2.5}
     lines = replay.describe(report, [nan_files.Utterance("a", "s", 4, 1)], result)
     assert lines[1] == "loss 1.5 (in training inf), gradient norm 2.5 (in training 2.5)"
-    assert lines[2].startswith("every tensor is finite here: the cause lies in what the replay leaves out")
+    assert lines[2].startswith("every tensor is finite here, so the cause is something that the replay omits")
 
 
 def test_a_directory_must_be_given():
@@ -158,7 +158,7 @@ def run_batch(tmp_path, kind, changes=()):
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
-def test_a_sound_batch_has_a_loss_and_nothing_is_found(tmp_path, kind):
+def test_a_finite_batch_has_a_loss_and_no_finding(tmp_path, kind):
     result = run_batch(tmp_path, kind)
     assert result.loss > 0 and result.gradient_norm > 0 and result.finding is None
     assert len(result.utterance_losses) == 3 and np.isfinite(result.utterance_losses).all()
@@ -191,17 +191,19 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
     model = small_batches.make_model(str(tmp_path / "one"), "language")
     other = small_batches.make_model(str(tmp_path / "other"), "acoustic")
     with pytest.raises(
-        errors.UserError, match=r"checkpoint cannot be read \(it is of another model\), expected"
+        errors.UserError, match=r"cannot be read as weights of the model .*\(it belongs to another model\)"
     ):
         replay.replay(other, make_checkpoint(model), *make_batch())
 
 
 @pytest.mark.long
-def test_a_checkpoint_that_is_cut_short_is_refused_in_a_sentence(tmp_path):
+def test_a_truncated_checkpoint_is_refused_in_one_sentence(tmp_path):
     model = small_batches.make_model(str(tmp_path), "acoustic")
     checkpoint = make_checkpoint(model)
     with open(f"{checkpoint}.data-00000-of-00001", "r+b") as file:
         file.truncate(100)
-    with pytest.raises(errors.UserError, match=r"cannot be read \([^\n]+\), expected weights of") as error:
+    with pytest.raises(
+        errors.UserError, match=r"cannot be read as weights of [^\n]+ \([^\n]+\); pass"
+    ) as error:
         replay.replay(model, checkpoint, *make_batch())
     assert "Graph execution" not in str(error.value)

@@ -39,7 +39,7 @@ def content():
 
 
 @pytest.mark.long
-def test_starts_recognises_and_finishes_what_is_open(tiny_export, content):
+def test_the_server_starts_recognises_and_finishes_open_requests(tiny_export, content):
     with served.Served(tiny_export.export_dir) as program:
         version = tiny_export.version_dir.rsplit("/", 1)[1]
         ready = rf"{tiny_export.version_dir}: version {version}, loaded in [\d.]+ s\n"
@@ -61,7 +61,7 @@ def test_starts_recognises_and_finishes_what_is_open(tiny_export, content):
 
 
 @pytest.mark.long
-def test_interrupted_with_a_token(tiny_export, tmp_path):
+def test_a_server_with_a_token_refuses_requests_without_it_and_ends_on_ctrl_c(tiny_export, tmp_path):
     token_file = tmp_path / "token"
     token_file.write_text("secret\n")
     with served.Served(tiny_export.version_dir, f"--token_file={token_file}") as program:
@@ -137,7 +137,7 @@ def run(*flags):
 
 
 @pytest.mark.long
-def test_a_port_that_is_taken(tiny_export):
+def test_a_port_in_use_is_refused(tiny_export):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         done = run(f"--saved_model={tiny_export.export_dir}", f"--port={port}")
@@ -146,7 +146,7 @@ def test_a_port_that_is_taken(tiny_export):
 
 
 @pytest.mark.long
-def test_help_teaches():
+def test_help_shows_example_commands():
     done = run("--help")
     assert done.returncode == 0
     for text in ("/v1/audio/transcriptions -F file=@speech.mp3", "--max_queue_seconds", "SIGTERM"):
@@ -154,14 +154,13 @@ def test_help_teaches():
 
 
 @pytest.mark.long
-def test_a_missing_extra(tmp_path):
+def test_a_missing_server_package_is_named_with_the_install_command(tmp_path):
     (tmp_path / "uvicorn.py").write_text("raise ImportError('no', name='uvicorn')")
     command = [sys.executable, "-m", "estimator_asr.serve", "--saved_model=x"]
     environment = {**served.ENVIRONMENT, "PYTHONPATH": f"{tmp_path}:{paths.ROOT}"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
     assert done.stderr == (
-        "error: uvicorn: cannot be imported, expected it for the server; "
-        "run pip install 'estimator-asr[serve]'\n"
+        "error: the server needs uvicorn, which cannot be imported; run pip install 'estimator-asr[serve]'\n"
     )
 
 
@@ -169,7 +168,9 @@ def test_a_missing_extra(tmp_path):
 def test_token_files_without_a_token(tmp_path, content):
     path = tmp_path / "token"
     path.write_text(content, encoding="utf-8")
-    with pytest.raises(errors.UserError, match=r"token: has no token, expected one word of ASCII characters"):
+    with pytest.raises(
+        errors.UserError, match=r"token has no valid token; write one word of ASCII characters"
+    ):
         serve.read_token(str(path))
 
 
@@ -186,7 +187,7 @@ def test_an_empty_token_file_flag_is_not_a_server_without_a_token(tiny_export):
 
 
 @pytest.mark.parametrize("host", ["x" * 300, "a..b"])
-def test_a_host_that_is_no_name(host):
+def test_an_unknown_host_is_refused(host):
     with pytest.raises(errors.UserError, match="^--host is '.{3,83}', expected a host name or IP address$"):
         running.bind(host, 0)
 
@@ -215,10 +216,10 @@ def test_a_server_that_is_open_to_all_says_so(tiny_export):
         assert (code, log.count(said)) == (0, 1)
 
 
-def test_token_file_that_is_missing(tmp_path):
-    with pytest.raises(errors.UserError, match=r"--token_file: .*none: cannot be read \("):
+def test_a_missing_token_file_is_refused(tmp_path):
+    with pytest.raises(errors.UserError, match=r"--token_file: .*none cannot be read \("):
         serve.read_token(str(tmp_path / "none"))
 
 
-def test_no_token_file():
+def test_without_a_token_file_there_is_no_token():
     assert serve.read_token(None) is None

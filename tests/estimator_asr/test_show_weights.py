@@ -36,14 +36,14 @@ def test_each_weight_has_its_shape_and_norms(file):
 
 
 @pytest.mark.long
-def test_what_cannot_be_read_is_named_and_the_rest_shown(file):
+def test_unreadable_paths_are_named_and_the_others_are_listed(file):
     done = programs.run("estimator_asr.show_weights", "no.h5", file)
     assert done.returncode == 1 and "dense/kernel  [2, 2]" in done.stdout
     assert done.stderr.splitlines() == ["error: no.h5: does not exist; check the path"]
 
 
 def test_no_path_is_refused():
-    with pytest.raises(errors.UserError, match="show_weights: no path is given, expected FILE_OR_DIR"):
+    with pytest.raises(errors.UserError, match="show_weights: there is no FILE_OR_DIR; pass"):
         show_weights.main([])
 
 
@@ -126,7 +126,7 @@ def test_a_truncated_keras_file_and_other_files_are_refused(tmp_path):
     (tmp_path / "b.h5").write_text("no HDF5")
     for name in ("a.h5", "b.h5"):
         with pytest.raises(
-            errors.UserError, match=f"{name}: cannot be read as HDF5 .*, expected a complete Keras"
+            errors.UserError, match=rf"{name} is not a complete Keras .h5 file \(.*; copy it again"
         ):
             show_weights.read(str(tmp_path / name))
 
@@ -135,7 +135,7 @@ def test_a_keras_file_that_lacks_a_listed_layer_is_refused(tmp_path):
     path = write_keras(tmp_path / "a.h5")
     with h5py.File(path, "a") as file:
         del file["z"]
-    with pytest.raises(errors.UserError, match="a.h5: cannot be read as HDF5"):
+    with pytest.raises(errors.UserError, match="a.h5 is not a complete Keras .h5 file"):
         show_weights.read(path)
 
 
@@ -144,17 +144,17 @@ def test_hdf5_without_weights_is_refused(tmp_path):
     with h5py.File(path, "w") as file:
         file["features"] = KERNEL
     with pytest.raises(
-        errors.UserError, match="a.h5: has no layer weights, expected a file written by Keras'"
+        errors.UserError, match="a.h5 has no layer weights; pass a trained model that Keras wrote"
     ):
         show_weights.read(path)
     with pytest.raises(errors.UserError, match="has no layer weights"):
         show_weights.read(write_keras(tmp_path / "b.h5", layers=()))
 
 
-def test_a_file_that_numbers_its_weights_is_refused(tmp_path):
+def test_a_keras_file_without_weight_names_is_refused(tmp_path):
     path = str(tmp_path / "a.weights.h5")
     with h5py.File(path, "w") as file:
         file.create_group("layers/dense_1/vars").create_dataset("0", data=np.ones(2))
-    said = r"numbers its weights, as Keras does in \*.weights.h5, expected their names; load it"
+    said = r"has numbers instead of weight names, as every \*.weights.h5; load it"
     with pytest.raises(errors.UserError, match=said):
         show_weights.read(path)

@@ -65,7 +65,7 @@ def first(directory):
 
 
 @pytest.mark.long
-def test_a_run_says_what_it_does(directory, first):
+def test_a_run_logs_what_it_does(directory, first):
     assert first.returncode == 0, first.stderr
     assert f"{directory / 'am'}: new model" in first.stderr
     assert f"settings: {directory / 'am' / 'config.json'}" in first.stderr
@@ -85,7 +85,7 @@ def test_the_model_directory_holds_config_vocabulary_and_checkpoints(directory, 
     assert not (path / "export").exists()
 
 
-def test_the_training_figures_are_in_the_event_files(directory, first):
+def test_training_metrics_are_in_the_event_files(directory, first):
     tags, graphs = {"train": set(), "eval": set()}, 0
     for kind, folder in (("train", directory / "am"), ("eval", directory / "am" / "eval")):
         for path in folder.glob("events.*"):
@@ -129,7 +129,7 @@ def last_step(path):
 def test_sigterm_saves_a_checkpoint(directory, stopped):
     exit_code, output, step = stopped
     assert exit_code == 143, output
-    assert f"SIGTERM: a checkpoint is saved in {directory / 'lm'}; the same command continues" in output
+    assert f"SIGTERM: a checkpoint was saved in {directory / 'lm'}; the same command continues" in output
     assert step > 0
 
 
@@ -179,9 +179,9 @@ def test_a_missing_data_directory_is_named(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_an_acoustic_model_cannot_be_made_of_text(directory, tmp_path):
+def test_an_acoustic_model_cannot_be_trained_on_text(directory, tmp_path):
     reason = refuse([directory / "text"], tmp_path / "new")
-    assert "holds text, expected audio features for --model=acoustic" in reason
+    assert "contains text, but --model=acoustic needs audio features" in reason
     assert not (tmp_path / "new").exists()
 
 
@@ -212,7 +212,7 @@ def test_a_language_model_needs_characters(tmp_path):
     dataclasses.replace(info, splits={**info.splits, "train": train_split}).save(str(tmp_path / "data"))
     language = training_config.TrainConfig(model="language")
     reason = refuse([tmp_path / "data"], tmp_path / "lm", train=language)
-    assert "has 0 characters that pair with tokens, expected some for --model=language" in reason
+    assert "no characters are paired with tokens, but --model=language needs them" in reason
 
 
 def test_a_model_dir_that_is_a_file_holds_data_or_best_checkpoints_is_refused(directory, tmp_path):
@@ -226,7 +226,7 @@ def test_a_model_dir_that_is_a_file_holds_data_or_best_checkpoints_is_refused(di
     )
     names = sorted(os.listdir(directory / "data"))
     reason = refuse([directory / "data"], directory / "data")
-    assert reason.startswith(f"--model_dir: {directory / 'data'} holds data (dataset_info.json), expected")
+    assert reason.startswith(f"--model_dir: {directory / 'data'} holds data (dataset_info.json), so")
     assert sorted(os.listdir(directory / "data")) == names
 
 
@@ -243,7 +243,7 @@ def test_a_second_training_in_the_directory_is_refused_and_touches_nothing(direc
     half_written.rmdir()
 
 
-def test_the_chief_of_a_cluster_waits_for_the_one_before_it(directory, tmp_path, monkeypatch):
+def test_the_chief_of_a_cluster_waits_for_a_previous_chief_to_end(directory, tmp_path, monkeypatch):
     def reserve(model_dir, wait_seconds):
         raise errors.UserError(f"waits for {wait_seconds:g} seconds")
 
@@ -292,7 +292,7 @@ exit $code
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_one_sentence_and_earlier_checkpoints_stay(directory, tmp_path):
+def test_a_full_disk_is_reported_in_one_sentence_and_earlier_checkpoints_stay(directory, tmp_path):
     place = tmp_path / "place"
     place.mkdir()
     flags = [f"--data_dir={directory / 'text'}", f"--model_dir={place / 'lm'}", "--model=language"]
@@ -332,10 +332,12 @@ def test_tokens_are_sorted_by_their_counts_in_all_directories(directory):
     assert made.tokens_by_frequency == (1, 2, 3, 4, 0)  # 11, 10, 2, 2 and 0
 
 
-def test_what_cannot_be_sampled_is_refused(directory):
-    with pytest.raises(errors.UserError, match="data: token_counts of dataset_info.json is empty, expected"):
+def test_a_sampled_softmax_without_token_counts_or_with_too_many_samples_is_refused(directory):
+    with pytest.raises(
+        errors.UserError, match="data: dataset_info.json has no token_counts, which --softmax"
+    ):
         sample_tokens(directory, 5, (1, 1, 1, 1, 1), ())
-    with pytest.raises(errors.UserError, match="--num_sampled is 6, expected at most the 5 tokens of the"):
+    with pytest.raises(errors.UserError, match="--num_sampled is 6, expected at most 5 .size of the vocab"):
         sample_tokens(directory, 6, (1, 1, 1, 1, 1))
 
 

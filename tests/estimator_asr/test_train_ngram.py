@@ -30,8 +30,8 @@ def test_the_program_writes_a_model_of_tokens(text_dir, tmp_path):
     assert done.returncode == 0, done.stderr
     fixed = "discounts 0.500, 1.000, 1.500 (fixed: the text is too small to estimate them)"
     assert done.stdout.splitlines() == [
-        f"1-grams: 8 of 8, {fixed}",
-        f"2-grams: 8 of 8, {fixed}",
+        f"1-grams: kept 8 of 8, {fixed}",
+        f"2-grams: kept 8 of 8, {fixed}",
         f"{path}: 0.0 MB",
     ]
     made = arpa.read(str(path))
@@ -87,7 +87,7 @@ def test_a_second_run_with_one_output_file_is_refused(text_dir, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["a.arpa", "link.arpa"] and len(path.read_text()) > 100
 
 
-def test_augmented_copies_are_no_text(text_dir, tmp_path):
+def test_augmented_copies_are_not_counted(text_dir, tmp_path):
     """Their counts would leave no n-gram that occurs once, and discounts fell back to fixed ones."""
 
     def copy(record):
@@ -101,7 +101,7 @@ def test_augmented_copies_are_no_text(text_dir, tmp_path):
     assert len(list(train_ngram.read_sentences([text_dir, data_dir], "character"))) == 3 + 2
 
 
-def test_copies_without_words_are_no_text(tmp_path):
+def test_wordless_copies_are_not_counted(tmp_path):
     def copy(record):
         return small_records.without_words(record) if int(record.utterance_id[-3:]) % 2 else record
 
@@ -130,9 +130,7 @@ def test_directories_of_other_token_types_are_refused_unless_characters_count(te
     data_dir = str(tmp_path / "data")
     info = small_records.make_data(data_dir)
     dataclasses.replace(info, token_type="toneless").save(data_dir)
-    said = (
-        "data: tokens are of the types syllable and toneless, expected one type; build all of the data with"
-    )
+    said = "data: token types are syllable and toneless, expected a single type; build all data with"
     with pytest.raises(errors.UserError, match=said):
         list(train_ngram.read_sentences([text_dir, data_dir], "token"))
     assert len(list(train_ngram.read_sentences([text_dir, data_dir], "character"))) == 15
@@ -161,12 +159,12 @@ def test_a_missing_directory_is_found_before_the_data_is_read(tmp_path):
         ({"order": 0}, "flag --order=0: expected at least 1 and at most 6"),
         ({"unit": "word"}, "flag --unit=word: expected one of token, character"),
         ({"prune": (-1,)}, "flag --prune=-1: expected at least 0"),
-        ({"prune": ()}, "flag --prune=: expected 0, then numbers that do not decrease, such as 0,0,1"),
-        ({"prune": (1, 1)}, "flag --prune=1,1: expected 0, then numbers that do not decrease"),
-        ({"prune": (0, 2, 1)}, "flag --prune=0,2,1: expected 0, then numbers that do not decrease"),
+        ({"prune": ()}, "flag --prune= must begin with 0 and must not decrease, as 0,0,1 does"),
+        ({"prune": (1, 1)}, "flag --prune=1,1 must begin with 0 and must not decrease"),
+        ({"prune": (0, 2, 1)}, "flag --prune=0,2,1 must begin with 0 and must not decrease"),
     ],
 )
-def test_settings(flags, said):
+def test_invalid_settings_are_refused(flags, said):
     with pytest.raises(errors.UserError, match=said):
         train_ngram.TrainNgramConfig(**{"data_dir": ("data",), "output_file": "x.arpa", **flags})
 

@@ -79,4 +79,4 @@ def test_sigterm_saves_a_checkpoint_of_replicas(directory, tmp_path):
     os.kill(process.pid, signal.SIGTERM)
     process.join(60)
     assert process.exitcode == 143
-    assert "SIGTERM: a checkpoint is saved" in pathlib.Path(outputs[1]).read_text()
+    assert "SIGTERM: a checkpoint was saved" in pathlib.Path(outputs[1]).read_text()

@@ -59,7 +59,7 @@ def recordings(tiny_export, tmp_path_factory):
 
 
 @pytest.mark.long
-def test_prints_a_line_a_file_goes_on_past_bad_ones_and_exits_1(tiny_export, recordings):
+def test_prints_a_line_per_file_continues_after_bad_files_and_exits_with_1(tiny_export, recordings):
     names = ["a.wav", "text.wav", "b.flac", "missing.wav", "empty.wav", "stereo 48.ogg"]
     completed = run(f"--saved_model={tiny_export.export_dir}", *(recordings / name for name in names))
     rows = [line.split("\t") for line in completed.stdout.splitlines()]
@@ -89,7 +89,7 @@ def test_hotwords_of_flag_and_file(tiny_export, recordings, tmp_path):
 
 
 @pytest.mark.long
-def test_tokens_that_the_language_model_lacks_are_told_with_what_they_cost(tiny_export, recordings, tmp_path):
+def test_tokens_that_the_language_model_lacks_cause_a_warning(tiny_export, recordings, tmp_path):
     tiny_models.make_language_model(str(tmp_path / "lm"))  # has all tokens
     warnings = []
     for language_dir in (tiny_export.language_dir, str(tmp_path / "lm")):
@@ -159,9 +159,9 @@ def test_missing_flag_is_named():
         transcribe.TranscribeConfig()
 
 
-def test_no_file_is_named():
+def test_a_missing_file_argument_is_refused():
     with pytest.raises(
-        errors.UserError, match="transcribe: no FILE is given; give audio files after the flags"
+        errors.UserError, match="transcribe: there is no FILE; pass audio files after the flags"
     ):
         transcribe.main(transcribe.TranscribeConfig(saved_model="EXPORT"), [])
 
@@ -216,9 +216,7 @@ def test_in_a_terminal_transcripts_are_not_mixed_with_progress(tiny_export, reco
     assert "transcribe: " not in capsys.readouterr().err
 
 
-def test_an_output_that_cannot_be_written_costs_only_itself(
-    tiny_export, recordings, tmp_path, capsys, monkeypatch
-):
+def test_an_output_that_cannot_be_written_fails_alone(tiny_export, recordings, tmp_path, capsys, monkeypatch):
     save = transcribe.recordings.save
 
     def fill_the_place(path, text):
@@ -315,7 +313,7 @@ def test_a_killed_run_continues_without_transcribing_anything_again(tiny_export,
     assert {name: (out / name).stat().st_mtime_ns for name in before} == before
 
 
-def test_what_a_killed_run_wrote_is_replaced_and_other_files_are_not(tiny_export, recordings, tmp_path):
+def test_outputs_of_a_killed_run_are_replaced_but_not_other_files(tiny_export, recordings, tmp_path):
     shutil.copytree(recordings, tmp_path / "in")
     out, state = tmp_path / "out", tmp_path / "out" / ".transcribe"
     transcribe_folder(tiny_export, tmp_path / "in", "out")
@@ -340,8 +338,8 @@ def test_transcripts_with_other_hotwords_are_refused_and_another_format_is_writt
         with pytest.raises(errors.UserError) as refused:
             transcribe_folder(tiny_export, folder, "out", hotwords=("好 9",))
         assert str(refused.value) == (
-            f"{out}: has json transcripts of another export or of other hotwords; give another --output_dir, "
-            f"or move the transcripts and remove {out}/.transcribe/json"
+            f"{out} has json transcripts of another export or of other hotwords; choose another "
+            f"--output_dir, or move the transcripts and remove {out}/.transcribe/json"
         )
         moved = {path: path.read_bytes() for path in out.glob("*.json")}
         for path in moved:
@@ -355,14 +353,14 @@ def test_transcripts_with_other_hotwords_are_refused_and_another_format_is_writt
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", '{"settings": "", "begun": [1]}', '{"begun": []}', "{}"])
-def test_a_damaged_list_of_what_has_begun_is_named(tiny_export, folder, content):
+def test_a_damaged_job_file_is_named(tiny_export, folder, content):
     path = folder.parent / "out" / ".transcribe" / "json" / "job.json"
     path.parent.mkdir(parents=True)
     path.write_text(content)
     with pytest.raises(errors.UserError) as refused:
         transcribe_folder(tiny_export, folder, "out")
     assert str(refused.value) == (
-        f"{path}: is damaged; give another --output_dir, or move the transcripts and remove {path.parent}"
+        f"{path} is damaged; choose another --output_dir, or move the transcripts and remove {path.parent}"
     )
 
 
@@ -384,16 +382,16 @@ def test_one_transcribe_at_a_time_writes_to_a_directory(tiny_export, folder, tmp
         ({"num_workers": 2, "live": True}, []),
     ],
 )
-def test_engines_are_for_files_and_an_output_directory(settings, words):
+def test_engines_need_files_and_an_output_directory(settings, words):
     with pytest.raises(errors.UserError) as refused:
         transcribe.main(transcribe.TranscribeConfig(saved_model="none", **settings), words)
     assert str(refused.value) == (
-        "transcribe: --runner and --num_workers are for files and folders with --output_dir=DIR; leave them "
-        "out, or name files and folders, and --output_dir"
+        "transcribe: --runner and --num_workers work only with --output_dir=DIR and with files or folders "
+        "(not -); omit them, or pass both"
     )
 
 
-def test_a_store_gets_transcripts_and_is_continued(tiny_export, folder):
+def test_transcripts_in_an_object_store_are_continued(tiny_export, folder):
     _, expected = transcribe_folder(tiny_export, folder, "expected")
     with s3_server.run() as client:
         output_dir = f"{s3_server.BUCKET}/out"
@@ -489,9 +487,9 @@ def test_live_prints_what_comes_through_a_pipe(tiny_export):
 @pytest.mark.parametrize(
     "settings, words, sentence",
     [
-        ({"format": "json"}, [], "--format=json: has no effect with --live, which prints text"),
-        ({"output_dir": "x"}, [], "--output_dir=x: has no effect with --live"),
-        ({}, ["a.wav"], "--live: FILE is a.wav, expected none for the microphone, or -; fix it"),
+        ({"format": "json"}, [], "--format=json has no effect with --live, which prints text"),
+        ({"output_dir": "x"}, [], "--output_dir=x has no effect with --live"),
+        ({}, ["a.wav"], "--live: FILE is a.wav; pass none for the microphone, or - for a pipe"),
     ],
 )
 def test_live_takes_the_microphone_or_a_pipe(settings, words, sentence):

@@ -81,7 +81,7 @@ def evaluate_errors(tiny_export, model_dir, output_dir, **settings):
 
 
 @pytest.mark.long
-def test_what_was_found_is_saved_and_evaluated(tiny_export, model_dir, ngram, tmp_path):
+def test_the_tuned_settings_are_saved_and_used_by_evaluate(tiny_export, model_dir, ngram, tmp_path):
     """The counts of tune are those of evaluate, and its settings are the ones with the fewest errors."""
     before = evaluate_errors(tiny_export, model_dir, tmp_path / "before")
     found = tune.tune(make_config(tiny_export, model_dir, ngram=ngram))
@@ -137,7 +137,7 @@ def test_the_program_prints_each_step(tiny_export, model_dir, ngram, capsys):
         ({}, "all weights 0"),
     ],
 )
-def test_counts_have_totals_and_weights_of_what_is_not_there_are_not_named(found, named, capsys):
+def test_counts_are_printed_with_totals_and_zero_weights_are_not(found, named, capsys):
     tokens, characters = utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE
     step = search.Step("beam search", config.DecodeConfig(**found), {tokens: 42, characters: 1043})
     result = search.Result([step], {tokens: 1201, characters: 1234}, None, None)
@@ -149,17 +149,15 @@ def test_counts_have_totals_and_weights_of_what_is_not_there_are_not_named(found
 
 
 @pytest.mark.long
-def test_the_calibration_error_is_that_of_halves_that_were_not_fitted_to(
-    tiny_export, model_dir, ngram, capsys, monkeypatch
-):
+def test_the_printed_calibration_error_is_cross_validated(tiny_export, model_dir, ngram, capsys, monkeypatch):
     wrong = calibration.Judged(np.ones(4), np.zeros(4, bool))
     monkeypatch.setattr(calibration, "fit_crosswise", lambda halves: wrong if len(halves) == 2 else None)
     tune.main(make_config(tiny_export, model_dir, ngram=ngram))
-    assert " -> 100.0 % (of each half of the utterances" in capsys.readouterr().out
+    assert " -> 100.0 % (each half of the utterances" in capsys.readouterr().out
 
 
 @pytest.mark.long
-def test_only_some_utterances_of_a_large_split(tiny_export):
+def test_max_utterances_limits_a_large_split(tiny_export):
     """About half of the eight, the same each time."""
     trained = trained_model.open_trained_model(tiny_export.acoustic_dir)
     infos = dataset_info.load_all([tiny_export.data_dir])
@@ -181,7 +179,7 @@ def test_no_utterance_is_chosen(tiny_export, monkeypatch):
     with pytest.raises(errors.UserError) as refused:
         tune.tune(make_config(tiny_export, tiny_export.acoustic_dir, max_utterances=1))
     assert str(refused.value) == (
-        "tune: --max_utterances=1 chooses none of 8 utterances, expected some; give a larger number"
+        "tune: --max_utterances=1 chooses none of 8 utterances; set a larger number"
     )
 
 
@@ -201,7 +199,7 @@ def test_a_copy_replaces_what_the_target_had(model_dir, ngram, tmp_path):
     assert not [*other.glob("ngram*"), *other.glob("decoding*")]
 
 
-def test_the_grid_keeps_the_first_of_equal_settings():
+def test_among_equal_settings_the_first_is_chosen():
     """A search over a bench that hears the same whatever the settings: nothing is better than the start."""
 
     class Bench:
@@ -274,7 +272,7 @@ def test_a_language_model_alone(tiny_export, tmp_path, capsys):
 
 
 @pytest.mark.long
-def test_what_is_not_tuned_stays(tiny_export, model_dir):
+def test_settings_that_are_not_tuned_are_kept(tiny_export, model_dir):
     save(model_dir, beam_width=7, candidates=5, skipped_blank=0.9, confidence_offset=3.0, language_weight=0.5)
     settings = tune.tune(make_config(tiny_export, model_dir)).steps[-1].settings
     assert (settings.beam_width, settings.candidates, settings.skipped_blank) == (7, 5, 0.9)
@@ -285,8 +283,8 @@ def test_a_language_model_alone_needs_an_ngram_model():
     with pytest.raises(errors.UserError) as refused:
         tune.TuneConfig(language_model_dir="LM", data_dir=("DATA",))
     assert str(refused.value) == (
-        "tune: --ngram is not given, expected an ARPA file of characters for a language model alone; make "
-        "one with python -m estimator_asr.train_ngram --unit=character"
+        "tune: a language model alone needs --ngram, an ARPA file of characters; make one with "
+        "python -m estimator_asr.train_ngram --unit=character"
     )
 
 
@@ -294,12 +292,11 @@ def test_a_model_to_tune_is_needed():
     with pytest.raises(errors.UserError) as refused:
         tune.TuneConfig(data_dir=("DATA",))
     assert str(refused.value) == (
-        "tune: neither --acoustic_model_dir nor --language_model_dir is given, expected one of them; give "
-        "the model to tune"
+        "tune: neither --acoustic_model_dir nor --language_model_dir is set; pass the model to tune"
     )
 
 
-def test_the_other_model_is_refused(tiny_export):
+def test_a_model_of_the_other_kind_is_refused(tiny_export):
     with pytest.raises(errors.UserError) as refused:
         tune.tune(make_config(tiny_export, tiny_export.language_dir))
     assert str(refused.value) == (
@@ -367,7 +364,7 @@ def test_an_ngram_model_of_another_vocabulary_is_refused(model_dir, ngram):
         decoding_files.load(str(model_dir), num_tokens=7)
 
 
-def test_a_killed_run_leaves_the_former_pair(model_dir, ngram, tmp_path, monkeypatch):
+def test_a_killed_run_leaves_the_previous_settings_and_model(model_dir, ngram, tmp_path, monkeypatch):
     before = save(model_dir, ngram, ngram_weight=0.5)
     (tmp_path / "other.arpa").write_text(ARPA.replace("-4\tshi4", "-3\tshi4"), encoding="utf-8")
     monkeypatch.setattr(decoding_files.files, "write_text", lambda *arguments: 1 / 0)
@@ -407,7 +404,7 @@ def tune_whisper(path):
 
 
 @pytest.mark.long
-def test_what_whisper_chooses_is_what_an_export_writes(whisper_models, monkeypatch):
+def test_an_export_with_whispers_decoder_makes_the_errors_that_tune_counted(whisper_models, monkeypatch):
     """The errors of the last step are those of the export, with the decoder that tune has kept."""
     path = whisper_models
     found = tune_whisper(path)
@@ -455,7 +452,7 @@ def test_a_decoder_that_does_not_help_is_not_kept(whisper_models, monkeypatch):
 def test_whispers_decoder_needs_both_models(missing):
     settings = {"acoustic_model_dir": "AM", "language_model_dir": "LM", "ngram": "n.arpa", "data_dir": ("D",)}
     with pytest.raises(
-        errors.UserError, match="--whisper_decoder is given without both models, expected --ac"
+        errors.UserError, match="--whisper_decoder needs both --acoustic_model_dir and --language"
     ):
         tune.TuneConfig(**{**settings, missing: None}, whisper_decoder="WHISPER")
 

@@ -1,1 +1,1 @@
-"""The checks that doctor runs."""
+"""The checks of the doctor program."""

@@ -1,4 +1,4 @@
-"""Devices that TensorFlow lists, whether it was built for them, and why it leaves out a GPU that is there."""
+"""Checks of the devices: whether TensorFlow was built for them, and why it does not use an installed GPU."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from estimator_asr.diagnostics.doctor import findings
 from estimator_asr.training.distributed import strategies
 
 _QUERY = ("nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader")
-_OPTIONAL = "libnvinfer"  # TensorRT
+_OPTIONAL = "libnvinfer"  # TensorRT, which training does not need
 _LIST_DEVICES = "import tensorflow as t; t.config.list_physical_devices()"
 
 
 class Gpu(NamedTuple):
-    """A GPU; the compute capability is None if it is unknown."""
+    """A GPU; the compute capability (major, minor) is None if it is unknown."""
 
     name: str
     capability: Optional[tuple[int, int]]
@@ -32,21 +32,21 @@ class Gpu(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What TensorFlow and the driver tell about this machine."""
+    """Facts about this machine, as TensorFlow and the driver report them."""
 
     tensorflow: str  # version
-    build: Mapping  # of tf.sysconfig.get_build_info()
-    devices: Sequence[str]  # those that TensorFlow lists, without GPUs
+    build: Mapping  # result of tf.sysconfig.get_build_info()
+    devices: Sequence[str]  # names of the devices that TensorFlow lists, without GPUs
     gpus: Sequence[Gpu]  # GPUs that TensorFlow lists
-    present: Optional[Gpu]  # first NVIDIA GPU of the machine
+    present: Optional[Gpu]  # first NVIDIA GPU in the machine, whether or not TensorFlow lists it
     visible: Optional[str]  # CUDA_VISIBLE_DEVICES; None if it is not set
     driver: Optional[tuple[int, int]]  # CUDA version that the driver supports; None if it is unknown
-    cudnn: str  # version that is installed; "" if it is unknown
-    missing: Sequence[str] = ()  # libraries that TensorFlow could not open for the GPU that is present
+    cudnn: str  # installed version; "" if it is unknown
+    missing: Sequence[str] = ()  # libraries that TensorFlow needs for the present GPU but could not open
 
 
 def gather() -> Machine:
-    """Returns the facts about this machine."""
+    """Collects the facts about this machine."""
     build, present, devices, gpus = tf.sysconfig.get_build_info(), find_gpu(), [], []
     for device in tf.config.list_physical_devices():
         name = device.name.replace("/physical_device:", "")
@@ -70,7 +70,7 @@ def gather() -> Machine:
 
 
 def judge(machine: Machine) -> Iterator[findings.Finding]:
-    """Yields what the devices mean for training."""
+    """Yields findings: the CUDA versions, each device, and why training cannot use a GPU that is present."""
     build = machine.build
     if build.get("is_cuda_build"):
         driver = f"driver for CUDA {_text(machine.driver)}" if machine.driver else "no driver"
@@ -84,14 +84,14 @@ def judge(machine: Machine) -> Iterator[findings.Finding]:
         text = f"TensorFlow does not see the {machine.present.name} and runs on the CPU"
         yield findings.problem(f"{text}; {_explain_unseen(machine)}")
     elif not machine.gpus:
-        yield findings.ok("no NVIDIA GPU in this machine, training runs on the CPU")
+        yield findings.ok("this machine has no NVIDIA GPU, so training runs on the CPU")
 
 
 def judge_gpu(gpu: Gpu, machine: Machine) -> findings.Finding:
-    """Returns whether TensorFlow was built for a GPU, and what the GPU needs.
+    """Returns a finding about a GPU: ok if TensorFlow can use it, otherwise what to install or set.
 
-    A GPU runs machine code for its own major compute capability, and PTX for any earlier one, which its
-    driver compiles at first use; that driver must be one for the CUDA that made the PTX.
+    A GPU runs machine code that was built for its own major compute capability. Its driver can also compile
+    PTX for an earlier capability, at first use, if it supports the CUDA version that generated the PTX.
     """
     if not machine.build.get("is_cuda_build"):
         return findings.ok(str(gpu))
@@ -101,8 +101,8 @@ def judge_gpu(gpu: Gpu, machine: Machine) -> findings.Finding:
     capability = gpu.capability or newest
     if capability < oldest:
         return findings.problem(
-            f"{gpu}: TensorFlow {machine.tensorflow} was built for {_text(oldest)} and newer; use another "
-            "GPU or release of TensorFlow, or train on the CPU"
+            f"{gpu}: TensorFlow {machine.tensorflow} was built for compute capability {_text(oldest)} and "
+            "newer; use another GPU or release of TensorFlow, or train on the CPU"
         )
     is_compiled = capability[0] > newest[0]
     major, minor = map(int, machine.build["cuda_version"].split(".")[:2])
@@ -124,24 +124,24 @@ def judge_gpu(gpu: Gpu, machine: Machine) -> findings.Finding:
 def _explain_unseen(machine):
     install = f"pip install 'tensorflow[and-cuda]=={machine.tensorflow}'"
     if machine.visible is not None and machine.visible.split(",")[0].strip() in ("", "-1"):
-        return f"CUDA_VISIBLE_DEVICES={machine.visible!r} hides it: unset CUDA_VISIBLE_DEVICES"
+        return f"CUDA_VISIBLE_DEVICES={machine.visible!r} hides the GPU: unset CUDA_VISIBLE_DEVICES"
     if not machine.build.get("is_cuda_build"):
         return f"this TensorFlow is built without CUDA: {install}"
     if machine.driver is None:
-        return "its driver cannot be opened: install NVIDIA's driver, or start the container with --gpus all"
+        return "its driver cannot be loaded: install NVIDIA's driver, or start the container with --gpus all"
     finding = judge_gpu(machine.present, machine)
     if finding.level == findings.PROBLEM:
         return finding.text
     if machine.missing:
-        return f"{', '.join(machine.missing)} cannot be opened: {install} installs CUDA's libraries"
-    return f"TensorFlow's own log says more: TF_CPP_MIN_LOG_LEVEL=0 python -c '{_LIST_DEVICES}'"
+        return f"{', '.join(machine.missing)} cannot be opened: {install} installs the CUDA libraries"
+    return f"read TensorFlow's own log: TF_CPP_MIN_LOG_LEVEL=0 python -c '{_LIST_DEVICES}'"
 
 
 def find_gpu(root: str = "/") -> Optional[Gpu]:
-    """Returns the first NVIDIA GPU, by nvidia-smi or else by the PCI bus; None if there is none."""
+    """Finds the first NVIDIA GPU with nvidia-smi, or on the PCI bus if that fails; None if there is none."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         output = subprocess.run(_QUERY, capture_output=True, text=True, timeout=30, check=True).stdout
-        # A line is "NVIDIA T4, 7.5" or "NVIDIA T4, [N/A]"; without a GPU it is "No devices were found".
+        # The output is "NVIDIA T4, 7.5" or "NVIDIA T4, [N/A]"; without a GPU, "No devices were found".
         line = re.search(r"^(.+), (?:(\d+)\.(\d+)|\[.*\])$", output, re.MULTILINE)
         if line:
             return Gpu(line[1], (int(line[2]), int(line[3])) if line[2] else None)
@@ -150,7 +150,7 @@ def find_gpu(root: str = "/") -> Optional[Gpu]:
 
 
 def list_missing_libraries() -> list[str]:
-    """Returns the libraries that TensorFlow fails to open, by the log of a new process (dso_loader.cc)."""
+    """Returns the libraries that TensorFlow cannot open, from the log of a new process (dso_loader.cc)."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "dso_loader=1"}
     command, options = [sys.executable, "-c", _LIST_DEVICES], {"capture_output": True, "text": True}
     with contextlib.suppress(subprocess.SubprocessError):
@@ -161,7 +161,7 @@ def list_missing_libraries() -> list[str]:
 
 
 def read_driver() -> Optional[tuple[int, int]]:
-    """Returns the CUDA version that the driver supports, None if there is no driver: 12040 is 12.4."""
+    """Returns the CUDA version that the driver supports (12040 is 12.4); None if there is no driver."""
     number = ctypes.c_int(0)
     with contextlib.suppress(OSError):
         ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number))
@@ -169,13 +169,13 @@ def read_driver() -> Optional[tuple[int, int]]:
 
 
 def read_cudnn(major: str) -> str:
-    """Returns the version of cuDNN, "" if TensorFlow found none: 8907 is 8.9.7, 90300 is 9.3.0 (cudnn.h)."""
-    try:  # one that TensorFlow has opened is found by its name, wherever it is
+    """Returns the version of cuDNN, "" if it cannot be opened; 8907 is 8.9.7, 90300 is 9.3.0 (cudnn.h)."""
+    try:  # the name alone is enough if TensorFlow has opened the library already, wherever the file is
         number = ctypes.CDLL(f"libcudnn.so.{major.split('.')[0]}").cudnnGetVersion()
     except OSError:
         return ""
-    major_number, rest = divmod(number, 1000 if number < 10000 else 10000)
-    return _text((major_number, *divmod(rest, 100)))
+    major_number, minor_and_patch = divmod(number, 1000 if number < 10000 else 10000)
+    return _text((major_number, *divmod(minor_and_patch, 100)))
 
 
 def _text(version):

@@ -1,4 +1,4 @@
-"""Versions of the installed packages, cores, memory and disk; loads no TensorFlow, which may be broken."""
+"""Checks of package versions, cores, memory and disk; does not import TensorFlow, which may be broken."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ from tfrecord_builder.runtime import cpu, tensorflow_release
 
 _TESTED = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos")
 _DISTRIBUTIONS = (*_TESTED, "tensorflow-rocm", "tf-nightly", "tf-nightly-cpu")
-_SHOWN = ("numpy", "keras", "protobuf", "h5py")  # of what TensorFlow requires; others only if they do not fit
-# A model of default size with its batch takes about 3 GB, the checkpoints of a training 1 GB.
+# TensorFlow's dependencies that are always shown; the others only if their version does not fit.
+_SHOWN = ("numpy", "keras", "protobuf", "h5py")
+# A model of default size and its batch take about 3 GB of memory; its checkpoints take 1 GB of disk.
 _MEMORY_GB = 4.0
 _DISK_GB = 2.0
 _INSTALL = "install the pinned versions with pip install -r requirements.txt"
 
 
 def check_versions() -> Iterator[findings.Finding]:
-    """Yields a finding for Python, TensorFlow, and each package that must fit TensorFlow."""
+    """Yields findings on Python, on TensorFlow, and on each package whose version must fit TensorFlow."""
     python = sys.version_info[:3]
     release = tensorflow_release.for_python(python)
     yield _check_python(_text(python), release)
     name = next(filter(_version, _DISTRIBUTIONS), "tensorflow")
     tensorflow = _check_tensorflow(name, release)
     yield tensorflow
-    if tensorflow.level == findings.PROBLEM:  # what it requires matters little
+    if tensorflow.level == findings.PROBLEM:  # the requirements of the wrong version do not matter
         return
     if _version("packaging") is None:
-        yield findings.problem(f"packaging is not installed, which {name} requires; {_INSTALL}")
+        yield findings.problem(f"packaging, which {name} requires, is not installed; {_INSTALL}")
         return
     yield from _check_packages(name, release)
 
@@ -44,7 +45,7 @@ def _check_python(version, release):
     releases = tensorflow_release.RELEASES
     first, last = _text(releases[0].first_python), _text(releases[-1].last_python)
     return findings.problem(
-        f"python is {version}, expected {first} to {last}; create a new environment with one of them"
+        f"python is {version}, expected {first} to {last}; create a new environment with such a version"
     )
 
 
@@ -59,14 +60,14 @@ def _check_tensorflow(name, release):
 
 
 def _check_packages(tensorflow, release):
-    """Yields whether the packages fit that the installed TensorFlow and these programs require."""
+    """Yields a finding for each package that the installed TensorFlow or these programs require."""
     from packaging import requirements, specifiers  # installed with TensorFlow
 
     required = map(requirements.Requirement, importlib.metadata.requires(tensorflow) or ())
     expected = {
-        each.name: each.specifier
-        for each in required
-        if each.marker is None or each.marker.evaluate({"extra": ""})
+        requirement.name: requirement.specifier
+        for requirement in required
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
     }
     ours = {"tensorflow-estimator": "2.15", "tensorboard": release.version}
     if release.tensorflow_io:
@@ -98,7 +99,7 @@ def _text(version):
 
 
 def check_machine(directory: str) -> Iterator[findings.Finding]:
-    """Yields the findings; `directory` is where files will be written, and need not exist."""
+    """Yields findings on cores, memory and disk space; `directory`, to be written later, need not exist."""
     yield findings.ok(f"{cpu.count_cores()} CPU cores")
     fix = "end other programs, or train with a smaller --batch_frames"
     yield judge_space(available_memory_gb(), "of memory available", _MEMORY_GB, fix)
@@ -110,19 +111,19 @@ def check_machine(directory: str) -> Iterator[findings.Finding]:
 
 
 def judge_space(gigabytes: float, what: str, needed: float, fix: str) -> findings.Finding:
-    """Returns whether memory or disk space is enough, and how to get more."""
+    """Returns ok if the memory or disk space is at least `needed`, otherwise a warning with `fix`."""
     if gigabytes >= needed:
         return findings.ok(f"{gigabytes:.1f} GB {what}")
     return findings.warning(f"{gigabytes:.1f} GB {what}, expected {needed:.0f} GB or more; {fix}")
 
 
 def available_memory_gb(root: str = "/") -> float:
-    """Returns the memory that the kernel calls available, or that the container may still use if less."""
+    """Returns the kernel's available memory, or what the container may still use if that is less, in GB."""
     meminfo = pathlib.Path(root, "proc/meminfo").read_text()
     available = int(re.search(r"MemAvailable:\s*(\d+) kB", meminfo).group(1)) * 1024
     cgroup = pathlib.Path(root, "sys/fs/cgroup")
     try:
         limit, used = (int((cgroup / name).read_text()) for name in ("memory.max", "memory.current"))
-    except (OSError, ValueError):  # no container, or no limit ("max")
+    except (OSError, ValueError):  # not in a container, or its limit is "max"
         return available / 1e9
     return min(available, limit - used) / 1e9

@@ -1,4 +1,4 @@
-"""Findings of doctor: one line each, with a level."""
+"""Findings that doctor prints, one line each: a level and a text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ok, warning, problem = (functools.partial(Finding, level) for level in (OK, WARN
 
 
 def catch(check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """Yields the findings of a check; a UserError becomes its last finding, a problem."""
+    """Yields the findings of a check; if it raises a UserError, the last finding is that problem."""
     try:
         yield from check()
     except errors.UserError as error:

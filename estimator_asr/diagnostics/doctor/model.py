@@ -1,4 +1,4 @@
-"""Model directory: whether it can be opened, and whether the model is fed what the records contain."""
+"""Checks of a model directory: whether it can be opened, and whether its input equals the records."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from estimator_asr.inputs import input_fn, splits
 from estimator_asr.monitoring import watchdog
 from tfrecord_builder.data import dataset_info, schema
 
-_MEAN_TOLERANCE = 1e-3  # the mean is summed in another order here
+_MEAN_TOLERANCE = 1e-3  # relative; SpecAugment sums the mean in another order
 _COUNTS = {"fbank": "num_frames", "token_ids": "num_tokens", "character_ids": "num_characters"}
 
 
 def check(model_dir: str) -> Iterator[findings.Finding]:
-    """Yields the findings of a model directory.
+    """Yields findings about a model directory.
 
     Raises:
-        errors.UserError: it cannot be opened, or has no checkpoint that can be read.
+        errors.UserError: the directory cannot be opened, or has no readable checkpoint.
     """
     model = model_directory.open_model_directory(model_dir)
     kind, classes = model.config.model, model.num_classes
     yield findings.ok(
-        f"{kind} model of token type {model.config.token_type} with {classes:,} classes; all files are there"
+        f"{kind} model of token type {model.config.token_type} with {classes:,} classes; no file is missing"
     )
     checkpoint = checkpoints.latest(model_dir)
     checkpoints.check(checkpoint, model)
     yield findings.ok(f"checkpoint of step {checkpoints.global_step(checkpoint):,} can be read")
-    kept = best_checkpoints.read(model_dir)
-    if kept:
+    entries = best_checkpoints.read(model_dir)
+    if entries:
         tag = model.config.spec.error_rate
-        yield findings.ok(f"best on dev at step {kept[0].step:,}: {tag} {kept[0].error_rate:.4f}")
+        yield findings.ok(f"best on dev at step {entries[0].step:,}: {tag} {entries[0].error_rate:.4f}")
     else:
-        yield findings.warning(f"{model_dir}: nothing has been evaluated yet, so there is no best checkpoint")
+        yield findings.warning(f"{model_dir} has no best checkpoint, because none has been evaluated yet")
     alarm = watchdog.last_alarm(model_dir)
     if alarm:
         yield findings.warning(f"last alarm at step {alarm[0]:,}: {alarm[1]}")
 
 
 def check_data(model_dir: str, data_dirs: Sequence[str]) -> Iterator[findings.Finding]:
-    """Yields whether each data directory fits the model, and a batch of them their records.
+    """Yields a finding for each data directory that fits the model, then those of check_batch.
 
     Raises:
-        errors.UserError: one does not fit, or something cannot be opened.
+        errors.UserError: a data directory does not fit the model, or a directory cannot be opened.
     """
     config = model_directory.open_model_directory(model_dir).config
     for data_dir in data_dirs:
@@ -57,10 +57,10 @@ def check_data(model_dir: str, data_dirs: Sequence[str]) -> Iterator[findings.Fi
 
 
 def check_batch(config: experiment.ExperimentConfig, data_dirs: Sequence[str]) -> Iterator[findings.Finding]:
-    """Yields each difference between the first batch of a training and its records, or that there is none.
+    """Yields a problem for each difference between the first training batch and its records, ok if none.
 
     Raises:
-        errors.UserError: there is no train split, or it is damaged.
+        errors.UserError: the train split is missing or damaged.
     """
     source = splits.read_split(dataset_info.load_all(data_dirs), data_dirs, "train", config.spec)
     read = input_fn.build_input_fn(source, config.input, training=True, seed=config.train.seed)
@@ -70,10 +70,11 @@ def check_batch(config: experiment.ExperimentConfig, data_dirs: Sequence[str]) -
         records = input_fn.read_batch(source, bucketing, config.input, features.pop("seed"))
         examples = list(input_fn.read_elements(lambda: _parse(records, source)))
     is_masked = config.input.spec_augment and config.spec.reads_audio
-    mismatches = dict.fromkeys(compare(features, labels, examples, is_masked))  # ids are in both parts
+    # Label ids can be in both features and labels: each mismatch is shown once.
+    mismatches = dict.fromkeys(compare(features, labels, examples, is_masked))
     yield from map(findings.problem, mismatches)
     if not mismatches:
-        yield findings.ok(f"the first batch has what its {len(examples)} records have")
+        yield findings.ok(f"the first batch equals its {len(examples)} records")
 
 
 def _parse(records, source):
@@ -87,15 +88,15 @@ def compare(
     examples: Sequence[Mapping[str, np.ndarray]],
     is_masked: bool,
 ) -> Iterator[str]:
-    """Yields each difference of a batch, `<utterance id>: <what> is <got>, expected <want>`.
+    """Yields each difference between a batch and its records: `<utterance>: <what> is <got>, expected ...`.
 
-    A feature is the record's (float16 is widened exactly) or, where SpecAugment masks it, the mean of its bin
-    over the utterance.
+    A feature must equal the record's (float16 is widened exactly) or, if SpecAugment may have masked it, the
+    mean of its bin over the utterance.
 
     Args:
-        features, labels: as the model_fn gets them, without the seed.
-        examples: of schema.parse_examples, in the order of the rows.
-        is_masked: whether SpecAugment may have masked features.
+        features, labels: a batch as the model_fn gets it, without the seed.
+        examples: the records from schema.parse_examples, in the order of the batch's rows.
+        is_masked: True if SpecAugment may have masked features.
     """
     for row, example in enumerate(examples):
         utterance_id = example["utterance_id"].decode("utf-8")
@@ -106,11 +107,11 @@ def compare(
                 if mismatch:
                     yield f"{utterance_id}: {mismatch}"
                 if values[count:].any():
-                    yield f"{utterance_id}: padding of {name} is not zero, expected zeros"
+                    yield f"{utterance_id}: padding of {name} contains values other than zero"
 
 
 def _compare_values(name, values, record, is_masked):
-    """Returns the first difference, or ""."""
+    """Returns the first difference between a row of the batch and its record, or "" if they are equal."""
     if values.shape != record.shape:
         return f"shape of {name} is {list(values.shape)}, expected {list(record.shape)} as in the record"
     is_right, mask = values == record, ""

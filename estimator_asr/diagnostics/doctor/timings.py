@@ -1,4 +1,4 @@
-"""Timings: matrix products, the input pipeline by itself, and ten training steps of a new model."""
+"""Timings of matrix products, of the input pipeline alone, and of ten training steps of a new model."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _SIZES = {"CPU": 2048, "GPU": 8192}
 _PRODUCT_SECONDS = 1.5
 _INPUT_SECONDS = 3.0
 _NUM_STEPS = 10
-_STEP_SECONDS = 60.0  # limit for all steps, for a slow machine
-# Below this ratio the step waits for its input now and then.
+_STEP_SECONDS = 60.0  # limit for all steps together, for slow machines
+# Below this ratio of input speed to training speed, steps sometimes wait for their input.
 _ENOUGH_INPUT = 3.0
 _COUNTED = re.compile("(Batch)?MatMul(V2|V3)?|(Conv2D|DepthwiseConv2dNative)(BackpropFilter|BackpropInput)?")
 
@@ -31,16 +31,19 @@ _COUNTED = re.compile("(Batch)?MatMul(V2|V3)?|(Conv2D|DepthwiseConv2dNative)(Bac
 class Steps(NamedTuple):
     """Timed training steps."""
 
-    seconds: float  # of all steps
+    seconds: float  # duration of all steps together
     num_steps: int
-    num_inputs: int  # frames or tokens of all steps, without padding
-    num_operations: int  # of the matrix products of all steps
+    num_inputs: int  # frames or tokens in all steps, without padding
+    num_operations: int  # floating-point operations of the matrix products in all steps
 
 
 def check(
     infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], model_dir: Optional[str]
 ) -> Iterator[findings.Finding]:
-    """Yields the findings, without data only that of the matrix product; None for a model of default size."""
+    """Yields the findings; without data, only the one about the matrix product.
+
+    If model_dir is None, a model of default size is timed.
+    """
     device = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
     rate = measure_rate(_SIZES[device])
     yield findings.ok(f"float32 matrix product on the {device}: {rate / 1e9:,.0f} GFLOP/s")
@@ -52,7 +55,7 @@ def check(
     with splits.explain_damage(data_dirs, "train"):
         input_rate = _time_input(read, config.spec.length_key)
         yield findings.ok(f"input alone: {input_rate:,.0f} {config.spec.unit}/s")
-        # Of batches that are in memory already.
+        # Reading the batches now keeps the input pipeline out of the timed steps.
         batches = list(input_fn.read_elements(lambda: read().take(1 + _NUM_STEPS)))
     model = model_directory.open_new(data_dirs[0], config, data_dirs[0])
     with trial.start(model, batches[0], strategies.session_config(config.train)) as running:
@@ -63,7 +66,7 @@ def check(
 def choose_config(
     infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], model_dir: Optional[str]
 ) -> experiment.ExperimentConfig:
-    """Returns the settings of a model, or without one the defaults for the data.
+    """Returns the settings of a model directory, or the defaults for the data if model_dir is None.
 
     Raises:
         errors.UserError: the data does not fit the model.
@@ -79,13 +82,16 @@ def choose_config(
 
 
 def judge_steps(steps: Steps, unit: str, rate: float, input_rate: float) -> Iterator[findings.Finding]:
-    """Yields how the steps compare with the rates of matrix products and of the input."""
+    """Yields findings that compare the steps with the matrix product's rate and with the input's rate.
+
+    `rate` is in operations per second, `input_rate` in frames or tokens (`unit`) per second.
+    """
     step_rate = steps.num_inputs / steps.seconds
     work = steps.num_operations / steps.seconds
     yield findings.ok(
         f"training step, mean of {steps.num_steps}: {1000 * steps.seconds / steps.num_steps:,.0f} ms for "
         f"{steps.num_inputs / steps.num_steps:,.0f} {unit}, {step_rate:,.0f} {unit}/s; its matrix products "
-        f"reach {100 * work / rate:.0f} % of the device's rate"
+        f"reach {100 * work / rate:.0f} % of the rate measured above"
     )
     ratio = input_rate / step_rate
     text = f"the input alone is {ratio:.1f} times as fast as training"
@@ -93,16 +99,16 @@ def judge_steps(steps: Steps, unit: str, rate: float, input_rate: float) -> Iter
         yield findings.ok(text)
     else:
         yield findings.warning(
-            f"{text}, expected {_ENOUGH_INPUT:.0f}; move the data to a local disk, or use more cores"
+            f"{text}, expected at least {_ENOUGH_INPUT:.0f}; move the data to a local disk, or use more cores"
         )
 
 
 def _time_input(read, length_key):
-    """Returns the frames or tokens per second, without padding, that an input_fn delivers by itself."""
+    """Returns the frames or tokens per second, without padding, of an input_fn without training."""
     totals = input_fn.read_elements(
         lambda: read().map(lambda features, _: tf.reduce_sum(features[length_key]))
     )
-    next(totals)  # the shuffle buffer is full now
+    next(totals)  # fills the shuffle buffer
     begin, count = time.monotonic(), 0
     while time.monotonic() - begin < _INPUT_SECONDS:
         count += int(next(totals))
@@ -110,7 +116,7 @@ def _time_input(read, length_key):
 
 
 def _time_steps(running, batches, length_key):
-    """Times as many steps as the limit allows; the first batch is not counted."""
+    """Times as many training steps as _STEP_SECONDS allows; the first batch is not timed."""
     first, *batches = batches
     counter = Counter(running.train_op)
     running.step(first, counter.shapes)  # builds kernels and allocates memory
@@ -125,13 +131,13 @@ def _time_steps(running, batches, length_key):
 
 
 def measure_rate(size: int) -> float:
-    """Returns the best rate of float32 products of two [size, size] matrices, in operations per second.
+    """Returns the best measured rate of float32 [size, size] matrix products, in operations per second.
 
-    A product of [m, k] and [k, n] counts 2 m k n.
+    A product of [m, k] and [k, n] counts as 2 m k n operations.
     """
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         sides = [tf.compat.v1.get_variable(name, [size, size]) for name in "ab"]
-        product = tf.reduce_max(tf.matmul(*sides))  # returns one number, whatever the device
+        product = tf.reduce_max(tf.matmul(*sides))  # a scalar, so no matrix is copied from the device
         session.run(tf.compat.v1.global_variables_initializer())
         session.run(product)
         times, end = [], time.monotonic() + _PRODUCT_SECONDS
@@ -143,12 +149,12 @@ def measure_rate(size: int) -> float:
 
 
 class Counter:
-    """Counts the operations of matrix products and convolutions that a target needs, gradients included.
+    """Counts the operations of the matrix products and convolutions that a target needs, gradients included.
 
-    Those in functions, loops and fused kernels (CTC) are left out: they are few in comparison.
+    Operations inside functions, loops and fused kernels (CTC) are not counted; they are comparatively few.
 
     Attributes:
-        shapes: what to fetch in the run that is counted; it costs next to nothing.
+        shapes: shape tensors to fetch in the run to count; fetching them costs next to nothing.
     """
 
     def __init__(self, target: tf.Operation):
@@ -160,13 +166,13 @@ class Counter:
             self.shapes = [[tf.shape(item) for item in (*op.inputs, *op.outputs)] for op in self._operations]
 
     def count(self, shapes: list) -> int:
-        """Returns the operations of the run that returned these shapes."""
+        """Returns the number of operations in the run that returned these values of `shapes`."""
         rows = [[list(map(int, shape)) for shape in row] for row in shapes]
         return sum(map(_count_operations, self._operations, rows))
 
 
 def _count_operations(operation, shapes):
-    """Returns 2 x outputs x terms per output; the gradients of a convolution cost as much as itself."""
+    """Returns 2 x outputs x terms per output; each gradient of a convolution costs as much as itself."""
     if "MatMul" in operation.type:
         is_transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
         return 2 * int(np.prod(shapes[-1])) * shapes[0][-2 if is_transposed else -1]

@@ -74,12 +74,12 @@ def test_a_damaged_shard_is_named(tmp_path):
 
 
 def fail(*said):
-    """What a step raises whose labels are wrong."""
+    """Raises the error of a training step with wrong labels."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         session.run(losses.check_labels(tf.constant([said]), tf.constant([len(said)]), 5))
 
 
-def test_a_step_that_fails_names_the_utterance_wherever_it_is(tmp_path):
+def test_a_failed_step_names_the_utterance_with_the_wrong_label(tmp_path):
     def change(record):
         return shift(record, 5) if record.utterance_id == "train011" else record
 
@@ -89,7 +89,7 @@ def test_a_step_that_fails_names_the_utterance_wherever_it_is(tmp_path):
         fail(1, 7)
 
 
-def test_a_step_that_fails_over_correct_records_shows_the_ids(tmp_path):
+def test_a_failed_step_with_correct_records_shows_the_ids(tmp_path):
     with pytest.raises(
         errors.UserError, match=r"data: .*\[E_WRONG_LABEL: label out of range:\] \[1\] \[to\] \[7\]"
     ):
@@ -97,7 +97,7 @@ def test_a_step_that_fails_over_correct_records_shows_the_ids(tmp_path):
             fail(1, 7)
 
 
-def test_other_errors_of_a_step_are_left_alone(tmp_path):
+def test_other_errors_of_a_step_are_not_changed(tmp_path):
     with pytest.raises(tf.errors.InvalidArgumentError, match="something else"):
         with label_checks.explain(*make(tmp_path)):
             raise tf.errors.InvalidArgumentError(None, None, "something else")

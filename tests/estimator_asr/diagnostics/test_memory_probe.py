@@ -37,7 +37,7 @@ def test_a_batch_has_the_shapes_of_the_input():
     assert set(text["token_ids"].ravel()) == {2, 5}
 
 
-def test_tokens_are_as_probable_as_they_have_characters_and_the_unknown_one_as_in_the_data(tmp_path):
+def test_token_probability_follows_the_number_of_characters_and_that_of_unknown_the_data(tmp_path):
     """Every character is a candidate of <unk>: a batch half full of it took 10 GB."""
     language = small_batches.make_model(str(tmp_path), "language")  # each of four tokens has two characters
     np.testing.assert_allclose(memory_probe.token_probabilities(language, 0.0), [0, *[0.25] * 4])
@@ -78,7 +78,7 @@ def build_hooks(tmp_path, rows, num_replicas, fetch):
         )
 
 
-def test_all_replicas_of_a_machine_are_fed_and_one_line_is_logged(tmp_path, monkeypatch):
+def test_inputs_of_all_replicas_are_fed_and_one_line_is_logged(tmp_path, monkeypatch):
     said, fetched = [], []
     monkeypatch.setattr(memory_probe.logging, "info", said.append)
 
@@ -95,18 +95,18 @@ def test_all_replicas_of_a_machine_are_fed_and_one_line_is_logged(tmp_path, monk
         hook.after_create_session(session, None)  # continues after an evaluation
     assert len(said) == 1
     assert said[0].startswith("largest batch: 7 utterances of 40 frames: ")
-    assert " s with set-up, peak " in said[0] and said[0].endswith("GiB of memory")
+    assert " s including set-up, peak " in said[0] and said[0].endswith("GiB of memory")
 
 
 def exhaust():
     raise MemoryError("no room for 1 TiB")
 
 
-def test_too_large_a_batch_is_one_sentence(tmp_path):
+def test_a_batch_that_does_not_fit_in_memory_is_reported_in_one_sentence(tmp_path):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         hook, _ = build_hooks(tmp_path, 2, 1, lambda *_: tf.numpy_function(exhaust, [], tf.float32))
         hook.begin()
         graph_variables.initialise(session)
-        said = "a batch of 2 utterances of 40 frames does not fit in memory; give a --batch_frames below 80"
+        said = "a batch of 2 utterances of 40 frames does not fit in memory; set --batch_frames below 80"
         with pytest.raises(errors.UserError, match=said):
             hook.after_create_session(session, None)

@@ -55,12 +55,12 @@ def test_all_that_is_needed_is_written(tmp_path):
     assert os.listdir(tmp_path / "nan") == ["step-7"]
 
 
-def test_text_has_no_frames(tmp_path):
+def test_a_record_of_text_has_zero_frames(tmp_path):
     _, utterances = write(tmp_path, with_audio=False)
     assert utterances == [utterance._replace(frames=0) for utterance in UTTERANCES]
 
 
-def test_a_step_that_is_made_again_replaces_its_directory(tmp_path):
+def test_recording_a_step_again_replaces_its_directory(tmp_path):
     path, _ = write(tmp_path)
     with open(os.path.join(path, "left over"), "w"):
         pass
@@ -82,13 +82,13 @@ def test_the_quarantine_lists_each_step_once(tmp_path):
 
 
 def test_a_directory_without_a_report_is_refused(tmp_path):
-    with pytest.raises(errors.UserError, match=r"report.json: report cannot be read .*; give a directory"):
+    with pytest.raises(errors.UserError, match=r"report.json: report cannot be read .*; pass a directory"):
         nan_files.read_report(str(tmp_path))
 
 
 def test_records_that_are_cut_short_or_missing_are_refused(tmp_path):
-    with pytest.raises(errors.UserError, match="batch.tfrecord: records cannot be read .*; give a directory"):
+    with pytest.raises(errors.UserError, match="batch.tfrecord: records cannot be read .*; pass a directory"):
         nan_files.read_records(str(tmp_path))
     (tmp_path / "batch.tfrecord").write_bytes(bytes(20))
-    with pytest.raises(errors.UserError, match="batch.tfrecord: records cannot be read .*; give a directory"):
+    with pytest.raises(errors.UserError, match="batch.tfrecord: records cannot be read .*; pass a directory"):
         nan_files.read_records(str(tmp_path))

@@ -77,8 +77,8 @@ def test_the_first_step_with_nan_ends_training_with_one_sentence(tmp_path):
         training.run()
     assert str(error.value) == (
         f"{path}: loss is nan for utterances train000, train001, train002 and 2 more at step 1; "
-        f"python -m estimator_asr.replay --nan_dir={path} finds the cause, --skip_bad_batches=1 continues "
-        "without the batch"
+        f"python -m estimator_asr.replay --nan_dir={path} finds the cause; --skip_bad_batches=1 skips "
+        "the batch and continues"
     )
     report = nan_files.read_report(str(path))
     assert (report["step"], report["position"]) == (1, [3, 1]) and training.read_positions == [[3, 1]]
@@ -89,7 +89,7 @@ def test_the_first_step_with_nan_ends_training_with_one_sentence(tmp_path):
     assert list(nan_files.read_quarantine(str(tmp_path))) == [1]
 
 
-def test_as_many_steps_as_allowed_are_skipped_and_listed(tmp_path, lines):
+def test_steps_within_the_limit_are_skipped_and_listed_in_quarantine(tmp_path, lines):
     training = Training(tmp_path, [math.inf, 1.0, math.nan, 1.0], max_skipped=2)
     assert training.run() == [0, 1, 2, 3]
     assert sorted(os.listdir(tmp_path / "nan")) == ["quarantine.tsv", "step-0", "step-2"]
@@ -99,12 +99,12 @@ def test_as_many_steps_as_allowed_are_skipped_and_listed(tmp_path, lines):
 
 
 def test_steps_of_earlier_runs_count_but_the_same_step_only_once(tmp_path, lines):
-    with pytest.raises(errors.UserError, match="--skip_bad_batches=1 continues"):
+    with pytest.raises(errors.UserError, match="--skip_bad_batches=1 skips the batch and continues"):
         Training(tmp_path, [math.nan]).run()
     with tf.Graph().as_default():
         assert Training(tmp_path, [math.nan, 1.0], max_skipped=1).run() == [0, 1]
     with tf.Graph().as_default():
-        said = "at step 2 after --skip_bad_batches=1; .* --skip_bad_batches=2 continues"
+        said = "at step 2 after --skip_bad_batches=1; .* --skip_bad_batches=2 skips the batch and continues"
         with pytest.raises(errors.UserError, match=said):
             Training(tmp_path, [math.nan, 1.0, math.inf], max_skipped=1).run()
 
@@ -117,14 +117,14 @@ def test_utterances_that_are_in_all_bad_batches_are_named(tmp_path, lines):
         Training(tmp_path, [1.0, math.nan], max_skipped=1).run()
 
 
-def test_another_worker_makes_the_same_decision_and_writes_nothing(tmp_path, lines):
+def test_a_worker_that_is_not_chief_stops_alike_but_writes_nothing(tmp_path, lines):
     training = Training(tmp_path, [math.nan, 1.0, math.nan], max_skipped=1, is_chief=False)
     with pytest.raises(errors.UserError, match="loss is nan at step 2 after --skip_bad_batches=1"):
         training.run()
     assert os.listdir(tmp_path) == [] and training.read_positions == []
 
 
-def test_of_several_batches_of_a_step_the_first_is_kept(tmp_path, lines):
+def test_only_the_first_bad_batch_of_a_step_is_recorded(tmp_path, lines):
     training = Training(tmp_path, [1.0], max_skipped=1)
     values = {
         "is_finite": False,

@@ -39,7 +39,7 @@ def ones(batch=3, length=4):
     return np.ones([batch, length, 2], np.float32)
 
 
-def test_nothing_is_found_where_all_is_finite():
+def test_nothing_is_found_if_all_tensors_are_finite():
     assert Model().find(ones()) is None
 
 
@@ -61,7 +61,7 @@ def test_weights_with_nan_are_named_as_the_variable():
     assert "the weights contain NaN or Inf" in found.cause
 
 
-def test_a_logarithm_of_zero_is_named_with_what_went_in():
+def test_a_logarithm_of_zero_is_named_with_the_range_of_its_input():
     values = ones()
     values[2] = 0
     found = Model(tf.math.log).find(values)

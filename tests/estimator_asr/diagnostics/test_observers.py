@@ -46,7 +46,8 @@ def test_the_watchdog_knows_how_much_data_an_epoch_has(tmp_path):
         exporter.watchdog.add_evaluation({"global_step": 3, "length-ratio": 0.0}, str(tmp_path / "eval"))
     epochs = 3 / plan_lib.make(model, infos, dirs, 0).steps_per_epoch
     (alarm,) = (tmp_path / "model" / "alarms.log").read_text(encoding="utf-8").splitlines()
-    assert f"likely the model has seen too little ({epochs:.1f} epochs of 12 utterances): train " in alarm
+    seen = f"{epochs:.1f} epochs of 12 utterances"
+    assert f"likely cause: the model has seen too little ({seen}): train " in alarm
 
 
 def test_only_the_chief_writes_in_the_model_directory(tmp_path):
@@ -65,7 +66,7 @@ def test_only_the_chief_writes_in_the_model_directory(tmp_path):
 
 
 @pytest.mark.long
-def test_a_loss_that_is_nan_ends_with_one_sentence(tmp_path):
+def test_training_with_a_nan_loss_ends_with_one_sentence(tmp_path):
     wild = training_config.OptimizerConfig(learning_rate=1e38, warmup_epochs=0, clip_norm=0)
     model, infos, dirs = loop_models.make_model(tmp_path, optimizer=wild, train_steps=50)
     observe = observers.Training(model, infos, dirs, "train", None).observe
@@ -83,7 +84,7 @@ OF_FLAGS = [
 ]
 
 
-def test_train_loads_what_no_flag_asks_for_only_when_asked():
+def test_train_imports_optional_modules_only_if_a_flag_enables_them():
     code = (
         "import json, sys, estimator_asr.train; packages = ('estimator_asr', 'tfrecord_builder'); "
         "print(json.dumps([name for name, module in sys.modules.items()"

@@ -32,7 +32,7 @@ def make_data(tmp_path, kind, **sections):
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
-def test_ten_utterances_are_learned_in_seconds_and_nothing_is_left_behind(tmp_path, kind, monkeypatch):
+def test_ten_utterances_are_memorised_in_seconds_and_no_file_is_written(tmp_path, kind, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings, infos, dirs = make_data(tmp_path, kind)
     said = overfit.run(settings, infos, dirs, COMMAND)
@@ -41,7 +41,7 @@ def test_ten_utterances_are_learned_in_seconds_and_nothing_is_left_behind(tmp_pa
 
 
 @pytest.mark.long
-def test_what_cannot_be_learned_is_explained(tmp_path, monkeypatch):
+def test_contradicting_labels_are_named_as_the_cause(tmp_path, monkeypatch):
     """The same features with different labels."""
     same = small_records._make_features(["hao3"] * 3, small_records.FRONTEND.num_bins, seed=1)
     monkeypatch.setattr(small_records, "_make_features", lambda *args, **kwargs: same)
@@ -50,7 +50,7 @@ def test_what_cannot_be_learned_is_explained(tmp_path, monkeypatch):
         overfit.run(settings, infos, dirs, COMMAND, seconds=1.0)
     said = str(raised.value)
     assert said.startswith("train: --overfit_batches=1: ") and "utterances not memorised after" in said
-    assert "have the same input as another one but other labels" in said
+    assert "have the same input as another utterance but different labels" in said
 
 
 def test_a_damaged_shard_is_one_sentence(tmp_path):
@@ -62,14 +62,14 @@ def test_a_damaged_shard_is_one_sentence(tmp_path):
         overfit.run(settings, infos, dirs, COMMAND)
 
 
-def test_a_rate_that_is_too_high_is_told(tmp_path):
+def test_a_learning_rate_that_is_too_high_is_named_as_the_cause(tmp_path):
     wild = dataclasses.replace(OPTIMIZER, learning_rate=1e30, clip_norm=0.0)
     settings, infos, dirs = make_data(tmp_path, "language", optimizer=wild)
     with pytest.raises(errors.UserError, match="learning rate is too high; try .*=1e[+]29"):
         overfit.run(settings, infos, dirs, COMMAND, seconds=5.0)
 
 
-def test_what_makes_remembering_hard_is_switched_off(tmp_path):
+def test_regularisation_is_switched_off(tmp_path):
     wild = training_config.OptimizerConfig(
         learning_rate=0.01,
         learning_rate_batch_size=10,
@@ -100,7 +100,7 @@ def test_batches_become_about_ten_utterances(tmp_path):
     assert (simple.input.batch_tokens, simple.input.num_buckets) == (30, 1)  # ten of the longest
 
 
-def test_every_batch_must_be_known_with_little_loss_and_no_error():
+def test_every_batch_must_have_a_low_loss_and_no_errors():
     known = {"avg-loss": 0.049, "token-error-rate": 0.0}
     assert overfit.is_learned([known, known], 2, "token-error-rate")
     assert not overfit.is_learned([known], 2, "token-error-rate")
@@ -112,8 +112,8 @@ def test_every_batch_must_be_known_with_little_loss_and_no_error():
     assert not overfit.is_learned([{**half, "unknown-fraction": 0.25}], 1, "token-error-rate")
 
 
-def test_labels_that_are_not_learned_from_may_be_wrong():
-    """Of seven characters two stand in an utterance that has not one for each token, and one is unknown."""
+def test_labels_that_are_not_in_the_loss_may_be_wrong():
+    """Of seven characters, two are in an utterance that does not pair them with tokens, one is unknown."""
     values = {
         "avg-loss": 0.01,
         "character-error-rate": float(np.float32(3) / np.float32(7)),
@@ -151,8 +151,8 @@ STUCK = [5.0] * 20 + [2.0] * 80
 def test_success_shows_seconds_and_steps():
     assert describe([3.0, 0.04], is_learned=True, token_error_rate=0.0) == (
         "3 utterances memorised after 31 s (2 steps): loss 0.040 per label, no errors; model, loss and "
-        "optimizer can learn. Wrong labels would be memorised too: check that a record and its labels match "
-        "with python -m tfrecord_builder.show --data_dir=DATA"
+        "optimizer can learn. Wrong labels would be memorised too: to check that a record matches its "
+        "labels, run python -m tfrecord_builder.show --data_dir=DATA"
     )
 
 
@@ -172,16 +172,16 @@ def test_failure_shows_the_last_loss_and_error_rate():
         (STUCK, "the loss is constant: the learning rate", f"{AGAIN}0.0003"),
     ],
 )
-def test_causes_in_the_losses(losses, cause, command):
+def test_the_course_of_the_loss_determines_the_likely_cause(losses, cause, command):
     said = describe(losses)
     assert cause in said and said.endswith(command)
 
 
-def test_causes_in_the_batch_come_first():
+def test_causes_in_the_data_come_first():
     features, labels = make_batch()
     features["fbank"][1] = features["fbank"][0]
     said = describe(FALLING, batch=(features, labels))
-    assert "1 of them have the same input as another one but other labels" in said
+    assert "1 of them have the same input as another utterance but different labels" in said
     assert said.endswith("python -m tfrecord_builder.show --data_dir=DATA")
     said = describe(FALLING, too_long_fraction=0.25)
     assert "25 % of them have more labels than frames after subsampling" in said
@@ -193,7 +193,7 @@ def test_causes_in_the_batch_come_first():
     assert said.endswith("python -m tfrecord_builder.verify --data_dir=DATA,MORE")
 
 
-def test_padding_makes_no_contradiction_and_the_same_labels_make_none():
+def test_padding_and_equal_labels_are_no_contradiction():
     features, labels = make_batch(((1, 2), (1, 2), (1, 2)))
     features["fbank"][1] = features["fbank"][0]
     assert overfit.count_contradictions(make_result(FALLING, batch=(features, labels))) == 0

@@ -30,7 +30,7 @@ def test_steps_on_batches_in_memory_are_those_of_the_model_fn(tmp_path):
     assert sorted(os.listdir(model.path)) == before
 
 
-def test_placeholders_have_the_sizes_that_are_known_in_training():
+def test_placeholders_have_the_static_shapes_of_training():
     batch = (
         {"fbank": np.zeros([2, 3, 4], np.float32), "seed": np.zeros(2, np.int64)},
         {"token_ids": np.eye(2)},

@@ -48,7 +48,7 @@ def check(kinds, observed):
 
 
 @pytest.mark.parametrize("kind, bad, good, begin", THRESHOLDS)
-def test_at_and_below_the_threshold(kind, bad, good, begin):
+def test_an_alarm_is_raised_at_its_threshold_but_not_below(kind, bad, good, begin):
     assert list(raised(repeat({**HEALTHY, **bad}))) == [kind]
     assert raised(repeat({**HEALTHY, **good})) == {}
 
@@ -61,7 +61,7 @@ def test_one_healthy_observation_among_the_last_is_enough_for_no_alarm(kind, bad
 
 
 @pytest.mark.parametrize("kind, bad, good, begin", [row for row in THRESHOLDS if row[3] > 0])
-def test_it_waits_until_the_metric_means_something(kind, bad, good, begin):
+def test_early_steps_raise_no_alarm(kind, bad, good, begin):
     metrics = {**HEALTHY, **bad}
     assert raised(repeat(metrics, last_step=begin + 200)) == {}  # the first of five is at that very step
     assert list(raised(repeat(metrics, last_step=begin + 201))) == [kind]
@@ -77,11 +77,11 @@ def test_hypotheses_that_are_equal_and_right_raise_no_alarm():
     assert raised(repeat(metrics, error_rate=0.49)) == {}
 
 
-def test_gradients_are_zero_where_all_is_learned():
+def test_zero_gradients_at_zero_loss_raise_no_alarm():
     assert raised(repeat({**HEALTHY, "gradient-zero-fraction": 1.0}, loss=0.0, error_rate=0.0)) == {}
 
 
-def test_a_loss_that_is_exactly_the_same():
+def test_twenty_equal_losses_are_an_alarm():
     same = observations.Step(20, {}, (3.25,) * 20)
     assert list(raised([same])) == ["constant-loss"]
     assert raised([same._replace(losses=(3.25,) * 19)]) == {}
@@ -106,7 +106,7 @@ def curve(loss_at, *, steps=2000, noise=0.15, seed=1, **metrics):
 
 
 def first_alarm(rows):
-    """Returns the step of the first alarm, observations coming one by one; None without."""
+    """Adds observations one by one; returns the step of the first alarm, or None."""
     for count in range(1, len(rows) + 1):
         if raised(rows[max(0, count - 30) : count]):
             return rows[count - 1].number
@@ -119,7 +119,7 @@ def test_a_flat_loss_is_an_alarm_after_warm_up_and_twice_the_patience():
     assert all(first_alarm(curve(lambda step: 5.0, seed=seed)) for seed in range(5))
 
 
-def test_a_loss_that_falls_slowly_within_its_noise_is_none():
+def test_a_loss_that_falls_slowly_within_its_noise_is_no_alarm():
     """Three percent in 500 steps, with batches that differ by 15 %."""
     fall = [curve(lambda step: 5.0 * 0.97 ** (step / 500), seed=seed) for seed in range(10)]
     assert [first_alarm(rows) for rows in fall] == [None] * 10
@@ -134,7 +134,7 @@ def test_a_loss_that_once_fell_gets_other_advice():
 
 
 @pytest.mark.parametrize("fall, kinds", [(0.0019, ["loss-never-fell"]), (0.0021, [])])
-def test_at_the_threshold_of_the_fall(fall, kinds):
+def test_a_fall_below_the_threshold_is_an_alarm(fall, kinds):
     rows = curve(lambda step: 5.0 if step <= 600 else 5.0 * (1 - fall), steps=1100, noise=0.0)
     assert [kind for kind in raised(rows) if kind != "constant-loss"] == kinds
 
@@ -142,7 +142,7 @@ def test_at_the_threshold_of_the_fall(fall, kinds):
 @pytest.mark.parametrize(
     "metrics", [{"token-error-rate": 0.1}, {"learning-rate": 0.00019}, {"blank-fraction": 0.99}]
 )
-def test_a_flat_loss_at_the_end_or_on_the_plateau_is_none(metrics):
+def test_a_flat_loss_of_a_finished_or_all_blank_model_is_no_alarm(metrics):
     assert first_alarm(curve(lambda step: 0.4, **metrics)) is None
 
 
@@ -156,7 +156,7 @@ def test_a_real_healthy_training_raises_no_alarm(patience):
         assert raised(rows[:count], training) == {}, rows[count - 1].number
 
 
-def test_the_same_training_that_never_leaves_the_blanks_does():
+def test_a_training_that_stays_all_blank_raises_an_alarm():
     training = TRAINING._replace(warmup_steps=80, max_steps=800, constant_loss_steps=200)
     rows = healthy_training.make_steps()
     stuck = [*rows[:7], *(row._replace(metrics=rows[0].metrics) for row in rows[7:])]
@@ -179,7 +179,7 @@ def gaps(train, dev, forced=1.0, steps=(8000, 8500)):
         (0.02, 0.01, []),
     ],
 )
-def test_training_good_and_dev_bad(train, dev, kinds):
+def test_low_training_errors_and_high_dev_errors_are_an_alarm(train, dev, kinds):
     assert list(gaps(train, dev)) == kinds
 
 
@@ -193,7 +193,7 @@ def test_training_good_and_dev_bad(train, dev, kinds):
         (0.5, 0.4, []),
     ],
 )
-def test_the_decoder_good_and_what_is_decoded_bad(forced, decoded, kinds):
+def test_low_teacher_forced_and_high_decoded_errors_are_an_alarm(forced, decoded, kinds):
     assert list(gaps(1.0, decoded, forced)) == kinds
 
 
@@ -212,11 +212,11 @@ def test_missing_metrics_raise_no_alarm():
 
 def test_the_sentences_of_gaps_show_both_metrics_and_the_next_command():
     said = gaps(0.1, 0.9, 0.1)
-    assert said["dev-gap"].startswith("10 % errors in training, 90 % on dev; likely ")
+    assert said["dev-gap"].startswith("the error rate is 10 % in training but 90 % on dev; likely cause: ")
     where = "--model_dir=AM --data_dir=DATA,MORE"
     command = f"python -m estimator_asr.evaluate {where} --split=dev --output_dir=AM-report"
     assert said["dev-gap"].endswith(command)
-    assert said["decoding-gap"].startswith("on dev, 90 % of the decoded tokens are wrong, but 10 % with ")
+    assert said["decoding-gap"].startswith("on dev, 90 % of the decoded tokens are wrong, but only 10 % ")
     assert said["decoding-gap"].endswith(f"{TRAINING.command} --model_dir=AM-ctc0.9 --ctc_weight=0.9")
 
 
@@ -228,9 +228,9 @@ def on_dev(step, **metrics):
 @pytest.mark.parametrize("step", [1, 8000])
 def test_a_nan_loss_on_dev_is_an_alarm_at_once(step):
     assert on_dev(step, avg_loss=math.nan, loss=math.nan, ctc_loss=2.0) == {
-        "dev-nan": "avg-loss, loss on dev: NaN, so this checkpoint cannot become the best; likely features "
-        "of dev or the weights contain NaN or Inf; check the data: python -m tfrecord_builder.verify "
-        "--data_dir=DATA,MORE"
+        "dev-nan": "NaN on dev (avg-loss, loss), so this checkpoint cannot become the best; likely cause: "
+        "the weights or the features of dev contain NaN or Inf; check the data: python -m "
+        "tfrecord_builder.verify --data_dir=DATA,MORE"
     }
     assert on_dev(step, avg_loss=2.0, ctc_loss=math.inf) == {}
 
@@ -238,9 +238,9 @@ def test_a_nan_loss_on_dev_is_an_alarm_at_once(step):
 def test_empty_hypotheses_on_dev_are_an_alarm_once_they_should_not_be():
     late = TRAINING.settled_step + 1
     assert on_dev(late, length_ratio=0.0) == {
-        "dev-empty": "on dev, hypotheses have 0 % as many tokens as the references, so they are empty; "
-        "likely the learning rate is far off, or the labels do not belong to the audio; test whether one "
-        f"batch can be memorised: {TRAINING.command} --overfit_batches=1"
+        "dev-empty": "the model outputs hardly anything on dev (0 % as many tokens as the references have); "
+        "likely cause: the learning rate is far off, or the labels do not belong to the audio; test whether "
+        f"one batch can be memorised: {TRAINING.command} --overfit_batches=1"
     }
     assert on_dev(late, length_ratio=0.01)
     assert on_dev(late, length_ratio=0.011) == {}
@@ -269,23 +269,24 @@ def test_every_sentence_ends_with_a_command_that_its_program_accepts():
 FIRST_DAY = TRAINING._replace(steps_per_epoch=12.0, num_utterances=34, hours=0.0418, max_steps=36)
 
 
-def test_of_a_first_day_the_sentence_names_the_little_data_before_other_causes():
+def test_too_little_data_is_named_before_other_causes():
     evaluation = observations.DevEvaluation(36, {}, {"length-ratio": 0.0})
     first_day = observations.Observations(FIRST_DAY._replace(warmup_steps=0), evaluations=[evaluation])
     assert check(alarms.DEV_ALARMS, first_day) == {
-        "dev-empty": "on dev, hypotheses have 0 % as many tokens as the references, so they are empty; "
-        "likely the model has seen too little (3.0 epochs of 34 utterances, 0.04 hours): train longer or on "
-        "more data first; otherwise the learning rate is far off, or the labels do not belong to the audio; "
-        f"test whether one batch can be memorised: {TRAINING.command} --overfit_batches=1"
+        "dev-empty": "the model outputs hardly anything on dev (0 % as many tokens as the references have); "
+        "likely cause: the model has seen too little (3.0 epochs of 34 utterances, 0.04 hours): train longer "
+        "or on more data first; otherwise the learning rate is far off, or the labels do not belong to the "
+        f"audio; test whether one batch can be memorised: {TRAINING.command} --overfit_batches=1"
     }
 
 
 LITTLE = (
-    "likely the model has seen too little (500.0 epochs of 34 utterances, 0.04 hours): train on more data "
+    "likely cause: the model has seen too little (500.0 epochs of 34 utterances, 0.04 hours): train on more "
+    "data "
 )
 
 
-def test_every_alarm_of_hypotheses_and_losses_names_the_little_data_and_no_alarm_of_faulty_data_does():
+def test_too_little_data_is_named_in_alarms_on_hypotheses_and_losses_but_not_on_faulty_data():
     """6000 steps of 12 steps per epoch; only the causes that more data would not remove stand alone."""
     kinds = {"all-blank": BLANK}
     kinds.update({kind: {**HEALTHY, **bad} for kind, bad, _, _ in THRESHOLDS if kind != "all-blank"})

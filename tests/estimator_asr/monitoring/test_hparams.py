@@ -43,7 +43,7 @@ def read_status(path):
     return metadata.parse_session_end_info_plugin_data(content).status
 
 
-def test_settings_are_flat_by_the_names_of_their_flags(tmp_path):
+def test_settings_are_flattened_by_flag_name(tmp_path):
     settings = make_config(tmp_path, decay_boundary_epochs=(2.0, 3.5), decay_factors=(1.0, 0.5, 0.1))
     flat = hparams.flatten(settings)
     assert flat["encoder"] == "conformer" and flat["encoder_layers"] == 6.0 and flat["spec_augment"] is True

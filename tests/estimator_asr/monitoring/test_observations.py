@@ -11,7 +11,7 @@ def observe(*steps):
     return observations.Observations(alarm_cases.TRAINING, steps)
 
 
-def test_a_metric_is_returned_only_if_enough_observations_after_the_step_have_it():
+def test_last_returns_a_metric_only_if_enough_observations_have_it():
     observed = observe(*(observations.Step(10 * i, {"a": float(i)}) for i in (1, 2, 3)))
     assert observed.last("a", 2) == [2.0, 3.0]
     assert observed.last("a", 2, after=10) == [2.0, 3.0]
@@ -54,7 +54,7 @@ def little(step, **facts):
     return observations.Observations(training, [observations.Step(step, {})]).little
 
 
-def test_what_a_model_has_seen_is_little_below_5000_utterances_in_at_most_ten_epochs():
+def test_fewer_than_5000_utterances_within_ten_epochs_are_too_little_data():
     assert little(249, num_utterances=1000, hours=1.0) == (
         "the model has seen too little (5.0 epochs of 1,000 utterances, 1.00 hours): train longer or on more "
         "data first; otherwise "
@@ -67,7 +67,7 @@ def test_what_a_model_has_seen_is_little_below_5000_utterances_in_at_most_ten_ep
     assert little(500, num_utterances=500) == ""
 
 
-def test_what_a_model_has_seen_ends_with_the_newest_step_or_evaluation():
+def test_the_epochs_seen_count_to_the_newest_step_or_evaluation():
     training = alarm_cases.TRAINING._replace(num_utterances=500)
     step, evaluation = observations.Step(9, {}), observations.DevEvaluation(10, {}, {})
     assert "9.0 epochs of 500" in observations.Observations(training, [observations.Step(3, {}), step]).little

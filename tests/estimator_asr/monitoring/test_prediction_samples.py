@@ -153,13 +153,13 @@ def test_a_missing_font_is_logged_once(acoustic, monkeypatch):
     for step in (1, 2):
         export(exporter, acoustic.path / "other", acoustic.checkpoint, step)
     assert [line for line in said if line.startswith("TensorBoard: no installed font")] == [
-        "TensorBoard: no installed font has the tokens, they are drawn as boxes; install a CJK font, for "
+        "TensorBoard: no installed font has all tokens, so some are drawn as boxes; install a CJK font, for "
         "example: apt-get install fonts-noto-cjk (Debian, Ubuntu)"
     ]
 
 
 @pytest.mark.long
-def test_a_recognition_is_of_the_checkpoint(acoustic):
+def test_a_sample_is_recognised_with_the_restored_checkpoint(acoustic):
     recogniser = prediction_samples.SampleRecogniser(acoustic.model)
     recogniser.restore(acoustic.checkpoint)
     utterance = acoustic.exporter._utterances[0]

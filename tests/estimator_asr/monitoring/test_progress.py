@@ -81,7 +81,7 @@ def test_the_error_rate_is_computed_only_for_the_steps_that_are_shown(monkeypatc
     assert fetched == [False, False, False, True, False, False, False, True]
 
 
-def test_evaluation_does_not_count_as_training_speed_but_as_time_left(monkeypatch):
+def test_evaluation_time_counts_for_time_left_but_not_for_speed(monkeypatch):
     session = Session(monkeypatch, **OPTIONS)
     session.start()
     session.run_step(5.0, 1.0, 0.5, 100)
@@ -214,7 +214,7 @@ def warnings(monkeypatch):
     return said
 
 
-def test_the_fraction_of_each_group_of_steps_without_the_first_step(tmp_path, warnings):
+def test_the_wait_fraction_is_written_per_group_of_steps_without_the_first(tmp_path, warnings):
     Waiting(tmp_path).run_steps(0.9, 0.01, 0.03, 0.0, 0.1)
     shown = scalars(tmp_path)
     assert set(shown) == {(3, "data_wait_fraction"), (5, "data_wait_fraction")}
@@ -222,8 +222,8 @@ def test_the_fraction_of_each_group_of_steps_without_the_first_step(tmp_path, wa
     assert warnings == []
 
 
-def test_long_waiting_is_warned_of_once(tmp_path, warnings):
+def test_a_large_wait_fraction_is_warned_about_once(tmp_path, warnings):
     Waiting(tmp_path).run_steps(0.0, 0.3, 0.3, 0.5, 0.5)
     assert len(warnings) == 1
     assert "steps wait for data 30 % of the time, expected less than 2 %" in warnings[0]
-    assert warnings[0].endswith("time the input alone: DOCTOR")
+    assert warnings[0].endswith("measure the input alone: DOCTOR")

@@ -46,7 +46,7 @@ def test_alignment_probabilities_and_attention_are_visible():
         assert (np.abs(draw(**changes) - plain) > 0.1).sum() > 100, changes
 
 
-def test_an_alignment_is_drawn_at_its_time():
+def test_labels_are_drawn_at_their_aligned_times():
     marked = draw(spans=[(0, 5), (20, 25)], names=["", ""])
     plain = draw(spans=[], names=["", ""])
     columns = np.flatnonzero((np.abs(marked - plain) > 0.05).any(axis=(0, 2)))

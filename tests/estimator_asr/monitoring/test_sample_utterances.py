@@ -43,7 +43,7 @@ def test_the_same_few_are_chosen_whatever_the_order_of_the_directories(tmp_path)
     assert len(choose([one[0]], [one[1]], "dev", task_spec.ACOUSTIC, 99)) == 20
 
 
-def test_a_copy_without_words_is_no_sample(tmp_path):
+def test_a_wordless_copy_is_not_a_sample(tmp_path):
     def change(record):
         return small_records.without_words(record) if record.utterance_id < "dev015" else record
 
@@ -52,7 +52,7 @@ def test_a_copy_without_words_is_no_sample(tmp_path):
     assert sorted(each.utterance_id for each in chosen) == [f"dev{i:03d}" for i in range(15, 20)]
 
 
-def test_a_record_is_as_it_was_written(tmp_path):
+def test_a_sample_has_the_values_of_its_record(tmp_path):
     info, path = make_data(tmp_path)
     (first, *_) = choose([info], [path], "dev", task_spec.ACOUSTIC, 1)
     records = small_records.make_records("dev", 20, small_records.TOKENS, small_records.FRONTEND, True)
@@ -82,7 +82,7 @@ def write_recording(tmp_path, audio):
     return sample_utterances.Utterance("u", str(tmp_path / "dev-0.tfrecord"), {})
 
 
-def test_the_sound_is_the_segment_of_the_record(tmp_path):
+def test_the_sound_is_the_records_segment_of_the_recording(tmp_path):
     channels = np.zeros([16000, 2])
     channels[8000:12000, 1] = np.linspace(-0.5, 0.5, 4000)
     soundfile.write(tmp_path / "a.wav", channels, 8000)

@@ -25,14 +25,14 @@ def test_values_made_outside_a_graph_are_written_at_their_step(tmp_path):
     assert tf.make_ndarray(value.tensor).item() == b"**b**"
 
 
-def test_a_picture_knows_its_size():
+def test_an_image_value_has_the_size_of_the_png():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         png = session.run(tf.io.encode_png(np.zeros([5, 9, 3], np.uint8)))
     image = tensorboard.image_value("a", png).image
     assert (image.width, image.height, image.encoded_image_string) == (9, 5, png)
 
 
-def test_a_sound_knows_its_length():
+def test_an_audio_value_has_the_length_of_the_wav_file():
     file = io.BytesIO()
     soundfile.write(file, np.zeros(100), 8000, format="WAV", subtype="PCM_16")
     sound = tensorboard.audio_value("a", file.getvalue(), 8000).audio
@@ -92,7 +92,7 @@ def test_under_replicas_there_is_one_histogram_of_their_sum(tmp_path):
 
 
 class Profiler:
-    """Stands for TensorFlow's, and notes what is asked of it."""
+    """Replaces TensorFlow's profiler and records the calls."""
 
     def __init__(self, monkeypatch):
         self.calls = []
@@ -134,7 +134,7 @@ def run(hook, first_step, num_steps):
         (0, 2, []),
     ],
 )
-def test_exactly_the_given_steps_are_recorded(monkeypatch, first_step, num_steps, calls):
+def test_exactly_the_steps_of_the_range_are_profiled(monkeypatch, first_step, num_steps, calls):
     recorded = Profiler(monkeypatch)
     run(tensorboard.ProfileHook(3, 5, "unused"), first_step, num_steps)
     assert recorded.calls == calls

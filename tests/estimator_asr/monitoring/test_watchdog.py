@@ -83,7 +83,8 @@ def test_evaluations_are_compared_with_the_steps_before(tmp_path, lines):
         figures = {"global_step": np.int64(step), "token-error-rate": np.float32(0.75)}
         exporter.export(estimator, "", "", figures, False)
     (line,) = lines
-    assert line.startswith("watchdog: step 6500: 12.5 % errors in training, 75 % on dev; likely")
+    said = "watchdog: step 6500: the error rate is 12.5 % in training but 75 % on dev; likely"
+    assert line.startswith(said)
     # Another process may write the events of training, and TensorBoard reads one file at a time.
     assert [value.tag for _, value in read_values(tmp_path / "eval")] == ["alarms/dev-gap"]
     assert not list(tmp_path.glob("events.*"))
@@ -93,7 +94,7 @@ def test_an_evaluation_without_any_observed_step_is_checked_too(tmp_path, lines)
     figures = {"global_step": np.int64(9000), "loss": np.float32("nan"), "length-ratio": np.float32(0)}
     make_watchdog(tmp_path).add_evaluation(figures, str(tmp_path / "eval"))
     assert [line.split(":")[1] for line in lines] == [" step 9000"] * 2
-    assert "loss on dev: NaN" in lines[0] and "on dev, hypotheses have 0 %" in lines[1]
+    assert "NaN on dev (loss)" in lines[0] and "hardly anything on dev (0 %" in lines[1]
 
 
 class Dog:
@@ -129,7 +130,7 @@ def test_the_hook_decodes_only_every_so_many_steps_and_keeps_every_loss():
     assert second.metrics == {"avg-loss": 5.0, "token-error-rate": 2.5}
 
 
-def test_there_may_be_no_alarm_or_a_truncated_line(tmp_path):
+def test_last_alarm_ignores_a_missing_file_and_a_truncated_line(tmp_path):
     assert watchdog.last_alarm(str(tmp_path)) is None
     (tmp_path / "alarms.log").write_text("now\t7\tlength\tlong\nnow\t8\tle", encoding="utf-8")
     assert watchdog.last_alarm(str(tmp_path)) == (7, "long")

@@ -1,4 +1,4 @@
-"""What is heard chunk by chunk: the time of each chunk, and the delays."""
+"""Recognition chunk by chunk: the time of each chunk, and the delays of tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfrecord_builder.audio import frontend
 
 
 class Streams:
-    """Writes a token for each chunk that it has heard."""
+    """Outputs one token per chunk."""
 
     def start(self, count):
         return {"state_heard": np.zeros(count, int)}
@@ -35,7 +35,7 @@ def run():
     return model.run({**batch, "utterance_id": [b"u1", b"u2"]})
 
 
-def test_a_chunk_is_there_when_its_last_window_has_been_said():
+def test_a_chunk_is_complete_at_the_end_of_its_last_window():
     """Chunks of 32 frames end at 335 and 655 ms, the recordings at 715 and 415 ms."""
     outputs = run()
     assert [len(row) for row in outputs["characters"]] == [3, 2]

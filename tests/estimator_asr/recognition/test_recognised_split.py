@@ -1,4 +1,4 @@
-"""What is opened for evaluate, and what its models can write."""
+"""Opening models for evaluate: their measures and vocabularies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def load_data(path):
     return {path: dataset_info.DatasetInfo.load(path)}
 
 
-def test_a_cascade_writes_characters_for_the_syllables_of_its_acoustic_model(tiny_export):
+def test_the_vocabularies_of_a_cascade_are_characters_and_syllables(tiny_export):
     data = load_data(tiny_export.data_dir)
     found = recognised_split.open_version(tiny_export.version_dir, (), data)
     with found.recogniser.session:
@@ -26,7 +26,7 @@ def test_a_cascade_writes_characters_for_the_syllables_of_its_acoustic_model(tin
         assert found.language.run({"pinyin": [b"qi4 zi4"]})["transcript"] == ["气字"]
 
 
-def test_an_acoustic_model_hears_its_tokens(tiny_export):
+def test_the_vocabulary_of_an_acoustic_model_is_its_tokens(tiny_export):
     data = load_data(tiny_export.data_dir)
     found = recognised_split.open_model(tiny_export.acoustic_dir, None, data)
     with found.recogniser.session:

@@ -18,7 +18,7 @@ INFO = types.SimpleNamespace(max_seconds=2, frontend=frontend.FrontendConfig(sam
 
 
 class Model:
-    """Writes how many samples it has heard."""
+    """Outputs the number of samples as pinyin."""
 
     def recognise(self, waveform):
         return {"pinyin": str(len(waveform)), "status": "ok"}
@@ -37,7 +37,7 @@ def recogniser(tmp_path) -> recorded.RecordedRecogniser:
     return recorded.RecordedRecogniser(Model(), by_id, INFO, None)
 
 
-def test_hears_the_recording_or_its_segment_at_the_rate_of_the_model(recogniser):
+def test_a_recording_or_its_segment_is_read_at_the_models_sample_rate(recogniser):
     found = recogniser.run({"utterance_id": np.array([b"whole", b"part"])})
     assert found == {"pinyin": ["8000", "4000"], "status": ["ok", "ok"]}
 
@@ -45,13 +45,13 @@ def test_hears_the_recording_or_its_segment_at_the_rate_of_the_model(recogniser)
 @pytest.mark.parametrize(
     "name, reason",
     [
-        ("other", "the data do not tell which it is"),
+        ("other", "the data do not name its file"),
         ("copy", "it is an augmented copy"),
         ("gone", ".*b.wav: audio file does not exist"),
     ],
 )
-def test_a_recording_that_is_not_at_hand_is_named(recogniser, name, reason):
-    said = rf"evaluate: {name}: recording cannot be heard \({reason}\), expected it for --format; put "
+def test_a_missing_recording_is_named_with_the_reason(recogniser, name, reason):
+    said = rf"evaluate: {name}: the recording, which --format needs, cannot be read \({reason}\); put "
     with pytest.raises(errors.UserError, match=said):
         recogniser.run({"utterance_id": np.array([name.encode()])})
 
@@ -61,8 +61,7 @@ def test_a_version_without_the_format_is_refused(tmp_path):
     with pytest.raises(errors.UserError) as refused:
         recorded.replace_recogniser(subject, None, str(tmp_path), "onnx")
     assert str(refused.value) == (
-        f"evaluate: {tmp_path}/onnx: does not exist, expected what export --format=onnx writes; pass it to "
-        "export"
+        f"evaluate: {tmp_path}/onnx does not exist; export the model with --format=onnx"
     )
 
 
@@ -89,14 +88,15 @@ def test_a_damaged_format_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("flags", [{"model_dir": "AM"}, {"saved_model": "EXPORT", "streaming": True}])
-def test_formats_are_of_a_saved_model_and_whole_recordings(flags):
+def test_format_is_refused_with_a_model_dir_or_streaming(flags):
     with pytest.raises(
-        errors.UserError, match="evaluate: --format=onnx is given with --model_dir or --stream"
+        errors.UserError,
+        match="evaluate: --format=onnx needs --saved_model, and cannot be combined with --stream",
     ):
         evaluate.EvaluateConfig(data_dir=("DATA",), output_dir="REPORT", format="onnx", **flags)
 
 
-def test_recognised_by_a_format(monkeypatch, tmp_path):
+def test_a_split_is_recognised_by_the_model_of_a_format(monkeypatch, tmp_path):
     """The facts name the format; the SavedModel's language model stays."""
     (tmp_path / "onnx").mkdir()
     monkeypatch.setattr(recorded.runtime_model, "load", lambda directory: directory)

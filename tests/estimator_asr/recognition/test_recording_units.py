@@ -1,4 +1,4 @@
-"""recording_units: what is recognised again, and what is not."""
+"""Recording units: which recordings are recognised again, and which are not."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_each_recording_is_recognised_once(job):
     assert run(job) == ("", ["", "", ""])
 
 
-def test_changed_new_and_lost_ones_are_recognised_again_alone(job):
+def test_only_changed_new_and_lost_recordings_are_recognised_again(job):
     run(job)
     (job.path / "out" / "a.txt").write_text("what somebody has corrected")
     write(job.path, "b", "other")
@@ -101,7 +101,7 @@ def test_a_recording_that_cannot_be_read_is_named_once_and_tried_again(job, caps
         assert capsys.readouterr().err == "error: b: is broken\n"
 
 
-def test_a_row_without_a_problem_counts_whatever_the_order_of_the_files(job):
+def test_a_row_without_a_problem_has_precedence_in_any_order_of_the_files(job):
     run(job)
     _, line, _ = (job.state / "rows.jsonl").read_text().splitlines()
     row = {**json.loads(line), "problem": "PyAV is missing"}
@@ -114,7 +114,7 @@ def test_a_row_without_a_problem_counts_whatever_the_order_of_the_files(job):
     "content, again",
     [("", "bc"), ("{", "bc"), ("[]", "bc"), ('{"path": 1}', "bc"), ("\udcff", "abc")],
 )
-def test_the_rest_of_a_damaged_file_is_no_row(job, content, again):
+def test_a_damaged_file_is_read_up_to_its_first_invalid_line(job, content, again):
     run(job)
     path = job.state / "rows.jsonl"
     first, _, _ = path.read_text().splitlines()
@@ -125,7 +125,9 @@ def test_the_rest_of_a_damaged_file_is_no_row(job, content, again):
 def test_a_worker_with_another_export_is_refused(job):
     with pytest.raises(errors.UserError) as refused:
         run(job, "77aa")
-    assert str(refused.value) == ("E/1: a worker has another export there; copy it to all machines")
+    assert str(refused.value) == (
+        "E/1: a worker has a different export at this path; copy the same one to all machines"
+    )
     assert read(job) == {}
 
 
@@ -179,7 +181,7 @@ def find(job):
     return recordings.find([str(job.path / "in")])
 
 
-def test_a_recording_that_a_worker_sees_otherwise_costs_only_itself(job):
+def test_a_recording_that_differs_on_the_worker_is_rejected_alone(job):
     first, second, _ = find(job)
     unit = recording_units.RecordingUnit(
         "a.jsonl", ((first, (first.path, 1, 2)), (second, recording_units._sign(second)))
@@ -187,13 +189,13 @@ def test_a_recording_that_a_worker_sees_otherwise_costs_only_itself(job):
     writer = recording_units.RecordingWriter("", (("E/1", "4f0c"),), lambda versions: None, lambda *_: {})
     receipt = writer.make(unit, str(job.path / "a.jsonl"), lambda *_: None)
     assert receipt.notes == [
-        f"error: {first.path}: a worker sees a recording of another size or time; give all machines the "
-        "same recordings, and run the command again if it has been changed since"
+        f"error: {first.path}: the recording's size or time differs on the worker; give all machines the "
+        "same recordings, and run the command again if the recording has changed since"
     ]
     assert (receipt.num_records, job.recognised) == (1, ["b"])
 
 
-def test_a_failing_store_is_told_with_the_recording(job, monkeypatch):
+def test_a_store_error_names_the_recording(job, monkeypatch):
     def fail(*_):
         raise OSError(5, "Input/output error")
 

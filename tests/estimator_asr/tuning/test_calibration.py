@@ -19,14 +19,14 @@ def draw(scale, offset, count=200_000):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("scale", "offset"), [(1.0, 0.0), (0.5, -1.0), (2.0, 0.5)])
-def test_the_fit_finds_the_odds_that_were_drawn(scale, offset):
+def test_fit_finds_the_scale_and_offset_of_simulated_confidences(scale, offset):
     judged = draw(scale, offset)
     assert calibration.fit(judged) == pytest.approx((scale, offset), abs=0.03)
     fitted = calibration.apply(judged, *calibration.fit(judged))
     assert calibration.calibration_error(fitted) < 0.005
 
 
-def test_calibration_error_by_hand():
+def test_the_calibration_error_equals_a_value_computed_by_hand():
     """Two characters at 0.95, one right: off by 0.9 in sum; two at 0.15, none right: 0.3."""
     judged = calibration.Judged(np.array([0.95, 0.95, 0.15, 0.15]), np.array([True, False, False, False]))
     assert calibration.calibration_error(judged) == pytest.approx((0.9 + 0.3) / 4)
@@ -42,12 +42,12 @@ def test_each_half_is_fitted_on_the_other():
     assert calibration.calibration_error(own) < 0.1
 
 
-def test_where_all_is_right_confidences_stay_finite():
+def test_confidences_stay_finite_if_all_characters_are_right():
     scale, offset = calibration.fit(calibration.Judged(np.full(30, 0.9), np.full(30, True)))
     assert np.isfinite([scale, offset]).all() and scale > 0
 
 
-def test_where_nothing_was_heard_confidences_stay():
+def test_without_characters_confidences_are_unchanged():
     judged = calibration.Judged(np.zeros(0), np.zeros(0, bool))
     assert calibration.fit(judged) == (1.0, 0.0)
     assert calibration.calibration_error(judged) == 0.0
@@ -59,7 +59,7 @@ def make(reference, hypothesis, confidences, pinyin=""):
     return trials.Transcribed("", reference, found)
 
 
-def test_characters_are_right_where_the_alignment_has_them_equal():
+def test_characters_are_right_if_the_alignment_says_equal():
     """An inserted and a substituted character are wrong; a deleted one is nobody's."""
     judged = calibration.judge(
         [make("今天天气好", "今天气好吗", [0.9, 0.8, 0.7, 0.2, 0.6]), make("你好", "您好", [0.1, 0.5])],
@@ -86,7 +86,7 @@ def test_without_a_language_model_tokens_are_compared(pronunciation, tokens, tra
     assert judged.is_right.tolist() == [True] * (len(tokens) - 1) + [False]
 
 
-def test_confidences_that_mean_the_opposite_become_how_often_all_is_right():
+def test_inverted_confidences_become_the_overall_accuracy():
     """Of 0.9 none is right, of 0.1 all: no scale above 0 fits, and half of all are right."""
     judged = calibration.Judged(np.repeat([0.9, 0.1], 50), np.repeat([False, True], 50))
     fitted = calibration.apply(judged, *calibration.fit(judged))

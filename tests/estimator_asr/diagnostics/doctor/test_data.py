@@ -14,16 +14,17 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 
 
-def test_a_complete_directory_is_ok_and_the_least_slack_is_listed(tmp_path):
+def test_complete_data_is_ok_and_lists_utterances_with_least_slack(tmp_path):
     small_records.make_data(str(tmp_path / "data"))
     found = list(data.check(str(tmp_path / "data")))
     assert {finding.level for finding in found} == {"ok"}
     assert found[0].text == "5 tokens of token type syllable"
-    assert found[1].text.startswith("train: 12 utterances, 0.00 hours, 24 tokens, 2 shards of the right size")
+    size = "train: 12 utterances, 0.00 hours, 24 tokens, 2 shards, each of the expected size"
+    assert found[1].text.startswith(size)
     # 16 frames per token and up to 3 more: at least 4 subsampled frames for one token, and 8 for 2.
     worst = found[-1].text.splitlines()
     assert "12 utterances read" in worst[0] and len(worst) == 4
-    assert worst[1].split() == ["4", "frames", "for", "1", "train000"]
+    assert worst[1].split() == ["4", "frames,", "1", "needed", "train000"]
 
 
 def test_more_labels_than_frames_are_a_problem():
@@ -31,7 +32,7 @@ def test_more_labels_than_frames_are_a_problem():
     (finding,) = data.judge_slack("DATA", slacks)
     assert finding.level == "problem"
     assert finding.text.startswith("DATA: 1 utterances have more labels than frames after subsampling")
-    assert finding.text.splitlines()[1].split() == ["9", "frames", "for", "10", "short"]
+    assert finding.text.splitlines()[1].split() == ["9", "frames,", "10", "needed", "short"]
     assert list(data.judge_slack("DATA", [])) == []
 
 
@@ -48,7 +49,7 @@ def test_a_truncated_shard_is_refused(tmp_path):
         list(data.check(path))
 
 
-def test_a_damaged_record_is_one_sentence(tmp_path):
+def test_a_damaged_record_is_reported_in_one_sentence(tmp_path):
     path = str(tmp_path / "data")
     info = small_records.make_data(path)
     with open(info.shard_paths(path, "train")[0], "r+b") as file:
@@ -58,7 +59,7 @@ def test_a_damaged_record_is_one_sentence(tmp_path):
         list(data.check(path))
 
 
-def test_remote_data_is_read_with_the_bound_of_the_model(tmp_path):
+def test_remote_data_is_read_with_the_models_shard_cache_limit(tmp_path):
     info = small_records.make_data(str(tmp_path / "data"))
     tf.io.gfile.makedirs("ram://doctor/data")
     for name in os.listdir(tmp_path / "data"):
@@ -72,18 +73,18 @@ def test_remote_data_is_read_with_the_bound_of_the_model(tmp_path):
 @pytest.mark.parametrize(
     "splits, level, said",
     [
-        ([("dev", 3)], "problem", "there is no train split"),
-        ([("train", 3)], "warning", "there is no dev split"),
+        ([("dev", 3)], "problem", "data has no train split; build"),
+        ([("train", 3)], "warning", "data has no dev split, so"),
     ],
 )
-def test_missing_splits(tmp_path, splits, level, said):
+def test_a_missing_train_split_is_a_problem_and_a_missing_dev_split_a_warning(tmp_path, splits, level, said):
     small_records.make_data(str(tmp_path / "data"), splits=splits, with_audio=False)
     finding = list(data.check(str(tmp_path / "data")))[-1]
     assert finding.level == level and said in finding.text
 
 
 @pytest.mark.parametrize("num_shared, is_named", [(1, False), (2, True)])
-def test_a_dev_split_of_speakers_that_train_has_is_named(tmp_path, num_shared, is_named):
+def test_dev_speakers_that_are_also_in_train_are_a_warning(tmp_path, num_shared, is_named):
     info = small_records.make_data(str(tmp_path / "data"))
     split = dataclasses.replace(info.splits["dev"], num_speakers=2, shared_speakers={"train": num_shared})
     dataclasses.replace(info, splits={**info.splits, "dev": split}).save(str(tmp_path / "data"))
@@ -92,9 +93,7 @@ def test_a_dev_split_of_speakers_that_train_has_is_named(tmp_path, num_shared, i
 
 
 @pytest.mark.parametrize("num_in_train, is_advised", [(1, True), (0, False)])
-def test_the_vocabulary_is_to_be_extended_only_if_train_has_tokens_that_it_lacks(
-    tmp_path, num_in_train, is_advised
-):
+def test_extend_vocabulary_is_advised_only_if_train_has_unknown_tokens(tmp_path, num_in_train, is_advised):
     info = small_records.make_data(str(tmp_path / "data"))
     unknown = {"train": num_in_train, "dev": info.splits["dev"].num_tokens}
     counted = {

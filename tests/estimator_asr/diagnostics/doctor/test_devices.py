@@ -1,4 +1,4 @@
-"""A machine with GPUs is simulated by what it lists: there is no GPU on the machine of the tests."""
+"""Machines with GPUs are simulated by their lists of devices, because the test machine has no GPU."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def test_a_machine_without_a_gpu_is_ok():
     assert judge(tensorflow="2.21.0", build=NEW, driver=None, cudnn="") == [
         ("ok", "TensorFlow 2.21.0 is built for CUDA 12.5.1 and cuDNN 9; installed: no driver, no cuDNN"),
         ("ok", "CPU:0"),
-        ("ok", "no NVIDIA GPU in this machine, training runs on the CPU"),
+        ("ok", "this machine has no NVIDIA GPU, so training runs on the CPU"),
     ]
 
 
-def test_a_gpu_that_is_seen_is_listed_and_judged():
+def test_gpus_that_tensorflow_lists_are_checked():
     seen = CARD._replace(name="GPU:0 NVIDIA A100"), OLD_CARD._replace(name="GPU:1 Tesla K80")
     assert judge(gpus=seen, present=CARD) == [
         (
@@ -60,13 +60,13 @@ def test_a_gpu_that_is_seen_is_listed_and_judged():
         ("ok", "GPU:0 NVIDIA A100 (compute capability 8.0)"),
         (
             "problem",
-            "GPU:1 Tesla K80 (compute capability 3.7): TensorFlow 2.15.1 was built for 5.0 and newer; use "
-            "another GPU or release of TensorFlow, or train on the CPU",
+            "GPU:1 Tesla K80 (compute capability 3.7): TensorFlow 2.15.1 was built for compute capability "
+            "5.0 and newer; use another GPU or release of TensorFlow, or train on the CPU",
         ),
     ]
 
 
-def test_a_gpu_of_a_tensorflow_without_cuda_is_listed():
+def test_a_gpu_is_ok_if_tensorflow_is_built_without_cuda():
     gpus = [devices.Gpu("GPU:0 AMD X", None)]
     assert judge(build={"is_cuda_build": False}, gpus=gpus) == [("ok", "CPU:0"), ("ok", "GPU:0 AMD X")]
 
@@ -74,20 +74,20 @@ def test_a_gpu_of_a_tensorflow_without_cuda_is_listed():
 @pytest.mark.parametrize(
     "changes, fix",
     [
-        ({"visible": ""}, "CUDA_VISIBLE_DEVICES='' hides it: unset CUDA_VISIBLE_DEVICES"),
-        ({"visible": "-1"}, "CUDA_VISIBLE_DEVICES='-1' hides it: unset CUDA_VISIBLE_DEVICES"),
+        ({"visible": ""}, "CUDA_VISIBLE_DEVICES='' hides the GPU: unset CUDA_VISIBLE_DEVICES"),
+        ({"visible": "-1"}, "CUDA_VISIBLE_DEVICES='-1' hides the GPU: unset CUDA_VISIBLE_DEVICES"),
         (
             {"build": {"is_cuda_build": False}},
             "this TensorFlow is built without CUDA: pip install 'tensorflow[and-cuda]==2.15.1'",
         ),
         (
             {"driver": None, "missing": ["libcuda.so.1"]},
-            "its driver cannot be opened: install NVIDIA's driver, or start the container with --gpus all",
+            "its driver cannot be loaded: install NVIDIA's driver, or start the container with --gpus all",
         ),
         (
             {"missing": ["libcublas.so.12", "libcudnn.so.8"]},
             "libcublas.so.12, libcudnn.so.8 cannot be opened: pip install 'tensorflow[and-cuda]==2.15.1' "
-            "installs CUDA's libraries",
+            "installs the CUDA libraries",
         ),
         (
             {"driver": (11, 4)},
@@ -96,22 +96,22 @@ def test_a_gpu_of_a_tensorflow_without_cuda_is_listed():
         ),
         (
             {"visible": "0"},
-            "TensorFlow's own log says more: TF_CPP_MIN_LOG_LEVEL=0 python -c 'import tensorflow as t; "
+            "read TensorFlow's own log: TF_CPP_MIN_LOG_LEVEL=0 python -c 'import tensorflow as t; "
             "t.config.list_physical_devices()'",
         ),
     ],
 )
-def test_a_gpu_that_is_not_seen_is_a_problem_with_its_fix(changes, fix):
+def test_a_gpu_that_tensorflow_does_not_list_is_a_problem_with_a_fix(changes, fix):
     text = f"TensorFlow does not see the NVIDIA A100 and runs on the CPU; {fix}"
     assert judge(present=CARD, **changes)[-1] == ("problem", text)
 
 
-def test_a_gpu_without_kernels_is_not_seen_for_that_reason():
+def test_a_gpu_too_old_for_tensorflow_is_named_as_the_reason():
     level, text = judge(present=OLD_CARD, missing=["libcudnn.so.8"])[-1]
     assert level == "problem" and text == (
         "TensorFlow does not see the Tesla K80 and runs on the CPU; Tesla K80 (compute capability 3.7): "
-        "TensorFlow 2.15.1 was built for 5.0 and newer; use another GPU or release of TensorFlow, or train "
-        "on the CPU"
+        "TensorFlow 2.15.1 was built for compute capability 5.0 and newer; use another GPU or release of "
+        "TensorFlow, or train on the CPU"
     )
 
 
@@ -131,11 +131,11 @@ def judge_gpu(machine, capability, **changes):
         (None, "ok", "ok"),
     ],
 )
-def test_generations_of_gpus(capability, with_old, with_new):
+def test_each_generation_of_gpus_has_its_level(capability, with_old, with_new):
     assert (judge_gpu(SOUND, capability)[0], judge_gpu(SOUND_NEW, capability)[0]) == (with_old, with_new)
 
 
-def test_kernels_that_are_compiled_are_a_warning():
+def test_a_gpu_whose_kernels_the_driver_compiles_is_a_warning():
     assert judge_gpu(SOUND, (9, 0)) == (
         "warning",
         "NVIDIA X (compute capability 9.0): TensorFlow 2.15.1 has no kernels for this GPU, so the driver "
@@ -148,7 +148,7 @@ def test_kernels_that_are_compiled_are_a_warning():
     "machine, capability, driver, needed",
     [(SOUND, (9, 0), (12, 0), "12.2"), (SOUND_NEW, (10, 0), (12, 4), "12.5")],
 )
-def test_a_driver_must_be_for_the_cuda_whose_kernels_it_compiles(machine, capability, driver, needed):
+def test_a_driver_that_compiles_kernels_must_support_their_cuda_version(machine, capability, driver, needed):
     level, text = judge_gpu(machine, capability, driver=driver)
     assert level == "problem" and f"needs {needed} for this GPU" in text
 
@@ -159,7 +159,7 @@ def test_any_driver_of_the_same_major_cuda_runs_machine_code(machine, driver):
 
 
 class Library:
-    """libcuda and libcudnn, of some versions."""
+    """Replaces libcuda and libcudnn, which return some version numbers."""
 
     def __init__(self, number):
         self._number = number
@@ -172,19 +172,19 @@ class Library:
 
 
 @pytest.mark.parametrize("number, version", [(8907, "8.9.7"), (90300, "9.3.0"), (91401, "9.14.1")])
-def test_the_version_of_cudnn(monkeypatch, number, version):
+def test_the_cudnn_version_is_decoded(monkeypatch, number, version):
     opened = []
     monkeypatch.setattr(devices.ctypes, "CDLL", lambda name: opened.append(name) or Library(number))
     assert devices.read_cudnn("9.3.0") == version and opened == ["libcudnn.so.9"]
 
 
-def test_the_cuda_of_a_driver(monkeypatch):
+def test_the_cuda_version_of_a_driver_is_decoded(monkeypatch):
     for number, version in ((12040, (12, 4)), (0, None)):
         monkeypatch.setattr(devices.ctypes, "CDLL", lambda name, number=number: Library(number))
         assert devices.read_driver() == version
 
 
-def test_libraries_that_are_not_there_have_no_version(monkeypatch):
+def test_missing_libraries_have_no_version(monkeypatch):
     def refuse(name):
         raise OSError(name)
 
@@ -193,7 +193,7 @@ def test_libraries_that_are_not_there_have_no_version(monkeypatch):
 
 
 @pytest.mark.long
-def test_tensorflow_tells_which_libraries_it_cannot_open():
+def test_libraries_that_tensorflow_cannot_open_are_listed():
     missing = devices.list_missing_libraries()
     is_complete = bool(tf.config.list_physical_devices("GPU"))
     assert bool(missing) == (tf.sysconfig.get_build_info()["is_cuda_build"] and not is_complete)
@@ -226,7 +226,7 @@ def answer(monkeypatch, output="", error=None):
         ("NVIDIA T4, [Not Supported]\n", ("NVIDIA T4", None)),
     ],
 )
-def test_nvidia_smi_gives_name_and_capability_of_the_first_gpu(monkeypatch, output, gpu):
+def test_nvidia_smi_returns_name_and_capability_of_the_first_gpu(monkeypatch, output, gpu):
     answer(monkeypatch, output)
     assert devices.find_gpu() == gpu
 
@@ -268,7 +268,7 @@ def test_without_nvidia_smi_the_pci_bus_is_searched(tmp_path, monkeypatch, error
     assert devices.find_gpu(str(tmp_path)) == ("NVIDIA GPU at 0000:01:00.0", None)
 
 
-def test_the_facts_of_this_machine():
+def test_facts_about_this_machine_are_collected():
     machine = devices.gather()
     assert machine.tensorflow == tf.__version__ and "CPU:0" in machine.devices
     kernels = machine.build.get("cuda_compute_capabilities", ())  # none: tensorflow-cpu

@@ -88,7 +88,7 @@ def test_the_packages_of_this_environment_fit():
 
 
 @pytest.mark.parametrize("name", ["tensorflow-cpu", "tensorflow-intel", "tensorflow-macos"])
-def test_another_distribution_of_tensorflow_will_do(check, name):
+def test_another_tested_distribution_of_tensorflow_is_ok(check, name):
     found = check((3, 11, 7), {**OLD, "tensorflow": None, name: "2.15.1"})
     assert ("ok", f"{name} 2.15.1") in found and complaints(found) == []
 
@@ -118,7 +118,7 @@ def test_an_untested_distribution_is_a_warning(check, name, version):
         ((3, 11, 7), {"numpy": None}, "numpy is not installed, expected <2.0.0,>=1.23.5"),
         ((3, 12, 1), {"numpy": "1.25.0"}, "numpy is 1.25.0, expected >=1.26.0"),
         ((3, 12, 1), {"keras": "2.15.0"}, "keras is 2.15.0, expected >=3.12.0"),
-        ((3, 11, 7), {"packaging": None}, "packaging is not installed, which tensorflow requires"),
+        ((3, 11, 7), {"packaging": None}, "packaging, which tensorflow requires, is not installed"),
         ((3, 12, 1), {"tensorboard": "2.15.2"}, "tensorboard is 2.15.2, expected ==2.21.*"),
         (
             (3, 12, 1),
@@ -127,7 +127,7 @@ def test_an_untested_distribution_is_a_warning(check, name, version):
         ),
     ],
 )
-def test_what_does_not_fit_is_a_problem(check, python, changes, text):
+def test_a_package_version_that_does_not_fit_is_a_problem(check, python, changes, text):
     found = check(python, {**(OLD if python < (3, 12) else NEW), **changes})
     (complaint,) = complaints(found)
     assert complaint == (
@@ -140,7 +140,7 @@ def test_numpy_1_26_fits_the_newer_release(check):
     assert complaints(check((3, 12, 1), {**NEW, "numpy": "1.26.4"})) == []
 
 
-def test_what_only_some_need_is_a_warning(check):
+def test_a_missing_optional_package_is_a_warning(check):
     ((level, text),) = complaints(check((3, 11, 7), {**OLD, "tensorflow-io": None}))
     assert level == "warning" and text.startswith(
         "tensorflow-io is not installed, expected ==0.36.*; install"
@@ -154,7 +154,7 @@ def test_a_python_without_a_release_is_a_problem(check, python):
     assert found == [
         (
             "problem",
-            f"python is {version}, expected 3.10 to 3.13; create a new environment with one of them",
+            f"python is {version}, expected 3.10 to 3.13; create a new environment with such a version",
         ),
         (
             "problem",
@@ -170,7 +170,7 @@ def write(path, text):
 
 
 @pytest.mark.parametrize("memory, disk, level", [(4.0, 2.0, "ok"), (3.9, 1.9, "warning")])
-def test_memory_and_disk(memory, disk, level, monkeypatch):
+def test_too_little_memory_or_disk_is_a_warning(memory, disk, level, monkeypatch):
     monkeypatch.setattr(environment, "available_memory_gb", lambda: memory)
     monkeypatch.setattr(environment.shutil, "disk_usage", lambda path: types.SimpleNamespace(free=disk * 1e9))
     found = list(environment.check_machine("AM"))
@@ -191,7 +191,7 @@ def test_memory_is_limited_by_the_machine_and_the_container(tmp_path):
     assert environment.available_memory_gb(str(tmp_path)) == 2.0
 
 
-def test_a_missing_directory_has_the_disk_of_its_parent(tmp_path):
+def test_a_missing_directory_is_checked_on_its_parents_disk(tmp_path):
     texts = [finding.text for finding in environment.check_machine(str(tmp_path / "new" / "AM"))]
     assert texts[0].endswith("CPU cores") and int(texts[0].split()[0]) >= 1
     assert "AM" in texts[2]

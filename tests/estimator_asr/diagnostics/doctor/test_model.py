@@ -15,10 +15,10 @@ from tfrecord_builder import errors
 def test_a_model_that_opens_is_listed_with_its_step(tiny_export):
     found = [tuple(finding) for finding in model.check(tiny_export.acoustic_dir)]
     assert found[:2] == [
-        ("ok", "acoustic model of token type syllable with 7 classes; all files are there"),
+        ("ok", "acoustic model of token type syllable with 7 classes; no file is missing"),
         ("ok", "checkpoint of step 7 can be read"),
     ]
-    assert found[2][0] == "warning" and "nothing has been evaluated yet" in found[2][1] and len(found) == 3
+    assert found[2][0] == "warning" and "none has been evaluated yet" in found[2][1] and len(found) == 3
 
 
 def test_best_evaluation_and_last_alarm_are_listed(tiny_export, monkeypatch):
@@ -39,7 +39,7 @@ def test_a_directory_without_a_model_is_refused(tmp_path):
 
 def test_data_and_model_are_compared(tiny_export):
     finding, of_batch = model.check_data(tiny_export.acoustic_dir, [tiny_export.data_dir])
-    assert of_batch.text.startswith("the first batch has what its ")
+    assert of_batch.text.startswith("the first batch equals its ")
     assert finding.level == "ok" and finding.text.startswith(f"{tiny_export.data_dir} has the vocabulary")
     with pytest.raises(errors.UserError, match="sha256 of tokens.txt is .*, expected"):
         list(model.check_data(tiny_export.language_dir, [tiny_export.data_dir]))
@@ -78,7 +78,7 @@ def compare(features=None, labels=None, is_masked=True):
     return list(model.compare(features or make_features(), labels or {}, EXAMPLES, is_masked))
 
 
-def test_an_honest_batch_has_no_mismatch():
+def test_a_batch_equal_to_its_records_has_no_mismatch():
     assert compare() == []
 
 
@@ -87,11 +87,11 @@ def test_an_honest_batch_has_no_mismatch():
     [
         ("token_ids", (1, 0), 4, "u1: token_ids[0] is 4, expected 2 as in the record"),
         ("num_tokens", 0, 1, "u0: shape of token_ids is [1], expected [2] as in the record"),
-        ("token_ids", (1, 1), 4, "u1: padding of token_ids is not zero, expected zeros"),
+        ("token_ids", (1, 1), 4, "u1: padding of token_ids contains values other than zero"),
         ("character_ids", (0, 1), 0, "u0: character_ids[1] is 0, expected 2 as in the record"),
         ("num_frames", 0, 5, "u0: shape of fbank is [5, 2], expected [6, 2] as in the record"),
         ("fbank", (1, 3, 0), 6.5, "u1: fbank[3, 0] is 6.5, expected 6 as in the record or the mean 3"),
-        ("fbank", (1, 5, 0), 1, "u1: padding of fbank is not zero, expected zeros"),
+        ("fbank", (1, 5, 0), 1, "u1: padding of fbank contains values other than zero"),
     ],
 )
 def test_values_that_differ_from_the_record_are_mismatches(name, place, value, said):
@@ -100,23 +100,23 @@ def test_values_that_differ_from_the_record_are_mismatches(name, place, value, s
     assert said in compare(features)
 
 
-def test_a_mean_where_nothing_is_masked_is_a_mismatch():
+def test_a_masked_value_without_spec_augment_is_a_mismatch():
     assert compare(is_masked=False) == ["u0: fbank[1, 0] is 5, expected 2 as in the record"]
 
 
-def test_labels_that_are_not_those_of_the_record_are_a_mismatch():
+def test_labels_that_differ_from_the_record_are_a_mismatch():
     labels = {"token_ids": np.array([[0, 1], [2, 0]]), "num_tokens": np.array([2, 1])}
     assert compare(labels=labels) == ["u0: token_ids[0] is 0, expected 3 as in the record"]
 
 
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
-def test_the_first_batch_of_a_training_has_what_its_records_have(tmp_path, kind):
+def test_the_first_training_batch_equals_its_records(tmp_path, kind):
     (finding,) = model.check_batch(make_config(tmp_path, kind), [str(tmp_path / "data")])
     assert finding.level == "ok"
-    assert finding.text.startswith("the first batch has what its ")
+    assert finding.text.startswith("the first batch equals its ")
 
 
-def test_an_input_that_shifts_the_ids_is_a_problem(tmp_path, monkeypatch):
+def test_input_that_shifts_label_ids_is_a_problem(tmp_path, monkeypatch):
     config, finish = make_config(tmp_path, "language"), batches.finish
 
     def finish_wrong(*arguments, **options):

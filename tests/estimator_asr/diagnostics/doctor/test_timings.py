@@ -17,7 +17,7 @@ def test_steps_are_compared_with_the_matrix_product_and_the_input():
     texts = [finding.text for finding in timings.judge_steps(steps, "frames", rate=40e9, input_rate=200000.0)]
     assert texts == [
         "training step, mean of 10: 500 ms for 2,000 frames, 4,000 frames/s; its matrix products reach 50 % "
-        "of the device's rate",
+        "of the rate measured above",
         "the input alone is 50.0 times as fast as training",
     ]
 
@@ -34,7 +34,7 @@ def test_without_data_only_the_matrix_product_is_timed(monkeypatch):
     assert finding.text == "float32 matrix product on the CPU: 123 GFLOP/s"
 
 
-def test_ten_steps_of_the_users_model_are_timed(tmp_path, monkeypatch):
+def test_ten_steps_of_a_model_with_the_users_settings_are_timed(tmp_path, monkeypatch):
     path = str(tmp_path / "data")
     info = small_records.make_data(path, with_audio=False)
     settings = experiment.ExperimentConfig.for_data(
@@ -50,7 +50,7 @@ def test_ten_steps_of_the_users_model_are_timed(tmp_path, monkeypatch):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["data", "model"]
 
 
-def test_without_a_model_the_defaults_are_taken_for_the_data(tmp_path):
+def test_without_a_model_the_default_settings_for_the_data_are_used(tmp_path):
     for with_audio, kind in ((True, "acoustic"), (False, "language")):
         info = small_records.make_data(str(tmp_path / kind), with_audio=with_audio)
         assert timings.choose_config([info], [str(tmp_path / kind)], None).model == kind
@@ -82,7 +82,7 @@ def test_a_product_of_m_k_and_k_n_is_2mkn():
     )
 
 
-def test_a_product_with_its_two_gradients_is_three():
+def test_a_matrix_product_with_gradients_counts_three_times():
     def build():
         left, right = tf.ones([3, 5]) * 2, tf.ones([5, 7]) * 2
         return tf.gradients(tf.reduce_sum(tf.matmul(left, right) ** 2), [left, right])
@@ -109,6 +109,6 @@ def test_a_depthwise_convolution_does_not_sum_over_channels():
     assert count(build) == 3 * 2 * (2 * 8 * 3) * 5
 
 
-def test_the_rate_is_positive_and_of_the_best_product(monkeypatch):
+def test_the_rate_of_matrix_products_is_plausible(monkeypatch):
     monkeypatch.setattr(timings, "_PRODUCT_SECONDS", 0.05)
     assert timings.measure_rate(64) > 1e6

@@ -79,7 +79,7 @@ def test_sigterm_to_one_worker_ends_all_and_a_second_start_continues(data, tmp_p
         workers.send_signal("evaluator", signal.SIGTERM)
         assert set(workers.wait(TIMEOUT_SECONDS).values()) == {143}
         for name in ("chief", "worker-1"):
-            assert "SIGTERM: a checkpoint is saved" in workers.read_log(name)
+            assert "SIGTERM: a checkpoint was saved" in workers.read_log(name)
     step = int(tf.train.load_variable(str(model_dir), "global_step"))
     assert step > 0
     assert_equal(*finish(data, model_dir, logs, step + 10))
