@@ -50,7 +50,7 @@ def write(split: scored_split.ScoredSplit, output_dir: str) -> dict:
         **list_nist_files(split),
     }
     os.makedirs(output_dir, exist_ok=True)
-    with contextlib.ExitStack() as stack:  # on exit, renames the files in reverse order
+    with contextlib.ExitStack() as stack:  # the files are renamed on exit, the last one first
         for name, text in contents.items():
             temporary = stack.enter_context(files.writing(os.path.join(output_dir, name)))
             pathlib.Path(temporary).write_text(text, encoding="utf-8", errors="replace")
