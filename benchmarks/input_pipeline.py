@@ -48,7 +48,7 @@ def _open(path: str):
     with open(os.path.join(path, "split.json")) as file:
         found, counts = json.load(file)
     counts = {int(length): count for length, count in counts.items()}
-    of_shards = tuple(splits.Shard(*each) for each in found)
+    of_shards = tuple(splits.DataShard(*each) for each in found)
     return splits.Split(task_spec.LANGUAGE, of_shards, counts, 0.0, None, "float16", max(counts), "")
 
 
@@ -58,7 +58,7 @@ def _measure(path: str, begin: float, num_batches: int) -> None:
     from estimator_asr.inputs import input_fn, input_progress
 
     source, config = _open(path), config_lib.InputConfig()
-    start = input_progress.Position(0, int(begin * source.bucket(config).batches_per_epoch))
+    start = input_progress.InputPosition(0, int(begin * source.bucket(config).batches_per_epoch))
     build = input_fn.build_input_fn(source, config, training=True, start=start)
     before = time.process_time()
     batches = input_fn.read_elements(build)

@@ -44,7 +44,7 @@ class AverageConfig(config_flags.Checked):
     )
 
 
-def average(config: AverageConfig) -> tuple[str, list[best_checkpoints.Entry]]:
+def average(config: AverageConfig) -> tuple[str, list[best_checkpoints.KeptCheckpoint]]:
     """Writes the averaged model directory; returns its path and the averaged checkpoints, best first.
 
     Raises:

@@ -186,7 +186,7 @@ def evaluate(config: EvaluateConfig) -> dict:
     return report.write(scored, config.output_dir)
 
 
-def _open_subject(config: EvaluateConfig, data: recognised_split.Data) -> recognised_split.Subject:
+def _open_subject(config: EvaluateConfig, data: recognised_split.Data) -> recognised_split.EvaluatedModel:
     if config.model_dir is not None:
         chunks = (config.chunk_frames or 0) if config.streaming else None
         return recognised_split.open_model(config.model_dir, config.decoding, data, chunks)

@@ -175,7 +175,7 @@ def _open(
 
 def _read_utterances(
     config: ExportConfig, acoustic: trained_model.TrainedModel
-) -> tuple[recognised_split.Data, list[sample.Utterance]]:
+) -> tuple[recognised_split.Data, list[sample.ParityUtterance]]:
     """Returns the data by directory, and the utterances of the split that are to be compared."""
     settings = acoustic.model.config
     data, source = recognised_split.open_split(acoustic.model, config.data_dir, config.split)

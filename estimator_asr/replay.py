@@ -45,7 +45,7 @@ class Replay(NamedTuple):
 
     loss: float  # loss per label
     gradient_norm: float  # norm before gradients are clipped
-    finding: Optional[nan_search.Finding]  # None if loss and gradients are finite
+    finding: Optional[nan_search.NonFiniteTensor]  # None if loss and gradients are finite
     utterance_losses: list[float]  # loss per label of each utterance when it is a batch of its own
 
 
@@ -114,7 +114,7 @@ def _restore(session, checkpoint):
         ) from error
 
 
-def describe(report: dict, utterances: list[nan_files.Utterance], result: Replay) -> list[str]:
+def describe(report: dict, utterances: list[nan_files.BatchRow], result: Replay) -> list[str]:
     """Returns the lines to print; `report` is the step's report.json."""
     seed, index = report["position"]
     lines = [

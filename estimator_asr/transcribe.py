@@ -97,7 +97,7 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
     return 1 if num_bad else 0
 
 
-def _run_job(config: TranscribeConfig, inputs: list[recordings.Recording], words: list[str]) -> int:
+def _run_job(config: TranscribeConfig, inputs: list[recordings.RecordingFile], words: list[str]) -> int:
     """Transcribes the recordings that earlier runs have not; returns how many then have no transcript."""
     version_dir, info, hotwords = _read_export(config)
     recordings.make_output_dir(config.output_dir)
@@ -123,8 +123,8 @@ def _run_job(config: TranscribeConfig, inputs: list[recordings.Recording], words
 
 
 def _begin(
-    directory: str, settings: str, inputs: list[recordings.Recording], config: TranscribeConfig
-) -> set[recordings.Recording]:
+    directory: str, settings: str, inputs: list[recordings.RecordingFile], config: TranscribeConfig
+) -> set[recordings.RecordingFile]:
     """Adds the recordings to job.json, so that later runs may replace their transcripts.
 
     Returns the recordings that have no transcript yet. Raises UserError if the existing transcripts are of
@@ -150,7 +150,7 @@ def _begin(
     return {recording for recording, path in zip(inputs, paths) if path not in outputs}
 
 
-def _transcribe_here(config: TranscribeConfig, inputs: list[recordings.Recording]) -> int:
+def _transcribe_here(config: TranscribeConfig, inputs: list[recordings.RecordingFile]) -> int:
     """Prints transcripts in the order of the recordings; returns how many recordings have no transcript."""
     recordings.check_standard_output(inputs, config.format)
     loaded, model = _load(config)

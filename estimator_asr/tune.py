@@ -96,7 +96,7 @@ class TuneConfig(config_flags.Checked):
             )
 
 
-def tune(config: TuneConfig) -> search.Result:
+def tune(config: TuneConfig) -> search.TuningResult:
     """Searches on the split, and saves the best settings and a picture in the model directory.
 
     Raises errors.UserError if the models, the data and the n-gram model do not fit together.
@@ -130,7 +130,7 @@ def _open_tuned(config: TuneConfig) -> tuple[trained_model.TrainedModel, splits.
     return trained, source
 
 
-def _tune_acoustic(config, acoustic, source) -> search.Result:
+def _tune_acoustic(config, acoustic, source) -> search.TuningResult:
     path, language = config.language_model_dir, None
     if path:
         language = trained_model.open_trained_model(path, want=task_spec.LANGUAGE)
@@ -161,7 +161,7 @@ def read_ngram(path: str, model: model_directory.ModelDirectory) -> types.Simple
     return types.SimpleNamespace(**back_off.compile_model(ngram_model, words, path)._asdict())
 
 
-def _print(result: search.Result, config: TuneConfig) -> None:
+def _print(result: search.TuningResult, config: TuneConfig) -> None:
     for step in result.steps:
         counts = ((name, count, result.num_labels[name]) for name, count in step.errors.items())
         wrong = (f"{count:,} of {size:,} {picture.LABELS[name]} wrong" for name, count, size in counts)

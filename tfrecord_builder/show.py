@@ -52,7 +52,7 @@ class ShowConfig(config_flags.Checked):
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
+class LocatedRecord:
     """A record and where it is: `shard` is a path, and `number` the position in the shard, from 0."""
 
     record: schema.Record
@@ -73,7 +73,7 @@ def show(config: ShowConfig) -> None:
         vocabulary.Vocabulary.load(os.path.join(config.data_dir, name))
         for name in (dataset_info.TOKENS_FILE, dataset_info.CHARACTERS_FILE)
     )
-    expected = record_checks.Expected(tokens, characters, info.frontend, info.fbank_dtype)
+    expected = record_checks.RecordSpec(tokens, characters, info.frontend, info.fbank_dtype)
     entry = find(config.data_dir, info, expected, config.utterance_id)
     print("\n".join(_describe(entry, expected)))
     if entry.record.fbank is not None:
@@ -83,9 +83,9 @@ def show(config: ShowConfig) -> None:
 def find(
     data_dir: str,
     info: dataset_info.DatasetInfo,
-    expected: record_checks.Expected,
+    expected: record_checks.RecordSpec,
     utterance_id: Optional[str],
-) -> Entry:
+) -> LocatedRecord:
     """Finds an utterance's record; if the id is None, the first record of train (or else another split).
 
     Raises:
@@ -101,7 +101,9 @@ def find(
             for raw in _read(path):
                 if utterance_id in (None, record_checks.utterance_id(raw.data or b"")):
                     record = _parse(path, raw, expected)
-                    return Entry(record, split, path, raw.number, (utterances or {}).get(record.utterance_id))
+                    return LocatedRecord(
+                        record, split, path, raw.number, (utterances or {}).get(record.utterance_id)
+                    )
                 if raw.problem:
                     damaged = damaged or (path, raw)  # its id may be damaged, so it may be the wanted record
     reason = _rejection_reason(data_dir, utterance_id)
@@ -124,12 +126,12 @@ def _read(path: str) -> Iterator[record_file.RawRecord]:
         yield from record_file.RecordFile(file).records()
 
 
-def _parse(path: str, raw: record_file.RawRecord, expected: record_checks.Expected) -> schema.Record:
+def _parse(path: str, raw: record_file.RawRecord, expected: record_checks.RecordSpec) -> schema.Record:
     problem = raw.problem
     try:
         if not problem:
             return record_checks.read_record(raw.data, expected)
-    except record_checks.Damaged as error:
+    except record_checks.DamagedRecordError as error:
         problem = str(error)
     raise errors.UserError(
         f"{path}: record {raw.number} at byte {raw.offset} is damaged: {problem}. "
@@ -160,7 +162,7 @@ def _rejection_reason(data_dir: str, utterance_id: Optional[str]) -> str:
         return next((row[2] for row in rows if row[0] == utterance_id and len(row) > 2), "")
 
 
-def _describe(entry: Entry, expected: record_checks.Expected) -> Iterator[str]:
+def _describe(entry: LocatedRecord, expected: record_checks.RecordSpec) -> Iterator[str]:
     record = entry.record
     yield f"utterance_id   {record.utterance_id}"
     yield f"split          {entry.split}, record {entry.number} of {os.path.basename(entry.shard)}"
@@ -195,7 +197,7 @@ def _describe_ids(name: str, ids: list[int], words: vocabulary.Vocabulary) -> li
     ]
 
 
-def _draw(record: schema.Record, expected: record_checks.Expected, output: str) -> None:
+def _draw(record: schema.Record, expected: record_checks.RecordSpec, output: str) -> None:
     with files.writing(output) as path:
         omitted = pictures.draw(record, expected.frontend, path)
     print(f"picture        {output}")

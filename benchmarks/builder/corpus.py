@@ -45,7 +45,7 @@ def make_recordings(directory: str, num_files: int) -> dict[str, list[SpokenFile
 
 
 def _speak(directory: str, num_files: int) -> dict[str, list[SpokenFile]]:
-    speaker = espeak.Speaker()  # one a process, and the same samples only in a fresh one
+    speaker = espeak.EspeakSynthesiser()  # one a process, and the same samples only in a fresh one
     recordings = {name: [] for name in FORMATS}
     for index in range(num_files):
         voice = voices.make_voice(_VARIANTS[index % len(_VARIANTS)], seed=1)

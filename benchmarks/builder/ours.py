@@ -59,7 +59,7 @@ def build_with_workers(
 
 
 def _write(
-    shards: Sequence[sharding.Shard], settings: sharding.Settings, directory: str, num_workers: int
+    shards: Sequence[sharding.PlannedShard], settings: sharding.Settings, directory: str, num_workers: int
 ) -> list[shard_statistics.ShardStatistics]:
     """Writes the shards; one worker, which is the process that calls it, in a process of its own."""
     arguments = (shards, shard_writer.RecordWriter(directory, settings), num_workers)
@@ -70,7 +70,7 @@ def _write(
 
 
 def _write_here(
-    shards: Sequence[sharding.Shard], writer: shard_writer.RecordWriter, num_workers: int
+    shards: Sequence[sharding.PlannedShard], writer: shard_writer.RecordWriter, num_workers: int
 ) -> list[shard_statistics.ShardStatistics]:
     with dispatch.connect(dispatch.LOCAL, num_workers) as run:
         return run(shards, writer, "building")
@@ -88,14 +88,16 @@ def read_features(path: str) -> list:
 @functools.cache
 def _plan(
     recordings: tuple[corpus.SpokenFile, ...], directory: str
-) -> tuple[sharding.Shard, sharding.Settings]:
+) -> tuple[sharding.PlannedShard, sharding.Settings]:
     """Labels and plans before the time is taken, as a build has done when its workers start."""
     found = (_make_item(index, recording) for index, recording in enumerate(recordings))
     (only,) = _write_plan(found, 1, directory)
     return only, _make_settings(recordings)
 
 
-def _write_plan(found: Iterable[items.Item], num_shards: int, directory: str) -> list[sharding.Shard]:
+def _write_plan(
+    found: Iterable[items.LabelledUtterance], num_shards: int, directory: str
+) -> list[sharding.PlannedShard]:
     lines = sorted(map(chunks.to_line, found))
     with tempfile.TemporaryDirectory() as scratch, catalog.open_new(scratch) as listed:
         labelled = pathlib.Path(scratch, "labelled")
@@ -103,10 +105,10 @@ def _write_plan(found: Iterable[items.Item], num_shards: int, directory: str) ->
         return sharding.write([str(labelled)], {"train": len(lines)}, num_shards, directory, listed)
 
 
-def _make_item(index: int, recording: corpus.SpokenFile) -> items.Item:
+def _make_item(index: int, recording: corpus.SpokenFile) -> items.LabelledUtterance:
     text = "".join(recording.tokens)
     utterance = manifest.Utterance(f"u{index:06d}", recording.path, "", text, "", "train")
-    return items.Item(utterance, _make_labels(recording), items.file_signature(recording.path))
+    return items.LabelledUtterance(utterance, _make_labels(recording), items.file_signature(recording.path))
 
 
 def _make_labels(recording: corpus.SpokenFile) -> labelling.Labels:

@@ -24,7 +24,7 @@ DIRECTORY = "best"
 REGISTRY_FILE = "best_checkpoints.json"
 
 
-class Entry(NamedTuple):
+class KeptCheckpoint(NamedTuple):
     """One of the best checkpoints, with all metrics of its evaluation; no metric is NaN."""
 
     step: int
@@ -32,11 +32,11 @@ class Entry(NamedTuple):
     metrics: dict[str, float]
 
 
-def read(model_dir: str) -> list[Entry]:
+def read(model_dir: str) -> list[KeptCheckpoint]:
     """Returns the checkpoints in best/, best first. Raises errors.UserError if the registry is damaged."""
     directory = os.path.join(model_dir, DIRECTORY)
     advice = f"move {directory} away to start without best checkpoints"
-    entries = evaluation_log.read_rows(os.path.join(directory, REGISTRY_FILE), Entry, advice)
+    entries = evaluation_log.read_rows(os.path.join(directory, REGISTRY_FILE), KeptCheckpoint, advice)
     return [entry for entry in _sort(entries) if os.path.exists(f"{prefix(model_dir, entry.step)}.index")]
 
 
@@ -68,7 +68,9 @@ class BestCheckpoints(estimator_api.Exporter):
         if math.isinf(rate) or any(map(math.isnan, metrics.values())):
             return
         try:
-            _keep(self._model, checkpoint_path, Entry(int(eval_result["global_step"]), rate, metrics))
+            _keep(
+                self._model, checkpoint_path, KeptCheckpoint(int(eval_result["global_step"]), rate, metrics)
+            )
         except OSError as error:  # not a reason to abort a long training
             logging.warning(
                 "%s: cannot be added to the best checkpoints (%s); training continues",

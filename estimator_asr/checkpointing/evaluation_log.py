@@ -24,7 +24,7 @@ FILE = "evaluations.json"
 Row = TypeVar("Row", bound=NamedTuple)
 
 
-class Evaluation(NamedTuple):
+class LoggedEvaluation(NamedTuple):
     """Metrics of one evaluation, by tag."""
 
     step: int
@@ -32,12 +32,12 @@ class Evaluation(NamedTuple):
     metrics: dict[str, float]
 
 
-def read(model_dir: str) -> list[Evaluation]:
+def read(model_dir: str) -> list[LoggedEvaluation]:
     """Returns all evaluations, oldest first. Raises errors.UserError if the file is damaged."""
-    return read_rows(os.path.join(model_dir, FILE), Evaluation, "delete it to forget all evaluations")
+    return read_rows(os.path.join(model_dir, FILE), LoggedEvaluation, "delete it to forget all evaluations")
 
 
-def record(model_dir: str, evaluation: Evaluation) -> None:
+def record(model_dir: str, evaluation: LoggedEvaluation) -> None:
     """Adds an evaluation to the log; replaces an earlier evaluation of the same step."""
     others = [other for other in read(model_dir) if other.step != evaluation.step]
     write_rows(os.path.join(model_dir, FILE), sorted([*others, evaluation]))
@@ -100,7 +100,7 @@ class Recorder(estimator_api.Exporter):
             steps = [step, *map(checkpoints.step_of, checkpoints.list_checkpoints(model_dir))]
             known_at = max(steps) + 2 * estimator.config.save_checkpoints_steps
         metrics = {tag: float(value) for tag, value in eval_result.items() if tag != "global_step"}
-        record(model_dir, Evaluation(step, known_at, metrics))
+        record(model_dir, LoggedEvaluation(step, known_at, metrics))
 
 
 class History:

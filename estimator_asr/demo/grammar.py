@@ -9,9 +9,9 @@ determines the hanzi.
     read("不")    -> bu4
 
 The labels are dictionary readings, as in most Mandarin corpora: 一 is yi1, 不 is bu4 and a third tone does
-not change, whatever follows. (pinyin.Reader, which labels any transcript, keeps third tones too, but some of
-pypinyin's phrases contain the sandhi of 一 and 不: 一个 is yi2 ge4, 不要 bu2 yao4.) The speech has tone
-sandhi; see Engine.pronounce in tfrecord_builder/synthesis/espeak.py.
+not change, whatever follows. (pinyin.PinyinReader, which labels any transcript, keeps third tones too, but
+some of pypinyin's phrases contain the sandhi of 一 and 不: 一个 is yi2 ge4, 不要 bu2 yao4.) The speech has
+tone sandhi; see EspeakEngine.pronounce in tfrecord_builder/synthesis/espeak.py.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _expand(symbol: str, rng: random.Random) -> list[str]:
 
 def read(word: str) -> list[str]:
     """Returns the dictionary reading of a word in toned pinyin, one syllable per hanzi."""
-    return READINGS[word].split() if word in READINGS else pinyin.Reader().read(word)
+    return READINGS[word].split() if word in READINGS else pinyin.PinyinReader().read(word)
 
 
 def read_words(words: Sequence[str]) -> list[str]:

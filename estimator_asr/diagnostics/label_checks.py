@@ -62,7 +62,7 @@ def explain(
         ) from error
 
 
-def _shards_by_directory(infos, data_dirs, splits) -> list[list[splits_lib.Shard]]:
+def _shards_by_directory(infos, data_dirs, splits) -> list[list[splits_lib.DataShard]]:
     return [
         splits_lib.list_shards(info, data_dir, split)
         for split in splits

@@ -29,7 +29,7 @@ _REPORT_FILE, _RECORDS_FILE, _QUARANTINE_FILE = "report.json", "batch.tfrecord",
 _QUARANTINE_COLUMNS = ("step", "epoch_seed", "batch", "utterance_id")
 
 
-class Utterance(NamedTuple):
+class BatchRow(NamedTuple):
     """A row of the batch; frames is 0 if the record has no audio."""
 
     utterance_id: str
@@ -54,7 +54,7 @@ def write(
     config_json: str,
     records: Sequence[bytes],
     save: Callable[[str], object],
-) -> list[Utterance]:
+) -> list[BatchRow]:
     """Writes the directory of a step atomically, replacing an older one; returns its utterances.
 
     `path` is from step_directory, records are serialised; `save` takes a path prefix and writes a checkpoint.
@@ -66,7 +66,7 @@ def write(
     save(str(temporary / CHECKPOINT))
     (temporary / _REPORT_FILE).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     (temporary / "config.json").write_text(config_json + "\n", encoding="utf-8")
-    (temporary / "utterances.tsv").write_text(_to_tsv([Utterance._fields, *utterances]), encoding="utf-8")
+    (temporary / "utterances.tsv").write_text(_to_tsv([BatchRow._fields, *utterances]), encoding="utf-8")
     with tf.io.TFRecordWriter(str(temporary / _RECORDS_FILE)) as writer:
         for record in records:
             writer.write(record)
@@ -75,13 +75,13 @@ def write(
     return utterances
 
 
-def list_utterances(records: Sequence[bytes]) -> list[Utterance]:
+def list_utterances(records: Sequence[bytes]) -> list[BatchRow]:
     utterances = []
     for record in records:
         features = tf.train.Example.FromString(record).features.feature
         texts = (features[name].bytes_list.value[0].decode("utf-8") for name in ("utterance_id", "speaker"))
         num_frames = sum(features["num_frames"].int64_list.value)
-        utterances.append(Utterance(*texts, num_frames, len(features["token_ids"].int64_list.value)))
+        utterances.append(BatchRow(*texts, num_frames, len(features["token_ids"].int64_list.value)))
     return utterances
 
 
@@ -124,7 +124,7 @@ def read_quarantine(model_dir: str) -> dict[int, list[tuple[str, ...]]]:
 
 
 def add_to_quarantine(
-    model_dir: str, step: int, position: Sequence[int], utterances: Sequence[Utterance]
+    model_dir: str, step: int, position: Sequence[int], utterances: Sequence[BatchRow]
 ) -> None:
     """Adds the utterances of a step to quarantine.tsv, replacing earlier rows of that step.
 

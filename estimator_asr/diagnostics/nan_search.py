@@ -35,7 +35,7 @@ _CAUSES = {
 _GRADIENT = re.compile(r"^gradients(_\d+)?/")
 
 
-class Finding(NamedTuple):
+class NonFiniteTensor(NamedTuple):
     """The first non-finite tensor."""
 
     tensor: str  # name in the graph
@@ -51,7 +51,7 @@ class Finding(NamedTuple):
 
 def find(
     session: tf.compat.v1.Session, targets: Sequence[tf.Tensor], feeds: Mapping, batch_size: int
-) -> Optional[Finding]:
+) -> Optional[NonFiniteTensor]:
     """Returns the first tensor that makes a target (loss or gradient) non-finite; None if all are finite."""
     graph = session.graph
     needed = _ancestors([target.op for target in targets], lambda op: [tensor.op for tensor in op.inputs])
@@ -70,7 +70,7 @@ def find(
     return None if first is None else _inspect(session, first, feeds, batch_size)
 
 
-def describe(finding: Finding, ids: Sequence[str]) -> list[str]:
+def describe(finding: NonFiniteTensor, ids: Sequence[str]) -> list[str]:
     """Returns the lines to print about a finding; ids are the utterance ids of the batch."""
     shape = " x ".join(map(str, finding.shape)) or "scalar"
     lines = [
@@ -107,7 +107,7 @@ def _inspect(session, tensor, feeds, batch_size):
         for source, array in zip(inputs, input_values)
         if np.size(array)
     ]
-    return Finding(
+    return NonFiniteTensor(
         name if is_weight else tensor.name,
         tensor.op.type,
         scope.rpartition("/")[0] or scope,

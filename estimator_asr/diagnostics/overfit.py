@@ -35,7 +35,7 @@ _ROUNDING = 1e-6  # rounding error of float32 fractions
 _STILL_FALLING = 0.1
 
 
-class Result(NamedTuple):
+class OverfitResult(NamedTuple):
     """Result of an overfit test."""
 
     spec: task_spec.TaskSpec
@@ -117,7 +117,7 @@ def _learn(model, batches, seconds):
             if now - started > seconds or not math.isfinite(loss):
                 break
         spent = time.monotonic() - started
-    return Result(model.config.spec, batches, metrics, spent, is_learned(metrics, count, error_rate))
+    return OverfitResult(model.config.spec, batches, metrics, spent, is_learned(metrics, count, error_rate))
 
 
 def is_learned(metrics: Sequence[Mapping], num_batches: int, error_rate: str) -> bool:
@@ -134,7 +134,7 @@ def _unavoidable(values):
     return values.get("unknown-fraction", 0.0) + 1.0 - values.get("used-label-fraction", 1.0)
 
 
-def describe(result: Result, train_command: str, base_rate: float, data_dir: str) -> str:
+def describe(result: OverfitResult, train_command: str, base_rate: float, data_dir: str) -> str:
     """Returns the result as one sentence: the steps needed, or the likely cause of failure and what to run.
 
     Advice adds flags to train_command, whose --learning_rate is base_rate; data_dir is comma separated.
@@ -183,7 +183,7 @@ def _cause_in_losses(result, train_command, base_rate):
     return f"the loss is constant: the learning rate is too high or the model too small; {slower}"
 
 
-def count_contradictions(result: Result) -> int:
+def count_contradictions(result: OverfitResult) -> int:
     """Returns how many utterances have the same input as an earlier utterance, but different labels."""
     labels_by_input, count = {}, 0
     for features, labels in result.batches:

@@ -93,7 +93,7 @@ def _list_shards(info, data_dir):
         info.shard_paths(data_dir, split)  # checks that the shards exist and have the right sizes
         splits.check_lengths(data_dir, info, split)
         shards += [
-            shard_encoder.Shard(shard.file, split, shard.num_records, shard.num_bytes, shard.sha256)
+            shard_encoder.ShardToEncode(shard.file, split, shard.num_records, shard.num_bytes, shard.sha256)
             for shard in described.shards
         ]
     return shards

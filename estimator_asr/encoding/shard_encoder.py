@@ -30,7 +30,7 @@ Encode = Callable[[Sequence[bytes]], list[np.ndarray]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Shard:
+class ShardToEncode:
     """A shard to encode; `file` is its name in the data directory and in that of the encoded data."""
 
     file: str
@@ -41,14 +41,14 @@ class Shard:
 
 
 @dataclasses.dataclass
-class Encoded(resumable.Written):
+class Encoded(resumable.ShardReceipt):
     """An encoded shard that was written to disk."""
 
     lengths: dict[str, int] = dataclasses.field(default_factory=dict)  # {output frames: number of records}
 
 
 @dataclasses.dataclass(frozen=True)
-class ShardEncoder(resumable.ShardWriter):
+class ShardEncoder(resumable.UnitWriter):
     """Encodes shards of a data directory.
 
     Attributes:
@@ -62,10 +62,10 @@ class ShardEncoder(resumable.ShardWriter):
 
     written_type = Encoded
 
-    def fingerprint(self, shard: Shard) -> str:
+    def fingerprint(self, shard: ShardToEncode) -> str:
         return resumable.hash_json([tf.__version__, dataclasses.asdict(self.applied), shard.sha256])
 
-    def make(self, shard: Shard, path: str, on_progress: resumable.OnProgress) -> Encoded:
+    def make(self, shard: ShardToEncode, path: str, on_progress: resumable.OnProgress) -> Encoded:
         """Encodes a shard; raises UserError if the shard is damaged or the encoder outputs NaN or Inf."""
         encode = open_encoder(self.weights_dir, self.applied, self.fbank_dtype)
         with _open_local(shard, self.data_dir) as source:
@@ -92,14 +92,14 @@ def open_encoder(weights_dir: str, applied: pretrained_encoder.Applied, fbank_dt
 
 
 @contextlib.contextmanager
-def _open_local(shard: Shard, data_dir: str) -> Iterator[str]:
+def _open_local(shard: ShardToEncode, data_dir: str) -> Iterator[str]:
     """Yields a local path of the shard after checking its hash; a remote shard is downloaded."""
     path = os.path.join(data_dir, shard.file)
     if files.is_remote(path):
         with tempfile.TemporaryDirectory() as directory:
             local = os.path.join(directory, shard.file)
             open(local, "wb").close()
-            shard_cache.download(splits.Shard(path, shard.num_bytes, shard.sha256), local)
+            shard_cache.download(splits.DataShard(path, shard.num_bytes, shard.sha256), local)
             yield local
         return
     try:

@@ -113,7 +113,7 @@ def certify(
     version_dir: str,
     acoustic: trained_model.TrainedModel,
     language: Optional[trained_model.TrainedModel],
-    utterances: Sequence[sample.Utterance],
+    utterances: Sequence[sample.ParityUtterance],
 ) -> Certificate:
     """Compares an export with the models from which it was made.
 

@@ -14,7 +14,7 @@ from tfrecord_builder.audio import audio_files, frontend
 from tfrecord_builder.data import recordings
 
 
-class Utterance(NamedTuple):
+class ParityUtterance(NamedTuple):
     """An utterance to compare; `waveform` is None if its recording cannot be read or is augmented."""
 
     utterance_id: str
@@ -28,7 +28,7 @@ def read(
     num_utterances: int,
     features: frontend.FrontendConfig,
     max_seconds: int,
-) -> list[Utterance]:
+) -> list[ParityUtterance]:
     """Reads utterances that are spread over the split, without those that are too long for the export.
 
     Args:
@@ -56,7 +56,7 @@ def read(
         )
     by_id = recordings.find_all([shard.path for shard in source.shards], [name for name, _ in sampled])
     return [
-        Utterance(name, fbank, _read_audio(by_id.get(name), features.sample_rate, max_seconds))
+        ParityUtterance(name, fbank, _read_audio(by_id.get(name), features.sample_rate, max_seconds))
         for name, fbank in sampled
     ]
 

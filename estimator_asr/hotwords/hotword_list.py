@@ -117,7 +117,7 @@ def _read_pinyin(text: str) -> list[tuple[str, ...]]:
     """Returns the dictionary's pinyin; if it has tone sandhi of 一 or 不, also the pinyin without it."""
     from tfrecord_builder.labels import pinyin  # the import takes most of a second
 
-    reading = tuple(pinyin.Reader().read(text))
+    reading = tuple(pinyin.PinyinReader().read(text))
     plain = tuple(_WITHOUT_SANDHI.get(character, token) for character, token in zip(text, reading))
     return list(dict.fromkeys([reading, plain]))
 

@@ -18,7 +18,7 @@ _TEXT = ("utterance_id", "speaker", "transcript", "pronunciation")
 _LABEL_MULTIPLE = 16
 
 
-class Shard(NamedTuple):
+class ReplicaRows(NamedTuple):
     """Identifies the rows of a batch that one replica takes; the values may be tensors."""
 
     number: int  # index of the replica
@@ -28,13 +28,13 @@ class Shard(NamedTuple):
         return rows[self.number :: self.count]
 
 
-WHOLE = Shard(0, 1)
+WHOLE = ReplicaRows(0, 1)
 
 
 def finish(
     records: tf.Tensor,
     position: tf.Tensor,
-    shard: Shard,
+    shard: ReplicaRows,
     num_rows: tf.Tensor,
     source: splits.Split,
     config: config_lib.InputConfig,

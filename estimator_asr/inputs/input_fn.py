@@ -33,7 +33,7 @@ def build_input_fn(
     *,
     training: bool,
     seed: int = 0,
-    start: input_progress.Position = input_progress.START,
+    start: input_progress.InputPosition = input_progress.START,
     num_replicas: int = 1,
     fixed_shapes: bool = False,
 ) -> Callable[..., tf.data.Dataset]:
@@ -71,7 +71,7 @@ def build_input_fn(
 
         @tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would compile for each number of rows
         def finish(position, number, num_rows, rows):
-            shard = batches.Shard(number, num_replicas)
+            shard = batches.ReplicaRows(number, num_replicas)
             records = reader.read(rows) if reader else rows
             features = batches.finish(records, position, shard, num_rows, source, config, training=training)
             if fixed_shapes:
@@ -98,7 +98,7 @@ def _shard(own, num_replicas, position, rows):
 
     @tf.xla.experimental.jit_scope(compile_ops=False)
     def take(number):
-        return position, number, tf.size(rows), batches.Shard(number, num_replicas).of(rows)
+        return position, number, tf.size(rows), batches.ReplicaRows(number, num_replicas).of(rows)
 
     return own.map(take)
 
@@ -152,7 +152,7 @@ def read_batch(
     """
     index, (seed, number) = record_index.load(source, config), map(int, position)
     reader = record_index.RecordReader(source, index, config)
-    place = input_progress.Position(0, number)
+    place = input_progress.InputPosition(0, number)
 
     def build():
         planned = order.plan_batches(index, bucketing, config, seed, place)
@@ -167,7 +167,7 @@ def batch_of(
     source: splits.Split,
     config: config_lib.InputConfig,
     position: Sequence[int],
-    shard: batches.Shard = batches.WHOLE,
+    shard: batches.ReplicaRows = batches.WHOLE,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Returns features and labels of a batch as the model_fn of a replica gets them in training.
 

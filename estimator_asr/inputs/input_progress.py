@@ -20,14 +20,14 @@ from tfrecord_builder.storage import files
 FILE = "input_progress.json"
 
 
-class Position(NamedTuple):
+class InputPosition(NamedTuple):
     """An epoch, and the index of the next batch in it."""
 
     epoch: int
     index: int
 
 
-START = Position(0, 0)
+START = InputPosition(0, 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,11 +44,11 @@ class InputProgress:
     def steps_per_epoch(self) -> float:
         return self.bucketing.batches_per_epoch / self.batches_per_step
 
-    def position(self, step: int) -> Position:
+    def position(self, step: int) -> InputPosition:
         """Returns the position of the first batch that is read after a global step."""
         consumed = max(step - self.first_step, 0) * self.batches_per_step
         epochs, index = divmod(consumed, self.bucketing.batches_per_epoch)
-        return Position(self.epoch + epochs, index)
+        return InputPosition(self.epoch + epochs, index)
 
     def epochs_at(self, step: int) -> float:
         """Returns the (fractional) number of epochs completed at a global step."""

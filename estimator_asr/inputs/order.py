@@ -54,7 +54,7 @@ def plan_batches(
     bucketing: buckets.Bucketing,
     config: config_lib.InputConfig,
     seed: int,
-    start: input_progress.Position,
+    start: input_progress.InputPosition,
 ) -> tf.data.Dataset:
     """Plans the batches of training from `start` on, in endless epochs; epoch e is shuffled with seed + e.
 

@@ -42,7 +42,7 @@ def find_directory(name: str) -> str:
 
 
 def fetch_ahead(
-    shards: tuple[splits.Shard, ...], numbers: tf.data.Dataset, max_gb: float = _MAX_GB
+    shards: tuple[splits.DataShard, ...], numbers: tf.data.Dataset, max_gb: float = _MAX_GB
 ) -> tf.data.Dataset:
     """Returns a dataset of local paths of shards; shards are fetched while earlier ones are read.
 
@@ -61,7 +61,7 @@ def fetch_ahead(
     return fetched.prefetch(_NUM_AHEAD)
 
 
-def open_cache(shards: tuple[splits.Shard, ...], max_gb: float) -> ShardCache:
+def open_cache(shards: tuple[splits.DataShard, ...], max_gb: float) -> ShardCache:
     """Returns one cache for all epochs and evaluations of a split; separate ones would hold too many shards.
 
     One cache is enough, because a process reads epochs and evaluations one after the other.
@@ -87,7 +87,7 @@ class ShardCache:
         self._held: collections.deque[locks.ReadLock] = collections.deque()
         self._guard = threading.Lock()
 
-    def fetch(self, shard: splits.Shard) -> str:
+    def fetch(self, shard: splits.DataShard) -> str:
         """Returns the local path of a shard, which is downloaded if there is no copy.
 
         Raises:
@@ -149,7 +149,7 @@ class ShardCache:
         )
 
 
-def download(shard: splits.Shard, target: str) -> None:
+def download(shard: splits.DataShard, target: str) -> None:
     """Downloads a shard into an existing file of its size. A damaged copy is downloaded again, once.
 
     Raises:

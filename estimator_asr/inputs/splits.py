@@ -27,7 +27,7 @@ _DAMAGED = re.compile(rf"{schema.DAMAGED}: (.+?)\]?$", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
-class Shard:
+class DataShard:
     """A shard of a data directory, with its size and hash according to dataset_info.json."""
 
     path: str
@@ -35,10 +35,10 @@ class Shard:
     sha256: str
 
 
-def list_shards(info: dataset_info.DatasetInfo, data_dir: str, split: str) -> tuple[Shard, ...]:
+def list_shards(info: dataset_info.DatasetInfo, data_dir: str, split: str) -> tuple[DataShard, ...]:
     """Returns the shards of a split; raises errors.UserError as info.shard_paths does."""
     pairs = zip(info.shard_paths(data_dir, split), info.splits[split].shards)
-    return tuple(Shard(path, shard.num_bytes, shard.sha256) for path, shard in pairs)
+    return tuple(DataShard(path, shard.num_bytes, shard.sha256) for path, shard in pairs)
 
 
 def describe_seen_speakers(infos: Sequence[dataset_info.DatasetInfo], split: str) -> Iterator[str]:
@@ -53,7 +53,7 @@ def describe_seen_speakers(infos: Sequence[dataset_info.DatasetInfo], split: str
         )
 
 
-def has_remote(shards: Sequence[Shard]) -> bool:
+def has_remote(shards: Sequence[DataShard]) -> bool:
     """Returns whether some of the shards are in an object store."""
     return any(files.is_remote(shard.path) for shard in shards)
 
@@ -63,7 +63,7 @@ class Split:
     """The shards of a split and the statistics that training needs."""
 
     spec: task_spec.TaskSpec  # spec of the model that reads the split
-    shards: tuple[Shard, ...]
+    shards: tuple[DataShard, ...]
     length_counts: dict[int, int]  # {length in spec.unit (frames or tokens): number of utterances}
     seconds: float  # total duration of the audio; 0 for text
     num_bins: Optional[int]  # features per frame; None if the model reads tokens

@@ -37,7 +37,7 @@ class AcousticOutputs(NamedTuple):
     num_frames: tf.Tensor  # int32 [batch], number of subsampled frames
     decoder_logits: Optional[tf.Tensor]  # float32 [batch, max_tokens + 1, num_classes]; None without labels
     encoding: Optional[encoders.Encoding] = None
-    scorer: Optional[losses.Scorer] = None  # parts from which decoder_logits are computed
+    scorer: Optional[losses.LogitFactors] = None  # parts from which decoder_logits are computed
     # Weights of the decoder's last cross-attention, float32 [batch, heads, max_tokens + 1, num_subsampled].
     attention: Optional[tf.Tensor] = None
     local_logits: Optional[tf.Tensor] = None  # like ctc_logits, but computed from encoding.below
@@ -112,14 +112,14 @@ def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray
     return own + tf.matmul(parts, tf.compat.v1.get_variable("part_vectors", shape, initializer=scale))
 
 
-def get_scorer(hidden: tf.Tensor, vectors: tf.Tensor) -> losses.Scorer:
+def get_scorer(hidden: tf.Tensor, vectors: tf.Tensor) -> losses.LogitFactors:
     """Returns the scorer whose logits are hidden [batch, length, units] times class vectors, plus biases."""
     # The bias has two axes, so that a warm start can map its columns.
     bias = layers.get_bias("bias", [1, vectors.shape[0]])
-    return losses.Scorer(hidden, vectors, tf.squeeze(bias, 0))
+    return losses.LogitFactors(hidden, vectors, tf.squeeze(bias, 0))
 
 
-def classify(scorer: losses.Scorer) -> tf.Tensor:
+def classify(scorer: losses.LogitFactors) -> tf.Tensor:
     """Returns the logits of all classes, float32 [batch, length, num_classes]."""
     return layers.linear(scorer.hidden, tf.transpose(scorer.vectors), scorer.biases)
 
@@ -138,7 +138,7 @@ def decode(
     num_classes: int,
     token_parts: Optional[np.ndarray],
     seed: Optional[tf.Tensor],
-) -> tuple[losses.Scorer, tf.Tensor]:
+) -> tuple[losses.LogitFactors, tf.Tensor]:
     """Transformer decoder, pre-norm; its class vectors are also its embeddings (Press and Wolf, 2017).
 
     `previous_ids` are the tokens before each position, int32 [batch, length]; for other arguments see build.

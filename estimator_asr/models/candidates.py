@@ -23,7 +23,7 @@ class Pairs(NamedTuple):
     readings: tf.Tensor  # int32 [num_pairs], index of (token, character) among the pairs in the mask
 
 
-class Candidates(NamedTuple):
+class ScoredPairs(NamedTuple):
     """Scored pairs of a batch; logits are float32 [num_pairs], shape is batch and length, int32 [2]."""
 
     logits: tf.Tensor
@@ -89,7 +89,7 @@ def _pad(pairs, at_least):
     return Pairs(*(tf.pad(value, [[0, missing]], constant_values=fill) for value, fill in padding))
 
 
-def cross_entropy(candidates: Candidates, character_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def cross_entropy(candidates: ScoredPairs, character_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the cross-entropy of the labels, int32 [batch, length], over the candidates of each position.
 
     Returns:
@@ -104,7 +104,7 @@ def cross_entropy(candidates: Candidates, character_ids: tf.Tensor) -> tuple[tf.
     return tf.reshape(losses, candidates.shape), tf.reshape(weights, candidates.shape)
 
 
-def best(candidates: Candidates) -> Best:
+def best(candidates: ScoredPairs) -> Best:
     """Returns the most probable candidate of each position and its log probability."""
     log_probs = log_softmax(candidates)
     highest = tf.gather(_max(candidates, log_probs), candidates.positions)
@@ -115,7 +115,7 @@ def best(candidates: Candidates) -> Best:
     return Best(characters, tf.where(characters >= 0, log_probs, tf.zeros_like(log_probs)))
 
 
-def log_softmax(candidates: Candidates) -> tf.Tensor:
+def log_softmax(candidates: ScoredPairs) -> tf.Tensor:
     """Returns the log probability of each pair among the pairs of its position, float32 [num_pairs]."""
     highest = tf.stop_gradient(tf.gather(_max(candidates, candidates.logits), candidates.positions))
     shifted = candidates.logits - highest

@@ -31,7 +31,7 @@ def build(
     token_parts: Optional[np.ndarray] = None,
     seed: Optional[tf.Tensor] = None,
     fixed_shapes: bool = False,
-) -> candidates.Candidates:
+) -> candidates.ScoredPairs:
     """Scores the candidates of each token. All variables are in the scope "language".
 
     Args:
@@ -54,7 +54,7 @@ def build(
         pairs = candidates.list_pairs(token_ids, num_tokens, character_mask, fixed_shapes)
         num_readings = int(np.count_nonzero(character_mask))
         logits = _score(outputs, pairs, character_vocabulary_size, num_readings)
-    return candidates.Candidates(logits, pairs.positions, pairs.characters, tf.shape(token_ids))
+    return candidates.ScoredPairs(logits, pairs.positions, pairs.characters, tf.shape(token_ids))
 
 
 def build_best(

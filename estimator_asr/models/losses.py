@@ -107,7 +107,7 @@ def cross_entropy(
     return losses * weights
 
 
-class Scorer(NamedTuple):
+class LogitFactors(NamedTuple):
     """The parts of a decoder's logits, which are hidden x vectors + biases."""
 
     hidden: tf.Tensor  # float32 [batch, length, units]
@@ -115,7 +115,7 @@ class Scorer(NamedTuple):
     biases: tf.Tensor  # float32 [num_classes]
 
 
-class Sample(NamedTuple):
+class SampledClasses(NamedTuple):
     """Sampled classes, all distinct, and each class's expected count in the sample: at most 1, above 0."""
 
     classes: tf.Tensor  # int32 [num_sampled]
@@ -134,7 +134,7 @@ def log_uniform(by_frequency: Sequence[int]) -> np.ndarray:
     return np.float32(np.log1p(1 / (ranks + 1)) / np.log(len(by_frequency) + 1))
 
 
-def draw(probabilities: np.ndarray, num_sampled: int, seed: tf.Tensor) -> Sample:
+def draw(probabilities: np.ndarray, num_sampled: int, seed: tf.Tensor) -> SampledClasses:
     """Samples distinct classes; the sample depends only on the seed (int64 [2]) and the place in the graph.
 
     TensorFlow's op draws until num_sampled classes are distinct. This is like a race of Poisson processes:
@@ -150,10 +150,12 @@ def draw(probabilities: np.ndarray, num_sampled: int, seed: tf.Tensor) -> Sample
     times = -tf.math.log1p(-layers.uniform([len(probabilities)], seed)) / probabilities
     times = tf.concat([times, [np.inf]], axis=0)  # no class follows a sample of all classes
     earliest, classes = tf.math.top_k(-times, num_sampled + 1)
-    return Sample(classes[:num_sampled], -tf.math.expm1(probabilities * earliest[num_sampled]))
+    return SampledClasses(classes[:num_sampled], -tf.math.expm1(probabilities * earliest[num_sampled]))
 
 
-def sampled_softmax(scorer: Scorer, labels: tf.Tensor, weights: tf.Tensor, sample: Sample) -> tf.Tensor:
+def sampled_softmax(
+    scorer: LogitFactors, labels: tf.Tensor, weights: tf.Tensor, sample: SampledClasses
+) -> tf.Tensor:
     """Returns the cross-entropy over the label and the sample (Jean et al., 2015), float32 [batch, length].
 
     Labels are int32 [batch, length]; a label that is also in the sample counts once. Weights are float32
@@ -163,7 +165,7 @@ def sampled_softmax(scorer: Scorer, labels: tf.Tensor, weights: tf.Tensor, sampl
     return weights * (tf.reduce_logsumexp(tf.concat([label, others], -1), -1) - label[..., 0])
 
 
-def nce(scorer: Scorer, labels: tf.Tensor, weights: tf.Tensor, sample: Sample) -> tf.Tensor:
+def nce(scorer: LogitFactors, labels: tf.Tensor, weights: tf.Tensor, sample: SampledClasses) -> tf.Tensor:
     """Returns the loss of noise-contrastive estimation (Gutmann and Hyvarinen, 2010); see sampled_softmax.
 
     It is the sum of the losses of logistic regressions that accept the label and reject each sampled class.

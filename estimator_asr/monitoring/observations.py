@@ -66,7 +66,7 @@ class TrainingFacts(NamedTuple):
         }
 
 
-class Step(NamedTuple):
+class ObservedStep(NamedTuple):
     """An observed training step."""
 
     number: int
@@ -86,7 +86,7 @@ class Observations(NamedTuple):
     """Observations that the alarms check; the newest comes last."""
 
     training: TrainingFacts
-    steps: Sequence[Step] = ()
+    steps: Sequence[ObservedStep] = ()
     evaluations: Sequence[DevEvaluation] = ()
 
     @property
@@ -120,7 +120,7 @@ def mean_metrics(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {tag: sum(values[tag] for values in last) / len(last) for tag in tags}
 
 
-def window_means(steps: Sequence[Step], num_losses: int) -> list[tuple[int, float]]:
+def window_means(steps: Sequence[ObservedStep], num_losses: int) -> list[tuple[int, float]]:
     """Returns (last step, mean loss) of windows of steps, one window ending at each step.
 
     A window is the shortest that has at least num_losses losses; steps too early for one are left out.

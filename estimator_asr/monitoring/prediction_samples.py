@@ -93,7 +93,7 @@ class PredictionSamples(estimator_api.Exporter):
             logging.info(message, fonts.INSTALL_FONT)
 
 
-class Sample(NamedTuple):
+class PredictionSample(NamedTuple):
     """The recognition of an utterance: task.Recognition without the batch axis, and a CTC alignment."""
 
     ids: np.ndarray
@@ -139,17 +139,17 @@ class SampleRecogniser:
         with self._session.graph.as_default():
             self._saver.restore(self._session, checkpoint)
 
-    def recognise(self, utterance: sample_utterances.Utterance) -> Sample:
+    def recognise(self, utterance: sample_utterances.SampleUtterance) -> PredictionSample:
         """Returns the recognition of an utterance."""
         feed = {tensor: [utterance.values[name]] for name, tensor in self._inputs.items()}
         values = self._session.run(self._fetches, feed)
-        return Sample(**{name: value[0] for name, value in values.items()})
+        return PredictionSample(**{name: value[0] for name, value in values.items()})
 
 
 def build_picture(
     model: model_directory.ModelDirectory,
-    utterance: sample_utterances.Utterance,
-    sample: Sample,
+    utterance: sample_utterances.SampleUtterance,
+    sample: PredictionSample,
     reference: Sequence[str],
     hypothesis: Sequence[str],
 ) -> sample_picture.Picture:

@@ -18,7 +18,7 @@ from tfrecord_builder.audio import audio_files
 from tfrecord_builder.data import dataset_info, recordings, schema
 
 
-class Utterance(NamedTuple):
+class SampleUtterance(NamedTuple):
     """A record, with the path of its shard."""
 
     utterance_id: str
@@ -33,7 +33,7 @@ def choose(
     spec: task_spec.TaskSpec,
     count: int,
     cache: shard_cache.ShardCache,
-) -> list[Utterance]:
+) -> list[SampleUtterance]:
     """Returns at most `count` utterances that the model can use: those with the lowest hashes.
 
     Reads only the split's first shard in each data directory; remote shards go through the cache.
@@ -53,7 +53,7 @@ def choose(
     )
 
 
-def read_wav(utterance: Utterance, sample_rate: int) -> Optional[bytes]:
+def read_wav(utterance: SampleUtterance, sample_rate: int) -> Optional[bytes]:
     """Returns an utterance's recording as a WAV file; logs a line and returns None if it cannot be read."""
     try:
         all_recordings = recordings.find_all([utterance.shard], [utterance.utterance_id])
@@ -74,7 +74,7 @@ def _read(info, shard, spec, cache):
     records = input_fn.read_elements(
         lambda: schema.parse_examples(tf.data.TFRecordDataset(path), num_bins, info.fbank_dtype)
     )
-    return (Utterance(values["utterance_id"].decode(), shard.path, values) for values in records)
+    return (SampleUtterance(values["utterance_id"].decode(), shard.path, values) for values in records)
 
 
 def _is_usable(values):

@@ -38,7 +38,7 @@ class Watchdog:
         self._evaluations = collections.deque(maxlen=2)
         self._raised_at = {}  # step of the last alarm, by kind
 
-    def add_step(self, step: observations.Step) -> None:
+    def add_step(self, step: observations.ObservedStep) -> None:
         self._steps.append(step)
         self._check(alarms.STEP_ALARMS, step.number, self._training.model_dir)
 
@@ -93,7 +93,7 @@ class WatchdogHook(estimator_api.SessionRunHook):
             self._losses.append(float(values["loss"]))
         if self._is_due:
             metrics = {tag: float(value) for tag, value in values["scalars"].items()}
-            step = observations.Step(int(values["number"]) + 1, metrics, tuple(self._losses))
+            step = observations.ObservedStep(int(values["number"]) + 1, metrics, tuple(self._losses))
             self._losses = []
             self.watchdog.add_step(step)
 

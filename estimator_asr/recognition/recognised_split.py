@@ -27,7 +27,7 @@ _SYLLABLES = ("syllable", "toneless")  # token types whose tokens are the syllab
 Data = Mapping[str, dataset_info.DatasetInfo]  # dataset_info by data directory
 
 
-class Subject(NamedTuple):
+class EvaluatedModel(NamedTuple):
     """A model to evaluate: a model directory or an export."""
 
     recogniser: recogniser.Recogniser | chunkwise.ChunkwiseRecogniser
@@ -35,12 +35,12 @@ class Subject(NamedTuple):
     input: config_lib.InputConfig  # settings for batches
     measures: Mapping[str, tuple[str, str]]  # names of (reference, hypothesis) by measure
     facts: Mapping[str, object]  # facts for the report: name to text or number
-    vocabularies: attribution.Vocabularies
+    vocabularies: attribution.KnownVocabularies
     language: Optional[recogniser.Recogniser] = None  # the language model, from pinyin, in the same session
     hotwords: Sequence[str] = ()  # hotwords that the recogniser was given
 
 
-class Recognised(NamedTuple):
+class RecognisedSplit(NamedTuple):
     """The recognised split, sorted by utterance id; the fields are those of scored_split.ScoredSplit."""
 
     measures: dict[str, list[utterances.ScoredUtterance]]
@@ -62,7 +62,9 @@ def open_split(
     return data, splits.read_split(list(data.values()), data_dirs, split, model.config.spec)
 
 
-def open_model(path: str, decoding: Optional[str], data: Data, chunk_frames: Optional[int] = None) -> Subject:
+def open_model(
+    path: str, decoding: Optional[str], data: Data, chunk_frames: Optional[int] = None
+) -> EvaluatedModel:
     """Opens the best checkpoint of a model directory.
 
     Args:
@@ -89,7 +91,7 @@ def open_model(path: str, decoding: Optional[str], data: Data, chunk_frames: Opt
         frames = model.config.acoustic.chunk_frames
         facts = {"chunk_frames": frames}
         subject = chunkwise.ChunkwiseRecogniser(whole, streams, frames, model.config.frontend)
-    return Subject(
+    return EvaluatedModel(
         subject,
         spec,
         model.config.input,
@@ -101,7 +103,7 @@ def open_model(path: str, decoding: Optional[str], data: Data, chunk_frames: Opt
 
 def open_version(
     version_dir: str, hotwords: Sequence[str], data: Data, is_streaming: bool = False
-) -> Subject:
+) -> EvaluatedModel:
     """Loads a version of an export, which reads recordings chunk by chunk if is_streaming.
 
     Raises:
@@ -125,7 +127,7 @@ def open_version(
     has_language = exported.language is not None
     files = [dataset_info.TOKENS_FILE, *([dataset_info.CHARACTERS_FILE] if has_language else [])]
     vocabularies = [vocabulary.Vocabulary.load(os.path.join(assets, name)) for name in files]
-    return Subject(
+    return EvaluatedModel(
         subject,
         task_spec.ACOUSTIC,
         config_json.from_json_dict(config_lib.InputConfig, exported.input),
@@ -162,12 +164,12 @@ def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
     return {**(_TOKENS if has_tokens else {}), **(_CHARACTERS if token_type in ("character", "bpe") else {})}
 
 
-def _vocabularies(token_type: str, tokens, characters=None) -> attribution.Vocabularies:
+def _vocabularies(token_type: str, tokens, characters=None) -> attribution.KnownVocabularies:
     """Returns the characters that the model can output and the syllables that it can recognise."""
     token_set = frozenset(tokens.tokens)
     # Tokens that are not syllables appear in transcripts as they are.
     output_set = token_set | frozenset(characters.tokens if characters else ())
-    return attribution.Vocabularies(
+    return attribution.KnownVocabularies(
         output_set if characters or token_type == "character" else None,
         token_set if token_type in _SYLLABLES else None,
         token_type,
@@ -192,9 +194,9 @@ def run(
             yield {name: value[i] for name, value in batch.items()}, dict(zip(outputs, row))
 
 
-def recognise(subject: Subject, source: splits.Split) -> Recognised:
+def recognise(subject: EvaluatedModel, source: splits.Split) -> RecognisedSplit:
     """Recognises and scores the split; shows a progress bar."""
-    scored = Recognised({measure: [] for measure in subject.measures}, [], {}, [])
+    scored = RecognisedSplit({measure: [] for measure in subject.measures}, [], {}, [])
     read = input_fn.build_input_fn(source, subject.input, training=False)
     with progress_bar.ProgressBar(
         total=source.num_utterances, unit=" utterances", desc="evaluate"
@@ -208,7 +210,7 @@ def recognise(subject: Subject, source: splits.Split) -> Recognised:
     return scored
 
 
-def _add(scored: Recognised, subject: Subject, batch: Mapping[str, np.ndarray]) -> None:
+def _add(scored: RecognisedSplit, subject: EvaluatedModel, batch: Mapping[str, np.ndarray]) -> None:
     for record, outputs in run(subject.recogniser, [batch]):
         for measure, (reference, hypothesis) in subject.measures.items():
             scored.measures[measure].append(_score(measure, record, reference, outputs[hypothesis]))

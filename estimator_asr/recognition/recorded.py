@@ -67,8 +67,8 @@ class RecordedRecogniser:
 
 
 def replace_recogniser(
-    subject: recognised_split.Subject, source: splits.Split, version_dir: str, name: str
-) -> recognised_split.Subject:
+    subject: recognised_split.EvaluatedModel, source: splits.Split, version_dir: str, name: str
+) -> recognised_split.EvaluatedModel:
     """Returns the subject with the recogniser of VERSION/name (litert or onnx) in place of the SavedModel.
 
     Raises:

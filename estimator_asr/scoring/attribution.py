@@ -42,7 +42,7 @@ class Unit(NamedTuple):
     syllable: Optional[str]
 
 
-class Position(NamedTuple):
+class AlignedPosition(NamedTuple):
     """An aligned position: `reference` is None for an insertion, `hypothesis` is None for a deletion."""
 
     reference: Optional[Unit]
@@ -50,7 +50,7 @@ class Position(NamedTuple):
     cause: Optional[str]  # a key of CAUSES; None if the position is right
 
 
-class Vocabularies(NamedTuple):
+class KnownVocabularies(NamedTuple):
     """Characters and syllables that the models can output; None if they are unlimited or unknown."""
 
     characters: Optional[Collection[str]] = None
@@ -78,8 +78,8 @@ def pair(texts: Sequence[str], spoken: Sequence[str]) -> list[Unit]:
 
 
 def attribute(
-    reference: Sequence[Unit], hypothesis: Sequence[Unit], vocabularies: Vocabularies
-) -> list[Position]:
+    reference: Sequence[Unit], hypothesis: Sequence[Unit], vocabularies: KnownVocabularies
+) -> list[AlignedPosition]:
     """Returns the positions of a reference and a hypothesis from left to right, each error with its cause.
 
     If a syllable was heard right, a wrong character for it is an error of the language model, even if its
@@ -92,10 +92,10 @@ def attribute(
         for pair in _align(reference, hypothesis, _compare_syllables):
             if None not in pair and _is_heard(*pair):
                 heard_ids |= {id(unit) for unit in pair}
-    return [Position(*pair, _find_cause(*pair, vocabularies, heard_ids)) for pair in aligned]
+    return [AlignedPosition(*pair, _find_cause(*pair, vocabularies, heard_ids)) for pair in aligned]
 
 
-def count(positions: Sequence[Position]) -> dict[str, dict[str, float]]:
+def count(positions: Sequence[AlignedPosition]) -> dict[str, dict[str, float]]:
     """Returns the `errors` of each cause, and their `fraction` of all errors (0 if there are none)."""
     counts = collections.Counter(position.cause for position in positions if position.cause)
     total = sum(counts.values())
@@ -116,7 +116,7 @@ def by_model(attributed: Mapping[str, Mapping[str, float]]) -> dict[str, int]:
 def _find_cause(
     reference: Optional[Unit],
     hypothesis: Optional[Unit],
-    vocabularies: Vocabularies,
+    vocabularies: KnownVocabularies,
     heard_ids: Collection[int],
 ) -> Optional[str]:
     if _is_right(reference, hypothesis):
@@ -145,12 +145,12 @@ def _is_heard(reference: Unit, hypothesis: Unit) -> bool:
     return reference.syllable is not None and reference.syllable == hypothesis.syllable
 
 
-def _is_letter(unit: Unit, vocabularies: Vocabularies) -> bool:
+def _is_letter(unit: Unit, vocabularies: KnownVocabularies) -> bool:
     is_word = unit.text.isascii() and unit.text.isalnum()
     return vocabularies.token_type in _TONES and is_word and not vocabularies.split(unit.syllable)
 
 
-def _find_wrong_parts(reference: Unit, hypothesis: Unit, vocabularies: Vocabularies) -> tuple[bool, ...]:
+def _find_wrong_parts(reference: Unit, hypothesis: Unit, vocabularies: KnownVocabularies) -> tuple[bool, ...]:
     """Returns whether initial, final and tone differ; if a side is not a syllable, all or none do."""
     parts = [vocabularies.split(side.syllable) for side in (reference, hypothesis)]
     if None in parts:
@@ -158,7 +158,7 @@ def _find_wrong_parts(reference: Unit, hypothesis: Unit, vocabularies: Vocabular
     return tuple(part != other for part, other in zip(*parts))
 
 
-def _compare(reference: Unit, hypothesis: Unit, vocabularies: Vocabularies) -> int:
+def _compare(reference: Unit, hypothesis: Unit, vocabularies: KnownVocabularies) -> int:
     """Returns the cost of aligning two texts: 0 if they are right, else an edit plus the wrong parts."""
     if _is_right(reference, hypothesis):
         return 0

@@ -177,7 +177,7 @@ class Matrix(NamedTuple):
         return totals
 
 
-def count_matrices(positions: Sequence[Sequence[attribution.Position]]) -> dict[str, Matrix]:
+def count_matrices(positions: Sequence[Sequence[attribution.AlignedPosition]]) -> dict[str, Matrix]:
     """Returns the confusion matrices of initials, finals and tones, from pairs of two syllables."""
     counts: dict[str, collections.Counter] = {kind: collections.Counter() for kind in _MATRICES}
     for pair, number in collections.Counter(_list_pairs(positions)).items():
@@ -186,7 +186,7 @@ def count_matrices(positions: Sequence[Sequence[attribution.Position]]) -> dict[
     return {kind: _make_matrix(kind, counter) for kind, counter in counts.items() if counter}
 
 
-def _list_pairs(positions: Sequence[Sequence[attribution.Position]]) -> Iterator[tuple]:
+def _list_pairs(positions: Sequence[Sequence[attribution.AlignedPosition]]) -> Iterator[tuple]:
     for row in positions:
         for position in row:
             if position.reference and position.hypothesis:

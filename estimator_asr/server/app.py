@@ -115,6 +115,8 @@ class Health:
 
     async def _recognise(self) -> str:
         with self._parts.versions.current.used() as version:
-            probe = item_queue.Item(item_queue.Group(version, "waveform"), version.make_probe(), seconds=1.0)
+            probe = item_queue.QueuedUtterance(
+                item_queue.Group(version, "waveform"), version.make_probe(), seconds=1.0
+            )
             await asyncio.wait_for(self._parts.batcher.recognise([probe], is_urgent=True), _HEALTH_SECONDS)
             return version.number

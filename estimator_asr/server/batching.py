@@ -61,7 +61,9 @@ class Batcher:
         turn = time.monotonic() + item_queue.INTERIM_SECONDS
         return sum(item.turn <= turn for item in self._queue.items) >= self._max_batch_size
 
-    async def recognise(self, batch: Sequence[item_queue.Item], is_urgent: bool = False) -> list[dict]:
+    async def recognise(
+        self, batch: Sequence[item_queue.QueuedUtterance], is_urgent: bool = False
+    ) -> list[dict]:
         """Returns the outputs of each item, see versions.ServedVersion.run.
 
         The caller must keep the items' version in use (ServedVersion.used). Cancelling the call removes the
@@ -117,7 +119,7 @@ class Batcher:
                 if self._count_requests() <= self._num_requests:
                     return
 
-    def _take(self) -> list[item_queue.Item]:
+    def _take(self) -> list[item_queue.QueuedUtterance]:
         is_full = bool(self._tasks) or len(self._queue.items) >= self._max_batch_size
         batch = self._queue.take(self._half if self._half and is_full else self._max_batch_size)
         if self._queue.items:
@@ -126,7 +128,7 @@ class Batcher:
             self._has_new.clear()
         return batch
 
-    def _begin(self, batch: Sequence[item_queue.Item]) -> None:
+    def _begin(self, batch: Sequence[item_queue.QueuedUtterance]) -> None:
         longest = max(item.seconds for item in batch)
         # The seconds of audio in short items that would take as long as this batch.
         cost = sum(item.seconds for item in batch) * max(1.0, longest / _LINEAR_SECONDS)
@@ -139,7 +141,7 @@ class Batcher:
         del self._tasks[task]
         self._has_new.set()
 
-    async def _recognise(self, batch: Sequence[item_queue.Item]) -> None:
+    async def _recognise(self, batch: Sequence[item_queue.QueuedUtterance]) -> None:
         version, signature, hotwords, _ = batch[0].group
         rows, started = [item.row for item in batch], time.monotonic()
         loop = asyncio.get_running_loop()
@@ -153,7 +155,7 @@ class Batcher:
             if not item.result.done():
                 item.result.set_result(result)
 
-    async def _blame(self, batch: Sequence[item_queue.Item], error: Exception) -> None:
+    async def _blame(self, batch: Sequence[item_queue.QueuedUtterance], error: Exception) -> None:
         """Recognises each item of a failed batch alone, so that a bad item does not affect the others."""
         if len(batch) > 1:
             for item in batch:
@@ -165,7 +167,7 @@ class Batcher:
         if not batch[0].result.done():
             batch[0].result.set_exception(error)
 
-    def _measure(self, batch: Sequence[item_queue.Item], seconds: float) -> None:
+    def _measure(self, batch: Sequence[item_queue.QueuedUtterance], seconds: float) -> None:
         """Updates the rate and the metrics with a batch; urgent items are health checks and do not count."""
         lengths = [item.seconds for item in batch if not item.is_urgent]
         if lengths:

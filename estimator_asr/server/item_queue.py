@@ -32,7 +32,7 @@ class Group(NamedTuple):
 
 
 @dataclasses.dataclass(eq=False)
-class Item:
+class QueuedUtterance:
     """One utterance."""
 
     group: Group
@@ -54,7 +54,7 @@ def make_item(
     waveform: np.ndarray,
     hotwords: tuple[str, ...],
     is_interim: bool = False,
-) -> Item:
+) -> QueuedUtterance:
     """Returns the item for a waveform, float32 [num_samples] at the version's sample rate.
 
     Raises:
@@ -68,13 +68,13 @@ def make_item(
         )
     row = {"waveform": waveform, "num_samples": np.int32(len(waveform))}
     group = Group(version, signature, hotwords, is_interim)
-    return Item(group, row, len(waveform) / version.sample_rate)
+    return QueuedUtterance(group, row, len(waveform) / version.sample_rate)
 
 
-def make_piece(version: versions.ServedVersion, piece: Mapping[str, np.ndarray]) -> Item:
+def make_piece(version: versions.ServedVersion, piece: Mapping[str, np.ndarray]) -> QueuedUtterance:
     """Returns the item for a piece of a stream, see stream_client.GrowingSegment."""
     seconds = len(piece["waveform"]) / version.sample_rate
-    return Item(Group(version, "stream", is_interim=True), piece, seconds)
+    return QueuedUtterance(Group(version, "stream", is_interim=True), piece, seconds)
 
 
 class ItemQueue:
@@ -87,14 +87,14 @@ class ItemQueue:
 
     def __init__(self, max_seconds: float):
         self._max_seconds = max_seconds
-        self.items: list[Item] = []
+        self.items: list[QueuedUtterance] = []
         self.rate = _FIRST_RATE
 
     @property
     def seconds(self) -> float:
         return sum(item.seconds for item in self.items)
 
-    def add(self, batch: Sequence[Item], is_urgent: bool) -> None:
+    def add(self, batch: Sequence[QueuedUtterance], is_urgent: bool) -> None:
         """Adds the items of a request.
 
         Each item's turn is when the earlier items of its request are done at the measured rate, so that short
@@ -119,11 +119,11 @@ class ItemQueue:
             raise api_errors.overloaded(problem, min(excess, waiting) / self.rate)
         self.items[:] = sorted([*self.items, *batch], key=operator.attrgetter("turn"))
 
-    def remove(self, batch: Sequence[Item]) -> None:
+    def remove(self, batch: Sequence[QueuedUtterance]) -> None:
         removed = set(map(id, batch))
         self.items[:] = [item for item in self.items if id(item) not in removed]
 
-    def take(self, max_size: int) -> list[Item]:
+    def take(self, max_size: int) -> list[QueuedUtterance]:
         """Removes and returns the first item, and the items of its group that are closest to it in length."""
         self.items[:] = [item for item in self.items if not item.result.done()]
         if not self.items:

@@ -60,7 +60,7 @@ class OpenAIApi:
 
 
 async def _stream(
-    parts: service.Service, version: versions.ServedVersion, batch: Sequence[item_queue.Item]
+    parts: service.Service, version: versions.ServedVersion, batch: Sequence[item_queue.QueuedUtterance]
 ) -> responses.Response:
     """Returns server-sent events: the text of each segment once it is recognised, then the whole text.
 
@@ -103,7 +103,7 @@ async def _stream(
 def _respond(
     form: openai_request.Form,
     version: versions.ServedVersion,
-    segments: Sequence[captions.Segment],
+    segments: Sequence[captions.TranscriptSegment],
     seconds: float,
 ) -> responses.Response:
     """Returns the response for a recording that lasts `seconds`; `segments` is empty if it has no speech."""
@@ -119,7 +119,7 @@ def _respond(
 def describe(
     version: versions.ServedVersion,
     granularities: Sequence[str],
-    segments: Sequence[captions.Segment],
+    segments: Sequence[captions.TranscriptSegment],
     seconds: float,
 ) -> dict:
     """Returns verbose_json: OpenAI's fields, and the additional outputs of this project, such as pinyin."""
@@ -142,7 +142,7 @@ def describe(
     return content
 
 
-def _describe_segment(index: int, segment: captions.Segment) -> dict:
+def _describe_segment(index: int, segment: captions.TranscriptSegment) -> dict:
     text = segment.result["transcript"]
     encoded = text.encode()
     num_tokens = max(1, len(segment.result["characters"]))

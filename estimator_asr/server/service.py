@@ -53,7 +53,7 @@ class Service:
     async def start(self) -> None:
         """Starts the queue and the search for new versions, in the event loop that will run the server."""
         limits = self.limits
-        self.decoder = uploads.Decoder(limits.max_queue_seconds, limits.max_audio_seconds)
+        self.decoder = uploads.UploadDecoder(limits.max_queue_seconds, limits.max_audio_seconds)
         self.batcher = batching.Batcher(
             limits.max_batch_size,
             limits.batch_delay_seconds,
@@ -71,7 +71,9 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def recognise(self, request: requests.Request, batch: Sequence[item_queue.Item]) -> list[dict]:
+    async def recognise(
+        self, request: requests.Request, batch: Sequence[item_queue.QueuedUtterance]
+    ) -> list[dict]:
         """Returns the outputs of each item; stops if the client disconnects. See Batcher.recognise."""
         results = await while_connected(request, self.batcher.recognise(batch))
         for result in results:

@@ -74,7 +74,7 @@ class TensorFlowApi:
                     call, seconds = await loop.run_in_executor(self._parsers, _read, *arguments)
                 body.clear()
                 group = item_queue.Group(version, call.signature, call.hotwords)
-                batch = [item_queue.Item(group, *pair) for pair in zip(call.rows, seconds)]
+                batch = [item_queue.QueuedUtterance(group, *pair) for pair in zip(call.rows, seconds)]
                 results = await self._parts.recognise(request, batch)
         return responses.Response(format_response(call, results), media_type="application/json")
 

@@ -39,7 +39,7 @@ class Upload(NamedTuple):
     is_unfinished: bool = False  # its header says 0 samples, although some follow
 
 
-class Decoder:
+class UploadDecoder:
     """Decodes uploads in threads."""
 
     def __init__(self, max_seconds: float, max_upload_seconds: float):

@@ -93,7 +93,7 @@ class Acoustic(task.Task):
         )
         return metrics.Losses(total, parts, num_labels)
 
-    def _draw(self, seed) -> losses_lib.Sample:
+    def _draw(self, seed) -> losses_lib.SampledClasses:
         """Samples the classes over which the decoder's loss of a step is computed."""
         # The end symbol, which each utterance has, counts as the most frequent class.
         by_frequency = [self.model.tokens.blank_id, *self.model.config.tokens_by_frequency]

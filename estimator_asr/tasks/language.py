@@ -25,7 +25,7 @@ class Language(task.Task):
         character_ids = losses.check_labels(character_ids, num_characters, self.model.characters.size)
         return {**features, "token_ids": token_ids}, {**labels, "character_ids": character_ids}
 
-    def build(self, features, labels=None, seed=None) -> candidates.Candidates:
+    def build(self, features, labels=None, seed=None) -> candidates.ScoredPairs:
         return language.build(
             self.model.config.language,
             features["token_ids"],
@@ -80,7 +80,7 @@ class Language(task.Task):
         return task.Recognition(best.characters, num_tokens, scores, character_probs=probs)
 
     def score(
-        self, outputs: candidates.Candidates, features: task.Tensors, ids: tf.Tensor
+        self, outputs: candidates.ScoredPairs, features: task.Tensors, ids: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Scores the characters `ids` (int32 [batch, length]) in the way that `decode` scores its own.
 

@@ -20,7 +20,7 @@ _LINKS_DIRECTORY = "evaluating"
 _POLL_SECONDS = 1.0
 
 
-class Report(estimator_api.Exporter):
+class MetricsReport(estimator_api.Exporter):
     """Logs the metrics of every evaluation and exports nothing."""
 
     name = "report"
@@ -44,7 +44,7 @@ class FreeMemory(estimator_api.Exporter):
         gc.collect()
 
 
-class Evaluation:
+class DevEvaluator:
     """Evaluates a model on dev. `exporters` run after each evaluation, besides those of every training."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Evaluation:
         self._exporters = [
             best_checkpoints.BestCheckpoints(model, error_rate),
             evaluation_log.Recorder(error_rate),
-            Report(),
+            MetricsReport(),
             *exporters,
             FreeMemory(),
         ]

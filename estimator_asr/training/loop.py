@@ -99,7 +99,7 @@ class Loop:
             hooks = [stopping.StopEvaluationHook(termination), *observers.evaluation_hooks]
             dev = splits.read_split(self.infos, self.data_dirs, evaluation.DEV_SPLIT, self.model.config.spec)
             dev_input_fn = self._build_input_fn(dev, training=False)
-            self.dev = evaluation.Evaluation(self.model, dev_input_fn, hooks, observers.exporters)
+            self.dev = evaluation.DevEvaluator(self.model, dev_input_fn, hooks, observers.exporters)
         else:
             logging.warning("%s: no dev split, so the model is not evaluated", ",".join(self.data_dirs))
         if self.is_writer:

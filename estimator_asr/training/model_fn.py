@@ -24,10 +24,10 @@ _SERVING_KEY = "serving_default"
 _ENCODERS = re.compile(r"acoustic/encoder/|language/layer_\d+/")
 
 
-class Step(NamedTuple):
+class StepTensors(NamedTuple):
     """Tensors of a training step for its hooks; they are those of the first replica unless noted."""
 
-    update: optimization.Update  # loss, gradients and number of the step, over all replicas
+    update: optimization.TrainingUpdate  # loss, gradients and number of the step, over all replicas
     features: dict[str, tf.Tensor]  # features that the model_fn received
     labels: dict[str, tf.Tensor]  # labels that the model_fn received
     wait: tf.Tensor  # float64 [], seconds from the start of the step until its input arrived
@@ -35,7 +35,7 @@ class Step(NamedTuple):
     num_inputs: tf.Tensor  # int32 [], number of frames or tokens without padding
 
 
-BuildHook = Callable[[Step], estimator_api.SessionRunHook]
+BuildHook = Callable[[StepTensors], estimator_api.SessionRunHook]
 
 
 def build_model_fn(
@@ -71,7 +71,7 @@ def build_model_fn(
         if not training:
             raise ValueError(f"mode is {mode!r}, expected train, eval or infer")
         update, scalars = _update(model, plan, forward, task.rate_of)
-        step = Step(update, features, labels, wait, scalars, forward.num_inputs)
+        step = StepTensors(update, features, labels, wait, scalars, forward.num_inputs)
         return estimator_api.EstimatorSpec(
             mode,
             # Under a strategy, the Estimator adds up the losses of the replicas.

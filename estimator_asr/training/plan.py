@@ -32,7 +32,7 @@ class TrainingPlan:
     progress: input_progress.InputProgress
 
     @property
-    def start(self) -> input_progress.Position:
+    def start(self) -> input_progress.InputPosition:
         """Position in the data at which training resumes."""
         return self.progress.position(self.first_step)
 

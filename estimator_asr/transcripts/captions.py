@@ -23,7 +23,7 @@ _PINYIN = ("pinyin", "greedy_pinyin")  # exports by earlier releases have only t
 _SCORES = ("acoustic_score", "language_score")
 
 
-class Segment(NamedTuple):
+class TranscriptSegment(NamedTuple):
     """A part of a recording that was recognised as one utterance.
 
     Attributes:
@@ -36,17 +36,17 @@ class Segment(NamedTuple):
     result: dict
 
 
-def make_segment(piece: pauses.Piece, sample_rate: int, result: dict) -> Segment:
+def make_segment(piece: pauses.Piece, sample_rate: int, result: dict) -> TranscriptSegment:
     """Returns the segment for a piece of a recording and its result."""
     places = piece.start, piece.start + len(piece.waveform)
-    return Segment(*(place / sample_rate for place in places), result)
+    return TranscriptSegment(*(place / sample_rate for place in places), result)
 
 
 class Transcript(NamedTuple):
     """The segments of a recording; `is_cut` is True if the recording was too long for one segment."""
 
     path: str
-    segments: Sequence[Segment]
+    segments: Sequence[TranscriptSegment]
     is_cut: bool = False
 
 
@@ -64,23 +64,23 @@ def render(transcript: Transcript, format: str) -> str:
     return json.dumps(result, ensure_ascii=False) + "\n"
 
 
-def to_text(segments: Sequence[Segment]) -> str:
+def to_text(segments: Sequence[TranscriptSegment]) -> str:
     """Returns one line for each segment whose transcript is not empty."""
     texts = (" ".join(segment.result["transcript"].split()) for segment in segments)
     return "".join(f"{text}\n" for text in texts if text)
 
 
-def to_srt(segments: Sequence[Segment]) -> str:
+def to_srt(segments: Sequence[TranscriptSegment]) -> str:
     """Returns SubRip captions, numbered from 1."""
     return "".join(f"{number}\n{caption}" for number, caption in enumerate(_captions(segments, ",", {}), 1))
 
 
-def to_vtt(segments: Sequence[Segment]) -> str:
+def to_vtt(segments: Sequence[TranscriptSegment]) -> str:
     """Returns WebVTT captions; &, < and > are escaped, so that text is not read as markup or an arrow."""
     return "WEBVTT\n\n" + "".join(_captions(segments, ".", _ESCAPES))
 
 
-def join(segments: Sequence[Segment]) -> dict:
+def join(segments: Sequence[TranscriptSegment]) -> dict:
     """Joins the results of segments to the result of the recording; a single segment from 0 is unchanged.
 
     The times of characters count from the start of the recording. Scores are summed over the segments, and
@@ -107,7 +107,7 @@ def join(segments: Sequence[Segment]) -> dict:
     return {name: joined[name] for name in (results[0] if results else joined)}
 
 
-def list_segments(segments: Sequence[Segment]) -> list[dict]:
+def list_segments(segments: Sequence[TranscriptSegment]) -> list[dict]:
     """Returns start and end (in seconds, to the millisecond), transcript and confidence of each segment."""
     return [
         {
@@ -148,14 +148,14 @@ def _round(score: float) -> float:
     return float(str(np.float32(score)))
 
 
-def shift_characters(segment: Segment) -> list[dict]:
+def shift_characters(segment: TranscriptSegment) -> list[dict]:
     return [
         {**item, **{name: round(segment.start + item[name], 3) for name in ("start", "end")}}
         for item in segment.result["characters"]
     ]
 
 
-def _captions(segments: Sequence[Segment], point: str, escapes: Mapping[str, str]) -> Iterator[str]:
+def _captions(segments: Sequence[TranscriptSegment], point: str, escapes: Mapping[str, str]) -> Iterator[str]:
     """Yields each caption: times, text and an empty line; `point` separates seconds and milliseconds."""
     spans = (
         (segment.start, segment.end, segment.result["transcript"], shift_characters(segment))

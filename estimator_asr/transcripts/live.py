@@ -48,7 +48,7 @@ class Window(NamedTuple):
     has_ended: bool
 
 
-class Update(NamedTuple):
+class LiveUpdate(NamedTuple):
     """The transcript so far; `stable` begins with the `stable` of the previous update.
 
     Attributes:
@@ -79,7 +79,7 @@ class LiveTranscript:
 
     Attributes:
         is_over: whether the audio has ended.
-        segments: segments that have ended, captions.Segment each.
+        segments: segments that have ended, captions.TranscriptSegment each.
         stable: text that never changes again; finally, the text of all segments.
         num_samples: number of samples that were added.
         step_seconds: new audio after which a segment that is still being spoken is recognised again.
@@ -106,7 +106,7 @@ class LiveTranscript:
         self.stable, self._num_stable = "", 0
         self._settled: list[_Character] = []  # settled characters of the segment that has not ended
         self._candidates: list[_Character] = []  # the characters after them in the last result
-        self.segments: list[captions.Segment] = []
+        self.segments: list[captions.TranscriptSegment] = []
         self.num_samples = 0
 
     @property
@@ -154,7 +154,7 @@ class LiveTranscript:
         self._last_end = end
         return Window(*piece, has_ended=False)
 
-    def update(self, window: Window, result: dict) -> Update:
+    def update(self, window: Window, result: dict) -> LiveUpdate:
         """Adds the result for the window that `take` returned last, as from recogniser.Recogniser.run."""
         start, end = (
             place / self._sample_rate for place in (window.start, window.start + len(window.waveform))
@@ -168,7 +168,7 @@ class LiveTranscript:
         unsettled = [] if later else recognised[_find_end(settled, recognised, start) :]
         if window.has_ended:
             result = _correct(result, recognised, settled + unsettled, start)
-            self.segments.append(captions.Segment(start, end, result))
+            self.segments.append(captions.TranscriptSegment(start, end, result))
             agreed, self._settled = unsettled, later
         else:
             agreed = self._agree(unsettled, end - HOLD_SECONDS)
@@ -178,7 +178,7 @@ class LiveTranscript:
         self.stable = _join(self.stable, agreed, not settled)
         whole = _join(self.stable, self._candidates, not (settled or agreed))
         items = [character.item for character in agreed + self._candidates]
-        return Update(self.stable, whole[len(self.stable) :], first, self._num_stable, items)
+        return LiveUpdate(self.stable, whole[len(self.stable) :], first, self._num_stable, items)
 
     def _extend_last_segment(self) -> None:
         """Appends settled characters that lie after the end of the last segment to that segment."""
@@ -209,7 +209,7 @@ def _join(text: str, characters: Sequence[_Character], is_first: bool) -> str:
 
 
 def _list_characters(result: dict, start: float) -> list[_Character]:
-    items = captions.shift_characters(captions.Segment(start, start, result))
+    items = captions.shift_characters(captions.TranscriptSegment(start, start, result))
     parts = caption_lines.locate(result["transcript"], items) or [item["character"] for item in items]
     return list(map(_Character, parts, items))
 

@@ -216,7 +216,7 @@ class _Line:
     def __init__(self):
         self._begin = 0  # offset of the line in the whole transcript
 
-    def show(self, update: live.Update, has_ended: bool) -> None:
+    def show(self, update: live.LiveUpdate, has_ended: bool) -> None:
         stable = update.stable[self._begin :].lstrip()
         if sys.stdout.isatty():
             width = shutil.get_terminal_size().columns - 1

@@ -48,13 +48,13 @@ def keep(_, transcript: captions.Transcript) -> dict:
     return {"rows": list_rows(transcript.segments)}
 
 
-def list_rows(segments: Sequence[captions.Segment]) -> list[dict]:
+def list_rows(segments: Sequence[captions.TranscriptSegment]) -> list[dict]:
     """Returns times in seconds, texts, confidence and disagreement of each segment; one empty row if none.
 
     Disagreement is the largest token error rate of the other decodings, with `pinyin` as the reference.
     """
     rows = []
-    for start, end, outputs in segments or [captions.Segment(0.0, 0.0, captions.join([]))]:
+    for start, end, outputs in segments or [captions.TranscriptSegment(0.0, 0.0, captions.join([]))]:
         pinyin, *others = (outputs[name].split() for name in ("pinyin", GREEDY, SECOND) if name in outputs)
         num_errors = max(edit_distance.count_edits(pinyin, other).errors for other in others)
         numbers = {"start": round(start, 3), "seconds": round(end - start, 3)}
@@ -84,7 +84,7 @@ def list_candidates(
     `outputs` are those of labelled utterances, and `edits` compare their pinyin with the labels. Minimum
     confidences that keep no utterance are left out.
     """
-    rows = list_rows([captions.Segment(0.0, 0.0, result) for result in outputs])
+    rows = list_rows([captions.TranscriptSegment(0.0, 0.0, result) for result in outputs])
     candidates = []
     for minimum in _CONFIDENCES:
         trusted = [edit for row, edit in zip(rows, edits) if not find_problem(row, max_disagreement, minimum)]

@@ -27,7 +27,7 @@ SUFFIXES = (
 )
 
 
-class Recording(NamedTuple):
+class RecordingFile(NamedTuple):
     """A recording's path ("-" for standard input), and its name for output files.
 
     The name is the path without its extension, relative to the folder that was named.
@@ -37,7 +37,7 @@ class Recording(NamedTuple):
     name: str
 
 
-def find(words: Sequence[str]) -> list[Recording]:
+def find(words: Sequence[str]) -> list[RecordingFile]:
     """Returns the named files, and the recordings in named folders and their subfolders, in a fixed order.
 
     A file that is named several times, or together with its folder, is returned once, where it comes first.
@@ -50,29 +50,29 @@ def find(words: Sequence[str]) -> list[Recording]:
     by_path = {}
     for word in words:
         stem = "stdin" if word == STANDARD_INPUT else os.path.splitext(os.path.basename(word))[0]
-        for recording in _find_in(word) if files.is_directory(word) else [Recording(word, stem)]:
+        for recording in _find_in(word) if files.is_directory(word) else [RecordingFile(word, stem)]:
             by_path.setdefault(absolute_path(recording), recording)
     return list(by_path.values())
 
 
-def absolute_path(recording: Recording) -> str:
+def absolute_path(recording: RecordingFile) -> str:
     is_local = not files.is_remote(recording.path) and recording.path != STANDARD_INPUT
     return os.path.abspath(recording.path) if is_local else recording.path
 
 
-def _find_in(folder: str) -> Iterator[Recording]:
+def _find_in(folder: str) -> Iterator[RecordingFile]:
     paths = files.find_files(folder, SUFFIXES)
     # macOS writes a file ._NAME.wav beside NAME.wav on disks with other file systems.
     paths = [path for path in paths if not os.path.basename(path).startswith(".")]
     for path in paths:
-        yield Recording(path, os.path.splitext(path[len(folder) :].lstrip("/"))[0])
+        yield RecordingFile(path, os.path.splitext(path[len(folder) :].lstrip("/"))[0])
     if not paths:
         raise errors.UserError(
             f"{folder} has no audio files (names that end in {', '.join(SUFFIXES)}); choose another folder"
         )
 
 
-def open_blocks(recording: Recording, sample_rate: int) -> audio_files.AudioBlocks:
+def open_blocks(recording: RecordingFile, sample_rate: int) -> audio_files.AudioBlocks:
     """Opens a recording; standard input is first copied to a temporary file, because most decoders seek.
 
     Raises:
@@ -95,7 +95,7 @@ def open_blocks(recording: Recording, sample_rate: int) -> audio_files.AudioBloc
     return audio_files.AudioBlocks(recording.path, sample_rate, file)
 
 
-def total_seconds(recordings: Sequence[Recording]) -> Optional[float]:
+def total_seconds(recordings: Sequence[RecordingFile]) -> Optional[float]:
     """Returns the seconds of all recordings according to their headers; None if one header does not say.
 
     Files that cannot be read count as 0 s. Standard input never says, because it can be read only once.
@@ -115,7 +115,7 @@ def _read_seconds(path: str) -> Optional[float]:
     return blocks.seconds
 
 
-def check_standard_output(recordings: Sequence[Recording], format: str) -> None:
+def check_standard_output(recordings: Sequence[RecordingFile], format: str) -> None:
     """Raises errors.UserError if there are several recordings and the format does not name them."""
     if len(recordings) > 1 and format not in _NAMED:
         raise errors.UserError(
@@ -141,12 +141,12 @@ def list_outputs(format: str, output_dir: str) -> set[str]:
     return set()
 
 
-def output_path(recording: Recording, format: str, output_dir: str) -> str:
+def output_path(recording: RecordingFile, format: str, output_dir: str) -> str:
     return os.path.join(output_dir, f"{recording.name}.{format}")
 
 
 def plan_outputs(
-    recordings: Sequence[Recording],
+    recordings: Sequence[RecordingFile],
     format: str,
     output_dir: str,
     replaceable: Collection[tuple[str, str]] = (),

@@ -25,7 +25,7 @@ def _print_above_bar(line: str) -> None:
 
 def transcribe(
     model,
-    recording: recordings.Recording,
+    recording: recordings.RecordingFile,
     sample_rate: int,
     show_seconds: Callable[[float, Optional[float]], object] = lambda seconds, total: None,
     warn: Callable[[str], object] = _print_above_bar,
@@ -66,7 +66,7 @@ def find_model(hotwords: Sequence[str], versions: Sequence):
 
 
 def save(
-    format: str, output_dir: str, recording: recordings.Recording, transcript: captions.Transcript
+    format: str, output_dir: str, recording: recordings.RecordingFile, transcript: captions.Transcript
 ) -> dict:
     """Writes the output file of a recording; returns no values for recording_units.py to store."""
     path = recordings.output_path(recording, format, output_dir)
@@ -75,7 +75,7 @@ def save(
 
 
 def transcribe_all(
-    model, inputs: Sequence[recordings.Recording], sample_rate: int, name: str, hidden: bool = False
+    model, inputs: Sequence[recordings.RecordingFile], sample_rate: int, name: str, hidden: bool = False
 ) -> Iterator[Optional[captions.Transcript]]:
     """Yields the transcript of each recording, or None if it failed; shows progress unless `hidden` is True.
 
@@ -119,7 +119,7 @@ def _batches(pieces: Iterable[pauses.Piece], max_samples: int) -> Iterator[list[
         yield batch
 
 
-def _recognise(model, pieces: list[pauses.Piece], sample_rate: int) -> list[captions.Segment]:
+def _recognise(model, pieces: list[pauses.Piece], sample_rate: int) -> list[captions.TranscriptSegment]:
     lengths = [len(piece.waveform) for piece in pieces]
     waveforms = [np.pad(piece.waveform, (0, max(lengths) - len(piece.waveform))) for piece in pieces]
     values = model.run({"waveform": np.stack(waveforms), "num_samples": np.array(lengths, np.int32)})
@@ -147,7 +147,7 @@ class _CheckedBlocks:
             yield block
 
 
-def _find_empty(peak: float, seconds: float, segments: Sequence[captions.Segment]) -> str:
+def _find_empty(peak: float, seconds: float, segments: Sequence[captions.TranscriptSegment]) -> str:
     """Returns the reason why the audio has an empty transcript, or "" if it has none."""
     if peak < audio_files.SILENT_PEAK:
         return f"audio is silent (peak below {audio_files.SILENT_PEAK:g} of full scale)"

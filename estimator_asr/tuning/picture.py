@@ -17,7 +17,7 @@ LABELS = {utterances.TOKEN_ERROR_RATE: "tokens", utterances.CHARACTER_ERROR_RATE
 _BAR = 0.38  # height of a bar; a step has at most two bars
 
 
-def draw(result: search.Result, path: str) -> None:
+def draw(result: search.TuningResult, path: str) -> None:
     """Writes the picture to `path` as a PNG file."""
     has_confidences = result.judged is not None
     with plt.rc_context({"font.size": 9}):
@@ -30,7 +30,7 @@ def draw(result: search.Result, path: str) -> None:
         plt.close(figure)
 
 
-def _draw_steps(axes, result: search.Result) -> None:
+def _draw_steps(axes, result: search.TuningResult) -> None:
     places = np.arange(len(result.steps))
     for i, (measure, count) in enumerate(result.num_labels.items()):
         rates = [100 * step.errors[measure] / max(count, 1) for step in result.steps]
@@ -43,7 +43,7 @@ def _draw_steps(axes, result: search.Result) -> None:
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 
-def _draw_confidences(axes, result: search.Result) -> None:
+def _draw_confidences(axes, result: search.TuningResult) -> None:
     axes.plot([0, 1], [0, 1], color="#999999", linewidth=1)
     for name, characters in (("before", result.judged), ("fitted on the other half", result.fitted)):
         bins, error = calibration.sort_into_bins(characters), calibration.calibration_error(characters)

@@ -28,7 +28,7 @@ _CHARACTER_NGRAM_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 _TOKENS, _CHARACTERS = utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE
 
 
-class Step(NamedTuple):
+class DecodingStep(NamedTuple):
     """A step of the search: the settings chosen so far, and the number of errors with them."""
 
     name: str
@@ -36,10 +36,10 @@ class Step(NamedTuple):
     errors: dict[str, int]  # number of errors by measure, a key of utterances.MEASURES
 
 
-class Result(NamedTuple):
+class TuningResult(NamedTuple):
     """Result of the search; its last step has the best settings."""
 
-    steps: list[Step]
+    steps: list[DecodingStep]
     num_labels: dict[str, int]  # number of labels in the references, by measure
     judged: Optional[calibration.Judged]  # uncalibrated confidences; None for a language model
     # The confidences of each half of the utterances, calibrated on the other half.
@@ -60,7 +60,7 @@ class Search:
         count += (has_decoder + (bench.language is not None)) * num_weights + 3
         self._progress = progress_bar.ProgressBar(total=count, desc="tune", unit=" trials")
 
-    def run(self, whisper: Optional[trials.WhisperBench] = None) -> Result:
+    def run(self, whisper: Optional[trials.WhisperBench] = None) -> TuningResult:
         """Runs the steps of the search, and calibrates the confidences with the settings of the last step."""
         best = self._bench.untuned()
         steps = [self._step("greedy", dataclasses.replace(best, decoding="greedy"))]
@@ -88,10 +88,10 @@ class Search:
         best = dataclasses.replace(best, confidence_scale=scale, confidence_offset=offset)
         self._progress.close()
         steps[-1] = steps[-1]._replace(settings=best)
-        return Result(steps, num_labels, characters, calibration.fit_crosswise(halves))
+        return TuningResult(steps, num_labels, characters, calibration.fit_crosswise(halves))
 
     def _step(self, name, settings):
-        return Step(name, settings, self._count_errors(settings, with_language=True))
+        return DecodingStep(name, settings, self._count_errors(settings, with_language=True))
 
     def _choose_ngram(self, start):
         """Chooses the n-gram model's weight and bonus on a coarse grid, then on a finer one near the best."""
@@ -105,7 +105,9 @@ class Search:
     def _choose_weight(self, start, name: str, measure: str):
         return self._choose(start, [{name: weight} for weight in (0.0, *_RANKING_WEIGHTS)], measure)
 
-    def _choose_whisper(self, start, before: dict[str, int], choices: Sequence[trials.Choice]) -> Step:
+    def _choose_whisper(
+        self, start, before: dict[str, int], choices: Sequence[trials.Choice]
+    ) -> DecodingStep:
         """Chooses the weights of the language model and Whisper's decoder together.
 
         The settings remain those of `start`, which made `before` errors, if no weights make fewer errors.
@@ -122,7 +124,7 @@ class Search:
             }
             weights = {"whisper_language_weight": language, "whisper_weight": whisper}
             steps.append((dataclasses.replace(start, **weights), errors))
-        return Step("choice by Whisper's decoder", *min(steps, key=lambda step: step[1][_CHARACTERS]))
+        return DecodingStep("choice by Whisper's decoder", *min(steps, key=lambda step: step[1][_CHARACTERS]))
 
     def _choose(self, start, changes: Iterable[dict], measure: str) -> config_lib.DecodeConfig:
         """Returns `start` with the change that makes the fewest errors; the first such change of several."""
@@ -145,7 +147,9 @@ def _ngram(weight, bonus):
     return {"ngram_weight": weight, "token_bonus": bonus}
 
 
-def search_language(trained: trained_model.TrainedModel, source: splits.Split, max_utterances: int) -> Result:
+def search_language(
+    trained: trained_model.TrainedModel, source: splits.Split, max_utterances: int
+) -> TuningResult:
     """Tries weights of the n-gram model for a language model; the steps are weight 0 and the best weight.
 
     Raises:
@@ -156,12 +160,12 @@ def search_language(trained: trained_model.TrainedModel, source: splits.Split, m
     for weight in progress_bar.ProgressBar(_CHARACTER_NGRAM_WEIGHTS, desc="tune", unit=" trials"):
         settings = dataclasses.replace(untuned, ngram_weight=weight)
         errors = sum(edits.errors for edits in _write_sentences(trained, settings, batches))
-        steps.append(Step("n-gram model", settings, {_CHARACTERS: errors}))
+        steps.append(DecodingStep("n-gram model", settings, {_CHARACTERS: errors}))
     best = min(steps, key=lambda step: step.errors[_CHARACTERS])
     references = (text.decode("utf-8") for batch in batches for text in batch["transcript"])
     num_labels = sum(len(utterances.split_characters(reference)) for reference in references)
     first = steps[0]._replace(name="most probable characters")
-    return Result([first, best], {_CHARACTERS: num_labels}, None, None)
+    return TuningResult([first, best], {_CHARACTERS: num_labels}, None, None)
 
 
 def _write_sentences(trained, settings, batches):

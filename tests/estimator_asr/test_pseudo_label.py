@@ -58,7 +58,9 @@ def made(tmp_path, monkeypatch):
         transcribed.append(name)
         if name not in HEARD:
             raise errors.UserError(f"{recording.path}: is broken")
-        return captions.Transcript(recording.path, [captions.Segment(*each) for each in HEARD[name]])
+        return captions.Transcript(
+            recording.path, [captions.TranscriptSegment(*each) for each in HEARD[name]]
+        )
 
     (tmp_path / "audio" / "sub").mkdir(parents=True)
     for name in HEARD:

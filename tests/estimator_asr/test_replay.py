@@ -109,7 +109,7 @@ def test_settings_are_those_of_the_recorded_run(nan_dir, monkeypatch, capsys):
 def test_a_finite_replay_lists_what_it_omits():
     result = replay.Replay(1.5, 2.5, None, [1.0])
     report = {"step": 3, "position": [1, 0], "loss": "inf", "gradient_norm": 2.5}
-    lines = replay.describe(report, [nan_files.Utterance("a", "s", 4, 1)], result)
+    lines = replay.describe(report, [nan_files.BatchRow("a", "s", 4, 1)], result)
     assert lines[1] == "loss 1.5 (in training inf), gradient norm 2.5 (in training 2.5)"
     assert lines[2].startswith("every tensor is finite here, so the cause is something that the replay omits")
 

@@ -139,8 +139,8 @@ def test_the_program_prints_each_step(tiny_export, model_dir, ngram, capsys):
 )
 def test_counts_are_printed_with_totals_and_zero_weights_are_not(found, named, capsys):
     tokens, characters = utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE
-    step = search.Step("beam search", config.DecodeConfig(**found), {tokens: 42, characters: 1043})
-    result = search.Result([step], {tokens: 1201, characters: 1234}, None, None)
+    step = search.DecodingStep("beam search", config.DecodeConfig(**found), {tokens: 42, characters: 1043})
+    result = search.TuningResult([step], {tokens: 1201, characters: 1234}, None, None)
     tune._print(result, tune.TuneConfig("AM", data_dir=("DATA",)))
     assert capsys.readouterr().out.splitlines() == [
         "beam search: 42 of 1,201 tokens wrong, 1,043 of 1,234 characters wrong",

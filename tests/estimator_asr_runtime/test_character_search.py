@@ -51,7 +51,7 @@ def list_pairs(lattice):
     shape = exists.shape
     positions = np.arange(shape[0] * shape[1]).reshape(shape[0], shape[1], 1) + np.zeros(shape, int)
     constants = (lattice.log_probs[exists], np.int32(positions[exists]), lattice.characters[exists])
-    return candidates.Candidates(*map(tf.constant, constants), tf.constant(np.int32(shape[:2])))
+    return candidates.ScoredPairs(*map(tf.constant, constants), tf.constant(np.int32(shape[:2])))
 
 
 @pytest.mark.parametrize("width", [1, 2, 10])

@@ -120,7 +120,7 @@ def _find(data_dir, utterance_id=None):
     tokens, characters = (
         vocabulary.Vocabulary.load(str(data_dir / name)) for name in ("tokens.txt", "characters.txt")
     )
-    expected = record_checks.Expected(tokens, characters, info.frontend, info.fbank_dtype)
+    expected = record_checks.RecordSpec(tokens, characters, info.frontend, info.fbank_dtype)
     return show.find(str(data_dir), info, expected, utterance_id)
 
 

@@ -190,7 +190,7 @@ def test_every_worker_must_see_the_corpus_and_the_model(text_dir, tmp_path, monk
 
     monkeypatch.setattr(dispatch, "connect", connect)
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
-    monkeypatch.setitem(text_plan.TTS, "kokoro", lambda config: espeak.Engine(seed=1))
+    monkeypatch.setitem(text_plan.TTS, "kokoro", lambda config: espeak.EspeakEngine(seed=1))
     config = text_plan.SynthesisConfig(text_dir=(str(text_dir),), tts="kokoro", model="/models/kokoro")
     output = synthesised_corpus.OutputConfig(output_dir=str(tmp_path / "corpus"), runner="ray")
     with pytest.raises(errors.UserError, match="no scheduler"):

@@ -174,7 +174,7 @@ def _read_with(read: Callable, file: BinaryIO, max_seconds: float, stack: contex
     """Returns a reader and read(reader); uses FFmpeg if libsndfile cannot read the whole file."""
     try:
         with _noticing_failed_reads(file):
-            reader = audio_stream.Reader(file)
+            reader = audio_stream.AudioReader(file)
     except soundfile.LibsndfileError:
         why = f"is not a readable {FORMATS} file"
         name = containers.find_format(lambda count, start: os.pread(file.fileno(), count, start))

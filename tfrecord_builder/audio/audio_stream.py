@@ -30,7 +30,7 @@ _OVERSHOOT_SECONDS = 0.5
 _STDERR_LOCK = threading.Lock()
 
 
-class Reader:
+class AudioReader:
     """Reads an open file once: as a whole, a segment of it, or in blocks, for recordings of any length.
 
     Samples are float32 [num_samples, num_channels].

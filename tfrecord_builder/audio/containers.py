@@ -68,8 +68,8 @@ class DecodingError(Exception):
     """A file cannot be decoded; the message continues a sentence that begins with the file's path."""
 
 
-class Decoding:
-    """A file that FFmpeg is decoding, with the interface of audio_stream.Reader.
+class ContainerReader:
+    """A file that FFmpeg is decoding, with the interface of audio_stream.AudioReader.
 
     `seconds` is the duration from the header, or that of all packets if the header has none. `problem` is set
     after the samples have been read.
@@ -103,7 +103,7 @@ class Decoding:
 
         self.problem = self._finish()
         self._raw.seek(0)
-        return audio_stream.Reader(self._raw, self.sample_rate, self._channels)
+        return audio_stream.AudioReader(self._raw, self.sample_rate, self._channels)
 
     def _finish(self, head: bytes = b"") -> str:
         text = (head + self._process.stdout.read()).decode(errors="replace").strip()
@@ -133,7 +133,7 @@ def find_format(read: Callable[[int, int], bytes]) -> str:
 
 
 @contextlib.contextmanager
-def decode(file: BinaryIO, format_name: str, max_seconds: float, why: str) -> Iterator[Decoding]:
+def decode(file: BinaryIO, format_name: str, max_seconds: float, why: str) -> Iterator[ContainerReader]:
     """Starts decoding an open file up to max_seconds or slightly more; error messages begin with `why`."""
     is_joined = stream_ends.is_joined(file, format_name.upper())
     if is_joined and format_name == "flac":  # FFmpeg leaves out a part of joined FLAC files
@@ -144,7 +144,9 @@ def decode(file: BinaryIO, format_name: str, max_seconds: float, why: str) -> It
         root = pathlib.Path(__file__).resolve().parents[2]
         with subprocess.Popen(words, cwd=root, pass_fds=[raw.fileno()], **options) as process:
             try:
-                yield Decoding(process, raw, why, _JOIN_AS_WAV if is_joined else " (damaged or truncated)")
+                yield ContainerReader(
+                    process, raw, why, _JOIN_AS_WAV if is_joined else " (damaged or truncated)"
+                )
             finally:
                 process.kill()
 

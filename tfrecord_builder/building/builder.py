@@ -83,7 +83,7 @@ def _label(
     corpus: catalog.Catalog,
     workspace: str,
     run: dispatch.RunUnits,
-) -> tuple[vocabularies.Collector, list[sharding.Shard]]:
+) -> tuple[vocabularies.Collector, list[sharding.PlannedShard]]:
     """Labels the corpus and assigns its items to shards; returns the label counts and the shards."""
     directory, lists = staging.scratch_directory(config.output_dir), list(corpus.lists())
     staging.take_over((utterance_list.file for utterance_list in lists), workspace, directory)

@@ -43,7 +43,7 @@ class Chunk:
 
 
 @dataclasses.dataclass
-class Labelled(resumable.Written):
+class ChunkReceipt(resumable.ShardReceipt):
     """The result of labelling a chunk, saved as its JSON file.
 
     Attributes:
@@ -62,7 +62,7 @@ class Labelled(resumable.Written):
 
 
 @dataclasses.dataclass(frozen=True)
-class ChunkLabeller(resumable.ShardWriter):
+class ChunkLabeller(resumable.UnitWriter):
     """Labels chunks; keeps the results of an earlier run if their recordings have not changed."""
 
     labeller: labelling.Labeller
@@ -71,17 +71,17 @@ class ChunkLabeller(resumable.ShardWriter):
     settings_sha256: str
     run: str
 
-    written_type = Labelled
+    written_type = ChunkReceipt
 
     def fingerprint(self, chunk: Chunk) -> str:
         """Returns the hash of everything that the labels depend on, except the recordings."""
         return resumable.hash_json([self.settings_sha256, dataclasses.asdict(chunk)])
 
-    def find_finished(self, chunk: Chunk) -> Optional[Labelled]:
+    def find_finished(self, chunk: Chunk) -> Optional[ChunkReceipt]:
         labelled = super().find_finished(chunk)
         return labelled if labelled and labelled.run == self.run else None
 
-    def replace(self, chunk: Chunk, on_progress: resumable.OnProgress) -> Labelled:
+    def replace(self, chunk: Chunk, on_progress: resumable.OnProgress) -> ChunkReceipt:
         labelled = super().find_finished(chunk)
         if labelled is None or not _is_unchanged(os.path.join(self.directory, chunk.file)):
             return super().replace(chunk, on_progress)
@@ -89,8 +89,8 @@ class ChunkLabeller(resumable.ShardWriter):
         labelled.save(self.json_path(chunk))
         return labelled
 
-    def make(self, chunk: Chunk, path: str, on_progress: resumable.OnProgress) -> Labelled:
-        labelled, lines = Labelled(chunk.file, run=self.run), []
+    def make(self, chunk: Chunk, path: str, on_progress: resumable.OnProgress) -> ChunkReceipt:
+        labelled, lines = ChunkReceipt(chunk.file, run=self.run), []
         collector = vocabularies.Collector(self.labeller.config)
         utterances = [utterance for part in chunk.lists for utterance in part.read(self.directory)]
         signatures = find_signatures([utterance.audio for utterance in utterances])
@@ -106,7 +106,7 @@ class ChunkLabeller(resumable.ShardWriter):
                 collector.left_out.update(self.labeller.count_left_out(utterance))
                 for copy, variant in list_copies(utterance, self.augmentation, self.sources):
                     copy_labels = _WORDLESS if variant and variant.is_wordless else labels
-                    lines.append(to_line(items.Item(copy, copy_labels, signature, variant)))
+                    lines.append(to_line(items.LabelledUtterance(copy, copy_labels, signature, variant)))
                     labelled.split_sizes[copy.split] += 1
             on_progress(done, len(labelled.rejected))
         labelled.num_records, labelled.counts = len(utterances) - len(labelled.rejected), collector.to_json()
@@ -114,7 +114,7 @@ class ChunkLabeller(resumable.ShardWriter):
             output.writelines(sorted(lines))
         return labelled
 
-    def _note_unclear(self, utterance: manifest.Utterance, labelled: Labelled) -> None:
+    def _note_unclear(self, utterance: manifest.Utterance, labelled: ChunkReceipt) -> None:
         if self.labeller.has_unclear_numbers(utterance):
             labelled.num_unclear += 1
             labelled.unclear = labelled.unclear or f"{utterance.utterance_id}: {utterance.text}"
@@ -126,8 +126,8 @@ def label_corpus(
     augmentation: augmentation_config.AugmentationConfig,
     sources: copies.Sources,
     directory: str,
-    run: Callable[..., list[Labelled]],
-) -> list[Labelled]:
+    run: Callable[..., list[ChunkReceipt]],
+) -> list[ChunkReceipt]:
     """Labels every utterance of the lists, which are in `directory`, by `run` (see engines/dispatch.py).
 
     This process labels a single chunk itself, which is faster than starting a worker. Raises UserError if a
@@ -188,7 +188,7 @@ def find_signatures(recordings: Sequence[Optional[str]]) -> list[Optional[tuple[
         return list(pool.map(_find_signature, recordings))
 
 
-def to_line(item: items.Item) -> bytes:
+def to_line(item: items.LabelledUtterance) -> bytes:
     """Returns an item's line in a .labelled file; the sentence is its transcript or else pronunciation."""
     name, labels = item.utterance.utterance_id, item.labels
     digest = hashlib.sha256(name.encode()).hexdigest()

@@ -22,7 +22,7 @@ from tfrecord_builder.storage import files
 OnProgress = Callable[[float, int], None]
 
 
-class Shard(Protocol):
+class WorkUnit(Protocol):
     """A file to write, made from a number of items; the unit of work of engines."""
 
     file: str
@@ -30,7 +30,7 @@ class Shard(Protocol):
 
 
 @dataclasses.dataclass
-class Written:
+class ShardReceipt:
     """The contents of the JSON file of a shard.
 
     fingerprint: hash of everything that the shard depends on.
@@ -50,12 +50,12 @@ class Written:
         files.write_text(path, json.dumps(vars(self)))
 
     @classmethod
-    def load(cls, path: str) -> Written:
+    def load(cls, path: str) -> ShardReceipt:
         return cls(**config_json.parse(files.read_text(path)))
 
 
 @dataclasses.dataclass(frozen=True)
-class ShardWriter:
+class UnitWriter:
     """Writes shards into a directory. Subclasses implement fingerprint and make, and can be pickled.
 
     Attributes:
@@ -64,7 +64,7 @@ class ShardWriter:
     """
 
     directory: str
-    written_type = Written
+    written_type = ShardReceipt
     libraries = ()
     item = "utt"  # unit of the progress bar
 
@@ -72,11 +72,11 @@ class ShardWriter:
         """Returns the hash of everything that a shard depends on."""
         raise NotImplementedError
 
-    def make(self, shard: Any, path: str, on_progress: OnProgress) -> Written:
+    def make(self, shard: Any, path: str, on_progress: OnProgress) -> ShardReceipt:
         """Writes a shard to a path; returns its receipt, except for size and hashes."""
         raise NotImplementedError
 
-    def find_finished(self, shard: Any) -> Optional[Written]:
+    def find_finished(self, shard: Any) -> Optional[ShardReceipt]:
         """Returns the receipt of a finished shard, or None; reads its JSON file, but not the shard."""
         try:
             receipt = self.written_type.load(self.json_path(shard))
@@ -86,7 +86,7 @@ class ShardWriter:
         is_same = receipt.fingerprint == self.fingerprint(shard)
         return receipt if is_same and receipt.num_bytes == num_bytes else None
 
-    def write(self, shard: Any, on_progress: OnProgress) -> Written:
+    def write(self, shard: Any, on_progress: OnProgress) -> ShardReceipt:
         """Writes a shard and its JSON file, each completely or not at all; a disk error is a UserError."""
         try:
             return self.replace(shard, on_progress)
@@ -94,7 +94,7 @@ class ShardWriter:
             explain_refusal(self.directory, shard.file, error)
             raise
 
-    def replace(self, shard: Any, on_progress: OnProgress) -> Written:
+    def replace(self, shard: Any, on_progress: OnProgress) -> ShardReceipt:
         """Writes a shard as `write` does, but raises disk errors unchanged."""
         with contextlib.suppress(FileNotFoundError):
             files.remove(self.json_path(shard))  # otherwise it would mark the new, partial shard as finished

@@ -23,25 +23,25 @@ from tfrecord_builder.tokens import vocabulary
 Extractor = Callable[[np.ndarray], tuple[np.ndarray, bool]]
 
 
-class Rejected(Exception):
+class RejectedRecording(Exception):
     """A recording cannot be used; str() is the reason. The builder counts it and continues."""
 
 
 @dataclasses.dataclass(frozen=True)
-class RecordWriter(resumable.ShardWriter):
+class RecordWriter(resumable.UnitWriter):
     """Writes the records of the items in the .jsonl file of a shard."""
 
     settings: sharding.Settings
 
     written_type = shard_statistics.ShardStatistics
 
-    def fingerprint(self, shard: sharding.Shard) -> str:
+    def fingerprint(self, shard: sharding.PlannedShard) -> str:
         """Returns the hash of everything that a shard depends on, with file signatures for recordings."""
         settings_sha256 = self.settings.sha256()
         return resumable.hash_json([tf.__version__, settings_sha256, shard.file, shard.items_sha256])
 
     def make(
-        self, shard: sharding.Shard, path: str, on_progress: resumable.OnProgress
+        self, shard: sharding.PlannedShard, path: str, on_progress: resumable.OnProgress
     ) -> shard_statistics.ShardStatistics:
         """Writes the records; raises UserError if a recording has changed since the corpus was listed."""
         statistics = shard_statistics.ShardStatistics(shard.file, split=shard.split)
@@ -51,7 +51,7 @@ class RecordWriter(resumable.ShardWriter):
             for done, item in enumerate(_read_items(os.path.join(self.directory, shard.file)), 1):
                 try:
                     record, level = make_record(item, self.settings)
-                except Rejected as reason:
+                except RejectedRecording as reason:
                     name, audio = item.utterance.utterance_id, item.utterance.audio
                     statistics.rejected.append([name, shard.split, str(reason), audio])
                 else:
@@ -64,7 +64,7 @@ class RecordWriter(resumable.ShardWriter):
 
 
 def make_record(
-    item: items.Item, settings: sharding.Settings
+    item: items.LabelledUtterance, settings: sharding.Settings
 ) -> tuple[schema.Record, Optional[loudness.Loudness]]:
     """Returns the record of an item and the loudness of its recording (None for text).
 
@@ -103,16 +103,16 @@ def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: 
     except audio_files.AudioError as error:
         if error.reason == audio_files.DISK_FAILED:
             raise
-        raise Rejected(error.reason) from None
+        raise RejectedRecording(error.reason) from None
     peak = max(waveform.max(), -waveform.min())  # NaN if any sample is NaN
     if not np.isfinite(peak):
-        raise Rejected("NaN or Inf samples")
+        raise RejectedRecording("NaN or Inf samples")
     if peak < audio_files.SILENT_PEAK:
-        raise Rejected("silent audio")
+        raise RejectedRecording("silent audio")
     return waveform
 
 
-def _read_items(path: str) -> Iterator[items.Item]:
+def _read_items(path: str) -> Iterator[items.LabelledUtterance]:
     try:
         yield from items.read(path)
     except OSError as error:
@@ -120,24 +120,24 @@ def _read_items(path: str) -> Iterator[items.Item]:
 
 
 def _add_features(
-    record: schema.Record, item: items.Item, settings: sharding.Settings
+    record: schema.Record, item: items.LabelledUtterance, settings: sharding.Settings
 ) -> tuple[schema.Record, loudness.Loudness]:
     sample_rate = settings.frontend.sample_rate
     waveform = read_waveform(item.utterance, sample_rate, settings.max_seconds)
     if item.variant:
         waveform = effects.apply(waveform, sample_rate, item.variant)
     if len(waveform) > settings.frontend.max_seconds * sample_rate:
-        raise Rejected(f"longer than {settings.frontend.max_seconds} s, the limit of the encoder")
+        raise RejectedRecording(f"longer than {settings.frontend.max_seconds} s, the limit of the encoder")
     if frontend.num_frames(len(waveform), settings.frontend) < vocabulary.min_ctc_frames(item.labels.tokens):
-        raise Rejected("too short for its labels")  # even for an encoder that does not subsample
+        raise RejectedRecording("too short for its labels")  # even for an encoder that does not subsample
     fbank, is_finite = _build_extractor(settings.frontend, settings.fbank_dtype)(waveform)
     if not is_finite:  # very loud samples overflow; one Inf would make the feature mean of the data Inf
-        raise Rejected("features overflow")
+        raise RejectedRecording("features overflow")
     duration_ms = round(1000 * len(waveform) / sample_rate)
     return dataclasses.replace(record, fbank=fbank, duration_ms=duration_ms), loudness.measure(waveform)
 
 
-def _check_unchanged(item: items.Item) -> None:
+def _check_unchanged(item: items.LabelledUtterance) -> None:
     if items.file_signature(item.utterance.audio) != item.signature:
         raise errors.UserError(
             f"{item.utterance.audio}: the recording has changed since the corpus was listed; "

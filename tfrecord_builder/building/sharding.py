@@ -51,7 +51,7 @@ class Settings:
 
 
 @dataclasses.dataclass(frozen=True)
-class Shard:
+class PlannedShard:
     """One shard of a split. Its items are in a .jsonl file next to it.
 
     Attributes:
@@ -73,7 +73,7 @@ def write(
     num_shards: int,
     directory: str,
     corpus: catalog.Catalog,
-) -> list[Shard]:
+) -> list[PlannedShard]:
     """Assigns the items of .labelled files (see chunks.py) to shards, and writes the .jsonl of each shard.
 
     The items of a split, sorted by the sha256 of their ids, are assigned to its shards in turn. A split with
@@ -96,7 +96,7 @@ def write(
     return [output.finish() for split in outputs.values() for output in split]
 
 
-def fingerprint(shards: Sequence[Shard], settings: Settings) -> str:
+def fingerprint(shards: Sequence[PlannedShard], settings: Settings) -> str:
     """Returns the hash of utterance ids and settings, by which an interrupted build is recognised."""
     return resumable.hash_json([settings.sha256(), *((shard.file, shard.ids_sha256) for shard in shards)])
 
@@ -118,10 +118,10 @@ class _Output:
         if len(self._buffer) > self._buffer_bytes:
             self._write()
 
-    def finish(self) -> Shard:
+    def finish(self) -> PlannedShard:
         self._write()
         hashes = self._ids.hexdigest(), self._lines.hexdigest()
-        return Shard(self._split, self._file, self._num_items, *hashes)
+        return PlannedShard(self._split, self._file, self._num_items, *hashes)
 
     def _write(self) -> None:
         self._lines.update(self._buffer)

@@ -57,7 +57,9 @@ def log_rejected(corpus: catalog.Catalog) -> None:
         )
 
 
-def log_losses(labelled: Sequence[chunks.Labelled], numbers: str, left_out: collections.Counter[str]) -> None:
+def log_losses(
+    labelled: Sequence[chunks.ChunkReceipt], numbers: str, left_out: collections.Counter[str]
+) -> None:
     """Warns about transcripts with unclear numbers, and counts characters that are not labels, by kind."""
     unclear = [chunk for chunk in labelled if chunk.num_unclear]
     if unclear:

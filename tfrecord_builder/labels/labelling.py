@@ -137,7 +137,7 @@ class Labeller:
     def _reader(self):
         from tfrecord_builder.labels import pinyin
 
-        return pinyin.Reader(self._phrases, self.config.tone_sandhi)
+        return pinyin.PinyinReader(self._phrases, self.config.tone_sandhi)
 
     def _read(self, text: str) -> list[str]:
         """Returns a transcript's pinyin, phrase by phrase: no word and no tone sandhi crosses a pause."""

@@ -30,7 +30,7 @@ _LOOSE = frozenset("的了都谁是")  # not joined into phrases if jieba has th
 _FORM = "phrase<TAB>pin1 yin1"  # form of a line in the user's dictionary
 
 
-class Reader:
+class PinyinReader:
     """Converts transcripts to toned syllables with pypinyin's dictionary and the phrases of one user."""
 
     def __init__(self, user_phrases: Optional[Mapping[str, Sequence[str]]] = None, has_sandhi: bool = False):

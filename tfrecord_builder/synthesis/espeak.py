@@ -42,7 +42,7 @@ _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctype
 
 
 @dataclasses.dataclass(frozen=True)
-class Engine(prompts.Engine):
+class EspeakEngine(prompts.SpeechEngine):
     """The speech synthesiser eSpeak NG; the constructor raises errors.UserError if its wheel is missing."""
 
     seed: int
@@ -74,9 +74,9 @@ class Engine(prompts.Engine):
         return list(map(_respell, tone_sandhi.change_tones(words, syllables, [False] * len(syllables))))
 
     def open(self) -> Callable[[prompts.Prompt], np.ndarray]:
-        return functools.partial(self._speak, Speaker())
+        return functools.partial(self._speak, EspeakSynthesiser())
 
-    def _speak(self, speaker: Speaker, prompt: prompts.Prompt) -> np.ndarray:
+    def _speak(self, speaker: EspeakSynthesiser, prompt: prompts.Prompt) -> np.ndarray:
         rng = prompts.random_state(self.seed, prompt.utterance_id)
         words_per_minute = prompt.speaker.words_per_minute + rng.randint(-10, 11)
         speech = speaker.speak(" ".join(self.spell(prompt)), prompt.speaker, words_per_minute)
@@ -98,7 +98,7 @@ def _damaged(problem: str) -> errors.UserError:
     )
 
 
-class Speaker:
+class EspeakSynthesiser:
     """Speaks Mandarin pinyin with eSpeak NG's library; there can be only one instance per process.
 
     Raises:

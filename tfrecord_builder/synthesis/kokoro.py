@@ -59,7 +59,7 @@ class Speaker:
 
 
 @dataclasses.dataclass(frozen=True)
-class Engine(prompts.Engine):
+class KokoroEngine(prompts.SpeechEngine):
     """The speech synthesiser Kokoro; raises errors.UserError if ONNX Runtime or a model file is missing."""
 
     seed: int

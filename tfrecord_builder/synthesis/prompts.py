@@ -31,7 +31,7 @@ class Prompt:
         return os.path.join(output_dir, "wav", self.speaker.name, f"{self.utterance_id}.wav")
 
 
-class Engine:
+class SpeechEngine:
     """Base class of speech synthesisers, which are pickled for other processes. Subclasses define:
 
     library: the package that synthesises; every worker must have the same version of it.
@@ -59,7 +59,7 @@ class Engine:
         return spelled
 
 
-def fingerprint(prompts: Iterable[Prompt], engine: Engine) -> str:
+def fingerprint(prompts: Iterable[Prompt], engine: SpeechEngine) -> str:
     """Returns a digest of what determines the recordings: id, speaker, words and pronunciation of prompts."""
     contents = ((item.utterance_id, item.speaker, *item.phrases, engine.spell(item)) for item in prompts)
     return hashlib.sha256("".join(map(repr, contents)).encode()).hexdigest()[:16]

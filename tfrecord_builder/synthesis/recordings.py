@@ -40,17 +40,17 @@ class PromptUnit:
 
 
 @dataclasses.dataclass(frozen=True)
-class PromptWriter(resumable.ShardWriter):
+class PromptWriter(resumable.UnitWriter):
     """Writes the recordings of units; if one is missing, its whole unit is repeated to get the same bytes."""
 
     output_dir: str
-    engine: prompts.Engine
+    engine: prompts.SpeechEngine
     libraries: tuple[str, ...]
 
     def fingerprint(self, unit: PromptUnit) -> str:
         return prompts.fingerprint(unit.prompts, self.engine)
 
-    def find_finished(self, unit: PromptUnit) -> Optional[resumable.Written]:
+    def find_finished(self, unit: PromptUnit) -> Optional[resumable.ShardReceipt]:
         """Returns the receipt of a unit if all its recordings exist with the listed sizes, else None."""
         receipt = super().find_finished(unit)
         with contextlib.suppress(OSError, ValueError):
@@ -58,18 +58,18 @@ class PromptWriter(resumable.ShardWriter):
             listed_sizes = config_json.parse(files.read_text(os.path.join(self.directory, unit.file)))
             return receipt if listed_sizes == sizes else None
 
-    def make(self, unit: PromptUnit, path: str, on_progress: resumable.OnProgress) -> resumable.Written:
+    def make(self, unit: PromptUnit, path: str, on_progress: resumable.OnProgress) -> resumable.ShardReceipt:
         """Writes the recordings of a unit and the list of their sizes."""
         sizes = []
         for size in _speak(unit, self.engine, self.output_dir):
             sizes.append(size)
             on_progress(len(sizes), 0)
         files.write_text(path, json.dumps(sizes))
-        return resumable.Written(unit.file, len(sizes))
+        return resumable.ShardReceipt(unit.file, len(sizes))
 
 
 def write_recordings(
-    output_dir: str, planned: Sequence[prompts.Prompt], engine: prompts.Engine, run: dispatch.RunUnits
+    output_dir: str, planned: Sequence[prompts.Prompt], engine: prompts.SpeechEngine, run: dispatch.RunUnits
 ) -> None:
     """Synthesises the units that are not finished; prints number and total length of all recordings."""
     directory = os.path.join(output_dir, UNITS_DIR)
@@ -92,7 +92,7 @@ def _cut(planned: Sequence[prompts.Prompt], size: int) -> Iterator[PromptUnit]:
             yield PromptUnit(f"{name}.{start}", len(part), part)
 
 
-def _speak(unit: PromptUnit, engine: prompts.Engine, output_dir: str) -> Iterator[int]:
+def _speak(unit: PromptUnit, engine: prompts.SpeechEngine, output_dir: str) -> Iterator[int]:
     """Synthesises a unit in a new process; yields the size of each recording once it is written, in bytes.
 
     The process has a session of its own, so that a signal to a process group does not interrupt a recording.

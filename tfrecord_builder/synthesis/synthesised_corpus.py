@@ -30,7 +30,10 @@ class OutputConfig(config_flags.Checked):
 
 @contextlib.contextmanager
 def claim(
-    output_dir: str, config: config_flags.Checked, planned: Sequence[prompts.Prompt], engine: prompts.Engine
+    output_dir: str,
+    config: config_flags.Checked,
+    planned: Sequence[prompts.Prompt],
+    engine: prompts.SpeechEngine,
 ) -> Iterator[None]:
     """Creates and locks the output directory, and writes the settings and a digest of the plan to it.
 

@@ -15,8 +15,8 @@ from tfrecord_builder.settings import config_flags
 from tfrecord_builder.synthesis import espeak, kokoro, prompts
 
 TTS = {  # functions that make an engine from the settings
-    "espeak": lambda config: espeak.Engine(config.synthesis_seed),
-    "kokoro": lambda config: kokoro.Engine(config.synthesis_seed, config.model),
+    "espeak": lambda config: espeak.EspeakEngine(config.synthesis_seed),
+    "kokoro": lambda config: kokoro.KokoroEngine(config.synthesis_seed, config.model),
 }
 _MAX_TOKENS = 60  # each has at most 6 phonemes, a comma and a space; Kokoro accepts 510 symbols
 _RULE = f"a sentence needs 1 to {_MAX_TOKENS} hanzi with a toned syllable each (or Latin letters with kokoro)"
@@ -51,7 +51,7 @@ class SynthesisConfig(config_flags.Checked):
 
 
 def make_plan(
-    config: SynthesisConfig, engine: prompts.Engine
+    config: SynthesisConfig, engine: prompts.SpeechEngine
 ) -> tuple[list[prompts.Prompt], list[tuple[str, str, str, str]]]:
     """Returns the prompts, and rows of dataset_info.REJECTED_COLUMNS for sentences that cannot be spoken.
 
@@ -80,7 +80,7 @@ def make_plan(
 
 
 def assign_speakers(
-    config: SynthesisConfig, engine: prompts.Engine, splits: Sequence[str]
+    config: SynthesisConfig, engine: prompts.SpeechEngine, splits: Sequence[str]
 ) -> dict[str, list]:
     """Returns the speakers of each split.
 

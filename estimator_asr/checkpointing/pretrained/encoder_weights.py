@@ -101,7 +101,7 @@ def assign(session: tf.compat.v1.Session, scope: str, values: Mapping[str, np.nd
         session.run(assign_all, dict(zip(inputs, weights)))  # one fetch: a session copies the graph for each
 
 
-def read_decoder(path: str) -> tuple[whisper_layout.Decoder, dict[str, np.ndarray]]:
+def read_decoder(path: str) -> tuple[whisper_layout.DecoderSizes, dict[str, np.ndarray]]:
     """Returns the sizes and variables (float32) of a published Whisper's decoder.
 
     The variables are those of models/whisper_decoder.py, except that the embeddings are those of all tokens.

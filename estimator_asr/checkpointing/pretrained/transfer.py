@@ -47,7 +47,7 @@ class Count(NamedTuple):
     dropped: int
 
 
-class Report(NamedTuple):
+class TransferReport(NamedTuple):
     """Result of a transfer: how each variable was copied, or why it was not. The keys are variable names."""
 
     whole: dict[str, int]  # variables copied whole: number of values
@@ -113,13 +113,13 @@ def list_weights(names: Iterable[str], scope: str) -> list[str]:
 
 def combine(
     model: model_directory.ModelDirectory, initial: dict[str, np.ndarray], source: WeightSource
-) -> tuple[dict[str, np.ndarray], Report]:
+) -> tuple[dict[str, np.ndarray], TransferReport]:
     """Returns the new values of the variables that get weights of the source, and a report on all variables.
 
     `initial` has the initial weights of the new model by name.
     """
     unused = set(list_weights(source.values, model.config.model)) - set(initial)
-    report = Report({}, {}, {}, sorted(set(initial) - set(source.values)), sorted(unused))
+    report = TransferReport({}, {}, {}, sorted(set(initial) - set(source.values)), sorted(unused))
     values, named = {}, list_names(model)
     for name in sorted(set(initial) & set(source.values)):
         wanted, got = list(initial[name].shape), list(source.values[name].shape)
@@ -145,7 +145,7 @@ def _copy_tokens(model, name, initial, source, names):
     return values, count
 
 
-def check(report: Report, source: str, model_dir: str) -> None:
+def check(report: TransferReport, source: str, model_dir: str) -> None:
     """Raises errors.UserError if fewer than half of the variables in both models have equal shapes."""
     num_fitting = len(report.whole) + len(report.rows)
     if num_fitting < len(report.misfits) or not num_fitting:
@@ -157,7 +157,7 @@ def check(report: Report, source: str, model_dir: str) -> None:
         )
 
 
-def describe(report: Report, source: WeightSource) -> Iterator[str]:
+def describe(report: TransferReport, source: WeightSource) -> Iterator[str]:
     """Yields log lines that say what happened to each variable."""
     yield f"warm start from {source.path}"
     yield f"  copied whole: {len(report.whole)} variables, {sum(report.whole.values()):,} values"

@@ -31,7 +31,7 @@ _DECODER_SIZES = {
 _BLOCK = ("self_attn_layer_norm", "fc1", "fc2", "final_layer_norm")
 
 
-class Decoder(NamedTuple):
+class DecoderSizes(NamedTuple):
     """Sizes of Whisper's decoder."""
 
     units: int
@@ -57,12 +57,12 @@ def list_modules(encoder: pretrained_encoder.PretrainedEncoder) -> dict[str, enc
     }
 
 
-def describe_decoder(settings: Mapping[str, Any]) -> Decoder:
+def describe_decoder(settings: Mapping[str, Any]) -> DecoderSizes:
     """Returns the sizes of the decoder; raises ValueError for an invalid size."""
-    return Decoder(**encoder_tensors.read_sizes(settings, _DECODER_SIZES))
+    return DecoderSizes(**encoder_tensors.read_sizes(settings, _DECODER_SIZES))
 
 
-def list_decoder_modules(decoder: Decoder) -> dict[str, encoder_tensors.Module]:
+def list_decoder_modules(decoder: DecoderSizes) -> dict[str, encoder_tensors.Module]:
     """Returns the decoder's modules by published name; the embedding tables are not among them."""
     modules = {
         "layer_norm": encoder_tensors.Module("output_norm", (decoder.units,)),

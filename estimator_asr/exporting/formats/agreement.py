@@ -61,7 +61,9 @@ class Agreement:
         files.write_text(path, json.dumps(dataclasses.asdict(self), indent=2) + "\n")
 
 
-def compare(version_dir: str, name: str, weights: str, utterances: Sequence[sample.Utterance]) -> Agreement:
+def compare(
+    version_dir: str, name: str, weights: str, utterances: Sequence[sample.ParityUtterance]
+) -> Agreement:
     """Compares the format in VERSION/name with the SavedModel of the version.
 
     Raises:

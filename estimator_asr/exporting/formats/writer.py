@@ -16,7 +16,7 @@ from tfrecord_builder import errors
 
 
 def check(
-    names: Sequence[str], acoustic: trained_model.TrainedModel, utterances: Sequence[sample.Utterance]
+    names: Sequence[str], acoustic: trained_model.TrainedModel, utterances: Sequence[sample.ParityUtterance]
 ) -> None:
     """Raises errors.UserError if formats cannot be written or compared; called before anything is written."""
     for name in names:
@@ -53,7 +53,7 @@ def add(
     acoustic: trained_model.TrainedModel,
     language: Optional[trained_model.TrainedModel],
     info: export_info.ExportInfo,
-    utterances: Sequence[sample.Utterance],
+    utterances: Sequence[sample.ParityUtterance],
 ) -> None:
     """Writes each format beside the SavedModel of a version, and compares it with the SavedModel.
 

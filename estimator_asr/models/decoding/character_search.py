@@ -34,7 +34,7 @@ class _Lattice(NamedTuple):
 
 def search(
     config: config_lib.DecodeConfig,
-    candidates: candidates_lib.Candidates,
+    candidates: candidates_lib.ScoredPairs,
     num_tokens: tf.Tensor,
     scorer: scorers.NgramScorer,
 ) -> Sentence:

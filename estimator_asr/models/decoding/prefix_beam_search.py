@@ -31,7 +31,7 @@ class Beam(NamedTuple):
     states: tuple[tf.Tensor, ...]  # int32 [batch, width] for each scorer
 
 
-class Candidates(NamedTuple):
+class BeamExtensions(NamedTuple):
     """Each prefix of a beam after a frame, followed by this prefix extended by each token of the frame.
 
     So the candidates axis has the size width x (1 + tokens).
@@ -114,7 +114,7 @@ def _impossible_hash(place: int) -> int:
     return _NO_HASH - 1 - place
 
 
-def _extend(frame: frames_lib.Frame, last_probs, beam: Beam, scorers) -> Candidates:
+def _extend(frame: frames_lib.Frame, last_probs, beam: Beam, scorers) -> BeamExtensions:
     """Extends each prefix by a frame: by a blank, its last token again (last_probs), or a new token."""
     token_probs = beam.token_probs * frame.follow_token
     blank_probs = beam.blank_probs + (beam.token_probs - token_probs)
@@ -134,7 +134,7 @@ def _extend(frame: frames_lib.Frame, last_probs, beam: Beam, scorers) -> Candida
     ended = (blank_probs + token_probs * frame.is_real) * frame.blank_probs
     extended *= 1.0 - tf.cast(is_in_beam, tf.float32)
     bonuses, states = _score(scorers, beam, frame.token_ids)
-    return Candidates(ended, _join(stay, extended), _join(stay + ended, extended), bonuses, states)
+    return BeamExtensions(ended, _join(stay, extended), _join(stay + ended, extended), bonuses, states)
 
 
 def _score(scorers, beam: Beam, token_ids):
@@ -148,7 +148,7 @@ def _score(scorers, beam: Beam, token_ids):
     return _join(beam.bonuses, beam.bonuses[:, :, None] + added), states
 
 
-def _select(frame: frames_lib.Frame, beam: Beam, candidates: Candidates, i):
+def _select(frame: frames_lib.Frame, beam: Beam, candidates: BeamExtensions, i):
     """Returns the best candidates as a beam; log of its scale; the previous node and last token of each."""
     width, step = beam.keys.shape[1], 1 + tf.shape(frame.token_ids)[1]
     scores = tf.math.log(candidates.probs)
@@ -195,7 +195,7 @@ def _follow(keys, tokens, is_new, is_impossible, i) -> tf.Tensor:
     )
 
 
-class Ranking(NamedTuple):
+class RankedPrefixes(NamedTuple):
     """The prefixes of a beam, best first."""
 
     places: tf.Tensor  # int32 [batch, width], index in the beam
@@ -208,7 +208,7 @@ def rank(
     scale: tf.Tensor,
     scorers: Sequence[scorers_lib.Scorer],
     is_ended: Optional[tf.Tensor] = None,
-) -> Ranking:
+) -> RankedPrefixes:
     """Ranks the prefixes; the scorers also score the end where is_ended (bool [batch]; None: everywhere)."""
     acoustic = tf.math.log(beam.blank_probs + beam.token_probs) + tf.cast(scale[:, None], tf.float32)
     added = tf.add_n(
@@ -217,7 +217,7 @@ def rank(
     if is_ended is not None:
         added = tf.where(is_ended[:, None], added, 0.0)
     scores, places = tf.math.top_k(acoustic + (beam.bonuses + added), beam.keys.shape[1])
-    return Ranking(places, scores, tf.gather(acoustic, places, batch_dims=1))
+    return RankedPrefixes(places, scores, tf.gather(acoustic, places, batch_dims=1))
 
 
 def _join(alone, extended):

@@ -9,7 +9,7 @@ from estimator_asr.scoring import attribution, utterances
 from estimator_asr.scoring.reports import report_page
 
 _TOKENS = utterances.TOKEN_ERROR_RATE
-Alignments = Sequence[Sequence[Sequence[attribution.Position]]]  # positions by report and utterance
+Alignments = Sequence[Sequence[Sequence[attribution.AlignedPosition]]]  # positions by report and utterance
 
 
 def render(
@@ -48,7 +48,7 @@ def _align(measures: Mapping[str, Sequence[utterances.ScoredUtterance]], measure
     aligned = []
     for row, syllables in zip(rows, pairs or [((), ())] * len(rows)):
         sides = map(attribution.pair, (row.reference_tokens, row.hypothesis_tokens), syllables)
-        aligned.append(attribution.attribute(*sides, attribution.Vocabularies()))
+        aligned.append(attribution.attribute(*sides, attribution.KnownVocabularies()))
     return aligned
 
 

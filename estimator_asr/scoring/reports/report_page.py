@@ -114,7 +114,7 @@ def list_rows(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> d
     return {"speakers": speakers, "utterances": rows}
 
 
-def align(positions: Sequence[attribution.Position]) -> list:
+def align(positions: Sequence[attribution.AlignedPosition]) -> list:
     """Returns an alignment from left to right: runs of correct texts, and errors between them.
 
     A run is a list of texts, or a shorter string if each text is one character. An error is

@@ -33,7 +33,7 @@ class ScoredSplit:
     hotwords: Sequence[str] = ()  # see biasing.measure
     # Pinyin that the language model read, by utterance id; empty for an acoustic model.
     pronunciations: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    vocabularies: attribution.Vocabularies = attribution.Vocabularies()
+    vocabularies: attribution.KnownVocabularies = attribution.KnownVocabularies()
     on_reference_pinyin: Scored = ()  # outputs of the language model for the pinyin of the references
     # Recordings by utterance id; the report plays those that can be read.
     recordings: Mapping[str, recordings.Recording] = dataclasses.field(default_factory=dict)
@@ -57,7 +57,7 @@ class ScoredSplit:
         ]
 
     @functools.cached_property
-    def positions(self) -> list[list[attribution.Position]]:
+    def positions(self) -> list[list[attribution.AlignedPosition]]:
         return [attribution.attribute(*pair, self.vocabularies) for pair in self.units]
 
     def _pinyin(self, index: int) -> tuple[Sequence[str], Sequence[str]]:
@@ -118,7 +118,9 @@ def choose_oracle(measure: str, scored: Scored, outputs: Sequence[Mapping]) -> S
 
 
 def reach_all(
-    scored: Scored, references: Sequence[Sequence[attribution.Unit]], vocabularies: attribution.Vocabularies
+    scored: Scored,
+    references: Sequence[Sequence[attribution.Unit]],
+    vocabularies: attribution.KnownVocabularies,
 ) -> Scored:
     """Returns each utterance as if only units that the vocabularies lack were substituted."""
     missing = [sum(not vocabularies.has(unit) for unit in units) for units in references]

@@ -25,7 +25,7 @@ from estimator_asr.training.optimizer import optimization
 
 def minimize(
     losses: metrics.Losses, minimizer: optimization.Minimizer, num_batches: int
-) -> optimization.Update:
+) -> optimization.TrainingUpdate:
     """Builds the step of one batch; a hook in the result runs the update after every num_batches steps.
 
     `losses` are those of this replica's batch. In the result, loss, gradients and is_finite are those of this
@@ -50,7 +50,7 @@ def minimize(
     op, _, new_norm, _ = minimizer.apply(list(zip(summed, variables)), all_totals[0], means, divisor)
     with tf.control_dependencies([op, norm.assign(new_norm)]):
         reset = tf.group(*(total.reset() for total in all_sums))
-    return optimization.Update(
+    return optimization.TrainingUpdate(
         train_op,
         tf.identity(minimizer.global_step),
         batch.loss,

@@ -23,7 +23,7 @@ GROWTH_UPDATES = 2000  # consecutive updates without overflow after which the lo
 FACTOR = 2.0
 
 
-class Update(NamedTuple):
+class TrainingUpdate(NamedTuple):
     """A training step and its metrics.
 
     `is_finite` is false if the loss or gradients of a replica are NaN or Inf. An overflow that a lower loss
@@ -99,7 +99,7 @@ class Minimizer:
         """Metrics of an update, by tag."""
         return {"loss-scale": self.scale.value} if self.scale else {}
 
-    def minimize(self, loss: tf.Tensor) -> Update:
+    def minimize(self, loss: tf.Tensor) -> TrainingUpdate:
         """Builds one update of the weights and of batch norm's moving averages.
 
         `loss` is the loss of this replica, float32 [].
@@ -114,7 +114,7 @@ class Minimizer:
             applied = self.apply(list(zip(gradients, variables)), total, averages, divisor)
         train_op, gradients, norm, is_finite = applied
         pairs, mean = tuple(zip(gradients, variables)), total / replicas.num_replicas()
-        return Update(train_op, number, mean, pairs, norm, is_finite, self.scalars, [])
+        return TrainingUpdate(train_op, number, mean, pairs, norm, is_finite, self.scalars, [])
 
     def compute_gradients(self, loss: tf.Tensor) -> tuple[list, list]:
         """Returns this replica's gradients, times the scale, over the number of replicas; and variables."""

@@ -12,7 +12,7 @@ from tfrecord_builder import errors
 
 
 def make_evaluation(step, rate, known_at=None):
-    return evaluation_log.Evaluation(
+    return evaluation_log.LoggedEvaluation(
         step, step if known_at is None else known_at, {"rate": rate, "loss": 1.0}
     )
 
@@ -37,7 +37,7 @@ def test_recorded_evaluations_are_read_oldest_first(tmp_path):
 
 def test_nan_and_infinity_are_kept_in_valid_json(tmp_path):
     evaluation_log.record(
-        str(tmp_path), evaluation_log.Evaluation(1, 1, {"rate": math.nan, "loss": math.inf})
+        str(tmp_path), evaluation_log.LoggedEvaluation(1, 1, {"rate": math.nan, "loss": math.inf})
     )
 
     def refuse(constant):
@@ -72,7 +72,9 @@ def test_the_exporter_records_every_evaluation_with_an_error_rate(tmp_path):
     estimator = make_estimator(tmp_path)
     export(estimator, global_step=3, rate=0.5, loss=2.0)
     export(estimator, global_step=4)  # without a dev split
-    assert evaluation_log.read(str(tmp_path)) == [evaluation_log.Evaluation(3, 3, {"rate": 0.5, "loss": 2.0})]
+    assert evaluation_log.read(str(tmp_path)) == [
+        evaluation_log.LoggedEvaluation(3, 3, {"rate": 0.5, "loss": 2.0})
+    ]
 
 
 def test_an_evaluation_by_another_process_is_known_two_intervals_after_the_newest_checkpoint(tmp_path):

@@ -14,8 +14,8 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import schema
 
 UTTERANCES = [
-    nan_files.Utterance("train000", "S0", 16, 1),
-    nan_files.Utterance("train001", "S1", 33, 2),
+    nan_files.BatchRow("train000", "S0", 16, 1),
+    nan_files.BatchRow("train001", "S1", 33, 2),
 ]
 
 

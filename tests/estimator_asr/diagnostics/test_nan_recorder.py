@@ -111,7 +111,7 @@ def test_steps_of_earlier_runs_count_but_the_same_step_only_once(tmp_path, lines
 
 def test_utterances_that_are_in_all_bad_batches_are_named(tmp_path, lines):
     os.makedirs(tmp_path / "nan")
-    others = [nan_files.Utterance(name, "S", 9, 1) for name in ("dev000", "train003")]
+    others = [nan_files.BatchRow(name, "S", 9, 1) for name in ("dev000", "train003")]
     nan_files.add_to_quarantine(str(tmp_path), 9, (1, 9), others)
     with pytest.raises(errors.UserError, match="; all 2 such batches contain train003; python -m"):
         Training(tmp_path, [1.0, math.nan], max_skipped=1).run()

@@ -137,7 +137,7 @@ def make_batch(labels=((1, 2), (3, 4), (5, 6))):
 def make_result(losses, *, batch=None, is_learned=False, **metrics):
     shown = {"token-error-rate": 1.0, **{tag.replace("_", "-"): value for tag, value in metrics.items()}}
     rows = [{"avg-loss": loss, **shown} for loss in losses]
-    return overfit.Result(task_spec.ACOUSTIC, [batch or make_batch()], rows, 31.4, is_learned)
+    return overfit.OverfitResult(task_spec.ACOUSTIC, [batch or make_batch()], rows, 31.4, is_learned)
 
 
 def describe(*args, **kwargs):

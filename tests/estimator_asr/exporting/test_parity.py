@@ -107,11 +107,11 @@ def test_hypotheses_with_equal_scores_may_swap_ranks(certificate):
 @pytest.fixture(scope="module")
 def utterances(tiny_export):
     spoken = [
-        sample.Utterance(name, tiny_models.extract(waveform), waveform)
+        sample.ParityUtterance(name, tiny_models.extract(waveform), waveform)
         for name, (*_, waveform) in list(tiny_export.utterances.items())[:4]
     ]
     fbank = np.float32(np.random.default_rng(0).normal(8, 2, [30, 20]))
-    return [*spoken, sample.Utterance("u9", fbank, None)]
+    return [*spoken, sample.ParityUtterance("u9", fbank, None)]
 
 
 @pytest.fixture(scope="module")

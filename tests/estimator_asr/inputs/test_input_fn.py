@@ -130,7 +130,7 @@ def test_epoch_e_of_seed_s_is_epoch_0_of_seed_s_plus_e(data):
 @pytest.mark.parametrize("first_step", [1, 7, 20])
 def test_a_resumed_run_reads_the_same_batches_as_without_interruption(data, first_step):
     straight = read_batches.read(data, first_step + 4, seed=2, settings=read_batches.MASKED)
-    start = input_progress.Position(*divmod(first_step, steps_per_epoch(data)))
+    start = input_progress.InputPosition(*divmod(first_step, steps_per_epoch(data)))
     assert_equal(
         straight[first_step:], read_batches.read(data, 4, seed=2, settings=read_batches.MASKED, start=start)
     )

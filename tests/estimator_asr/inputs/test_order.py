@@ -105,7 +105,7 @@ def test_a_run_resumes_at_any_batch(tmp_path, index):
     source = make_source(tmp_path, count=97, num_shards=20)
     config = config_lib.InputConfig(batch_tokens=9, num_buckets=3, shuffle_records=11)
     whole = plan(source, config, source.bucket(config), 5)
-    rest = plan(source, config, source.bucket(config), 5, input_progress.Position(0, index))
+    rest = plan(source, config, source.bucket(config), 5, input_progress.InputPosition(0, index))
     assert rest == whole[index:]
 
 

@@ -48,7 +48,7 @@ def test_batch_of_reproduces_the_batch_of_a_replica(data):
     parts = read(data, 6, seed=2, settings=MASKED, num_replicas=2)
     for number, (features, _) in enumerate(parts):
         records = read_again(data, features["seed"], "acoustic", num_replicas=2)
-        shard = batches.Shard(number % 2, 2)
+        shard = batches.ReplicaRows(number % 2, 2)
         assert_same(features, make_again(records, data, features["seed"], "acoustic", shard)[0])
 
 

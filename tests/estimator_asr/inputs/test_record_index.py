@@ -38,7 +38,7 @@ def read_bytes(monkeypatch):
 
 def read(source, num_batches, worker=0, num_workers=1, index=0, settings=SETTINGS):
     """Features of the per-replica batches that a worker of one replica gets."""
-    start = input_progress.Position(0, index)
+    start = input_progress.InputPosition(0, index)
     options = dict(training=True, seed=3, start=start, num_replicas=num_workers)
     build = input_fn.build_input_fn(source, settings, **options)
     context = tf.distribute.InputContext(num_workers, worker, num_workers)

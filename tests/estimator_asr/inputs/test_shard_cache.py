@@ -51,7 +51,7 @@ def make_shard(name, num_bytes=_BYTES):
     content = name.encode().ljust(num_bytes, b".")
     with tf.io.gfile.GFile(f"{STORE}/{name}", "wb") as file:
         file.write(content)
-    return splits.Shard(f"{STORE}/{name}", num_bytes, hashlib.sha256(content).hexdigest())
+    return splits.DataShard(f"{STORE}/{name}", num_bytes, hashlib.sha256(content).hexdigest())
 
 
 def read(path):
@@ -77,7 +77,7 @@ def test_a_shard_is_downloaded_once(cache_directory, downloads):
 
 
 def test_a_local_shard_stays_where_it_is(cache_directory):
-    assert shard_cache.ShardCache().fetch(splits.Shard("/data/a", 1, "")) == "/data/a"
+    assert shard_cache.ShardCache().fetch(splits.DataShard("/data/a", 1, "")) == "/data/a"
     assert not cache_directory.exists()
 
 
@@ -172,7 +172,7 @@ files.download = download
 cache = shard_cache.ShardCache()
 print("ready", flush=True)
 sys.stdin.read()
-print(cache.fetch(splits.Shard(sys.argv[1], int(sys.argv[2]), sys.argv[3])))
+print(cache.fetch(splits.DataShard(sys.argv[1], int(sys.argv[2]), sys.argv[3])))
 """
 
 

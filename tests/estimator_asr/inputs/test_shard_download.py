@@ -63,7 +63,9 @@ def target(tmp_path):
 
 
 def _download(target):
-    shard_cache.download(splits.Shard(SOURCE, len(CONTENT), hashlib.sha256(CONTENT).hexdigest()), str(target))
+    shard_cache.download(
+        splits.DataShard(SOURCE, len(CONTENT), hashlib.sha256(CONTENT).hexdigest()), str(target)
+    )
 
 
 def test_a_shard_is_downloaded_from_a_store(target):

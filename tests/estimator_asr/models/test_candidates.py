@@ -22,7 +22,7 @@ def run(function, token_ids=TOKENS, num_tokens=NUM_TOKENS, logits=None):
         if logits is None:
             logits = np.random.RandomState(0).normal(size=session.run(tf.size(pairs.positions)))
         logits = tf.constant(logits, tf.float32)
-        scored = candidates.Candidates(logits, pairs.positions, pairs.characters, tf.shape(token_ids))
+        scored = candidates.ScoredPairs(logits, pairs.positions, pairs.characters, tf.shape(token_ids))
         return session.run(function(scored, pairs))
 
 
@@ -109,7 +109,7 @@ def test_padded_pairs_change_neither_losses_nor_gradients_nor_the_best():
             pairs = candidates.list_pairs(tf.constant(TOKENS), tf.constant(NUM_TOKENS), ALLOWED, is_padded)
             scores = tf.gather(table, tf.maximum(pairs.characters, 0))[:, 0]
             logits = tf.where(pairs.characters >= 0, scores, -3e4)
-            scored = candidates.Candidates(logits, pairs.positions, pairs.characters, tf.shape(TOKENS))
+            scored = candidates.ScoredPairs(logits, pairs.positions, pairs.characters, tf.shape(TOKENS))
             losses, weights = candidates.cross_entropy(scored, labels)
             gradient = tf.convert_to_tensor(tf.gradients(losses, table)[0])
             results.append(

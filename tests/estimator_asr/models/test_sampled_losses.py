@@ -23,7 +23,7 @@ def make_scorer(rng):
     values = [
         rng.normal(size=shape) for shape in ([BATCH, LENGTH, UNITS], [NUM_CLASSES, UNITS], [NUM_CLASSES])
     ]
-    return losses.Scorer(*(tf.constant(value, tf.float32) for value in values))
+    return losses.LogitFactors(*(tf.constant(value, tf.float32) for value in values))
 
 
 def make_labels(rng):
@@ -100,7 +100,7 @@ def test_losses_and_gradients_are_those_of_tensorflow(name):
     rng = np.random.default_rng(1)
     scorer, labels = make_scorer(rng), make_labels(rng)
     probabilities = losses.log_uniform(rng.permutation(NUM_CLASSES))
-    sample = losses.Sample(
+    sample = losses.SampledClasses(
         *map(tf.constant, evaluate(losses.draw(probabilities, 12, tf.constant([1, 2], tf.int64))))
     )
     ours = losses.SAMPLED[name](scorer, labels, tf.constant(WEIGHTS), sample)
@@ -154,7 +154,7 @@ def test_a_sample_of_all_classes_gives_the_full_softmax_and_a_larger_one_comes_c
 def test_a_label_in_the_sample_is_not_among_the_others(name):
     """If the label is the whole sample, there is no other class to compare it with."""
     scorer = make_scorer(np.random.default_rng(3))
-    sample = losses.Sample(tf.constant([4]), tf.ones([NUM_CLASSES]))
+    sample = losses.SampledClasses(tf.constant([4]), tf.ones([NUM_CLASSES]))
     found = losses.SAMPLED[name](scorer, tf.fill([BATCH, LENGTH], 4), tf.constant(WEIGHTS), sample)
     logits = acoustic.classify(scorer)[..., 4] - np.float32(np.log(NUM_CLASSES))
     alone = {"sampled": 0.0, "nce": tf.nn.softplus(-logits) * WEIGHTS}[name]

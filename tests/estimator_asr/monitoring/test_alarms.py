@@ -82,15 +82,17 @@ def test_zero_gradients_at_zero_loss_raise_no_alarm():
 
 
 def test_twenty_equal_losses_are_an_alarm():
-    same = observations.Step(20, {}, (3.25,) * 20)
+    same = observations.ObservedStep(20, {}, (3.25,) * 20)
     assert list(raised([same])) == ["constant-loss"]
     assert raised([same._replace(losses=(3.25,) * 19)]) == {}
     assert raised([same._replace(losses=(*(3.25,) * 19, 3.2500001))]) == {}
-    assert list(raised([observations.Step(step, {}, (3.25,)) for step in range(20)])) == ["constant-loss"]
+    assert list(raised([observations.ObservedStep(step, {}, (3.25,)) for step in range(20)])) == [
+        "constant-loss"
+    ]
 
 
 def test_a_loss_of_zero_is_an_alarm_only_with_errors():
-    zero = observations.Step(20, {"token-error-rate": 0.0}, (0.0,) * 20)
+    zero = observations.ObservedStep(20, {"token-error-rate": 0.0}, (0.0,) * 20)
     assert raised([zero]) == {}
     assert list(raised([zero._replace(metrics={"token-error-rate": 1.0})])) == ["constant-loss"]
 
@@ -101,7 +103,7 @@ def curve(loss_at, *, steps=2000, noise=0.15, seed=1, **metrics):
     metrics = {**HEALTHY, "token-error-rate": 0.8, "learning-rate": 0.001, **metrics}
     for end in range(50, steps + 1, 50):
         losses = tuple(loss_at(step) * (1 + noise * samples.gauss(0, 1)) for step in range(end - 49, end + 1))
-        rows.append(observations.Step(end, metrics, losses))
+        rows.append(observations.ObservedStep(end, metrics, losses))
     return rows
 
 
@@ -250,7 +252,7 @@ def test_empty_hypotheses_on_dev_are_an_alarm_once_they_should_not_be():
 
 def test_every_sentence_ends_with_a_command_that_its_program_accepts():
     cases = [repeat({**HEALTHY, **bad}) for _, bad, _, _ in THRESHOLDS]
-    cases += [[observations.Step(20, {}, (3.25,) * 20)], curve(lambda step: 5.0)]
+    cases += [[observations.ObservedStep(20, {}, (3.25,) * 20)], curve(lambda step: 5.0)]
     cases += [curve(lambda step: 5.0 if step < 700 else 4.0)]
     said = {kind: sentence for steps in cases for kind, sentence in raised(steps).items()}
     said.update(gaps(0.1, 0.9, 0.1))

@@ -12,7 +12,7 @@ def observe(*steps):
 
 
 def test_last_returns_a_metric_only_if_enough_observations_have_it():
-    observed = observe(*(observations.Step(10 * i, {"a": float(i)}) for i in (1, 2, 3)))
+    observed = observe(*(observations.ObservedStep(10 * i, {"a": float(i)}) for i in (1, 2, 3)))
     assert observed.last("a", 2) == [2.0, 3.0]
     assert observed.last("a", 2, after=10) == [2.0, 3.0]
     assert observed.last("a", 2, after=20) == []
@@ -26,7 +26,9 @@ def test_means_are_of_the_last_five_and_of_the_metrics_that_all_have():
 
 
 def test_windows_are_as_short_as_the_number_of_losses_allows():
-    steps = [observations.Step(step, {}, (loss, loss)) for step, loss in ((2, 1.0), (4, 3.0), (6, 5.0))]
+    steps = [
+        observations.ObservedStep(step, {}, (loss, loss)) for step, loss in ((2, 1.0), (4, 3.0), (6, 5.0))
+    ]
     assert observations.window_means(steps, 4) == [(4, 2.0), (6, 4.0)]
     assert observations.window_means(steps, 3) == [(4, 2.0), (6, 4.0)]
     assert observations.window_means(steps, 5) == [(6, 3.0)]
@@ -51,7 +53,7 @@ def test_commands_can_be_pasted_whatever_the_directories_are_called():
 
 def little(step, **facts):
     training = alarm_cases.TRAINING._replace(steps_per_epoch=50.0, **facts)
-    return observations.Observations(training, [observations.Step(step, {})]).little
+    return observations.Observations(training, [observations.ObservedStep(step, {})]).little
 
 
 def test_fewer_than_5000_utterances_within_ten_epochs_are_too_little_data():
@@ -69,6 +71,9 @@ def test_fewer_than_5000_utterances_within_ten_epochs_are_too_little_data():
 
 def test_the_epochs_seen_count_to_the_newest_step_or_evaluation():
     training = alarm_cases.TRAINING._replace(num_utterances=500)
-    step, evaluation = observations.Step(9, {}), observations.DevEvaluation(10, {}, {})
-    assert "9.0 epochs of 500" in observations.Observations(training, [observations.Step(3, {}), step]).little
+    step, evaluation = observations.ObservedStep(9, {}), observations.DevEvaluation(10, {}, {})
+    assert (
+        "9.0 epochs of 500"
+        in observations.Observations(training, [observations.ObservedStep(3, {}), step]).little
+    )
     assert observations.Observations(training, [step], [evaluation]).little == ""

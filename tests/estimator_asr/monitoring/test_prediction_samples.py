@@ -85,7 +85,11 @@ def write_items(made):
         if name != "u3":
             soundfile.write(path, waveform, tiny_models.FRONTEND.sample_rate, subtype="PCM_16")
         utterance = manifest.Utterance(name, str(path), speaker, text, pinyin, "test")
-        lines.append(items.to_line(items.Item(utterance, labelling.Labels(text, tuple(pinyin.split()), ()))))
+        lines.append(
+            items.to_line(
+                items.LabelledUtterance(utterance, labelling.Labels(text, tuple(pinyin.split()), ()))
+            )
+        )
     pathlib.Path(made.data, "test-00000-of-00001.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
@@ -192,7 +196,7 @@ def test_a_model_without_a_decoder_has_no_attention(tmp_path):
     recogniser = prediction_samples.SampleRecogniser(dataclasses.replace(made, config=config))
     recogniser.restore(tf.train.latest_checkpoint(made.path))
     values = {"fbank": np.zeros([40, 20], np.float32), "num_frames": 40, "token_ids": [1], "num_tokens": 1}
-    assert recogniser.recognise(sample_utterances.Utterance("u", "", values)).attention is None
+    assert recogniser.recognise(sample_utterances.SampleUtterance("u", "", values)).attention is None
 
 
 def test_the_picture_of_a_trained_model_has_each_label_where_it_was_spoken(acoustic):
@@ -203,8 +207,10 @@ def test_the_picture_of_a_trained_model_has_each_label_where_it_was_spoken(acous
     probabilities = np.where(np.arange(blank + 1) == best[:, None], 0.9, 0.1 / blank)
     values = {"fbank": np.zeros([80, 20], np.float32), "token_ids": np.array([first, second])}
     starts, ends = np.array([4, 11]), np.array([6, 13])
-    found = prediction_samples.Sample(np.array([first, second]), 2, np.log(probabilities), None, starts, ends)
-    utterance = sample_utterances.Utterance("u", "", values)
+    found = prediction_samples.PredictionSample(
+        np.array([first, second]), 2, np.log(probabilities), None, starts, ends
+    )
+    utterance = sample_utterances.SampleUtterance("u", "", values)
     picture = prediction_samples.build_picture(acoustic.model, utterance, found, ["a", "b"], ["a", "c"])
     assert picture.spans == [(4, 6), (11, 13)]
     np.testing.assert_allclose(picture.probabilities[[4, 12], [0, 1]], 0.9)

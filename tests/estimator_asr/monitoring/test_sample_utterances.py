@@ -77,9 +77,9 @@ def test_data_without_the_split_has_no_samples(tmp_path):
 def write_recording(tmp_path, audio):
     """An utterance of 0.5 s on the second channel of a recording, from 1 s on."""
     utterance = manifest.Utterance("u", str(audio), "s", "你", "ni3", "dev", 1.0, 0.5, 1)
-    item = items.Item(utterance, labelling.Labels("你", ("ni3",), ("你",)))
+    item = items.LabelledUtterance(utterance, labelling.Labels("你", ("ni3",), ("你",)))
     (tmp_path / "dev-0.jsonl").write_text(items.to_line(item), encoding="utf-8")
-    return sample_utterances.Utterance("u", str(tmp_path / "dev-0.tfrecord"), {})
+    return sample_utterances.SampleUtterance("u", str(tmp_path / "dev-0.tfrecord"), {})
 
 
 def test_the_sound_is_the_records_segment_of_the_recording(tmp_path):
@@ -100,7 +100,7 @@ def test_a_missing_recording_is_logged(tmp_path, said):
 
 
 def test_data_without_recordings_has_no_sound(tmp_path, said):
-    utterance = sample_utterances.Utterance("u", str(tmp_path / "dev-0.tfrecord"), {})
+    utterance = sample_utterances.SampleUtterance("u", str(tmp_path / "dev-0.tfrecord"), {})
     assert sample_utterances.read_wav(utterance, 8000) is None and said == []
     (tmp_path / "dev-0.jsonl").write_text("{")
     assert sample_utterances.read_wav(utterance, 8000) is None and "line 1 is not a valid item" in said[0]

@@ -61,7 +61,9 @@ def _write_recordings(path):
     (shard,) = info.shard_paths(str(path / "data"), "dev")
     soundfile.write(path / "a.wav", np.zeros(4000), 16000)
     utterances = [manifest.Utterance(f"dev{i:03d}", str(path / "a.wav"), "", "", "", "dev") for i in range(3)]
-    lines = [items.to_line(items.Item(each, labelling.Labels("", (), ()))) for each in utterances]
+    lines = [
+        items.to_line(items.LabelledUtterance(each, labelling.Labels("", (), ()))) for each in utterances
+    ]
     pathlib.Path(recordings.path_of(shard)).write_text("".join(lines), encoding="utf-8")
 
 

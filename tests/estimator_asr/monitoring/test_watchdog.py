@@ -68,7 +68,7 @@ def test_one_kind_is_raised_again_only_after_ten_times_the_patience(tmp_path, li
 
 def test_the_first_observation_raises_nothing(tmp_path, lines):
     dog = make_watchdog(tmp_path)
-    dog.add_step(observations.Step(1, {}))
+    dog.add_step(observations.ObservedStep(1, {}))
     dog.add_evaluation({"global_step": 1, "loss": 1.0}, str(tmp_path / "eval"))
     assert lines == [] and not os.listdir(tmp_path)
 

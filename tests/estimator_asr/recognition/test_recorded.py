@@ -71,7 +71,7 @@ def test_a_format_gets_the_hotwords_of_the_subject(tmp_path, monkeypatch):
     monkeypatch.setattr(recorded.runtime, "Recogniser", lambda *arguments: arguments)
     monkeypatch.setattr(recorded.export_info, "load", lambda version_dir: INFO)
     former = types.SimpleNamespace(session=None)
-    subject = recognised_split.Subject(former, None, None, (), {}, None, hotwords=("你好",))
+    subject = recognised_split.EvaluatedModel(former, None, None, (), {}, None, hotwords=("你好",))
     source = types.SimpleNamespace(shards=())
     replaced = recorded.replace_recogniser(subject, source, str(tmp_path), "onnx")
     assert replaced.recogniser._model == (str(tmp_path / "onnx"), ("你好",))
@@ -103,7 +103,7 @@ def test_a_split_is_recognised_by_the_model_of_a_format(monkeypatch, tmp_path):
     monkeypatch.setattr(recorded.runtime, "Recogniser", lambda model, words: Model())
     monkeypatch.setattr(recorded.export_info, "load", lambda version_dir: INFO)
     whole = types.SimpleNamespace(session="session")
-    subject = recognised_split.Subject(whole, None, None, {}, {"model": "EXPORT/1"}, None, "language")
+    subject = recognised_split.EvaluatedModel(whole, None, None, {}, {"model": "EXPORT/1"}, None, "language")
     found = recorded.replace_recogniser(subject, types.SimpleNamespace(shards=[]), str(tmp_path), "onnx")
     assert found.facts == {"model": f"{tmp_path}/onnx"} and found.language == "language"
     assert found.recogniser.session == "session"

@@ -29,7 +29,7 @@ def job(tmp_path, monkeypatch):
             raise errors.UserError(f"{recording.name}: is broken")
         if text == "quiet":
             warn(f"warning: {recording.name}: no speech is found")
-        return captions.Transcript("", [captions.Segment(0.0, 1.0, {"transcript": text})])
+        return captions.Transcript("", [captions.TranscriptSegment(0.0, 1.0, {"transcript": text})])
 
     info = types.SimpleNamespace(sha256="4f0c", frontend=types.SimpleNamespace(sample_rate=16000))
     version = types.SimpleNamespace(info=info, find=lambda signature, hotwords: None)

@@ -100,7 +100,9 @@ def _build_record(audio):
         small_corpora.make_vocabularies(found), tiny_models.FRONTEND, "float32", 30.0
     )
     utterance = manifest.Utterance("u1", audio, "", "", "", "train")
-    record, _ = shard_writer.make_record(items.Item(utterance, found, items.file_signature(audio)), settings)
+    record, _ = shard_writer.make_record(
+        items.LabelledUtterance(utterance, found, items.file_signature(audio)), settings
+    )
     return record.fbank
 
 

@@ -38,7 +38,7 @@ def test_best_weights_are_preferred(acoustic_dir, tmp_path):
     for suffix in ("index", "data-00000-of-00001"):
         shutil.copy(os.path.join(better.path, f"model.ckpt-7.{suffix}"), f"{best}.{suffix}")
     registry = os.path.join(os.path.dirname(best), best_checkpoints.REGISTRY_FILE)
-    evaluation_log.write_rows(registry, [best_checkpoints.Entry(5, 0.1, {})])
+    evaluation_log.write_rows(registry, [best_checkpoints.KeptCheckpoint(5, 0.1, {})])
     trained = trained_model.open_trained_model(acoustic_dir)
     assert trained.checkpoint == best
     fbank = tiny_models.extract(tiny_models.make_waveform(30000, seed=0))

@@ -8,7 +8,7 @@ import pytest
 
 from estimator_asr.scoring import attribution, edit_distance
 
-EVERYTHING = attribution.Vocabularies()
+EVERYTHING = attribution.KnownVocabularies()
 
 
 def units(text: str) -> list[attribution.Unit]:
@@ -78,27 +78,27 @@ def test_a_repeated_syllable_that_was_said_twice_and_heard_once_is_a_deletion():
     ],
 )
 def test_toneless_syllables_have_parts(reference, hypothesis, cause):
-    assert causes(reference, hypothesis, attribution.Vocabularies(token_type="toneless")) == [cause]
+    assert causes(reference, hypothesis, attribution.KnownVocabularies(token_type="toneless")) == [cause]
 
 
 def test_tokens_that_are_not_syllables_have_neither_parts_nor_letters():
-    known = attribution.Vocabularies(token_type="character")
+    known = attribution.KnownVocabularies(token_type="character")
     assert causes("o/o n/n", "a/a", known) == [attribution.DELETION, attribution.SUBSTITUTION]
 
 
 @pytest.mark.parametrize("hypothesis", ["她/ta1", "马/ma3", "<unk>/ta1", ""])
 def test_a_character_outside_of_the_vocabulary_is_unreachable_whatever_the_hypothesis(hypothesis):
-    known = attribution.Vocabularies(characters={"她", "马"})
+    known = attribution.KnownVocabularies(characters={"她", "马"})
     assert causes("他/ta1", hypothesis, known) == [attribution.UNREACHABLE]
 
 
 def test_a_syllable_outside_of_the_vocabulary_is_unreachable():
-    known = attribution.Vocabularies(characters={"他"}, syllables={"ma3"})
+    known = attribution.KnownVocabularies(characters={"他"}, syllables={"ma3"})
     assert causes("他/ta1", "马/ma3", known) == [attribution.UNREACHABLE]
 
 
 def test_an_insertion_is_never_unreachable():
-    assert causes("", "他/ta1", attribution.Vocabularies(characters=())) == [attribution.INSERTION]
+    assert causes("", "他/ta1", attribution.KnownVocabularies(characters=())) == [attribution.INSERTION]
 
 
 def test_syllables_decide_among_shortest_alignments():

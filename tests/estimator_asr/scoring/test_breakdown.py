@@ -171,7 +171,7 @@ def test_counts_equal_those_of_jiwer():
 
 def attribute(reference, hypothesis):
     sides = [attribution.pair(text.split(), text.split()) for text in (reference, hypothesis)]
-    return attribution.attribute(*sides, attribution.Vocabularies())
+    return attribution.attribute(*sides, attribution.KnownVocabularies())
 
 
 def test_right_and_wrong_parts_are_counted():

@@ -55,7 +55,7 @@ def serve(scenario, max_batch_size=4, delay_seconds=0.02, max_queue_seconds=100.
 
 
 def make_item(version, x, seconds=1.0, hotwords=()):
-    return item_queue.Item(item_queue.Group(version, "waveform", hotwords), {"x": x}, seconds)
+    return item_queue.QueuedUtterance(item_queue.Group(version, "waveform", hotwords), {"x": x}, seconds)
 
 
 def test_items_that_arrive_together_share_a_batch():

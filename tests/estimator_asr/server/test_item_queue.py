@@ -11,7 +11,7 @@ from estimator_asr.server import api_errors, item_queue
 
 def make_items(*lengths, group="a", is_interim=False):
     own = item_queue.Group(None, group, (), is_interim)
-    return [item_queue.Item(own, {}, seconds) for seconds in lengths]
+    return [item_queue.QueuedUtterance(own, {}, seconds) for seconds in lengths]
 
 
 def make_queue(max_seconds, rate):

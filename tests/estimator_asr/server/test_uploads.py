@@ -208,7 +208,7 @@ def hold(monkeypatch):
 @pytest.mark.long
 def test_audio_that_is_being_decoded_has_a_limit(hold):
     async def run():
-        decoder = uploads.Decoder(100.0, 100.0)
+        decoder = uploads.UploadDecoder(100.0, 100.0)
         first = [asyncio.ensure_future(decoder.decode(encode_silence(30), 16000)) for _ in range(3)]
         await asyncio.sleep(0.05)
         assert count_seconds(decoder) == 90
@@ -234,7 +234,7 @@ def test_a_long_recording_does_not_keep_short_ones_out(hold):
     """A recording of 600 s fills the limit for long ones; short ones have their own thread and limit."""
 
     async def run():
-        decoder = uploads.Decoder(600.0, 600.0)
+        decoder = uploads.UploadDecoder(600.0, 600.0)
         long = asyncio.ensure_future(decoder.decode(encode_silence(600), 16000))
         await asyncio.sleep(0.2)
         short = asyncio.ensure_future(decoder.decode(encode_silence(3), 16000))
@@ -250,7 +250,7 @@ def test_a_long_recording_does_not_keep_short_ones_out(hold):
 
 def test_one_recording_of_any_length_is_accepted():
     async def run():
-        return await uploads.Decoder(1.0, 100.0).decode(encode_silence(20), 16000)
+        return await uploads.UploadDecoder(1.0, 100.0).decode(encode_silence(20), 16000)
 
     assert asyncio.run(run()).seconds == 20
 
@@ -259,7 +259,7 @@ def test_recordings_of_browsers_count_with_their_seconds(hold):
     """A browser's WebM file has no duration in its header, but does not count as the maximum length."""
 
     async def run():
-        decoder = uploads.Decoder(10.0, 100.0)
+        decoder = uploads.UploadDecoder(10.0, 100.0)
         content = telephone_files.encode("webm", live="1")
         both = [asyncio.ensure_future(decoder.decode(content, 16000)) for _ in range(2)]
         while count_seconds(decoder) < 4:
@@ -273,7 +273,7 @@ def test_recordings_of_browsers_count_with_their_seconds(hold):
 
 def test_failed_and_cancelled_recordings_no_longer_count(hold):
     async def run():
-        decoder = uploads.Decoder(100.0, 100.0)
+        decoder = uploads.UploadDecoder(100.0, 100.0)
         with pytest.raises(errors.UserError, match="^file: audio is longer than 100 s"):
             await decoder.decode(encode_silence(101), 16000)
         waiting = asyncio.ensure_future(decoder.decode(encode_silence(1), 16000))
@@ -334,7 +334,7 @@ def test_the_server_stops_even_if_decoding_never_ends(tiny_export, hold, caplog)
 
 def test_a_recording_of_a_disconnected_client_is_not_decoded(hold):
     async def run():
-        decoder = uploads.Decoder(100.0, 100.0)
+        decoder = uploads.UploadDecoder(100.0, 100.0)
         first, gone, last = (
             asyncio.ensure_future(decoder.decode(encode_silence(seconds), 16000)) for seconds in (1, 2, 3)
         )

@@ -16,17 +16,17 @@ def test_the_report_shows_every_metric_once(monkeypatch):
     lines = []
     monkeypatch.setattr(evaluation.logging, "info", lambda text, *values: lines.append(text % values))
     result = {"loss": 9.0, "global_step": 12, "token-error-rate": 0.25, "avg-loss": 1.5}
-    evaluation.Report().export(None, "", "", result, False)
+    evaluation.MetricsReport().export(None, "", "", result, False)
     assert lines == ["dev at step 12: avg-loss 1.5000  token-error-rate 0.2500"]
 
 
-class Alarms(evaluation.Report):
+class Alarms(evaluation.MetricsReport):
     name = "alarms"
 
 
 def test_the_log_comes_after_the_best_checkpoints_and_memory_is_freed_last(tmp_path):
     model, _, _ = loop_models.make_model(tmp_path)
-    dev = evaluation.Evaluation(model, lambda: None, [], [Alarms()])
+    dev = evaluation.DevEvaluator(model, lambda: None, [], [Alarms()])
     names = [exporter.name for exporter in dev.spec().exporters]
     assert names == ["best_checkpoints", "evaluations", "report", "alarms", "memory"]
 
@@ -54,7 +54,7 @@ def test_an_evaluation_that_was_killed_is_caught_up_where_it_matters(
     tmp_path, monkeypatch, patience, step, last, known, is_evaluated
 ):
     for each in known:
-        evaluation_log.record(str(tmp_path), evaluation_log.Evaluation(each, each, {}))
+        evaluation_log.record(str(tmp_path), evaluation_log.LoggedEvaluation(each, each, {}))
     model = types.SimpleNamespace(
         path=str(tmp_path),
         config=types.SimpleNamespace(
@@ -66,8 +66,8 @@ def test_an_evaluation_that_was_killed_is_caught_up_where_it_matters(
     )
     evaluated = []
     monkeypatch.setattr(evaluation.checkpoints, "latest_step", lambda path: step)
-    monkeypatch.setattr(evaluation.Evaluation, "run", lambda self, estimator, path: evaluated.append(path))
-    dev = evaluation.Evaluation(model, None, [], [])
+    monkeypatch.setattr(evaluation.DevEvaluator, "run", lambda self, estimator, path: evaluated.append(path))
+    dev = evaluation.DevEvaluator(model, None, [], [])
     dev.catch_up(Estimator(str(tmp_path)), lambda each: each >= last)
     assert evaluated == ["model.ckpt-20"] * is_evaluated
 
@@ -80,7 +80,7 @@ def save(model_dir, step):
         return tf.compat.v1.train.Saver().save(session, os.path.join(model_dir, "model.ckpt"), step)
 
 
-class Evaluation(evaluation.Evaluation):
+class Evaluation(evaluation.DevEvaluator):
     """Reads the weights of each checkpoint, as the exporters do, after something happened."""
 
     throttle_seconds = 0

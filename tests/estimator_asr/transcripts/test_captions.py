@@ -35,7 +35,7 @@ def make_segment(text, start=0.0, step=0.25, seconds=None):
         "status": "ok",
         "n_best": [{"transcript": text, "score": -1.0}, {"transcript": "差", "score": -3.0}],
     }
-    return captions.Segment(start, start + (seconds or 0.6 + step * len(text)), result)
+    return captions.TranscriptSegment(start, start + (seconds or 0.6 + step * len(text)), result)
 
 
 def read_times(text):

@@ -17,7 +17,7 @@ def make_segment(start, text):
         "language_score": -2.0,
     }
     result.update(confidence=0.9, characters=[character], n_best=[{"transcript": text, "score": -3.0}])
-    return captions.Segment(start, start + 2.0, result)
+    return captions.TranscriptSegment(start, start + 2.0, result)
 
 
 SHORT = captions.Transcript("a.wav", [make_segment(0.0, "好")])

@@ -15,7 +15,7 @@ def make_outputs(pinyin="ni3 hao3", transcript="你好", greedy=None, confidence
 
 
 def make_row(**outputs):
-    (row,) = pseudo_labels.list_rows([captions.Segment(0.0, 1.0, make_outputs(**outputs))])
+    (row,) = pseudo_labels.list_rows([captions.TranscriptSegment(0.0, 1.0, make_outputs(**outputs))])
     return row
 
 
@@ -52,7 +52,10 @@ def test_disagreement_is_the_largest_error_rate_of_the_other_decodings(outputs, 
 
 
 def test_rows_have_times_texts_and_confidence():
-    segments = [captions.Segment(0.0, 1.2344, make_outputs()), captions.Segment(61.5, 63.0, make_outputs())]
+    segments = [
+        captions.TranscriptSegment(0.0, 1.2344, make_outputs()),
+        captions.TranscriptSegment(61.5, 63.0, make_outputs()),
+    ]
     common = {"text": "你好", "pinyin": "ni3 hao3", "confidence": 0.9, "disagreement": 0.0}
     assert pseudo_labels.list_rows(segments) == [
         {"start": 0.0, "seconds": 1.234, **common},

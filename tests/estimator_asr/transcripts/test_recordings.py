@@ -72,7 +72,7 @@ def test_standard_input_twice_is_refused():
 
 def test_blocks_of_a_file_are_its_samples(tmp_path):
     make_wav(tmp_path / "a.wav", 3.0, 44100)
-    found = read(recordings.Recording(str(tmp_path / "a.wav"), "a"))
+    found = read(recordings.RecordingFile(str(tmp_path / "a.wav"), "a"))
     np.testing.assert_array_equal(found, audio_files.read_audio(str(tmp_path / "a.wav"), 16000))
 
 
@@ -80,7 +80,7 @@ def test_blocks_of_a_file_are_its_samples(tmp_path):
 def test_standard_input_in_any_format(tmp_path, monkeypatch, name):
     soundfile.write(tmp_path / name, np.sin(np.arange(32000) / 9) * 0.3, 16000)
     give_standard_input(monkeypatch, (tmp_path / name).read_bytes())
-    found = read(recordings.Recording("-", "stdin"))
+    found = read(recordings.RecordingFile("-", "stdin"))
     np.testing.assert_array_equal(found, audio_files.read_audio(str(tmp_path / name), 16000))
 
 
@@ -91,7 +91,7 @@ def test_standard_input_with_a_header_written_to_a_pipe(tmp_path, monkeypatch, l
     for place in (4, 40):  # the lengths of RIFF and of data
         contents[place : place + 4] = length.to_bytes(4, "little")
     give_standard_input(monkeypatch, bytes(contents))
-    np.testing.assert_allclose(read(recordings.Recording("-", "stdin")), waveform, atol=1e-4)
+    np.testing.assert_allclose(read(recordings.RecordingFile("-", "stdin")), waveform, atol=1e-4)
 
 
 def test_empty_standard_input_is_named(monkeypatch):
@@ -99,7 +99,7 @@ def test_empty_standard_input_is_named(monkeypatch):
     copy = tempfile.TemporaryFile()
     monkeypatch.setattr(recordings.tempfile, "TemporaryFile", lambda: copy)
     with pytest.raises(audio_files.AudioError, match="standard input is empty; pipe a recording into it"):
-        recordings.open_blocks(recordings.Recording("-", "stdin"), 16000)
+        recordings.open_blocks(recordings.RecordingFile("-", "stdin"), 16000)
     assert copy.closed
 
 
@@ -110,7 +110,7 @@ def test_no_disk_space_to_copy_standard_input_is_an_error(monkeypatch):
     give_standard_input(monkeypatch, b"RIFF")
     monkeypatch.setattr(recordings.tempfile, "TemporaryFile", fail)
     with pytest.raises(audio_files.AudioError) as refused:
-        recordings.open_blocks(recordings.Recording("-", "stdin"), 16000)
+        recordings.open_blocks(recordings.RecordingFile("-", "stdin"), 16000)
     assert str(refused.value) == (
         "standard input cannot be copied to a temporary file (No usable temporary directory found "
         "in ['/tmp']); "
@@ -123,16 +123,16 @@ def test_seconds_of_all_recordings(tmp_path):
         make_wav(tmp_path / name, seconds)
     found = recordings.find([str(tmp_path)])
     assert recordings.total_seconds(found) == 3.5
-    missing = recordings.Recording(os.path.join(tmp_path, "c.wav"), "c")
+    missing = recordings.RecordingFile(os.path.join(tmp_path, "c.wav"), "c")
     assert recordings.total_seconds([*found, missing]) == 3.5  # what cannot be read counts as nothing
-    pipe = recordings.Recording("-", "stdin")
+    pipe = recordings.RecordingFile("-", "stdin")
     assert recordings.total_seconds([*found, pipe]) is None  # and is not read for it
 
 
 def test_closed_standard_input_is_named(monkeypatch):
     monkeypatch.setattr(recordings.sys, "stdin", None)
     with pytest.raises(audio_files.AudioError, match="standard input is closed; name a file, or pipe audio"):
-        recordings.open_blocks(recordings.Recording("-", "stdin"), 16000)
+        recordings.open_blocks(recordings.RecordingFile("-", "stdin"), 16000)
 
 
 @pytest.mark.parametrize("name", ["a.raw", b"\xff.wav"])
@@ -140,7 +140,7 @@ def test_seconds_of_files_with_unusual_names(tmp_path, name):
     path = os.path.join(os.fsencode(tmp_path), os.fsencode(name))
     with open(path, "wb") as file:
         file.write(b"no audio")
-    assert recordings.total_seconds([recordings.Recording(os.fsdecode(path), "a")]) == 0
+    assert recordings.total_seconds([recordings.RecordingFile(os.fsdecode(path), "a")]) == 0
 
 
 def test_recordings_of_telephones(tmp_path, monkeypatch):
@@ -150,5 +150,5 @@ def test_recordings_of_telephones(tmp_path, monkeypatch):
     assert [recording.name for recording in found] == ["a", "b"]
     assert recordings.total_seconds(found) == pytest.approx(4, abs=0.1)
     give_standard_input(monkeypatch, telephone_files.encode("aac"))
-    for recording in [*found, recordings.Recording("-", "stdin")]:
+    for recording in [*found, recordings.RecordingFile("-", "stdin")]:
         assert len(read(recording)) == pytest.approx(32000, abs=2400)

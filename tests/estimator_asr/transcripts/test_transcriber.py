@@ -86,7 +86,7 @@ def test_a_long_silent_recording_has_a_warning(tmp_path, capsys):
 def test_warnings_go_to_the_function_of_the_caller(tmp_path, capsys):
     warnings = []
     soundfile.write(tmp_path / "a.wav", np.zeros(16000), 16000)
-    recording = recordings.Recording(str(tmp_path / "a.wav"), "a")
+    recording = recordings.RecordingFile(str(tmp_path / "a.wav"), "a")
     transcriber.transcribe(Counter(), recording, 16000, warn=warnings.append)
     (warning,) = warnings
     assert warning.startswith(f"warning: {tmp_path}/a.wav: audio is silent (peak below 0.0005 of full scale)")

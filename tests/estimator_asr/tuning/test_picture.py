@@ -11,10 +11,10 @@ from estimator_asr.tuning import calibration, picture, search
 
 TOKENS, CHARACTERS = utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE
 JUDGED = calibration.Judged(np.array([0.95, 0.95, 0.45, 0.45]), np.array([True, False, False, False]))
-RESULT = search.Result(
+RESULT = search.TuningResult(
     [
-        search.Step("greedy", config.DecodeConfig(), {TOKENS: 30, CHARACTERS: 50}),
-        search.Step("n-gram model", config.DecodeConfig(), {TOKENS: 20, CHARACTERS: 25}),
+        search.DecodingStep("greedy", config.DecodeConfig(), {TOKENS: 30, CHARACTERS: 50}),
+        search.DecodingStep("n-gram model", config.DecodeConfig(), {TOKENS: 20, CHARACTERS: 25}),
     ],
     {TOKENS: 100, CHARACTERS: 200},
     JUDGED,

@@ -33,7 +33,7 @@ def _write(directory: str) -> None:
 
     from tfrecord_builder.synthesis import espeak, prompts, voices
 
-    speaker = espeak.Speaker()
+    speaker = espeak.EspeakSynthesiser()
     for pinyin, variant in SENTENCES:
         for name, noise_db in NOISE_DB.items():
             voice = voices.Voice(variant, variant, 175, 50, 50, level_db=6.0, noise_db=noise_db)

@@ -10,7 +10,7 @@ from tfrecord_builder.building import catalog, chunks, sharding
 from tfrecord_builder.building.engines import dispatch
 
 
-def write(items, num_shards: int, directory) -> list[sharding.Shard]:
+def write(items, num_shards: int, directory) -> list[sharding.PlannedShard]:
     """Assigns items to shards and writes the .jsonl file of each shard."""
     split_sizes = collections.Counter(item.utterance.split for item in items)
     with tempfile.TemporaryDirectory() as scratch, catalog.open_new(scratch) as corpus:

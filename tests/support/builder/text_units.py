@@ -18,13 +18,13 @@ class TextUnit:
 
 
 @dataclasses.dataclass(frozen=True)
-class TextWriter(resumable.ShardWriter):
+class TextWriter(resumable.UnitWriter):
     """Writes the texts of units."""
 
     def fingerprint(self, shard: TextUnit) -> str:
         return resumable.hash_json([shard.text])
 
-    def make(self, shard: TextUnit, path: str, on_progress) -> resumable.Written:
+    def make(self, shard: TextUnit, path: str, on_progress) -> resumable.ShardReceipt:
         if shard.text == "refuse":
             raise errors.UserError("u1: cannot be used; leave it out.")
         if shard.text == "break":
@@ -36,4 +36,4 @@ class TextWriter(resumable.ShardWriter):
         on_progress(1, 0)
         rejected = [["u", "train", "no transcript", None]] * (shard.text == "reject")
         notes = [f"error: {name}: {reason}" for name, _, reason, _ in rejected]
-        return resumable.Written(shard.file, 1 - len(rejected), rejected=rejected, notes=notes)
+        return resumable.ShardReceipt(shard.file, 1 - len(rejected), rejected=rejected, notes=notes)

@@ -29,5 +29,5 @@ def make(
         n_best = [{"transcript": texts[1], "score": -1.0}, {"transcript": texts[0], "score": -2.0}]
         outputs.append({"utterance_id": name, "transcript": texts[1], "confidence": 0.9, "n_best": n_best})
     measures = {utterances.TOKEN_ERROR_RATE: tokens, utterances.CHARACTER_ERROR_RATE: characters}
-    known = attribution.Vocabularies(characters=frozenset(CHARACTERS) - {"式"})
+    known = attribution.KnownVocabularies(characters=frozenset(CHARACTERS) - {"式"})
     return scored_split.ScoredSplit({"model": "made up"}, measures, outputs=outputs, vocabularies=known)

@@ -32,7 +32,7 @@ def export(directory: str, with_ngrams: bool = False, **decode) -> str:
         _open(acoustic, tiny_models.TOKENS, weight, decode),
         _open(language, tiny_models.CHARACTERS, weight, {}),
     )
-    utterances = [sample.Utterance("u", np.zeros([1, 20], np.float32), each) for each in WAVEFORMS]
+    utterances = [sample.ParityUtterance("u", np.zeros([1, 20], np.float32), each) for each in WAVEFORMS]
 
     def complete(version_dir, info):
         writer.add(version_dir, ["onnx"], "float32", *models, info, utterances)

@@ -23,5 +23,5 @@ def repeat(metrics, *, count=5, last_step=6000, between=50, loss=1.0, error_rate
     rows = []
     for i in range(count):
         losses = tuple(loss * (1 + 0.001 * ((7 * i + j) % 13)) for j in range(between))
-        rows.append(observations.Step(last_step - between * (count - 1 - i), metrics, losses))
+        rows.append(observations.ObservedStep(last_step - between * (count - 1 - i), metrics, losses))
     return rows

@@ -102,12 +102,12 @@ LOSSES = """
 """
 
 
-def make_steps() -> list[observations.Step]:
+def make_steps() -> list[observations.ObservedStep]:
     """Returns the steps as the watchdog would have observed them."""
     losses = [float(loss) for loss in LOSSES.split()]
     rows = []
     for i, values in enumerate(METRICS):
         begin, end = STEPS_BETWEEN * i, STEPS_BETWEEN * (i + 1)
         metrics = {**dict(zip(TAGS, values)), "learning-rate": LEARNING_RATE, "gradient-zero-fraction": 0.01}
-        rows.append(observations.Step(end, metrics, tuple(losses[begin:end])))
+        rows.append(observations.ObservedStep(end, metrics, tuple(losses[begin:end])))
     return rows

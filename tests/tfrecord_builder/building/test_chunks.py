@@ -63,11 +63,11 @@ def _note_labelled(monkeypatch):
 
 def test_to_line_has_hash_split_sentence_id_and_item():
     utterance = manifest.Utterance("c", "/c.wav", "s", "你，", "", "train")
-    item = items.Item(utterance, labelling.Labels("你", ("ni3",), ("你",)), (1, 2))
+    item = items.LabelledUtterance(utterance, labelling.Labels("你", ("ni3",), ("你",)), (1, 2))
     digest, split, sentence, name, line = chunks.to_line(item).decode().split("\t")
     assert (split, name, line) == ("train", "c", items.to_line(item))
     assert digest.startswith("2e7d2c03") and sentence == chunks.hashlib.sha256("你".encode()).hexdigest()
-    spoken = items.Item(utterance, labelling.Labels("", ("ni3", "hao3"), ()))
+    spoken = items.LabelledUtterance(utterance, labelling.Labels("", ("ni3", "hao3"), ()))
     assert chunks.to_line(spoken).split(b"\t")[2].decode() == chunks.hashlib.sha256(b"ni3 hao3").hexdigest()
 
 

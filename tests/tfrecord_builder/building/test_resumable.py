@@ -21,7 +21,7 @@ class Text:
     text: str = "one"
 
 
-class TextWriter(resumable.ShardWriter):
+class TextWriter(resumable.UnitWriter):
     def fingerprint(self, shard):
         return resumable.hash_json([shard.text])
 
@@ -29,7 +29,7 @@ class TextWriter(resumable.ShardWriter):
         with open(path, "w") as file:
             file.write(shard.text)
         on_progress(1, 0)
-        return resumable.Written(shard.file, 1)
+        return resumable.ShardReceipt(shard.file, 1)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_the_json_of_an_earlier_shard_is_removed_first(writer, tmp_path, monkeyp
 
     writer.write(Text(), _ignore)
     with monkeypatch.context() as patch:
-        patch.setattr(resumable.Written, "save", be_killed)
+        patch.setattr(resumable.ShardReceipt, "save", be_killed)
         with pytest.raises(KeyboardInterrupt):
             writer.write(Text(text="two"), _ignore)
     assert (tmp_path / "a.txt").read_text() == "two"

@@ -28,7 +28,7 @@ def _settings(**changes):
 
 def _item(name, audio, found=LABELS):
     utterance = manifest.Utterance(name, audio, f"speaker-{name}", "", "", "train")
-    return items.Item(utterance, found, items.file_signature(audio))
+    return items.LabelledUtterance(utterance, found, items.file_signature(audio))
 
 
 def _shard(tmp_path, *found):
@@ -84,7 +84,9 @@ def test_classic_spectrogram_in_float32(tmp_path, tones):
 
 
 def test_text_records_have_no_features(tmp_path):
-    item = items.Item(manifest.Utterance("t1", None, "news", "你好", "ni3 hao3", "train"), LABELS)
+    item = items.LabelledUtterance(
+        manifest.Utterance("t1", None, "news", "你好", "ni3 hao3", "train"), LABELS
+    )
     statistics = _write(tmp_path, [item], _settings(frontend=None))
     assert _read(tmp_path)[0]["utterance_id"] == b"t1"
     assert (statistics.frame_lengths, statistics.token_lengths, statistics.num_frames) == ({}, {"2": 1}, 0)
@@ -163,7 +165,9 @@ def test_a_recording_that_changes_while_the_build_runs(tmp_path, tones, change):
 def test_a_segment_of_a_recording_is_read(tmp_path, tones):
     whole = audio_files.read_audio(tones[2], 16000)
     utterance = manifest.Utterance("u0", tones[2], "s", "", "", "train", 0.1, 0.5)
-    _write(tmp_path, [items.Item(utterance, LABELS, items.file_signature(tones[2]))], _settings())
+    _write(
+        tmp_path, [items.LabelledUtterance(utterance, LABELS, items.file_signature(tones[2]))], _settings()
+    )
     (record,) = _read(tmp_path, num_bins=80)
     expected = frontend.extract(whole[1600:9600], frontend.FrontendConfig()).numpy()
     np.testing.assert_allclose(record["fbank"], expected, atol=0.01)
@@ -181,7 +185,7 @@ def _read_waveform(path, max_seconds=30.0):
 
 
 def _reason(path, max_seconds=30.0):
-    with pytest.raises(shard_writer.Rejected) as rejected:
+    with pytest.raises(shard_writer.RejectedRecording) as rejected:
         _read_waveform(path, max_seconds)
     return str(rejected.value)
 

@@ -17,7 +17,8 @@ from tfrecord_builder.tokens import readings
 def _items(*names, split="train", signature=(1, 2), text="你"):
     found = labelling.Labels(text, ("ni3",), ("你",))
     return [
-        items.Item(manifest.Utterance(n, "/a.wav", "s", text, "", split), found, signature) for n in names
+        items.LabelledUtterance(manifest.Utterance(n, "/a.wav", "s", text, "", split), found, signature)
+        for n in names
     ]
 
 

@@ -18,7 +18,7 @@ def write(path, *made):
 
 def item(utterance_id, audio="/c/a.wav", variant=None, stamp=(123, 456), **part):
     utterance = manifest.Utterance(utterance_id, audio, "一", "yi1", "S", "train", **part)
-    return items.Item(utterance, labelling.Labels("一", ("yi1",), ("一",)), stamp, variant)
+    return items.LabelledUtterance(utterance, labelling.Labels("一", ("yi1",), ("一",)), stamp, variant)
 
 
 def find(shard, utterance_id):

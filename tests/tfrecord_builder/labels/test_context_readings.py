@@ -72,7 +72,7 @@ from tfrecord_builder.labels import context_readings, pinyin
     ],
 )
 def test_surrounding_words_decide_the_reading(text, spoken):
-    assert pinyin.Reader(has_sandhi=True).read(text) == spoken.split()
+    assert pinyin.PinyinReader(has_sandhi=True).read(text) == spoken.split()
 
 
 @pytest.mark.parametrize(
@@ -89,11 +89,11 @@ def test_surrounding_words_decide_the_reading(text, spoken):
     ],
 )
 def test_dictionary_phrases_are_not_split(text, spoken):
-    assert pinyin.Reader(has_sandhi=True).read(text) == spoken.split()
+    assert pinyin.PinyinReader(has_sandhi=True).read(text) == spoken.split()
 
 
 def test_nearly_all_phrases_of_the_dictionary_keep_their_readings():
-    without, with_sandhi = pinyin.Reader(), pinyin.Reader(has_sandhi=True)
+    without, with_sandhi = pinyin.PinyinReader(), pinyin.PinyinReader(has_sandhi=True)
     phrases = sorted(phrase for phrase in constants.PHRASES_DICT if len(phrase) in (2, 3))[::10]
 
     def is_changed(hanzi, before, after):
@@ -109,12 +109,12 @@ def test_nearly_all_phrases_of_the_dictionary_keep_their_readings():
 
 
 def test_a_reduplicated_verb_in_the_users_dictionary_keeps_its_reading():
-    reader = pinyin.Reader({"数一数": ("shu4", "yi1", "shu4")}, has_sandhi=True)
+    reader = pinyin.PinyinReader({"数一数": ("shu4", "yi1", "shu4")}, has_sandhi=True)
     assert reader.read("数一数") == ["shu4", "yi1", "shu4"]
 
 
 def test_without_tone_sandhi_readings_come_from_the_dictionary():
-    assert pinyin.Reader().read("好朋友跑得很快") == "hao3 peng2 you3 pao3 de2 hen3 kuai4".split()
+    assert pinyin.PinyinReader().read("好朋友跑得很快") == "hao3 peng2 you3 pao3 de2 hen3 kuai4".split()
 
 
 def test_readings_of_the_users_dictionary_are_kept():

@@ -7,7 +7,7 @@ from pypinyin import constants
 from tfrecord_builder import errors
 from tfrecord_builder.labels import pinyin
 
-READER = pinyin.Reader()
+READER = pinyin.PinyinReader()
 
 
 def _join(syllables):
@@ -49,7 +49,7 @@ def test_reader_agrees_with_pypinyin():
 
 def test_user_phrases_take_precedence_over_the_dictionary():
     assert _join(READER.read("重庆单雄信")) == "chong2 qing4 dan1 xiong2 xin4"
-    reader = pinyin.Reader(
+    reader = pinyin.PinyinReader(
         {"单雄信": ("shan4", "xiong2", "xin4"), "重庆": ("zhong4", "qing4"), "乐": ("yue4",)}
     )
     assert _join(reader.read("重庆单雄信乐")) == "zhong4 qing4 shan4 xiong2 xin4 yue4"
@@ -57,32 +57,32 @@ def test_user_phrases_take_precedence_over_the_dictionary():
 
 
 def test_the_longest_word_of_either_dictionary_is_chosen():
-    reader = pinyin.Reader({"行长": ("hang2", "zhang3")})
+    reader = pinyin.PinyinReader({"行长": ("hang2", "zhang3")})
     assert _join(reader.read("银行长期")) == "yin2 hang2 chang2 qi1"
     assert _join(reader.read("问行长期限")) == "wen4 hang2 zhang3 qi1 xian4"
-    at_the_end = pinyin.Reader({"石头": ("shi2", "tou5")})
+    at_the_end = pinyin.PinyinReader({"石头": ("shi2", "tou5")})
     assert _join(at_the_end.read("一块石头")) == "yi1 kuai4 shi2 tou5"
-    longer = pinyin.Reader({"你好啊": ("ni3", "hao3", "a1")})
+    longer = pinyin.PinyinReader({"你好啊": ("ni3", "hao3", "a1")})
     assert _join(longer.read("你好啊")) == "ni3 hao3 a1"
 
 
 def test_a_reader_does_not_change_pypinyins_tables():
     before = len(constants.PHRASES_DICT), len(constants.PINYIN_DICT)
-    pinyin.Reader({"重庆": ("zhong4", "qing4"), "乐": ("yue4",)}).read("重庆乐")
-    assert _join(pinyin.Reader().read("重庆乐")) == "chong2 qing4 le4"
+    pinyin.PinyinReader({"重庆": ("zhong4", "qing4"), "乐": ("yue4",)}).read("重庆乐")
+    assert _join(pinyin.PinyinReader().read("重庆乐")) == "chong2 qing4 le4"
     assert (len(constants.PHRASES_DICT), len(constants.PINYIN_DICT)) == before
 
 
 def test_sandhi_does_not_change_user_phrases():
-    assert _join(pinyin.Reader(has_sandhi=True).read("你好一天")) == "ni2 hao3 yi4 tian1"
-    reader = pinyin.Reader({"李小": ("li3", "xiao3"), "一号": ("yi4", "hao4")}, has_sandhi=True)
+    assert _join(pinyin.PinyinReader(has_sandhi=True).read("你好一天")) == "ni2 hao3 yi4 tian1"
+    reader = pinyin.PinyinReader({"李小": ("li3", "xiao3"), "一号": ("yi4", "hao4")}, has_sandhi=True)
     assert _join(reader.read("李小也好")) == "li3 xiao3 ye2 hao3"
     assert _join(reader.read("我李小一号")) == "wo2 li3 xiao3 yi4 hao4"
 
 
 def test_user_phrases_are_words_for_sandhi():
-    assert _join(pinyin.Reader(has_sandhi=True).read("我领导你")) == "wo3 ling2 dao2 ni3"
-    reader = pinyin.Reader({"导你": ("dao3", "ni3")}, has_sandhi=True)
+    assert _join(pinyin.PinyinReader(has_sandhi=True).read("我领导你")) == "wo3 ling2 dao2 ni3"
+    reader = pinyin.PinyinReader({"导你": ("dao3", "ni3")}, has_sandhi=True)
     assert _join(reader.read("我领导你")) == "wo2 ling2 dao3 ni3"  # 我 and 领 form a pair
 
 

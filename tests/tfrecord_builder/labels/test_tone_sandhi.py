@@ -2,7 +2,7 @@ import pytest
 
 from tfrecord_builder.labels import pinyin, tone_sandhi
 
-READER = pinyin.Reader(has_sandhi=True)
+READER = pinyin.PinyinReader(has_sandhi=True)
 
 
 @pytest.mark.parametrize(

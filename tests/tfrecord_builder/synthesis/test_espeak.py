@@ -20,11 +20,11 @@ from tfrecord_builder.tokens import syllables
 def test_missing_espeak_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(errors.UserError, match="pip install espeakng-loader==0.2.4"):
-        espeak.Engine(seed=1)
+        espeak.EspeakEngine(seed=1)
 
 
 def test_speakers_are_one_per_voice_then_more_of_each():
-    engine = espeak.Engine(seed=1)
+    engine = espeak.EspeakEngine(seed=1)
     names = engine.list_voices()
     assert len(names) == len(set(names)) == 47
     assert [speaker.name for speaker in engine.make_speakers(names, 3)] == ["Alex", "Andy", "Annie"]
@@ -35,7 +35,7 @@ def test_speakers_are_one_per_voice_then_more_of_each():
 PHONEMES = """
 import ctypes, sys
 from tfrecord_builder.synthesis import espeak
-library = espeak.Speaker()._library
+library = espeak.EspeakSynthesiser()._library
 library.espeak_SetVoiceByName(b"cmn-latn-pinyin+f1")
 library.espeak_TextToPhonemes.restype = ctypes.c_char_p
 for syllable in sys.stdin.read().split():
@@ -52,7 +52,7 @@ def _spell(initial, final):
 
 
 def test_no_syllable_is_spelled_out_in_english():
-    engine = espeak.Engine(seed=1)
+    engine = espeak.EspeakEngine(seed=1)
     parts = itertools.product(syllables.INITIALS, syllables.FINALS, ("", "r"), syllables.TONES)
     tokens = ["r5", *(_spell(initial, "".join(rest)) for initial, *rest in parts)]
     tokens = [token for token in dict.fromkeys(tokens) if engine.speaks(token)]
@@ -67,7 +67,9 @@ def test_no_syllable_is_spelled_out_in_english():
 
 
 def test_respelled_syllables():
-    said = espeak.Engine(seed=1).pronounce(["大熊", "穷", "女儿"], ["da4", "xiong2", "qiong2", "nv3", "r5"])
+    said = espeak.EspeakEngine(seed=1).pronounce(
+        ["大熊", "穷", "女儿"], ["da4", "xiong2", "qiong2", "nv3", "r5"]
+    )
     assert said == ["da4", "xong2", "qong2", "nv3", "er5"]
 
 
@@ -75,7 +77,7 @@ DAMAGED = """
 import sys, espeakng_loader
 from tfrecord_builder.synthesis import espeak, voices
 espeakng_loader.get_data_path = lambda: sys.argv[1]
-espeak.Speaker().speak("ni2hao3", voices.make_voice("f1", 1), 175)
+espeak.EspeakSynthesiser().speak("ni2hao3", voices.make_voice("f1", 1), 175)
 """
 
 
@@ -113,14 +115,14 @@ def test_a_missing_library_of_espeak_is_an_error(monkeypatch):
     with pytest.raises(
         errors.UserError, match=r"eSpeak NG cannot be loaded \(/nowhere.so: .* is damaged; run: pip install"
     ):
-        espeak.Speaker()
+        espeak.EspeakSynthesiser()
 
 
 def test_every_variant_has_its_own_timbre():
     """eSpeak NG silently accepts an unknown variant and uses its plain voice."""
-    speaker = espeak.Speaker()
+    speaker = espeak.EspeakSynthesiser()
     spoken = {}
-    for variant in ("no such variant", *espeak.Engine(seed=1).list_voices()):
+    for variant in ("no such variant", *espeak.EspeakEngine(seed=1).list_voices()):
         voice = voices.Voice(variant, variant, 175, 50, 50, level_db=6.0, noise_db=None)
         samples = speaker.speak("ni2hao3", voice, voice.words_per_minute)
         spectrum = np.log(np.abs(np.fft.rfft(samples[:8000])) + 1e-3)

@@ -63,7 +63,7 @@ def model_dir(tmp_path, runs):
 
 
 def make_engine(model_dir):
-    return kokoro.Engine(1, str(model_dir))
+    return kokoro.KokoroEngine(1, str(model_dir))
 
 
 def make_prompt(speaker):

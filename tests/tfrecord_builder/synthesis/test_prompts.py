@@ -11,7 +11,7 @@ from tfrecord_builder.synthesis import espeak, prompts
 PROMPT = prompts.Prompt(
     "u1", "train", "speaker", (("你好",), ("小", "老虎")), ("ni3", "hao3", "xiao3", "lao3", "hu3")
 )
-ENGINE = espeak.Engine(seed=1)
+ENGINE = espeak.EspeakEngine(seed=1)
 
 
 def test_spelling_joins_words_and_has_a_comma_and_no_tone_sandhi_at_pauses():

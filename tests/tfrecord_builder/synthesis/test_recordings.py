@@ -15,7 +15,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.building.engines import dispatch, tasks, worker_process
 from tfrecord_builder.synthesis import espeak, prompts, recordings
 
-ENGINE = espeak.Engine(seed=1)
+ENGINE = espeak.EspeakEngine(seed=1)
 
 
 def make_prompts(*ids, voice="f1"):
@@ -38,7 +38,7 @@ def make_task(directory):
 
 
 def test_a_missing_recording_repeats_all_prompts_of_its_process(tmp_path, monkeypatch):
-    monkeypatch.setattr(espeak.Engine, "prompts_per_process", 2)
+    monkeypatch.setattr(espeak.EspeakEngine, "prompts_per_process", 2)
     write(tmp_path, make_prompts(*"abc"), num_workers=None)
     paths = [tmp_path / "wav" / "f1" / f"{name}.wav" for name in "abc"]
     before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in paths]
@@ -50,7 +50,7 @@ def test_a_missing_recording_repeats_all_prompts_of_its_process(tmp_path, monkey
 
 
 def test_a_unit_lists_the_sizes_of_its_recordings(tmp_path, monkeypatch):
-    monkeypatch.setattr(espeak.Engine, "prompts_per_process", 2)
+    monkeypatch.setattr(espeak.EspeakEngine, "prompts_per_process", 2)
     write(tmp_path, make_prompts(*"abc") + make_prompts("d", voice="m3"))
     names = ["f1.0", "f1.0.json", "f1.2", "f1.2.json", "m3.0", "m3.0.json"]
     assert sorted(os.listdir(tmp_path / ".units")) == names

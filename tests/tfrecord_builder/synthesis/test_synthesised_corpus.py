@@ -9,7 +9,7 @@ import pytest
 from tfrecord_builder import errors
 from tfrecord_builder.synthesis import espeak, prompts, synthesised_corpus, text_plan
 
-ENGINE = espeak.Engine(seed=1)
+ENGINE = espeak.EspeakEngine(seed=1)
 
 
 def claim(directory, seed=1, pinyin=("ni3", "hao3"), text_dir="t"):

@@ -7,7 +7,7 @@ import pytest
 from tfrecord_builder import errors
 from tfrecord_builder.synthesis import espeak, text_plan
 
-ENGINE = espeak.Engine(seed=1)
+ENGINE = espeak.EspeakEngine(seed=1)
 
 
 @pytest.fixture

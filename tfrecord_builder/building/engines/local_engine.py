@@ -19,7 +19,7 @@ def open_engine(runner: str, num_workers: Optional[int]) -> Iterator[tuple[str, 
 
 
 def _run(
-    num_workers: int, task: tasks.Task, units: Sequence[bytes], on_progress: tasks.OnProgress
+    num_workers: int, task: tasks.WorkerTask, units: Sequence[bytes], on_progress: tasks.OnProgress
 ) -> Iterator[tasks.Outcome]:
     if min(num_workers, len(units)) == 1:  # a new process would have to import TensorFlow again
         yield from (task(unit, on_progress) for unit in units)

@@ -28,7 +28,7 @@ def open_engine(runner: str, num_workers: Optional[int]) -> Iterator[tuple[str, 
         ray.shutdown()
 
 
-def _run(ray: Any, task: tasks.Task, units: Sequence[bytes], _: Any) -> Iterator:
+def _run(ray: Any, task: tasks.WorkerTask, units: Sequence[bytes], _: Any) -> Iterator:
     call, failure = ray.remote(max_retries=_RETRIES)(_call), None
     task_reference = ray.put(task)
     waiting = [call.remote(task_reference, unit) for unit in units]
@@ -44,5 +44,5 @@ def _run(ray: Any, task: tasks.Task, units: Sequence[bytes], _: Any) -> Iterator
         raise ChildProcessError(failure) from failure
 
 
-def _call(task: tasks.Task, unit: bytes) -> tasks.Outcome:
+def _call(task: tasks.WorkerTask, unit: bytes) -> tasks.Outcome:
     return task(unit)

@@ -29,8 +29,8 @@ class UnitRunner:
     shared: tuple[str, ...]
 
     def __call__(
-        self, units: Sequence[resumable.Shard], writer: resumable.ShardWriter, title: str
-    ) -> list[resumable.Written]:
+        self, units: Sequence[resumable.WorkUnit], writer: resumable.UnitWriter, title: str
+    ) -> list[resumable.ShardReceipt]:
         """Runs the units that are not finished yet; returns the receipts of all units, in their order."""
         finished = {unit.file: writer.find_finished(unit) for unit in units}
         waiting = {unit.file: pickle.dumps(unit) for unit in units if finished[unit.file] is None}
@@ -49,7 +49,7 @@ class UnitRunner:
                 )
         return list(finished.values())
 
-    def _run_once(self, task: tasks.Task, waiting: dict[str, bytes], progress: _Progress) -> bool:
+    def _run_once(self, task: tasks.WorkerTask, waiting: dict[str, bytes], progress: _Progress) -> bool:
         """Runs the units in `waiting`, and removes those that succeed.
 
         Returns True if units are left because workers were lost. Raises UserError if no unit succeeded, or if
@@ -99,7 +99,7 @@ class UnitRunner:
 class _Progress(progress_bar.ProgressBar):
     """Progress bar: utterances done, time left, units done and utterances rejected."""
 
-    def __init__(self, units: Sequence[resumable.Shard], title: str, item: str):
+    def __init__(self, units: Sequence[resumable.WorkUnit], title: str, item: str):
         super().__init__(total=sum(unit.num_items for unit in units), unit=item, desc=title)
         self._num_units, self._num_ended = len(units), 0
         self._by_file: dict[str, tuple[int, int]] = {}

@@ -24,7 +24,7 @@ def open_engine(runner: str, num_workers: Optional[int]) -> Iterator[tuple[str, 
         yield context.master, functools.partial(_run, pyspark, context)
 
 
-def _run(pyspark: Any, context: Any, task: tasks.Task, units: Sequence[bytes], _: Any) -> Iterator:
+def _run(pyspark: Any, context: Any, task: tasks.WorkerTask, units: Sequence[bytes], _: Any) -> Iterator:
     lists = pyspark.accumulators.AddingAccumulatorParam([])
     outcomes, failures, num_reported, is_running = context.accumulator([], lists), [], 0, True
 

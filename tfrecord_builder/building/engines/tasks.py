@@ -37,7 +37,7 @@ class Outcome:
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
+class WorkerTask:
     """Runs pickled units.
 
     Attributes:
@@ -81,14 +81,16 @@ class Task:
         return describe(receipt or writer.write(shard, functools.partial(on_progress, shard.file)))
 
 
-def make(writer: resumable.ShardWriter, shared: Sequence[str]) -> Task:
+def make(writer: resumable.UnitWriter, shared: Sequence[str]) -> WorkerTask:
     """Returns a task that runs units by a writer; workers must see the shared paths that exist here."""
     paths = [path for path in shared if not files.is_remote(path) and files.exists(path)]
     environment = {name: value for name, value in os.environ.items() if name.startswith(_STORE_VARIABLES)}
-    return Task(list_versions(writer.libraries), pickle.dumps((writer, paths, os.getcwd(), environment)))
+    return WorkerTask(
+        list_versions(writer.libraries), pickle.dumps((writer, paths, os.getcwd(), environment))
+    )
 
 
-def describe(receipt: resumable.Written) -> Outcome:
+def describe(receipt: resumable.ShardReceipt) -> Outcome:
     """Returns the outcome of a finished unit from its receipt."""
     num_rejected = len(receipt.rejected)
     num_done = receipt.num_records + num_rejected

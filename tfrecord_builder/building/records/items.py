@@ -22,7 +22,7 @@ from tfrecord_builder.storage import files
 
 
 @dataclasses.dataclass(frozen=True)
-class Item:
+class LabelledUtterance:
     """A labelled utterance."""
 
     utterance: manifest.Utterance
@@ -31,7 +31,7 @@ class Item:
     variant: Optional[copies.Variant] = None  # the augmentation; None if there is none
 
 
-def to_line(item: Item) -> str:
+def to_line(item: LabelledUtterance) -> str:
     """Returns an item as one line of JSON; bytes of a file name that are not UTF-8 are escaped."""
     parts = {
         "utterance": vars(item.utterance),
@@ -42,10 +42,10 @@ def to_line(item: Item) -> str:
     return json.dumps(parts, ensure_ascii=False).encode("utf-8", "backslashreplace").decode() + "\n"
 
 
-def from_json(parts: dict[str, Any]) -> Item:
+def from_json(parts: dict[str, Any]) -> LabelledUtterance:
     """Returns the item of a parsed line; raises KeyError or TypeError if to_line did not write it."""
     labels = {name: tuple(v) if isinstance(v, list) else v for name, v in parts["labels"].items()}
-    return Item(
+    return LabelledUtterance(
         manifest.Utterance(**parts["utterance"]),
         labelling.Labels(**labels),
         tuple(parts["stamp"]) if parts["stamp"] else None,
@@ -53,7 +53,7 @@ def from_json(parts: dict[str, Any]) -> Item:
     )
 
 
-def read(shard_path: str) -> Iterator[Item]:
+def read(shard_path: str) -> Iterator[LabelledUtterance]:
     """Yields the items of a shard in their order; raises the same errors as recordings.read_items."""
     return recordings.read_items(shard_path, from_json)
 

@@ -23,12 +23,12 @@ _ACOUSTIC_KINDS = {"fbank": "bytes_list", "num_frames": "int64_list", "duration_
 _LISTS = ("token_ids", "character_ids")  # all other features have one value
 
 
-class Damaged(Exception):
+class DamagedRecordError(Exception):
     """A record cannot be read; str() is the reason."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Expected:
+class RecordSpec:
     """Vocabularies and features that the records must match; frontend is None for text-only data."""
 
     tokens: vocabulary.Vocabulary
@@ -37,7 +37,7 @@ class Expected:
     fbank_dtype: str
 
 
-def read_record(serialized: bytes, expected: Expected) -> schema.Record:
+def read_record(serialized: bytes, expected: RecordSpec) -> schema.Record:
     """Reads a record; its fbank is a view of the bytes.
 
     Raises:
@@ -47,11 +47,11 @@ def read_record(serialized: bytes, expected: Expected) -> schema.Record:
     try:
         features = tf.train.Example.FromString(serialized).features.feature
     except message.DecodeError:
-        raise Damaged("is not a tf.train.Example") from None
+        raise DamagedRecordError("is not a tf.train.Example") from None
     kinds = {**_TEXT_KINDS, **(_ACOUSTIC_KINDS if expected.frontend else {})}
     if set(features) != set(kinds):
         names = ", ".join(sorted(features)) or "none"
-        raise Damaged(f"has features {names}, expected {', '.join(sorted(kinds))}")
+        raise DamagedRecordError(f"has features {names}, expected {', '.join(sorted(kinds))}")
     values = {name: _value(name, features[name], kind) for name, kind in kinds.items()}
     num_frames = values.pop("num_frames", 0)
     if expected.frontend:
@@ -64,11 +64,11 @@ def utterance_id(serialized: bytes) -> str:
     try:
         features = tf.train.Example.FromString(serialized).features.feature
         return _value("utterance_id", features["utterance_id"], "bytes_list")
-    except (message.DecodeError, Damaged):
+    except (message.DecodeError, DamagedRecordError):
         return ""
 
 
-def problems(record: schema.Record, expected: Expected) -> Iterator[str]:
+def problems(record: schema.Record, expected: RecordSpec) -> Iterator[str]:
     """Yields a message for each problem of a record, such as "num_frames is 3, expected 5"."""
     if not record.utterance_id:
         yield "utterance id is empty, expected a unique one"
@@ -112,18 +112,18 @@ def _value(name: str, feature: tf.train.Feature, kind: str):
     if name in _LISTS:
         return list(values)
     if len(values) != 1:
-        raise Damaged(f"{name} has {len(values)} values of kind {kind}, expected 1")
+        raise DamagedRecordError(f"{name} has {len(values)} values of kind {kind}, expected 1")
     try:
         return values[0].decode("utf-8") if kind == "bytes_list" and name != "fbank" else values[0]
     except UnicodeDecodeError as error:
-        raise Damaged(f"{name}: byte {error.start} is not UTF-8") from None
+        raise DamagedRecordError(f"{name}: byte {error.start} is not UTF-8") from None
 
 
-def _read_fbank(data: bytes, num_frames: int, expected: Expected) -> np.ndarray:
+def _read_fbank(data: bytes, num_frames: int, expected: RecordSpec) -> np.ndarray:
     dtype = np.dtype(expected.fbank_dtype).newbyteorder("<")
     num_bytes = num_frames * expected.frontend.num_bins * dtype.itemsize
     if len(data) != num_bytes or num_frames < 1:
-        raise Damaged(
+        raise DamagedRecordError(
             f"fbank has {len(data)} bytes, expected {num_bytes} for {num_frames} frames of "
             f"{expected.frontend.num_bins} {expected.fbank_dtype} values"
         )

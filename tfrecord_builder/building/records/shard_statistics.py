@@ -34,7 +34,7 @@ def _list() -> list:
 
 
 @dataclasses.dataclass
-class ShardStatistics(resumable.Written):
+class ShardStatistics(resumable.ShardReceipt):
     """Statistics of the records of a shard. Their JSON file next to the shard marks it as finished.
 
     Their size does not grow with the number of utterances, and they can be added in any order. The keys of
@@ -70,7 +70,7 @@ class ShardStatistics(resumable.Written):
     def count(
         self,
         record: schema.Record,
-        item: items.Item,
+        item: items.LabelledUtterance,
         saved: vocabularies.Vocabularies,
         level: Optional[loudness.Loudness] = None,
     ) -> None:
@@ -118,7 +118,9 @@ class ShardStatistics(resumable.Written):
         variance = np.array(self.feature_square_sum) / self.num_frames - np.square(mean)
         return tuple(mean.tolist()), tuple(np.sqrt(np.maximum(variance, 0.0)).tolist())
 
-    def _count_level(self, record: schema.Record, item: items.Item, level: loudness.Loudness) -> None:
+    def _count_level(
+        self, record: schema.Record, item: items.LabelledUtterance, level: loudness.Loudness
+    ) -> None:
         if item.variant and item.variant.is_wordless:
             return  # noise alone says nothing about the recordings
         self.rms_levels[str(math.floor(level.rms_dbfs))] += 1

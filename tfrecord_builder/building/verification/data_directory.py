@@ -81,7 +81,7 @@ def check(
             yield _unreadable(path, error, "file")
     expected = None
     if saved:
-        expected = record_checks.Expected(saved.tokens, saved.characters, info.frontend, info.fbank_dtype)
+        expected = record_checks.RecordSpec(saved.tokens, saved.characters, info.frontend, info.fbank_dtype)
     else:
         text = "labels and features were not checked, because a vocabulary is missing or damaged"
         yield Problem(FILES, data_dir, text)
@@ -114,7 +114,7 @@ def _check_shard(
     reader: record_file.RecordFile,
     path: str,
     shard: dataset_info.ShardInfo,
-    expected: Optional[record_checks.Expected],
+    expected: Optional[record_checks.RecordSpec],
     places: _Places,
     advance: Callable[[int], object],
 ) -> Iterator[Problem]:
@@ -140,11 +140,11 @@ def _check_shard(
 
 
 def _check_record(
-    raw: record_file.RawRecord, path: str, expected: record_checks.Expected, places: _Places
+    raw: record_file.RawRecord, path: str, expected: record_checks.RecordSpec, places: _Places
 ) -> Iterator[str]:
     try:
         record = record_checks.read_record(raw.data, expected)
-    except record_checks.Damaged as problem:
+    except record_checks.DamagedRecordError as problem:
         yield str(problem)
         return
     yield from record_checks.problems(record, expected)

@@ -35,7 +35,7 @@ class Reextraction:
         self._data_dir = data_dir
         self._info = info
         self._advance = advance
-        self._expected = record_checks.Expected(
+        self._expected = record_checks.RecordSpec(
             saved.tokens, saved.characters, info.frontend, info.fbank_dtype
         )
         self._settings = sharding.Settings(saved, info.frontend, info.fbank_dtype, math.inf)
@@ -80,11 +80,11 @@ class Reextraction:
                 if raw.number == max(numbers):
                     return
 
-    def _compare(self, serialized: bytes, shard_items: Iterator[items.Item]) -> str:
+    def _compare(self, serialized: bytes, shard_items: Iterator[items.LabelledUtterance]) -> str:
         """Returns the difference between a stored record and a new one, or an empty string."""
         try:
             stored = record_checks.read_record(serialized, self._expected)
-        except record_checks.Damaged as problem:
+        except record_checks.DamagedRecordError as problem:
             return str(problem)
         name = stored.utterance_id
         item = next((item for item in shard_items if item.utterance.utterance_id == name), None)
@@ -93,14 +93,16 @@ class Reextraction:
         return _compare_with_audio(stored, item, self._settings)
 
 
-def _compare_with_audio(stored: schema.Record, item: items.Item, settings: sharding.Settings) -> str:
+def _compare_with_audio(
+    stored: schema.Record, item: items.LabelledUtterance, settings: sharding.Settings
+) -> str:
     audio = item.utterance.audio
     signature = items.file_signature(audio)
     if audio and signature is None:
         return f"audio {audio} is missing"
     try:
         remade, _ = shard_writer.make_record(dataclasses.replace(item, signature=signature), settings)
-    except shard_writer.Rejected as reason:
+    except shard_writer.RejectedRecording as reason:
         return f"audio {audio} can no longer be used ({reason})"
     difference = _difference(stored, remade)
     if difference and signature != item.signature:

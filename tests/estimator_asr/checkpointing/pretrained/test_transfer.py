@@ -108,7 +108,7 @@ def test_with_syllable_parts_in_both_rows_are_copied_unchanged(model):
 
 def report_of(num_whole, num_misfits):
     misfits = {f"acoustic/w{i}": ([2, 4], [2, 3]) for i in range(num_misfits)}
-    return transfer.Report({f"acoustic/v{i}": 1 for i in range(num_whole)}, {}, misfits, [], [])
+    return transfer.TransferReport({f"acoustic/v{i}": 1 for i in range(num_whole)}, {}, misfits, [], [])
 
 
 def test_a_source_is_refused_with_both_shapes_if_fewer_than_half_fit():
@@ -126,7 +126,7 @@ def test_a_source_is_refused_with_both_shapes_if_fewer_than_half_fit():
 def test_the_table_lists_all_variables():
     misfits = {"acoustic/encoder/block_0/x": ([3], [5])}
     new = ["acoustic/encoder/block_1/a/b", "acoustic/encoder/block_1/c", "acoustic/ctc/part_vectors"]
-    report = transfer.Report(
+    report = transfer.TransferReport(
         {"acoustic/a": 1000, "acoustic/b": 234},
         {VECTORS: transfer.Count(5, 1, 2)},
         misfits,

@@ -35,7 +35,7 @@ FORMATS = ["litert", "onnx"]
 OTHERS = ["streaming", "transformer", "cnn", "spectrogram", "whisper", "hubert"]
 WAVEFORMS = [tiny_models.make_waveform(4000 + 7000 * i, seed=i) for i in range(4)]
 UTTERANCES = [
-    sample.Utterance(f"u{i}", np.zeros([1, 20], np.float32), each) for i, each in enumerate(WAVEFORMS)
+    sample.ParityUtterance(f"u{i}", np.zeros([1, 20], np.float32), each) for i, each in enumerate(WAVEFORMS)
 ]
 
 

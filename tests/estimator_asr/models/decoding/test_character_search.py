@@ -75,7 +75,7 @@ def search(model, words, utterances, length, beam_width=81):
         )
         logits = tf.compat.v1.placeholder(tf.float32, [None])
         scorer = scorers.NgramScorer(back_off.compile_model(model, words, "kenlm.arpa"), WEIGHT)
-        given = candidates.Candidates(logits, positions, characters, shape)
+        given = candidates.ScoredPairs(logits, positions, characters, shape)
         found = character_search.search(settings, given, num_tokens, scorer)
         feeds = {positions: columns[0], characters: columns[1], logits: columns[2] + 3}
         counts = [len(each) for each in utterances]

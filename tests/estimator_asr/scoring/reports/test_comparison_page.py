@@ -8,7 +8,7 @@ from estimator_asr.scoring.reports import comparison_page
 
 def align(reference, hypothesis):
     sides = [attribution.pair(text, []) for text in (reference, hypothesis)]
-    return attribution.attribute(*sides, attribution.Vocabularies())
+    return attribution.attribute(*sides, attribution.KnownVocabularies())
 
 
 def test_texts_whose_errors_differ_are_listed():

@@ -78,7 +78,7 @@ DELETION = list(attribution.CAUSES).index(attribution.DELETION)
 
 def attribute(reference, hypothesis, spoken):
     sides = [attribution.pair(*each) for each in zip((reference, hypothesis), spoken)]
-    return attribution.attribute(*sides, attribution.Vocabularies())
+    return attribution.attribute(*sides, attribution.KnownVocabularies())
 
 
 def test_right_texts_are_joined_and_errors_are_named():

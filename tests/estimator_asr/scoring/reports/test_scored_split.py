@@ -31,6 +31,6 @@ def test_there_is_no_oracle_without_n_best_lists():
 
 def test_vocabulary_floor_counts_only_units_outside_of_the_vocabularies():
     row, units = score("他在这里", "甲"), attribution.pair("他在这里", [])
-    known = attribution.Vocabularies(characters=set("他在"))
+    known = attribution.KnownVocabularies(characters=set("他在"))
     (found,) = scored_split.reach_all([row], [units], known)
     assert found.edits == edit_distance.Edits(2, 0, 0, 4)

@@ -29,7 +29,7 @@ def _items(directory, num_utterances=6):
             directory / f"{i}.wav", small_corpora.tone(0.3 + i / 10, 200 + 90 * i)
         )
         utterance = manifest.Utterance(f"u{i}", audio, "s", "", "", "train")
-        found.append(items.Item(utterance, LABELS, items.file_signature(audio)))
+        found.append(items.LabelledUtterance(utterance, LABELS, items.file_signature(audio)))
     return found
 
 
@@ -210,7 +210,9 @@ def keep_ctrl_c(monkeypatch):
 
 def _text_shard(directory):
     utterances = [manifest.Utterance(f"t{i}", None, "news", "你好", "ni3 hao3", "train") for i in range(2)]
-    (shard,) = small_shards.write([items.Item(each, LABELS) for each in utterances], 1, directory)
+    (shard,) = small_shards.write(
+        [items.LabelledUtterance(each, LABELS) for each in utterances], 1, directory
+    )
     return shard
 
 
@@ -256,7 +258,9 @@ def test_ends_quietly_when_the_parent_is_gone(tmp_path, monkeypatch, keep_ctrl_c
 
 
 def test_a_changed_recording_is_reported_as_such(tmp_path, keep_ctrl_c):
-    gone = items.Item(manifest.Utterance("u", str(tmp_path / "a.wav"), "s", "", "", "train"), LABELS, (1, 2))
+    gone = items.LabelledUtterance(
+        manifest.Utterance("u", str(tmp_path / "a.wav"), "s", "", "", "train"), LABELS, (1, 2)
+    )
     (planned,) = small_shards.write([gone], 1, tmp_path)
     (outcome,) = _talk(tmp_path, planned, frontend.FrontendConfig())
     assert "a.wav: the recording has changed since the corpus was listed" in outcome.problem
@@ -265,7 +269,7 @@ def test_a_changed_recording_is_reported_as_such(tmp_path, keep_ctrl_c):
 def _write_with(monkeypatch, directory, error):
     """Returns what is told when the recording of an utterance, which was there, fails with an error."""
     path = small_corpora.write_audio(directory / "a.wav", small_corpora.tone(0.5))
-    there = items.Item(
+    there = items.LabelledUtterance(
         manifest.Utterance("u", path, "s", "", "", "train"), LABELS, items.file_signature(path)
     )
     (planned,) = small_shards.write([there], 1, directory)
@@ -307,7 +311,7 @@ def test_a_failed_object_store_is_reported_with_the_recording(monkeypatch, tmp_p
 
     monkeypatch.setattr(files, "open_binary", fail)
     monkeypatch.setattr(items, "file_signature", lambda audio: None)
-    item = items.Item(manifest.Utterance("u", "s3://nobody/a.wav", "s", "", "", "train"), LABELS)
+    item = items.LabelledUtterance(manifest.Utterance("u", "s3://nobody/a.wav", "s", "", "", "train"), LABELS)
     with pytest.raises(errors.UserError, match=r"s3://nobody/a.wav: cannot be read \(there is no such b"):
         shard_writer.make_record(item, _settings())
 

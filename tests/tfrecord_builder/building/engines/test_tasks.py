@@ -50,7 +50,7 @@ def test_a_bug_is_named_and_its_traceback_is_logged(tmp_path, caplog):
 @pytest.mark.parametrize("name", ["Python", "numpy", "the program's source"])
 def test_another_version_is_refused_before_anything_is_unpickled(tmp_path, name):
     here = tasks.list_versions()
-    assert _run(tasks.Task({**here, name: "0.0"}, b"no pickle")).problem == (
+    assert _run(tasks.WorkerTask({**here, name: "0.0"}, b"no pickle")).problem == (
         f"worker {platform.node()}: {name} is {here[name]}, expected 0.0 as on the machine that started "
         "the command; install the same version there."
     )

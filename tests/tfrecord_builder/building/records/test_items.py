@@ -14,7 +14,7 @@ LABELS = labelling.Labels("你", ("ni3",), ("你",))
 def test_items_with_any_bytes_in_the_file_name_survive_saving_and_loading():
     name = os.fsdecode("/语/你.wav".encode("gbk"))
     utterance = manifest.Utterance("u", name, "s", "你 \u2028\n", "", "dev", 1.5, 2.25, 1)
-    item = items.Item(utterance, LABELS, (10, 20))
+    item = items.LabelledUtterance(utterance, LABELS, (10, 20))
     line = items.to_line(item)
     assert items.from_json(json.loads(line)) == item
     assert line.endswith("\n") and line.count("\n") == 1 and "你" in line
@@ -22,7 +22,7 @@ def test_items_with_any_bytes_in_the_file_name_survive_saving_and_loading():
 
 
 def test_text_has_neither_recording_nor_signature():
-    item = items.Item(manifest.Utterance("u", None, "", "你", "ni3", "train"), LABELS)
+    item = items.LabelledUtterance(manifest.Utterance("u", None, "", "你", "ni3", "train"), LABELS)
     assert items.from_json(json.loads(items.to_line(item))) == item
 
 

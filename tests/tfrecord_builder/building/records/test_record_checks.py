@@ -11,7 +11,7 @@ from tfrecord_builder.tokens import vocabulary
 
 TOKENS = vocabulary.Vocabulary(["<unk>", "hao3", "ni3"])
 CHARACTERS = vocabulary.Vocabulary(["<unk>", "你", "好"])
-EXPECTED = record_checks.Expected(TOKENS, CHARACTERS, frontend.FrontendConfig(), "float16")
+EXPECTED = record_checks.RecordSpec(TOKENS, CHARACTERS, frontend.FrontendConfig(), "float16")
 TEXT = dataclasses.replace(EXPECTED, frontend=None)
 FBANK = np.linspace(-5, 20, 48 * 80).astype(np.float16).reshape(48, 80)
 RECORD = schema.Record("u1", "s", "你 好", "ni3 hao3", [2, 1], [1, 2], FBANK, 500)
@@ -39,9 +39,11 @@ def test_text_has_no_features():
     found = record_checks.read_record(schema.make_example(TEXT_RECORD), TEXT)
     assert found == TEXT_RECORD
     assert list(record_checks.problems(found, TEXT)) == []
-    with pytest.raises(record_checks.Damaged, match="has features character_ids, .*, expected .*fbank"):
+    with pytest.raises(
+        record_checks.DamagedRecordError, match="has features character_ids, .*, expected .*fbank"
+    ):
         record_checks.read_record(schema.make_example(TEXT_RECORD), EXPECTED)
-    with pytest.raises(record_checks.Damaged, match="has features .*fbank"):
+    with pytest.raises(record_checks.DamagedRecordError, match="has features .*fbank"):
         record_checks.read_record(schema.make_example(RECORD), TEXT)
 
 
@@ -79,12 +81,12 @@ def _set(feature, value):
     ],
 )
 def test_a_record_with_other_features_is_damaged(change, message):
-    with pytest.raises(record_checks.Damaged, match=message):
+    with pytest.raises(record_checks.DamagedRecordError, match=message):
         record_checks.read_record(_example(change), EXPECTED)
 
 
 def test_a_record_that_is_not_an_example_is_damaged():
-    with pytest.raises(record_checks.Damaged, match="is not a tf.train.Example"):
+    with pytest.raises(record_checks.DamagedRecordError, match="is not a tf.train.Example"):
         record_checks.read_record(b"\xff\xff\xff", EXPECTED)
 
 

@@ -101,7 +101,9 @@ def test_save_then_load_is_identity(tmp_path):
 
 
 def _count(statistics, name, num_frames=8, level=None, found=KNOWN, duration_ms=1234, dtype=np.float16):
-    item = items.Item(manifest.Utterance(name, f"/c/{name}.wav", "s", "", "", "train", 1.5, 2.0), found)
+    item = items.LabelledUtterance(
+        manifest.Utterance(name, f"/c/{name}.wav", "s", "", "", "train", 1.5, 2.0), found
+    )
     fbank = np.random.default_rng(num_frames).normal(10, 4, [num_frames, 3]).astype(dtype)
     ids = SAVED.tokens.encode(found.tokens), SAVED.characters.encode(found.characters)
     record = schema.Record(name, "s", found.transcript, "", *ids, fbank, duration_ms)
@@ -131,7 +133,9 @@ def test_statistics_for_the_report_are_counted():
 
 def test_wordless_copies_are_left_out_of_the_levels():
     statistics, sound = _empty(), copies.Variant(sound="music", is_wordless=True)
-    item = items.Item(manifest.Utterance("u", "/c/u.wav", "s", "", "", "train"), KNOWN, variant=sound)
+    item = items.LabelledUtterance(
+        manifest.Utterance("u", "/c/u.wav", "s", "", "", "train"), KNOWN, variant=sound
+    )
     record = schema.Record("u", "s", "", "", [], [], np.ones([8, 3], np.float16), 100)
     statistics.count(record, item, SAVED, loudness.Loudness(0.1, -20.0, 7))
     assert (statistics.rms_levels, statistics.peak_levels, statistics.clipped_utterances) == ({}, {}, 0)
@@ -140,7 +144,7 @@ def test_wordless_copies_are_left_out_of_the_levels():
 
 def test_text_records_have_no_audio_statistics():
     statistics = _empty()
-    item = items.Item(manifest.Utterance("t", None, "", "你好", "", "train"), KNOWN)
+    item = items.LabelledUtterance(manifest.Utterance("t", None, "", "你好", "", "train"), KNOWN)
     statistics.count(schema.Record("t", "", "你好", "ni3 hao3", [2, 1], [1, 2]), item, SAVED)
     assert statistics.token_counts == {"ni3": 1, "hao3": 1}
     assert (statistics.durations, statistics.rms_levels, statistics.longest) == ({}, {}, [])

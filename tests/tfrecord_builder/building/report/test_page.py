@@ -28,7 +28,7 @@ def _shard(file, split, names, has_audio=True):
         word = "再" if i == 3 else "好"
         found = labelling.Labels(f"你{word}", ("ni3", "zai4" if i == 3 else "hao3"), ("你", word))
         audio = f"/corpus/{name}.wav" if has_audio else None
-        item = items.Item(manifest.Utterance(name, audio, "", "", "", split), found)
+        item = items.LabelledUtterance(manifest.Utterance(name, audio, "", "", "", split), found)
         fbank = np.ones([40, 80], np.float16) if has_audio else None
         ids = SAVED.tokens.encode(found.tokens), SAVED.characters.encode(found.characters)
         record = schema.Record(name, "", found.transcript, "", *ids, fbank, 1000 * (i + 1))

@@ -149,7 +149,7 @@ def test_a_record_with_other_labels(data_dir, name, value):
 def test_one_step_of_float16_is_tolerated(data_dir):
     (example,) = built_data.read(data_dir / SHARD)[:1]
     info = dataset_info.DatasetInfo.load(str(data_dir))
-    expected = record_checks.Expected(*_vocabularies(data_dir, info), info.frontend, "float16")
+    expected = record_checks.RecordSpec(*_vocabularies(data_dir, info), info.frontend, "float16")
     fbank = record_checks.read_record(example, expected).fbank
     for steps, is_same in ((1, True), (3, False)):
         moved = (fbank.view(np.int16) + np.int16(steps)).view(np.float16)
