@@ -63,7 +63,7 @@ gpu-check: $(VENV)/installed
 
 soak: $(VENV)/installed-dev
 	NUM_KILLS=1000 $(VENV_PYTHON) -m pytest -q --timeout=7200 tests/tfrecord_builder/building/test_recovery.py
-	NUM_HOSTILE_REQUESTS=10000 $(VENV_PYTHON) -m pytest -q --timeout=7200 tests/estimator_asr/server/test_hostile.py
+	NUM_HOSTILE_REQUESTS=10000 $(VENV_PYTHON) -m pytest -q --timeout=7200 tests/estimator_asr/serving/server/test_hostile.py
 
 # The version of the environment, if it runs and has pip, and the one that is asked for: PYTHON=python3.12 names it.
 FOUND := $(firstword $(shell $(VENV_PYTHON) -c 'import pip' 2>/dev/null && $(VENV_PYTHON) $(PROBE) 2>/dev/null))

@@ -31,11 +31,11 @@ from typing import Optional
 import numpy as np
 import soundfile
 
-from tfrecord_builder.augmentation import augmentation_config, copies
+from tfrecord_builder.audio.augmentation import augmentation_config, copies
 from tfrecord_builder.building import catalog, chunks, listing, sharding
 from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 _WORDS = "今天天气很好 我们去北京 你喜欢喝茶 朋友时候吗 一下 谢谢 管理 水果 图书馆 火车站".split()
 _NUM_SHARDS = 64

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks import bars
 from estimator_asr.scoring import edit_distance, error_rate
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 RATE, SPEAKER_DEVIATION, SENTENCE_DEVIATION = 0.08, 1 / 3, 1 / 2
 LOWEST, HIGHEST = 0.93, 0.97  # what a 95 % interval should cover

@@ -17,7 +17,7 @@ import importlib.util
 import statistics
 from collections.abc import Callable
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
@@ -25,9 +25,9 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import bars, comparison, machine
+from estimator_asr.decoding.search import decoders
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.models.decoding import decoders
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 _BEAM_WIDTH = 10
 _BATCH_SIZE = 16

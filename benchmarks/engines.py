@@ -26,7 +26,7 @@ import soundfile
 
 from benchmarks import bars
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 _LOCAL = ("--num_workers=2",)
 _SAMPLE_RATE = 16000

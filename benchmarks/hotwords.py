@@ -20,7 +20,7 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
@@ -30,15 +30,15 @@ import tensorflow as tf
 from rapidfuzz.distance import Levenshtein
 
 from benchmarks import bars, comparison
+from estimator_asr.decoding.hotwords import hotword_list
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import task_spec
-from estimator_asr.hotwords import hotword_list
+from estimator_asr.exporting.saved_model import recogniser
 from estimator_asr.inputs import input_fn, splits
-from estimator_asr.saved_model import recogniser
 from estimator_asr.scoring import biasing
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 _WORD = re.compile("[\u4e00-\u9fff]{2,4}")
 _MANY_WORDS = 1000

@@ -31,7 +31,7 @@ from benchmarks import bars, machine
 from benchmarks.serving import clips as serving_clips
 from benchmarks.serving import process
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 _BLOCK_SECONDS = 0.1
 _MEDIAN_SECONDS, _FINAL_SECONDS, _AGREEMENT = 1.5, 0.7, 99.0
@@ -166,7 +166,7 @@ def draw(spoken: Spoken, path: str) -> None:
     import matplotlib
     from matplotlib import figure
 
-    from tfrecord_builder.runtime import fonts
+    from tfrecord_builder.program import fonts
 
     with matplotlib.rc_context(fonts.rc_params()):
         name = "character" if fonts.can_draw(spoken.final["text"]) else "pinyin"

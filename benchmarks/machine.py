@@ -10,8 +10,7 @@ import sys
 from collections.abc import Callable
 
 from tfrecord_builder import errors
-from tfrecord_builder.runtime import lazy_tensorflow
-from tfrecord_builder.settings import config_flags
+from tfrecord_builder.program import config_flags, lazy_tensorflow
 
 NUM_CORES = 2
 

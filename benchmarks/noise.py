@@ -25,7 +25,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
@@ -34,11 +34,11 @@ import tensorflow as tf
 import tqdm
 
 from benchmarks import bars
-from estimator_asr.saved_model import recogniser
+from estimator_asr.exporting.saved_model import recogniser
 from tfrecord_builder import errors
 from tfrecord_builder.building import shard_writer
 from tfrecord_builder.building.records import items as items_lib
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 RATE = 16000
 MIN_SECONDS, MAX_SECONDS = 1.0, 15.0

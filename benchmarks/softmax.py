@@ -17,7 +17,7 @@ import statistics
 import time
 from collections.abc import Sequence
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
@@ -30,9 +30,9 @@ from estimator_asr.experiment import training_config
 from estimator_asr.models import acoustic, encoders, losses
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import optimization
+from tfrecord_builder.data import vocabulary
 from tfrecord_builder.labels import subwords
-from tfrecord_builder.settings import config_flags, program
-from tfrecord_builder.tokens import vocabulary
+from tfrecord_builder.program import config_flags, program
 
 _MAX_LENGTH = 40  # subwords of a sentence; longer ones are left out
 _DEV_SENTENCES = 500

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfrecord_builder.settings import console
+from tfrecord_builder.program import console
 
 PROGRAMS = (
     *("demo", "encode", "train", "train_ngram", "tune", "evaluate", "average"),

@@ -14,17 +14,17 @@ import os
 import shutil
 from collections.abc import Sequence
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit(__name__)
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.checkpointing import best_checkpoints, checkpoints
-from estimator_asr.experiment import model_directory
+from estimator_asr.experiment import checkpoints, model_directory
+from estimator_asr.training.checkpointing import best_checkpoints
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 from tfrecord_builder.storage import locks
 
 DIRECTORY = "averaged"

@@ -15,7 +15,7 @@ about a minute and writes nothing. The exit code is 1 if there is a problem.
 
 from __future__ import annotations
 
-from tfrecord_builder.runtime import interrupts
+from tfrecord_builder.program import interrupts
 
 interrupts.exit_at_once(__name__)
 
@@ -25,11 +25,10 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Optional
 
-from estimator_asr.diagnostics.doctor import environment, findings
+from estimator_asr.monitoring.diagnostics.doctor import environment, findings
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
-from tfrecord_builder.runtime import lazy_tensorflow
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, lazy_tensorflow, program
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +70,7 @@ def _load(*names):
     tensorflow = lazy_tensorflow.load()
     tensorflow.get_logger().setLevel("ERROR")
     tensorflow.compat.v1.disable_eager_execution()
-    return [importlib.import_module(f"estimator_asr.diagnostics.doctor.{name}") for name in names]
+    return [importlib.import_module(f"estimator_asr.monitoring.diagnostics.doctor.{name}") for name in names]
 
 
 def show(sections: Iterable[tuple[str, Iterable[findings.Finding]]]) -> list[findings.Finding]:

@@ -12,7 +12,7 @@ SavedModel. To continue an interrupted run, run it again with the same flags.
 
 from __future__ import annotations
 
-from tfrecord_builder.runtime import interrupts
+from tfrecord_builder.program import interrupts
 
 interrupts.exit_at_once(__name__)
 
@@ -21,8 +21,7 @@ import logging as standard_logging
 from typing import Optional
 
 from tfrecord_builder.building.engines import dispatch
-from tfrecord_builder.runtime import lazy_tensorflow
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, lazy_tensorflow, program
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +55,7 @@ class EncodeConfig(config_flags.Checked):
 def main(config: EncodeConfig) -> None:
     """Encodes a data directory and prints a summary."""
     lazy_tensorflow.load().get_logger().setLevel(standard_logging.ERROR)
-    from estimator_asr.encoding import encoder
+    from estimator_asr.pretrained import encoder
 
     info = encoder.encode(
         config.weights,

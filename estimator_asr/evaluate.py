@@ -22,22 +22,22 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit(__name__)
 
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr.hotwords import hotword_list
+from estimator_asr.decoding.hotwords import hotword_list
+from estimator_asr.evaluation import chunkwise, recognised_split, recorded
+from estimator_asr.exporting.saved_model import export_info, recogniser
 from estimator_asr.inputs import splits
-from estimator_asr.recognition import chunkwise, recognised_split, recorded
-from estimator_asr.saved_model import export_info, recogniser
 from estimator_asr.scoring import biasing, utterances
 from estimator_asr.scoring.reports import comparison, formats, report, scored_split
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, recordings
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 _PRINTED = (*utterances.MEASURES, biasing.BIASED, biasing.UNBIASED)
 _MAX_COMPARED = 26  # a comparison names its reports by letters

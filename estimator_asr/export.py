@@ -15,21 +15,27 @@ import dataclasses
 import os
 from typing import Optional
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit(__name__)
 
 import tensorflow as tf
 from absl import logging
 
+from estimator_asr.evaluation import recognised_split
 from estimator_asr.experiment import task_spec
 from estimator_asr.exporting import deployment, model_card, parity, sample
 from estimator_asr.exporting.formats import bundle, writer
+from estimator_asr.exporting.saved_model import (
+    export_info,
+    model_pairs,
+    saved_model_writer,
+    statuses,
+    trained_model,
+)
 from estimator_asr.inputs import splits
-from estimator_asr.recognition import recognised_split
-from estimator_asr.saved_model import export_info, model_pairs, saved_model_writer, statuses, trained_model
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_flags, program, progress_bar
+from tfrecord_builder.program import config_flags, program, progress_bar
 
 SAVED_MODEL = "saved_model"
 

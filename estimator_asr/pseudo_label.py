@@ -18,22 +18,22 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit(__name__)
 
 import tensorflow as tf
 
-from estimator_asr.recognition import recording_units
-from estimator_asr.saved_model import export_info, recogniser
+from estimator_asr.exporting.saved_model import export_info, recogniser
 from estimator_asr.scoring import utterances
 from estimator_asr.scoring.reports import report
-from estimator_asr.transcripts import pseudo_labels, recordings
+from estimator_asr.serving import recording_units
+from estimator_asr.serving.transcripts import pseudo_labels, recordings
 from tfrecord_builder import errors
 from tfrecord_builder.building import resumable
 from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.data import dataset_info, manifest
-from tfrecord_builder.settings import config_flags, config_json, program
+from tfrecord_builder.program import config_flags, config_json, program
 from tfrecord_builder.storage import files, locks
 
 _COLUMNS = ("id", "audio", "start", "seconds", "confidence", "disagreement", "problem")  # rejected.tsv

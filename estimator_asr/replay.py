@@ -13,22 +13,21 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple, Optional
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit(__name__)
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.checkpointing import checkpoints
-from estimator_asr.diagnostics import nan_files, nan_search, trial
-from estimator_asr.experiment import experiment, model_directory, training_config
+from estimator_asr.experiment import checkpoints, experiment, model_directory, training_config
 from estimator_asr.inputs import input_fn, splits
-from estimator_asr.tasks import registry
+from estimator_asr.models.tasks import registry
+from estimator_asr.monitoring.diagnostics import nan_files, nan_search, trial
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import replica_sums
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ import logging as standard_logging
 import os
 from typing import Optional
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit(__name__)
 
@@ -25,7 +25,7 @@ import tensorflow as tf
 from absl import logging
 
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 from tfrecord_builder.storage import files
 
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"
@@ -91,7 +91,7 @@ def read_token(path: Optional[str]) -> Optional[str]:
 
 def main(config: ServeConfig) -> None:
     try:
-        from estimator_asr.server import app, running, service
+        from estimator_asr.serving.server import app, running, service
     except ImportError as error:
         raise errors.UserError(
             f"the server needs {error.name}, which cannot be imported; run pip install 'estimator-asr[serve]'"

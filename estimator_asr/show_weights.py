@@ -10,16 +10,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit(__name__)
 
 import numpy as np
 
-from estimator_asr.checkpointing import checkpoints
-from estimator_asr.checkpointing.pretrained import warm_start
+from estimator_asr.experiment import checkpoints
+from estimator_asr.pretrained import warm_start
 from tfrecord_builder import errors
-from tfrecord_builder.settings import program
+from tfrecord_builder.program import program
 
 
 def describe(path: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 os.environ.setdefault("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit")  # makes --xla work on the CPU
 lazy_tensorflow.load_or_exit(__name__)
@@ -27,18 +27,17 @@ lazy_tensorflow.load_or_exit(__name__)
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr.diagnostics import observers
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment, model_directory, task_spec
-from estimator_asr.tasks import registry
+from estimator_asr.models.tasks import registry
+from estimator_asr.monitoring.diagnostics import observers
 from estimator_asr.training import directory_lock, loop, plan, stopping
 from estimator_asr.training.distributed import cluster as cluster_lib
 from estimator_asr.training.distributed import strategies
 from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.data import dataset_info
-from tfrecord_builder.settings import config_flags, program
-from tfrecord_builder.storage import files
+from tfrecord_builder.program import config_flags, program, urls
 
 _EXIT_TERMINATED = 128 + 15  # the exit code that shells report for a process ended by SIGTERM
 _EXIT_FAILED = os.EX_SOFTWARE  # exit code of a worker in a cluster that may succeed after a restart, unlike 1
@@ -82,7 +81,7 @@ def run(data_dirs: Sequence[str], model_dir: str, sections: dict[str, Any], comm
         model_directory.check_data(owner, config, info, data_dir)
     tf.compat.v1.disable_eager_execution()
     if config.watch.overfit_batches:
-        from estimator_asr.diagnostics import overfit
+        from estimator_asr.monitoring.diagnostics import overfit
 
         logging.info("overfit: %s", overfit.run(config, infos, data_dirs, command))
         return 0
@@ -169,12 +168,12 @@ def sort_tokens(
 
 def _find_pretrained(config, data_dir):
     """Returns the settings with the pretrained encoder from --warm_start_from or from the data."""
-    from estimator_asr.checkpointing.pretrained import warm_start
+    from estimator_asr.pretrained import warm_start
 
     train, acoustic = config.train, config.acoustic
     if config.frontend.encoder:  # the data directory has the weights of the trainable blocks
         source = train.warm_start_from or (data_dir if acoustic.trainable_blocks else None)
-        if source and files.is_remote(source):
+        if source and urls.is_remote(source):
             raise errors.UserError(
                 f"train: the weights for --trainable_blocks={acoustic.trainable_blocks} must be on a local "
                 f"disk, but --data_dir={source} is in an object store; pass --warm_start_from=WEIGHTS, the "

@@ -15,19 +15,20 @@ import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit(__name__)
 
 import tensorflow as tf
 
+from estimator_asr.decoding.ngrams import arpa, counting, kneser_ney
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import input_fn, splits
-from estimator_asr.ngrams import arpa, counting, kneser_ney
 from tfrecord_builder import errors
-from tfrecord_builder.data import dataset_info, schema
-from tfrecord_builder.settings import config_flags, program, progress_bar
+from tfrecord_builder.audio.augmentation import copy_ids
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.program import config_flags, program, progress_bar, urls
 from tfrecord_builder.storage import files, locks
 
 _SPLIT = "train"
@@ -76,10 +77,10 @@ def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
     """
     path = files.find_target(config.output_file)
     directory = os.path.dirname(path)
-    if directory and not files.is_remote(path) and not files.is_directory(directory):
+    if directory and not urls.is_remote(path) and not files.is_directory(directory):
         raise errors.UserError(f"{directory}: directory does not exist; create it or change --output_file")
     busy = f"--output_file: another train_ngram is writing {path}; wait until it ends, or choose another file"
-    lock = contextlib.nullcontext() if files.is_remote(path) else locks.reserved(path, busy)
+    lock = contextlib.nullcontext() if urls.is_remote(path) else locks.reserved(path, busy)
     with lock, progress_bar.ProgressBar(desc="estimate", total=3, unit="step") as progress:
         text = counting.encode(read_sentences(config.data_dir, config.unit))
         progress.update()
@@ -109,7 +110,7 @@ def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
             for name, text in zip(batch["utterance_id"], texts):
                 words = text.decode("utf-8").split()
                 words = words if unit == "token" else list("".join(words))
-                original, *changes = schema.COPY.split(name.decode("utf-8"), maxsplit=1)
+                original, *changes = copy_ids.COPY.split(name.decode("utf-8"), maxsplit=1)
                 if changes:
                     copies.setdefault(original, words)
                 else:

@@ -25,20 +25,20 @@ import os
 import sys
 from typing import Optional
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit(__name__)
 
 import tensorflow as tf
 
-from estimator_asr.hotwords import hotword_list
-from estimator_asr.recognition import recording_units
-from estimator_asr.saved_model import export_info, recogniser, stream_client
-from estimator_asr.transcripts import captions, live, live_terminal, recordings, transcriber
+from estimator_asr.decoding.hotwords import hotword_list
+from estimator_asr.exporting.saved_model import export_info, recogniser, stream_client
+from estimator_asr.serving import recording_units
+from estimator_asr.serving.transcripts import captions, live, live_terminal, recordings, transcriber
 from tfrecord_builder import errors
 from tfrecord_builder.building import resumable
 from tfrecord_builder.building.engines import dispatch
-from tfrecord_builder.settings import config_flags, config_json, program
+from tfrecord_builder.program import config_flags, config_json, program, urls
 from tfrecord_builder.storage import files, locks
 
 _STANDARD_INPUT = _STANDARD_OUTPUT = "-"
@@ -105,7 +105,7 @@ def _run_job(config: TranscribeConfig, inputs: list[recordings.RecordingFile], w
     directory = os.path.join(jobs_dir, config.format)
     files.make_directory(directory)
     busy = f"--output_dir: another transcribe is writing to {config.output_dir}; wait until it ends"
-    with contextlib.nullcontext() if files.is_remote(jobs_dir) else locks.exclusive(jobs_dir, busy):
+    with contextlib.nullcontext() if urls.is_remote(jobs_dir) else locks.exclusive(jobs_dir, busy):
         lost = _begin(directory, resumable.hash_json([info.sha256, hotwords]), inputs, config)
         writer = recording_units.RecordingWriter(
             directory,
@@ -113,7 +113,7 @@ def _run_job(config: TranscribeConfig, inputs: list[recordings.RecordingFile], w
             functools.partial(transcriber.find_model, hotwords),
             functools.partial(transcriber.save, config.format, config.output_dir),
         )
-        local = (os.path.abspath(word) for word in words if not files.is_remote(word))
+        local = (os.path.abspath(word) for word in words if not urls.is_remote(word))
         folders = {path if os.path.isdir(path) else os.path.dirname(path) for path in local}
         shared = {config.output_dir, version_dir, *folders}
         rows = recording_units.recognise(

@@ -22,23 +22,23 @@ import os
 import types
 from typing import Optional
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit(__name__)
 
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr.checkpointing.pretrained import decoder_weights
+from estimator_asr.decoding.ngrams import arpa, back_off
+from estimator_asr.evaluation import recognised_split
+from estimator_asr.evaluation.tuning import calibration, picture, search, trials
 from estimator_asr.experiment import decoding_files, model_directory, task_spec
+from estimator_asr.exporting.saved_model import model_pairs, trained_model
 from estimator_asr.inputs import splits
-from estimator_asr.ngrams import arpa, back_off
-from estimator_asr.recognition import recognised_split
-from estimator_asr.saved_model import model_pairs, trained_model
+from estimator_asr.pretrained import decoder_weights
 from estimator_asr.scoring import utterances
-from estimator_asr.tuning import calibration, picture, search, trials
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 from tfrecord_builder.storage import files
 
 _PICTURE = "tuning.png"

@@ -1,6 +1,6 @@
 """CTC prefix beam search and greedy (best path) decoding of one utterance.
 
-Equivalent to estimator_asr/models/decoding/prefix_beam_search.py (Graves 2012, section 7.5.3; Hannun et al.
+Equivalent to estimator_asr/decoding/search/prefix_beam_search.py (Graves 2012, section 7.5.3; Hannun et al.
 2014, algorithm 1). Probabilities are rescaled in every frame; prefixes are compared by 64-bit hashes.
 """
 

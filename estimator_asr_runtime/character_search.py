@@ -1,6 +1,6 @@
 """Beam search for the characters of sentences: scores the language model's candidates with an n-gram model.
 
-Equivalent to estimator_asr/models/decoding/character_search.py. All sentences of an utterance are searched at
+Equivalent to estimator_asr/decoding/search/character_search.py. All sentences of an utterance are searched at
 once.
 """
 

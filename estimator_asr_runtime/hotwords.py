@@ -3,7 +3,7 @@
     神雕侠侣 shen2 diao1 xia2 lv3         one syllable for each character
     神雕侠侣 shen2 diao1 xia2 lv3 2.5     with a boost (a natural logarithm)
 
-Equivalent to estimator_asr/hotwords/in_graph.py and boosting.py, except that the pinyin is required.
+Equivalent to estimator_asr/decoding/hotwords/in_graph.py and boosting.py, except that the pinyin is required.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How tokens become text, and which tokens are syllables, for each token type.
 
-Equivalent to vocabulary.py and syllables.py of tfrecord_builder/tokens, and saved_model/model_pairs.py.
+Equivalent to vocabulary.py and syllables.py of tfrecord_builder/data, and saved_model/model_pairs.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """N-gram models of an export, and the scorer that adds their probabilities to those of a search.
 
-Equivalent to estimator_asr/ngrams/back_off.py and models/decoding/scorers.py. A scorer has three methods:
+Equivalent to ngrams/back_off.py and search/scorers.py of estimator_asr/decoding. A scorer has three methods:
 
     start()                      returns the state of the empty prefix, int
     extend(states, token_ids)    returns the scores, float32 [..., width, tokens], of tokens int [..., tokens]

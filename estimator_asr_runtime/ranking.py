@@ -24,8 +24,8 @@ def rank(scores: Sequence[np.float32], transcripts: Sequence[str], path: str) ->
     """Orders transcripts by the sum of the probabilities of all hypotheses that have the same text.
 
     Scores are log probabilities; hypotheses without a finite score are left out. Equivalent to
-    estimator_asr.saved_model.ranking.rank. Raises errors.UserError, with the path of the model, if none is
-    left.
+    estimator_asr.exporting.saved_model.ranking.rank. Raises errors.UserError, with the path of the model,
+    if none is left.
     """
     groups = {}
     for place, text in enumerate(transcripts):

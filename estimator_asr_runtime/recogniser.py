@@ -1,6 +1,6 @@
 """Speech to text: acoustic model -> search -> language model -> transcript, times and confidences.
 
-Equivalent to estimator_asr/saved_model/cascade.py, one utterance at a time.
+Equivalent to estimator_asr/exporting/saved_model/cascade.py, one utterance at a time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Resampling with a windowed sinc, as in estimator_asr/saved_model/resampling.py, which explains the method.
+"""Resampling with a windowed sinc, by the method of estimator_asr/exporting/saved_model/resampling.py.
 
 The output is computed in blocks: the input samples under a block times a matrix of filter weights. The matrix
 depends on the block's phase, its distance from the input sample before it; all phases are 0 if the ratio of

@@ -1,4 +1,4 @@
-"""Status of an utterance: ok, a remark, or why it has no text; like estimator_asr.saved_model.statuses."""
+"""Status of an utterance: ok, a remark, or why it has no text; like those of SavedModels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins initials and finals to syllables, and their times; equivalent to estimator_asr/tasks/sequences.py."""
+"""Joins initials and finals to syllables, and their times; like estimator_asr/decoding/sequences.py."""
 
 from __future__ import annotations
 

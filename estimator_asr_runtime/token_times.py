@@ -1,6 +1,6 @@
 """When each token was spoken: the best path of CTC through the tokens (Viterbi).
 
-Equivalent to estimator_asr/models/decoding/token_times.py; states as in Graves et al. (2006), section 4.1.
+Equivalent to estimator_asr/decoding/search/token_times.py; states as in Graves et al. (2006), section 4.1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Turns tokens into the strings of a transcript: with the language model, or unchanged without one.
 
-Equivalent to convert in estimator_asr/saved_model/cascade.py.
+Equivalent to convert in estimator_asr/exporting/saved_model/cascade.py.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def tiny_export(tmp_path_factory) -> TinyExport:
 def _build_tiny_export(path):
     import tiny_models  # loads TensorFlow, which most tests do without
 
-    from estimator_asr.saved_model import saved_model_writer, trained_model
+    from estimator_asr.exporting.saved_model import saved_model_writer, trained_model
 
     path.mkdir()
     tiny_models.make_acoustic_model(str(path / "am"))
@@ -114,7 +114,7 @@ def streaming_export(tmp_path_factory) -> str:
 def _build_streaming_export(path):
     import tiny_models
 
-    from estimator_asr.saved_model import saved_model_writer, trained_model
+    from estimator_asr.exporting.saved_model import saved_model_writer, trained_model
 
     path.mkdir()
     tiny_models.make_acoustic_model(str(path / "am"), chunk_frames=16)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfrecord_builder.settings import console
+from tfrecord_builder.program import console
 
 PROGRAMS = ("download", "synthesise", "build", "verify", "show")
 

@@ -12,18 +12,18 @@ stopped when it is run again with the same flags.
 
 from __future__ import annotations
 
-from tfrecord_builder.runtime import interrupts
+from tfrecord_builder.program import interrupts
 
 interrupts.exit_at_once(__name__)
 
 import os
 
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.augmentation import augmentation_config
+from tfrecord_builder.audio.augmentation import augmentation_config
 from tfrecord_builder.building import build_config, builder
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.labels import labelling, vocabularies
-from tfrecord_builder.settings import program
+from tfrecord_builder.program import program
 
 
 def main(config: build_config.BuildConfig, *others: object) -> None:

@@ -14,7 +14,7 @@ Every archive must have the MD5 sum that openslr.org publishes.
 
 from __future__ import annotations
 
-from tfrecord_builder.runtime import interrupts
+from tfrecord_builder.program import interrupts
 
 interrupts.exit_at_once(__name__)
 
@@ -25,8 +25,8 @@ import urllib.parse
 from typing import Optional
 
 from tfrecord_builder import errors
-from tfrecord_builder.downloading import archives, corpus_directory
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.corpora.downloading import archives, corpus_directory
+from tfrecord_builder.program import config_flags, program
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ its spectrogram with transcript and pronunciation.
 
 from __future__ import annotations
 
-from tfrecord_builder.runtime import interrupts
+from tfrecord_builder.program import interrupts
 
 interrupts.exit_at_once(__name__)
 
@@ -24,11 +24,9 @@ import numpy as np
 
 from tfrecord_builder import errors
 from tfrecord_builder.building.records import items, pictures, record_checks, record_file
-from tfrecord_builder.data import dataset_info, manifest, recordings, schema
-from tfrecord_builder.runtime import fonts
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.data import dataset_info, manifest, recordings, schema, vocabulary
+from tfrecord_builder.program import config_flags, fonts, program
 from tfrecord_builder.storage import files
-from tfrecord_builder.tokens import vocabulary
 
 _MAX_NAME_BYTES = 200  # file names have at most 255 bytes; the hash and temporary endings need the rest
 

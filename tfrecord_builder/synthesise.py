@@ -13,7 +13,7 @@ when the command is repeated, even with another --runner.
 
 from __future__ import annotations
 
-from tfrecord_builder.runtime import interrupts
+from tfrecord_builder.program import interrupts
 
 interrupts.exit_at_once(__name__)
 
@@ -24,7 +24,7 @@ from collections.abc import Sequence
 
 from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.data import dataset_info, manifest
-from tfrecord_builder.settings import program
+from tfrecord_builder.program import program
 from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import prompts, recogniser_check, recordings, synthesised_corpus, text_plan
 

@@ -10,7 +10,7 @@ many records are also made again from their audio and compared.
 
 from __future__ import annotations
 
-from tfrecord_builder.runtime import interrupts
+from tfrecord_builder.program import interrupts
 
 interrupts.exit_at_once(__name__)
 
@@ -23,7 +23,7 @@ import tqdm
 from tfrecord_builder import errors
 from tfrecord_builder.building.verification import data_directory, reextraction
 from tfrecord_builder.data import dataset_info
-from tfrecord_builder.settings import config_flags, program, progress_bar
+from tfrecord_builder.program import config_flags, program, progress_bar
 
 _MAX_LINES = 20  # per kind of problem and directory
 

@@ -37,7 +37,7 @@ from benchmarks.builder import corpus as builder_corpus
 from benchmarks.builder import loops
 from benchmarks.builder import ours as builder_ours
 from benchmarks.builder import programs as builder_programs
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 LOOPS = {
     "ours": builder_ours.build_here,

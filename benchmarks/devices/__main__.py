@@ -36,10 +36,10 @@ from benchmarks.devices import ours as devices_ours
 from benchmarks.devices import starts
 from benchmarks.transcription import ours as transcription_ours
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.saved_model import export_info, recogniser
+from estimator_asr.exporting.saved_model import export_info, recogniser
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 _SAVED_MODEL, _PEER = "SavedModel", "sherpa-onnx"
 _PEER_PACKAGES = ("sherpa_onnx", "onnx", "torch")

@@ -11,11 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.train_step import ours as train_step_ours
-from estimator_asr.checkpointing import checkpoints
+from estimator_asr.experiment import checkpoints
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.exporting.formats import bundle, parts, writer
-from estimator_asr.saved_model import saved_model_writer, trained_model
-from estimator_asr.tasks import registry
+from estimator_asr.exporting.saved_model import saved_model_writer, trained_model
+from estimator_asr.models.tasks import registry
 from estimator_asr_runtime import model as runtime_model
 from estimator_asr_runtime import model_json
 from estimator_asr_runtime import recogniser as runtime

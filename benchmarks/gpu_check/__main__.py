@@ -26,8 +26,7 @@ import time
 
 from benchmarks.gpu_check import checks
 from benchmarks.gpu_check import lines as lines_lib
-from tfrecord_builder.runtime import lazy_tensorflow
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, lazy_tensorflow, program
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ from benchmarks.gpu_check import data as gpu_check_data
 from benchmarks.gpu_check import lines as lines_lib
 from benchmarks.gpu_check import runs
 from benchmarks.gpu_check import trainings as gpu_check_trainings
-from tfrecord_builder.runtime import cpu
+from tfrecord_builder.program import cpu
 
 Line = lines_lib.Line
 _TAIL = 10  # lines of the log of a failed child

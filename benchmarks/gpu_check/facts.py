@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import logging
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
 import tensorflow as tf
 
-from estimator_asr.diagnostics.doctor import devices
+from estimator_asr.monitoring.diagnostics.doctor import devices
 
 
 def find_devices() -> dict:

@@ -28,7 +28,7 @@ from benchmarks.input_methods import peers
 from estimator_asr.scoring import edit_distance
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import rows
-from tfrecord_builder.settings import program
+from tfrecord_builder.program import program
 
 
 class Line(NamedTuple):

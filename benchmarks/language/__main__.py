@@ -19,7 +19,7 @@ machine.load_libraries()
 
 from benchmarks.language import ours as language_ours
 from estimator_asr.experiment import config as config_lib
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 # N-gram rows begin at zero, where Adam makes whole steps of the rounding of their smallest gradients.
 _MAX_MILLIONTHS = 1000

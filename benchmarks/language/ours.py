@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.train_step import ours as train_step_ours
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory, task_spec, training_config
-from tfrecord_builder.tokens import readings, vocabulary
+from tfrecord_builder.data import readings, vocabulary
 
 _FIRST_CHARACTER = 0x4E00
 _LABELS = ("character_ids", "num_characters")

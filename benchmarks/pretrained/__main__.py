@@ -36,7 +36,7 @@ from benchmarks.pretrained import ours as pretrained_ours
 from benchmarks.pretrained import random_whisper
 from benchmarks.train_step import work as train_step_work
 from estimator_asr.experiment import config as config_lib
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 _SECONDS_PER_FRAME = 0.01
 _LONG_FRAMES = 1000

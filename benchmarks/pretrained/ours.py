@@ -8,11 +8,10 @@ import numpy as np
 
 from benchmarks.train_step import ours as train_step_ours
 from benchmarks.train_step import work as train_step_work
-from estimator_asr.checkpointing.pretrained import encoder_weights
-from estimator_asr.encoding import shard_encoder
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory
 from estimator_asr.models import frozen_encoder
+from estimator_asr.pretrained import encoder_weights, shard_encoder
 from tfrecord_builder.audio import frontend, pretrained_encoder
 from tfrecord_builder.data import schema
 

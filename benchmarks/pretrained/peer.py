@@ -18,10 +18,10 @@ from benchmarks.pretrained import random_whisper
 from benchmarks.train_step import peer as train_step_torch
 from benchmarks.train_step import peer_layers as torch_layers
 from benchmarks.train_step import work as train_step_work
-from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment
 from estimator_asr.models import frozen_encoder, pretrained_blocks
+from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder.audio import pretrained_encoder
 
 _NORM = {"eps": pretrained_blocks.LAYER_NORM_EPSILON}

@@ -23,7 +23,7 @@ machine.load_libraries()
 import numpy as np
 
 from benchmarks.real_time import ours as real_time_ours
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 _PARTS = ("frontend", "encoder", "decoding")
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from benchmarks.train_step import ours as train_step_ours
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory
-from estimator_asr.tasks import registry
+from estimator_asr.models.tasks import registry
 from tfrecord_builder.audio import frontend
 
 _NUM_TOKENS = 1300

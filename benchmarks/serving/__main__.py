@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
@@ -25,7 +25,7 @@ from benchmarks.serving import bare as serving_bare
 from benchmarks.serving import clients as serving_clients
 from benchmarks.serving import clips as serving_clips
 from benchmarks.serving import process
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 _SERIAL_TIMES, _BARE_SHARE = 6, 0.9  # one of them is enough
 _P99_TO_P50 = 4

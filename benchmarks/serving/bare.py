@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.serving import clips as serving_clips
-from estimator_asr.saved_model import recogniser
+from estimator_asr.exporting.saved_model import recogniser
 
 
 def time_sizes(

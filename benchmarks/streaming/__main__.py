@@ -22,7 +22,7 @@ machine.load_libraries()
 import numpy as np
 
 from benchmarks.streaming import ours as streaming_ours
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 _NUM_STREAMS = 64
 _MAX_CHUNK_MS = 16.0  # a twentieth of a chunk's audio

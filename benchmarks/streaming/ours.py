@@ -11,7 +11,7 @@ import tensorflow as tf
 from benchmarks.train_step import ours as train_step_ours
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory
-from estimator_asr.saved_model import cascade, recogniser, stream_client, streams
+from estimator_asr.exporting.saved_model import cascade, recogniser, stream_client, streams
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.data import dataset_info
 

@@ -32,7 +32,7 @@ machine.load_libraries()
 from benchmarks.train_step import ours as train_step_ours
 from benchmarks.train_step import work
 from estimator_asr.experiment import config as config_lib
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 _MATMUL_OPERATIONS = 2 * 2048**3
 

@@ -10,17 +10,16 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.train_step import work
-from estimator_asr.diagnostics import observers
-from estimator_asr.estimator import estimator_api
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.experiment import experiment, model_directory, task_spec, training_config
+from estimator_asr.experiment import estimator_api, experiment, model_directory, task_spec, training_config
 from estimator_asr.inputs import buckets, input_progress, splits
-from estimator_asr.tasks import registry
+from estimator_asr.models.tasks import registry
+from estimator_asr.monitoring.diagnostics import observers
 from estimator_asr.training import model_fn, step_time
 from estimator_asr.training import plan as plan_lib
 from estimator_asr.training.distributed import strategies
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.tokens import vocabulary
+from tfrecord_builder.data import vocabulary
 
 _MATRIX_SIZE = 2048
 _STEPS_PER_EPOCH = 1000.0

@@ -29,7 +29,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Optional
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
@@ -43,7 +43,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 from tfrecord_builder.corpora import registry
 from tfrecord_builder.labels import normalisation
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 _MAX_SECONDS = 30.0  # of Whisper's window
 _TIMES_FASTER = 3

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.builder import corpus as builder_corpus
-from estimator_asr.saved_model import export_info, recogniser
+from estimator_asr.exporting.saved_model import export_info, recogniser
 from tfrecord_builder import errors
 from tfrecord_builder.data import manifest
 

@@ -8,7 +8,7 @@ When the demo is run again, finished stages are skipped and an interrupted stage
 
 from __future__ import annotations
 
-from tfrecord_builder.runtime import interrupts
+from tfrecord_builder.program import interrupts
 
 interrupts.exit_at_once(__name__)
 
@@ -22,7 +22,7 @@ import sys
 
 from estimator_asr.demo import stages, tables
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_flags, console, program
+from tfrecord_builder.program import config_flags, console, program
 
 _FLAGS_DIR = pathlib.Path(__file__).parents[2] / "flags" / "demo"
 if not _FLAGS_DIR.is_dir():

@@ -9,7 +9,7 @@ sentences of dev and test are distinct and do not occur in training, but all the
 
 from __future__ import annotations
 
-from tfrecord_builder.runtime import interrupts
+from tfrecord_builder.program import interrupts
 
 interrupts.exit_at_once(__name__)
 
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from estimator_asr.demo import grammar
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 from tfrecord_builder.storage import files
 
 Sentence = tuple[str, ...]  # words

@@ -8,7 +8,7 @@ from typing import Optional
 from estimator_asr.experiment import training_config
 from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
-from tfrecord_builder.settings import config_flags
+from tfrecord_builder.program import config_flags
 
 setting = config_flags.setting
 FULL = "full"  # value of AcousticConfig.softmax: cross-entropy over all tokens
@@ -120,7 +120,7 @@ class AcousticConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class DecodeConfig(config_flags.Checked):
-    """Settings of decoding: the search (models/decoding), and the weights of models that rank hypotheses.
+    """Settings of decoding: the search (decoding/search), and the weights of models that rank hypotheses.
 
     A hypothesis is ranked by its log probability, plus token_bonus for each token, plus ngram_weight,
     attention_weight, language_weight and whisper_weight times its log probability according to the n-gram

@@ -23,7 +23,7 @@ import numpy as np
 
 from estimator_asr.experiment import config as config_lib
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_json
+from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
 DECODING_FILE = "decoding.json"

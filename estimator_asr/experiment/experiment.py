@@ -12,7 +12,7 @@ from estimator_asr.experiment import task_spec, training_config
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend as frontend_lib
 from tfrecord_builder.data import dataset_info
-from tfrecord_builder.settings import config_json
+from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
 CONFIG_FILE = "config.json"

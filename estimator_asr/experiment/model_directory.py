@@ -14,11 +14,10 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment
 from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
-from tfrecord_builder.data import dataset_info
-from tfrecord_builder.settings import config_flags, config_json
+from tfrecord_builder.data import dataset_info, vocabulary
+from tfrecord_builder.data import readings as readings_lib
+from tfrecord_builder.program import config_flags, config_json
 from tfrecord_builder.storage import files
-from tfrecord_builder.tokens import readings as readings_lib
-from tfrecord_builder.tokens import vocabulary
 
 
 @dataclasses.dataclass(frozen=True)

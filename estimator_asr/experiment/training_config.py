@@ -7,7 +7,7 @@ from typing import Optional
 
 from estimator_asr.experiment import task_spec
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_flags
+from tfrecord_builder.program import config_flags
 
 setting = config_flags.setting
 DEFAULT_EPOCHS = 30

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from estimator_asr.saved_model import export_info
+from estimator_asr.exporting.saved_model import export_info
 from estimator_asr.scoring import utterances
 from estimator_asr.scoring.reports import formats, report
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
-from tfrecord_builder.settings import config_json
+from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
 FILE = os.path.join("assets.extra", "model_card.md")

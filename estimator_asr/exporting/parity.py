@@ -18,12 +18,11 @@ from typing import Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.experiment import model_directory
 from estimator_asr.exporting import sample
+from estimator_asr.exporting.saved_model import recogniser, statuses, stream_client, trained_model
 from estimator_asr.models import frozen_encoder
-from estimator_asr.recognition import recognised_split
-from estimator_asr.saved_model import recogniser, statuses, stream_client, trained_model
+from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files, frontend
 from tfrecord_builder.storage import files
@@ -177,7 +176,7 @@ def _run_stream(streams: stream_client.StreamClient, batch: Mapping, size: int) 
 
 def _recognise_each(model: recogniser.Recogniser, fbanks: Sequence[np.ndarray]) -> list[Mapping]:
     batches = ({"fbank": fbank[None], "num_frames": np.int32([len(fbank)])} for fbank in fbanks)
-    return [outputs for _, outputs in recognised_split.run(model, batches)]
+    return [outputs for _, outputs in recogniser.recognise_batches(model, batches)]
 
 
 def _compare_batch(certificate: Certificate, version: recogniser.LoadedVersion, signature: str, cases):
@@ -191,7 +190,7 @@ def _compare_batch(certificate: Certificate, version: recogniser.LoadedVersion, 
         batches = [{"wav_bytes": np.array(wavs, object)}]
     model = version.find(signature)
     for batch in batches:
-        for (utterance, expected), (_, outputs) in zip(cases, recognised_split.run(model, [batch])):
+        for (utterance, expected), (_, outputs) in zip(cases, recogniser.recognise_batches(model, [batch])):
             where = f"export: {utterance.utterance_id} in {signature}, batch of {len(cases)}"
             certificate.compare(where, expected, outputs)
         certificate.comparisons[signature] = certificate.comparisons.get(signature, 0) + len(cases)

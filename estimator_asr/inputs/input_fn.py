@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import batches, buckets, input_progress, order, record_index, shard_cache, splits
-from tfrecord_builder.settings import progress_bar
+from tfrecord_builder.program import progress_bar
 
 _PREFETCHED_BATCHES = 4
 

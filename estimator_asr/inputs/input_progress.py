@@ -14,7 +14,7 @@ from typing import NamedTuple, Optional
 
 from estimator_asr.inputs import buckets
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_json
+from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
 FILE = "input_progress.json"

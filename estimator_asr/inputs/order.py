@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import buckets, input_progress, record_index, shard_cache, splits
 from tfrecord_builder.data import schema
-from tfrecord_builder.runtime import cpu
+from tfrecord_builder.program import cpu
 
 # Even on one core, a second thread can wait for the disk; each thread holds a batch in memory.
 _MIN_THREADS, _MAX_THREADS = 2, 16

@@ -19,6 +19,7 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import bounded_directory, splits
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
+from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files, locks
 
 NUM_PARALLEL_FETCHES = 2
@@ -94,7 +95,7 @@ class ShardCache:
             errors.UserError: the store fails for a minute, the shard is not what dataset_info.json says, the
                 disk is full or cannot be written, or the directory is too small.
         """
-        if not files.is_remote(shard.path):
+        if not urls.is_remote(shard.path):
             return shard.path
         self._check_bound(shard)
         path = os.path.join(self.directory, f"{shard.sha256}.tfrecord")
@@ -134,7 +135,7 @@ class ShardCache:
 
     def _explain(self, error, shard) -> errors.UserError:
         reason = error.strerror or error
-        if error.filename == shard.path or files.is_remote(str(error.filename)):
+        if error.filename == shard.path or urls.is_remote(str(error.filename)):
             return errors.UserError(
                 f"{shard.path}: shard cannot be read ({reason}); check the store and run the command again"
             )

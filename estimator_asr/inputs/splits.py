@@ -19,7 +19,7 @@ from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import buckets
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, schema
-from tfrecord_builder.storage import files
+from tfrecord_builder.program import urls
 
 # Finds the errors.UserError of shard_cache, and the damaged record of schema, in an error of TensorFlow.
 _FETCHING = re.compile(rf"{errors.UserError.__name__}: (.+)")
@@ -55,7 +55,7 @@ def describe_seen_speakers(infos: Sequence[dataset_info.DatasetInfo], split: str
 
 def has_remote(shards: Sequence[DataShard]) -> bool:
     """Returns whether some of the shards are in an object store."""
-    return any(files.is_remote(shard.path) for shard in shards)
+    return any(urls.is_remote(shard.path) for shard in shards)
 
 
 @dataclasses.dataclass(frozen=True)

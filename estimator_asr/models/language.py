@@ -13,8 +13,9 @@ from typing import Optional
 import numpy as np
 import tensorflow as tf
 
+from estimator_asr.decoding.search import candidates
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.models import attention, candidates, layers
+from estimator_asr.models import attention, layers
 
 # First and last token of each n-gram, relative to the current token.
 _WINDOWS = ((-1, 0), (0, 1), (-1, 1), (-2, 0), (0, 2))

@@ -19,7 +19,7 @@ from tensorboard.plugins.hparams import api_pb2, summary
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment, task_spec, training_config
 from estimator_asr.training import stopping
-from tfrecord_builder.settings import config_flags
+from tfrecord_builder.program import config_flags
 
 _SUFFIX = ".hparams"
 # The fields of TrainConfig that the trained model depends on.

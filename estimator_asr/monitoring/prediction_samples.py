@@ -14,16 +14,14 @@ import tensorflow as tf
 from absl import logging
 from rapidfuzz.distance import Levenshtein
 
-from estimator_asr.estimator import estimator_api
-from estimator_asr.experiment import model_directory
+from estimator_asr.decoding.search import token_times
+from estimator_asr.experiment import estimator_api, model_directory
 from estimator_asr.inputs import shard_cache
-from estimator_asr.models.decoding import token_times
+from estimator_asr.models.tasks import registry
 from estimator_asr.monitoring import sample_picture, sample_utterances, tensorboard
-from estimator_asr.tasks import registry
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.data import dataset_info
-from tfrecord_builder.runtime import fonts
-from tfrecord_builder.tokens import vocabulary
+from tfrecord_builder.data import dataset_info, vocabulary
+from tfrecord_builder.program import fonts
 
 _MANY_SECONDS = 5.0  # a longer export is worth a message
 _COLUMNS = 16  # columns of a table of tokens; a wider table does not fit the page

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tqdm
 from absl import logging
 
-from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import estimator_api
 from estimator_asr.monitoring import tensorboard
 from estimator_asr.training import step_time
 

@@ -14,7 +14,7 @@ import matplotlib.figure
 import numpy as np
 
 from tfrecord_builder.audio import spectrogram
-from tfrecord_builder.runtime import fonts
+from tfrecord_builder.program import fonts
 
 _DPI = 80
 _MIN_INCHES, _INCHES_PER_SECOND, _MAX_INCHES = 5.0, 2.2, 24.0

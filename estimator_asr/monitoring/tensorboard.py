@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import estimator_api
 
 Value = tf.compat.v1.Summary.Value
 

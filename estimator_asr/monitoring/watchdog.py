@@ -18,7 +18,7 @@ from typing import Optional
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import estimator_api
 from estimator_asr.monitoring import alarms, observations, tensorboard
 
 ALARMS_FILE = "alarms.log"

@@ -11,7 +11,7 @@ import collections
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Optional
 
-from tfrecord_builder.tokens import syllables, vocabulary
+from tfrecord_builder.data import syllables, vocabulary
 
 INITIAL, FINAL, TONE = "acoustic_initial", "acoustic_final", "acoustic_tone"
 SUBSTITUTION, INSERTION, DELETION = "acoustic_substitution", "acoustic_insertion", "acoustic_deletion"

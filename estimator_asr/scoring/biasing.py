@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from estimator_asr.scoring import breakdown, edit_distance, error_rate, utterances
-from tfrecord_builder.tokens import syllables
+from tfrecord_builder.data import syllables
 
 BIASED, UNBIASED = "biased_error_rate", "unbiased_error_rate"
 Phrases = Mapping[str, Sequence[Sequence[str]]]  # token sequences by their first token

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from typing import NamedTuple
 
 from estimator_asr.scoring import attribution, edit_distance, error_rate, utterances
-from tfrecord_builder.tokens import syllables
+from tfrecord_builder.data import syllables
 
 SENTENCE_ERROR_RATE = "sentence_error_rate"
 PARTS = {

@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from tfrecord_builder.tokens import vocabulary
+from tfrecord_builder.data import vocabulary
 
 _NO_TOKEN = f"{vocabulary.UNKNOWN} "  # tokens of a reference contain no whitespace
 _TAGS = ("replace", "insert", "delete")  # rapidfuzz's names, in the order of Edits

@@ -1,1 +1,6 @@
-"""Training and evaluation of both models with TensorFlow's Estimator."""
+"""Training and evaluation of both models with TensorFlow's Estimator.
+
+plan turns the settings into steps, loop trains, model_fn builds the graph of a step, evaluation scores dev,
+and stopping, step_time and directory_lock guard the run. optimizer/ updates the weights, distributed/ knows
+replicas and workers, and checkpointing/ keeps the best checkpoints and repairs damaged ones.
+"""

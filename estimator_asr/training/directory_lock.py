@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 from typing import Optional
 
-from estimator_asr.checkpointing import best_checkpoints
+from estimator_asr.training.checkpointing import best_checkpoints
 from estimator_asr.training.distributed import cluster as cluster_lib
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info

@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 
 from absl import logging
 
-from estimator_asr.checkpointing import best_checkpoints, checkpoints, evaluation_log
-from estimator_asr.estimator import estimator_api
-from estimator_asr.experiment import model_directory
+from estimator_asr.experiment import checkpoints, estimator_api, model_directory
 from estimator_asr.training import stopping
+from estimator_asr.training.checkpointing import best_checkpoints, evaluation_log
 
 DEV_SPLIT = "dev"
 _LINKS_DIRECTORY = "evaluating"

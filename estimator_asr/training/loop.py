@@ -12,12 +12,11 @@ from typing import NamedTuple, Optional
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr.checkpointing import checkpoints, evaluation_log, recovery
-from estimator_asr.estimator import estimator_api
-from estimator_asr.experiment import experiment, model_directory
+from estimator_asr.experiment import checkpoints, estimator_api, experiment, model_directory
 from estimator_asr.inputs import input_fn, input_progress, splits
 from estimator_asr.training import evaluation, model_fn, step_time, stopping
 from estimator_asr.training import plan as plan_lib
+from estimator_asr.training.checkpointing import evaluation_log, recovery
 from estimator_asr.training.distributed import cluster as cluster_lib
 from estimator_asr.training.distributed import strategies
 from tfrecord_builder.data import dataset_info
@@ -154,7 +153,7 @@ class Loop:
         return input_fn.build_input_fn(source, config.input, **options)
 
     def _warm_start(self):
-        from estimator_asr.checkpointing.pretrained import warm_start  # only if a flag asks for it
+        from estimator_asr.pretrained import warm_start  # only if a flag asks for it
 
         def build_graph():
             batch = tf.compat.v1.data.make_initializable_iterator(self.train_input_fn()).get_next()

@@ -10,13 +10,12 @@ from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
-from estimator_asr.checkpointing import checkpoints, evaluation_log
-from estimator_asr.estimator import estimator_api
-from estimator_asr.experiment import model_directory
+from estimator_asr.experiment import checkpoints, estimator_api, model_directory
 from estimator_asr.models import replicas
-from estimator_asr.tasks import metrics, registry
+from estimator_asr.models.tasks import metrics, registry
 from estimator_asr.training import plan as plan_lib
 from estimator_asr.training import step_time
+from estimator_asr.training.checkpointing import evaluation_log
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import optimization, schedules
 

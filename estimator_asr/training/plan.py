@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from absl import logging
 
-from estimator_asr.checkpointing import checkpoints, evaluation_log, recovery
-from estimator_asr.experiment import model_directory, task_spec, training_config
+from estimator_asr.experiment import checkpoints, model_directory, task_spec, training_config
 from estimator_asr.inputs import buckets, input_progress, splits
+from estimator_asr.training.checkpointing import evaluation_log, recovery
 from estimator_asr.training.optimizer import schedules
 from tfrecord_builder.data import dataset_info
 

@@ -13,8 +13,7 @@ from typing import Any, Optional
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr.estimator import estimator_api
-from estimator_asr.experiment import training_config
+from estimator_asr.experiment import estimator_api, training_config
 from estimator_asr.models import replicas
 from estimator_asr.training import stopping
 from estimator_asr.training.distributed import cluster as cluster_lib

@@ -14,8 +14,8 @@ from typing import Optional
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr.checkpointing import evaluation_log
-from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import estimator_api
+from estimator_asr.training.checkpointing import evaluation_log
 from tfrecord_builder import errors
 
 

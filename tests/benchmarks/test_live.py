@@ -12,7 +12,7 @@ import soundfile
 
 from benchmarks import live
 from benchmarks.serving import clips as serving_clips
-from estimator_asr.transcripts import pauses
+from estimator_asr.serving.transcripts import pauses
 from tfrecord_builder import errors
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import machine
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_flags
+from tfrecord_builder.program import config_flags
 
 
 @dataclasses.dataclass(frozen=True)

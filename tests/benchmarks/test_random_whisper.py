@@ -5,7 +5,7 @@ import pytest
 import small_whisper
 
 from benchmarks.pretrained import random_whisper
-from estimator_asr.checkpointing.pretrained import encoder_weights
+from estimator_asr.pretrained import encoder_weights
 
 
 def test_sizes_of_base():

@@ -11,9 +11,9 @@ import tensorflow as tf
 import tiny_models
 
 from estimator_asr import average, evaluate
-from estimator_asr.checkpointing import best_checkpoints, checkpoints
-from estimator_asr.experiment import model_directory
-from estimator_asr.saved_model import trained_model
+from estimator_asr.experiment import checkpoints, model_directory
+from estimator_asr.exporting.saved_model import trained_model
+from estimator_asr.training.checkpointing import best_checkpoints
 from tfrecord_builder import errors
 from tfrecord_builder.storage import locks
 

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr import doctor
-from estimator_asr.diagnostics.doctor import findings, timings
+from estimator_asr.monitoring.diagnostics.doctor import findings, timings
 from tfrecord_builder import errors
 
 

@@ -17,7 +17,7 @@ import small_whisper
 from estimator_asr import train as train_program
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory, training_config
-from estimator_asr.tasks import encoder_checks
+from estimator_asr.models.tasks import encoder_checks
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend, pretrained_encoder
 from tfrecord_builder.data import dataset_info

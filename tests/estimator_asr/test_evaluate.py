@@ -17,11 +17,11 @@ import tensorflow as tf
 import tiny_models
 
 from estimator_asr import evaluate, export
+from estimator_asr.evaluation import recognised_split
 from estimator_asr.experiment import model_directory
-from estimator_asr.recognition import recognised_split
-from estimator_asr.saved_model import cascade, recogniser, saved_model_writer, trained_model
+from estimator_asr.exporting.saved_model import cascade, recogniser, saved_model_writer, trained_model
+from estimator_asr.models.tasks import registry
 from estimator_asr.scoring import utterances
-from estimator_asr.tasks import registry
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 

@@ -13,9 +13,9 @@ import tensorflow as tf
 import tiny_models
 
 from estimator_asr import export
-from estimator_asr.saved_model import export_info, recogniser, signatures
+from estimator_asr.exporting.saved_model import export_info, recogniser, signatures
 from tfrecord_builder import errors
-from tfrecord_builder.tokens import vocabulary
+from tfrecord_builder.data import vocabulary
 
 
 @pytest.mark.long

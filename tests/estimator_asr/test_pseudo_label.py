@@ -11,10 +11,10 @@ import pytest
 import soundfile
 
 from estimator_asr import pseudo_label
-from estimator_asr.recognition import recording_units
-from estimator_asr.saved_model import export_info, recogniser
+from estimator_asr.exporting.saved_model import export_info, recogniser
 from estimator_asr.scoring import utterances
-from estimator_asr.transcripts import captions, transcriber
+from estimator_asr.serving import recording_units
+from estimator_asr.serving.transcripts import captions, transcriber
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import tables
 from tfrecord_builder.data import manifest

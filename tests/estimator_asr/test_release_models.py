@@ -12,7 +12,7 @@ import pytest
 import release_models
 import tensorflow as tf
 
-from tfrecord_builder.runtime import tensorflow_release
+from tfrecord_builder.program import tensorflow_release
 
 pytestmark = pytest.mark.long
 

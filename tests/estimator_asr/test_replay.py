@@ -14,9 +14,9 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import replay
-from estimator_asr.diagnostics import nan_files
 from estimator_asr.models import feature_norm
-from estimator_asr.tasks import registry
+from estimator_asr.models.tasks import registry
+from estimator_asr.monitoring.diagnostics import nan_files
 from tfrecord_builder import errors
 from tfrecord_builder.data import schema
 

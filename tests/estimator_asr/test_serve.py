@@ -19,13 +19,13 @@ import requests
 import served
 
 from estimator_asr import serve
-from estimator_asr.server import running
+from estimator_asr.serving.server import running
 from tfrecord_builder import errors
 
 HANGING = """
 import time
 from estimator_asr import serve
-from estimator_asr.server import uploads
+from estimator_asr.serving.server import uploads
 
 uploads.read = lambda *_: time.sleep(600)
 serve.program.run(serve.main, serve.ServeConfig)

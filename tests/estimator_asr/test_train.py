@@ -19,15 +19,14 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import train as train_program
-from estimator_asr.checkpointing import checkpoints, recovery
-from estimator_asr.diagnostics import observers
+from estimator_asr.experiment import checkpoints, training_config
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.experiment import training_config
+from estimator_asr.monitoring.diagnostics import observers
+from estimator_asr.training.checkpointing import recovery
 from estimator_asr.training.distributed import cluster as cluster_lib
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.data import dataset_info
-from tfrecord_builder.tokens import vocabulary
+from tfrecord_builder.data import dataset_info, vocabulary
 
 TINY = [
     *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),

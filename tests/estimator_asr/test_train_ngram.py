@@ -10,7 +10,7 @@ import pytest
 import small_records
 
 from estimator_asr import train_ngram
-from estimator_asr.ngrams import arpa
+from estimator_asr.decoding.ngrams import arpa
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.storage import locks

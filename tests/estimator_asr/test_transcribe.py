@@ -18,11 +18,11 @@ import soundfile
 import tiny_models
 
 from estimator_asr import transcribe
-from estimator_asr.saved_model import recogniser
-from estimator_asr.transcripts import captions, transcriber
-from estimator_asr.transcripts import recordings as recordings_lib
+from estimator_asr.exporting.saved_model import recogniser
+from estimator_asr.serving.transcripts import captions, transcriber
+from estimator_asr.serving.transcripts import recordings as recordings_lib
 from tfrecord_builder import errors
-from tfrecord_builder.settings import progress_bar
+from tfrecord_builder.program import progress_bar
 from tfrecord_builder.storage import locks
 
 
@@ -447,7 +447,7 @@ def measure_peak_mb(export_dir, path):
     code = (
         "import re, sys, numpy as np\n"
         "from estimator_asr import transcribe\n"
-        "from estimator_asr.transcripts import pauses\n"
+        "from estimator_asr.serving.transcripts import pauses\n"
         "pauses.load_detector = lambda: lambda samples: float(np.abs(samples).max() > 0.1)\n"
         "config = transcribe.TranscribeConfig(saved_model=sys.argv[1], format='srt')\n"
         "assert transcribe.main(config, sys.argv[2:]) == 0\n"

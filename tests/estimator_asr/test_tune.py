@@ -11,14 +11,14 @@ import pytest
 import tiny_models
 
 from estimator_asr import evaluate, export, tune
-from estimator_asr.checkpointing.pretrained import decoder_weights
+from estimator_asr.decoding.ngrams import back_off
+from estimator_asr.evaluation.tuning import calibration, search, trials
 from estimator_asr.experiment import config, decoding_files, model_directory, task_spec
 from estimator_asr.exporting import parity
+from estimator_asr.exporting.saved_model import export_info, trained_model
 from estimator_asr.inputs import input_fn, splits
-from estimator_asr.ngrams import back_off
-from estimator_asr.saved_model import export_info, trained_model
+from estimator_asr.pretrained import decoder_weights
 from estimator_asr.scoring import utterances
-from estimator_asr.tuning import calibration, search, trials
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 

@@ -25,7 +25,7 @@ def test_channels_are_averaged(tmp_path):
 def test_other_sample_rates_equal_those_of_the_export(rate):
     tf = pytest.importorskip("tensorflow")
 
-    from estimator_asr.saved_model import resampling as graph_resampling
+    from estimator_asr.exporting.saved_model import resampling as graph_resampling
 
     waveform = np.float32(np.random.default_rng(rate).normal(size=rate // 3) * 0.1)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -40,7 +40,7 @@ def test_other_sample_rates_equal_those_of_the_export(rate):
 def test_wav_files_are_read_as_in_the_export(tmp_path, container, subtype):
     tf = pytest.importorskip("tensorflow")
 
-    from estimator_asr.saved_model import wav
+    from estimator_asr.exporting.saved_model import wav
 
     noise = np.random.default_rng(1).normal(size=[4000, 2]) * 0.1
     path = write(tmp_path / "a.wav", noise, 22050, subtype)
@@ -177,7 +177,7 @@ def test_statuses(waveform, status):
 
 def test_statuses_are_those_of_the_export():
     pytest.importorskip("tensorflow")
-    from estimator_asr.saved_model import statuses as of_export
+    from estimator_asr.exporting.saved_model import statuses as of_export
     from tfrecord_builder.audio import audio_files
 
     names = {name for name in statuses.SENTENCES if name != statuses.MALFORMED}

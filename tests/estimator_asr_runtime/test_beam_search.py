@@ -23,7 +23,7 @@ SETTINGS = (
 @functools.lru_cache(maxsize=1)
 def ngram():
     """A 3-gram model of random text over the tokens."""
-    from estimator_asr.ngrams import back_off, counting, kneser_ney
+    from estimator_asr.decoding.ngrams import back_off, counting, kneser_ney
 
     rng = np.random.default_rng(0)
     tokens = ["<unk>", *(f"t{i}" for i in range(1, NUM_CLASSES - 1))]
@@ -44,9 +44,9 @@ def search_by_tensorflow(settings, log_probs):
     """Returns [(ids, score, acoustic score)] of the hypotheses that are possible."""
     tf = pytest.importorskip("tensorflow")
 
+    from estimator_asr.decoding.search import decoders
+    from estimator_asr.decoding.search import scorers as graph_scorers
     from estimator_asr.experiment import config
-    from estimator_asr.models.decoding import decoders
-    from estimator_asr.models.decoding import scorers as graph_scorers
 
     decode = config.DecodeConfig(**{**runtime_models.DECODE, **settings})
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

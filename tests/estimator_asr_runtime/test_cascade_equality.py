@@ -42,7 +42,7 @@ class TensorFlowGraph:
 
 
 def make_ngram(tokens):
-    from estimator_asr.ngrams import back_off, counting, kneser_ney
+    from estimator_asr.decoding.ngrams import back_off, counting, kneser_ney
 
     rng = np.random.default_rng(1)
     lines = [[tokens[int(each) % len(tokens[1:]) + 1] for each in rng.geometric(0.3, 6)] for _ in range(99)]
@@ -61,10 +61,10 @@ def build(acoustic, language, fbank, words):
     """Builds the cascade of the export; returns its outputs, and (inputs, outputs) of the three graphs."""
     tf = pytest.importorskip("tensorflow")
 
+    from estimator_asr.decoding.search import character_search
+    from estimator_asr.exporting.saved_model import cascade, proposals
     from estimator_asr.models import acoustic as acoustic_lib
-    from estimator_asr.models.decoding import character_search
-    from estimator_asr.saved_model import cascade, proposals
-    from estimator_asr.tasks import registry
+    from estimator_asr.models.tasks import registry
 
     lengths = tf.constant([len(fbank)])
     given = tf.constant(words) if words else None
@@ -117,9 +117,9 @@ def compare(acoustic, language, words, seed):
     tf = pytest.importorskip("tensorflow")
     import tiny_models
 
-    from estimator_asr.checkpointing import checkpoints
-    from estimator_asr.saved_model import cascade
-    from estimator_asr.saved_model import recogniser as of_export
+    from estimator_asr.experiment import checkpoints
+    from estimator_asr.exporting.saved_model import cascade
+    from estimator_asr.exporting.saved_model import recogniser as of_export
 
     speech = tiny_models.make_waveform(20000, seed)
     fbank = tiny_models.extract(speech)

@@ -14,7 +14,7 @@ NUM_TOKENS = np.int32([4, 0, 1, 3, 5])
 
 @pytest.fixture(scope="module")
 def arrays():
-    from estimator_asr.ngrams import arpa, back_off
+    from estimator_asr.decoding.ngrams import arpa, back_off
 
     model = arpa.read(str(small_ngrams.DIRECTORY / "kenlm.arpa"))
     words = ["<unk>", *sorted(set(model.words) - {"<unk>", "<s>", "</s>"})]
@@ -45,7 +45,7 @@ def list_pairs(lattice):
     """Returns the candidates as tensors of TensorFlow."""
     tf = pytest.importorskip("tensorflow")
 
-    from estimator_asr.models import candidates
+    from estimator_asr.decoding.search import candidates
 
     exists = lattice.log_probs > -1e8
     shape = exists.shape
@@ -59,9 +59,9 @@ def list_pairs(lattice):
 def test_the_search_equals_that_of_tensorflow(arrays, seed, width):
     tf = pytest.importorskip("tensorflow")
 
+    from estimator_asr.decoding.search import character_search as graph_search
+    from estimator_asr.decoding.search import scorers as graph_scorers
     from estimator_asr.experiment import config
-    from estimator_asr.models.decoding import character_search as graph_search
-    from estimator_asr.models.decoding import scorers as graph_scorers
 
     lattice = normalise(make_lattice(seed, len(arrays.unigram_log_probs)))
     decode = config.DecodeConfig(beam_width=width, candidates=COUNT)
@@ -79,7 +79,7 @@ def test_the_search_equals_that_of_tensorflow(arrays, seed, width):
 def test_the_first_candidates_equal_those_of_tensorflow():
     tf = pytest.importorskip("tensorflow")
 
-    from estimator_asr.models import candidates
+    from estimator_asr.decoding.search import candidates
 
     lattice = normalise(make_lattice(5, 9))
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

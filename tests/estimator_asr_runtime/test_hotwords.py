@@ -118,9 +118,9 @@ def test_a_hypothesis_gets_the_boosts_of_all_occurrences():
 def test_the_search_equals_that_of_tensorflow():
     tf = pytest.importorskip("tensorflow")
 
+    from estimator_asr.decoding.hotwords import boosting
+    from estimator_asr.decoding.search import phrases, prefix_beam_search
     from estimator_asr.experiment import config
-    from estimator_asr.hotwords import boosting
-    from estimator_asr.models.decoding import phrases, prefix_beam_search
 
     rng = np.random.default_rng(8)
     rows, boosts = [[1, 2, 3], [2, 3], [3, 3, 1], [1]], np.float32([6, 3, 4, 0.5])
@@ -150,9 +150,9 @@ def test_hotword_characters_replace_others_unless_those_are_certain():
 def test_written_hotwords_equal_those_of_the_export():
     tf = pytest.importorskip("tensorflow")
 
-    from estimator_asr.hotwords import in_graph
-    from estimator_asr.models.decoding import phrases
-    from estimator_asr.tasks import sequences
+    from estimator_asr.decoding import sequences
+    from estimator_asr.decoding.hotwords import in_graph
+    from estimator_asr.decoding.search import phrases
 
     rng = np.random.default_rng(9)
     rows = [each for each in hotword_reference.random_phrases(rng, 30, 4) if each]

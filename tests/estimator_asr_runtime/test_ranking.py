@@ -27,7 +27,7 @@ def test_scores_that_are_not_finite():
 def test_the_order_equals_that_of_the_graph():
     tf = pytest.importorskip("tensorflow")
 
-    from estimator_asr.saved_model import ranking as graph_ranking
+    from estimator_asr.exporting.saved_model import ranking as graph_ranking
 
     rng = np.random.default_rng(3)
     scores = np.float32(rng.normal(size=[8, 12]) * 3)
@@ -47,7 +47,7 @@ def test_confidences_equal_those_of_the_export():
     tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.experiment import config
-    from estimator_asr.saved_model import characters
+    from estimator_asr.exporting.saved_model import characters
 
     settings = {"confidence_scale": 1.7, "confidence_offset": -0.4}
     probs = np.float32([0, 1e-7, 0.1, 0.5, 0.99, 1])

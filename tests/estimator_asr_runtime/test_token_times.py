@@ -23,7 +23,7 @@ def test_no_tokens_have_no_times():
 def test_times_equal_those_of_tensorflow(seed):
     tf = pytest.importorskip("tensorflow")
 
-    from estimator_asr.models.decoding import token_times as graph_times
+    from estimator_asr.decoding.search import token_times as graph_times
 
     rng = np.random.default_rng(seed)
     ids = np.int32(rng.integers(0, 4, rng.integers(1, 12)))
@@ -48,9 +48,9 @@ def test_initials_and_finals_become_syllables():
 
 def test_joining_equals_that_of_the_builder_and_the_export():
     pytest.importorskip("tensorflow")
-    from estimator_asr.saved_model import model_pairs
-    from tfrecord_builder.tokens import syllables as of_builder
-    from tfrecord_builder.tokens import vocabulary
+    from estimator_asr.exporting.saved_model import model_pairs
+    from tfrecord_builder.data import syllables as of_builder
+    from tfrecord_builder.data import vocabulary
 
     assert joining.JOININGS == vocabulary.JOININGS
     assert (joining.INITIAL, joining.FINAL) == (of_builder.INITIAL, of_builder.FINAL)

@@ -27,8 +27,14 @@ import tensorflow as tf
 with atheris.instrument_imports(
     include=["estimator_asr", "tfrecord_builder", "starlette", "python_multipart", "json"]
 ):
-    from estimator_asr.saved_model import wav
-    from estimator_asr.server import api_errors, openai_request, tensorflow_api, tensorflow_request, uploads
+    from estimator_asr.exporting.saved_model import wav
+    from estimator_asr.serving.server import (
+        api_errors,
+        openai_request,
+        tensorflow_api,
+        tensorflow_request,
+        uploads,
+    )
     from tfrecord_builder import errors
 
 import hostile_requests

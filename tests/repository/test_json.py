@@ -7,9 +7,9 @@ import re
 import paths
 
 LOADERS = {
-    "tfrecord_builder/settings/config_json.py": 1,
-    "estimator_asr/server/tensorflow_request.py": 1,  # does not hold up other threads
-    "estimator_asr/server/live_messages.py": 1,
+    "tfrecord_builder/program/config_json.py": 1,
+    "estimator_asr/serving/server/tensorflow_request.py": 1,  # does not hold up other threads
+    "estimator_asr/serving/server/live_messages.py": 1,
     "estimator_asr/exporting/sample_client.py": 1,  # runs without this package
     "estimator_asr/demo/stages.py": 1,  # files that the demo itself has just written
     "estimator_asr/demo/tables.py": 2,

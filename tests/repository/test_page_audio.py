@@ -18,7 +18,7 @@ import(process.argv[1]).then(({ mix }) => {
 """
 
 
-@pytest.mark.parametrize("page", ["estimator_asr/server/page", "estimator_asr_runtime/web"])
+@pytest.mark.parametrize("page", ["estimator_asr/serving/server/page", "estimator_asr_runtime/web"])
 @pytest.mark.parametrize(
     ("channels", "mixed"),
     [

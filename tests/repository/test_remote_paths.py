@@ -5,7 +5,7 @@ import re
 import program_flags
 import pytest
 
-from estimator_asr.checkpointing.pretrained import warm_start
+from estimator_asr.pretrained import warm_start
 from tfrecord_builder import errors
 
 # Program: its flags of a path on a disk, and those of a path anywhere.

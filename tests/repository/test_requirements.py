@@ -10,7 +10,7 @@ import paths
 import pytest
 from packaging import requirements, specifiers, utils
 
-from tfrecord_builder.runtime import tensorflow_release
+from tfrecord_builder.program import tensorflow_release
 
 if sys.version_info >= (3, 11):
     import tomllib

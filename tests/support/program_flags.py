@@ -30,7 +30,7 @@ import dataclasses, json, runpy, sys
 import tensorflow  # which defines flags of its own
 from absl import app, flags, logging
 others = set(flags.FLAGS)
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.program import config_flags, program
 
 configs = []
 

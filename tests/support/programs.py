@@ -26,7 +26,9 @@ ROOT = str(paths.ROOT)
 # As programs have it; read when TensorFlow loads.
 _ENVIRONMENT = {"PYTHONPATH": paths.PYTHONPATH, "TF_CPP_MIN_LOG_LEVEL": "3"}
 _FORKED = multiprocessing.get_context("forkserver")
-_FORKED.set_forkserver_preload(["estimator_asr.training.loop", "estimator_asr.saved_model.trained_model"])
+_FORKED.set_forkserver_preload(
+    ["estimator_asr.training.loop", "estimator_asr.exporting.saved_model.trained_model"]
+)
 
 
 def run(program: str, *arguments, cwd=ROOT, timeout: float = 240) -> subprocess.CompletedProcess:

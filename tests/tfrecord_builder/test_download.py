@@ -9,8 +9,8 @@ import small_archives
 from absl import flags
 
 from tfrecord_builder import download, errors
-from tfrecord_builder.downloading import archives
-from tfrecord_builder.settings import config_flags
+from tfrecord_builder.corpora.downloading import archives
+from tfrecord_builder.program import config_flags
 
 ROOT = str(paths.ROOT)
 

@@ -10,8 +10,7 @@ import pytest
 
 from tfrecord_builder import errors, show
 from tfrecord_builder.building.records import record_checks
-from tfrecord_builder.data import dataset_info, manifest
-from tfrecord_builder.tokens import vocabulary
+from tfrecord_builder.data import dataset_info, manifest, vocabulary
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ import soundfile
 from tfrecord_builder import errors, synthesise
 from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.corpora import registry
-from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.program import lazy_tensorflow as tf
 from tfrecord_builder.storage import locks
 from tfrecord_builder.synthesis import espeak, recogniser_check, synthesised_corpus, text_plan
 

@@ -16,6 +16,7 @@ from absl import logging
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_stream, containers
+from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
 # Reasons why audio cannot be used; the builder counts rejected utterances by reason.
@@ -225,7 +226,7 @@ def _as_audio_error(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if files.is_remote(path) and not isinstance(error, PermissionError):
+        if urls.is_remote(path) and not isinstance(error, PermissionError):
             raise  # the store failed
         if not files.concerns_one_file(error):
             raise AudioError(str(errors.store_failed(path, error)), DISK_FAILED) from error

@@ -16,8 +16,8 @@ import numpy as np
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
-from tfrecord_builder.runtime import lazy_tensorflow as tf
-from tfrecord_builder.settings import config_flags
+from tfrecord_builder.program import config_flags
+from tfrecord_builder.program import lazy_tensorflow as tf
 
 INT16_SCALE = 32768.0  # Kaldi and the classic spectrogram measure amplitude in 16-bit steps
 PRE_EMPHASIS = 0.97  # feature-window.h, preemph_coeff

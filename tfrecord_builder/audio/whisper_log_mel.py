@@ -11,7 +11,7 @@ from typing import Optional
 
 import numpy as np
 
-from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.program import lazy_tensorflow as tf
 
 SAMPLE_RATE, WINDOW, HOP = 16000, 400, 160  # Hz, samples, samples
 _FLOOR = 1e-10  # smallest power, which avoids log(0)

@@ -7,12 +7,12 @@ from typing import Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.augmentation import augmentation_config
+from tfrecord_builder.audio.augmentation import augmentation_config
 from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import schema
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.settings import config_flags
+from tfrecord_builder.program import config_flags
 
 
 @dataclasses.dataclass(frozen=True)

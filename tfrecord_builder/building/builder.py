@@ -6,7 +6,7 @@ import collections
 import os
 
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.augmentation import augmentation_config, codecs, copies
+from tfrecord_builder.audio.augmentation import augmentation_config, codecs, copies
 from tfrecord_builder.building import (
     build_config,
     catalog,
@@ -18,9 +18,9 @@ from tfrecord_builder.building import (
     summary,
 )
 from tfrecord_builder.building.engines import dispatch
+from tfrecord_builder.building.output import output_directory, staging
 from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.labels import labelling, vocabularies
-from tfrecord_builder.output import output_directory, staging
 
 PLAIN = augmentation_config.AugmentationConfig()
 SYLLABLES = labelling.LabelConfig()

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Optional
 
 from tfrecord_builder import errors
-from tfrecord_builder.data import manifest, schema
-from tfrecord_builder.settings import config_json
+from tfrecord_builder.audio.augmentation import copy_ids
+from tfrecord_builder.data import manifest
+from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
 _SCHEMA = """
@@ -34,7 +35,7 @@ CREATE TABLE groups (digest BLOB, row INTEGER, PRIMARY KEY (digest, row)) WITHOU
 _SENTENCES = f"""
 CREATE TABLE sentences (sentence BLOB, split TEXT, PRIMARY KEY (sentence, split)) WITHOUT ROWID;
 INSERT INTO sentences SELECT DISTINCT sentence, split FROM items
-  WHERE id NOT IN (SELECT id FROM rejected) AND NOT instr(id, '{schema.WORDLESS}') ORDER BY sentence, split;
+  WHERE id NOT IN (SELECT id FROM rejected) AND NOT instr(id, '{copy_ids.WORDLESS}') ORDER BY sentence, split;
 """
 _SHARED = """
 SELECT ours.split, theirs.split, count(*) FROM sentences ours JOIN sentences theirs USING (sentence)

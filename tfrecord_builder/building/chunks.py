@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Optional
 
 from tfrecord_builder import errors
-from tfrecord_builder.augmentation import augmentation_config, copies
+from tfrecord_builder.audio.augmentation import augmentation_config, copies
 from tfrecord_builder.building import catalog, resumable
 from tfrecord_builder.building.engines import tasks
 from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling, normalisation, vocabularies
-from tfrecord_builder.settings import config_json
+from tfrecord_builder.program import config_json, urls
 from tfrecord_builder.storage import files
 
 _MAX_CHUNKS = 200  # all their files are open at once, and operating systems allow a few hundred
@@ -182,7 +182,7 @@ def list_copies(
 
 def find_signatures(recordings: Sequence[Optional[str]]) -> list[Optional[tuple[int, int]]]:
     """Returns the file signature of each recording; raises UserError if the disk or store fails."""
-    if not any(path and files.is_remote(path) for path in recordings):
+    if not any(path and urls.is_remote(path) for path in recordings):
         return list(map(_find_signature, recordings))
     with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:  # requests to stores are slow
         return list(pool.map(_find_signature, recordings))

@@ -12,7 +12,7 @@ from tfrecord_builder.building import catalog
 from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import normalisation
-from tfrecord_builder.settings import progress_bar
+from tfrecord_builder.program import progress_bar
 
 _LIST_SIZE = 10_000  # utterances per list; shorter lists are not worth starting a worker
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Any, Optional, Protocol
 
 from tfrecord_builder import errors
-from tfrecord_builder.runtime import lazy_tensorflow as tf
-from tfrecord_builder.settings import config_json
+from tfrecord_builder.program import config_json
+from tfrecord_builder.program import lazy_tensorflow as tf
 from tfrecord_builder.storage import files
 
 # Called with the number of utterances done, which may be fractional, and the number rejected.

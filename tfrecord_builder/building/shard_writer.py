@@ -13,12 +13,11 @@ import numpy as np
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files, frontend
-from tfrecord_builder.augmentation import effects
+from tfrecord_builder.audio.augmentation import effects
 from tfrecord_builder.building import resumable, sharding
 from tfrecord_builder.building.records import items, loudness, shard_statistics
-from tfrecord_builder.data import manifest, recordings, schema
-from tfrecord_builder.runtime import lazy_tensorflow as tf
-from tfrecord_builder.tokens import vocabulary
+from tfrecord_builder.data import manifest, recordings, schema, vocabulary
+from tfrecord_builder.program import lazy_tensorflow as tf
 
 Extractor = Callable[[np.ndarray], tuple[np.ndarray, bool]]
 

@@ -12,11 +12,11 @@ from absl import logging
 
 from tfrecord_builder import errors
 from tfrecord_builder.building import build_config, catalog, chunks, resumable, sharding
+from tfrecord_builder.building.output import staging
 from tfrecord_builder.building.records import shard_statistics
 from tfrecord_builder.building.report import page
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.labels import labelling, normalisation, vocabularies
-from tfrecord_builder.output import staging
 from tfrecord_builder.storage import files
 
 _NUM_LOGGED = 10

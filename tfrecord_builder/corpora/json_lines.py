@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import text_files
-from tfrecord_builder.settings import config_json
+from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
 

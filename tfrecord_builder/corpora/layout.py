@@ -10,6 +10,7 @@ from typing import Optional
 from absl import logging
 
 from tfrecord_builder import errors
+from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
 _MAX_NOTES = 3  # warnings about files found in parent directories; a list may have thousands
@@ -52,12 +53,12 @@ def resolve(directory: str, path: str) -> str:
     lists paths are relative to where a recipe ran, such as download/a.wav in egs/s5/data/train/wav.scp: if
     the file does not exist, the nearest parent directory that has it is used, but not for a bare file name.
     """
-    if files.is_remote(path):
+    if urls.is_remote(path):
         return path
     if "\\" in path and not files.exists(os.path.join(directory, path)):
         path = path.replace("\\", "/")
     joined = os.path.join(directory, path)
-    if files.is_remote(directory) or os.path.isabs(path) or os.sep not in path or files.exists(joined):
+    if urls.is_remote(directory) or os.path.isabs(path) or os.sep not in path or files.exists(joined):
         return joined
     parent = os.path.abspath(directory)
     while parent != os.path.dirname(parent):

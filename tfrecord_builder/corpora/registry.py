@@ -7,15 +7,9 @@ import os
 from collections.abc import Iterator, Sequence
 
 from tfrecord_builder import errors
-from tfrecord_builder.corpora import (
-    json_lists,
-    kaldi,
-    lhotse,
-    tables,
-    transcript_files,
-    transcript_lists,
-)
+from tfrecord_builder.corpora import json_lists, kaldi, lhotse, tables, transcript_files, transcript_lists
 from tfrecord_builder.data import manifest
+from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
 # Functions that list the utterances of a corpus directory.
@@ -66,7 +60,7 @@ def _list_directory(corpus: str, corpus_dir: str, flag: str) -> Iterator[manifes
             raise errors.UserError(f"{flag}: {corpus_dir} does not exist; pass the corpus's directory.")
         yield from CORPORA[corpus](corpus_dir)
     except OSError as error:
-        if files.is_remote(str(error.filename)):
+        if urls.is_remote(str(error.filename)):
             raise  # the message of the object store is clearer
         raise errors.UserError(
             f"{flag}: {error.filename} cannot be read ({error.strerror}); change its permissions."
@@ -96,7 +90,7 @@ def _name_utterance(utterance: manifest.Utterance, name: str, is_one_of_several:
 
 
 def _to_absolute(path: str) -> str:
-    return path if files.is_remote(path) else os.path.abspath(path)
+    return path if urls.is_remote(path) else os.path.abspath(path)
 
 
 def _to_printable(name: str) -> str:

@@ -14,10 +14,9 @@ from typing import Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.data import schema
-from tfrecord_builder.settings import config_json
+from tfrecord_builder.data import schema, vocabulary
+from tfrecord_builder.program import config_json, urls
 from tfrecord_builder.storage import files
-from tfrecord_builder.tokens import vocabulary
 
 INFO_FILE = "dataset_info.json"
 TOKENS_FILE = "tokens.txt"
@@ -31,7 +30,7 @@ REPORT_FILE = "report.html"
 
 def load_all(data_dirs: Sequence[str]) -> list[DatasetInfo]:
     """Reads the dataset_info.json of each directory; raises UserError as `load` does, and for duplicates."""
-    places = [path if files.is_remote(path) else os.path.realpath(path) for path in data_dirs]
+    places = [path if urls.is_remote(path) else os.path.realpath(path) for path in data_dirs]
     repeated = sorted({path for path, place in zip(data_dirs, places) if places.count(place) > 1})
     if repeated:
         raise errors.UserError(

@@ -10,7 +10,6 @@ A text-only record has no num_frames, duration_ms or fbank.
 from __future__ import annotations
 
 import dataclasses
-import re
 import struct
 from collections.abc import Sequence
 from typing import Optional
@@ -18,12 +17,9 @@ from typing import Optional
 import google_crc32c
 import numpy as np
 
-from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.program import lazy_tensorflow as tf
 
 FBANK_DTYPES = ("float16", "float32")
-COPY_SEPARATOR = "~"  # separates the utterance id and the names of the changes in the id of an augmented copy
-WORDLESS = f"{COPY_SEPARATOR}wordless-"  # marks the ids of copies without words, which have no labels
-COPY = re.compile(f"{COPY_SEPARATOR}(?:speed[0-9]|copy[0-9]|sound-|wordless-)")  # is in every copy's id
 DAMAGED = "E_DAMAGED_RECORD"  # error code for a record whose features do not have the expected size
 FRAMING_BYTES = 16  # bytes that a TFRecord file adds to each record: 12 before it, 4 after it
 _RAW_DTYPES = {"float16": "uint16", "float32": "float32"}  # decode_raw with a fixed length has no float16

@@ -9,10 +9,9 @@ import hashlib
 from typing import Optional
 
 from tfrecord_builder import errors
-from tfrecord_builder.data import manifest
+from tfrecord_builder.data import manifest, syllables, vocabulary
 from tfrecord_builder.labels import normalisation, numerals, subwords, tokenisation
-from tfrecord_builder.settings import config_flags
-from tfrecord_builder.tokens import syllables, vocabulary
+from tfrecord_builder.program import config_flags
 
 # Functions that turn a syllable into tokens, one for each token type that is pinyin.
 _SPLIT_SYLLABLE = {

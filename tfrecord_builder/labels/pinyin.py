@@ -22,8 +22,8 @@ from pypinyin.seg import mmseg
 
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import text_files
+from tfrecord_builder.data import syllables
 from tfrecord_builder.labels import context_readings, normalisation, tokenisation, tone_sandhi
-from tfrecord_builder.tokens import syllables
 
 _TONED = re.compile("[a-z]+[1-5]")
 _LOOSE = frozenset("的了都谁是")  # not joined into phrases if jieba has them as words: 都会 has dou1, not du1

@@ -9,7 +9,7 @@ import io
 from collections.abc import Iterable, Iterator
 
 from tfrecord_builder import errors
-from tfrecord_builder.tokens import vocabulary
+from tfrecord_builder.data import vocabulary
 
 _NUM_META_PIECES = 3  # <unk>, <s>, </s>
 _MAX_SENTENCES = 1_000_000  # kept in memory; from more, sentencepiece always takes the same sample

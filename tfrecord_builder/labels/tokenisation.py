@@ -12,8 +12,8 @@ import functools
 import re
 import unicodedata
 
+from tfrecord_builder.data import syllables, vocabulary
 from tfrecord_builder.labels import normalisation
-from tfrecord_builder.tokens import syllables, vocabulary
 
 _TONED_FORM = re.compile("[a-zü:]+[0-9]")
 _is_syllable = functools.cache(syllables.exists)

@@ -13,11 +13,10 @@ from collections.abc import Iterable, Mapping
 from typing import Optional
 
 from tfrecord_builder import errors
-from tfrecord_builder.data import dataset_info, manifest
+from tfrecord_builder.data import dataset_info, manifest, readings, vocabulary
 from tfrecord_builder.labels import labelling, subwords
-from tfrecord_builder.settings import config_flags, config_json
+from tfrecord_builder.program import config_flags, config_json
 from tfrecord_builder.storage import files
-from tfrecord_builder.tokens import readings, vocabulary
 
 _TOKEN_TYPE_FILES = (dataset_info.INFO_FILE, "config.json")  # data directory, model directory
 

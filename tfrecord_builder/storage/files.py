@@ -20,23 +20,15 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from tfrecord_builder import errors
+from tfrecord_builder.program import urls
 from tfrecord_builder.storage import members
 
-EXPECTED_LOCAL = (
-    "expected a path on a local disk or a mounted volume; copy from or to an object store with its own tool, "
-    "such as gcloud storage cp or aws s3 cp"
-)
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # tabs, line breaks, terminal control characters
 
 
 def escape_controls(text: str) -> str:
     """Escapes control characters in text, such as a path, with backslashes, for a line of a table."""
     return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
-
-
-def is_remote(path: str) -> bool:
-    """Returns whether the path has a scheme."""
-    return "://" in path
 
 
 def _store(path: str):
@@ -52,17 +44,19 @@ def exists(path: str) -> bool:
     """Returns whether a file or a directory exists."""
     member = members.parse(path)
     paths = (path, member.path) if member else (path,)
-    return any(_store(name).exists(name) if is_remote(name) else os.path.exists(name) for name in paths)
+    return any(_store(name).exists(name) if urls.is_remote(name) else os.path.exists(name) for name in paths)
 
 
 def is_directory(path: str) -> bool:
     """Returns whether a path is a directory; in an object store: a bucket, or a prefix that has objects."""
-    return _store(path).is_directory(path) if is_remote(path) else os.path.isdir(path)
+    return _store(path).is_directory(path) if urls.is_remote(path) else os.path.isdir(path)
 
 
 def list_names(directory: str) -> list[str]:
     """Returns the names in a directory, sorted."""
-    return sorted(_store(directory).list_names(directory) if is_remote(directory) else os.listdir(directory))
+    return sorted(
+        _store(directory).list_names(directory) if urls.is_remote(directory) else os.listdir(directory)
+    )
 
 
 def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
@@ -70,7 +64,7 @@ def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
 
     Links to directories are followed; each directory is visited once.
     """
-    if is_remote(directory):
+    if urls.is_remote(directory):
         yield from _store(directory).find_files(directory, suffixes)
         return
     seen = set()
@@ -102,7 +96,7 @@ def size_and_time(path: str) -> tuple[int, int]:
 
 
 def _size_and_time(path: str) -> tuple[int, int]:
-    if is_remote(path):
+    if urls.is_remote(path):
         return _store(path).size_and_time(path)
     status = os.stat(path)
     return status.st_size, status.st_mtime_ns
@@ -117,7 +111,7 @@ def concerns_one_file(error: OSError) -> bool:
 def open_binary(path: str) -> BinaryIO:
     """Opens a file for reading; a remote file or a member of an archive is copied to a temporary file."""
     try:
-        return _open_copy(path) if is_remote(path) else open(path, "rb", opener=_open_regular)
+        return _open_copy(path) if urls.is_remote(path) else open(path, "rb", opener=_open_regular)
     except FileNotFoundError:
         member = members.parse(path)
         if member is None:
@@ -146,7 +140,7 @@ def _open_copy(path: str) -> BinaryIO:
 @contextlib.contextmanager
 def _reading(member: members.Member) -> Iterator[BinaryIO]:
     """Opens an archive at the start of a member."""
-    if is_remote(member.path):
+    if urls.is_remote(member.path):
         with _store(member.path).reading(member.path, member.offset, member.num_bytes) as file:
             yield file
     else:
@@ -171,24 +165,24 @@ def sha256(path: str) -> str:
 
 def make_directory(path: str) -> None:
     """Creates a directory and its parents if it does not exist. Object stores have no directories."""
-    if is_remote(path):
+    if urls.is_remote(path):
         return _store(path).make_directory(path)
     os.makedirs(path, exist_ok=True)
 
 
 def move(source: str, target: str) -> None:
     """Moves a file within a file system, replacing the target."""
-    _store(source).move(source, target) if is_remote(source) else os.replace(source, target)
+    _store(source).move(source, target) if urls.is_remote(source) else os.replace(source, target)
 
 
 def remove(path: str) -> None:
     """Removes a file."""
-    _store(path).remove(path) if is_remote(path) else os.remove(path)
+    _store(path).remove(path) if urls.is_remote(path) else os.remove(path)
 
 
 def remove_tree(directory: str) -> None:
     """Removes a directory and its contents."""
-    _store(directory).remove_tree(directory) if is_remote(directory) else shutil.rmtree(directory)
+    _store(directory).remove_tree(directory) if urls.is_remote(directory) else shutil.rmtree(directory)
 
 
 @contextlib.contextmanager
@@ -202,7 +196,7 @@ def writing(path: str) -> Iterator[str]:
     """
     path = find_target(path)
     beside = f"{path}.{uuid.uuid4().hex[:8]}.incomplete"
-    if is_remote(path):
+    if urls.is_remote(path):
         with tempfile.TemporaryDirectory() as directory:
             temporary = os.path.join(directory, os.path.basename(path))
             yield temporary
@@ -223,7 +217,7 @@ def find_target(path: str) -> str:
     Raises:
         errors.UserError: the path is a directory, device, pipe, socket or cycle of links.
     """
-    if is_remote(path) or not os.path.lexists(path):
+    if urls.is_remote(path) or not os.path.lexists(path):
         return path
     target = os.path.realpath(path)
     if os.path.lexists(target) and not os.path.isfile(target):

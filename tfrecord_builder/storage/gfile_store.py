@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterator
 from typing import BinaryIO, Optional
 
-from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.program import lazy_tensorflow as tf
 
 _BUILT_IN = ("gs", "file", "ram")  # schemes that TensorFlow supports without plugins
 _OBJECT_STORES = ("gs",)  # schemes of stores that show only complete files and have no directories

@@ -20,10 +20,10 @@ import numpy as np
 import soxr
 
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_json
+from tfrecord_builder.data import syllables
+from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import prompts
-from tfrecord_builder.tokens import syllables
 
 _SAMPLE_RATE = 24000
 _STYLES = (510, 256)  # shape of a voice: numbers of phonemes, size of a style vector

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tfrecord_builder.tokens import syllables
+from tfrecord_builder.data import syllables
 
 SAMPLE_RATE = 16000
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from rapidfuzz.distance import Levenshtein
 
 from tfrecord_builder import errors
-from tfrecord_builder.runtime import lazy_tensorflow as tf
-from tfrecord_builder.settings import config_flags, config_json, progress_bar
+from tfrecord_builder.program import config_flags, config_json, progress_bar
+from tfrecord_builder.program import lazy_tensorflow as tf
 from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import prompts
 

@@ -22,7 +22,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 from tfrecord_builder.building import resumable
 from tfrecord_builder.building.engines import dispatch
-from tfrecord_builder.settings import config_json
+from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import prompts
 

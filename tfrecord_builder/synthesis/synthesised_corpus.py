@@ -12,7 +12,7 @@ from typing import Optional
 from tfrecord_builder import errors
 from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.data import manifest
-from tfrecord_builder.settings import config_flags, config_json
+from tfrecord_builder.program import config_flags, config_json
 from tfrecord_builder.storage import files, locks
 from tfrecord_builder.synthesis import prompts
 

@@ -11,7 +11,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling, normalisation, numerals, tone_sandhi
-from tfrecord_builder.settings import config_flags
+from tfrecord_builder.program import config_flags
 from tfrecord_builder.synthesis import espeak, kokoro, prompts
 
 TTS = {  # functions that make an engine from the settings

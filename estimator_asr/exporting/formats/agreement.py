@@ -17,14 +17,13 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from estimator_asr.exporting import parity, sample
-from estimator_asr.saved_model import recogniser
+from estimator_asr.exporting.saved_model import recogniser
 from estimator_asr_runtime import errors as runtime_errors
 from estimator_asr_runtime import model as runtime_model
 from estimator_asr_runtime import model_json
 from estimator_asr_runtime import recogniser as runtime
 from tfrecord_builder import errors
-from tfrecord_builder.runtime import lazy_tensorflow
-from tfrecord_builder.settings import progress_bar
+from tfrecord_builder.program import lazy_tensorflow, progress_bar
 from tfrecord_builder.storage import files
 
 FILE = os.path.join("assets.extra", "parity_{}.json")

@@ -19,11 +19,11 @@ import numpy as np
 
 from estimator_asr.experiment import decoding_files, model_directory
 from estimator_asr.exporting.formats import litert, onnx, parts
-from estimator_asr.saved_model import export_info, trained_model
+from estimator_asr.exporting.saved_model import export_info, trained_model
 from estimator_asr_runtime import model_json
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 from tfrecord_builder.storage import files
 
 CONVERTERS = {"litert": litert, "onnx": onnx}

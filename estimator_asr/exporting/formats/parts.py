@@ -20,14 +20,14 @@ from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory
 from estimator_asr.exporting.formats import rewriting
+from estimator_asr.exporting.saved_model import cascade, trained_model
 from estimator_asr.models import acoustic as acoustic_model
 from estimator_asr.models import encoders, frozen_encoder, layers
-from estimator_asr.saved_model import cascade, trained_model
-from estimator_asr.tasks import registry
+from estimator_asr.models.tasks import registry
+from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 

@@ -11,7 +11,7 @@ from absl import logging
 
 from estimator_asr.exporting import sample
 from estimator_asr.exporting.formats import agreement, bundle, parts
-from estimator_asr.saved_model import export_info, trained_model
+from estimator_asr.exporting.saved_model import export_info, trained_model
 from tfrecord_builder import errors
 
 

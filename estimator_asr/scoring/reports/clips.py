@@ -14,8 +14,7 @@ import soundfile
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 from tfrecord_builder.data import recordings
-from tfrecord_builder.settings import progress_bar
-from tfrecord_builder.storage import files
+from tfrecord_builder.program import progress_bar, urls
 
 _SAMPLE_RATE = 16000  # Hz; supported by MP3
 _MAX_EMBEDDED_SECONDS = 30.0
@@ -72,7 +71,7 @@ def draw(waveform: np.ndarray) -> np.ndarray:
 
 def _read(recording: recordings.Recording, max_seconds: float = math.inf) -> Optional[np.ndarray]:
     """Returns float32 samples at 16 kHz; None if the file is remote, missing, too long or damaged."""
-    if files.is_remote(recording.path):
+    if urls.is_remote(recording.path):
         return None
     names = ("start_seconds", "seconds", "channel")
     segment = {name: getattr(recording, name) for name in names}

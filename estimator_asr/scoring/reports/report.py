@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from estimator_asr.scoring import utterances
 from estimator_asr.scoring.reports import report_page, scored_split
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_json
+from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
 METRICS_FILE = "metrics.json"

@@ -17,7 +17,7 @@ import markupsafe
 from estimator_asr.scoring import attribution, biasing, breakdown, utterances
 from estimator_asr.scoring.reports import clips, formats, scored_split
 from tfrecord_builder.data import recordings
-from tfrecord_builder.runtime import pages
+from tfrecord_builder.program import pages
 
 _NUM_EMBEDDED = 50  # recordings in the page, of the utterances with the most errors
 _NUM_CONFUSIONS = 40

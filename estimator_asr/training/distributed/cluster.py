@@ -20,7 +20,7 @@ from collections.abc import Mapping, MutableMapping
 from typing import Optional
 
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_json
+from tfrecord_builder.program import config_json
 
 VARIABLE = "TF_CONFIG"
 _ANSWER_SECONDS = 2.0  # time limit for a connection to another worker

@@ -18,7 +18,7 @@ from absl import logging
 from estimator_asr.experiment import training_config
 from estimator_asr.training.distributed import cluster as cluster_lib
 from tfrecord_builder import errors
-from tfrecord_builder.runtime import cpu
+from tfrecord_builder.program import cpu
 
 _DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # device files of GPUs
 _NVIDIA, _DISPLAY = "0x10de", "0x03"  # vendor and class of a device on the PCI bus

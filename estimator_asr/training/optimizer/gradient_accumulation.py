@@ -17,9 +17,9 @@ import math
 
 import tensorflow as tf
 
-from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import estimator_api
 from estimator_asr.models import normalisation, replicas
-from estimator_asr.tasks import metrics
+from estimator_asr.models.tasks import metrics
 from estimator_asr.training.optimizer import optimization
 
 

@@ -13,8 +13,7 @@ from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
-from estimator_asr.estimator import estimator_api
-from estimator_asr.experiment import training_config
+from estimator_asr.experiment import estimator_api, training_config
 from estimator_asr.models import normalisation, replicas
 from estimator_asr.training.optimizer import replica_sums, skippable
 

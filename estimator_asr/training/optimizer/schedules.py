@@ -14,8 +14,8 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_asr.checkpointing import evaluation_log
 from estimator_asr.experiment import training_config
+from estimator_asr.training.checkpointing import evaluation_log
 
 _ROUNDING = 1e-6  # tolerance in steps: 0.57 epochs of 100 steps are computed as 56.99999999999999
 

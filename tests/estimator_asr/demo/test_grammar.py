@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from estimator_asr.demo import grammar
+from tfrecord_builder.data import syllables
 from tfrecord_builder.labels import normalisation, pinyin
 from tfrecord_builder.synthesis import espeak, prompts, text_plan
-from tfrecord_builder.tokens import syllables
 
 _PARTS = {part for each in grammar.RULES.values() for expansion in each for part in expansion.split()}
 WORDS = sorted(_PARTS - set(grammar.RULES))  # of hanzi

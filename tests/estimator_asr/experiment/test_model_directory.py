@@ -12,7 +12,7 @@ from absl import logging
 from estimator_asr.experiment import config, experiment, model_directory, training_config
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.tokens import vocabulary
+from tfrecord_builder.data import vocabulary
 
 OTHER_TOKENS = vocabulary.Vocabulary([*small_records.TOKENS.tokens, "tian1"])
 

@@ -19,7 +19,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
 from estimator_asr.exporting import deployment
-from estimator_asr.saved_model import recogniser
+from estimator_asr.exporting.saved_model import recogniser
 
 ANSWER = {"status": "ok", "transcript": "你好", "pinyin": "ni3 hao3"}
 

@@ -9,7 +9,7 @@ import pytest
 import tiny_models
 
 from estimator_asr.exporting import model_card
-from estimator_asr.saved_model import export_info, saved_model_writer, trained_model
+from estimator_asr.exporting.saved_model import export_info, saved_model_writer, trained_model
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 

@@ -13,7 +13,7 @@ import pytest
 import tiny_models
 
 from estimator_asr.exporting import parity, sample
-from estimator_asr.saved_model import recogniser, trained_model
+from estimator_asr.exporting.saved_model import recogniser, trained_model
 from tfrecord_builder import errors
 
 CHARACTERS = [{"character": c, "start": 0.1, "end": 0.2, "confidence": 0.9} for c in "你好"]

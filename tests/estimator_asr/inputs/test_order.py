@@ -8,7 +8,7 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import buckets, input_fn, input_progress, order, record_index, splits
 from tfrecord_builder.data import schema
-from tfrecord_builder.runtime import cpu
+from tfrecord_builder.program import cpu
 
 
 def plan(source, config, bucketing, seed, start=input_progress.START, graph_seed=None):

@@ -9,9 +9,9 @@ import pytest
 import small_whisper
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import acoustic, frozen_encoder
+from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder.audio import pretrained_encoder
 
 SMALL = config_lib.AcousticConfig(

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_asr.decoding.search import candidates
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.models import candidates, language
+from estimator_asr.models import language
 from tfrecord_builder import errors
 
 # Token 0 may be anything; tokens 1 and 2 have two characters each, token 3 has one.

@@ -7,8 +7,8 @@ import pytest
 import small_hubert
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.models import frozen_encoder, layers, pretrained_blocks
+from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder.audio import frontend, pretrained_encoder
 
 LAYOUTS = {

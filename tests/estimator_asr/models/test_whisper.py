@@ -7,8 +7,8 @@ import pytest
 import small_whisper
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.models import frozen_encoder, whisper
+from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder.audio import pretrained_encoder
 
 

@@ -11,8 +11,8 @@ import small_whisper
 import tensorflow as tf
 import tiny_models
 
-from estimator_asr.checkpointing.pretrained import decoder_weights, encoder_weights
 from estimator_asr.models import whisper_decoder
+from estimator_asr.pretrained import decoder_weights, encoder_weights
 
 
 @pytest.fixture(scope="module")

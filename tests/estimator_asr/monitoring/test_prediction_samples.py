@@ -14,8 +14,8 @@ import tensorflow as tf
 import tiny_models
 
 from estimator_asr.experiment import config as config_lib
+from estimator_asr.models.tasks import registry
 from estimator_asr.monitoring import prediction_samples, sample_utterances
-from estimator_asr.tasks import registry
 from tfrecord_builder.building.records import items
 from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.labels import labelling

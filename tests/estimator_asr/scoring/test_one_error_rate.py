@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_asr import evaluate
 from estimator_asr.experiment import config, experiment, model_directory, training_config
 from estimator_asr.inputs import input_fn, splits
-from estimator_asr.tasks import registry
+from estimator_asr.models.tasks import registry
 
 
 def spoil(record):

@@ -8,8 +8,8 @@ import loop_models
 import pytest
 import tensorflow as tf
 
-from estimator_asr.checkpointing import evaluation_log
 from estimator_asr.training import evaluation, stopping
+from estimator_asr.training.checkpointing import evaluation_log
 
 
 def test_the_report_shows_every_metric_once(monkeypatch):

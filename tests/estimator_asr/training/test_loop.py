@@ -8,8 +8,8 @@ import loop_models
 import pytest
 import tensorflow as tf
 
-from estimator_asr.checkpointing import recovery
 from estimator_asr.training import loop
+from estimator_asr.training.checkpointing import recovery
 from tfrecord_builder import errors
 
 

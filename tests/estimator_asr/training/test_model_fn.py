@@ -10,8 +10,7 @@ import pytest
 import task_models
 import tensorflow as tf
 
-from estimator_asr.estimator import estimator_api
-from estimator_asr.experiment import config
+from estimator_asr.experiment import config, estimator_api
 from estimator_asr.inputs import buckets, input_fn, input_progress, splits
 from estimator_asr.training import model_fn, plan
 

@@ -11,7 +11,7 @@ import pytest
 import s3_server
 import small_records
 
-from estimator_asr.checkpointing import checkpoints
+from estimator_asr.experiment import checkpoints
 
 _TINY = [
     *("--language_layers=1", "--language_units=16", "--language_inner_units=16", "--language_heads=2"),

@@ -17,8 +17,8 @@ import tensorflow as tf
 from loop_models import LANGUAGE
 
 from estimator_asr import train as train_program
-from estimator_asr.diagnostics import observers
 from estimator_asr.experiment import config, experiment, model_directory, training_config
+from estimator_asr.monitoring.diagnostics import observers
 from estimator_asr.training import loop
 from tfrecord_builder.data import dataset_info
 

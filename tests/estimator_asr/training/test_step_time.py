@@ -15,8 +15,7 @@ import programs
 import pytest
 import tensorflow as tf
 
-from estimator_asr.estimator import estimator_api
-from estimator_asr.experiment import training_config
+from estimator_asr.experiment import estimator_api, training_config
 from estimator_asr.training import step_time, stopping
 from estimator_asr.training.distributed import cluster as cluster_lib
 

@@ -13,8 +13,8 @@ import pytest
 import stopping_replicas
 import tensorflow as tf
 
-from estimator_asr.checkpointing import evaluation_log
 from estimator_asr.training import loop, step_time, stopping
+from estimator_asr.training.checkpointing import evaluation_log
 from tfrecord_builder import errors
 
 NAN = math.nan

@@ -8,7 +8,7 @@ import io
 import random
 import tarfile
 
-from tfrecord_builder.downloading import archives
+from tfrecord_builder.corpora.downloading import archives
 
 
 def entry(name: str, kind: bytes = tarfile.REGTYPE, content: bytes = b"", link: str = "") -> tuple:

@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 import small_corpora
 
-from tfrecord_builder.augmentation import augmentation_config, copies
+from tfrecord_builder.audio.augmentation import augmentation_config, copies
 
 
 def noise(num_samples: int, seed: int = 0, level: float = 0.1) -> np.ndarray:

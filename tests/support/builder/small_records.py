@@ -10,9 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.data import dataset_info, schema
+from tfrecord_builder.data import dataset_info, readings, schema, vocabulary
 from tfrecord_builder.storage import files
-from tfrecord_builder.tokens import readings, vocabulary
 
 FRONTEND = frontend.FrontendConfig(num_mel_bins=12)
 TOKENS = vocabulary.Vocabulary(["<unk>", "hao3", "ma5", "ni3", "shi4"])

@@ -14,11 +14,10 @@ from typing import Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.estimator import estimator_api
-from estimator_asr.experiment import model_directory
-from estimator_asr.saved_model import model_pairs, trained_model
-from estimator_asr.tasks import registry
-from tfrecord_builder.tokens import vocabulary
+from estimator_asr.experiment import estimator_api, model_directory
+from estimator_asr.exporting.saved_model import model_pairs, trained_model
+from estimator_asr.models.tasks import registry
+from tfrecord_builder.data import vocabulary
 
 
 def recognise(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import paths
 
-from estimator_asr.ngrams import counting
+from estimator_asr.decoding.ngrams import counting
 
 DIRECTORY = paths.ROOT / "tests" / "data" / "ngrams"
 

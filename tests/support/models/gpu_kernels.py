@@ -13,7 +13,7 @@ import small_records
 import tensorflow as tf
 from tensorflow.python.framework import kernels
 
-from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import estimator_api
 from estimator_asr.training import model_fn
 
 _GPU = ("GPU", "DEFAULT")  # DEFAULT: any device

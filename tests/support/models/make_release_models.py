@@ -20,7 +20,7 @@ import release_models
 import small_corpora
 import tensorflow as tf
 
-from tfrecord_builder.runtime import tensorflow_release
+from tfrecord_builder.program import tensorflow_release
 
 TONES_HZ = {"ni3": 300, "hao3": 700, "ma5": 1500, "shi4": 3100}
 CHARACTERS = {"ni3": "你妮", "hao3": "好郝", "ma5": "吗嘛", "shi4": "是事"}  # first in a sentence, and later

@@ -13,8 +13,7 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment, model_directory, task_spec, training_config
 from estimator_asr.training import plan as plan_lib
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.data import dataset_info
-from tfrecord_builder.tokens import vocabulary
+from tfrecord_builder.data import dataset_info, vocabulary
 
 TOKENS = vocabulary.Vocabulary(["<unk>", "ai4", "hao3", "ni3", "shi4"])  # ai4 is new, ma5 and tian1 are gone
 

@@ -12,9 +12,9 @@ import programs
 import tensorflow as tf
 
 from estimator_asr import average, evaluate, export
-from estimator_asr.checkpointing import evaluation_log
-from estimator_asr.saved_model import recogniser
+from estimator_asr.exporting.saved_model import recogniser
 from estimator_asr.scoring import utterances
+from estimator_asr.training.checkpointing import evaluation_log
 
 STEPS = {"am": 1200, "lm": 40}
 MORE_STEPS = 4  # of the continued training

@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.checkpointing import checkpoints
+from estimator_asr.experiment import checkpoints
 
 
 def save(model_dir, step, values=None, **more) -> str:

@@ -12,13 +12,12 @@ import small_hubert
 import small_whisper
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import encoder_weights
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment, model_directory, training_config
-from estimator_asr.tasks import registry
+from estimator_asr.models.tasks import registry
+from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder.audio import frontend, pretrained_encoder
-from tfrecord_builder.data import dataset_info, schema
-from tfrecord_builder.tokens import readings, vocabulary
+from tfrecord_builder.data import dataset_info, readings, schema, vocabulary
 
 GLOBAL_STEP = 7
 FRONTEND = frontend.FrontendConfig(num_mel_bins=20)

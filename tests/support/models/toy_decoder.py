@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_asr.models.decoding import hypotheses
+from estimator_asr.decoding.search import hypotheses
 
 
 def decode(config, logits, num_frames, scorers=()) -> hypotheses.Hypotheses:

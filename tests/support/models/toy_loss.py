@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from estimator_asr.tasks import acoustic, metrics
+from estimator_asr.models.tasks import acoustic, metrics
 
 
 class TripleCtc(acoustic.Acoustic):

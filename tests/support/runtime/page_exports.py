@@ -11,10 +11,10 @@ import types
 import numpy as np
 import tiny_models
 
+from estimator_asr.decoding.ngrams import back_off, counting, kneser_ney
 from estimator_asr.exporting import sample
 from estimator_asr.exporting.formats import writer
-from estimator_asr.ngrams import back_off, counting, kneser_ney
-from estimator_asr.saved_model import saved_model_writer, trained_model
+from estimator_asr.exporting.saved_model import saved_model_writer, trained_model
 from estimator_asr_runtime import page
 
 LIBRARY = os.environ.get("ONNXRUNTIME_WEB", "")

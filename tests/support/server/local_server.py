@@ -14,7 +14,7 @@ import time
 
 import requests
 
-from estimator_asr.server import app, running, service
+from estimator_asr.serving.server import app, running, service
 
 
 @dataclasses.dataclass

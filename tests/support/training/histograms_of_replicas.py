@@ -9,8 +9,7 @@ import sys
 
 import tensorflow as tf
 
-from estimator_asr.estimator import estimator_api
-from estimator_asr.experiment import training_config
+from estimator_asr.experiment import estimator_api, training_config
 from estimator_asr.monitoring import tensorboard
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import optimization, skippable

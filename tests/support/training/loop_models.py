@@ -5,8 +5,7 @@ from __future__ import annotations
 import small_records
 import tensorflow as tf
 
-from estimator_asr.checkpointing import checkpoints
-from estimator_asr.experiment import config, experiment, model_directory, training_config
+from estimator_asr.experiment import checkpoints, config, experiment, model_directory, training_config
 
 LANGUAGE = config.LanguageConfig(
     language_layers=1,

@@ -15,8 +15,7 @@ import replica_training
 import small_batches
 import tensorflow as tf
 
-from estimator_asr.estimator import estimator_api
-from estimator_asr.experiment import training_config
+from estimator_asr.experiment import estimator_api, training_config
 from estimator_asr.training import model_fn
 from estimator_asr.training.distributed import strategies
 

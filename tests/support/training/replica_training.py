@@ -15,9 +15,8 @@ import small_batches
 import small_records
 import tensorflow as tf
 
-from estimator_asr.estimator import estimator_api
-from estimator_asr.experiment import training_config
-from estimator_asr.tasks import registry
+from estimator_asr.experiment import estimator_api, training_config
+from estimator_asr.models.tasks import registry
 from estimator_asr.training import model_fn as model_fn_lib
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import gradient_accumulation, optimization

@@ -15,9 +15,9 @@ import sys
 import loop_models
 import tensorflow as tf
 
-from estimator_asr.checkpointing import evaluation_log
 from estimator_asr.experiment import training_config
 from estimator_asr.training import loop
+from estimator_asr.training.checkpointing import evaluation_log
 
 
 def make_model(path, num_replicas=1, patience=2, **train):

@@ -12,7 +12,7 @@ import sys
 import loop_models
 import tensorflow as tf
 
-from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import estimator_api
 from estimator_asr.training import loop, step_time
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
@@ -17,7 +17,7 @@ from absl import logging
 from estimator_asr.monitoring import progress
 from estimator_asr.training import step_time
 from tfrecord_builder import errors
-from tfrecord_builder.settings import program
+from tfrecord_builder.program import program
 
 NUM_STEPS = 40
 

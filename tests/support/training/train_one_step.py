@@ -10,8 +10,7 @@ import sys
 import new_models
 import tensorflow as tf
 
-from estimator_asr.estimator import estimator_api
-from estimator_asr.experiment import model_directory, training_config
+from estimator_asr.experiment import estimator_api, model_directory, training_config
 from estimator_asr.training import model_fn
 from estimator_asr.training.distributed import strategies
 

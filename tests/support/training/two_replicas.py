@@ -14,11 +14,10 @@ import tempfile
 import small_records
 import tensorflow as tf
 
-from estimator_asr.diagnostics import nan_files, nan_recorder
-from estimator_asr.estimator import estimator_api
-from estimator_asr.experiment import training_config
+from estimator_asr.experiment import estimator_api, training_config
 from estimator_asr.models import normalisation
-from estimator_asr.tasks import metrics
+from estimator_asr.models.tasks import metrics
+from estimator_asr.monitoring.diagnostics import nan_files, nan_recorder
 from estimator_asr.training import model_fn as model_fn_lib
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import optimization, skippable

@@ -7,7 +7,7 @@ import pytest
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend, whisper_log_mel
-from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.program import lazy_tensorflow as tf
 
 CONFIG = frontend.FrontendConfig(frontend="whisper_log_mel")
 

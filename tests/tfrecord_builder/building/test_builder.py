@@ -12,14 +12,13 @@ import tensorflow as tf
 
 from tfrecord_builder import errors, verify
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.augmentation import augmentation_config, codecs
+from tfrecord_builder.audio.augmentation import augmentation_config, codecs
 from tfrecord_builder.building import build_config, builder
 from tfrecord_builder.building.engines import local_engine
 from tfrecord_builder.building.records import shard_statistics
-from tfrecord_builder.data import dataset_info, recordings, schema
+from tfrecord_builder.data import dataset_info, readings, recordings, schema, vocabulary
 from tfrecord_builder.labels import labelling, vocabularies
 from tfrecord_builder.storage import files
-from tfrecord_builder.tokens import readings, vocabulary
 
 FRONTEND = frontend.FrontendConfig()
 

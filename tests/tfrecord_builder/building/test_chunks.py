@@ -11,7 +11,7 @@ import small_shards
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.augmentation import augmentation_config, copies
+from tfrecord_builder.audio.augmentation import augmentation_config, copies
 from tfrecord_builder.building import build_config, builder, catalog, chunks, listing
 from tfrecord_builder.building.engines import tasks
 from tfrecord_builder.building.records import items
@@ -142,7 +142,7 @@ def test_chunks_are_relabelled_if_flags_dictionaries_libraries_or_texts_change(l
         pathlib.Path, "read_bytes", lambda path: read_bytes(path) + b"#" * str(path).endswith(*changed)
     )
     for name in (
-        "/tfrecord_builder/tokens/syllables.py",
+        "/tfrecord_builder/data/syllables.py",
         "/building/shard_writer.py",
         "/augmentation/copies.py",
     ):

@@ -13,8 +13,8 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import build_config, builder, catalog, chunks, listing
 from tfrecord_builder.building.engines import dispatch, local_engine
+from tfrecord_builder.building.output import staging
 from tfrecord_builder.data import manifest
-from tfrecord_builder.output import staging
 
 
 @pytest.fixture(autouse=True)

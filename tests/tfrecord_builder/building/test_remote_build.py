@@ -19,8 +19,8 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import build_config, builder, listing, shard_writer
 from tfrecord_builder.building.engines import dispatch, local_engine
+from tfrecord_builder.building.output import output_directory
 from tfrecord_builder.data import dataset_info
-from tfrecord_builder.output import output_directory
 from tfrecord_builder.storage import files
 
 BUCKET = s3_server.BUCKET

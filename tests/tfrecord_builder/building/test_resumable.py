@@ -8,7 +8,7 @@ import pytest
 
 from tfrecord_builder import errors
 from tfrecord_builder.building import resumable
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 from tfrecord_builder.storage import files
 
 

@@ -10,7 +10,7 @@ import small_augmentation
 import small_corpora
 
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.augmentation import augmentation_config
+from tfrecord_builder.audio.augmentation import augmentation_config
 from tfrecord_builder.building import build_config, builder
 
 # First digits of the SHA-256 of train and dev, made with TensorFlow 2.15.1.

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files, frontend
-from tfrecord_builder.augmentation import copies
+from tfrecord_builder.audio.augmentation import copies
 from tfrecord_builder.building import shard_writer, sharding
 from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest, schema

@@ -9,9 +9,8 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import shard_writer, sharding
 from tfrecord_builder.building.records import items
-from tfrecord_builder.data import manifest, recordings
+from tfrecord_builder.data import manifest, readings, recordings
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.tokens import readings
 
 
 def _items(*names, split="train", signature=(1, 2), text="你"):

@@ -9,7 +9,7 @@ import numpy as np
 import paths
 import pytest
 
-from tfrecord_builder.augmentation import copies, effects
+from tfrecord_builder.audio.augmentation import copies, effects
 from tfrecord_builder.building import shard_writer
 from tfrecord_builder.corpora import lhotse
 

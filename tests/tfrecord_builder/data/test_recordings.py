@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tfrecord_builder import errors
-from tfrecord_builder.augmentation import copies
+from tfrecord_builder.audio.augmentation import copies
 from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest, recordings
 from tfrecord_builder.labels import labelling

@@ -4,9 +4,8 @@ import sys
 import pytest
 
 from tfrecord_builder import errors
-from tfrecord_builder.data import manifest
+from tfrecord_builder.data import manifest, vocabulary
 from tfrecord_builder.labels import labelling, subwords
-from tfrecord_builder.tokens import vocabulary
 
 
 def _utterance(text="", pinyin=""):

@@ -1,8 +1,8 @@
 import pytest
 
 from tfrecord_builder import errors
+from tfrecord_builder.data import vocabulary
 from tfrecord_builder.labels import subwords
-from tfrecord_builder.tokens import vocabulary
 
 ENGLISH = ["the cat sat on the mat", "the dog sat on the log", "a cat and a dog"] * 3
 MANDARIN = ["今天天气很好", "今天你好吗", "天气不好", "你听let it go"]

@@ -11,13 +11,13 @@ import tiny_models
 
 from estimator_asr import evaluate, export
 from estimator_asr.experiment import experiment, model_directory, training_config
-from estimator_asr.saved_model import recogniser
-from estimator_asr.transcripts import recordings, transcriber
+from estimator_asr.exporting.saved_model import recogniser
+from estimator_asr.serving.transcripts import recordings, transcriber
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.data import vocabulary
 from tfrecord_builder.labels import labelling, vocabularies
-from tfrecord_builder.tokens import vocabulary
 
 
 def build(corpus_dir, output_dir, token_type, **vocabulary_options):

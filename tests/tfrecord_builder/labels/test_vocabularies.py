@@ -3,9 +3,8 @@ import json
 import pytest
 
 from tfrecord_builder import errors
-from tfrecord_builder.data import manifest
+from tfrecord_builder.data import manifest, readings, vocabulary
 from tfrecord_builder.labels import labelling, subwords, vocabularies
-from tfrecord_builder.tokens import readings, vocabulary
 
 TRAINING = (
     labelling.Labels("你好", ("ni3", "hao3"), ("你", "好")),

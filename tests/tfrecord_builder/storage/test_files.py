@@ -6,11 +6,12 @@ import socket
 import pytest
 
 from tfrecord_builder import errors
+from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
 
 def test_a_path_with_a_scheme_is_remote():
-    assert files.is_remote("s3://bucket/a.wav") and not files.is_remote("/data/a.wav")
+    assert urls.is_remote("s3://bucket/a.wav") and not urls.is_remote("/data/a.wav")
 
 
 def test_files_are_found_by_suffix_in_any_case(tmp_path):

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from tfrecord_builder import errors
+from tfrecord_builder.data import syllables
 from tfrecord_builder.synthesis import espeak, voices
-from tfrecord_builder.tokens import syllables
 
 
 def test_missing_espeak_error_says_how_to_install_it(monkeypatch):

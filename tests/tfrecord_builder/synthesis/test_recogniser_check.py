@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from tfrecord_builder import errors
-from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.program import lazy_tensorflow as tf
 from tfrecord_builder.synthesis import prompts, recogniser_check, voices
 
 PINYIN = ("jin1", "tian1", "tian1", "qi4", "hao3")

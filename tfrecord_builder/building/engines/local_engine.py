@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Optional
 
 from tfrecord_builder.building.engines import tasks, worker_process
-from tfrecord_builder.runtime import cpu
+from tfrecord_builder.program import cpu
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from absl import logging
 from tfrecord_builder import errors
 from tfrecord_builder.building import resumable
 from tfrecord_builder.building.engines import failures, tasks
-from tfrecord_builder.settings import progress_bar
+from tfrecord_builder.program import progress_bar
 
 LOST_SECONDS = 45.0  # timeout for an answer from the scheduler
 WAIT_SECONDS = 300.0  # timeout for a worker to run something

@@ -17,6 +17,7 @@ from absl import logging
 
 from tfrecord_builder import errors
 from tfrecord_builder.building import resumable
+from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
 OnProgress = Callable[[str, float, int], None]  # file of the unit, utterances done, utterances rejected
@@ -83,7 +84,7 @@ class WorkerTask:
 
 def make(writer: resumable.UnitWriter, shared: Sequence[str]) -> WorkerTask:
     """Returns a task that runs units by a writer; workers must see the shared paths that exist here."""
-    paths = [path for path in shared if not files.is_remote(path) and files.exists(path)]
+    paths = [path for path in shared if not urls.is_remote(path) and files.exists(path)]
     environment = {name: value for name, value in os.environ.items() if name.startswith(_STORE_VARIABLES)}
     return WorkerTask(
         list_versions(writer.libraries), pickle.dumps((writer, paths, os.getcwd(), environment))

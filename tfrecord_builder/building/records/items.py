@@ -15,9 +15,10 @@ import json
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from tfrecord_builder.augmentation import copies
+from tfrecord_builder.audio.augmentation import copies
 from tfrecord_builder.data import manifest, recordings
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
 
@@ -65,6 +66,6 @@ def file_signature(audio: Optional[str]) -> Optional[tuple[int, int]]:
     except (FileNotFoundError, ValueError):  # ValueError: no file can have this name
         return None
     except OSError as error:
-        if files.is_remote(audio) or not files.concerns_one_file(error):
+        if urls.is_remote(audio) or not files.concerns_one_file(error):
             raise  # the disk or store failed, not only this file
         return None

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 
 from tfrecord_builder.audio import frontend, spectrogram
 from tfrecord_builder.data import schema
-from tfrecord_builder.runtime import fonts
+from tfrecord_builder.program import fonts
 
 _LINE_WIDTH = 90  # Latin characters; hanzi are twice as wide
 _MAX_LINES = 50  # per text: matplotlib needs minutes for long texts, and refuses images of 2^16 pixels

@@ -11,9 +11,9 @@ import numpy as np
 from google.protobuf import message
 
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.data import schema
-from tfrecord_builder.runtime import lazy_tensorflow as tf
-from tfrecord_builder.tokens import vocabulary
+from tfrecord_builder.audio.augmentation import copy_ids
+from tfrecord_builder.data import schema, vocabulary
+from tfrecord_builder.program import lazy_tensorflow as tf
 
 _TEXT_KINDS = {
     **dict.fromkeys(("utterance_id", "speaker", "transcript", "pronunciation"), "bytes_list"),
@@ -72,7 +72,7 @@ def problems(record: schema.Record, expected: RecordSpec) -> Iterator[str]:
     """Yields a message for each problem of a record, such as "num_frames is 3, expected 5"."""
     if not record.utterance_id:
         yield "utterance id is empty, expected a unique one"
-    if not record.token_ids and schema.WORDLESS not in record.utterance_id:
+    if not record.token_ids and copy_ids.WORDLESS not in record.utterance_id:
         yield "number of tokens is 0, expected one or more"
     tokens, characters = record.pronunciation.split(), record.transcript.replace(" ", "")
     yield from _id_problems("token_ids", record.token_ids, expected.tokens, tokens)

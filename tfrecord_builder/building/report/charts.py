@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tfrecord_builder.tokens import syllables
+from tfrecord_builder.data import syllables
 
 _MAX_BINS = 60
 _MAX_LABELS = 12

@@ -10,11 +10,10 @@ from typing import NamedTuple, Optional
 
 from tfrecord_builder.building.records import shard_statistics
 from tfrecord_builder.building.report import charts
-from tfrecord_builder.data import dataset_info, manifest, recordings
+from tfrecord_builder.data import dataset_info, manifest, recordings, syllables, vocabulary
 from tfrecord_builder.labels import vocabularies
-from tfrecord_builder.runtime import pages
+from tfrecord_builder.program import pages
 from tfrecord_builder.storage import files
-from tfrecord_builder.tokens import syllables, vocabulary
 
 _HISTOGRAMS = (  # title, field of ShardStatistics, integers per unit, unit
     ("Utterances by duration", "durations", 1000 // shard_statistics.DURATION_BIN_MS, "s"),

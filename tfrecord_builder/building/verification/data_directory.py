@@ -11,10 +11,9 @@ from typing import Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.building.records import record_checks, record_file
-from tfrecord_builder.data import dataset_info, recordings
+from tfrecord_builder.data import dataset_info, readings, recordings, vocabulary
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.storage import files
-from tfrecord_builder.tokens import readings, vocabulary
 
 # Kinds of problems, as in "and 12 more damaged records".
 FILES = "file problems"

@@ -19,16 +19,16 @@ import soundfile
 import tensorflow as tf
 import tiny_models
 
+from estimator_asr.decoding.ngrams import back_off, counting, kneser_ney
 from estimator_asr.exporting import sample
 from estimator_asr.exporting.formats import agreement, bundle, onnx, parts, rewriting, writer
-from estimator_asr.ngrams import back_off, counting, kneser_ney
-from estimator_asr.saved_model import saved_model_writer, trained_model
+from estimator_asr.exporting.saved_model import saved_model_writer, trained_model
 from estimator_asr_runtime import backends
 from estimator_asr_runtime import model as runtime_model
 from estimator_asr_runtime import recogniser as runtime
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.tokens import vocabulary
+from tfrecord_builder.data import vocabulary
 
 pytestmark = pytest.mark.long
 FORMATS = ["litert", "onnx"]

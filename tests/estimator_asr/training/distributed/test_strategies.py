@@ -10,7 +10,7 @@ from estimator_asr.experiment import training_config
 from estimator_asr.models import replicas
 from estimator_asr.training.distributed import cluster, strategies
 from tfrecord_builder import errors
-from tfrecord_builder.runtime import cpu
+from tfrecord_builder.program import cpu
 
 
 def show_gpus(monkeypatch, count):

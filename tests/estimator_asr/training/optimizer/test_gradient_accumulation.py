@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from estimator_asr.experiment import training_config
 from estimator_asr.models import normalisation
-from estimator_asr.tasks import metrics
+from estimator_asr.models.tasks import metrics
 from estimator_asr.training.optimizer import gradient_accumulation, optimization
 
 SETTINGS = training_config.OptimizerConfig(adam_epsilon=1e-6, clip_norm=1.0)

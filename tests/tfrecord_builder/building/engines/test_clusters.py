@@ -16,7 +16,7 @@ import small_whisper
 import soundfile
 import tiny_models
 
-from estimator_asr.encoding import encoder
+from estimator_asr.pretrained import encoder
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import build_config, builder
 

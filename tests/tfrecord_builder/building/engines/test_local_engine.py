@@ -16,7 +16,7 @@ from tfrecord_builder.building.engines import local_engine, run_units, tasks, wo
 from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest, recordings
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.program import lazy_tensorflow
 from tfrecord_builder.storage import files
 
 LABELS = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))

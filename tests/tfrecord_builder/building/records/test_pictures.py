@@ -8,7 +8,7 @@ from fontTools.pens import ttGlyphPen
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building.records import pictures
 from tfrecord_builder.data import schema
-from tfrecord_builder.runtime import fonts
+from tfrecord_builder.program import fonts
 
 FBANK = np.linspace(-5, 20, 48 * 80).astype(np.float16).reshape(48, 80)
 HANZI = "你好"

@@ -6,8 +6,7 @@ import tensorflow as tf
 
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building.records import record_checks
-from tfrecord_builder.data import schema
-from tfrecord_builder.tokens import vocabulary
+from tfrecord_builder.data import schema, vocabulary
 
 TOKENS = vocabulary.Vocabulary(["<unk>", "hao3", "ni3"])
 CHARACTERS = vocabulary.Vocabulary(["<unk>", "你", "好"])

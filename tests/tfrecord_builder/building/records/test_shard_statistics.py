@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import small_corpora
 
-from tfrecord_builder.augmentation import copies
+from tfrecord_builder.audio.augmentation import copies
 from tfrecord_builder.building.records import items, loudness, shard_statistics
 from tfrecord_builder.data import dataset_info, manifest, schema
 from tfrecord_builder.labels import labelling

@@ -10,9 +10,8 @@ import pytest
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building.records import items, loudness, shard_statistics
 from tfrecord_builder.building.report import page
-from tfrecord_builder.data import dataset_info, manifest, schema
+from tfrecord_builder.data import dataset_info, manifest, readings, schema, vocabulary
 from tfrecord_builder.labels import labelling, vocabularies
-from tfrecord_builder.tokens import readings, vocabulary
 
 SAVED = vocabularies.Vocabularies(
     vocabulary.Vocabulary(["<unk>", "hao3", "ni3"]),

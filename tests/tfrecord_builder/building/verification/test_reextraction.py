@@ -10,8 +10,7 @@ import soundfile
 
 from tfrecord_builder.building.records import record_checks
 from tfrecord_builder.building.verification import data_directory, reextraction
-from tfrecord_builder.data import dataset_info
-from tfrecord_builder.tokens import vocabulary
+from tfrecord_builder.data import dataset_info, vocabulary
 
 SHARD = "train-00001-of-00003.tfrecord"
 

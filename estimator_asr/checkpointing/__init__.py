@@ -1,1 +1,0 @@
-"""Checkpoints: saving, selecting the best, recovery, warm start, and the log of evaluations."""

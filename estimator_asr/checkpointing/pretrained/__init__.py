@@ -1,1 +1,0 @@
-"""Pretrained weights: warm start from another model directory, a checkpoint, or a published encoder."""

@@ -1,0 +1,245 @@
+"""Reads and writes n-gram models as ARPA text, plain or .gz, like KenLM, SRILM (ngram-format(5)) and others.
+
+    \\data\\
+    ngram 1=4
+    ngram 2=2
+
+    \\1-grams:
+    -99     <s>     -0.30
+    -0.60   </s>
+    -0.60   ni3     -0.20
+    -0.90   hao3
+
+    \\2-grams:
+    -0.10   <s> ni3
+    -0.20   ni3 hao3
+
+    \\end\\
+
+Lines before \\data\\ are ignored. Fields are separated by tabs or spaces: log10 probability, words, and log10
+back-off weight (0 if it is missing). -inf is read as -99, which SRILM writes for the logarithm of 0.
+"""
+
+from __future__ import annotations
+
+import array
+import codecs
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from estimator_asr.decoding.ngrams import model
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
+
+_GZIP_START = b"\x1f\x8b"
+_COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)")
+_OTHER_UNKNOWN = b"<UNK>"  # another spelling of <unk>, which KenLM also accepts
+# A line with nothing between two tabs, or with a back-off weight in place of the only word.
+_NO_WORD = re.compile(rb"\t *\t|^\S+ +(-\d[\d.e-]*|\d+\.\d+)$")
+_LOG_ZERO = -99.0
+_ADVICE = "copy or write the file again"
+
+
+def write(ngram_model: model.NgramModel, path: str) -> None:
+    """Writes a model, completely or not at all; the same model always yields the same bytes."""
+    lines = (f"{line}\n".encode() for line in _format_lines(ngram_model))
+    with files.writing(path) as temporary, open(temporary, "wb") as file:
+        if not path.endswith(".gz"):
+            return file.writelines(lines)
+        with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as compressed:
+            compressed.writelines(lines)
+
+
+def _format_lines(ngram_model: model.NgramModel) -> Iterator[str]:
+    yield "\\data\\"
+    yield from (f"ngram {n}={len(ngrams.words)}" for n, ngrams in enumerate(ngram_model.orders, start=1))
+    to_log10 = 1 / np.log(10)
+    for n, ngrams in enumerate(ngram_model.orders, start=1):
+        yield f"\n\\{n}-grams:"
+        columns = (ngrams.words, ngrams.log_probs * to_log10, ngrams.back_offs * to_log10)
+        for ids, log_prob, back_off in zip(*(column.tolist() for column in columns)):
+            line = f"{log_prob:.7g}\t{' '.join([ngram_model.words[index] for index in ids])}"
+            yield f"{line}\t{back_off:.7g}" if back_off else line
+    yield "\n\\end\\"
+
+
+def read(path: str) -> model.NgramModel:
+    """Reads a model; raises errors.UserError (with the line) if the file is unreadable or not valid."""
+    lines = _Lines(path)
+    firsts, orders, ids = [], [], {}
+    for order, count in enumerate(_read_header(lines), start=1):
+        first, ngrams = _read_section(lines, order, count, ids)
+        firsts.append(first)
+        orders.append(ngrams)
+    lines.expect(b"\\end\\")
+    words = tuple(model.UNKNOWN if word == _OTHER_UNKNOWN else word.decode() for word in ids)
+    _check_contexts(lines, firsts, model.NgramModel(words, tuple(orders)))
+    while not len(orders[-1].words):
+        orders.pop()
+    return model.NgramModel(words, tuple(orders))
+
+
+class _Lines:
+    """The lines of a file and a position in them; blank lines are skipped."""
+
+    def __init__(self, path: str):
+        self.path, self.lines, self.next = path, _read_bytes(path).split(b"\n"), 0
+
+    def peek(self) -> bytes:
+        """Returns the next line that is not blank, stripped of white space; b"" at the end of the file."""
+        while self.next < len(self.lines) and not self.lines[self.next].strip():
+            self.next += 1
+        return self.lines[self.next].strip() if self.next < len(self.lines) else b""
+
+    def expect(self, line: bytes) -> None:
+        """Moves past the next line, or raises errors.UserError if that is not `line`."""
+        if self.peek() != line:
+            raise self.unexpected(line.decode())
+        self.next += 1
+
+    def unexpected(self, expected: str) -> errors.UserError:
+        """Returns an error that says that the next line is not the expected one."""
+        line = self.peek()
+        if not line:
+            return errors.UserError(f"{self.path}: the file ends before {expected}; {_ADVICE}")
+        return self.error(self.next, f"found {_quote(line)}, expected {expected}; {_ADVICE}")
+
+    def error(self, index: int, reason: str) -> errors.UserError:
+        return errors.UserError(f"{self.path}: line {index + 1}: {reason}")
+
+
+def _read_bytes(path: str) -> bytes:
+    try:
+        with files.open_binary(path) as file:
+            content = file.read()
+        content = gzip.decompress(content) if content.startswith(_GZIP_START) else content
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise errors.UserError(f"{path}: the gzip file is damaged ({error}); {_ADVICE}") from error
+    except OSError as error:
+        raise errors.UserError(
+            f"{path}: the n-gram model cannot be read ({error.strerror}); pass the path of an ARPA file"
+        ) from error
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise errors.UserError(f"{path}: the text is UTF-16, expected UTF-8; run iconv -f UTF-16 -t UTF-8")
+    return content.removeprefix(codecs.BOM_UTF8)
+
+
+def _read_header(lines: _Lines) -> list[int]:
+    """Returns the number of n-grams of each order, and moves past the header."""
+    starts = [index for index, line in enumerate(lines.lines) if line.strip() == b"\\data\\"]
+    if not starts:
+        raise errors.UserError(
+            f"{lines.path}: the line \\data\\ is missing, so this is not ARPA text; convert a binary model "
+            "with the tool that made it"
+        )
+    lines.next = starts[0] + 1
+    counts: list[int] = []
+    match = _COUNT.fullmatch(lines.peek())
+    while match and int(match[1]) == len(counts) + 1:
+        counts.append(int(match[2]))
+        lines.next += 1
+        match = _COUNT.fullmatch(lines.peek())
+    if match or not counts:
+        raise lines.unexpected(f"ngram {len(counts) + 1}=COUNT")
+    return counts
+
+
+def _read_section(lines: _Lines, order: int, count: int, ids: dict[bytes, int]) -> tuple[int, model.Ngrams]:
+    """Returns the index of the line of an order's first n-gram, and the n-grams; order 1 fills `ids`."""
+    lines.expect(b"\\%d-grams:" % order)
+    lines.peek()
+    first, numbers, words = lines.next, array.array("d"), array.array("q")
+    for index in range(first, len(lines.lines)):
+        row = lines.lines[index].split()
+        if len(row) not in (order + 1, order + 2):
+            break
+        try:
+            if _NO_WORD.search(lines.lines[index].strip()):
+                raise ValueError(f"{_quote(lines.lines[index].strip())} has no word after its probability")
+            if order == 1:
+                _add_word(row[1], ids)
+            numbers.extend(map(_parse_number, (row[0], *(row[order + 1 :] or [b"0"]))))
+            words.extend([ids[word] for word in row[1 : order + 1]])
+        except ValueError as reason:
+            raise lines.error(index, f"{reason}; {_ADVICE}") from None
+        except KeyError as error:
+            raise lines.error(index, f"{_quote(error.args[0])} is not among the 1-grams; {_ADVICE}") from None
+    lines.next = first + len(numbers) // 2
+    _check_end(lines, order, len(numbers) // 2, count)
+    if order == 1:
+        _check_marks(lines, ids)
+    log_probs, back_offs = np.array(numbers, np.float64).reshape(-1, 2).T * np.log(10)
+    if np.any(log_probs > 0):
+        index = first + int(np.argmax(log_probs > 0))
+        raise lines.error(index, f"the log10 probability is above 0; {_ADVICE}")
+    return first, model.Ngrams(np.array(words, np.int64).reshape(-1, order), log_probs, back_offs)
+
+
+def _add_word(word: bytes, ids: dict[bytes, int]) -> None:
+    if word in ids:
+        raise ValueError(f"{_quote(word)} is a duplicate")
+    if word.decode(errors="ignore").encode() != word:
+        raise ValueError(f"{_quote(word)} is not UTF-8")
+    ids[word] = len(ids)
+
+
+def _parse_number(text: bytes) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = np.nan
+    if number == -np.inf:
+        return _LOG_ZERO
+    if not np.isfinite(number):
+        raise ValueError(f"{_quote(text)} is not a finite number")
+    return number
+
+
+def _check_end(lines: _Lines, order: int, num_ngrams: int, count: int) -> None:
+    """Checks the number of n-grams, and that a blank line, a section or the end of the file follows."""
+    following = lines.peek()
+    if following and not following.startswith(b"\\"):
+        raise lines.error(
+            lines.next,
+            f"{_quote(following)} has {len(following.split())} fields, expected {order + 1} or {order + 2} "
+            f"(log10 probability, words, back-off weight); {_ADVICE}",
+        )
+    if num_ngrams != count:
+        raise errors.UserError(
+            f"{lines.path}: has {num_ngrams} {order}-grams, expected {count} according to \\data\\; {_ADVICE}"
+        )
+
+
+def _check_marks(lines: _Lines, ids: dict[bytes, int]) -> None:
+    missing = [mark for mark in (model.START, model.END) if mark.encode() not in ids]
+    if missing:
+        raise errors.UserError(
+            f"{lines.path}: the 1-grams lack {' and '.join(missing)}, so this is not a model of sentences; "
+            "train it on lines of text"
+        )
+
+
+def _check_contexts(lines: _Lines, firsts: list[int], ngram_model: model.NgramModel) -> None:
+    """Checks that no n-gram is a duplicate and that the context of each is in the model."""
+    index = model.Index(ngram_model)
+    for order, (first, ngrams) in enumerate(zip(firsts[1:], ngram_model.orders[1:]), start=2):
+        row = index.find_duplicate(order)
+        if row >= 0:
+            raise lines.error(first + row, f"the {order}-gram is a duplicate; {_ADVICE}")
+        is_absent = index.find(ngrams.words[:, :-1]) < 0
+        if np.any(is_absent):
+            row = int(np.argmax(is_absent))
+            context = " ".join(ngram_model.words[word] for word in ngrams.words[row, :-1])
+            raise lines.error(
+                first + row,
+                f"context {context!r} is not among the {order - 1}-grams; prune with a tool that keeps it",
+            )
+
+
+def _quote(text: bytes) -> str:
+    shown = text.decode(errors="replace")
+    return repr(shown if len(shown) <= 60 else f"{shown[:60]}...")

@@ -1,0 +1,186 @@
+"""Compiles an n-gram model for a list of tokens into lookup arrays for decoding; contexts become states.
+
+A state is a context that matters for the next token: the empty context (state 0), and each n-gram below the
+highest order that has a back-off weight or starts a longer n-gram.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Optional
+
+import numpy as np
+
+from estimator_asr.decoding.ngrams import model
+from tfrecord_builder import errors
+
+# Log probability of unknown tokens in a model without <unk>: 1e-7, less than for any word of a usual model.
+UNKNOWN_LOG_PROB = -7 * np.log(10)
+_NUM_EXAMPLES = 5
+
+
+class BackOffArrays(NamedTuple):
+    """A compiled n-gram model. All logarithms are natural; token ids are those of the token list.
+
+        log p(token | state) = log_probs[i], then next_states[i]   if keys[i] = state * num_tokens + token
+                             = unigram_log_probs[token], then unigram_states[token]        if state is 0
+                             = back_off_weights[state] + log p(token | back_off_states[state])  otherwise
+
+    There is a key for each n-gram of order 2 and higher that does not end in </s>. The first key is -1, which
+    no n-gram has, so the arrays are never empty.
+    """
+
+    order: int  # length of the longest n-grams; after order - 1 back-offs the state is 0
+    keys: np.ndarray  # int64 [num_ngrams], increasing
+    log_probs: np.ndarray  # float32 [num_ngrams]
+    next_states: np.ndarray  # int32 [num_ngrams]
+    unigram_log_probs: np.ndarray  # float32 [num_tokens]
+    unigram_states: np.ndarray  # int32 [num_tokens]
+    back_off_weights: np.ndarray  # float32 [num_states]; 0 for state 0
+    back_off_states: np.ndarray  # int32 [num_states]; 0 for state 0
+    end_log_probs: np.ndarray  # float32 [num_states], of </s>, back-off weights included
+    start_state: np.ndarray  # int32 [], state after <s>
+
+
+def describe_missing(ngram_model: model.NgramModel, tokens: Sequence[str], path: str) -> Optional[str]:
+    """Returns a warning that lists tokens that the model of `path` lacks, or None if it lacks none."""
+    words = {*ngram_model.words, model.UNKNOWN}
+    missing = [token for token in tokens if token not in words]
+    if not missing:
+        return None
+    score = "the probability of <unk>" if model.UNKNOWN in ngram_model.words else "the probability 1e-7"
+    return f"{path}: {len(missing)} of {len(tokens)} tokens are missing ({_list(missing)}); they have {score}"
+
+
+def compile_model(ngram_model: model.NgramModel, tokens: Sequence[str], path: str) -> BackOffArrays:
+    """Compiles a model for a token list, which does not contain the blank; `path` is for messages.
+
+    A token that the model does not know is treated as <unk>; if the model has no <unk>, the token has
+    UNKNOWN_LOG_PROB and leads to state 0. Words that are not in the list, and n-grams with such words, are
+    left out. Raises errors.UserError if the model knows none of the tokens.
+    """
+    word_ids = _find_words(ngram_model, tokens, path)
+    graph = _StateGraph(ngram_model, set(word_ids.tolist()))
+    has_word = word_ids >= 0
+    unigrams = ngram_model.orders[0]
+    keys, log_probs, next_states = _make_entries(graph, word_ids)
+    return BackOffArrays(
+        order=ngram_model.order,
+        keys=keys,
+        log_probs=log_probs.astype(np.float32),
+        next_states=next_states.astype(np.int32),
+        unigram_log_probs=np.where(has_word, unigrams.log_probs[word_ids], UNKNOWN_LOG_PROB).astype(
+            np.float32
+        ),
+        unigram_states=np.where(has_word, graph.find_states(word_ids[:, None]), 0).astype(np.int32),
+        back_off_weights=graph.back_off_weights.astype(np.float32),
+        back_off_states=graph.back_off_states.astype(np.int32),
+        end_log_probs=graph.find_end_log_probs().astype(np.float32),
+        start_state=np.int32(graph.find_states(np.array([[ngram_model.words.index(model.START)]]))[0]),
+    )
+
+
+class _StateGraph:
+    """States of a model restricted to `words`, and to <s> at the start and </s> at the end of n-grams.
+
+    Attributes:
+        back_off_weights: float64 [num_states], natural logarithms; state 0 is the empty context.
+        back_off_states: int64 [num_states], the longest shorter suffix that is a state.
+    """
+
+    def __init__(self, ngram_model: model.NgramModel, words: set[int]):
+        self._model, self._index = ngram_model, model.Index(ngram_model)
+        self._start, self._end = (ngram_model.words.index(mark) for mark in (model.START, model.END))
+        self._allowed = np.isin(np.arange(len(ngram_model.words)), list(words - {self._start, self._end}))
+        self._states = self._number_states()  # per order, the state of each n-gram; -1 if none
+        weights, parents = [np.zeros(1)], [np.zeros(1, np.int64)]
+        for ngrams, numbers in zip(ngram_model.orders, self._states):
+            weights.append(ngrams.back_offs[numbers >= 0])
+            parents.append(self.find_states(ngrams.words[numbers >= 0, 1:]))
+        self.back_off_weights, self.back_off_states = np.concatenate(weights), np.concatenate(parents)
+
+    def find_states(self, words: np.ndarray) -> np.ndarray:
+        """Returns the longest suffix of each row that is a state, int64 [num_sequences].
+
+        `words` is int64 [num_sequences, length].
+        """
+        longest = np.zeros(len(words), np.int64)
+        for length in range(1, min(words.shape[1], len(self._states)) + 1):
+            rows = self._index.find(words[:, words.shape[1] - length :])
+            numbers = np.where(rows >= 0, self._states[length - 1][rows], -1)
+            longest = np.where(numbers >= 0, numbers, longest)
+        return longest
+
+    def extensions(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields words and log probabilities of the n-grams of each order from 2 that do not end in </s>."""
+        for ngrams in self._model.orders[1:]:
+            rows = self._may_be_context(ngrams.words)
+            yield ngrams.words[rows], ngrams.log_probs[rows]
+
+    def find_end_log_probs(self) -> np.ndarray:
+        """Returns the log probability of </s> in each state, back-off included, float64 [num_states]."""
+        log_probs = np.full(len(self.back_off_weights), self._model.orders[0].log_probs[self._end])
+        for numbers, longer in zip(self._states, self._model.orders[1:]):
+            # States are done by increasing length, because they back off to shorter states.
+            states = numbers[numbers >= 0]
+            log_probs[states] = self.back_off_weights[states] + log_probs[self.back_off_states[states]]
+            ends = longer.words[:, -1] == self._end
+            rows = self._index.find(longer.words[ends, :-1])
+            is_state = numbers[rows] >= 0
+            log_probs[numbers[rows[is_state]]] = longer.log_probs[ends][is_state]
+        return log_probs
+
+    def _number_states(self) -> list[np.ndarray]:
+        numbered, count = [], 1
+        for ngrams, longer in zip(self._model.orders, self._model.orders[1:]):
+            extended = np.zeros(len(ngrams.words), bool)
+            extended[self._index.find(longer.words[self._may_extend(longer.words), :-1])] = True
+            chosen = self._may_be_context(ngrams.words) & (extended | (ngrams.back_offs != 0))
+            numbers = np.where(chosen, count - 1 + np.cumsum(chosen), -1)
+            numbered.append(numbers)
+            count += int(np.sum(chosen))
+        return numbered
+
+    def _may_be_context(self, words) -> np.ndarray:
+        may_follow = np.all(self._allowed[words[:, 1:]], axis=1)
+        return may_follow & (self._allowed[words[:, 0]] | (words[:, 0] == self._start))
+
+    def _may_extend(self, words) -> np.ndarray:
+        may_end = self._allowed[words[:, -1]] | (words[:, -1] == self._end)
+        return may_end & self._may_be_context(words[:, :-1])
+
+
+def _find_words(ngram_model, tokens, path) -> np.ndarray:
+    """Returns the word id of each token, int64 [num_tokens]; -1 if the model has no word for it."""
+    ids = {word: index for index, word in enumerate(ngram_model.words)}
+    unknown = ids.get(model.UNKNOWN, -1)
+    marks = {ids.pop(mark) for mark in (model.START, model.END)}
+    if not set(tokens) & (set(ids) - {model.UNKNOWN}):
+        words = [word for index, word in enumerate(ngram_model.words) if index not in marks | {unknown}]
+        raise errors.UserError(
+            f"{path}: the n-gram model has the words {_list(words)}, but none of the {len(tokens)} tokens "
+            f"that the model outputs ({_list(tokens[1:])}); make it with python -m "
+            "estimator_asr.train_ngram, of characters (--unit=character) for a language model"
+        )
+    return np.array([ids.get(token, unknown) for token in tokens])
+
+
+def _make_entries(graph, word_ids) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns keys, log probabilities and next states of the n-grams of order 2 and higher, sorted by key."""
+    tokens = np.argsort(word_ids, kind="stable")  # tokens with the same word are adjacent
+    sorted_words = word_ids[tokens]
+    parts = [(np.full(1, -1), np.zeros(1), np.zeros(1, np.int64))]
+    for words, log_probs in graph.extensions():
+        begin, end = (np.searchsorted(sorted_words, words[:, -1], side) for side in ("left", "right"))
+        rows = np.repeat(np.arange(len(words)), end - begin)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(end - begin) - (end - begin), end - begin)
+        contexts = graph.find_states(words[:, :-1])
+        keys = contexts[rows] * len(word_ids) + tokens[begin[rows] + within]
+        parts.append((keys, log_probs[rows], graph.find_states(words)[rows]))
+    keys, log_probs, next_states = (np.concatenate(part) for part in zip(*parts))
+    order = np.argsort(keys)
+    return keys[order], log_probs[order], next_states[order]
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NUM_EXAMPLES]) + (", ..." if len(names) > _NUM_EXAMPLES else "")

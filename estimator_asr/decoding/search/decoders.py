@@ -1,0 +1,47 @@
+"""Decoders by name, and the greedy decoder. A new one needs a module in this package and a DECODERS entry.
+
+A decoder takes DecodeConfig, CTC logits float32 [batch, num_frames, num_classes] with the blank as the last
+class and at least one frame, num_frames int32 [batch] (frames at or beyond it are ignored) and scorers. It
+returns Hypotheses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from estimator_asr.decoding.search import hypotheses, prefix_beam_search
+from estimator_asr.decoding.search import scorers as scorers_lib
+from estimator_asr.experiment import config as config_lib
+
+
+def greedy(
+    config: config_lib.DecodeConfig,
+    logits: tf.Tensor,
+    num_frames: tf.Tensor,
+    scorers: Sequence[scorers_lib.Scorer] = (),
+) -> hypotheses.Hypotheses:
+    """Takes the best class of every frame, merges repeats, drops blanks (Graves et al., 2006, section 3.2).
+
+    Scorers have no effect. The score of the only hypothesis is the log probability of the best path.
+    """
+    del config, scorers
+    ids, num_tokens = best_path(logits, num_frames)
+    mask = tf.sequence_mask(num_frames, tf.shape(logits)[1])
+    log_probs = tf.reduce_max(logits, axis=-1) - tf.reduce_logsumexp(logits, axis=-1)
+    scores = tf.reduce_sum(tf.where(mask, log_probs, tf.zeros_like(log_probs)), axis=1)
+    return hypotheses.Hypotheses(ids[:, None], num_tokens[:, None], scores[:, None], scores[:, None])
+
+
+def best_path(logits: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the best path's tokens, int32 [batch, max_tokens], -1 beyond the last; and their number."""
+    mask = tf.sequence_mask(num_frames, tf.shape(logits)[1])
+    best = tf.argmax(logits, axis=-1, output_type=tf.int32)  # [batch, num_frames]
+    previous = tf.pad(best[:, :-1], [[0, 0], [1, 0]], constant_values=-1)
+    is_token = mask & tf.not_equal(best, previous) & (best < logits.shape[-1] - 1)
+    ids = tf.ragged.boolean_mask(best, is_token).to_tensor(default_value=-1)
+    return ids, tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)
+
+
+DECODERS = {"beam": prefix_beam_search.prefix_beam_search, "greedy": greedy}

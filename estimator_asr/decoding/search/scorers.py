@@ -1,0 +1,127 @@
+"""Scorers, which add to the score of a prefix while it grows, such as an n-gram model or hotwords.
+
+Scores are natural logarithms, multiplied by the weight of the scorer.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import tensorflow as tf
+
+
+class Scorer(Protocol):
+    """Keeps a state for each prefix, and scores the tokens that may follow it."""
+
+    def start(self, batch_size: tf.Tensor) -> tf.Tensor:
+        """Returns the states of empty prefixes, int32 [batch]."""
+
+    def extend(self, states: tf.Tensor, token_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Scores each token, int32 [batch, tokens], after each prefix with a state, int32 [batch, width].
+
+        Returns:
+            Scores, float32 [batch, width, tokens], and the states after the token, int32 of the same shape.
+        """
+
+    def finish(self, states: tf.Tensor) -> tf.Tensor:
+        """Returns the scores of the end of the utterance, float32 [batch, width]."""
+
+
+class TokenBonus:
+    """Adds the same score for each token, because language models favour short hypotheses."""
+
+    def __init__(self, bonus: float):
+        self._bonus = bonus
+
+    def start(self, batch_size: tf.Tensor) -> tf.Tensor:
+        """Returns the only state."""
+        return tf.zeros([batch_size], tf.int32)
+
+    def extend(self, states: tf.Tensor, token_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the bonus, whatever the token is."""
+        shape = [*tf.unstack(tf.shape(states)), tf.shape(token_ids)[1]]
+        return tf.fill(shape, self._bonus), tf.zeros(shape, tf.int32)
+
+    def finish(self, states: tf.Tensor) -> tf.Tensor:
+        """Returns 0."""
+        return tf.zeros(tf.shape(states))
+
+
+class NgramScorer:
+    """Adds weight * log p(token | state) of a back-off n-gram model.
+
+    A state is the longest context known to the model with which a prefix ends.
+    """
+
+    def __init__(self, arrays: NamedTuple, weight: float):
+        """Takes ngrams.back_off.BackOffArrays; arrays and weight may be numpy or tensors."""
+        self.context_length = int(arrays.order) - 1  # maximum number of tokens on which a score depends
+        self._weight = tf.convert_to_tensor(weight, tf.float32)
+        self._keys = tf.convert_to_tensor(arrays.keys, tf.int64)
+        self._back_off_weights = tf.convert_to_tensor(arrays.back_off_weights, tf.float32)
+        self._back_off_states = tf.convert_to_tensor(arrays.back_off_states, tf.int32)
+        self._end_log_probs = tf.convert_to_tensor(arrays.end_log_probs, tf.float32)
+        self._start_state = tf.convert_to_tensor(arrays.start_state, tf.int32)
+        # Rows of the n-grams: the 1-grams in the order of their tokens, then those in the order of the keys.
+        self._log_probs = tf.concat([arrays.unigram_log_probs, arrays.log_probs], 0)
+        self._next_states = tf.concat([arrays.unigram_states, arrays.next_states], 0)
+        self._num_tokens = tf.shape(arrays.unigram_states)[0]
+        self._last_key = tf.shape(self._keys)[0] - 1
+
+    def start(self, batch_size: tf.Tensor) -> tf.Tensor:
+        """Returns the states after <s>."""
+        return tf.fill([batch_size], self._start_state)
+
+    def extend(self, states: tf.Tensor, token_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns weighted log probabilities, and the states after the tokens."""
+        contexts, weights = self._back_off(states)
+        token_ids = token_ids[:, None, :]
+        shape = [*tf.unstack(tf.shape(states)), tf.shape(token_ids)[2]]
+        rows, scores = tf.broadcast_to(token_ids, shape), tf.broadcast_to(weights[-1][:, :, None], shape)
+        if self.context_length:
+            longer, exists = self._look_up(tf.stack(contexts), token_ids)
+            for level in reversed(range(self.context_length)):  # ends with the longest, which wins
+                rows = tf.where(exists[level], longer[level], rows)
+                scores = tf.where(exists[level], weights[level][:, :, None], scores)
+        scores = self._weight * (scores + tf.gather(self._log_probs, rows))
+        return scores, tf.gather(self._next_states, rows)
+
+    def finish(self, states: tf.Tensor) -> tf.Tensor:
+        """Returns the weighted log probability of </s>."""
+        return self._weight * tf.gather(self._end_log_probs, states)
+
+    def _back_off(self, states):
+        """Returns `states` and those to which they back off, and the sums of back-off weights, one more."""
+        contexts, weights = [], [tf.zeros(tf.shape(states))]
+        for _ in range(self.context_length):
+            contexts.append(states)
+            weights.append(weights[-1] + tf.gather(self._back_off_weights, states))
+            states = tf.gather(self._back_off_states, states)
+        return contexts, weights
+
+    def _look_up(self, contexts, token_ids):
+        """Returns the rows of n-grams and whether they exist, [context_length, batch, width, tokens]."""
+        num_tokens = tf.cast(self._num_tokens, tf.int64)
+        keys = tf.cast(contexts, tf.int64)[..., None] * num_tokens + tf.cast(token_ids, tf.int64)
+        places = tf.searchsorted(self._keys, tf.reshape(keys, [-1]))
+        places = tf.reshape(tf.minimum(places, self._last_key), tf.shape(keys))
+        return places + self._num_tokens, tf.equal(tf.gather(self._keys, places), keys)
+
+
+def score_sequences(scorer: Scorer, ids: tf.Tensor, num_ids: tf.Tensor) -> tf.Tensor:
+    """Returns a scorer's scores of whole sequences, including their ends, float32 [rows].
+
+    `ids` are int32 [rows, length]; those at or beyond num_ids, int32 [rows], are ignored.
+    """
+    rows, length = tf.unstack(tf.shape(ids))
+    ids = tf.maximum(ids, 0)
+
+    def step(i, states, total):
+        scores, following = scorer.extend(states, ids[:, i : i + 1])
+        is_real = (i < num_ids)[:, None]
+        states = tf.where(is_real, following[:, :, 0], states)
+        return i + 1, states, total + tf.where(is_real, scores[:, :, 0], 0.0)
+
+    start = 0, scorer.start(rows)[:, None], tf.zeros([rows, 1])
+    _, states, total = tf.while_loop(lambda i, *_: i < length, step, start)
+    return tf.squeeze(total + scorer.finish(states), 1)

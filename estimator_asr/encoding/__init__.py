@@ -1,1 +1,0 @@
-"""Records of log-mel features turned into records of a frozen encoder's outputs."""

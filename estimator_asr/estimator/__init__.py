@@ -1,1 +1,0 @@
-"""Imports tf.estimator, also under TensorFlow releases that no longer contain it."""

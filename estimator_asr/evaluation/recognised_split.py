@@ -1,0 +1,211 @@
+"""Recognises a split with a model directory or an export, and scores each utterance once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Optional
+
+import numpy as np
+
+from estimator_asr.evaluation import chunkwise
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import model_directory, task_spec
+from estimator_asr.exporting.saved_model import export_info, recogniser, stream_client, trained_model
+from estimator_asr.inputs import input_fn, splits
+from estimator_asr.scoring import attribution, utterances
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info, vocabulary
+from tfrecord_builder.program import config_json, progress_bar
+
+# Measure -> (reference, a feature of the record; hypothesis, an output of the recogniser).
+_TOKENS = {utterances.TOKEN_ERROR_RATE: ("pronunciation", "pinyin")}
+_CHARACTERS = {utterances.CHARACTER_ERROR_RATE: ("transcript", "transcript")}
+_SYLLABLES = ("syllable", "toneless")  # token types whose tokens are the syllables of a pronunciation
+
+Data = Mapping[str, dataset_info.DatasetInfo]  # dataset_info by data directory
+
+
+class EvaluatedModel(NamedTuple):
+    """A model to evaluate: a model directory or an export."""
+
+    recogniser: recogniser.Recogniser | chunkwise.ChunkwiseRecogniser
+    spec: task_spec.TaskSpec  # the task, which says whether the model reads audio
+    input: config_lib.InputConfig  # settings for batches
+    measures: Mapping[str, tuple[str, str]]  # names of (reference, hypothesis) by measure
+    facts: Mapping[str, object]  # facts for the report: name to text or number
+    vocabularies: attribution.KnownVocabularies
+    language: Optional[recogniser.Recogniser] = None  # the language model, from pinyin, in the same session
+    hotwords: Sequence[str] = ()  # hotwords that the recogniser was given
+
+
+class RecognisedSplit(NamedTuple):
+    """The recognised split, sorted by utterance id; the fields are those of scored_split.ScoredSplit."""
+
+    measures: dict[str, list[utterances.ScoredUtterance]]
+    outputs: list[dict]
+    pronunciations: dict[str, str]  # reference pronunciations by utterance id, if the model reads no audio
+    on_reference_pinyin: list[utterances.ScoredUtterance]
+
+
+def open_split(
+    model: model_directory.ModelDirectory, data_dirs: Sequence[str], split: str
+) -> tuple[Data, splits.Split]:
+    """Opens a split of the data directories for a model.
+
+    Raises:
+        errors.UserError: the split does not exist, or the data have another vocabulary or frontend.
+    """
+    data = dict(zip(data_dirs, dataset_info.load_all(data_dirs)))
+    _check_data(model, data)
+    return data, splits.read_split(list(data.values()), data_dirs, split, model.config.spec)
+
+
+def open_model(
+    path: str, decoding: Optional[str], data: Data, chunk_frames: Optional[int] = None
+) -> EvaluatedModel:
+    """Opens the best checkpoint of a model directory.
+
+    Args:
+        path: the model directory.
+        decoding: "beam" or "greedy"; None for that of the model directory.
+        data: dataset_info of each data directory.
+        chunk_frames: frames per chunk in which the model reads recordings, 0 for the number in training; if
+            None, it reads each recording at once.
+
+    Raises:
+        errors.UserError: there is no checkpoint, the data have another vocabulary or frontend, or the model
+            does not stream but chunk_frames is set.
+    """
+    trained = trained_model.open_trained_model(path, decoding)
+    if chunk_frames is not None:
+        trained = trained.with_chunks(chunk_frames)
+    model, spec = trained.model, trained.model.config.spec
+    token_type = "character" if spec.writes_characters else model.config.token_type
+    _check_data(model, data)
+    if chunk_frames is None:
+        subject, facts = trained_model.build_recogniser(trained), {}
+    else:
+        whole, streams = trained_model.build_streams(trained)
+        frames = model.config.acoustic.chunk_frames
+        facts = {"chunk_frames": frames}
+        subject = chunkwise.ChunkwiseRecogniser(whole, streams, frames, model.config.frontend)
+    return EvaluatedModel(
+        subject,
+        spec,
+        model.config.input,
+        _measures(not spec.writes_characters, token_type),
+        {"model": path, "checkpoint": trained.checkpoint, "global_step": trained.global_step, **facts},
+        _vocabularies(model.config.token_type, model.tokens, model.characters),
+    )
+
+
+def open_version(
+    version_dir: str, hotwords: Sequence[str], data: Data, is_streaming: bool = False
+) -> EvaluatedModel:
+    """Loads a version of an export, which reads recordings chunk by chunk if is_streaming.
+
+    Raises:
+        errors.UserError: the export is damaged or does not stream, or the data have another vocabulary or
+            frontend.
+    """
+    exported, assets = export_info.load(version_dir), os.path.join(version_dir, "assets")
+    for data_dir, info in data.items():
+        pairs = {
+            "sha256 of tokens.txt": (info.tokens_sha256[:12], exported.acoustic.tokens_sha256[:12]),
+            "frontend": (info.frontend, exported.frontend),
+        }
+        model_directory.refuse_difference(data_dir, version_dir, pairs, assets, exported)
+    loaded = recogniser.load_version(version_dir)
+    subject, facts = loaded.find("features", hotwords), {}
+    if hotwords:
+        facts = {"hotwords": len(hotwords)}
+    if is_streaming:
+        facts = {"chunk_frames": exported.chunk_frames}
+        subject = _open_chunkwise(loaded, subject)
+    has_language = exported.language is not None
+    files = [dataset_info.TOKENS_FILE, *([dataset_info.CHARACTERS_FILE] if has_language else [])]
+    vocabularies = [vocabulary.Vocabulary.load(os.path.join(assets, name)) for name in files]
+    return EvaluatedModel(
+        subject,
+        task_spec.ACOUSTIC,
+        config_json.from_json_dict(config_lib.InputConfig, exported.input),
+        _measures(True, "character" if has_language else exported.token_type),
+        {"model": version_dir, "global_step": exported.acoustic.global_step, **facts},
+        _vocabularies(exported.token_type, *vocabularies),
+        loaded.find("language") if has_language else None,
+        hotwords,
+    )
+
+
+def _open_chunkwise(
+    loaded: recogniser.LoadedVersion, whole: recogniser.Recogniser
+) -> chunkwise.ChunkwiseRecogniser:
+    streams = stream_client.find(loaded, "stream_features")
+    if streams is None:
+        raise errors.UserError(
+            f"{loaded.version_dir}: the model does not stream; omit --streaming, or export a model that was "
+            "trained with --chunk_frames and uses beam search"
+        )
+    return chunkwise.ChunkwiseRecogniser(whole, streams, loaded.info.chunk_frames, loaded.info.frontend)
+
+
+def _check_data(model: model_directory.ModelDirectory, data: Data) -> None:
+    for data_dir, info in data.items():
+        model_directory.check_data(model.path, model.config, info, data_dir)
+
+
+def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
+    """Returns the measures of a model: of its tokens if it outputs them, and of its transcript.
+
+    The transcript is measured in characters if token_type, the type of its units, is character or bpe.
+    """
+    return {**(_TOKENS if has_tokens else {}), **(_CHARACTERS if token_type in ("character", "bpe") else {})}
+
+
+def _vocabularies(token_type: str, tokens, characters=None) -> attribution.KnownVocabularies:
+    """Returns the characters that the model can output and the syllables that it can recognise."""
+    token_set = frozenset(tokens.tokens)
+    # Tokens that are not syllables appear in transcripts as they are.
+    output_set = token_set | frozenset(characters.tokens if characters else ())
+    return attribution.KnownVocabularies(
+        output_set if characters or token_type == "character" else None,
+        token_set if token_type in _SYLLABLES else None,
+        token_type,
+    )
+
+
+def recognise(subject: EvaluatedModel, source: splits.Split) -> RecognisedSplit:
+    """Recognises and scores the split; shows a progress bar."""
+    scored = RecognisedSplit({measure: [] for measure in subject.measures}, [], {}, [])
+    read = input_fn.build_input_fn(source, subject.input, training=False)
+    with progress_bar.ProgressBar(
+        total=source.num_utterances, unit=" utterances", desc="evaluate"
+    ) as progress:
+        for batch, _ in input_fn.read_elements(read):
+            _add(scored, subject, batch)
+            progress.update(len(batch["utterance_id"]))
+    for rows in (*scored.measures.values(), scored.on_reference_pinyin):
+        rows.sort(key=lambda row: row.utterance_id)
+    scored.outputs.sort(key=lambda row: row["utterance_id"])
+    return scored
+
+
+def _add(scored: RecognisedSplit, subject: EvaluatedModel, batch: Mapping[str, np.ndarray]) -> None:
+    for record, outputs in recogniser.recognise_batches(subject.recogniser, [batch]):
+        for measure, (reference, hypothesis) in subject.measures.items():
+            scored.measures[measure].append(_score(measure, record, reference, outputs[hypothesis]))
+        utterance_id = record["utterance_id"].decode("utf-8")
+        scored.outputs.append({"utterance_id": utterance_id, **outputs})
+        if not subject.spec.reads_audio:
+            scored.pronunciations[utterance_id] = record["pronunciation"].decode("utf-8")
+    if subject.language is not None:
+        measure, (reference, _) = list(subject.measures.items())[-1]
+        with_pinyin = {**batch, "pinyin": np.array(batch["pronunciation"], object)}
+        for record, outputs in recogniser.recognise_batches(subject.language, [with_pinyin]):
+            scored.on_reference_pinyin.append(_score(measure, record, reference, outputs["transcript"]))
+
+
+def _score(measure: str, record: Mapping, reference: str, hypothesis: str) -> utterances.ScoredUtterance:
+    texts = (record[name].decode("utf-8") for name in ("utterance_id", "speaker", reference))
+    return utterances.score(measure, *texts, hypothesis)

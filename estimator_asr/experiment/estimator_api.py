@@ -1,0 +1,69 @@
+"""The only module that imports tf.estimator, for all TensorFlow releases that tensorflow_release lists.
+
+TensorFlow 2.15 is the last release with tf.estimator. Later releases run the same code from the package
+tensorflow-estimator 2.15, which needs three modules replaced before it is imported:
+
+- `tensorflow_estimator` itself, whose __init__ imports TPU modules that TensorFlow has removed;
+- `...estimator.estimator_export`, which lists the names of tf.estimator for TensorFlow's API generator;
+- `tensorflow.python.distribute.estimator_training`, which was part of TensorFlow (see estimator_training).
+
+Programs must call `tf.compat.v1.disable_eager_execution()` first: with eager execution on, a MirroredStrategy
+fails after an Estimator without a strategy ran in the same process.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+
+import tensorflow as tf
+
+
+class _Undecorated:
+    """A decorator that returns the decorated object unchanged."""
+
+    def __init__(self, *names: str, v1: object = None):
+        del names, v1
+
+    def __call__(self, exported):
+        return exported
+
+    def export_constant(self, module: str, name: str) -> None:
+        """Does nothing; constants are exported by this call, not by the decorator."""
+
+
+def _replace_modules() -> None:
+    from tensorflow.python import distribute
+
+    from estimator_asr.experiment import estimator_training
+
+    package = types.ModuleType("tensorflow_estimator")
+    package.__path__ = importlib.util.find_spec("tensorflow_estimator").submodule_search_locations
+    export = types.ModuleType("tensorflow_estimator.python.estimator.estimator_export")
+    export.estimator_export = _Undecorated
+    sys.modules.update({package.__name__: package, export.__name__: export})
+    sys.modules["tensorflow.python.distribute.estimator_training"] = estimator_training
+    distribute.estimator_training = estimator_training
+
+
+if not hasattr(tf, "estimator"):
+    _replace_modules()
+
+from tensorflow_estimator.python.estimator import estimator, exporter, model_fn, run_config, training
+from tensorflow_estimator.python.estimator.export import export_output
+
+CheckpointSaverHook = tf.compat.v1.train.CheckpointSaverHook
+CheckpointSaverListener = tf.compat.v1.train.CheckpointSaverListener
+Estimator = estimator.EstimatorV2
+EstimatorSpec = model_fn.EstimatorSpec
+EvalSpec = training.EvalSpec
+Exporter = exporter.Exporter
+ModeKeys = model_fn.ModeKeys
+PredictOutput = export_output.PredictOutput
+RunConfig = run_config.RunConfig
+SessionRunArgs = tf.compat.v1.train.SessionRunArgs
+SessionRunHook = tf.compat.v1.train.SessionRunHook
+SummarySaverHook = tf.compat.v1.train.SummarySaverHook
+TrainSpec = training.TrainSpec
+train_and_evaluate = training.train_and_evaluate

@@ -1,0 +1,69 @@
+"""Time and confidence of each character of the best hypothesis, as TensorFlow operations."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from estimator_asr.decoding import sequences
+from estimator_asr.decoding.search import token_times
+from estimator_asr.experiment import config as config_lib
+
+_LOWEST_PROB = 1e-6  # keeps the log odds finite
+
+
+def describe(
+    characters: sequences.Sequences,
+    spoken: sequences.Sequences,
+    times: token_times.TokenTimes,
+    config: config_lib.DecodeConfig,
+    seconds: float,
+) -> dict[str, tf.Tensor]:
+    """Returns the outputs characters.* and confidence of cascade.transcribe.
+
+    Args:
+        characters: written characters, one string for each token of `spoken`, with the probability of the
+            character given the token.
+        spoken: tokens that the acoustic model recognised.
+        times: times and probabilities of the tokens of `spoken`.
+        config: settings of the calibration.
+        seconds: frame shift of `times`.
+    """
+    shape, counts = tf.shape(times.probs), characters.num_strings
+    confidences = calibrate(times.probs * characters.probs[:, : shape[1]], config)
+    confidences = tf.where(tf.sequence_mask(counts, shape[1]), confidences, 0.0)
+    num_characters = tf.cast(tf.maximum(counts, 1), tf.float32)
+    return {
+        "characters.character": characters.strings[:, : shape[1]],
+        "characters.pinyin": spoken.strings[:, : shape[1]],
+        "characters.start": seconds * tf.cast(times.starts, tf.float32),
+        "characters.end": seconds * tf.cast(times.ends, tf.float32),
+        "characters.confidence": confidences,
+        "confidence": tf.reduce_sum(confidences, axis=1) / num_characters,
+    }
+
+
+def calibrate(probs: tf.Tensor, config: config_lib.DecodeConfig) -> tf.Tensor:
+    """Returns calibrated confidences for probabilities, float32 of any shape (Platt 1999)."""
+    probs = tf.clip_by_value(probs, _LOWEST_PROB, 1.0 - _LOWEST_PROB)
+    log_odds = tf.math.log(probs) - tf.math.log1p(-probs)
+    return tf.sigmoid(config.confidence_scale * log_odds + config.confidence_offset)
+
+
+def merge(times: token_times.TokenTimes, num_tokens: tf.Tensor, places: tf.Tensor) -> token_times.TokenTimes:
+    """Merges the times of initials and finals into the times of their syllables.
+
+    Args:
+        times: times of tokens, [batch, max_tokens].
+        num_tokens: int32 [batch].
+        places: index of each token's syllable, int32 [batch, max_tokens], from sequences.join_initials.
+    """
+    is_token = tf.sequence_mask(num_tokens, tf.shape(places)[1])
+    num_syllables = tf.reduce_max(tf.pad(tf.where(is_token, places + 1, 0), [[0, 0], [0, 1]]))
+    belongs = is_token[..., None] & tf.equal(places[..., None], tf.range(num_syllables))
+    first = tf.reduce_min(tf.where(belongs, times.starts[..., None], times.starts.dtype.max), axis=1)
+    is_syllable = tf.reduce_any(belongs, axis=1)
+    return token_times.TokenTimes(
+        tf.where(is_syllable, first, 0),
+        tf.reduce_max(tf.where(belongs, times.ends[..., None], 0), axis=1),
+        tf.where(is_syllable, tf.reduce_min(tf.where(belongs, times.probs[..., None], 1.0), axis=1), 0.0),
+    )

@@ -1,0 +1,147 @@
+"""export.json: the models of an export, and the size and sha256 of each of its files.
+
+The files are verified before TensorFlow reads them, because TensorFlow accepts half a vocabulary without an
+error and then returns wrong transcripts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Optional
+
+from estimator_asr.exporting.saved_model import statuses
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
+from tfrecord_builder.program import config_json
+from tfrecord_builder.storage import files
+
+INFO_FILE = os.path.join("assets.extra", "export.json")
+_ADVICE = "copy the export again, or export again"
+
+
+@dataclasses.dataclass(frozen=True)
+class FileInfo:
+    """Size and sha256 (hex digest) of a file."""
+
+    num_bytes: int
+    sha256: str
+
+    def __str__(self):
+        return f"{self.num_bytes} bytes, sha256 {self.sha256[:12]}"
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelInfo:
+    """A model in the export; an acoustic model has only one hash. `decode` has the fields of DecodeConfig."""
+
+    global_step: int
+    tokens_sha256: str
+    characters_sha256: str = ""
+    readings_sha256: str = ""
+    decode: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class UnreadTokens:
+    """Tokens that the language model lacks, among the num_tokens tokens of the acoustic model."""
+
+    tokens: tuple[str, ...] = ()
+    num_tokens: int = 0
+
+    def describe(self, language: str, acoustic: str) -> str:
+        """Returns a warning that lists the tokens; `language` and `acoustic` are names of the two models."""
+        return (
+            f"{language} lacks {len(self.tokens):,} of the {self.num_tokens:,} tokens of {acoustic} and "
+            f"reads them as <unk>: {errors.list_examples(self.tokens)}. Where one of them is spoken, it "
+            "writes any hanzi that fits the context, however it is pronounced. Train it on text "
+            "that contains them."
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportInfo:
+    """Content of export.json.
+
+    `input` has the fields of config.InputConfig that define the batches of evaluate; `files` has the size and
+    digest of each file by its path in the version, with slashes. `unread` is also empty in exports of earlier
+    versions, which did not list these tokens.
+    """
+
+    frontend: frontend.FrontendConfig
+    token_type: str
+    acoustic: ModelInfo
+    language: Optional[ModelInfo]  # None for an export that writes tokens
+    unread: UnreadTokens = UnreadTokens()
+    max_seconds: int = statuses.MAX_SECONDS  # maximum length of an item's audio
+    chunk_frames: int = 0  # frames per chunk of a stream; 0 if the model does not stream
+    input: dict[str, int] = dataclasses.field(default_factory=dict)
+    files: dict[str, FileInfo] = dataclasses.field(default_factory=dict)
+    sha256: str = ""  # hex digest of all other fields
+
+    @property
+    def chunk_seconds(self) -> float:
+        """Seconds of audio per chunk of a stream; 0 if the model does not stream."""
+        return self.chunk_frames * self.frontend.frame_seconds
+
+    def save(self, version_dir: str) -> None:
+        """Writes export.json with the size and sha256 of every other file; all of them must already exist."""
+        path = os.path.join(version_dir, INFO_FILE)
+        values = config_json.to_json_dict(dataclasses.replace(self, files=_describe_files(version_dir)))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        files.write_text(path, json.dumps({**values, "sha256": _digest(values)}, indent=2) + "\n")
+
+    def check_files(self, version_dir: str) -> None:
+        """Raises errors.UserError if a file of the export is missing or differs from what was exported."""
+        for name, want in self.files.items():
+            path = os.path.join(version_dir, *name.split("/"))
+            try:
+                got = _describe(path)
+            except OSError as error:
+                raise errors.UserError(f"{path}: cannot be read ({error.strerror}); {_ADVICE}") from error
+            if got != want:
+                raise errors.UserError(f"{path}: is damaged: {got}, expected {want}; {_ADVICE}")
+
+    def describe_unread(self, version_dir: str) -> str:
+        """Returns a warning about tokens that the language model lacks; empty if there are none."""
+        models = f"{version_dir}: the language model", "the acoustic model"
+        return self.unread.describe(*models) if self.unread.tokens else ""
+
+
+def load(version_dir: str) -> ExportInfo:
+    """Reads export.json.
+
+    Raises:
+        errors.UserError: export.json is missing or damaged.
+    """
+    path = os.path.join(version_dir, INFO_FILE)
+    try:
+        values = config_json.parse(files.read_text(path))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise errors.UserError(f"{path}: cannot be read ({reason}); {_ADVICE}") from error
+    try:
+        info = config_json.from_json_dict(ExportInfo, values)
+    except errors.UserError as error:
+        raise errors.UserError(f"{path}: {error}; {_ADVICE}") from error
+    if info.sha256 != _digest(values):
+        raise errors.UserError(f"{path}: is damaged, its sha256 differs from the recorded one; {_ADVICE}")
+    return info
+
+
+def _digest(values: Mapping) -> str:
+    signed = {name: value for name, value in values.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(signed, sort_keys=True).encode()).hexdigest()
+
+
+def _describe_files(directory: str) -> dict[str, FileInfo]:
+    paths = [os.path.join(parent, name) for parent, _, names in os.walk(directory) for name in names]
+    names = {os.path.relpath(path, directory): path for path in sorted(paths)}
+    return {name.replace(os.sep, "/"): _describe(path) for name, path in names.items() if name != INFO_FILE}
+
+
+def _describe(path: str) -> FileInfo:
+    return FileInfo(os.path.getsize(path), files.sha256(path))

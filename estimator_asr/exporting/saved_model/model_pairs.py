@@ -1,0 +1,68 @@
+"""Checks that a language model can read the tokens that an acoustic model writes."""
+
+from __future__ import annotations
+
+import re
+
+from absl import logging
+
+from estimator_asr.experiment import model_directory
+from estimator_asr.exporting.saved_model import export_info
+from tfrecord_builder import errors
+from tfrecord_builder.data import vocabulary
+
+# Pattern of syllables by token type: an unknown syllable is read as <unk>, any other unknown token is copied.
+SYLLABLES = {
+    token_type: f"{pattern}|{re.escape(vocabulary.UNKNOWN)}"
+    for token_type, pattern in (("syllable", "[a-zê]+[1-5]"), ("toneless", "[a-zê]+"))
+}
+# Maps the token type of an acoustic model to that of language models which can read its output. Initials and
+# finals are joined to syllables first.
+_READ_TOKEN_TYPES = {"syllable": "syllable", "initial_final": "syllable", "toneless": "toneless"}
+
+
+def check(
+    acoustic: model_directory.ModelDirectory, language: model_directory.ModelDirectory, program: str
+) -> None:
+    """Logs a warning that lists the tokens of the acoustic model that the language model lacks.
+
+    Raises:
+        errors.UserError: the token types do not match, or no token is shared; the message names `program`.
+    """
+    output_type, input_type = acoustic.config.token_type, language.config.token_type
+    if _READ_TOKEN_TYPES.get(output_type) != input_type:
+        pairs = [f"{reader} reads {token_type}" for token_type, reader in _READ_TOKEN_TYPES.items()]
+        raise errors.UserError(
+            f"{program}: --acoustic_model_dir={acoustic.path} writes token type {output_type} and "
+            f"--language_model_dir={language.path} reads token type {input_type}, which do not match "
+            f"({', '.join(pairs)}); leave out the language model, or train both on matching token types"
+        )
+    tokens = set(acoustic.tokens.tokens[1:])
+    if output_type == input_type and tokens.isdisjoint(language.tokens.tokens):
+        raise errors.UserError(
+            f"{program}: --language_model_dir={language.path} knows none of the {len(tokens)} tokens of "
+            f"--acoustic_model_dir={acoustic.path} ({errors.list_examples(tokens)} against "
+            f"{errors.list_examples(language.tokens.tokens[1:])}); train both on the same token type"
+        )
+    if acoustic.whisper is not None:
+        want = {name: getattr(language.config, f"{name}_sha256") for name in ("characters", "readings")}
+        where = f"{program}: Whisper's decoder of {acoustic.path}"
+        model_directory.check_whisper(where, acoustic.whisper, want, language.path)
+    unread = find_unread(acoustic, language)
+    if unread.tokens:
+        logging.warning("%s", unread.describe(language.path, acoustic.path))
+
+
+def find_unread(
+    acoustic: model_directory.ModelDirectory, language: model_directory.ModelDirectory
+) -> export_info.UnreadTokens:
+    """Returns the syllables of the acoustic model that the language model lacks.
+
+    The result is empty for initials and finals, because their syllables are not listed anywhere.
+    """
+    tokens = set(acoustic.tokens.tokens[1:])
+    pattern = SYLLABLES[language.config.token_type]
+    unread = tokens.difference(language.tokens.tokens) if acoustic.config.token_type in SYLLABLES else ()
+    return export_info.UnreadTokens(
+        tuple(sorted(token for token in unread if re.fullmatch(pattern, token))), len(tokens)
+    )

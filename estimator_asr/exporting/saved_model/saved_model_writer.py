@@ -1,0 +1,126 @@
+"""Writes one or two model directories as one SavedModel, EXPORT/<version>/.
+
+    saved_model.pb, variables/    the graph of signatures.py, the weights of the checkpoints
+    assets/                       tokens.txt, characters.txt; tokens.txt_1 if the language model's differ;
+                                  bpe.model if the acoustic model writes subwords
+    assets.extra/export.json      frontend, token type, batch settings for evaluate, decoding settings, hashes
+                                  of vocabularies, steps of checkpoints, size and sha256 of each file
+
+A version is written under a unique temporary name and then renamed, so that a server that watches EXPORT
+never sees an incomplete version, and two simultaneous exports become two versions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable
+from typing import Optional
+
+import tensorflow as tf
+
+from estimator_asr.exporting.saved_model import (
+    cascade,
+    export_info,
+    model_pairs,
+    signatures,
+    statuses,
+    streams,
+    trained_model,
+)
+from estimator_asr.pretrained import encoder_weights
+from tfrecord_builder.data import dataset_info
+
+
+def write(
+    acoustic: trained_model.TrainedModel,
+    language: Optional[trained_model.TrainedModel],
+    export_dir: str,
+    complete: Callable[[str, export_info.ExportInfo], None] = lambda path, info: None,
+) -> str:
+    """Writes a new version, and keeps the others; without a language model its transcripts are tokens.
+
+    `complete` gets the path of the version and may add files to it; then the version is published.
+
+    Returns:
+        Path of the version. Its name is the time in seconds, or the newest version plus 1 if that is larger.
+    """
+    os.makedirs(export_dir, exist_ok=True)
+    temporary = os.path.join(export_dir, f"incomplete-{uuid.uuid4().hex[:8]}")
+    try:
+        info = _describe(acoustic, language)
+        _write_graph(acoustic, language, temporary)
+        if acoustic.model.config.bpe_sha256:  # next to tokens.txt, so that --vocabulary_dir finds both
+            source = os.path.join(acoustic.model.path, dataset_info.BPE_FILE)
+            shutil.copyfile(source, os.path.join(temporary, "assets", dataset_info.BPE_FILE))
+        info.save(temporary)
+        complete(temporary, info)
+        info.save(temporary)  # again, to include the files that `complete` added
+        return _publish(temporary, export_dir)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)  # still exists only if writing failed
+
+
+def _publish(temporary: str, export_dir: str) -> str:
+    """Renames the directory to the next free number; a rename never replaces a directory that has files."""
+    while True:
+        newest = max((int(name) for name in os.listdir(export_dir) if name.isdecimal()), default=0)
+        path = os.path.join(export_dir, str(max(int(time.time()), newest + 1)))
+        try:
+            os.rename(temporary, path)
+            return path
+        except OSError as error:
+            # If another export has just taken the number, the next one is tried.
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+
+
+def _write_graph(acoustic, language, path) -> None:
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        by_name = signatures.build(acoustic.model, language and language.model)
+        # This modifies operations of the graph, so it must come before the first run of the session.
+        initialize_tables = tf.compat.v1.tables_initializer()
+        for trained in filter(None, (acoustic, language)):
+            cascade.restore(session, trained.model, trained.checkpoint)
+        encoder = acoustic.model.config.frontend.encoder
+        if encoder:
+            encoder_weights.load(session, acoustic.model.path, encoder.encoder)
+        builder = tf.compat.v1.saved_model.Builder(path)
+        builder.add_meta_graph_and_variables(
+            session,
+            [tf.saved_model.SERVING],
+            signature_def_map={
+                name: tf.compat.v1.saved_model.predict_signature_def(signature.inputs, signature.outputs)
+                for name, signature in by_name.items()
+            },
+            assets_collection=tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.ASSET_FILEPATHS),
+            main_op=initialize_tables,
+            strip_default_attrs=True,
+        )
+        builder.save()
+
+
+def _describe(acoustic, language) -> export_info.ExportInfo:
+    config = acoustic.model.config
+    unread = language and model_pairs.find_unread(acoustic.model, language.model)
+    return export_info.ExportInfo(
+        frontend=config.frontend,
+        token_type=config.token_type,
+        max_seconds=statuses.find_max_seconds(config.frontend),
+        chunk_frames=config.acoustic.chunk_frames * streams.can_stream(acoustic.model),
+        input={"batch_frames": config.input.batch_frames, "num_buckets": config.input.num_buckets},
+        acoustic=_describe_model(acoustic),
+        language=language and _describe_model(language),
+        unread=unread or export_info.UnreadTokens(),
+    )
+
+
+def _describe_model(trained: trained_model.TrainedModel) -> export_info.ModelInfo:
+    config = trained.model.config
+    hashes = {name: getattr(config, name) for name in config.spec.vocabularies}
+    decode = {name: str(value) for name, value in dataclasses.asdict(trained.model.decode).items()}
+    return export_info.ModelInfo(trained.global_step, **hashes, decode=decode)

@@ -1,0 +1,138 @@
+"""Loads a trained model: its directory and its selected (best on dev) checkpoint, ready to recognise."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple, Optional
+
+import tensorflow as tf
+
+from estimator_asr.decoding.search import decoders
+from estimator_asr.experiment import checkpoints, model_directory, task_spec
+from estimator_asr.exporting.saved_model import cascade, recogniser, stream_client, streams
+from estimator_asr.models.tasks import registry
+from estimator_asr.training.checkpointing import best_checkpoints
+from tfrecord_builder import errors
+from tfrecord_builder.storage import locks
+
+
+class TrainedModel(NamedTuple):
+    """A model and the prefix of its checkpoint, which no concurrent training deletes while `lock` is held."""
+
+    model: model_directory.ModelDirectory
+    checkpoint: str
+    lock: locks.ReadLock
+
+    def with_chunks(self, chunk_frames: Optional[int]) -> TrainedModel:
+        """Returns the model for streaming, with chunks of `chunk_frames` frames unless that is None.
+
+        Raises:
+            errors.UserError: the model does not stream, or cannot stream in such chunks.
+        """
+        config, decoding = self.model.config, self.model.decode.decoding
+        if not config.acoustic.chunk_frames:
+            raise errors.UserError(
+                f"{self.model.path}: the model does not stream; train an acoustic model with "
+                "--chunk_frames=32 in another model directory"
+            )
+        if not streams.can_stream(self.model):
+            raise errors.UserError(
+                f"{self.model.path}: --decoding is {decoding}, expected beam for streams; leave out the flag"
+            )
+        acoustic = dataclasses.replace(
+            config.acoustic, chunk_frames=chunk_frames or config.acoustic.chunk_frames
+        )
+        config = dataclasses.replace(config, acoustic=acoustic)
+        return self._replace(model=dataclasses.replace(self.model, config=config))
+
+    @property
+    def global_step(self) -> int:
+        """Training steps of the checkpoint."""
+        return checkpoints.global_step(self.checkpoint)
+
+
+def open_trained_model(
+    path: str, decoding: Optional[str] = None, want: Optional[task_spec.TaskSpec] = None
+) -> TrainedModel:
+    """Opens a model directory with its best checkpoint, or the latest if there is no best one.
+
+    Args:
+        path: the model directory.
+        decoding: name of a decoder; if None, the directory's own setting.
+        want: expected kind of model; if None, any kind.
+
+    Raises:
+        errors.UserError: there is no model or checkpoint, the model is of another kind than `want`, or the
+            checkpoint belongs to another vocabulary.
+    """
+    model = model_directory.open_model_directory(path)
+    if decoding is not None:
+        model = dataclasses.replace(model, decode=dataclasses.replace(model.decode, decoding=decoding))
+    if model.decode.decoding not in decoders.DECODERS:
+        source = "--decoding" if decoding is not None else f"{path}/decoding.json: decoding"
+        raise errors.UserError(
+            f"{source} is {model.decode.decoding}, expected one of {', '.join(decoders.DECODERS)}"
+        )
+    checkpoint, lock = _lock_checkpoint(path)
+    checkpoints.check(checkpoint, model)
+    got = model.config.spec
+    if want not in (None, got):
+        raise errors.UserError(
+            f"{path}: contains the {got.name} model, expected the {want.name} model; pass another "
+            f"--{want.name}_model_dir"
+        )
+    return TrainedModel(model, checkpoint, lock)
+
+
+def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:
+    missing = None
+    while True:  # retries if a training deletes the checkpoint in the meantime
+        checkpoint = _select_checkpoint(path)
+        try:
+            return checkpoint, locks.ReadLock(f"{checkpoint}.index")
+        except FileNotFoundError as error:
+            if checkpoint == missing:
+                raise checkpoints.DamagedError(checkpoint, "its .index is missing") from error
+            missing = checkpoint
+
+
+def _select_checkpoint(path: str) -> str:
+    """Returns the checkpoint in best/ with the lowest error rate on dev, or the latest one."""
+    best = best_checkpoints.read(path)
+    return best_checkpoints.prefix(path, best[0].step) if best else checkpoints.latest(path)
+
+
+def build_recogniser(trained: TrainedModel, language: Optional[TrainedModel] = None) -> recogniser.Recogniser:
+    """Builds and restores one model, or the cascade of an acoustic and a language model, as in an export.
+
+    Inputs are the features of records (TaskSpec.features), outputs those of cascade.recognise or transcribe.
+    """
+    (model,) = _build(trained, language)
+    return model
+
+
+def build_streams(
+    trained: TrainedModel, language: Optional[TrainedModel] = None
+) -> tuple[recogniser.Recogniser, stream_client.StreamClient]:
+    """Builds the recogniser of build_recogniser, and a client that streams features, in one session."""
+    model, starts, pieces = _build(trained, language, (streams.START, streams.FEATURES))
+    return model, stream_client.StreamClient(starts, pieces)
+
+
+def _build(trained, language, signatures=()) -> list[recogniser.Recogniser]:
+    """Builds the recogniser and the named streaming signatures, in one session."""
+    session = tf.compat.v1.Session(graph=tf.Graph())
+    with session.graph.as_default():
+        features = registry.of(trained.model).placeholders()
+        if language is None:
+            outputs = cascade.recognise(trained.model, features)
+        else:
+            outputs = cascade.transcribe(trained.model, language.model, **features)
+        by_name = streams.build(trained.model, language and language.model) if signatures else {}
+        # This modifies operations of the graph, so it must come before the first run of the session.
+        initialize_tables = tf.compat.v1.tables_initializer()
+        for source in filter(None, (trained, language)):
+            cascade.restore(session, source.model, source.checkpoint)
+        session.run(initialize_tables)
+    pairs = [(features, outputs), *(by_name[name] for name in signatures)]
+    return [recogniser.Recogniser(session, *pair) for pair in pairs]

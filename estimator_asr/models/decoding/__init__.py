@@ -1,1 +1,0 @@
-"""CTC decoding as TensorFlow operations: from logits to hypotheses."""

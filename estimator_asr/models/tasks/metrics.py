@@ -1,0 +1,127 @@
+"""Losses and metrics as ratios of sums: loss per label, edits per label, blanks per frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from estimator_asr.models import replicas
+from tfrecord_builder.data import vocabulary
+
+_NO_ID = -2  # differs from all ids, and from the padding of hypotheses, which is -1
+
+
+class Ratio(NamedTuple):
+    """Numerator and denominator, both float32 []; summed over batches before the division."""
+
+    numerator: tf.Tensor
+    denominator: tf.Tensor
+
+    def value(self) -> tf.Tensor:
+        """Returns the ratio of this batch, float32 []; zero if the denominator is zero."""
+        return tf.math.divide_no_nan(self.numerator, self.denominator)
+
+    def metric(self):
+        """Returns the (value, update) pair of an evaluation metric: the ratio of sums over all batches."""
+        pairs = zip(*(tf.compat.v1.metrics.mean(number) for number in self))
+        return tuple(tf.math.divide_no_nan(*means) for means in pairs)
+
+
+class Losses(NamedTuple):
+    """Losses of this replica's batch, as sums, which can be added over batches and replicas."""
+
+    total: tf.Tensor  # float32 [], weighted sum of the parts
+    parts: dict[str, Ratio]  # loss per label of each part, by tag
+    num_labels: tf.Tensor  # float32 [], weighted sum of the numbers of labels of the parts
+
+    def average(self) -> tf.Tensor:
+        """Returns the average loss per label in this replica's batch."""
+        return tf.math.divide_no_nan(self.total, self.num_labels)
+
+    def to_minimise(self) -> tf.Tensor:
+        """Returns the loss whose mean over the replicas is the average loss per label of the whole batch.
+
+        Replicas have different numbers of labels, so each divides its sum by the mean number of labels.
+        """
+        (all_labels,) = replicas.sum_over_replicas([self.num_labels])
+        return tf.math.divide_no_nan(self.total, all_labels / replicas.num_replicas())
+
+    def ratios(self) -> dict[str, Ratio]:
+        """Returns the average loss (avg-loss) and that of each part, by tag."""
+        return {"avg-loss": Ratio(self.total, self.num_labels), **self.parts}
+
+
+def edit_ratio(ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_references: tf.Tensor) -> Ratio:
+    """Returns the edits per reference label of a batch, counted as scoring counts them in texts.
+
+    Ids are int32 [batch, max_ids] and ignored at or beyond their number, int32 [batch]. An unknown id stands
+    for any text outside the vocabulary: in a reference, it matches nothing, not even the unknown id of a
+    hypothesis.
+    """
+    width = tf.maximum(tf.shape(ids)[1], tf.shape(references)[1])
+    hypotheses = _to_sparse(ids, num_ids, width)
+    truths = _to_sparse(mark_unknown(references), num_references, width)
+    edits = tf.edit_distance(hypotheses, truths, normalize=False)  # [batch]
+    return Ratio(tf.reduce_sum(edits), tf.cast(tf.reduce_sum(num_references), tf.float32))
+
+
+def mark_unknown(references: tf.Tensor) -> tf.Tensor:
+    """Returns references (int32) with each unknown id replaced by an id that no hypothesis contains."""
+    return tf.where(tf.equal(references, vocabulary.Vocabulary.unknown_id), _NO_ID, references)
+
+
+def unknown_fraction(references: tf.Tensor, num_references: tf.Tensor) -> Ratio:
+    """Returns the fraction of unknown ids in the references, which is the lowest possible edit_ratio."""
+    is_id = tf.sequence_mask(num_references, tf.shape(references)[1])
+    return fraction_of(tf.equal(references, vocabulary.Vocabulary.unknown_id), is_id)
+
+
+def length_ratio(num_ids: tf.Tensor, num_references: tf.Tensor) -> Ratio:
+    """Returns the ratio of hypothesis tokens to reference tokens; the arguments are int32 [batch]."""
+    return Ratio(*(tf.cast(tf.reduce_sum(count), tf.float32) for count in (num_ids, num_references)))
+
+
+def repeated_fraction(
+    ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_references: tf.Tensor
+) -> Ratio:
+    """Returns the fraction of utterances that share their hypothesis with one that has another reference.
+
+    Arguments as for edit_ratio. Utterances without a reference do not count.
+    """
+    has_reference = num_references > 0
+    is_other = ~_equal_rows(references, num_references) & has_reference[:, None] & has_reference[None, :]
+    is_repeated = tf.reduce_any(_equal_rows(ids, num_ids) & is_other, axis=1)
+    return fraction_of(is_repeated, has_reference)
+
+
+def fraction_of(is_counted: tf.Tensor, is_valid: tf.Tensor) -> Ratio:
+    """Returns the fraction of valid elements that are also counted; arguments are bool of the same shape."""
+    counts = (tf.reduce_sum(tf.cast(flag, tf.float32)) for flag in (is_counted & is_valid, is_valid))
+    return Ratio(*counts)
+
+
+def zero_fraction(gradients: Iterable[tuple]) -> Ratio:
+    """Returns the fraction of exact zeros in the dense gradients of (gradient, variable) pairs.
+
+    Sparse gradients (tf.IndexedSlices) are left out, because most of their rows are always zero.
+    """
+    dense = [gradient for gradient, _ in gradients if isinstance(gradient, tf.Tensor)]
+    zeros = [tf.reduce_sum(tf.cast(tf.equal(gradient, 0), tf.float32)) for gradient in dense]
+    sizes = [tf.cast(tf.size(gradient), tf.float32) for gradient in dense]
+    return Ratio(*(tf.add_n(counts) if counts else tf.constant(0.0) for counts in (zeros, sizes)))
+
+
+def _equal_rows(ids, num_ids):
+    """Returns bool [batch, batch]: True for pairs of rows that are equal up to num_ids."""
+    counted = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]), ids, -1)
+    return tf.reduce_all(tf.equal(counted[:, None], counted[None, :]), axis=-1)
+
+
+@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA's tf.where returns another number of rows
+def _to_sparse(ids, num_ids, width):
+    """Returns ids as a sparse [batch, width]; both sides of tf.edit_distance need the same shape."""
+    indices = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]))
+    shape = tf.cast(tf.stack([tf.shape(ids)[0], width]), tf.int64)
+    return tf.SparseTensor(indices, tf.gather_nd(ids, indices), shape)

@@ -1,0 +1,140 @@
+"""Files of the NaN recorder in MODEL_DIR/nan: one directory per recorded step, and the quarantine list.
+
+step-N/report.json       position in the data, loss, gradient norm and learning rate of the step
+step-N/config.json       settings of the run
+step-N/batch.tfrecord    records of the batch, in the order of its rows
+step-N/utterances.tsv    utterance_id, speaker, frames, tokens
+step-N/model.ckpt.*      weights and optimizer state before the step
+quarantine.tsv           step, epoch_seed, batch, utterance_id of each recorded step
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pathlib
+import shutil
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tfrecord_builder import errors
+from tfrecord_builder.program import config_json
+from tfrecord_builder.storage import files
+
+CHECKPOINT = "model.ckpt"
+_REPORT_FILE, _RECORDS_FILE, _QUARANTINE_FILE = "report.json", "batch.tfrecord", "quarantine.tsv"
+_QUARANTINE_COLUMNS = ("step", "epoch_seed", "batch", "utterance_id")
+
+
+class BatchRow(NamedTuple):
+    """A row of the batch; frames is 0 if the record has no audio."""
+
+    utterance_id: str
+    speaker: str
+    frames: int
+    tokens: int
+
+
+def directory(model_dir: str) -> str:
+    """Returns MODEL_DIR/nan."""
+    return os.path.join(model_dir, "nan")
+
+
+def step_directory(model_dir: str, step: int) -> str:
+    """Returns MODEL_DIR/nan/step-N."""
+    return os.path.join(directory(model_dir), f"step-{step}")
+
+
+def write(
+    path: str,
+    report: dict[str, Any],
+    config_json: str,
+    records: Sequence[bytes],
+    save: Callable[[str], object],
+) -> list[BatchRow]:
+    """Writes the directory of a step atomically, replacing an older one; returns its utterances.
+
+    `path` is from step_directory, records are serialised; `save` takes a path prefix and writes a checkpoint.
+    """
+    temporary = pathlib.Path(f"{path}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    utterances = list_utterances(records)
+    save(str(temporary / CHECKPOINT))
+    (temporary / _REPORT_FILE).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    (temporary / "config.json").write_text(config_json + "\n", encoding="utf-8")
+    (temporary / "utterances.tsv").write_text(_to_tsv([BatchRow._fields, *utterances]), encoding="utf-8")
+    with tf.io.TFRecordWriter(str(temporary / _RECORDS_FILE)) as writer:
+        for record in records:
+            writer.write(record)
+    shutil.rmtree(path, ignore_errors=True)
+    os.replace(temporary, path)
+    return utterances
+
+
+def list_utterances(records: Sequence[bytes]) -> list[BatchRow]:
+    utterances = []
+    for record in records:
+        features = tf.train.Example.FromString(record).features.feature
+        texts = (features[name].bytes_list.value[0].decode("utf-8") for name in ("utterance_id", "speaker"))
+        num_frames = sum(features["num_frames"].int64_list.value)
+        utterances.append(BatchRow(*texts, num_frames, len(features["token_ids"].int64_list.value)))
+    return utterances
+
+
+def to_json(value: float) -> float | str:
+    """Returns a value that JSON can hold: the number, or its text if it is NaN or Inf."""
+    return float(value) if math.isfinite(value) else str(float(value))
+
+
+def read_report(path: str) -> dict[str, Any]:
+    """Returns report.json of a step's directory; raises errors.UserError if it is missing or damaged."""
+    file = pathlib.Path(path, _REPORT_FILE)
+    try:
+        return config_json.parse(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _unreadable(file, "report", error) from error
+
+
+def read_records(path: str) -> list[bytes]:
+    """Returns the records of a step's directory; raises errors.UserError if they are missing or damaged."""
+    file = os.path.join(path, _RECORDS_FILE)
+    try:
+        return list(tf.compat.v1.io.tf_record_iterator(file))
+    except (tf.errors.NotFoundError, tf.errors.DataLossError) as error:
+        raise _unreadable(file, "records", error.message) from error
+
+
+def _unreadable(file, what, reason):
+    return errors.UserError(
+        f"{file}: {what} cannot be read ({reason}); pass a directory step-N of MODEL_DIR/nan"
+    )
+
+
+def read_quarantine(model_dir: str) -> dict[int, list[tuple[str, ...]]]:
+    """Returns the rows of quarantine.tsv by step; empty if the file does not exist."""
+    path, steps = pathlib.Path(directory(model_dir), _QUARANTINE_FILE), {}
+    lines = path.read_text(encoding="utf-8").split("\n")[1:] if path.exists() else []
+    for row in (tuple(line.split("\t")) for line in lines if line):
+        steps.setdefault(int(row[0]), []).append(row)
+    return steps
+
+
+def add_to_quarantine(
+    model_dir: str, step: int, position: Sequence[int], utterances: Sequence[BatchRow]
+) -> None:
+    """Adds the utterances of a step to quarantine.tsv, replacing earlier rows of that step.
+
+    `position` is (epoch seed, batch of the epoch).
+    """
+    steps = read_quarantine(model_dir)
+    steps[step] = [(step, *map(int, position), utterance.utterance_id) for utterance in utterances]
+    rows = [_QUARANTINE_COLUMNS, *(row for number in sorted(steps) for row in steps[number])]
+    files.write_text(os.path.join(directory(model_dir), _QUARANTINE_FILE), _to_tsv(rows))
+
+
+def _to_tsv(rows):
+    return "".join("\t".join(map(str, row)) + "\n" for row in rows)

@@ -1,0 +1,184 @@
+"""Transfers the weights of a source into a new model and reports what was copied.
+
+Variables of equal shape are copied whole. If the rows or columns of a variable belong to tokens, those of the
+tokens in both vocabularies are copied.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Hashable, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from estimator_asr.experiment import checkpoints, model_directory
+from tfrecord_builder import errors
+from tfrecord_builder.data import syllables
+
+BLANK = None  # the name of the blank class, which is not a token
+# Each table of tokens, with the table of syllable parts (initials, finals, tones) that is added to it.
+_PARTS = {"acoustic/ctc/class_vectors": "acoustic/ctc/part_vectors"}
+_MAX_SHOWN = 3  # misfits that the error message lists
+
+
+class Names(NamedTuple):
+    """Names of the rows along one axis of a variable: tokens, BLANK, or (token, character) pairs."""
+
+    axis: int
+    names: tuple[Hashable, ...]
+
+
+class WeightSource(NamedTuple):
+    """Pretrained weights that initialise a new model."""
+
+    path: str  # checkpoint or directory
+    values: dict[str, np.ndarray]  # weights by variable name in the new model
+    names: dict[str, Names]  # row names of the variables whose rows belong to tokens
+    remarks: tuple[str, ...]  # sentences about what is left out or differs
+
+
+class Count(NamedTuple):
+    """Numbers of rows: copied, only in the new model, only in the source."""
+
+    copied: int
+    new: int
+    dropped: int
+
+
+class TransferReport(NamedTuple):
+    """Result of a transfer: how each variable was copied, or why it was not. The keys are variable names."""
+
+    whole: dict[str, int]  # variables copied whole: number of values
+    rows: dict[str, Count]  # variables copied by token: numbers of rows
+    misfits: dict[str, tuple[list[int], list[int]]]  # not copied: shapes in the new model and in the source
+    new: list[str]  # variables that the source lacks
+    unused: list[str]  # variables that only the source has
+
+
+def list_names(model: model_directory.ModelDirectory) -> dict[str, Names]:
+    """Returns the names of the rows that belong to tokens or characters, by variable of the model."""
+    if model.characters is None:
+        return class_names(model.tokens.tokens)
+    tokens, characters = model.tokens.tokens, model.characters.tokens
+    mask = model.readings.mask(model.tokens, model.characters)
+    pairs = tuple((tokens[token], characters[character]) for token, character in np.argwhere(mask))
+    return {
+        "language/tokens": Names(0, tokens),
+        "language/characters": Names(0, characters),
+        "language/reading_bias": Names(0, pairs),
+    }
+
+
+def class_names(tokens: tuple[str, ...]) -> dict[str, Names]:
+    """Returns the names of the rows that belong to classes, BLANK last, by variable of an acoustic model."""
+    classes = (*tokens, BLANK)
+    local = {"kernel": Names(1, classes), "bias": Names(0, classes)}
+    heads = {
+        f"acoustic/{head}/{name}": Names(axis, classes)
+        for head in ("ctc", "decoder")
+        for name, axis in (("class_vectors", 0), ("bias", 1))
+    }
+    return {**heads, **{f"acoustic/local_ctc/classes/{name}": names for name, names in local.items()}}
+
+
+def copy_rows(
+    initial: np.ndarray, new: Names, source: np.ndarray, old: Names
+) -> tuple[np.ndarray, np.ndarray, Count]:
+    """Copies the rows whose names both models have; if the source has a name twice, its first row is copied.
+
+    `initial` has the values of the new model, and `new` the names of its rows. The shape of `source` may
+    differ only along the axis of the names. Returns `initial` with the copied rows, the indices of these rows
+    (int64 [copied]), and how many rows were copied or not.
+    """
+    rows = {name: row for row, name in reversed(list(enumerate(old.names)))}
+    pairs = [(row, rows[name]) for row, name in enumerate(new.names) if name in rows]
+    targets, origins = np.array(pairs, np.int64).reshape(-1, 2).T
+    result = np.moveaxis(initial.copy(), new.axis, 0)
+    result[targets] = np.moveaxis(source, new.axis, 0)[origins]
+    count = Count(len(pairs), len(new.names) - len(pairs), len(old.names) - len(set(origins.tolist())))
+    return np.moveaxis(result, 0, new.axis), targets, count
+
+
+def list_weights(names: Iterable[str], scope: str) -> list[str]:
+    """Selects the names of weights from the names in a checkpoint or graph; sorted.
+
+    Weights are the model's variables except the update counts of batch norm, so that its averages adapt to
+    new data as fast as those of a new model.
+    """
+    variables = checkpoints.find_model_variables(names)
+    return [n for n in variables if n.startswith(f"{scope}/") and not n.endswith("/num_updates")]
+
+
+def combine(
+    model: model_directory.ModelDirectory, initial: dict[str, np.ndarray], source: WeightSource
+) -> tuple[dict[str, np.ndarray], TransferReport]:
+    """Returns the new values of the variables that get weights of the source, and a report on all variables.
+
+    `initial` has the initial weights of the new model by name.
+    """
+    unused = set(list_weights(source.values, model.config.model)) - set(initial)
+    report = TransferReport({}, {}, {}, sorted(set(initial) - set(source.values)), sorted(unused))
+    values, named = {}, list_names(model)
+    for name in sorted(set(initial) & set(source.values)):
+        wanted, got = list(initial[name].shape), list(source.values[name].shape)
+        if name in named and len(wanted) == len(got):
+            axis = named[name].axis
+            got[axis] = wanted[axis]
+        if wanted != got:
+            report.misfits[name] = (wanted, list(source.values[name].shape))
+        elif name in named:
+            values[name], report.rows[name] = _copy_tokens(model, name, initial, source, named[name])
+        else:
+            values[name], report.whole[name] = source.values[name], initial[name].size
+    return values, report
+
+
+def _copy_tokens(model, name, initial, source, names):
+    values, copied, count = copy_rows(initial[name], names, source.values[name], source.names[name])
+    parts = _PARTS.get(name)
+    if parts in initial and parts not in source.values:  # the sum of both tables must equal the source's
+        sums = syllables.part_matrix(model.tokens.tokens) @ initial[parts]
+        tokens = copied[copied < len(sums)]  # the blank has no parts
+        values[tokens] -= sums[tokens]
+    return values, count
+
+
+def check(report: TransferReport, source: str, model_dir: str) -> None:
+    """Raises errors.UserError if fewer than half of the variables in both models have equal shapes."""
+    num_fitting = len(report.whole) + len(report.rows)
+    if num_fitting < len(report.misfits) or not num_fitting:
+        shapes = "; ".join(_describe_misfits(report)[:_MAX_SHOWN]) or "no variable is in both"
+        raise errors.UserError(
+            f"{source}: only {num_fitting} of {num_fitting + len(report.misfits)} variables fit into the "
+            f"model of {model_dir} ({shapes}); use the sizes that the source was trained with, or leave out "
+            "--warm_start_from"
+        )
+
+
+def describe(report: TransferReport, source: WeightSource) -> Iterator[str]:
+    """Yields log lines that say what happened to each variable."""
+    yield f"warm start from {source.path}"
+    yield f"  copied whole: {len(report.whole)} variables, {sum(report.whole.values()):,} values"
+    width = max(map(len, report.rows), default=0)
+    if report.rows:
+        yield f"  {'by token':{width}} {'copied':>9} {'new':>9} {'dropped':>9}"
+    for name, count in report.rows.items():
+        yield f"  {name:{width}} {count.copied:9,} {count.new:9,} {count.dropped:9,}"
+    for misfit in _describe_misfits(report):
+        yield f"  does not fit, initialised: {misfit}"
+    if report.new:
+        yield f"  initialised: {_group_by_layer(report.new)}"
+    if report.unused:
+        yield f"  only in the source, left out: {_group_by_layer(report.unused)}"
+    yield from (f"  {remark}" for remark in source.remarks)
+
+
+def _describe_misfits(report):
+    return [f"{name} {wanted}, in the source {got}" for name, (wanted, got) in report.misfits.items()]
+
+
+def _group_by_layer(names):
+    """Returns a text that lists the layers of the variables, with the number of variables of each layer."""
+    counts = collections.Counter("/".join(name.split("/")[:3]) for name in names)
+    return ", ".join(layer if count == 1 else f"{layer} ({count})" for layer, count in counts.items())

@@ -1,0 +1,240 @@
+"""Warm start: writes a checkpoint of step 0 with pretrained weights, which training then restores.
+
+The training graph is built once on the CPU and initialised, so that the checkpoint holds all variables that
+training restores. Weights of the source, which is a checkpoint of this program or a pretrained encoder,
+replace the initial ones; the optimizer state and step of a source are not used.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from typing import Optional
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from estimator_asr.experiment import checkpoints, experiment, model_directory
+from estimator_asr.pretrained import encoder_weights, transfer
+from tfrecord_builder import errors
+from tfrecord_builder.audio import pretrained_encoder
+from tfrecord_builder.program import config_json, urls
+
+_WAIT_SECONDS, _POLL_SECONDS = 600.0, 1.0
+_CHECKPOINT_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
+_PARENTS = 4  # directories above a checkpoint to search for config.json
+_NGRAMS = "language/ngrams"
+
+
+def prepare(
+    model: model_directory.ModelDirectory,
+    build_graph: Callable[[], object],
+    is_chief: bool,
+    before_save: Callable[[], object],
+) -> None:
+    """Writes model.ckpt-0 with the weights of --warm_start_from into a model directory without a checkpoint.
+
+    The chief writes the checkpoint, and the other workers wait for it. `build_graph` builds the training step
+    in the default graph; `before_save` is called after the source was found to fit.
+
+    Raises:
+        errors.UserError: the source is the model directory itself, is missing, damaged, or does not fit; or
+            the chief has not written the checkpoint in time.
+    """
+    source = model.config.train.warm_start_from
+    root = None if _is_encoder(source) else find_root(source)
+    if root and os.path.realpath(root) == os.path.realpath(model.path):
+        raise errors.UserError(
+            f"train: --warm_start_from is {source}, which is --model_dir={model.path} itself; leave out "
+            "--warm_start_from to continue that training, or choose a new --model_dir"
+        )
+    if checkpoints.find_latest(model.path):
+        if root:  # train sets warm_start_from itself if the data directory has an encoder
+            logging.info("%s: has a checkpoint, so --warm_start_from=%s has no effect", model.path, source)
+    elif is_chief:
+        write(model, open_source(model), build_graph, before_save)
+    else:
+        _wait_for_checkpoint(model.path)
+
+
+def write(
+    model: model_directory.ModelDirectory,
+    source: transfer.WeightSource,
+    build_graph: Callable[[], object],
+    before_save: Callable[[], object],
+) -> None:
+    """Writes model.ckpt-0 with the weights of a source, and logs where each weight comes from.
+
+    Raises errors.UserError if most of the variables that both models have do not fit.
+    """
+    on_cpu = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=on_cpu) as session:
+        tf.compat.v1.set_random_seed(model.config.train.seed)
+        tf.compat.v1.train.get_or_create_global_step()
+        build_graph()
+        session.run(tf.compat.v1.global_variables_initializer())
+        variables = {variable.op.name: variable for variable in tf.compat.v1.global_variables()}
+        names = transfer.list_weights(variables, model.config.model)
+        initial = session.run({name: variables[name] for name in names})
+        values, report = transfer.combine(model, initial, source)
+        transfer.check(report, source.path, model.path)
+        before_save()
+        for name, value in values.items():
+            variables[name].load(value.astype(np.float32), session)
+        saver = tf.compat.v1.train.Saver(save_relative_paths=True)
+        saver.save(session, os.path.join(model.path, "model.ckpt"), 0, write_meta_graph=False)
+    for line in transfer.describe(report, source):
+        logging.info("%s", line)
+
+
+def _wait_for_checkpoint(model_dir):
+    limit = time.monotonic() + _WAIT_SECONDS
+    while not checkpoints.find_latest(model_dir):
+        if time.monotonic() > limit:
+            raise errors.UserError(
+                f"{model_dir}: the chief has not written the checkpoint of --warm_start_from within "
+                f"{_WAIT_SECONDS:g} seconds; read the chief's log, and use one --model_dir for all workers"
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def open_source(model: model_directory.ModelDirectory) -> transfer.WeightSource:
+    """Reads the weights at the path train.warm_start_from in the model's config.
+
+    Raises:
+        errors.UserError: the weights are missing, damaged or non-finite, or belong to another kind of model.
+    """
+    path = model.config.train.warm_start_from
+    source = _open_encoder(model, path) if _is_encoder(path) else _open_checkpoint(model, path)
+    bad = [name for name, value in source.values.items() if not np.all(np.isfinite(value))]
+    if bad:
+        raise errors.UserError(
+            f"{source.path}: {len(bad)} of {len(source.values)} variables contain NaN or Inf, the first is "
+            f"{bad[0]}; choose an earlier checkpoint"
+        )
+    return source
+
+
+def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretrained_encoder.Applied]:
+    """Returns the pretrained encoder in a published or model directory, and the blocks that a model reads.
+
+    Returns None if `path` is None, or if the model there has no pretrained encoder. The last `num_trained`
+    blocks of the encoder are to be trained too.
+
+    Raises:
+        errors.UserError: the encoder is missing or damaged, or has no block below those to train.
+    """
+    if path is None:
+        return None
+    if not _is_encoder(path):
+        if os.path.isdir(path) and not checkpoints.find_latest(path):
+            encoder_weights.read(path)  # raises an error that says what is missing
+        find_checkpoint(path)
+        root = find_root(path)
+        return experiment.ExperimentConfig.load(root).acoustic.pretrained if root else None
+    encoder, _ = encoder_weights.read(path)
+    if num_trained >= encoder.layers:
+        raise errors.UserError(
+            f"train: --trainable_blocks is {num_trained}, expected at most {encoder.layers - 1}, because "
+            f"{path} has {encoder.layers} blocks and the model reads the block below those to train"
+        )
+    last = encoder.layers - num_trained
+    lower = (layer for layer in pretrained_encoder.choose_layers(encoder.layers) if layer < last)
+    return pretrained_encoder.Applied(encoder, (*lower, last))
+
+
+def is_other_file(path: str) -> bool:
+    """Returns whether the path is a file, but not one of a checkpoint."""
+    return os.path.isfile(path) and not _CHECKPOINT_SUFFIX.search(path)
+
+
+def find_checkpoint(path: str) -> str:
+    """Returns the prefix of the newest checkpoint of a directory, or of the checkpoint that the path names.
+
+    Raises errors.UserError if there is none, or it is in an object store.
+    """
+    if urls.is_remote(path):
+        raise errors.UserError(f"{path}: is in an object store, {urls.EXPECTED_LOCAL}")
+    if os.path.isdir(path):
+        return checkpoints.latest(path)
+    if is_other_file(path):
+        raise errors.UserError(
+            f"{path}: is not a TensorFlow checkpoint; pass a model directory, or a checkpoint in one"
+        )
+    prefix = _CHECKPOINT_SUFFIX.sub("", path)
+    if not os.path.exists(f"{prefix}.index"):
+        raise errors.UserError(f"{path}: does not exist; check the path")
+    return prefix
+
+
+def find_root(path: str) -> Optional[str]:
+    """Returns the model directory that contains `path` or is `path`; None if there is none."""
+    directory = path if os.path.isdir(path) else os.path.dirname(path) or "."
+    for _ in range(_PARENTS + 1):
+        if os.path.exists(os.path.join(directory, experiment.CONFIG_FILE)):
+            return directory
+        directory = os.path.dirname(os.path.abspath(directory))
+    return None
+
+
+def _is_encoder(path):
+    """Returns whether a directory has an encoder but no checkpoint; a model directory may have both."""
+    return encoder_weights.find(path) is not None and not checkpoints.find_latest(path)
+
+
+def _open_encoder(model, path):
+    encoder, tensors = encoder_weights.read(path)
+    pretrained = model.config.acoustic.pretrained
+    if pretrained is None or pretrained.encoder != encoder:
+        want = f"{pretrained.encoder.family} of {pretrained.encoder.sha256[:12]}" if pretrained else "none"
+        raise errors.UserError(
+            f"{path}: its encoder is {encoder.family} of sha256 {encoder.sha256[:12]}, expected {want}, the "
+            "encoder of the model and the data; leave out --warm_start_from"
+        )
+    values = encoder_weights.to_variables(encoder, tensors)
+    values = {f"acoustic/encoder/pretrained/{name}": value for name, value in values.items()}
+    return transfer.WeightSource(path, values, {}, ())
+
+
+def _open_checkpoint(model, path):
+    checkpoint, root = find_checkpoint(path), find_root(path)
+    if root is None:
+        raise errors.UserError(
+            f"{path}: there is no {experiment.CONFIG_FILE} in the directory of the checkpoint or above; pass "
+            "a checkpoint inside a model directory"
+        )
+    source = model_directory.open_model_directory(root)
+    remarks = _check_kind(model, source)
+    checkpoints.check(checkpoint, source)
+    variables = dict(checkpoints.iterate(checkpoint))
+    values = {name: variables[name] for name in checkpoints.find_model_variables(variables)}
+    if model.config.acoustic.trainable_blocks and encoder_weights.find(root):  # blocks frozen in the source
+        values = {**_open_encoder(model, root).values, **values}
+    if _NGRAMS in values and source.tokens.tokens != model.tokens.tokens:
+        del values[_NGRAMS]
+        remarks.append(f"{_NGRAMS} is initialised: with other tokens its rows belong to other n-grams")
+    return transfer.WeightSource(checkpoint, values, transfer.list_names(source), tuple(remarks))
+
+
+def _check_kind(model, source):
+    """Raises errors.UserError for another kind of model or number of mel bins; returns remarks otherwise."""
+    got, want = source.config, model.config
+    if got.model != want.model:
+        raise errors.UserError(
+            f"{source.path}: holds the {got.model} model, expected the {want.model} model; "
+            "choose another --warm_start_from"
+        )
+    if got.frontend == want.frontend:
+        return []
+    if got.frontend.num_bins != want.frontend.num_bins:
+        raise errors.UserError(
+            f"{source.path}: frontend has {got.frontend.num_bins} mel bins, expected "
+            f"{want.frontend.num_bins} as in {model.path}; build the data with that frontend, "
+            "or choose another --warm_start_from"
+        )
+    old, new = map(config_json.to_json_dict, (got.frontend, want.frontend))
+    changes = [f"{key} is {new[key]}, but {old[key]} in the source" for key in new if old[key] != new[key]]
+    return [f"frontend differs: {', '.join(changes)}"]

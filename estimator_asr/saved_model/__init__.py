@@ -1,1 +1,0 @@
-"""Exports: one SavedModel from audio to text."""

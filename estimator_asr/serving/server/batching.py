@@ -1,0 +1,176 @@
+"""Dynamic batching: items wait in a queue, and threads recognise the first one with others of similar length.
+
+If no batch is running, one starts as soon as it is full, or no request has arrived for a few milliseconds and
+none is being read, or its oldest item has waited for the delay. If there are enough items, a full batch is
+split in two halves, which run in two threads: while one half runs, the clients of the other get their results
+and send new requests. Items whose client has disconnected are dropped. A request that would exceed the limit
+of the queue is refused, with the time after which the queue will have room at the measured rate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent import futures
+
+from absl import logging
+
+from estimator_asr.serving.server import item_queue, metrics
+from tfrecord_builder import errors
+
+_NUM_THREADS = 2
+_LEAST_HALF = 8  # items; a smaller batch takes almost as long as one of twice its size
+_QUIET_SECONDS = 0.004  # clients that get their results together send their next requests together
+_RATE_MEMORY = 0.8  # weight of the previous value in the moving average of the rate
+_PATIENCE = 4.0  # a batch that takes this many times as long as predicted from the measured rate has stalled
+_LEAST_PATIENCE_SECONDS = 3.0
+_LINEAR_SECONDS = 20.0  # longer items take time proportional to their squared length, because of attention
+
+
+class Batcher:
+    """Recognises the items of a queue in batches; `run` must be running for `recognise` to return."""
+
+    def __init__(
+        self,
+        max_batch_size: int,
+        delay_seconds: float,
+        max_queue_seconds: float,
+        counters: metrics.Metrics,
+        count_requests: Callable[[], int],
+    ):
+        """`count_requests` returns the number of requests that are being read or recognised."""
+        self._max_batch_size, self._delay, self._metrics = max_batch_size, delay_seconds, counters
+        self._count_requests, self._num_requests = count_requests, 0
+        self._queue = item_queue.ItemQueue(max_queue_seconds)
+        self._has_new = asyncio.Event()
+        self._half = max_batch_size // 2 if max_batch_size >= 2 * _LEAST_HALF else None
+        self._threads = futures.ThreadPoolExecutor(_NUM_THREADS)
+        self._tasks: dict[asyncio.Task, float] = {}  # running batches, and the time when each has stalled
+        counters.queue_length.set_function(lambda: len(self._queue.items))
+        counters.queue_seconds.set_function(lambda: self._queue.seconds)
+
+    @property
+    def is_busy(self) -> bool:
+        """True if batches are running and none of them has taken much longer than predicted."""
+        return bool(self._tasks) and time.monotonic() < min(self._tasks.values())
+
+    @property
+    def is_crowded(self) -> bool:
+        """True if an interim result that is queued now would have to wait for more than the next batch."""
+        turn = time.monotonic() + item_queue.INTERIM_SECONDS
+        return sum(item.turn <= turn for item in self._queue.items) >= self._max_batch_size
+
+    async def recognise(
+        self, batch: Sequence[item_queue.QueuedUtterance], is_urgent: bool = False
+    ) -> list[dict]:
+        """Returns the outputs of each item, see versions.ServedVersion.run.
+
+        The caller must keep the items' version in use (ServedVersion.used). Cancelling the call removes the
+        items from the queue. Urgent items go to the head of the queue, even if it is full.
+
+        Raises:
+            api_errors.ApiError: the queue is full.
+            errors.UserError: the graph rejected an item.
+        """
+        self._queue.add(batch, is_urgent)
+        self._num_requests += not is_urgent
+        self._has_new.set()
+        try:
+            return await asyncio.gather(*(item.result for item in batch))
+        finally:
+            self._num_requests -= not is_urgent
+            self._queue.remove(batch)
+            for item in batch:
+                item.result.cancel()
+
+    async def run(self) -> None:
+        """Recognises the items of the queue until it is cancelled."""
+        try:
+            while True:
+                await self._wait_for_turn()
+                batch = self._take()
+                if batch:
+                    self._begin(batch)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+
+    async def _wait_for_turn(self) -> None:
+        """Returns when a batch may start: any batch if none is running, half a full batch beside another."""
+        while True:
+            await self._has_new.wait()
+            if not self._tasks:
+                return await self._wait_for_others()
+            if self._half and len(self._tasks) < _NUM_THREADS and len(self._queue.items) >= self._half:
+                return None
+            self._has_new.clear()
+
+    async def _wait_for_others(self) -> None:
+        waiting = self._queue.items
+        while waiting and len(waiting) < self._max_batch_size:
+            remaining = waiting[0].arrival + self._delay - time.monotonic()
+            if remaining <= 0:
+                return
+            self._has_new.clear()
+            try:
+                await asyncio.wait_for(self._has_new.wait(), min(remaining, _QUIET_SECONDS))
+            except asyncio.TimeoutError:
+                if self._count_requests() <= self._num_requests:
+                    return
+
+    def _take(self) -> list[item_queue.QueuedUtterance]:
+        is_full = bool(self._tasks) or len(self._queue.items) >= self._max_batch_size
+        batch = self._queue.take(self._half if self._half and is_full else self._max_batch_size)
+        if self._queue.items:
+            self._has_new.set()
+        else:
+            self._has_new.clear()
+        return batch
+
+    def _begin(self, batch: Sequence[item_queue.QueuedUtterance]) -> None:
+        longest = max(item.seconds for item in batch)
+        # The seconds of audio in short items that would take as long as this batch.
+        cost = sum(item.seconds for item in batch) * max(1.0, longest / _LINEAR_SECONDS)
+        patience = max(_LEAST_PATIENCE_SECONDS, _PATIENCE * cost / self._queue.rate)
+        task = asyncio.create_task(self._recognise(batch))
+        self._tasks[task] = time.monotonic() + patience
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task) -> None:
+        del self._tasks[task]
+        self._has_new.set()
+
+    async def _recognise(self, batch: Sequence[item_queue.QueuedUtterance]) -> None:
+        version, signature, hotwords, _ = batch[0].group
+        rows, started = [item.row for item in batch], time.monotonic()
+        loop = asyncio.get_running_loop()
+        try:
+            with version.used():  # even if all clients of the batch disconnect
+                results = await loop.run_in_executor(self._threads, version.run, signature, hotwords, rows)
+        except Exception as error:
+            return await self._blame(batch, error)
+        self._measure(batch, time.monotonic() - started)
+        for item, result in zip(batch, results):
+            if not item.result.done():
+                item.result.set_result(result)
+
+    async def _blame(self, batch: Sequence[item_queue.QueuedUtterance], error: Exception) -> None:
+        """Recognises each item of a failed batch alone, so that a bad item does not affect the others."""
+        if len(batch) > 1:
+            for item in batch:
+                if not item.result.done():
+                    await self._recognise([item])
+            return
+        if not isinstance(error, errors.UserError):
+            logging.error("%s: a batch failed: %s", batch[0].group.version.version_dir, error)
+        if not batch[0].result.done():
+            batch[0].result.set_exception(error)
+
+    def _measure(self, batch: Sequence[item_queue.QueuedUtterance], seconds: float) -> None:
+        """Updates the rate and the metrics with a batch; urgent items are health checks and do not count."""
+        lengths = [item.seconds for item in batch if not item.is_urgent]
+        if lengths:
+            rate = len(self._tasks) * sum(lengths) / max(seconds, 1e-3)  # all running batches together
+            self._queue.rate = _RATE_MEMORY * self._queue.rate + (1 - _RATE_MEMORY) * rate
+            self._metrics.count_batch(len(lengths), sum(lengths))

@@ -1,0 +1,211 @@
+"""/v1/stream: a WebSocket that receives audio while it is spoken and sends the transcript as it settles.
+
+A client sends mono samples in binary messages, and JSON text messages: {"hotwords": "..."} before the samples
+and {"end": true} after them. It gets {"type": "partial", "stable", "partial", ...} and, after the end,
+{"type": "final", ...}, or {"type": "error", "error": {"message"}} at any time; see docs/serve.md for details.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from typing import Optional
+
+import numpy as np
+from starlette import routing, websockets
+
+from estimator_asr.exporting.saved_model import stream_client
+from estimator_asr.serving.server import api_errors, item_queue, live_messages, openai_api, service, versions
+from estimator_asr.serving.transcripts import live
+from tfrecord_builder import errors
+
+SUBPROTOCOL = "asr"
+_SLICE_SECONDS = 0.5  # audio is added in slices of this length, so that other clients get their turn
+_SEND_SECONDS = 10.0
+_RETRY_SECONDS = 1.0  # wait before another try when the queue is full
+_NORMAL, _POLICY_VIOLATION, _INTERNAL_ERROR = 1000, 1008, 1011
+
+
+class LiveApi:
+    """The route /v1/stream."""
+
+    def __init__(self, parts: service.Service):
+        self._parts = parts
+
+    def list_routes(self) -> list[routing.BaseRoute]:
+        return [routing.WebSocketRoute("/v1/stream", self.stream)]
+
+    async def stream(self, socket: websockets.WebSocket) -> None:
+        await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
+        try:
+            audio = live_messages.Audio(socket.query_params)
+            with self._parts.versions.current.used() as version:
+                await _Stream(self._parts, socket, version, audio).run()
+            await _close(socket, _NORMAL)
+        except (api_errors.ApiError, errors.UserError) as error:
+            await _close(socket, _POLICY_VIOLATION, str(error))
+        except (websockets.WebSocketDisconnect, asyncio.TimeoutError):
+            pass  # the client has disconnected, or does not read what it is sent
+        except Exception:
+            await _close(socket, _INTERNAL_ERROR, api_errors.FAILED)
+            raise
+
+
+async def _close(socket: websockets.WebSocket, code: int, sentence: str = "") -> None:
+    """Sends an error message, if there is one, and closes the connection; ignores a client that is gone."""
+    with contextlib.suppress(websockets.WebSocketDisconnect, asyncio.TimeoutError, RuntimeError, OSError):
+        if sentence:
+            await _send(socket, {"type": "error", "error": {"message": sentence}})
+        await asyncio.wait_for(socket.close(code), _SEND_SECONDS)
+
+
+class _Stream:
+    """One connection: reads audio and recognises it concurrently."""
+
+    def __init__(
+        self,
+        parts: service.Service,
+        socket: websockets.WebSocket,
+        version: versions.ServedVersion,
+        audio: live_messages.Audio,
+    ):
+        self._parts, self._socket, self._version, self._audio = parts, socket, version, audio
+        self._resample = audio.make_resampler(version.sample_rate)
+        pace = {"step_seconds": version.step_seconds, "min_confidence": version.min_confidence}
+        self._live = live.LiveTranscript(version.sample_rate, **pace)
+        self._changes, start = asyncio.Lock(), version.stream_start
+        self._segment = stream_client.GrowingSegment(start) if start else None
+        self._hotwords: tuple[str, ...] = ()
+        self._has_news, self._has_room = asyncio.Event(), asyncio.Event()
+        self._is_over = self._is_closed = False  # whether the audio has ended; whether the connection has
+        self._waited = 0.0  # seconds spent waiting for messages of the client
+
+    async def run(self) -> None:
+        """Serves the stream until its audio ends, then sends the final transcript.
+
+        Raises:
+            WebSocketDisconnect, TimeoutError: the client has disconnected, or does not read.
+            api_errors.ApiError, errors.UserError: an error to report to the client.
+        """
+        tasks = [asyncio.ensure_future(coroutine) for coroutine in (self._read(), self._recognise())]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            self._is_closed = True  # ends both loops even if wait_for loses the cancellation
+            self._has_news.set(), self._has_room.set()
+            await asyncio.wait(tasks, timeout=_SEND_SECONDS)  # so that nothing uses the version afterwards
+        final = openai_api.describe(self._version, ("word",), self._live.segments, self._seconds)
+        await _send(self._socket, {"type": "final", **final, "text": self._live.stable})
+
+    @property
+    def _seconds(self) -> float:
+        return self._live.num_samples / self._version.sample_rate
+
+    async def _read(self) -> None:
+        while not self._is_over and not self._is_closed:
+            message = await self._receive()
+            if message.get("bytes") is not None:
+                await self._add(self._audio.read(message["bytes"]))
+            else:
+                command = live_messages.read_command(message["text"])
+                if command.hotwords and self._live.num_samples:
+                    raise api_errors.refuse("hotwords came after audio; send them before the first samples")
+                self._hotwords, self._is_over = command.hotwords or self._hotwords, command.is_end
+                if self._hotwords:  # the streaming signature does not support them
+                    self._segment, self._live.step_seconds = None, live.STEP_SECONDS
+        async with self._changes:
+            self._live.add(self._resample(np.empty(0, np.float32), last=True))
+            self._live.end()
+        self._has_news.set()
+
+    async def _receive(self) -> dict:
+        """Returns the next message. All waits together may exceed the length of the audio by body_seconds."""
+        patience, began = self._parts.limits.body_seconds, time.monotonic()
+        try:
+            remaining = patience + self._seconds - self._waited
+            message = await asyncio.wait_for(self._socket.receive(), remaining)
+        except asyncio.TimeoutError:
+            waited = self._waited + time.monotonic() - began
+            problem = (
+                f"the stream has only {self._seconds:.0f} s of audio after {waited:.0f} s (limit: "
+                f"{patience:g} s less); send silence too, or end the stream"
+            )
+            raise api_errors.ApiError(408, problem) from None
+        self._waited += time.monotonic() - began
+        if message["type"] == "websocket.disconnect":
+            raise websockets.WebSocketDisconnect(message.get("code", 1006))
+        return message
+
+    async def _add(self, samples: np.ndarray) -> None:
+        size = int(_SLICE_SECONDS * self._audio.rate)
+        for place in range(0, len(samples), size):
+            async with self._changes:  # a thread, because voice activity detection takes time
+                await asyncio.to_thread(self._add_slice, samples[place : place + size])
+            self._has_news.set()
+        most = self._parts.limits.max_audio_seconds
+        if self._seconds > most:
+            raise api_errors.refuse(f"the stream's audio is longer than {most:g} s; begin another stream")
+        while self._live.is_full:
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    def _add_slice(self, samples: np.ndarray) -> None:
+        self._live.add(self._resample(samples))
+
+    async def _recognise(self) -> None:
+        while not self._is_closed:
+            async with self._changes:
+                # Interim results, which may still change, wait while other requests fill the next batch.
+                is_due = self._is_over or self._live.has_ended or not self._parts.batcher.is_crowded
+                window = self._live.take() if is_due else None
+            if window is not None:
+                result = await self._run(window)
+                if result is None:
+                    continue
+                async with self._changes:
+                    update = self._live.update(window, result)
+                self._has_room.set()
+                text = update.stable + update.partial
+                await _send(self._socket, {"type": "partial", "text": text, **update._asdict()})
+            elif self._is_over and self._live.is_over:
+                return
+            elif not is_due:
+                await asyncio.sleep(_RETRY_SECONDS / 2)
+            else:
+                self._has_news.clear()
+                await self._has_news.wait()
+
+    async def _run(self, window: live.Window) -> Optional[dict]:
+        """Returns the result, or None if the queue is full and the window's segment is still growing."""
+        while True:
+            is_interim = not window.has_ended
+            is_piece = is_interim and self._segment is not None
+            if is_piece:
+                piece = self._segment.next_piece(window.start, window.waveform)
+                item = item_queue.make_piece(self._version, piece)
+            else:
+                item = item_queue.make_item(self._version, window.waveform, self._hotwords, is_interim)
+            try:
+                with self._parts.bodies.counted():
+                    (result,) = await self._parts.batcher.recognise([item])
+            except api_errors.ApiError as error:
+                if error.status != api_errors.OVERLOADED:
+                    raise
+                await asyncio.sleep(_RETRY_SECONDS)
+                if is_interim:
+                    return None
+            else:
+                if window.has_ended:
+                    self._parts.metrics.utterances.labels(result["status"]).inc()
+                    if self._segment is not None:
+                        self._segment.end()
+                return self._segment.keep(result, len(window.waveform)) if is_piece else result
+
+
+async def _send(socket: websockets.WebSocket, content: dict) -> None:
+    text = json.dumps(content, ensure_ascii=False)
+    await asyncio.wait_for(socket.send_text(text), _SEND_SECONDS)

@@ -1,0 +1,168 @@
+"""OpenAI's audio transcription API, so that OpenAI clients work with this server.
+
+https://platform.openai.com/docs/api-reference/audio
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import zlib
+from collections.abc import Sequence
+
+from starlette import requests, responses, routing
+
+from estimator_asr.exporting.saved_model import statuses
+from estimator_asr.serving.server import (
+    api_errors,
+    item_queue,
+    openai_request,
+    service,
+    tensorflow_api,
+    versions,
+)
+from estimator_asr.serving.transcripts import captions
+from tfrecord_builder import errors
+
+_CAPTIONS = {"text": captions.to_text, "srt": captions.to_srt, "vtt": captions.to_vtt}
+_UNBUFFERED = {"cache-control": "no-cache", "x-accel-buffering": "no"}  # the second is for nginx
+_NOTHING = {**captions.join([]), "status": statuses.SILENT, "n_best": []}
+
+
+class OpenAIApi:
+    """The routes /v1/audio/transcriptions and /v1/models."""
+
+    def __init__(self, parts: service.Service):
+        self._parts = parts
+
+    def list_routes(self) -> list[routing.Route]:
+        return [
+            routing.Route("/v1/audio/transcriptions", self.transcribe, methods=["POST"]),
+            routing.Route("/v1/models", self.show_models, methods=["GET"]),
+        ]
+
+    async def show_models(self, _: requests.Request) -> responses.Response:
+        models = [tensorflow_api.describe(self._parts.versions.current)]
+        return responses.JSONResponse({"object": "list", "data": models})
+
+    async def transcribe(self, request: requests.Request) -> responses.Response:
+        async with self._parts.bodies.read(request) as body:
+            form = await openai_request.parse(body, request.headers)
+            body.clear()  # the form has a copy of the file
+            version = self._parts.versions.current
+            with version.used():
+                decoding = self._parts.decoder.decode(form.content, version.sample_rate)
+                upload = await service.while_connected(request, decoding)
+                batch = [
+                    item_queue.make_item(version, piece.waveform, form.hotwords) for piece in upload.pieces
+                ]
+                if form.is_streamed:
+                    return await _stream(self._parts, version, batch)
+                results = await self._parts.recognise(request, batch)
+        for result in results if upload.is_unfinished else ():
+            result["status"] = statuses.UNFINISHED if result["status"] == statuses.OK else result["status"]
+        rows = zip(upload.pieces, results)
+        segments = [captions.make_segment(piece, version.sample_rate, result) for piece, result in rows]
+        return _respond(form, version, segments, upload.seconds)
+
+
+async def _stream(
+    parts: service.Service, version: versions.ServedVersion, batch: Sequence[item_queue.QueuedUtterance]
+) -> responses.Response:
+    """Returns server-sent events: the text of each segment once it is recognised, then the whole text.
+
+    https://platform.openai.com/docs/api-reference/audio/transcript-text-delta-event
+    """
+
+    async def recognise():
+        with version.used(), parts.bodies.counted():
+            await parts.batcher.recognise(batch)
+
+    async def list_events():
+        text = ""
+        try:
+            for item in batch:
+                await asyncio.wait([recognition, item.result], return_when=asyncio.FIRST_COMPLETED)
+                if recognition.done():
+                    recognition.result()  # raises the error of whichever item failed
+                result = item.result.result()
+                parts.metrics.utterances.labels(result["status"]).inc()
+                longer = captions.join_texts([text, result["transcript"]])
+                yield {"type": "transcript.text.delta", "delta": longer[len(text) :]}
+                text = longer
+            yield {"type": "transcript.text.done", "text": text}
+        except (api_errors.ApiError, errors.UserError) as error:
+            yield {"error": {"message": str(error)}}
+        except Exception:
+            yield {"error": {"message": api_errors.FAILED}}
+            raise
+        finally:
+            recognition.cancel()
+
+    recognition = asyncio.ensure_future(recognise())
+    await asyncio.sleep(0)  # recognise() runs until the batch is queued, or fails
+    if recognition.done():
+        recognition.result()
+    events = (f"data: {json.dumps(event, ensure_ascii=False)}\n\n" async for event in list_events())
+    return responses.StreamingResponse(events, headers=_UNBUFFERED, media_type="text/event-stream")
+
+
+def _respond(
+    form: openai_request.Form,
+    version: versions.ServedVersion,
+    segments: Sequence[captions.TranscriptSegment],
+    seconds: float,
+) -> responses.Response:
+    """Returns the response for a recording that lasts `seconds`; `segments` is empty if it has no speech."""
+    if form.response_format in _CAPTIONS:
+        media_type = "text/vtt" if form.response_format == "vtt" else "text/plain"
+        return responses.Response(_CAPTIONS[form.response_format](segments), media_type=media_type)
+    content = describe(version, form.granularities, segments, seconds)
+    if form.response_format == "json":
+        content = {"text": content["text"]}
+    return responses.JSONResponse(content)
+
+
+def describe(
+    version: versions.ServedVersion,
+    granularities: Sequence[str],
+    segments: Sequence[captions.TranscriptSegment],
+    seconds: float,
+) -> dict:
+    """Returns verbose_json: OpenAI's fields, and the additional outputs of this project, such as pinyin."""
+    # Characters or subwords may be from any language, pinyin is Chinese.
+    is_chinese = bool(version.info.language) or version.info.token_type not in ("character", "bpe")
+    language = "zh" if is_chinese else "und"  # ISO 639: undetermined
+    joined = captions.join(segments) if segments else _NOTHING
+    names = ("status", "pinyin", "confidence", "characters", "n_best")
+    content = {
+        **{"task": "transcribe", "language": language, "duration": round(seconds, 3)},
+        **{"text": joined["transcript"], **{name: joined[name] for name in names}},
+    }
+    if "word" in granularities:
+        content["words"] = [
+            {"word": item["character"], "start": item["start"], "end": item["end"]}
+            for item in joined["characters"]
+        ]
+    if "segment" in granularities or not granularities:
+        content["segments"] = [_describe_segment(i, segment) for i, segment in enumerate(segments)]
+    return content
+
+
+def _describe_segment(index: int, segment: captions.TranscriptSegment) -> dict:
+    text = segment.result["transcript"]
+    encoded = text.encode()
+    num_tokens = max(1, len(segment.result["characters"]))
+    return {
+        "id": index,
+        "seek": round(100 * segment.start),  # frames of 10 ms, as in Whisper
+        "start": round(segment.start, 3),
+        "end": round(segment.end, 3),
+        "text": text,
+        "tokens": [],  # OpenAI returns ids of Whisper's vocabulary
+        "temperature": 0.0,
+        "avg_logprob": segment.result["acoustic_score"] / num_tokens,
+        # Whisper's measure of repetition in a text: openai/whisper, utils.py.
+        "compression_ratio": round(len(encoded) / len(zlib.compress(encoded)), 3),
+        "no_speech_prob": 0.0 if text else 1.0,
+    }

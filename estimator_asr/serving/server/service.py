@@ -1,0 +1,186 @@
+"""What all APIs share: the served version, the queue, the reader of request bodies, and their limits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from typing import TypeVar
+
+from starlette import requests
+
+from estimator_asr.decoding.hotwords import hotword_list
+from estimator_asr.exporting.saved_model import statuses
+from estimator_asr.serving.server import api_errors, batching, item_queue, metrics, uploads, versions
+
+T = TypeVar("T")
+_BODIES_AT_ONCE = 8  # request bodies held in memory, each up to max_request_bytes
+# Limits for the hotwords of a request, because the graph's tables grow with them.
+MAX_HOTWORD_CHARACTERS = 40_000  # all hotwords together
+_MAX_HOTWORDS = 1000
+_MAX_HOTWORD_LENGTH = 400  # characters of one hotword with its pinyin, about 50 hanzi
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Limits of the server; sizes in bytes, times in seconds."""
+
+    max_request_bytes: int = 32 << 20
+    max_audio_seconds: float = 600.0
+    max_queue_seconds: float = 600.0
+    max_batch_size: int = 16
+    batch_delay_seconds: float = 0.05
+    body_seconds: float = 30.0
+    idle_seconds: float = 75.0
+    stop_seconds: float = 30.0
+
+
+class Service:
+    """The parts of a running server."""
+
+    def __init__(self, saved_model: str, limits: Limits):
+        """Loads the model.
+
+        Raises:
+            errors.UserError: there is no model, or it is damaged.
+        """
+        self.limits, self.metrics = limits, metrics.Metrics()
+        self.versions = versions.Versions(saved_model, self.metrics)
+        self.bodies = BodyReader(limits.max_request_bytes, limits.body_seconds)
+        self._tasks: list[asyncio.Future] = []
+
+    async def start(self) -> None:
+        """Starts the queue and the search for new versions, in the event loop that will run the server."""
+        limits = self.limits
+        self.decoder = uploads.UploadDecoder(limits.max_queue_seconds, limits.max_audio_seconds)
+        self.batcher = batching.Batcher(
+            limits.max_batch_size,
+            limits.batch_delay_seconds,
+            limits.max_queue_seconds,
+            self.metrics,
+            lambda: self.bodies.num_open,
+        )
+        dictionary = asyncio.to_thread(hotword_list.read, ("词",), None)  # loading it takes a second
+        self._tasks = [
+            asyncio.ensure_future(job) for job in (self.batcher.run(), self.versions.watch(), dictionary)
+        ]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def recognise(
+        self, request: requests.Request, batch: Sequence[item_queue.QueuedUtterance]
+    ) -> list[dict]:
+        """Returns the outputs of each item; stops if the client disconnects. See Batcher.recognise."""
+        results = await while_connected(request, self.batcher.recognise(batch))
+        for result in results:
+            self.metrics.utterances.labels(result.get("status", statuses.OK)).inc()
+        return results
+
+
+def check_hotwords(hotwords: Sequence[str]) -> None:
+    """Checks the number and lengths of a request's hotwords, with or without their pinyin.
+
+    Raises:
+        api_errors.ApiError: there are too many, or they are too long.
+    """
+    longest, total = max(map(len, hotwords), default=0), sum(map(len, hotwords))
+    if len(hotwords) > _MAX_HOTWORDS:
+        problem = f"the request has {len(hotwords)} hotwords, expected at most {_MAX_HOTWORDS}; send fewer"
+    elif longest > _MAX_HOTWORD_LENGTH:
+        size = f"{longest} characters with its pinyin"
+        problem = f"a hotword has {size}, expected at most {_MAX_HOTWORD_LENGTH}; shorten it"
+    elif total > MAX_HOTWORD_CHARACTERS:
+        size = f"{total} characters with their pinyin"
+        problem = f"the hotwords have {size}, expected at most {MAX_HOTWORD_CHARACTERS}; send fewer"
+    else:
+        return
+    raise api_errors.refuse(problem)
+
+
+async def while_connected(request: requests.Request, work: Awaitable[T]) -> T:
+    """Awaits `work`, or cancels it and raises api_errors.ApiError if the client closes its connection."""
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(_wait_for_disconnect(request))]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0].done():
+            return tasks[0].result()
+        raise api_errors.client_gone()
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def _wait_for_disconnect(request: requests.Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class BodyReader:
+    """Reads request bodies within limits: the size of each, the size of all together, and the time.
+
+    Attributes:
+        num_open: number of request bodies that are being read or held.
+    """
+
+    def __init__(self, max_bytes: int, max_seconds: float):
+        self._max_bytes, self._max_seconds = max_bytes, max_seconds
+        self._num_held = 0
+        self.num_open = 0
+
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[None]:
+        """Counts one more in num_open during the block, for work whose request body is no longer held."""
+        self.num_open += 1
+        try:
+            yield
+        finally:
+            self.num_open -= 1
+
+    @contextlib.asynccontextmanager
+    async def read(self, request: requests.Request) -> AsyncIterator[bytearray]:
+        """Yields the body, which counts as held until the block ends; the block may clear it after parsing.
+
+        Raises:
+            api_errors.ApiError: the body is too large or arrives too slowly, or too many bytes are held.
+        """
+        declared = request.headers.get("content-length", "")
+        if declared.isdecimal():
+            self._check_size(int(declared[:18]))
+        content, num_bytes = bytearray(), 0
+        self.num_open += 1
+        try:
+            await self._receive(request, content)
+            num_bytes = len(content)
+            yield content
+        finally:
+            self.num_open -= 1
+            self._num_held -= num_bytes or len(content)
+
+    async def _receive(self, request: requests.Request, content: bytearray) -> None:
+        try:
+            await asyncio.wait_for(self._collect(request, content), self._max_seconds)
+        except asyncio.TimeoutError:
+            seconds = f"{self._max_seconds:g} s"
+            message = f"the request body is still incomplete after {seconds}; send it faster, or send less"
+            raise api_errors.ApiError(408, message, api_errors.CLOSE) from None
+        except requests.ClientDisconnect:
+            raise api_errors.client_gone() from None
+
+    async def _collect(self, request: requests.Request, content: bytearray) -> None:
+        most = _BODIES_AT_ONCE * self._max_bytes
+        async for chunk in request.stream():
+            self._check_size(len(content) + len(chunk))
+            if self._num_held + len(chunk) > most:
+                problem = f"it holds {self._num_held} bytes of requests (limit: {most})"
+                raise api_errors.overloaded(problem, 1)
+            self._num_held += len(chunk)
+            content += chunk
+
+    def _check_size(self, num_bytes: int) -> None:
+        if num_bytes > self._max_bytes:
+            message = f"the request has at least {num_bytes} bytes, expected at most {self._max_bytes}"
+            raise api_errors.ApiError(413, f"{message}; send less at once", api_errors.CLOSE)

@@ -1,0 +1,163 @@
+"""Uploaded recordings: decodes audio of any format from memory in threads, and cuts it at pauses.
+
+Time and memory are limited, because a small FLAC file may hold hours of silence. The recordings that are
+being decoded or wait for it are limited in seconds of audio, all together. Long recordings have their own
+thread and their own limit, so that short ones do not wait for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent import futures
+from typing import NamedTuple
+
+import numpy as np
+
+from estimator_asr.exporting.saved_model import statuses
+from estimator_asr.serving.server import api_errors
+from estimator_asr.serving.transcripts import pauses
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files, containers
+
+SMALL_BYTES = 1 << 20  # JSON, or the header of a recording, is read in a few milliseconds up to this size
+_NAME = "file"  # the form field; the name of the client's file is not used
+# CPU seconds allowed for decoding: a minimum, plus some per second of audio (0.02 in the slowest format).
+_DECODING_SECONDS, _SECONDS_PER_SECOND = containers.CPU_SECONDS, containers.CPU_SECONDS_PER_SECOND
+_LONG_SECONDS = 60.0
+_RATE = 20.0  # minimum seconds of audio decoded per second
+
+
+class Upload(NamedTuple):
+    """A decoded recording: its segments (none if it has no speech) and its length in seconds."""
+
+    pieces: list[pauses.Piece]
+    seconds: float
+    is_unfinished: bool = False  # its header says 0 samples, although some follow
+
+
+class UploadDecoder:
+    """Decodes uploads in threads."""
+
+    def __init__(self, max_seconds: float, max_upload_seconds: float):
+        """`max_seconds` limits all long uploads together, and all short ones; `max_upload_seconds`, each."""
+        self._max_upload_seconds = max_upload_seconds
+        self._headers, self._containers = (futures.ThreadPoolExecutor(1) for _ in range(2))
+        self._short, self._long = _Lane(max_seconds), _Lane(max_seconds)
+
+    async def decode(self, content: bytes, sample_rate: int) -> Upload:
+        """Returns the recording, resampled to `sample_rate` in Hz; see `read`.
+
+        Raises:
+            api_errors.ApiError: too many seconds of audio are being decoded. A recording of any length is
+                accepted if no other one of its kind, long or short, is being decoded.
+            errors.UserError: the recording is invalid; see `read`.
+        """
+        arguments = content, sample_rate, self._max_upload_seconds
+        name = containers.find_format(lambda count, start: content[start : start + count])
+        if name or len(content) > SMALL_BYTES:  # may start a process to read the header
+            thread = self._containers if name not in ("", *containers.JOINED) else self._headers
+            seconds = await asyncio.get_running_loop().run_in_executor(thread, measure, *arguments)
+        else:
+            seconds = measure(*arguments)
+        lane = self._long if seconds > _LONG_SECONDS else self._short
+        return await lane.decode(seconds, *arguments)
+
+
+class _Lane:
+    """A decoding thread; `seconds` of audio, according to the headers, are being decoded or wait for it."""
+
+    def __init__(self, max_seconds: float):
+        self._thread, self._max_seconds = futures.ThreadPoolExecutor(1), max_seconds
+        self.seconds = 0.0
+
+    async def decode(self, seconds: float, *arguments) -> Upload:
+        if self.seconds and self.seconds + seconds > self._max_seconds:
+            raise api_errors.overloaded(
+                f"{self.seconds:.0f} s of audio are being decoded and this request has {seconds:.0f} s "
+                f"(limit: {self._max_seconds:g} s together)",
+                self.seconds / _RATE,  # the time that decoding all of them takes
+            )
+        self.seconds += seconds
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, read, *arguments)
+        finally:
+            self.seconds -= seconds
+
+
+def measure(content: bytes, sample_rate: int, max_seconds: float) -> float:
+    """Returns the seconds of a recording according to its header, or `max_seconds` if it does not say.
+
+    Raises:
+        errors.UserError: it is not audio, is empty, or is too long.
+    """
+    with _open(content, sample_rate, max_seconds) as blocks:
+        return max_seconds if blocks.seconds is None else blocks.seconds
+
+
+def read(content: bytes, sample_rate: int, max_seconds: float) -> Upload:
+    """Decodes a recording, resamples it to `sample_rate` in Hz, and cuts it at pauses.
+
+    Raises:
+        errors.UserError: it is not audio, is damaged, empty, too long or far too loud, has NaN or Inf
+            samples, or takes too long to decode.
+    """
+    with _open(content, sample_rate, max_seconds) as blocks:
+        checked = _Checked(blocks, sample_rate, max_seconds)
+        pieces = list(pauses.cut(checked, sample_rate))
+        return Upload(pieces, checked.seconds, bool(blocks.warning))
+
+
+@contextlib.contextmanager
+def _open(content: bytes, sample_rate: int, max_seconds: float) -> Iterator[audio_files.AudioBlocks]:
+    if not content:
+        raise errors.UserError(f"{_NAME} is empty; send a recording")
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        with contextlib.closing(audio_files.AudioBlocks(_NAME, sample_rate, file, max_seconds)) as blocks:
+            _check_length(blocks.seconds or 0.0, max_seconds)
+            yield blocks
+
+
+class _Checked:
+    """Checks the blocks of a recording as they are read; `seconds` is the length of those read so far."""
+
+    def __init__(self, blocks: audio_files.AudioBlocks, sample_rate: int, max_seconds: float):
+        self._blocks, self._sample_rate, self._max_seconds = blocks, sample_rate, max_seconds
+        self._num_samples = 0
+
+    @property
+    def seconds(self) -> float:
+        return self._num_samples / self._sample_rate
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        cpu_seconds, blocks = 0.0, iter(self._blocks)
+        while True:
+            started = time.thread_time()  # excludes voice activity detection and other threads
+            block = next(blocks, None)
+            if block is None:
+                return
+            cpu_seconds += time.thread_time() - started
+            self._num_samples += len(block)
+            self._check(block, cpu_seconds)
+            yield block
+
+    def _check(self, block: np.ndarray, cpu_seconds: float) -> None:
+        _check_length(self.seconds, self._max_seconds)
+        limit = _DECODING_SECONDS + _SECONDS_PER_SECOND * self.seconds
+        if cpu_seconds > limit:
+            raise errors.UserError(
+                f"{_NAME}: decoding {self.seconds:.0f} s of audio takes more than {limit:.0f} s of CPU time; "
+                "convert the file to WAV or FLAC"
+            )
+        if not np.isfinite(block).all() or np.max(np.abs(block)) > statuses.LOUDEST_PEAK:
+            raise errors.UserError(f"{_NAME}: {statuses.SENTENCES[statuses.NOT_FINITE]}")
+
+
+def _check_length(seconds: float, max_seconds: float) -> None:
+    if seconds > max_seconds:
+        raise errors.UserError(f"{_NAME}: audio is longer than {max_seconds:g} s; send a shorter recording")

@@ -1,0 +1,152 @@
+"""Breaks transcripts with times into caption lines.
+
+A line ends at each pause and at the end of each sentence. A line that is still too long is cut in two again
+and again: at a long gap, preferably after punctuation and near the middle, never within a Latin word.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Optional
+
+from tfrecord_builder.data import vocabulary
+
+_WIDE, _NARROW = 18, 42  # maximum number of hanzi, or of Latin characters, per line
+_LONGEST = 7.0  # maximum seconds per line
+_PAUSE = 0.7  # seconds between the emissions of two characters
+# CTC emits a character somewhere within its syllable, so lines begin earlier and end later than emissions.
+_LEAD, _TAIL = 0.2, 0.4
+_SHORTEST = 1.0  # seconds that a line stays for reading, unless the next line begins earlier
+_SENTENCE_ENDS, _CLAUSE_ENDS = tuple("。！？；.!?;…"), tuple("，、：,:")
+_CLAUSE_SECONDS = 0.5  # a comma counts as this much additional gap
+
+
+class Line(NamedTuple):
+    """One caption; successive captions do not overlap."""
+
+    start_ms: int
+    end_ms: int
+    text: str
+
+
+class _Unit(NamedTuple):
+    """A character or token with the spaces before it; times are seconds from the start of the recording."""
+
+    text: str
+    start: float
+    end: float
+
+
+def split(spans: Iterable[tuple[float, float, str, Sequence[dict]]]) -> list[Line]:
+    """Returns the caption lines of a recording; each has text and lasts at least a millisecond.
+
+    Args:
+        spans: for each segment, in order of time: start, end, transcript, and its characters (dicts with
+            character, start and end). All times are seconds from the start of the recording.
+    """
+    drafts = []
+    for start, end, transcript, characters in spans:
+        units = _align(transcript, characters) or _spread(transcript, start, end)
+        drafts += [(start, end, line) for part in _part(units) for line in _halve(part)]
+    starts = [max(start, line[0].start - _LEAD) for start, _, line in drafts] + [float("inf")]
+    lines, free_ms = [], 0
+    for (_, end, line), start, next_start in zip(drafts, starts, starts[1:]):
+        start_ms = max(free_ms, _to_ms(start))
+        stop = min(max(line[-1].end + _TAIL, start + _SHORTEST), end, next_start)
+        free_ms = max(start_ms + 1, _to_ms(stop))
+        lines.append(Line(start_ms, free_ms, _text(line)))
+    return lines
+
+
+def needs_space(before: str, after: str) -> bool:
+    """Returns True if a space belongs between two characters, because neither is wide or a space."""
+    return not any(is_wide(character) or character.isspace() for character in (before, after))
+
+
+def locate(transcript: str, characters: Sequence[dict]) -> Optional[list[str]]:
+    """Returns each character's part of the transcript, with the spaces before it; None if one is missing.
+
+    Together, the parts are the transcript. The part of a token that is a space is empty.
+    """
+    parts, place = [], 0
+    for item in characters:
+        text = item["character"].replace(vocabulary.SPACE, "").strip(vocabulary.WORD_START)
+        start = transcript.find(text, place)
+        if start < 0 or transcript[place:start].strip():
+            return None
+        parts.append(transcript[place : start + len(text)] if text else "")
+        place += len(parts[-1])
+    return None if transcript[place:].strip() else parts
+
+
+def _align(transcript: str, characters: Sequence[dict]) -> Optional[list[_Unit]]:
+    parts = locate(transcript, characters)
+    if parts is None:
+        return None
+    return [_Unit(part, item["start"], item["end"]) for part, item in zip(parts, characters) if part]
+
+
+def _spread(transcript: str, start: float, end: float) -> list[_Unit]:
+    """Divides the time of a segment equally among the characters of its transcript."""
+    seconds = (end - start) / max(len(transcript), 1)
+    pending, units = "", []
+    for index, character in enumerate(transcript):
+        pending += character
+        if not character.isspace():
+            units.append(_Unit(pending, start + seconds * index, start + seconds * (index + 1)))
+            pending = ""
+    return units
+
+
+def _part(units: Sequence[_Unit]) -> list[list[_Unit]]:
+    """Splits units into lines at every pause and end of a sentence."""
+    parts = [list(units[:1])] if units else []
+    for before, unit in zip(units, units[1:]):
+        is_end = unit.start - before.end > _PAUSE or before.text.endswith(_SENTENCE_ENDS)
+        if is_end and _may_break(before, unit):
+            parts.append([])
+        parts[-1].append(unit)
+    return parts
+
+
+def _halve(units: Sequence[_Unit]) -> list[list[_Unit]]:
+    """Cuts units in two until each line is short enough, or cannot be cut."""
+    width = sum(map(_width, units))
+    fits = width <= 1 and units[-1].end - units[0].start <= _LONGEST
+    places = [i for i in range(1, len(units)) if _may_break(units[i - 1], units[i])]
+    if fits or not places:
+        return [list(units)]
+    place = max(places, key=lambda i: _cut_quality(units, i, width))
+    return _halve(units[:place]) + _halve(units[place:])
+
+
+def _cut_quality(units: Sequence[_Unit], place: int, width: float) -> float:
+    gap = units[place].start - units[place - 1].end
+    clause = _CLAUSE_SECONDS if units[place - 1].text.endswith(_CLAUSE_ENDS) else 0.0
+    return gap + clause - abs(sum(map(_width, units[:place])) / width - 0.5)
+
+
+def _may_break(before: _Unit, after: _Unit) -> bool:
+    """Returns True between words and next to wide characters, but not before punctuation."""
+    first, last = after.text[0], before.text[-1]
+    if first.isspace() or last.isspace():
+        return True
+    is_punctuation = first in (*_SENTENCE_ENDS, *_CLAUSE_ENDS)
+    return not is_punctuation and (is_wide(first) or is_wide(last))
+
+
+def is_wide(character: str) -> bool:
+    return unicodedata.east_asian_width(character) in ("W", "F")
+
+
+def _width(unit: _Unit) -> float:
+    return sum(1 / (_WIDE if is_wide(character) else _NARROW) for character in unit.text)
+
+
+def _text(units: Sequence[_Unit]) -> str:
+    return " ".join("".join(unit.text for unit in units).split())
+
+
+def _to_ms(seconds: float) -> int:
+    return max(0, round(1000 * seconds))

@@ -1,0 +1,173 @@
+"""Formats the transcript of a recording that was cut into segments: TSV, JSON, text, SRT or WebVTT.
+
+SRT has no specification; the format is that of SubRip. WebVTT: W3C Candidate Recommendation, 4 April 2019.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from estimator_asr.exporting.saved_model import statuses
+from estimator_asr.serving.transcripts import caption_lines, pauses
+from tfrecord_builder.storage import files
+
+FORMATS = ("tsv", "json", "txt", "srt", "vtt")
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}  # reserved characters of WebVTT
+_N_BEST = 10  # transcripts of a whole recording, as many as a model returns for each segment
+_PINYIN = ("pinyin", "greedy_pinyin")  # exports by earlier releases have only the first
+_SCORES = ("acoustic_score", "language_score")
+
+
+class TranscriptSegment(NamedTuple):
+    """A part of a recording that was recognised as one utterance.
+
+    Attributes:
+        start, end: seconds from the start of the recording.
+        result: outputs of recogniser.Recogniser.run; the times of the characters count from `start`.
+    """
+
+    start: float
+    end: float
+    result: dict
+
+
+def make_segment(piece: pauses.Piece, sample_rate: int, result: dict) -> TranscriptSegment:
+    """Returns the segment for a piece of a recording and its result."""
+    places = piece.start, piece.start + len(piece.waveform)
+    return TranscriptSegment(*(place / sample_rate for place in places), result)
+
+
+class Transcript(NamedTuple):
+    """The segments of a recording; `is_cut` is True if the recording was too long for one segment."""
+
+    path: str
+    segments: Sequence[TranscriptSegment]
+    is_cut: bool = False
+
+
+def render(transcript: Transcript, format: str) -> str:
+    """Returns the complete output for a recording, in one of FORMATS."""
+    as_text = {"txt": to_text, "srt": to_srt, "vtt": to_vtt}
+    if format in as_text:
+        return as_text[format](transcript.segments)
+    result = {"file": transcript.path, **join(transcript.segments)}
+    if format == "tsv":
+        fields = (result[name] for name in ("file", "transcript", "pinyin"))
+        return "\t".join(map(files.escape_controls, fields)) + "\n"
+    if transcript.is_cut:
+        result["segments"] = list_segments(transcript.segments)
+    return json.dumps(result, ensure_ascii=False) + "\n"
+
+
+def to_text(segments: Sequence[TranscriptSegment]) -> str:
+    """Returns one line for each segment whose transcript is not empty."""
+    texts = (" ".join(segment.result["transcript"].split()) for segment in segments)
+    return "".join(f"{text}\n" for text in texts if text)
+
+
+def to_srt(segments: Sequence[TranscriptSegment]) -> str:
+    """Returns SubRip captions, numbered from 1."""
+    return "".join(f"{number}\n{caption}" for number, caption in enumerate(_captions(segments, ",", {}), 1))
+
+
+def to_vtt(segments: Sequence[TranscriptSegment]) -> str:
+    """Returns WebVTT captions; &, < and > are escaped, so that text is not read as markup or an arrow."""
+    return "WEBVTT\n\n" + "".join(_captions(segments, ".", _ESCAPES))
+
+
+def join(segments: Sequence[TranscriptSegment]) -> dict:
+    """Joins the results of segments to the result of the recording; a single segment from 0 is unchanged.
+
+    The times of characters count from the start of the recording. Scores are summed over the segments, and
+    n_best has the highest sums. The confidence is the mean over the characters. The status is ok if that of
+    any segment is.
+
+    Args:
+        segments: of one recording and one model, in order; empty if nothing was said.
+    """
+    if len(segments) == 1 and segments[0].start == 0:
+        return segments[0].result
+    results = [segment.result for segment in segments]
+    characters = [item for segment in segments for item in shift_characters(segment)]
+    states = [result["status"] for result in results] or [statuses.OK]
+    joined = {
+        "transcript": join_texts([result["transcript"] for result in results]),
+        **{name: " ".join(result[name] for result in results if result.get(name)) for name in _PINYIN},
+        "confidence": _round(sum(item["confidence"] for item in characters) / max(len(characters), 1)),
+        "characters": characters,
+        "n_best": _join_n_best([result["n_best"] for result in results]),
+        "status": statuses.OK if statuses.OK in states else states[0],
+        **{name: _round(sum(result[name] for result in results)) for name in _SCORES},
+    }
+    return {name: joined[name] for name in (results[0] if results else joined)}
+
+
+def list_segments(segments: Sequence[TranscriptSegment]) -> list[dict]:
+    """Returns start and end (in seconds, to the millisecond), transcript and confidence of each segment."""
+    return [
+        {
+            "start": round(segment.start, 3),
+            "end": round(segment.end, 3),
+            "transcript": segment.result["transcript"],
+            "confidence": segment.result["confidence"],
+        }
+        for segment in segments
+    ]
+
+
+def join_texts(texts: Sequence[str]) -> str:
+    """Joins texts, with a space unless one side is a hanzi or another wide character, or a space."""
+    joined = ""
+    for text in filter(None, texts):
+        if joined and caption_lines.needs_space(joined[-1], text[0]):
+            joined += " "
+        joined += text
+    return joined
+
+
+def _join_n_best(lists: Sequence[Sequence[dict]]) -> list[dict]:
+    """Combines one transcript from each list; returns the texts with the best total scores, each once."""
+    best = [(0.0, "")]
+    for items in filter(None, lists):
+        sums = [(score + item["score"], text, item["transcript"]) for score, text in best for item in items]
+        highest = heapq.nlargest(_N_BEST, sums, key=lambda choice: choice[0])
+        best = [(score, join_texts(texts)) for score, *texts in highest]
+    scores = {}
+    for score, text in best:
+        scores.setdefault(text, score)
+    return [{"transcript": text, "score": _round(score)} for text, score in scores.items()]
+
+
+def _round(score: float) -> float:
+    """Rounds a sum to the digits of a float32, as in the result of a segment."""
+    return float(str(np.float32(score)))
+
+
+def shift_characters(segment: TranscriptSegment) -> list[dict]:
+    return [
+        {**item, **{name: round(segment.start + item[name], 3) for name in ("start", "end")}}
+        for item in segment.result["characters"]
+    ]
+
+
+def _captions(segments: Sequence[TranscriptSegment], point: str, escapes: Mapping[str, str]) -> Iterator[str]:
+    """Yields each caption: times, text and an empty line; `point` separates seconds and milliseconds."""
+    spans = (
+        (segment.start, segment.end, segment.result["transcript"], shift_characters(segment))
+        for segment in segments
+    )
+    for line in caption_lines.split(spans):
+        text = line.text.translate(str.maketrans(dict(escapes)))
+        yield f"{_clock(line.start_ms, point)} --> {_clock(line.end_ms, point)}\n{text}\n\n"
+
+
+def _clock(milliseconds: int, point: str) -> str:
+    seconds, milliseconds = divmod(milliseconds, 1000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02}:{minutes:02}:{seconds:02}{point}{milliseconds:03}"

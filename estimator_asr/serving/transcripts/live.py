@@ -1,0 +1,252 @@
+"""The transcript of audio that is still being spoken: it settles from its beginning.
+
+A model for whole utterances recognises the segment that is being spoken again and again; a streaming model
+continues it, and has processed all of it except the last chunk. A character settles, and then never changes,
+once two successive results have it (local agreement: Liu, Spanakis and Niehues 2020, section 3), HOLD_SECONDS
+of audio follow it and its confidence is at least find_min_confidence, or once its segment has ended. Segments
+are those of pauses.py; audio without such a pause that fits into one segment is finally recognised as a
+whole, as in transcriber.py.
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Optional
+
+import numpy as np
+from rapidfuzz.distance import Levenshtein
+
+from estimator_asr.exporting.saved_model import statuses
+from estimator_asr.serving.transcripts import caption_lines, captions, pauses
+
+STEP_SECONDS = 0.5  # new audio before a segment is recognised again
+# The final text then differs from that of the whole recording by 0.6 % (docs/results.md), without the
+# minimum confidence by 3.7 %.
+HOLD_SECONDS, MIN_CONFIDENCE = 0.8, 0.9
+_UNCALIBRATED = (("scale", "1"), ("offset", "0"))  # defaults of confidence_* in config.DecodeConfig
+_MAX_ENDED = 2  # no audio should be added while more ended segments than this wait
+
+
+def find_min_confidence(decode: Mapping[str, str]) -> float:
+    """Returns the minimum confidence of characters that settle; `decode` is export_info.ModelInfo.decode.
+
+    It is MIN_CONFIDENCE both before and after calibration: confidences are calibrated on whole sentences of
+    dev, which have few errors, and are too high for a sentence that has not ended.
+    """
+    scale, offset = (float(decode.get(f"confidence_{name}", default)) for name, default in _UNCALIBRATED)
+    odds = (MIN_CONFIDENCE / (1 - MIN_CONFIDENCE)) ** scale * math.exp(offset)
+    return max(MIN_CONFIDENCE, odds / (1 + odds))
+
+
+class Window(NamedTuple):
+    """Audio to recognise: its start in samples, its waveform, and whether it is a segment that has ended."""
+
+    start: int
+    waveform: np.ndarray  # float32 [num_samples]
+    has_ended: bool
+
+
+class LiveUpdate(NamedTuple):
+    """The transcript so far; `stable` begins with the `stable` of the previous update.
+
+    Attributes:
+        stable, partial: text that never changes again, and the text after it, which may change.
+        first, num_stable: number of characters that were settled before this update, and that are now.
+        characters: all characters from `first` on, as in captions.join; they replace those of the client.
+    """
+
+    stable: str
+    partial: str
+    first: int
+    num_stable: int
+    characters: list[dict]
+
+
+class _Character(NamedTuple):
+    """A character; `text` includes the space before it, and `item` its times in the recording."""
+
+    text: str
+    item: dict
+
+
+class LiveTranscript:
+    """The transcript of one recording: its audio goes in with `add`, and results with `update`.
+
+    Call `add` as audio arrives and `end` when it ends. Recognise each window that `take` returns, and pass
+    its result to `update`. The transcript is complete when `take` returns None after `end`.
+
+    Attributes:
+        is_over: whether the audio has ended.
+        segments: segments that have ended, captions.TranscriptSegment each.
+        stable: text that never changes again; finally, the text of all segments.
+        num_samples: number of samples that were added.
+        step_seconds: new audio after which a segment that is still being spoken is recognised again.
+    """
+
+    def __init__(
+        self,
+        sample_rate: int,
+        make_detector: Optional[Callable[[], pauses.Detector]] = None,
+        step_seconds: float = STEP_SECONDS,
+        min_confidence: float = MIN_CONFIDENCE,
+    ):
+        """See pauses.cut for sample_rate, make_detector, and the errors raised.
+
+        A character whose confidence is below `min_confidence` settles only when its segment ends.
+        """
+        self._sample_rate, self.step_seconds, self._min_confidence = sample_rate, step_seconds, min_confidence
+        self._cutter = pauses.Cutter(sample_rate, (make_detector or pauses.load_detector)())
+        self._unread = np.empty(0, np.float32)  # samples that do not fill a chunk yet
+        self._head: Optional[list[np.ndarray]] = []  # all chunks, while the audio may still be one segment
+        self._ended: collections.deque[Window] = collections.deque()
+        self.is_over = False
+        self._last_end = 0  # end of the last interim window, in samples
+        self.stable, self._num_stable = "", 0
+        self._settled: list[_Character] = []  # settled characters of the segment that has not ended
+        self._candidates: list[_Character] = []  # the characters after them in the last result
+        self.segments: list[captions.TranscriptSegment] = []
+        self.num_samples = 0
+
+    @property
+    def is_full(self) -> bool:
+        """True if so many ended segments wait for `take` that no audio should be added."""
+        return len(self._ended) > _MAX_ENDED
+
+    @property
+    def has_ended(self) -> bool:
+        """True if an ended segment waits for `take`."""
+        return bool(self._ended)
+
+    def add(self, samples: np.ndarray) -> None:
+        """Adds audio, float32 [num_samples]."""
+        self.num_samples += len(samples)
+        samples = np.concatenate([self._unread, samples])
+        whole = len(samples) // self._cutter.size * self._cutter.size
+        for chunk in samples[:whole].reshape(-1, self._cutter.size):
+            if self._head is not None:
+                self._head.append(chunk)
+            self._append(self._cutter.add(chunk))
+        self._unread = samples[whole:].copy()
+        if self._ended or self.num_samples > pauses.SEGMENT_SECONDS * self._sample_rate:
+            self._head = None
+
+    def end(self) -> None:
+        """Ends the audio; the audio after the last cut becomes the last segment."""
+        self.is_over = True
+        if self._head is not None and self.num_samples:
+            return self._append([pauses.Piece(0, np.concatenate([*self._head, self._unread]))])
+        if len(self._unread):
+            self._append(self._cutter.add(self._unread))
+        self._append(self._cutter.finish())
+
+    def take(self) -> Optional[Window]:
+        """Returns the next window to recognise, or None if more audio is needed or all is recognised."""
+        if self._ended:
+            return self._ended.popleft()
+        if self.is_over:
+            return self._extend_last_segment()
+        piece = self._cutter.peek()
+        end = piece.start + len(piece.waveform) if piece else 0
+        if piece is None or end - self._last_end < self.step_seconds * self._sample_rate:
+            return None
+        self._last_end = end
+        return Window(*piece, has_ended=False)
+
+    def update(self, window: Window, result: dict) -> LiveUpdate:
+        """Adds the result for the window that `take` returned last, as from recogniser.Recogniser.run."""
+        start, end = (
+            place / self._sample_rate for place in (window.start, window.start + len(window.waveform))
+        )
+        recognised, first = _list_characters(result, start), self._num_stable
+        count = len(self._settled)
+        if window.has_ended:
+            middles = ((item["start"] + item["end"]) / 2 for _, item in self._settled)
+            count = next((i for i, middle in enumerate(middles) if middle >= end), count)
+        settled, later = self._settled[:count], self._settled[count:]
+        unsettled = [] if later else recognised[_find_end(settled, recognised, start) :]
+        if window.has_ended:
+            result = _correct(result, recognised, settled + unsettled, start)
+            self.segments.append(captions.TranscriptSegment(start, end, result))
+            agreed, self._settled = unsettled, later
+        else:
+            agreed = self._agree(unsettled, end - HOLD_SECONDS)
+            self._settled = settled + agreed
+        self._candidates = unsettled[len(agreed) :]
+        self._num_stable += len(agreed)
+        self.stable = _join(self.stable, agreed, not settled)
+        whole = _join(self.stable, self._candidates, not (settled or agreed))
+        items = [character.item for character in agreed + self._candidates]
+        return LiveUpdate(self.stable, whole[len(self.stable) :], first, self._num_stable, items)
+
+    def _extend_last_segment(self) -> None:
+        """Appends settled characters that lie after the end of the last segment to that segment."""
+        if self._settled and self.segments:
+            last = self.segments[-1]
+            recognised = _list_characters(last.result, last.start)
+            extended, self._settled = recognised + self._settled, []
+            self.segments[-1] = last._replace(result=_correct(last.result, recognised, extended, last.start))
+
+    def _append(self, pieces) -> None:
+        self._ended.extend(Window(*piece, has_ended=True) for piece in pieces)
+
+    def _agree(self, unsettled: Sequence[_Character], end: float) -> list[_Character]:
+        """Returns the leading characters that are confident, were in the last result, and end by `end`."""
+        count = 0
+        for new, old in zip(unsettled, self._candidates):
+            is_sure = new.item["confidence"] >= self._min_confidence and new.item["end"] <= end
+            if not is_sure or not _same(new, old):
+                break
+            count += 1
+        return list(unsettled[:count])
+
+
+def _join(text: str, characters: Sequence[_Character], is_first: bool) -> str:
+    """Appends characters to a text; the first ones of a segment may need a space before them."""
+    added = "".join(character.text for character in characters)
+    return captions.join_texts([text, added]) if is_first else text + added
+
+
+def _list_characters(result: dict, start: float) -> list[_Character]:
+    items = captions.shift_characters(captions.TranscriptSegment(start, start, result))
+    parts = caption_lines.locate(result["transcript"], items) or [item["character"] for item in items]
+    return list(map(_Character, parts, items))
+
+
+def _same(one: _Character, other: _Character) -> bool:
+    return one.item["character"] == other.item["character"]
+
+
+def _find_end(settled: Sequence[_Character], recognised: Sequence[_Character], start: float) -> int:
+    """Returns how many leading characters of a result match the settled ones best, in text, then in time.
+
+    `start` is the start of the result in seconds.
+    """
+    old, new = ([character.item["character"] for character in row] for row in (settled, recognised))
+    ends = [start, *(character.item["end"] for character in recognised)]
+    last = settled[-1].item["end"] if settled else start
+    return min(
+        range(len(ends)),
+        key=lambda count: (Levenshtein.distance(old, new[:count]), abs(ends[count] - last)),
+    )
+
+
+def _correct(
+    result: dict, recognised: Sequence[_Character], corrected: Sequence[_Character], start: float
+) -> dict:
+    """Returns the result with the `corrected` characters, if they differ from its `recognised` ones."""
+    if len(recognised) == len(corrected) and all(map(_same, recognised, corrected)):
+        return result
+    times = {name: [round(item[name] - start, 3) for _, item in corrected] for name in ("start", "end")}
+    items = [
+        {**item, "start": first, "end": last} for (_, item), first, last in zip(corrected, *times.values())
+    ]
+    return {
+        **result,
+        "transcript": "".join(character.text for character in corrected),
+        "pinyin": " ".join(item["pinyin"] for item in items),
+        "status": statuses.OK if items else result["status"],
+        "confidence": sum(item["confidence"] for item in items) / len(items) if items else 0.0,
+        "characters": items,
+    }

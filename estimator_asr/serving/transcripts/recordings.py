@@ -1,0 +1,191 @@
+"""Finds the recordings that a command line names, and plans the files of their transcripts.
+
+Recordings are files, folders, and standard input (-).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple, Optional
+
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
+from tfrecord_builder.program import urls
+from tfrecord_builder.storage import files
+
+STANDARD_INPUT = "-"
+_NAMED = ("tsv", "json")  # formats whose lines include the name of the recording
+_ANY_RATE = 16000  # Hz; has no effect, because only headers are read
+SUFFIXES = (
+    *(".wav", ".flac", ".ogg", ".oga", ".opus", ".spx", ".mp3", ".aiff", ".aif", ".au", ".caf"),
+    *(".m4a", ".mp4", ".mov", ".3gp", ".webm", ".mkv", ".mka", ".aac", ".amr", ".wma", ".ts"),
+)
+
+
+class RecordingFile(NamedTuple):
+    """A recording's path ("-" for standard input), and its name for output files.
+
+    The name is the path without its extension, relative to the folder that was named.
+    """
+
+    path: str
+    name: str
+
+
+def find(words: Sequence[str]) -> list[RecordingFile]:
+    """Returns the named files, and the recordings in named folders and their subfolders, in a fixed order.
+
+    A file that is named several times, or together with its folder, is returned once, where it comes first.
+
+    Raises:
+        errors.UserError: a folder has no recordings, or standard input is named twice.
+    """
+    if words.count(STANDARD_INPUT) > 1:
+        raise errors.UserError("transcribe: standard input (-) is named twice; remove one")
+    by_path = {}
+    for word in words:
+        stem = "stdin" if word == STANDARD_INPUT else os.path.splitext(os.path.basename(word))[0]
+        for recording in _find_in(word) if files.is_directory(word) else [RecordingFile(word, stem)]:
+            by_path.setdefault(absolute_path(recording), recording)
+    return list(by_path.values())
+
+
+def absolute_path(recording: RecordingFile) -> str:
+    is_local = not urls.is_remote(recording.path) and recording.path != STANDARD_INPUT
+    return os.path.abspath(recording.path) if is_local else recording.path
+
+
+def _find_in(folder: str) -> Iterator[RecordingFile]:
+    paths = files.find_files(folder, SUFFIXES)
+    # macOS writes a file ._NAME.wav beside NAME.wav on disks with other file systems.
+    paths = [path for path in paths if not os.path.basename(path).startswith(".")]
+    for path in paths:
+        yield RecordingFile(path, os.path.splitext(path[len(folder) :].lstrip("/"))[0])
+    if not paths:
+        raise errors.UserError(
+            f"{folder} has no audio files (names that end in {', '.join(SUFFIXES)}); choose another folder"
+        )
+
+
+def open_blocks(recording: RecordingFile, sample_rate: int) -> audio_files.AudioBlocks:
+    """Opens a recording; standard input is first copied to a temporary file, because most decoders seek.
+
+    Raises:
+        audio_files.AudioError: the recording cannot be opened, see audio_files.AudioBlocks.
+    """
+    if recording.path != STANDARD_INPUT:
+        return audio_files.AudioBlocks(recording.path, sample_rate)
+    if sys.stdin is None:
+        raise audio_files.AudioError("standard input is closed; name a file, or pipe audio into the program")
+    try:
+        file = tempfile.TemporaryFile()
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    except OSError as error:
+        problem = f"standard input cannot be copied to a temporary file ({error.strerror})"
+        raise audio_files.AudioError(f"{problem}; free some disk space") from error
+    if not file.tell():
+        file.close()
+        raise audio_files.AudioError("standard input is empty; pipe a recording into it")
+    file.seek(0)
+    return audio_files.AudioBlocks(recording.path, sample_rate, file)
+
+
+def total_seconds(recordings: Sequence[RecordingFile]) -> Optional[float]:
+    """Returns the seconds of all recordings according to their headers; None if one header does not say.
+
+    Files that cannot be read count as 0 s. Standard input never says, because it can be read only once.
+    """
+    seconds = [_read_seconds(recording.path) for recording in recordings]
+    return None if None in seconds else sum(seconds)
+
+
+def _read_seconds(path: str) -> Optional[float]:
+    if path == STANDARD_INPUT:
+        return None
+    try:
+        blocks = audio_files.AudioBlocks(path, _ANY_RATE)
+    except (errors.UserError, OSError):
+        return 0.0
+    blocks.close()
+    return blocks.seconds
+
+
+def check_standard_output(recordings: Sequence[RecordingFile], format: str) -> None:
+    """Raises errors.UserError if there are several recordings and the format does not name them."""
+    if len(recordings) > 1 and format not in _NAMED:
+        raise errors.UserError(
+            f"--format={format} can write only one recording to standard output, but {len(recordings)} are "
+            "named; pass --output_dir"
+        )
+
+
+def make_output_dir(output_dir: str) -> None:
+    """Creates the directory; raises errors.UserError if this fails."""
+    try:
+        files.make_directory(output_dir)
+    except OSError as error:
+        raise errors.UserError(
+            f"--output_dir={output_dir} cannot be created ({error.strerror}); choose another directory"
+        ) from error
+
+
+def list_outputs(format: str, output_dir: str) -> set[str]:
+    """Returns the files under output_dir whose names end like outputs of the format."""
+    with contextlib.suppress(FileNotFoundError):  # object stores have no empty directories
+        return set(files.find_files(output_dir, (f".{format}",)))
+    return set()
+
+
+def output_path(recording: RecordingFile, format: str, output_dir: str) -> str:
+    return os.path.join(output_dir, f"{recording.name}.{format}")
+
+
+def plan_outputs(
+    recordings: Sequence[RecordingFile],
+    format: str,
+    output_dir: str,
+    replaceable: Collection[tuple[str, str]] = (),
+) -> list[str]:
+    """Returns the output file of each recording, NAME.FORMAT in output_dir.
+
+    Args:
+        replaceable: absolute path and name of each recording whose output file may be overwritten.
+
+    Raises:
+        errors.UserError: two recordings have the same output file, or an output file exists already, or is
+            the folder of another one.
+    """
+    existing = list_outputs(format, output_dir)
+    sources = {}
+    for recording in recordings:
+        path = output_path(recording, format, output_dir)
+        if path in sources:
+            is_one_folder = os.path.dirname(sources[path]) == os.path.dirname(recording.path)
+            advice = "one of them" if is_one_folder else "a recording, or transcribe the folder above both"
+            raise errors.UserError(
+                f"{path} would be the output of both {sources[path]} and {recording.path}; rename {advice}"
+            )
+        if (absolute_path(recording), recording.name) not in replaceable and path in existing:
+            raise errors.UserError(f"{path} exists already; move it, or choose another --output_dir")
+        sources[path] = recording.path
+    for path, source in sources.items():
+        for folder in map(str, pathlib.PurePath(path).parents):
+            if folder in sources:
+                raise errors.UserError(
+                    f"{folder} would be the output of {sources[folder]} and also the folder for the output "
+                    f"of {source}; rename the folder"
+                )
+    return list(sources)
+
+
+def save(path: str, text: str) -> None:
+    """Writes an output file, either completely or not at all."""
+    files.make_directory(os.path.dirname(path))
+    # File names in the text that are not UTF-8 are escaped.
+    files.write_text(path, text.encode("utf-8", "backslashreplace").decode("utf-8"))

@@ -1,1 +1,0 @@
-"""One task per kind of model: its features and labels, graph, losses and metrics."""

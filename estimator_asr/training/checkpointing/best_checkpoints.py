@@ -1,0 +1,104 @@
+"""Keeps the checkpoints with the lowest error rates on dev in MODEL_DIR/best, where the Saver deletes none.
+
+best/ is itself a model directory (config.json, vocabularies, a state file that names the best checkpoint), so
+evaluate and export can open it. best_checkpoints.json lists its checkpoints, best first. A checkpoint that
+another process is reading is deleted at a later evaluation.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from typing import NamedTuple
+
+from absl import logging
+
+from estimator_asr.experiment import checkpoints, estimator_api, model_directory
+from estimator_asr.training.checkpointing import evaluation_log
+from tfrecord_builder import errors
+from tfrecord_builder.storage import locks
+
+DIRECTORY = "best"
+REGISTRY_FILE = "best_checkpoints.json"
+
+
+class KeptCheckpoint(NamedTuple):
+    """One of the best checkpoints, with all metrics of its evaluation; no metric is NaN."""
+
+    step: int
+    error_rate: float
+    metrics: dict[str, float]
+
+
+def read(model_dir: str) -> list[KeptCheckpoint]:
+    """Returns the checkpoints in best/, best first. Raises errors.UserError if the registry is damaged."""
+    directory = os.path.join(model_dir, DIRECTORY)
+    advice = f"move {directory} away to start without best checkpoints"
+    entries = evaluation_log.read_rows(os.path.join(directory, REGISTRY_FILE), KeptCheckpoint, advice)
+    return [entry for entry in _sort(entries) if os.path.exists(f"{prefix(model_dir, entry.step)}.index")]
+
+
+def refuse_training(model_dir: str) -> None:
+    """Raises errors.UserError if `model_dir` is the best/ directory of another model directory."""
+    if os.path.exists(os.path.join(model_dir, REGISTRY_FILE)):
+        raise errors.UserError(
+            f"--model_dir: {model_dir} holds the best checkpoints of another model directory; pass that "
+            f"directory to continue its training, or a new one with --warm_start_from={model_dir}"
+        )
+
+
+def prefix(model_dir: str, step: int) -> str:
+    """Returns the prefix of the checkpoint that best/ holds for a step."""
+    return checkpoints.prefix_of(os.path.join(model_dir, DIRECTORY), step)
+
+
+class BestCheckpoints(estimator_api.Exporter):
+    """Keeps the checkpoint of an evaluation if it is among the best."""
+
+    name = "best_checkpoints"
+
+    def __init__(self, model: model_directory.ModelDirectory, error_rate: str):
+        self._model, self._error_rate = model, error_rate
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        metrics = {name: float(value) for name, value in eval_result.items()}
+        rate = metrics.get(self._error_rate, math.inf)
+        if math.isinf(rate) or any(map(math.isnan, metrics.values())):
+            return
+        try:
+            _keep(
+                self._model, checkpoint_path, KeptCheckpoint(int(eval_result["global_step"]), rate, metrics)
+            )
+        except OSError as error:  # not a reason to abort a long training
+            logging.warning(
+                "%s: cannot be added to the best checkpoints (%s); training continues",
+                checkpoint_path,
+                error.strerror,
+            )
+
+
+def _keep(model, checkpoint, entry):
+    """Writes checkpoint, registry and state file, then deletes others: best/ is valid after each step."""
+    others = [other for other in read(model.path) if other.step != entry.step]
+    best = _sort([*others, entry])[: model.config.stopping.keep_best_checkpoints]
+    directory = os.path.join(model.path, DIRECTORY)
+    model_directory.copy_description(model, directory)
+    if entry in best:
+        checkpoints.link(checkpoint, directory)
+    evaluation_log.write_rows(os.path.join(directory, REGISTRY_FILE), best)
+    prefixes = [prefix(model.path, best_entry.step) for best_entry in best]
+    checkpoints.write_state(directory, prefixes[0], prefixes)
+    for candidate in checkpoints.list_checkpoints(directory):
+        if candidate not in prefixes:
+            locks.remove_unless_read(f"{candidate}.index", functools.partial(_remove, candidate))
+
+
+def _sort(entries):
+    return sorted(entries, key=lambda entry: (entry.error_rate, entry.step))
+
+
+def _remove(checkpoint):
+    # Delete the .index first: without it, the remaining files are not used as a checkpoint.
+    for path in sorted(checkpoints.list_files(checkpoint), key=lambda path: not path.endswith(".index")):
+        os.remove(path)

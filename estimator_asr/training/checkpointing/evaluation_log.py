@@ -1,0 +1,122 @@
+"""Evaluation log: the metrics of every evaluation on dev, which early stopping and the plateau schedule use.
+
+MODEL_DIR/evaluations.json lists {"step", "known_at", "metrics"}, oldest first. `step` is the step of the
+checkpoint. `known_at` is the first step whose update may depend on the evaluation: `step` itself if training
+waits for it, a later step if another process evaluates. So at a given step, every process uses the same
+evaluations, also after a restart.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+from estimator_asr.experiment import checkpoints, estimator_api
+from tfrecord_builder import errors
+from tfrecord_builder.program import config_json
+from tfrecord_builder.storage import files
+
+FILE = "evaluations.json"
+Row = TypeVar("Row", bound=NamedTuple)
+
+
+class LoggedEvaluation(NamedTuple):
+    """Metrics of one evaluation, by tag."""
+
+    step: int
+    known_at: int
+    metrics: dict[str, float]
+
+
+def read(model_dir: str) -> list[LoggedEvaluation]:
+    """Returns all evaluations, oldest first. Raises errors.UserError if the file is damaged."""
+    return read_rows(os.path.join(model_dir, FILE), LoggedEvaluation, "delete it to forget all evaluations")
+
+
+def record(model_dir: str, evaluation: LoggedEvaluation) -> None:
+    """Adds an evaluation to the log; replaces an earlier evaluation of the same step."""
+    others = [other for other in read(model_dir) if other.step != evaluation.step]
+    write_rows(os.path.join(model_dir, FILE), sorted([*others, evaluation]))
+
+
+def forget_after(model_dir: str, step: int) -> None:
+    """Deletes the evaluations of checkpoints after `step`, from which training continues."""
+    evaluations = read(model_dir)
+    earlier = [evaluation for evaluation in evaluations if evaluation.step <= step]
+    if len(earlier) < len(evaluations):
+        write_rows(os.path.join(model_dir, FILE), earlier)
+
+
+def read_rows(path: str, row_type: type[Row], advice: str) -> list[Row]:
+    """Reads a JSON file that write_rows wrote; returns [] if it is missing.
+
+    Raises errors.UserError if the file is damaged; `advice` ends the message: what to do without a backup.
+    """
+    try:
+        return [
+            row_type(
+                **{name: row[name] for name in row_type._fields if name != "metrics"},
+                metrics={tag: float(value) for tag, value in row["metrics"].items()},
+            )
+            for row in config_json.parse(files.read_text(path))
+        ]
+    except FileNotFoundError:
+        return []
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise errors.UserError(
+            f"{path}: cannot be read ({error!r}); restore it from a copy, or {advice}"
+        ) from error
+
+
+def write_rows(path: str, rows: Sequence[NamedTuple]) -> None:
+    """Writes rows as a JSON list, atomically; NaN and Inf, for which JSON has no numbers, become strings."""
+    values = []
+    for row in rows:
+        metrics = {tag: value if math.isfinite(value) else str(value) for tag, value in row.metrics.items()}
+        values.append({**row._asdict(), "metrics": metrics})
+    files.write_text(path, json.dumps(values, indent=1))
+
+
+class Recorder(estimator_api.Exporter):
+    """An exporter that adds every evaluation to evaluations.json."""
+
+    name = "evaluations"
+
+    def __init__(self, error_rate: str):
+        self._error_rate = error_rate
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        if self._error_rate not in eval_result:
+            return
+        model_dir = estimator.model_dir
+        step = known_at = int(eval_result["global_step"])
+        if estimator.config.task_type == "evaluator":
+            # The workers are at most one checkpoint interval past the newest checkpoint. A second interval
+            # leaves time until every process sees the file.
+            steps = [step, *map(checkpoints.step_of, checkpoints.list_checkpoints(model_dir))]
+            known_at = max(steps) + 2 * estimator.config.save_checkpoints_steps
+        metrics = {tag: float(value) for tag, value in eval_result.items() if tag != "global_step"}
+        record(model_dir, LoggedEvaluation(step, known_at, metrics))
+
+
+class History:
+    """The error rates that are known at a given step; reads the log again whenever the file has changed."""
+
+    def __init__(self, model_dir: str, error_rate: str):
+        self._model_dir, self._error_rate = model_dir, error_rate
+        self._version, self._evaluations = None, []
+
+    def known_at(self, step: int) -> list[tuple[int, float]]:
+        """Returns (step, error rate) of the evaluations that are known at `step`, oldest first."""
+        path = os.path.join(self._model_dir, FILE)
+        version = files.size_and_time(path) if os.path.exists(path) else None
+        if version != self._version:
+            self._version, self._evaluations = version, read(self._model_dir)
+        return [
+            (evaluation.step, evaluation.metrics.get(self._error_rate, math.nan))
+            for evaluation in self._evaluations
+            if evaluation.known_at <= step
+        ]

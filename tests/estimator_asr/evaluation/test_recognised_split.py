@@ -1,0 +1,46 @@
+"""Opening models for evaluate: their measures and vocabularies."""
+
+from __future__ import annotations
+
+import tiny_models
+
+from estimator_asr.evaluation import recognised_split
+from estimator_asr.experiment import task_spec
+from tfrecord_builder.data import dataset_info
+
+
+def load_data(path):
+    return {path: dataset_info.DatasetInfo.load(path)}
+
+
+def test_the_vocabularies_of_a_cascade_are_characters_and_syllables(tiny_export):
+    data = load_data(tiny_export.data_dir)
+    found = recognised_split.open_version(tiny_export.version_dir, (), data)
+    with found.recogniser.session:
+        assert list(found.measures) == ["token_error_rate", "character_error_rate"]
+        assert found.vocabularies.syllables == frozenset(tiny_models.TOKENS.tokens)
+        # Tokens that are no syllables, as letters, are written as they are heard.
+        assert found.vocabularies.characters == frozenset(
+            tiny_models.TOKENS.tokens + tiny_models.CHARACTERS.tokens
+        )
+        assert found.language.run({"pinyin": [b"qi4 zi4"]})["transcript"] == ["气字"]
+
+
+def test_the_vocabulary_of_an_acoustic_model_is_its_tokens(tiny_export):
+    data = load_data(tiny_export.data_dir)
+    found = recognised_split.open_model(tiny_export.acoustic_dir, None, data)
+    with found.recogniser.session:
+        assert list(found.measures) == ["token_error_rate"]
+        assert found.vocabularies == (None, frozenset(tiny_models.TOKENS.tokens), "syllable")
+        assert found.language is None
+
+
+def test_a_language_model_reads_tokens(tmp_path):
+    language = tiny_models.make_language_model(str(tmp_path / "lm"))
+    data_dir = str(tmp_path / "text")
+    tiny_models.make_data(data_dir, with_audio=False)
+    found = recognised_split.open_model(language.path, None, load_data(data_dir))
+    with found.recogniser.session:
+        assert found.spec is task_spec.LANGUAGE
+        assert list(found.measures) == ["character_error_rate"]
+        assert "你" in found.vocabularies.characters and "犇" not in found.vocabularies.characters

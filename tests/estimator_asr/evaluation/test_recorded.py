@@ -1,0 +1,109 @@
+"""evaluate --format: recordings by the runtime, and what is refused."""
+
+from __future__ import annotations
+
+import types
+
+import numpy as np
+import pytest
+import soundfile
+
+from estimator_asr import evaluate
+from estimator_asr.evaluation import recognised_split, recorded
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
+from tfrecord_builder.data import recordings
+
+INFO = types.SimpleNamespace(max_seconds=2, frontend=frontend.FrontendConfig(sample_rate=8000))
+
+
+class Model:
+    """Outputs the number of samples as pinyin."""
+
+    def recognise(self, waveform):
+        return {"pinyin": str(len(waveform)), "status": "ok"}
+
+
+@pytest.fixture
+def recogniser(tmp_path) -> recorded.RecordedRecogniser:
+    path = str(tmp_path / "a.wav")
+    soundfile.write(path, np.full(16000, 0.1), 16000)
+    by_id = {
+        "whole": recordings.Recording(path),
+        "part": recordings.Recording(path, start_seconds=0.25, seconds=0.5),
+        "copy": recordings.Recording(path, is_augmented=True),
+        "gone": recordings.Recording(str(tmp_path / "b.wav")),
+    }
+    return recorded.RecordedRecogniser(Model(), by_id, INFO, None)
+
+
+def test_a_recording_or_its_segment_is_read_at_the_models_sample_rate(recogniser):
+    found = recogniser.run({"utterance_id": np.array([b"whole", b"part"])})
+    assert found == {"pinyin": ["8000", "4000"], "status": ["ok", "ok"]}
+
+
+@pytest.mark.parametrize(
+    "name, reason",
+    [
+        ("other", "the data do not name its file"),
+        ("copy", "it is an augmented copy"),
+        ("gone", ".*b.wav: audio file does not exist"),
+    ],
+)
+def test_a_missing_recording_is_named_with_the_reason(recogniser, name, reason):
+    said = rf"evaluate: {name}: the recording, which --format needs, cannot be read \({reason}\); put "
+    with pytest.raises(errors.UserError, match=said):
+        recogniser.run({"utterance_id": np.array([name.encode()])})
+
+
+def test_a_version_without_the_format_is_refused(tmp_path):
+    subject = types.SimpleNamespace()
+    with pytest.raises(errors.UserError) as refused:
+        recorded.replace_recogniser(subject, None, str(tmp_path), "onnx")
+    assert str(refused.value) == (
+        f"evaluate: {tmp_path}/onnx does not exist; export the model with --format=onnx"
+    )
+
+
+def test_a_format_gets_the_hotwords_of_the_subject(tmp_path, monkeypatch):
+    (tmp_path / "onnx").mkdir()
+    monkeypatch.setattr(recorded.runtime_model, "load", lambda directory: directory)
+    monkeypatch.setattr(recorded.runtime, "Recogniser", lambda *arguments: arguments)
+    monkeypatch.setattr(recorded.export_info, "load", lambda version_dir: INFO)
+    former = types.SimpleNamespace(session=None)
+    subject = recognised_split.EvaluatedModel(former, None, None, (), {}, None, hotwords=("你好",))
+    source = types.SimpleNamespace(shards=())
+    replaced = recorded.replace_recogniser(subject, source, str(tmp_path), "onnx")
+    assert replaced.recogniser._model == (str(tmp_path / "onnx"), ("你好",))
+    assert replaced.facts == {"model": str(tmp_path / "onnx")}
+
+
+def test_a_damaged_format_is_named(tmp_path):
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "model.json").write_text("{", encoding="utf-8")
+    with pytest.raises(
+        errors.UserError, match=f"evaluate: {tmp_path}/onnx/model.json is not valid JSON; copy the"
+    ):
+        recorded.replace_recogniser(types.SimpleNamespace(), None, str(tmp_path), "onnx")
+
+
+@pytest.mark.parametrize("flags", [{"model_dir": "AM"}, {"saved_model": "EXPORT", "streaming": True}])
+def test_format_is_refused_with_a_model_dir_or_streaming(flags):
+    with pytest.raises(
+        errors.UserError,
+        match="evaluate: --format=onnx needs --saved_model, and cannot be combined with --stream",
+    ):
+        evaluate.EvaluateConfig(data_dir=("DATA",), output_dir="REPORT", format="onnx", **flags)
+
+
+def test_a_split_is_recognised_by_the_model_of_a_format(monkeypatch, tmp_path):
+    """The facts name the format; the SavedModel's language model stays."""
+    (tmp_path / "onnx").mkdir()
+    monkeypatch.setattr(recorded.runtime_model, "load", lambda directory: directory)
+    monkeypatch.setattr(recorded.runtime, "Recogniser", lambda model, words: Model())
+    monkeypatch.setattr(recorded.export_info, "load", lambda version_dir: INFO)
+    whole = types.SimpleNamespace(session="session")
+    subject = recognised_split.EvaluatedModel(whole, None, None, {}, {"model": "EXPORT/1"}, None, "language")
+    found = recorded.replace_recogniser(subject, types.SimpleNamespace(shards=[]), str(tmp_path), "onnx")
+    assert found.facts == {"model": f"{tmp_path}/onnx"} and found.language == "language"
+    assert found.recogniser.session == "session"

@@ -1,0 +1,49 @@
+"""The picture of tune: its bars and lines have the values of the steps and of the bins."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from estimator_asr.evaluation.tuning import calibration, picture, search
+from estimator_asr.experiment import config
+from estimator_asr.scoring import utterances
+
+TOKENS, CHARACTERS = utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE
+JUDGED = calibration.Judged(np.array([0.95, 0.95, 0.45, 0.45]), np.array([True, False, False, False]))
+RESULT = search.TuningResult(
+    [
+        search.DecodingStep("greedy", config.DecodeConfig(), {TOKENS: 30, CHARACTERS: 50}),
+        search.DecodingStep("n-gram model", config.DecodeConfig(), {TOKENS: 20, CHARACTERS: 25}),
+    ],
+    {TOKENS: 100, CHARACTERS: 200},
+    JUDGED,
+    JUDGED._replace(confidences=np.array([0.5, 0.5, 0.2, 0.0])),
+)
+
+
+def test_bars_are_error_rates_in_percent():
+    figure, axes = plt.subplots()
+    picture._draw_steps(axes, RESULT)
+    assert [bar.get_width() for bar in axes.patches] == [30, 20, 25, 12.5]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["greedy", "n-gram model"]
+    assert [text.get_text() for text in axes.texts] == ["30.0 %", "20.0 %", "25.0 %", "12.5 %"]
+    plt.close(figure)
+
+
+def test_lines_are_the_bins_of_the_confidences():
+    figure, axes = plt.subplots()
+    picture._draw_confidences(axes, RESULT)
+    _, before, fitted = axes.lines
+    np.testing.assert_allclose(before.get_xydata()[[4, 9]], [[0.45, 0], [0.95, 0.5]])
+    np.testing.assert_allclose(fitted.get_xydata()[[0, 2, 5]], [[0, 0], [0.2, 0], [0.5, 0.5]])
+    assert before.get_label() == "before: error 45.0 %"
+    assert fitted.get_label() == "fitted on the other half: error 5.0 %"
+    plt.close(figure)
+
+
+def test_a_picture_with_and_without_confidences(tmp_path):
+    without = RESULT._replace(judged=None, fitted=None)
+    for name, result, width in (("both", RESULT, 1200), ("one", without, 720)):
+        picture.draw(result, str(tmp_path / name))
+        assert plt.imread(tmp_path / name, format="png").shape[:2] == (432, width)

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import os
+import pathlib
+
+import numpy as np
+import pytest
+import small_checkpoints
+import small_records
+import tensorflow as tf
+
+from estimator_asr.experiment import checkpoints, experiment, model_directory, training_config
+from tfrecord_builder import errors
+
+
+@pytest.fixture
+def make_model(tmp_path):
+    def make(kind):
+        path = str(tmp_path / "data")
+        info = small_records.make_data(path)
+        settings = experiment.ExperimentConfig.for_data(info, train=training_config.TrainConfig(model=kind))
+        return model_directory.create_or_check(str(tmp_path / "model"), settings, path)
+
+    return make
+
+
+def test_no_checkpoint_is_refused_and_the_newest_is_found(tmp_path):
+    with pytest.raises(errors.UserError, match="has no checkpoint; train first with"):
+        checkpoints.latest(str(tmp_path))
+    prefixes = [small_checkpoints.save(tmp_path, step) for step in (9, 10)]
+    assert checkpoints.latest(str(tmp_path)) == prefixes[1] == str(tmp_path / "model.ckpt-10")
+    assert checkpoints.global_step(prefixes[1]) == 10
+    assert checkpoints.list_checkpoints(str(tmp_path)) == prefixes  # 9 before 10
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe", b"model_checkpoint_path model", b"nothing: 1"])
+def test_an_invalid_state_names_nothing(tmp_path, content):
+    small_checkpoints.save(tmp_path, 1)
+    (tmp_path / "checkpoint").write_bytes(content)
+    assert checkpoints.stated(str(tmp_path)) is None
+
+
+def test_the_state_moves_with_its_directory(tmp_path):
+    small_checkpoints.save(tmp_path / "here", 3)
+    os.rename(tmp_path / "here", tmp_path / "there")
+    assert checkpoints.stated(str(tmp_path / "there")) == str(tmp_path / "there" / "model.ckpt-3")
+
+
+def test_only_names_of_checkpoints_are_listed(tmp_path):
+    prefix = small_checkpoints.save(tmp_path, 3)
+    for name in ("model.ckpt-4_temp", "model.ckpt-x.index", "model.ckpt-30.index.tmp", "graph.pbtxt"):
+        (tmp_path / name).touch()
+    assert checkpoints.list_checkpoints(str(tmp_path)) == [prefix]
+    names = [os.path.basename(path) for path in checkpoints.list_files(prefix)]
+    assert names == ["model.ckpt-3.data-00000-of-00001", "model.ckpt-3.index"]
+    assert checkpoints.list_checkpoints(str(tmp_path / "nowhere")) == []
+
+
+def test_the_step_is_in_the_name():
+    assert checkpoints.step_of("a/model.ckpt-120") == 120
+    assert checkpoints.step_of("a/variables/variables") == -1
+
+
+@pytest.mark.parametrize("damage", small_checkpoints.DAMAGES)
+def test_every_kind_of_damage_is_found(tmp_path, damage):
+    prefix = small_checkpoints.save(tmp_path, 3)
+    assert checkpoints.read_shapes(prefix) == {"global_step": [], "x": [1]}
+    small_checkpoints.DAMAGES[damage](prefix)
+    with pytest.raises(
+        checkpoints.DamagedError,
+        match="model.ckpt-3: checkpoint cannot be read .*; choose an earlier one, or run train again",
+    ):
+        checkpoints.read_shapes(prefix)
+
+
+@pytest.mark.parametrize(
+    "kind, variable, right, wrong, said",
+    [
+        (
+            "acoustic",
+            "acoustic/ctc/bias",
+            [1, 6],
+            [1, 9],
+            r"output has 9 classes, expected 6 \(5 tokens in tokens.txt and the blank\), "
+            "because it was trained with another vocabulary",
+        ),
+        (
+            "language",
+            "language/characters",
+            [6, 4],
+            [7, 4],
+            r"output has 7 classes, expected 6 \(6 characters in characters.txt\)",
+        ),
+    ],
+)
+def test_a_checkpoint_of_another_vocabulary_size_is_refused(make_model, kind, variable, right, wrong, said):
+    model = make_model(kind)
+    checkpoints.check(small_checkpoints.save(model.path, 1, {variable: np.zeros(right)}), model)
+    with pytest.raises(errors.UserError, match=said):
+        checkpoints.check(small_checkpoints.save(model.path, 2, {variable: np.zeros(wrong)}), model)
+
+
+def test_a_checkpoint_of_another_kind_of_model_is_refused(make_model):
+    model = make_model("acoustic")
+    checkpoint = small_checkpoints.save(model.path, 1, {"language/characters": np.zeros([6, 4])})
+    with pytest.raises(
+        errors.UserError,
+        match="no variable acoustic/ctc/bias, so it is not a checkpoint of the acoustic model",
+    ):
+        checkpoints.check(checkpoint, model)
+
+
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("a/bias", r"model.ckpt-1: a/bias has shape \[2\], expected shape \[3\], because another version"),
+        ("a/scale", r"a/scale is missing, .*; train a new --model_dir and .* --warm_start_from=.*/model$"),
+    ],
+)
+def test_a_variable_that_does_not_fit_is_named(make_model, tmp_path, name, said):
+    model = make_model("acoustic")
+    checkpoint = small_checkpoints.save(model.path, 1, {"a/bias": np.zeros(2, np.float32)})
+    with tf.Graph().as_default():
+        fitting = [tf.compat.v1.get_variable(each, [2]) for each in ("a/bias", "a/bias/replica_1")]
+    checkpoints.check_variables(checkpoint, model, fitting)
+    with tf.Graph().as_default():
+        other = tf.compat.v1.get_variable(name, [3])
+    for nothing in (None, str(tmp_path / "model.ckpt-9")):
+        checkpoints.check_variables(nothing, model, [other])
+    with pytest.raises(errors.UserError, match=said):
+        checkpoints.check_variables(checkpoint, model, [*fitting, other])
+
+
+def test_optimizer_slots_and_scalars_are_not_model_variables():
+    model = ["a/kernel", "a/kernel_2", "a/norm/mean", "global_step"]
+    slots = ["a/kernel/Adam", "a/kernel/Adam_1", "a/kernel_2/Momentum", "beta1_power", "beta2_power"]
+    assert checkpoints.find_model_variables(model + slots) == model
+
+
+def test_weights_without_optimizer_state_cannot_continue(tmp_path):
+    values = {"a/w": np.float32([1])}
+    slot = {"a/w/Adam": np.float32([1])}
+    checkpoints.require_optimizer(small_checkpoints.save(tmp_path, 1, values, **slot), "adam", "bfloat16")
+    said = f"without the optimizer state, .* with --warm_start_from={tmp_path}"
+    with pytest.raises(errors.UserError, match=said):
+        checkpoints.require_optimizer(small_checkpoints.save(tmp_path, 2, values), "adam", "float32")
+
+
+def test_another_optimizer_or_precision_cannot_continue(tmp_path):
+    slot = {"a/w": np.float32([1]), "a/w/Momentum": np.float32([1])}
+    checkpoint = small_checkpoints.save(tmp_path, 1, slot)
+    said = f"the state of another optimizer than --optimizer=adam; .* --warm_start_from={tmp_path}"
+    with pytest.raises(errors.UserError, match=said):
+        checkpoints.require_optimizer(checkpoint, "adam", "float32")
+    with pytest.raises(errors.UserError, match="without a loss scale, which --precision=float16 needs; use"):
+        checkpoints.require_optimizer(checkpoint, "momentum", "float16")
+    scaled = small_checkpoints.save(tmp_path, 2, {**slot, "loss_scale/scale": np.float32(1)})
+    checkpoints.require_optimizer(scaled, "momentum", "float16")
+    checkpoints.require_optimizer(scaled, "momentum", "float32")
+
+
+def test_a_state_in_a_relative_directory_is_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small_checkpoints.save("model", 5)
+    assert pathlib.Path(checkpoints.latest("model")) == pathlib.Path("model/model.ckpt-5")

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import loop_models
+import paths
+import pytest
+import tensorflow as tf
+
+from estimator_asr.experiment import training_config
+from estimator_asr.monitoring.diagnostics import observers
+from estimator_asr.training import loop, step_time
+from estimator_asr.training import plan as plan_lib
+from estimator_asr.training.distributed import cluster
+from tfrecord_builder import errors
+
+NAMES = {0: "chief", 1: "worker-1", None: "evaluator"}
+
+
+def observe(model, infos, dirs, of_cluster):
+    plan = plan_lib.make(model, infos, dirs, 0)
+    return observers.Training(model, infos, dirs, "train", of_cluster).observe(plan, step_time.Clock())
+
+
+def test_the_evaluator_of_a_cluster_watches_dev_and_the_chief_its_steps(tmp_path):
+    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
+    observed = {
+        name: observe(model, infos, dirs, cluster.Cluster(("a:1", "b:1"), "c:1", rank))
+        for rank, name in NAMES.items()
+    }
+    assert {name: len(each.build_hooks) for name, each in observed.items()} == {
+        "chief": 4,  # progress, data wait, NaN recorder, watchdog
+        "worker-1": 3,
+        "evaluator": 4,
+    }
+    exporters = {name: [exporter.name for exporter in each.exporters] for name, each in observed.items()}
+    assert exporters == {"chief": ["watchdog"], "worker-1": [], "evaluator": ["watchdog"]}
+
+
+def test_the_watchdog_knows_how_much_data_an_epoch_has(tmp_path):
+    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
+    (exporter,) = observe(model, infos, dirs, None).exporters
+    with tf.Graph().as_default():  # which the writer of event files needs
+        exporter.watchdog.add_evaluation({"global_step": 3, "length-ratio": 0.0}, str(tmp_path / "eval"))
+    epochs = 3 / plan_lib.make(model, infos, dirs, 0).steps_per_epoch
+    (alarm,) = (tmp_path / "model" / "alarms.log").read_text(encoding="utf-8").splitlines()
+    seen = f"{epochs:.1f} epochs of 12 utterances"
+    assert f"likely cause: the model has seen too little ({seen}): train " in alarm
+
+
+def test_only_the_chief_writes_in_the_model_directory(tmp_path):
+    model, infos, dirs = loop_models.make_model(tmp_path)
+    directories = {
+        name: observers.Training(
+            model, infos, dirs, "", cluster.Cluster(("a:1", "b:1"), None, rank)
+        ).directory
+        for rank, name in NAMES.items()
+    }
+    assert directories == {
+        "chief": model.path,
+        "worker-1": f"{model.path}/tmp_worker-1",
+        "evaluator": f"{model.path}/tmp_evaluator",
+    }
+
+
+@pytest.mark.long
+def test_training_with_a_nan_loss_ends_with_one_sentence(tmp_path):
+    wild = training_config.OptimizerConfig(learning_rate=1e38, warmup_epochs=0, clip_norm=0)
+    model, infos, dirs = loop_models.make_model(tmp_path, optimizer=wild, train_steps=50)
+    observe = observers.Training(model, infos, dirs, "train", None).observe
+    with pytest.raises(
+        errors.UserError, match=r"nan/step-\d+: .* at step \d+; python -m estimator_asr.replay"
+    ):
+        loop.train(model, infos, dirs, observe=observe)
+
+
+OF_FLAGS = [
+    "estimator_asr.pretrained.warm_start",
+    "estimator_asr.monitoring.diagnostics.overfit",
+    "estimator_asr.monitoring.prediction_samples",
+    "estimator_asr.training.optimizer.gradient_accumulation",
+]
+
+
+def test_train_imports_optional_modules_only_if_a_flag_enables_them():
+    code = (
+        "import json, sys, estimator_asr.train; packages = ('estimator_asr', 'tfrecord_builder'); "
+        "print(json.dumps([name for name, module in sys.modules.items()"
+        " if name.split('.')[0] in packages and not hasattr(module, '__path__')]))"
+    )
+    completed = subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT, capture_output=True, text=True)
+    loaded = json.loads(completed.stdout)
+    assert not set(OF_FLAGS) & set(loaded)
+    assert len(loaded) <= 75, sorted(loaded)

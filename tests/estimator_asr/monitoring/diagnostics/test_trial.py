@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import task_models
+import tensorflow as tf
+
+from estimator_asr.inputs import input_fn, splits
+from estimator_asr.monitoring.diagnostics import trial
+
+
+def test_steps_on_batches_in_memory_are_those_of_the_model_fn(tmp_path):
+    kind = "language"  # test_overfit makes steps of both
+    model, info, path = task_models.make_model(tmp_path, kind)
+    before = sorted(os.listdir(model.path))
+    source = splits.read_split([info], [path], "train", model.config.spec)
+    read = input_fn.build_input_fn(source, model.config.input, training=True)
+    batches = list(input_fn.read_elements(lambda: read().take(2)))
+    with trial.start(model, batches[0], tf.compat.v1.ConfigProto()) as running:
+        rows = [running.step_with_metrics(batches[0]) for _ in range(8)]
+        step = tf.compat.v1.train.get_global_step(running.session.graph)
+        assert running.step(batches[1], step) in (8, 9)  # fetched before or after the update
+        assert running.session.run(step) == 9
+    assert {*task_models.FIGURES[kind], "learning-rate"} <= set(rows[0])
+    # No warm-up here.
+    assert rows[0]["learning-rate"] == pytest.approx(model.config.optimizer.learning_rate)
+    assert rows[-1]["avg-loss"] < rows[0]["avg-loss"]
+    assert sorted(os.listdir(model.path)) == before
+
+
+def test_placeholders_have_the_static_shapes_of_training():
+    batch = (
+        {"fbank": np.zeros([2, 3, 4], np.float32), "seed": np.zeros(2, np.int64)},
+        {"token_ids": np.eye(2)},
+    )
+    with tf.Graph().as_default():
+        features, labels = trial.placeholders(batch)
+    assert features["fbank"].shape.as_list() == [None, None, 4] and features["fbank"].dtype == tf.float32
+    assert features["seed"].shape.as_list() == [2] and labels["token_ids"].shape.as_list() == [None, None]
+    assert labels["token_ids"].name == "labels/token_ids:0"

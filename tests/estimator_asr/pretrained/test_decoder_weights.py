@@ -1,0 +1,121 @@
+"""Whisper's decoder as tune reads it, and the errors for files that do not fit."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+
+import numpy as np
+import pytest
+import small_whisper
+import tiny_models
+
+from estimator_asr.pretrained import decoder_weights
+from tfrecord_builder import errors
+from tfrecord_builder.data import vocabulary
+
+
+@pytest.fixture(scope="module")
+def language(tmp_path_factory):
+    return tiny_models.make_language_model(str(tmp_path_factory.mktemp("language") / "lm"))
+
+
+@pytest.fixture
+def acoustic(tmp_path):
+    return tiny_models.make_pretrained_model(str(tmp_path / "am"), "whisper", layers=(1, 3))
+
+
+def refuse(path, acoustic, language):
+    with pytest.raises(errors.UserError) as refused:
+        decoder_weights.compile_decoder(str(path), acoustic, language)
+    return str(refused.value)
+
+
+def test_characters_have_the_token_ids_of_their_readings(acoustic, language):
+    decoder = decoder_weights.compile_decoder(f"{acoustic.path}-whisper", acoustic, language)
+    read = dict(zip(decoder.characters, decoder.readings.tolist()))
+    assert read == {"好": [1], "郝": [1], "吗": [2], "你": [3], "是": [4], "天": [5]}
+    assert "天".encode()[:1] in decoder.token_texts and "你好".encode() in decoder.token_texts
+    num_tokens = len(decoder.token_texts)
+    assert decoder.weights["embeddings"].shape == (num_tokens + 1, 16)  # and the end of the text
+    assert {each.dtype for each in decoder.weights.values()} == {np.dtype("float16")}
+
+
+def test_models_that_do_not_read_the_last_block_of_this_encoder_are_refused(acoustic, language, tmp_path):
+    lower = tiny_models.make_pretrained_model(str(tmp_path / "lower"), "whisper", layers=(1, 2))
+    message = refuse(f"{acoustic.path}-whisper", lower, language)
+    assert message.startswith(
+        f"{lower.path}: model reads blocks 1,2 of a whisper encoder, but the decoder needs the last block"
+    )
+    plain = tiny_models.make_acoustic_model(str(tmp_path / "plain"))
+    assert "model reads audio features, but the decoder needs the last block" in refuse("W", plain, language)
+    other = small_whisper.write(tmp_path / "other", small_whisper.make_tensors(seed=5))
+    message = refuse(other, acoustic, language)
+    assert (
+        message.startswith(f"{other}: encoder has sha256 ") and f"the encoder of {acoustic.path}" in message
+    )
+
+
+def test_tokens_that_are_parts_of_syllables_are_refused(tmp_path, language):
+    parts = tiny_models.make_acoustic_model(str(tmp_path / "parts"), token_type="initial_final")
+    message = refuse("W", parts, language)
+    assert message.startswith(
+        f"{parts.path}: token type is initial_final, expected one of syllable, toneless"
+    )
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"added_tokens": []}', '{"model": 3, "added_tokens": []}'])
+def test_a_damaged_tokenizer_file_is_named(acoustic, language, content):
+    file = pathlib.Path(f"{acoustic.path}-whisper", "tokenizer.json")
+    file.write_text(content, encoding="utf-8")
+    message = refuse(file.parent, acoustic, language)
+    assert (
+        message.startswith(f"{file}: cannot be read (") and "pass the directory that was --weights" in message
+    )
+    file.unlink()
+    assert refuse(file.parent, acoustic, language).startswith(f"{file}: cannot be read (")
+
+
+def test_a_decoder_tensor_of_another_shape_is_named(acoustic, language):
+    file = pathlib.Path(f"{acoustic.path}-whisper", "config.json")
+    settings = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**settings, "decoder_ffn_dim": 20}), encoding="utf-8")
+    message = refuse(file.parent, acoustic, language)
+    problem = (
+        "model.safetensors: layers.0.fc1.weight has shape [24, 16], but config.json needs shape [20, 16]"
+    )
+    assert message.startswith(f"{file.parent}/{problem}")
+    file.write_text(json.dumps({**settings, "decoder_layers": None}), encoding="utf-8")
+    assert "config.json: decoder_layers is None, expected a positive whole number" in refuse(
+        file.parent, acoustic, language
+    )
+
+
+def test_letters_become_capitals_with_the_ids_of_their_tokens(tmp_path, language):
+    acoustic = tiny_models.make_pretrained_model(str(tmp_path / "am"), "whisper", layers=(3,))
+    letters = vocabulary.Vocabulary(["<unk>", "a", "hao3", "p"])
+    decoder = decoder_weights.compile_decoder(
+        f"{acoustic.path}-whisper", dataclasses.replace(acoustic, tokens=letters), language
+    )
+    read = dict(zip(decoder.characters, decoder.readings.tolist()))
+    assert read == {"A": [1], "好": [2], "郝": [2], "P": [3]}
+
+
+@pytest.mark.parametrize(("token_type", "letter"), [("syllable", "p"), ("toneless", "P")])
+def test_digits_have_the_ids_of_their_tokens(acoustic, language, token_type, letter):
+    acoustic = dataclasses.replace(
+        acoustic,
+        tokens=vocabulary.Vocabulary(["<unk>", "3", letter]),
+        config=dataclasses.replace(acoustic.config, token_type=token_type),
+    )
+    decoder = decoder_weights.compile_decoder(f"{acoustic.path}-whisper", acoustic, language)
+    assert dict(zip(decoder.characters, decoder.readings.tolist())) == {"3": [1], "P": [2]}
+
+
+def test_a_tokenizer_with_more_tokens_than_the_decoder_is_refused(acoustic, language):
+    file = pathlib.Path(f"{acoustic.path}-whisper", "tokenizer.json")
+    content = json.loads(file.read_text(encoding="utf-8"))
+    content["added_tokens"][0]["id"] = 9999
+    file.write_text(json.dumps(content), encoding="utf-8")
+    assert "it has more tokens than the decoder, which has 2" in refuse(file.parent, acoustic, language)

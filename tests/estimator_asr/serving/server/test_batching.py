@@ -1,0 +1,286 @@
+"""The queue and its batches, with a model that takes as long as the test says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+
+import pytest
+
+from estimator_asr.serving.server import api_errors, batching, item_queue, metrics
+from tfrecord_builder import errors
+
+
+class Version:
+    """Stands in for a served version; returns the rows and records the batches."""
+
+    version_dir = "export/1"
+
+    def __init__(self):
+        self.batches, self.users = [], 0
+        self.may_run = threading.Event()
+        self.may_run.set()
+
+    def run(self, signature, hotwords, rows):
+        self.may_run.wait(10)
+        self.batches.append([row["x"] for row in rows])
+        if any(row["x"] == "bad" for row in rows):
+            raise errors.UserError("the model rejected the inputs (bad)")
+        if any(row["x"] == "bug" for row in rows):
+            raise RuntimeError("bug")
+        return [{"y": row["x"]} for row in rows]
+
+    @contextlib.contextmanager
+    def used(self):
+        self.users += 1
+        yield
+        self.users -= 1
+
+
+def serve(scenario, max_batch_size=4, delay_seconds=0.02, max_queue_seconds=100.0, count_requests=lambda: 0):
+    """Runs scenario(batcher, version) while a batcher is running; returns its result."""
+
+    async def run():
+        limits = max_batch_size, delay_seconds, max_queue_seconds
+        batcher = batching.Batcher(*limits, metrics.Metrics(), count_requests)
+        task = asyncio.ensure_future(batcher.run())
+        try:
+            return await asyncio.wait_for(scenario(batcher, Version()), 20)
+        finally:
+            task.cancel()
+
+    return asyncio.run(run())
+
+
+def make_item(version, x, seconds=1.0, hotwords=()):
+    return item_queue.QueuedUtterance(item_queue.Group(version, "waveform", hotwords), {"x": x}, seconds)
+
+
+def test_items_that_arrive_together_share_a_batch():
+    async def scenario(batcher, version):
+        batches = ([make_item(version, x)] for x in "abc")
+        results = await asyncio.gather(*map(batcher.recognise, batches))
+        assert version.users == 0
+        return results, version.batches
+
+    results, batches = serve(scenario)
+    assert results == [[{"y": "a"}], [{"y": "b"}], [{"y": "c"}]]
+    assert batches == [["a", "b", "c"]]
+
+
+def test_a_short_request_runs_between_the_items_of_a_long_one():
+    """At 10 s of audio per second, the 20th of 100 items of 1 s has its turn after 2 s."""
+
+    async def scenario(batcher, version):
+        version.may_run.clear()
+        running = asyncio.ensure_future(batcher.recognise([make_item(version, "first")]))
+        await asyncio.sleep(0.1)
+        many = asyncio.ensure_future(batcher.recognise([make_item(version, i) for i in range(100)]))
+        await asyncio.sleep(0.5)
+        short = asyncio.ensure_future(batcher.recognise([make_item(version, "short")]))
+        await asyncio.sleep(0.1)
+        version.may_run.set()
+        await asyncio.gather(running, many, short)
+        return [x for batch in version.batches for x in batch]
+
+    order = serve(scenario, max_batch_size=1, max_queue_seconds=1000)
+    assert [x for x in order if isinstance(x, int)] == list(range(100))
+    assert 3 <= order.index("short") <= 20
+
+
+def test_the_queue_is_crowded_if_the_next_batch_is_full():
+    """The later items of a long request do not count, however many there are."""
+
+    async def scenario(batcher, version):
+        batcher._queue.add([make_item(version, "a", 10.0) for _ in range(9)], False)
+        found = [batcher.is_crowded]
+        for _ in range(3):
+            batcher._queue.add([make_item(version, "b")], False)
+            found.append(batcher.is_crowded)
+        return found
+
+    assert serve(scenario) == [False, False, False, True]
+
+
+def test_a_full_batch_does_not_wait():
+    async def scenario(batcher, version):
+        await batcher.recognise([make_item(version, x) for x in "abcd"])
+        return version.batches
+
+    assert serve(scenario, delay_seconds=15) == [["a", "b", "c", "d"]]
+
+
+def test_a_batch_waits_for_requests_that_are_being_read_but_not_longer_than_the_delay():
+    async def scenario(batcher, version):
+        first = asyncio.ensure_future(batcher.recognise([make_item(version, "a")]))
+        await asyncio.sleep(0.1)
+        assert version.batches == []
+        await asyncio.gather(first, batcher.recognise([make_item(version, "b")]))
+        await batcher.recognise([make_item(version, "c")])
+        return version.batches
+
+    assert serve(scenario, delay_seconds=0.5, count_requests=lambda: 2) == [["a", "b"], ["c"]]
+
+
+def test_a_batch_has_the_oldest_item_and_those_of_similar_length():
+    async def scenario(batcher, version):
+        lengths = {"a": 10, "b": 1, "c": 11, "d": 2, "e": 12}
+        await batcher.recognise([make_item(version, x, length) for x, length in lengths.items()])
+        return version.batches
+
+    assert serve(scenario, max_batch_size=3) == [["a", "c", "e"], ["b", "d"]]
+
+
+def test_hotwords_are_not_mixed():
+    async def scenario(batcher, version):
+        batch = [make_item(version, "a"), make_item(version, "b", hotwords=("x",)), make_item(version, "c")]
+        await batcher.recognise(batch)
+        return version.batches
+
+    assert serve(scenario) == [["a", "c"], ["b"]]
+
+
+def test_long_items_are_in_small_batches():
+    async def scenario(batcher, version):
+        await batcher.recognise([make_item(version, x, 100) for x in "abcd"])
+        return version.batches
+
+    assert serve(scenario, max_queue_seconds=1000) == [["a", "b", "c"], ["d"]]
+
+
+def test_an_item_of_a_disconnected_client_is_not_recognised():
+    async def scenario(batcher, version):
+        version.may_run.clear()
+        first = asyncio.ensure_future(batcher.recognise([make_item(version, "a")]))
+        await asyncio.sleep(0.1)
+        gone = asyncio.ensure_future(batcher.recognise([make_item(version, "b")]))
+        last = asyncio.ensure_future(batcher.recognise([make_item(version, "c")]))
+        await asyncio.sleep(0.05)
+        gone.cancel()
+        version.may_run.set()
+        await asyncio.gather(first, last)
+        assert version.users == 0
+        return version.batches
+
+    assert serve(scenario) == [["a"], ["c"]]
+
+
+def test_a_bad_item_does_not_affect_the_others():
+    async def scenario(batcher, version):
+        requests = [batcher.recognise([make_item(version, x)]) for x in ("a", "bad", "c")]
+        return await asyncio.gather(*requests, return_exceptions=True)
+
+    first, bad, last = serve(scenario)
+    assert (first, last) == ([{"y": "a"}], [{"y": "c"}])
+    assert str(bad) == "the model rejected the inputs (bad)"
+
+
+def test_the_queue_continues_after_an_unexpected_exception():
+    async def scenario(batcher, version):
+        with pytest.raises(RuntimeError, match="bug"):
+            await batcher.recognise([make_item(version, "bug")])
+        return await batcher.recognise([make_item(version, "a")])
+
+    assert serve(scenario) == [{"y": "a"}]
+
+
+def test_a_full_queue_refuses_and_says_when_to_retry():
+    async def scenario(batcher, version):
+        version.may_run.clear()
+        batcher._queue.rate = 5.0
+        running = asyncio.ensure_future(batcher.recognise([make_item(version, "a")]))
+        await asyncio.sleep(0.1)
+        waiting = asyncio.ensure_future(batcher.recognise([make_item(version, "b", 90)]))
+        await asyncio.sleep(0)
+        with pytest.raises(api_errors.ApiError) as raised:
+            await batcher.recognise([make_item(version, "c", 60)])
+        await_urgent = asyncio.ensure_future(
+            batcher.recognise([make_item(version, "health", 60)], is_urgent=True)
+        )
+        await asyncio.sleep(0)
+        version.may_run.set()
+        await asyncio.gather(running, waiting, await_urgent)
+        return raised.value, version.batches
+
+    error, batches = serve(scenario)
+    assert error.status == 429
+    problem = "90 s of audio are waiting and this request has 60 s (limit: 100 s together)"
+    assert error.message == f"the server is busy: {problem}; send the request again in 10 s"
+    assert error.headers == {"retry-after": "10"}
+    assert batches[:2] == [["a"], ["health", "b"]]
+
+
+def test_the_rate_is_a_moving_average():
+    async def scenario(batcher, version):
+        for _ in range(60):
+            await batcher.recognise([make_item(version, "a", 50.0)])
+        return batcher._queue.rate
+
+    assert serve(scenario, delay_seconds=0) > 1000
+
+
+def test_a_long_batch_is_busy_and_a_stalled_one_is_not(monkeypatch):
+    """At 10 s of audio per second, four times the time for 2 s is 0.8 s; 40 s count double, so 32 s."""
+    monkeypatch.setattr(batching, "_LEAST_PATIENCE_SECONDS", 0.1)
+
+    async def scenario(batcher, version):
+        found = [batcher.is_busy]
+        for seconds, pause in ((2.0, 0.3), (2.0, 0.9), (40.0, 0.3)):
+            version.may_run.clear()
+            batcher._queue.rate = 10.0
+            running = asyncio.ensure_future(batcher.recognise([make_item(version, "a", seconds)]))
+            await asyncio.sleep(pause)
+            found.append(batcher.is_busy)
+            if seconds == 40.0:
+                found.append(30 < min(batcher._tasks.values()) - time.monotonic() < 32)
+            version.may_run.set()
+            await running
+            found.append(batcher.is_busy)
+        return found
+
+    assert serve(scenario) == [False, True, False, False, False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "expected"),
+    [(16, 0, [8, 8]), (15, 0, [15]), (8, 8, [8, 8]), (8, 7, [8]), (16, 16, [8, 8])],
+)
+def test_full_batches_run_as_two_halves_in_parallel(first, then, expected):
+    """Counts the batches that start before any of them has been recognised."""
+
+    async def scenario(batcher, version):
+        version.may_run.clear()
+        begun, run = [], version.run
+        version.run = lambda *arguments: begun.append(len(arguments[2])) or run(*arguments)
+        requests = [asyncio.ensure_future(batcher.recognise([make_item(version, i)])) for i in range(first)]
+        await asyncio.sleep(0.1)
+        requests += [asyncio.ensure_future(batcher.recognise([make_item(version, i)])) for i in range(then)]
+        await asyncio.sleep(0.1)
+        found = list(begun)
+        version.may_run.set()
+        rows = await asyncio.gather(*requests)
+        return found, [row["y"] for (row,) in rows]
+
+    found, rows = serve(scenario, max_batch_size=16)
+    assert found == expected and rows == [*range(first), *range(then)]
+
+
+def test_health_checks_are_not_counted():
+    async def scenario(batcher, version):
+        counted = []
+        batcher._metrics.count_batch = lambda *counts: counted.append(counts)
+        await batcher.recognise([make_item(version, "health")], is_urgent=True)
+        assert batcher._queue.rate == 10.0
+        version.may_run.clear()
+        first = asyncio.ensure_future(batcher.recognise([make_item(version, "first", 2.0)]))
+        await asyncio.sleep(0.1)
+        health = asyncio.ensure_future(batcher.recognise([make_item(version, "health")], is_urgent=True))
+        other = asyncio.ensure_future(batcher.recognise([make_item(version, "a", 3.0)]))
+        await asyncio.sleep(0.1)
+        version.may_run.set()
+        await asyncio.gather(first, health, other)
+        return version.batches, counted
+
+    assert serve(scenario) == ([["health"], ["first"], ["health", "a"]], [(1, 2.0), (1, 3.0)])

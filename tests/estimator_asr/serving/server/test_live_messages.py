@@ -1,0 +1,33 @@
+"""What a client of /v1/stream sends; what is refused is in test_live_api.py."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import soxr
+
+from estimator_asr.serving.server import live_messages
+from estimator_asr.serving.transcripts import live
+
+RATE = 16000
+
+
+def test_resampling_in_blocks_equals_resampling_at_once():
+    audio = live_messages.Audio({"sample_rate": "44100"})
+    source = np.random.default_rng(0).normal(0, 0.1, 44100).astype(np.float32)
+    resample = audio.make_resampler(RATE)
+    blocks = [resample(source[place : place + 4410]) for place in range(0, len(source), 4410)]
+    blocks.append(resample(np.empty(0, np.float32), last=True))
+    np.testing.assert_allclose(np.concatenate(blocks), soxr.resample(source, 44100, RATE), atol=1e-5)
+
+
+def test_many_small_messages_do_not_accumulate_memory():
+    """Each message is one sample, which the resampler consumes without returning any yet."""
+    resample = live_messages.Audio({"sample_rate": "192000"}).make_resampler(RATE)
+    transcript = live.LiveTranscript(RATE, lambda: lambda samples: 0.0)
+    tracemalloc.start()
+    for _ in range(100_000):
+        transcript.add(resample(np.zeros(1, np.float32)))
+    assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    tracemalloc.stop()

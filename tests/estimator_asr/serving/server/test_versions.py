@@ -1,0 +1,259 @@
+"""Versions of an export directory: new ones take over, damaged ones do not."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import pathlib
+import shutil
+import threading
+import time
+import types
+
+import local_server
+import numpy as np
+import programs
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from estimator_asr.exporting.saved_model import export_info
+from estimator_asr.serving.server import metrics, versions
+from tfrecord_builder import errors
+
+
+@pytest.fixture
+def export_dir(tiny_export, tmp_path):
+    path = tmp_path / "export"
+    shutil.copytree(tiny_export.version_dir, path / "1")
+    return path
+
+
+def add_version(export_dir, number):
+    shutil.copytree(export_dir / "1", export_dir / f"incomplete-{number}")
+    os.rename(export_dir / f"incomplete-{number}", export_dir / str(number))
+
+
+def list_failures(caplog):
+    return [message for message in caplog.messages if "still serving version" in message]
+
+
+@pytest.mark.long
+def test_a_new_version_takes_over_without_an_error(export_dir, monkeypatch):
+    monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
+    noise = np.random.default_rng(1).normal(0, 0.1, 8000).round(4).tolist()
+    content = {"signature_name": "waveform", "instances": [{"waveform": noise, "num_samples": 8000}]}
+    with local_server.serve(export_dir) as server:
+        first, found, is_done = server.parts.versions.current, [], threading.Event()
+
+        def ask():
+            while not is_done.is_set():
+                found.append(server.predict(content))
+
+        threads = [threading.Thread(target=ask) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        add_version(export_dir, 2)
+        programs.wait_until(lambda: server.parts.versions.current is not first)
+        num_before = len(found)
+        programs.wait_until(lambda: len(found) > num_before + 6)
+        is_done.set()
+        for thread in threads:
+            thread.join()
+        assert {each.status_code for each in found} == {200}
+        assert len({each.json()["predictions"][0]["transcript"] for each in found}) == 1
+        assert server.get("/healthz").json()["version"] == "2"
+        assert server.get("/v1/models/asr/versions/1").status_code == 404
+        with pytest.raises(RuntimeError, match="closed"):
+            first.run("waveform", (), [first.make_probe()])
+
+
+def test_a_version_in_use_keeps_its_session(export_dir):
+    """A request uses the version from before its body was parsed, even if another one takes over."""
+    version = versions.ServedVersion(str(export_dir / "1"))
+    batch = [
+        {"waveform": np.float32(np.random.default_rng(1).normal(0, 0.1, 8000)), "num_samples": np.int32(8000)}
+    ]
+    with version.used():
+        version.retire()
+        assert len(version.run("waveform", (), batch)) == 1
+    with pytest.raises(RuntimeError, match="closed"):
+        version.run("waveform", (), batch)
+
+
+def test_a_version_that_does_not_load_is_logged_once(export_dir, monkeypatch, caplog):
+    monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
+    with local_server.serve(export_dir) as server:
+        damaged = export_dir / "incomplete-3"
+        shutil.copytree(export_dir / "1", damaged)
+        (damaged / "assets" / "tokens.txt").write_text("x")
+        os.rename(damaged, export_dir / "3")
+        programs.wait_until(lambda: caplog.messages)
+        time.sleep(0.5)
+        (message,) = caplog.messages
+        assert message.startswith(f"{export_dir / '3' / 'assets' / 'tokens.txt'}: is damaged: ")
+        assert message.endswith("; still serving version 1")
+        assert server.get("/healthz").json()["version"] == "1"
+
+
+@pytest.mark.long
+def test_a_removed_export_directory_changes_nothing(export_dir, monkeypatch):
+    monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
+    with local_server.serve(export_dir) as server:
+        shutil.move(export_dir, export_dir.with_name("gone"))
+        time.sleep(0.5)
+        assert server.get("/healthz").json()["version"] == "1"
+
+
+@pytest.mark.long
+def test_a_disk_that_fails_does_not_end_the_watch(export_dir, monkeypatch, caplog):
+    monkeypatch.setattr(versions, "POLL_SECONDS", 0.05)
+    with local_server.serve(export_dir) as server:
+        list_versions = versions.recogniser.list_versions
+
+        def fail(_):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        monkeypatch.setattr(versions.recogniser, "list_versions", fail)
+        said = f"{export_dir}: cannot list the versions (Input/output error); still serving version 1"
+        programs.wait_until(lambda: said in caplog.messages)
+        monkeypatch.setattr(versions.recogniser, "list_versions", list_versions)
+        add_version(export_dir, 2)
+        programs.wait_until(lambda: server.parts.versions.current.number == "2")
+
+
+def test_a_version_that_is_copied_slowly_is_served_when_complete(export_dir, monkeypatch, caplog):
+    """The graph and export.json come first; loading fails until the rest follows after a pause."""
+    monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
+    with local_server.serve(export_dir) as server:
+        incomplete, late = export_dir / "incomplete-2", export_dir / "late"
+        shutil.copytree(export_dir / "1", incomplete)
+        os.rename(incomplete / "assets" / "tokens.txt", late)
+        os.rename(incomplete, export_dir / "2")
+        programs.wait_until(lambda: list_failures(caplog))
+        assert server.get("/healthz").json()["version"] == "1"
+        os.rename(late, export_dir / "2" / "assets" / "tokens.txt")
+        programs.wait_until(lambda: server.parts.versions.current.number == "2")
+    (message,) = list_failures(caplog)
+    assert message.startswith(f"{export_dir / '2' / 'assets' / 'tokens.txt'}: cannot be read")
+
+
+@pytest.mark.long
+def test_versions_whose_files_still_change_are_not_loaded(export_dir, caplog):
+    found = versions.Versions(str(export_dir), metrics.Metrics())
+    add_version(export_dir, 2)
+    growing = export_dir / "2" / "assets" / "tokens.txt"
+    whole = growing.read_bytes()
+    for num_bytes in (1, 2, len(whole)):
+        growing.write_bytes(whole[:num_bytes])
+        asyncio.run(found.refresh())
+        assert found.current.number == "1"
+    asyncio.run(found.refresh())
+    assert (found.current.number, list_failures(caplog)) == ("2", [])
+
+
+@pytest.mark.long
+def test_a_version_that_is_removed_gives_way_to_the_newest_that_loads(export_dir, caplog):
+    for number in (2, 3, 4):
+        add_version(export_dir, number)
+    (export_dir / "3" / "assets" / "tokens.txt").write_text("x")
+    found = versions.Versions(str(export_dir), metrics.Metrics())
+    assert found.current.number == "4"
+    shutil.rmtree(export_dir / "4")
+    for _ in range(2):
+        asyncio.run(found.refresh())
+    assert found.current.number == "2"
+    (message,) = list_failures(caplog)
+    assert message.endswith("; still serving version 4")
+    for _ in range(2):
+        asyncio.run(found.refresh())
+    assert (found.current.number, len(list_failures(caplog))) == ("2", 1)
+
+
+@pytest.mark.long
+def test_the_directory_of_one_version_is_never_replaced(export_dir, monkeypatch):
+    monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
+    with local_server.serve(export_dir / "1") as server:
+        add_version(export_dir, 2)
+        time.sleep(0.5)
+        assert server.get("/healthz").json()["version"] == "1"
+
+
+def test_an_export_without_the_output_status(export_dir, monkeypatch):
+    path = export_dir / "1"
+    graph = (path / "saved_model.pb").read_bytes()
+    (path / "saved_model.pb").write_bytes(graph.replace(b"\n\x06status\x12", b"\n\x06stAtus\x12"))
+    (path / "assets.extra" / "export.json").write_text(_sign(path))
+    with pytest.raises(errors.UserError, match=r"1 has no output status, so it is from another release"):
+        versions.ServedVersion(str(path))
+
+
+def test_an_export_without_the_signature_waveform(export_dir):
+    path = export_dir / "1"
+    saved_model = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    del saved_model.meta_graphs[0].signature_def["waveform"]
+    (path / "saved_model.pb").write_bytes(saved_model.SerializeToString())
+    (path / "assets.extra" / "export.json").write_text(_sign(path))
+    with pytest.raises(
+        errors.UserError, match=r"1 has no signature waveform, so it is from another release; export"
+    ):
+        versions.ServedVersion(str(path))
+
+
+NODE = "\n\t [[{{node Assert/Assert}}]]"
+OLD = "泥郝 ni3 has 2 characters and 1 syllables, expected one syllable for each character; fix it"
+
+
+@pytest.mark.parametrize(
+    "message, sentence",
+    [
+        (
+            "assertion failed: [E_AUDIO_TOO_LONG: audio: any [improved] sentence]" + NODE,
+            "audio: any [improved] sentence",
+        ),
+        (
+            "assertion failed: [E_HOTWORD_SYLLABLES: hotwords: [泥] fix them]" + NODE,
+            "hotwords: [泥] fix them",
+        ),
+        (f"assertion failed: [hotwords: {OLD}]" + NODE, f"hotwords: {OLD}"),  # exports of 0.1.0
+        (
+            "assertion failed: [waveform: is too short]" + NODE,  # as well
+            "the model rejected the inputs (assertion failed: [waveform: is too short] "
+            "[[{{node Assert/Assert}}]])",
+        ),
+    ],
+)
+def test_error_messages_of_the_graph(message, sentence):
+    class Refusing:
+        def run(self, _):
+            raise tf.errors.InvalidArgumentError(None, None, message)
+
+    version = types.SimpleNamespace(_recognisers={"waveform": Refusing()})
+    with pytest.raises(errors.UserError) as refused:
+        versions.ServedVersion.run(version, "waveform", (), [{"num_samples": np.int32(1)}])
+    assert str(refused.value) == sentence
+
+
+def test_a_length_that_the_graph_refuses_has_its_message(tiny_export):
+    version = versions.ServedVersion(tiny_export.version_dir)
+    row = {"waveform": np.zeros(3, np.float32), "num_samples": np.int32(5)}
+    with pytest.raises(errors.UserError) as refused:
+        version.run("waveform", (), [row])
+    assert str(refused.value) == (
+        "num_samples is [5], expected one length from 0 to 3 for each of the 1 rows of waveform; "
+        "send the true lengths"
+    )
+    version.retire()
+
+
+def test_a_missing_export_is_refused(tmp_path):
+    with pytest.raises(errors.UserError, match="contains no SavedModel"):
+        versions.Versions(str(tmp_path), metrics.Metrics())
+
+
+def _sign(path: pathlib.Path) -> str:
+    info = export_info.load(str(path))
+    info.save(str(path))
+    return json.dumps(json.loads((path / "assets.extra" / "export.json").read_text()))

@@ -1,0 +1,278 @@
+"""live_terminal: pipes, a microphone that is none, and what is printed, with a model that is written here."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import signal
+import sys
+import threading
+import time
+import types
+
+import numpy as np
+import pytest
+import soundfile
+
+from estimator_asr.exporting.saved_model import statuses
+from estimator_asr.serving.transcripts import live_terminal, pauses
+from tfrecord_builder import errors
+
+RATE = 16000
+
+
+class Model:
+    """Recognises one character per second."""
+
+    def __init__(self, text="一二三四五六七八九十"):
+        self._text = text
+
+    def run(self, batch):
+        count = round(batch["waveform"].shape[1] / RATE)
+        text = self._text[:count]
+        items = [
+            {"character": each, "pinyin": "x1", "start": i + 0.1, "end": i + 0.2, "confidence": 1.0}
+            for i, each in enumerate(text)
+        ]
+        values = {"transcript": text, "pinyin": "", "confidence": 1.0, "characters": items, "n_best": []}
+        values |= {"status": statuses.OK, "acoustic_score": 0.0, "language_score": 0.0}
+        return {name: [value] for name, value in values.items()}
+
+
+@pytest.fixture(autouse=True)
+def detector(monkeypatch):
+    monkeypatch.setattr(pauses, "load_detector", lambda: lambda samples: float(np.max(np.abs(samples)) > 0.1))
+
+
+def make_blocks(*seconds):
+    """Returns alternating speech and pauses."""
+    for index, length in enumerate(seconds):
+        for _ in range(round(length * 10)):
+            yield np.full(RATE // 10, 0.0 if index % 2 else 0.5, np.float32)
+
+
+def test_each_ended_segment_is_a_line(capsys):
+    live_terminal.transcribe(Model(), make_blocks(3, 2, 2), RATE)
+    assert capsys.readouterr().out.split("\n") == ["一二三", "一二", ""]
+
+
+class Streams:
+    """Recognises pieces of a segment: one character for each second so far, which the state counts."""
+
+    def __init__(self, model):
+        self._model, self.lengths = model, []
+
+    def start_one(self):
+        return {"state_seconds": np.zeros([1], np.float32)}
+
+    @property
+    def pieces(self):
+        return self
+
+    def run(self, batch):
+        (num_samples,), (state,) = batch["num_samples"], batch["state_seconds"]
+        assert num_samples == batch["waveform"].shape[1]
+        self.lengths.append(int(num_samples))
+        heard = state[0] + num_samples / RATE
+        outputs = self._model.run({"waveform": np.zeros([1, round(heard * RATE)])})
+        return {**outputs, "state_seconds": [np.array([heard], np.float32)]}
+
+
+def test_a_streaming_model_processes_each_sample_once(capsys):
+    def speak():
+        for block in make_blocks(3, 2, 2):
+            time.sleep(0.02)
+            yield block
+
+    streams = Streams(Model())
+    live_terminal.transcribe(Model(), speak(), RATE, streams, 0.32)
+    assert capsys.readouterr().out.split("\n") == ["一二三", "一二", ""]
+    assert len(streams.lengths) > 3 and sum(streams.lengths) < 6 * RATE
+
+
+def test_a_terminal_dims_text_that_may_change(monkeypatch):
+    def speak():
+        for block in make_blocks(4, 2):
+            time.sleep(0.02)
+            yield block
+
+    reader, writer = pty.openpty()
+    with os.fdopen(writer, "w") as terminal, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", terminal)
+        live_terminal.transcribe(Model(), speak(), RATE)
+    said = os.read(reader, 100000).decode()
+    os.close(reader)
+    shown = [re.sub("\033\\[2m(.*)\033\\[0m", r"(\1)", each) for each in said.split("\r\033[K")]
+    assert shown[-1] == "一二三四\r\n"
+    texts = [each.replace("(", "").replace(")", "") for each in shown[1:-1]]
+    assert texts == sorted(texts, key=len) and any(re.fullmatch(r"一+.*\(.+\)", each) for each in shown)
+
+
+def test_a_long_line_shows_only_its_end():
+    assert live_terminal._find_tail("你好abc", 5) == "好abc"
+    assert live_terminal._find_tail("你好abc", 4) == "abc"
+    assert live_terminal._find_tail("你好", 80) == "你好"
+    assert live_terminal._find_tail("你好", 1) == ""
+
+
+@pytest.fixture
+def python_ends_on_ctrl_c():
+    """Restores the SIGINT handler of a terminal, because a background job of a shell ignores SIGINT."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
+@pytest.mark.usefixtures("python_ends_on_ctrl_c")
+def test_ctrl_c_ends_the_audio_after_the_blocks_read_so_far(capsys):
+    """Ctrl-C works while the model runs, and blocks from the source are not lost."""
+    given = threading.Event()
+
+    class Interrupted(Model):
+        def run(self, batch):
+            assert given.wait(30)
+            if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().run(batch)
+
+    def speak():
+        yield from make_blocks(3)
+        given.set()
+        time.sleep(60)
+
+    began = time.monotonic()
+    live_terminal.transcribe(Interrupted(), speak(), RATE)
+    assert capsys.readouterr().out == "一二三\n" and time.monotonic() - began < 30
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("python_ends_on_ctrl_c")
+def test_ctrl_c_ends_an_endless_source(capsys):
+    given = threading.Event()
+
+    class Interrupted(Model):
+        def run(self, batch):
+            assert given.wait(30)
+            if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().run(batch)
+
+    def speak():
+        while True:
+            yield from make_blocks(3, 2)
+            given.set()
+
+    began = time.monotonic()
+    live_terminal.transcribe(Interrupted(), speak(), RATE)
+    assert time.monotonic() - began < 30 and capsys.readouterr().out.startswith("一二三\n")
+
+
+@pytest.mark.parametrize("rate", [16000, 8000])
+def test_samples_are_read_from_a_pipe(rate):
+    tone = np.round(20000 * np.sin(np.arange(16000) * 2 * np.pi * 200 / 16000)).astype("<i2")
+    reader, writer = os.pipe()
+    os.write(writer, tone.tobytes() + b"\1")  # half a sample
+    os.close(writer)
+    with open(reader, "rb") as file:
+        found = np.concatenate(list(live_terminal.read_pcm(file, rate)))
+    assert len(found) == rate and found.dtype == np.float32
+    expected = 20000 / 32768 * np.sin(np.arange(rate) * 2 * np.pi * 200 / rate)
+    np.testing.assert_allclose(found[200:-200], expected[200:-200], atol=1e-3)
+
+
+def test_an_audio_file_in_a_pipe_is_refused(tmp_path):
+    soundfile.write(tmp_path / "a.wav", np.zeros(16000), 44100)
+    with open(tmp_path / "a.wav", "rb") as file, pytest.raises(errors.UserError) as refused:
+        next(live_terminal.read_pcm(file, 16000))
+    assert str(refused.value) == (
+        "standard input begins like an audio file, but must be samples without a header; "
+        "leave --live out, or convert the audio with ffmpeg -i FILE -ac 1 -ar 16000 -f s16le -"
+    )
+
+
+def test_a_wav_file_in_a_pipe_as_arecord_writes_it():
+    samples = np.arange(-8000, 8000, dtype="<i2")
+    content = io.BytesIO()
+    soundfile.write(content, samples, 16000, format="WAV")
+    reader, writer = os.pipe()
+    os.write(writer, content.getvalue()[:44])
+    os.write(writer, samples.tobytes())
+    os.close(writer)
+    with open(reader, "rb") as file:
+        found = np.concatenate(list(live_terminal.read_pcm(file, 16000)))
+    np.testing.assert_array_equal(found, np.float32(samples) / 32768)
+
+
+def test_exceptions_of_the_source_reach_the_caller():
+    def broken():
+        yield np.zeros(1600, np.float32)
+        raise errors.UserError("microphone: is gone")
+
+    with pytest.raises(errors.UserError, match="microphone: is gone"):
+        live_terminal.transcribe(Model(), broken(), RATE)
+
+
+class TestMicrophone:
+    def test_the_microphone_yields_blocks_of_the_first_channel(self, monkeypatch):
+        class InputStream:
+            def __init__(self, blocksize, callback, **options):
+                assert options == {"samplerate": 16000, "channels": 1, "dtype": "float32"}
+                self._blocksize, self._callback = blocksize, callback
+
+            def __enter__(self):
+                for value in (1, 2):
+                    self._callback(
+                        np.full((self._blocksize, 1), value, np.float32), self._blocksize, None, None
+                    )
+
+            def __exit__(self, *_):
+                pass
+
+        fake = types.SimpleNamespace(InputStream=InputStream, PortAudioError=OSError)
+        monkeypatch.setitem(sys.modules, "sounddevice", fake)
+        blocks = live_terminal.open_microphone(16000)
+        first, second = next(blocks), next(blocks)
+        assert first.shape == (1600,) and (first[0], second[0]) == (1, 2)
+
+    def test_blocks_beyond_the_queue_are_lost_with_a_warning(self, monkeypatch, capsys):
+        class InputStream:
+            def __init__(self, callback, **_):
+                self._callback = callback
+
+            def __enter__(self):
+                for value in range(5):
+                    self._callback(np.full((10, 1), value, np.float32), 10, None, None)
+
+            def __exit__(self, *_):
+                pass
+
+        monkeypatch.setattr(live_terminal, "_MAX_BLOCKS", 3)
+        fake = types.SimpleNamespace(InputStream=InputStream, PortAudioError=OSError)
+        monkeypatch.setitem(sys.modules, "sounddevice", fake)
+        blocks = live_terminal.open_microphone(16000)
+        assert [next(blocks)[0] for _ in range(3)] == [0, 1, 2]
+        assert "warning: the model is slower than the speech; audio was lost" in capsys.readouterr().err
+
+    def test_a_missing_microphone_is_an_error(self, monkeypatch):
+        def refuse(**_):
+            raise OSError("Error querying device -1")
+
+        fake = types.SimpleNamespace(InputStream=refuse, PortAudioError=OSError)
+        monkeypatch.setitem(sys.modules, "sounddevice", fake)
+        with pytest.raises(
+            errors.UserError, match="the microphone cannot be opened .*querying device -1.*; connect"
+        ):
+            next(live_terminal.open_microphone(16000))
+
+    def test_missing_sounddevice_is_an_error(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "sounddevice", None)
+        with pytest.raises(
+            errors.UserError,
+            match=(
+                r"the microphone needs sounddevice, which cannot be imported .*pip install "
+                r"'estimator-asr\[live\]'"
+            ),
+        ):
+            next(live_terminal.open_microphone(16000))

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import json
+import math
+import types
+
+import pytest
+import small_checkpoints
+
+from estimator_asr.training.checkpointing import evaluation_log
+from tfrecord_builder import errors
+
+
+def make_evaluation(step, rate, known_at=None):
+    return evaluation_log.LoggedEvaluation(
+        step, step if known_at is None else known_at, {"rate": rate, "loss": 1.0}
+    )
+
+
+def make_estimator(model_dir, task_type="worker", save_checkpoints_steps=100):
+    config = types.SimpleNamespace(task_type=task_type, save_checkpoints_steps=save_checkpoints_steps)
+    return types.SimpleNamespace(model_dir=str(model_dir), config=config)
+
+
+def export(estimator, **result):
+    evaluation_log.Recorder("rate").export(estimator, "", "", result, False)
+
+
+def test_recorded_evaluations_are_read_oldest_first(tmp_path):
+    path = str(tmp_path)
+    assert evaluation_log.read(path) == []
+    for step, rate in [(4, 0.5), (2, 0.75), (4, 0.25)]:  # the last one replaces the first
+        evaluation_log.record(path, make_evaluation(step, rate))
+    assert evaluation_log.read(path) == [make_evaluation(2, 0.75), make_evaluation(4, 0.25)]
+    assert [file.name for file in tmp_path.iterdir()] == ["evaluations.json"]
+
+
+def test_nan_and_infinity_are_kept_in_valid_json(tmp_path):
+    evaluation_log.record(
+        str(tmp_path), evaluation_log.LoggedEvaluation(1, 1, {"rate": math.nan, "loss": math.inf})
+    )
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    json.loads((tmp_path / "evaluations.json").read_text(encoding="utf-8"), parse_constant=refuse)
+    (read,) = evaluation_log.read(str(tmp_path))
+    assert math.isnan(read.metrics["rate"]) and read.metrics["loss"] == math.inf
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "3", "[3]", '[{"step": 1}]', '[{"step": 1, "known_at": 1, "metrics": 2}]']
+)
+def test_a_damaged_file_is_refused(tmp_path, content):
+    (tmp_path / "evaluations.json").write_text(content, encoding="utf-8")
+    said = "evaluations.json: cannot be read .*; restore it from a copy, or delete it to forget all"
+    with pytest.raises(errors.UserError, match=said):
+        evaluation_log.read(str(tmp_path))
+
+
+def test_evaluations_after_the_resume_point_are_forgotten(tmp_path):
+    path = str(tmp_path)
+    evaluation_log.forget_after(path, 0)
+    assert not list(tmp_path.iterdir())
+    for step in (2, 4, 6):
+        evaluation_log.record(path, make_evaluation(step, 0.5))
+    evaluation_log.forget_after(path, 4)
+    assert [evaluation.step for evaluation in evaluation_log.read(path)] == [2, 4]
+
+
+def test_the_exporter_records_every_evaluation_with_an_error_rate(tmp_path):
+    estimator = make_estimator(tmp_path)
+    export(estimator, global_step=3, rate=0.5, loss=2.0)
+    export(estimator, global_step=4)  # without a dev split
+    assert evaluation_log.read(str(tmp_path)) == [
+        evaluation_log.LoggedEvaluation(3, 3, {"rate": 0.5, "loss": 2.0})
+    ]
+
+
+def test_an_evaluation_by_another_process_is_known_two_intervals_after_the_newest_checkpoint(tmp_path):
+    for step in (100, 300):
+        small_checkpoints.save(tmp_path, step)
+    export(make_estimator(tmp_path, task_type="evaluator"), global_step=100, rate=0.5)
+    history = evaluation_log.History(str(tmp_path), "rate")
+    assert history.known_at(499) == [] and history.known_at(500) == [(100, 0.5)]
+
+
+def test_history_sees_evaluations_recorded_later(tmp_path):
+    history = evaluation_log.History(str(tmp_path), "rate")
+    assert history.known_at(9) == []
+    evaluation_log.record(str(tmp_path), make_evaluation(2, 0.5))
+    assert history.known_at(9) == [(2, 0.5)]
+    evaluation_log.record(str(tmp_path), make_evaluation(4, 0.25))
+    assert history.known_at(9) == [(2, 0.5), (4, 0.25)] and history.known_at(3) == [(2, 0.5)]

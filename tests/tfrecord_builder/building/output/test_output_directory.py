@@ -1,0 +1,219 @@
+import contextlib
+import errno
+import os
+
+import pytest
+
+from tfrecord_builder import errors
+from tfrecord_builder.building.output import output_directory, staging
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.storage import locks
+
+KILLED = 9
+COMPANIONS = ("tokens.txt", "characters.txt", "readings.tsv", "rejected.tsv")
+
+
+def _info(*files):
+    shards = tuple(dataset_info.ShardInfo(file, 1, 3, "s") for file in files)
+    split = dataset_info.SplitInfo(1, 1, 1.0, 1, 1, 0, 0, {5: 1}, {1: 1}, shards)
+    return dataset_info.DatasetInfo(None, "float16", "syllable", "t", "c", "r", (), (), {"train": split}, 0)
+
+
+def _build(output_dir, content, *files, overwrite=False, stop_before_publishing=False):
+    with output_directory.reserve(str(output_dir), overwrite):
+        directory = staging.start(str(output_dir), f"plan {content}", overwrite)
+        for name in (*files, *COMPANIONS):
+            with open(os.path.join(directory, name), "w") as file:
+                file.write(content)
+        if not stop_before_publishing:
+            staging.publish(str(output_dir), _info(*files))
+
+
+def test_a_build_is_published_as_a_whole(tmp_path):
+    output_dir = tmp_path / "new" / "data"
+    _build(output_dir, "one", "a", "b", stop_before_publishing=True)
+    assert os.listdir(output_dir) == [".build"]
+    _build(output_dir, "one", "a", "b")
+    assert sorted(os.listdir(output_dir)) == sorted(["a", "b", "dataset_info.json", *COMPANIONS])
+
+
+def _killed_while_publishing(output_dir, steps, *files, overwrite):
+    """Builds in a process that ends without notice at a step on the file system; True if it came so far."""
+    if pid := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == KILLED
+    done = iter(range(steps))
+    for name in ("replace", "remove", "unlink", "rmdir", "mkdir"):
+        setattr(output_directory.os, name, _count(getattr(os, name), done))
+    _build(output_dir, "two", *files, overwrite=overwrite)
+    os._exit(0)
+
+
+def _count(function, done):
+    def counted(*arguments, **options):
+        if next(done, None) is None:
+            os._exit(KILLED)
+        return function(*arguments, **options)
+
+    return counted
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("again", ["two", "three"])
+def test_a_build_killed_at_any_step_continues_and_leaves_no_other_files(tmp_path, overwrite, again):
+    steps, was_killed = 0, True
+    while was_killed:
+        output_dir = tmp_path / str(steps)
+        if overwrite:
+            _build(output_dir, "one", "a", "b")
+        was_killed = _killed_while_publishing(output_dir, steps, "b", "c", overwrite=overwrite)
+        with contextlib.suppress(errors.UserError):  # all was in place: there is a finished build
+            _build(
+                output_dir,
+                again,
+                "b",
+                "d" if again == "three" else "c",
+                overwrite=overwrite or again == "three",
+            )
+        content = (output_dir / "b").read_text()
+        expected = {"one": ["a", "b"], "two": ["b", "c"], "three": ["b", "d"]}[content]
+        assert sorted(os.listdir(output_dir)) == sorted([*expected, "dataset_info.json", *COMPANIONS])
+        assert dataset_info.DatasetInfo.load(str(output_dir)) == _info(*expected)
+        steps += 1
+    assert steps > 15
+
+
+def test_incomplete_files_of_a_killed_build_are_removed(tmp_path):
+    _build(tmp_path, "one", "a", "b.123.incomplete", stop_before_publishing=True)
+    with output_directory.reserve(str(tmp_path), False):
+        directory = staging.start(str(tmp_path), "plan one", False)
+        assert sorted(os.listdir(directory)) == sorted(["a", "plan", *COMPANIONS])
+
+
+def test_a_refused_build_does_not_remove_the_empty_directory_of_another_build(tmp_path, monkeypatch):
+    output_dir = str(tmp_path / "data")
+    monkeypatch.setattr(output_directory.files, "exists", lambda path: False)  # both found no directory
+    with output_directory._lock(output_dir):
+        with pytest.raises(errors.UserError, match="another build is writing"):
+            with output_directory._lock(output_dir):
+                pass
+        assert os.path.isdir(output_dir)
+
+
+def test_a_directory_that_is_removed_and_made_again_while_it_is_locked(tmp_path, monkeypatch):
+    flock, output_dir = locks.fcntl.flock, tmp_path / "data"
+
+    def make_again(*arguments):
+        flock(*arguments)
+        output_dir.rename(tmp_path / "other")
+        output_dir.mkdir()
+
+    monkeypatch.setattr(locks.fcntl, "flock", make_again)
+    with pytest.raises(errors.UserError, match="another build is writing"):
+        _build(output_dir, "one", "a")
+    assert os.listdir(output_dir) == []
+
+
+def test_a_finished_build_is_refused_without_overwrite(tmp_path):
+    _build(tmp_path, "one", "a")
+    with pytest.raises(errors.UserError, match="holds a finished build; pass --overwrite"):
+        _build(tmp_path, "two", "a")
+    assert (tmp_path / "a").read_text() == "one"
+
+
+def test_overwrite_keeps_old_data_until_the_new_are_complete_and_removes_only_its_files(tmp_path):
+    _build(tmp_path, "one", "a", "b")
+    (tmp_path / "notes.txt").write_text("mine")
+    _build(tmp_path, "two", "b", "c", overwrite=True, stop_before_publishing=True)
+    assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text() == "one"
+    assert dataset_info.DatasetInfo.load(str(tmp_path)) == _info("a", "b")
+    _build(tmp_path, "two", "b", "c", overwrite=True)
+    assert sorted(os.listdir(tmp_path)) == sorted(["b", "c", "dataset_info.json", "notes.txt", *COMPANIONS])
+    assert (tmp_path / "b").read_text() == "two"
+
+
+def test_an_interrupted_build_with_another_fingerprint_is_refused_without_overwrite(tmp_path):
+    _build(tmp_path, "one", "a", stop_before_publishing=True)
+    with pytest.raises(errors.UserError, match="had another corpus or other flags.*--overwrite"):
+        _build(tmp_path, "two", "a")
+    _build(tmp_path, "two", "a", overwrite=True)
+    assert (tmp_path / "a").read_text() == "two"
+
+
+def test_a_damaged_fingerprint_counts_as_another_one(tmp_path):
+    _build(tmp_path, "one", "a", stop_before_publishing=True)
+    (tmp_path / ".build" / "plan").write_bytes(b"\xff")
+    with pytest.raises(errors.UserError, match="had another corpus or other flags"):
+        _build(tmp_path, "one", "a")
+
+
+def test_only_the_same_fingerprint_keeps_the_staged_files(tmp_path):
+    _build(tmp_path, "one", "a", stop_before_publishing=True)
+    with output_directory.reserve(str(tmp_path), False):
+        directory = staging.start(str(tmp_path), "plan one", False)
+        assert "a" in os.listdir(directory)
+        staging.start(str(tmp_path), "plan two", overwrite=True)
+        assert os.listdir(directory) == ["plan"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_directories_without_a_build_are_never_touched(tmp_path, overwrite):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(errors.UserError, match="holds thesis.txt and no build; choose an empty or a new"):
+        _build(tmp_path, "one", "a", overwrite=overwrite)
+    (tmp_path / "dataset_info.json").write_text('{"of": "another program"}')
+    with pytest.raises(errors.UserError, match="dataset_info.json of another program or version"):
+        _build(tmp_path, "one", "a", overwrite=overwrite)
+    assert sorted(os.listdir(tmp_path)) == ["dataset_info.json", "thesis.txt"]
+
+
+def test_a_file_in_the_path_of_the_output_directory_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(errors.UserError, match="file is a file; choose a directory"):
+        _build(tmp_path / "file", "one", "a")
+    with pytest.raises(errors.UserError, match="cannot be created"):
+        _build(tmp_path / "file" / "below", "one", "a")
+
+
+def test_a_directory_without_permission(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root has every permission
+    message = f"--output_dir: {tmp_path} cannot be read and written; change"
+    with pytest.raises(errors.UserError, match=message):
+        output_directory.check_usable(str(tmp_path), overwrite=False)
+
+
+@pytest.mark.parametrize("function", ["makedirs", "replace"])
+def test_a_disk_that_is_full_or_read_only(tmp_path, monkeypatch, function):
+    def fail(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(errors.UserError) as caught:
+        with output_directory.reserve(str(tmp_path), overwrite=False):
+            monkeypatch.setattr(os, function, fail)
+            staging.start(str(tmp_path), "plan", overwrite=False)
+            staging.publish(str(tmp_path), _info())
+    assert str(caught.value) == (
+        f"--output_dir: {tmp_path} cannot be written (No space left on device); "
+        "free some space or fix the permissions, then run the build again: finished shards are kept."
+    )
+    monkeypatch.undo()
+    _build(tmp_path, "one", "a", overwrite=True)  # the lock is given back
+
+
+def test_an_info_that_cannot_be_read_is_not_ours(tmp_path):
+    (tmp_path / "dataset_info.json").mkdir()
+    with pytest.raises(errors.UserError, match="dataset_info.json of another program or version"):
+        output_directory.check_usable(str(tmp_path), overwrite=True)
+
+
+def test_a_second_build_into_the_same_directory_is_refused(tmp_path):
+    with output_directory.reserve(str(tmp_path), False):
+        with pytest.raises(errors.UserError, match="another build is writing"):
+            _build(tmp_path, "two", "a")
+    _build(tmp_path, "two", "a")
+
+
+def test_the_file_of_a_failed_build_is_not_next_to_finished_data(tmp_path):
+    assert staging.failure_path(str(tmp_path), "rejected.tsv") == str(tmp_path / "rejected.tsv")
+    _build(tmp_path, "one", "a")
+    assert staging.failure_path(str(tmp_path), "rejected.tsv") == str(tmp_path / ".build" / "rejected.tsv")

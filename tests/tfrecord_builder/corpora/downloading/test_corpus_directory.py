@@ -1,0 +1,342 @@
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import time
+
+import loopback_server
+import paths
+import pytest
+from small_archives import DATA, FILES, SOUND, L, M, X, entry, folder, hard_link, link, pack
+
+from tfrecord_builder import errors
+from tfrecord_builder.corpora.downloading import archives, corpus_directory, fetch
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setattr(fetch, "_PAUSES_SECONDS", (0.01,))
+    with loopback_server.serve(FILES) as server:
+        yield server
+
+
+def run(server, corpus, directory, parts=()):
+    return corpus_directory.download(corpus, str(directory), parts, server.address())
+
+
+def error_of(server, corpus, directory, parts=()):
+    with pytest.raises(errors.UserError) as caught:
+        run(server, corpus, directory, parts)
+    return str(caught.value)
+
+
+def tree(directory):
+    return sorted(
+        os.path.relpath(os.path.join(d, f), directory) for d, _, fs in os.walk(directory) for f in fs
+    )
+
+
+DONE = ["data_x/.data_x.tgz.unpacked", "data_x/t.txt", "data_x/wav/train/S1/a.wav"]
+
+
+def test_downloads_checks_and_unpacks(server, tmp_path):
+    assert run(server, X, tmp_path / "new" / "dir") == []
+    assert tree(tmp_path / "new" / "dir") == DONE
+    assert (tmp_path / "new/dir/data_x/wav/train/S1/a.wav").read_bytes() == SOUND
+
+
+def test_a_second_call_does_nothing(server, tmp_path):
+    run(server, X, tmp_path)
+    assert run(server, X, tmp_path) == ["data_x.tgz"]
+    assert len(server.asked) == 1 and tree(tmp_path) == DONE
+
+
+def test_continues_after_a_broken_connection(server, tmp_path):
+    server.answer = loopback_server.break_off(70_000)
+    assert "stopped at 140,000 of about " in error_of(server, X, tmp_path)
+    assert tree(tmp_path) == ["data_x.tgz.incomplete"]
+    server.answer = loopback_server.serve_ranges
+    run(server, X, tmp_path)
+    assert server.asked[-1]["Range"] == "bytes=140000-" and tree(tmp_path) == DONE
+
+
+def test_a_file_with_a_wrong_checksum_is_renamed(server, tmp_path):
+    server.contents["/resources/7/data_x.tgz"] = wrong = DATA[:-1] + b"?"
+    sums = f"{hashlib.md5(wrong).hexdigest()}, expected {X.archives[0].md5}; the file was renamed. Run"
+    assert f"data_x.tgz.wrong: MD5 sum is {sums}" in error_of(server, X, tmp_path)
+    assert tree(tmp_path) == ["data_x.tgz.wrong"]
+    server.contents["/resources/7/data_x.tgz"] = DATA
+    run(server, X, tmp_path)
+    assert tree(tmp_path) == ["data_x.tgz.wrong", *DONE]
+
+
+def test_an_existing_archive_is_used(server, tmp_path):
+    (tmp_path / "data_x.tgz").write_bytes(DATA)
+    run(server, X, tmp_path)
+    assert server.asked == [] and tree(tmp_path) == DONE
+
+
+def test_an_existing_archive_with_a_wrong_checksum_is_renamed(server, tmp_path):
+    (tmp_path / "data_x.tgz").write_bytes(b"half")
+    assert "data_x.tgz.wrong: MD5 sum is" in error_of(server, X, tmp_path)
+    assert tree(tmp_path) == ["data_x.tgz.wrong"]
+
+
+def test_parts_are_unpacked_into_one_folder(server, tmp_path):
+    run(server, L, tmp_path, ["test"])
+    assert tree(tmp_path) == ["L/.test.tar.gz.unpacked", "L/README", "L/test/a.wav"]
+    assert run(server, L, tmp_path) == ["test.tar.gz"]
+    assert tree(tmp_path / "L") == [
+        ".dev.tar.gz.unpacked",
+        ".test.tar.gz.unpacked",
+        "README",
+        "dev/a.wav",
+        "test/a.wav",
+    ]
+
+
+def test_archives_without_a_folder_get_one(server, tmp_path):
+    run(server, M, tmp_path)
+    assert tree(tmp_path) == [
+        "m/.a.tgz.unpacked",
+        "m/.b.tgz.unpacked",
+        "m/ReadMe",
+        "m/dev/b.wav",
+        "m/train/a.wav",
+    ]
+
+
+def test_files_of_a_killed_call_are_replaced(server, tmp_path):
+    (tmp_path / "data_x.tgz").write_bytes(DATA)  # it was killed while it moved the files into place
+    for name in ("data_x/wav/train", "data_x.incomplete/data_x"):
+        os.makedirs(tmp_path / name)
+    (tmp_path / "data_x.incomplete/junk").touch()
+    run(server, X, tmp_path)
+    assert tree(tmp_path) == DONE
+    (tmp_path / "data_x.tgz").write_bytes(DATA)  # or just before it removed the archive
+    run(server, X, tmp_path)
+    assert tree(tmp_path) == DONE and server.asked == []
+
+
+def test_a_corpus_that_was_not_downloaded_is_kept(server, tmp_path):
+    os.makedirs(tmp_path / "data_x/wav")
+    message = error_of(server, X, tmp_path)
+    assert f"--corpus_dir: {tmp_path / 'data_x'} exists and was not created by this program; bu" in message
+    assert server.asked == []
+
+
+def test_a_second_download_is_refused(server, tmp_path):
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    message = error_of(server, X, tmp_path)
+    os.close(descriptor)
+    assert message == (f"--corpus_dir: {tmp_path} is locked by another download; wait until it ends.")
+    run(server, X, tmp_path)
+
+
+def test_a_file_system_without_locks(server, tmp_path, monkeypatch):
+    def refuse(descriptor, how):  # as NFS does for a directory
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    run(server, X, tmp_path)
+    assert (tmp_path / "data_x").is_dir()
+
+
+def test_a_full_disk(server, tmp_path):
+    os.symlink("/dev/full", tmp_path / "data_x.tgz.incomplete")
+    message = error_of(server, X, tmp_path)
+    assert "cannot be written (No space left on device); free some space or fix" in message
+
+
+def test_a_directory_that_cannot_be_created(server, tmp_path):
+    (tmp_path / "file").touch()
+    assert f"--corpus_dir: {tmp_path / 'file'} cannot be written (File exists)" in error_of(
+        server, X, tmp_path / "file"
+    )
+
+
+def test_an_unknown_part(server, tmp_path):
+    assert error_of(server, L, tmp_path, ["train", "dev"]) == (
+        "--parts: train is not a part of L, expected some of dev, test; omit --parts to download all."
+    )
+
+
+def test_an_archive_without_the_folder(server, tmp_path):
+    other = archives.Corpus("X", 7, "free", "data_y", X.archives)
+    assert "data_x.tgz: the archive has no folder data_y; look at its files in" in error_of(
+        server, other, tmp_path
+    )
+
+
+def test_a_corpus_that_was_withdrawn(server, tmp_path):
+    withdrawn = archives.Corpus("X", 7, "free", "data_x", X.archives, unavailable="its owner withdrew it")
+    assert error_of(server, withdrawn, tmp_path) == (
+        "X: its owner withdrew it, so it cannot be downloaded here; "
+        f"put data_x.tgz into {tmp_path}, if you have it, and run the command again."
+    )
+    assert tree(tmp_path) == server.asked == []
+    (tmp_path / "data_x.tgz").write_bytes(DATA)
+    run(server, withdrawn, tmp_path)
+    assert run(server, withdrawn, tmp_path) == ["data_x.tgz"]
+    assert tree(tmp_path) == DONE and server.asked == []
+
+
+@pytest.fixture
+def unpacked(tmp_path):
+    def unpack_bytes(packed):
+        archive = tmp_path / "a.tgz"
+        archive.write_bytes(packed)
+        corpus_directory.unpack(str(archive), str(tmp_path / "out"))
+        return tmp_path / "out"
+
+    return unpack_bytes
+
+
+def test_files_folders_and_links_within(unpacked):
+    out = unpacked(
+        pack(
+            folder("./c"),
+            folder("c/empty"),
+            ("c/data/A11_0.wav", b"sound"),
+            link("c/train/A11_0.wav", "../data/A11_0.wav"),  # as in THCHS-30
+            hard_link("c/same.wav", "c/data/A11_0.wav"),
+        )
+    )
+    assert tree(out) == ["c/data/A11_0.wav", "c/same.wav", "c/train/A11_0.wav"]
+    assert os.readlink(out / "c/train/A11_0.wav") == "../data/A11_0.wav"
+    assert (out / "c/train/A11_0.wav").read_bytes() == (out / "c/same.wav").read_bytes() == b"sound"
+    assert (out / "c/empty").is_dir()
+
+
+def test_archives_inside_are_unpacked_where_they_are(unpacked):
+    one, two = pack(("train/S0002/a.wav", b"a")), pack(("test/S0764/b.wav", b"b"))
+    out = unpacked(
+        pack(("d/wav/S0002.tar.gz", one), ("d/wav/S0764.tar.gz", two), ("d/transcript/t.txt", b"t"))
+    )
+    assert tree(out) == ["d/transcript/t.txt", "d/wav/test/S0764/b.wav", "d/wav/train/S0002/a.wav"]
+
+
+def test_files_that_macos_adds_are_not_archives(unpacked):
+    assert tree(unpacked(pack(("wav/._S0002.tar.gz", b"Mac OS X")))) == ["wav/._S0002.tar.gz"]
+
+
+@pytest.mark.parametrize(
+    "entries, reason",
+    [
+        ([("../x", b"")], "'../x' would be extracted to "),
+        ([link("c/l", "/etc/passwd")], "'c/l' is a link to an absolute path"),
+        ([link("c/l", "../../x")], "'c/l' would link to "),
+        ([entry("dev", tarfile.CHRTYPE)], "'dev' is a special file"),
+        ([hard_link("c/l", "nothing")], "linkname 'nothing' not found"),
+    ],
+)
+def test_entries_that_lead_outside_and_devices_are_refused(unpacked, tmp_path, entries, reason):
+    with pytest.raises(errors.UserError) as caught:
+        unpacked(pack(*entries))
+    assert str(caught.value).startswith(f"{tmp_path / 'a.tgz'}: it cannot be unpacked (")
+    assert reason in str(caught.value)
+    assert str(caught.value).endswith(
+        "), because it is damaged or has entries that are not accepted; remove it and run the command again."
+    )
+    assert sorted(os.listdir(tmp_path)) == ["a.tgz", "out"]
+
+
+CLIMB = [folder("a"), folder("a/b"), link("a/b/top", "../..")]
+
+
+@pytest.mark.parametrize(
+    "entries, reason",
+    [
+        ([*CLIMB, link("l", "a/b/top/../outside")], "'l' is a link with '..' after a name"),
+        ([*CLIMB, link("l", "./a/b/top/..")], "'l' is a link with '..' after a name"),
+        ([*CLIMB, hard_link("l", "a/b/top")], "'l' leads through a link"),
+        ([*CLIMB, hard_link("l", "a/b/top/x")], "'l' leads through a link"),
+        ([*CLIMB, ("a/b/top/x", b"")], "'a/b/top/x' leads through a link"),
+    ],
+)
+def test_links_that_the_tarfile_filter_misjudges_are_refused(unpacked, tmp_path, entries, reason):
+    """As CVE-2025-4138 and CVE-2025-4330 of tarfile, whose backport has no newer release."""
+    with pytest.raises(errors.UserError, match=re.escape(f"it cannot be unpacked ({reason})")):
+        unpacked(pack(*entries, ("l/outside/x", b"")))
+    assert sorted(os.listdir(tmp_path)) == ["a.tgz", "out"]
+
+
+def test_links_whose_path_is_too_long_to_resolve_are_refused(unpacked, tmp_path):
+    """CVE-2025-4517: realpath() resolves no more than PATH_MAX (4096) characters, and leaves what follows."""
+    long, entries = "d" * ((4096 - len(f"{tmp_path}/out/")) // 17), []
+    for depth, name in enumerate("abcdefghijklmnop"):
+        entries += [folder("/".join([long] * (depth + 1))), link("/".join([*[long] * depth, name]), long)]
+    top = "/".join([*"abcdefghijklmnop", "l" * 254])
+    entries += [link(top, "/".join([".."] * 16)), link("l", f"{top}/../outside"), ("l/x", b"")]
+    (tmp_path / "outside").mkdir()
+    with pytest.raises(errors.UserError, match=f"'{top}' leads through a link"):
+        unpacked(pack(*entries))
+    assert os.listdir(tmp_path / "outside") == []
+
+
+def test_a_link_in_an_archive_inside_starts_in_the_folder_of_its_name(unpacked):
+    """A link of the archive around it is not followed: the other one would lead outside from there."""
+    inner = pack(link("top/l", "../.."))
+    with pytest.raises(errors.UserError, match="'top/l' leads through a link"):
+        unpacked(pack(*CLIMB, ("a/b/S1.tar.gz", inner)))
+
+
+@pytest.mark.parametrize(
+    "entries, reason",
+    [
+        ([("c/a.wav", bytes(80_000_000))], "its files are more than 100 times as large as the archive"),
+        ([(f"c/{i}", b"") for i in range(11_000)] + [folder("d")] * 11_000, "its files are more than 100"),
+        ([("c/" + "d/" * 3000 + "a.wav", b"")], "its folders are nested more than 100 deep"),
+    ],
+    ids=["zeros", "files", "folders"],
+)
+def test_implausible_archives_are_refused_at_once(unpacked, tmp_path, entries, reason):
+    packed = pack(*entries)
+    start = time.process_time()
+    with pytest.raises(errors.UserError) as caught:
+        unpacked(packed)
+    assert str(caught.value).startswith(f"{tmp_path / 'a.tgz'}: it cannot be unpacked ({reason}")
+    assert time.process_time() - start < 30  # of 80 MB of zeros tarfile alone makes two minutes
+
+
+def test_silence_of_a_few_megabytes_is_unpacked(unpacked):
+    assert (unpacked(pack(("c/a.wav", bytes(9_000_000)))) / "c" / "a.wav").stat().st_size == 9_000_000
+
+
+def test_an_archive_inside_may_not_lead_outside_either(unpacked):
+    with pytest.raises(errors.UserError, match=r"S1.tar.gz: it cannot be unpacked \('../../x' would be extr"):
+        unpacked(pack(("c/wav/S1.tar.gz", pack(("../../x", b"")))))
+
+
+WHOLE = pack(("c/a.wav", bytes(range(256)) * 200), ("c/b.wav", os.urandom(20_000)))
+
+
+@pytest.mark.parametrize(
+    "packed", [WHOLE[:10_000], b"", b"<html>sign in</html>"], ids=["cut", "empty", "page"]
+)
+def test_a_damaged_archive(unpacked, tmp_path, packed):
+    with pytest.raises(errors.UserError) as caught:
+        unpacked(packed)
+    assert str(caught.value).startswith(f"{tmp_path / 'a.tgz'}: it cannot be unpacked (")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="CPython from 3.12 on has the filters")
+def test_python_without_tar_filters_uses_the_backport(tmp_path):
+    """As Debian 12's Python 3.11.2."""
+    (tmp_path / "a.tgz").write_bytes(pack(("../x", b"")))
+    code = (
+        "import sys, tarfile\n"
+        "if hasattr(tarfile, 'data_filter'): del tarfile.data_filter\n"
+        "from tfrecord_builder.corpora.downloading import corpus_directory\n"
+        "assert corpus_directory.tarfile.__name__ == 'backports.tarfile'\n"
+        "corpus_directory.unpack(*sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", code, tmp_path / "a.tgz", tmp_path / "out"]
+    done = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True)
+    assert "it cannot be unpacked ('../x' would be extracted to " in done.stderr

@@ -1,0 +1,290 @@
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import loopback_server
+import paths
+import pytest
+
+from tfrecord_builder import errors
+from tfrecord_builder.corpora.downloading import fetch
+
+ROOT = str(paths.ROOT)
+SIZE = 1_000_000
+CONTENT = random.Random(1).randbytes(SIZE)
+KEPT = 300_000
+THE_REST = f"bytes={KEPT}-"
+HELLO = "5d41402abc4b2a76b9719d911017c592"  # RFC 1321's MD5 of "hello"
+
+
+@pytest.fixture(autouse=True)
+def quick_attempts_without_a_proxy(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setattr(fetch, "_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(fetch, "_PAUSES_SECONDS", (0.01, 0.02))
+
+
+@pytest.fixture
+def server():
+    with loopback_server.serve({"/a.tgz": CONTENT}) as server:
+        yield server
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "a.tgz.incomplete")
+
+
+def run(server, path, expected_bytes=SIZE):
+    fetch.fetch(server.address("/a.tgz"), path, expected_bytes)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def begin(path):
+    """Leaves the first bytes of the file, as after a call whose connection was closed."""
+    with open(path, "wb") as file:
+        file.write(CONTENT[:KEPT])
+
+
+def error_of(server, path, expected_bytes=SIZE):
+    with pytest.raises(errors.UserError) as caught:
+        run(server, path, expected_bytes)
+    return str(caught.value)
+
+
+def test_downloads_a_file(server, path):
+    server.answer = loopback_server.ignore_ranges
+    run(server, path)
+    assert read(path) == CONTENT
+    assert server.asked[0]["Accept-Encoding"] == "identity" and "Range" not in server.asked[0]
+
+
+def test_follows_redirects_with_the_range(server, path):
+    begin(path)
+    with loopback_server.serve({"/from": b""}) as front:
+        front.script = [loopback_server.redirect(server.address("/a.tgz"))]
+        fetch.fetch(front.address("/from"), path, SIZE)
+    assert read(path) == CONTENT
+    assert server.asked[0]["Range"] == THE_REST
+
+
+def test_continues_after_a_closed_connection(server, path):
+    server.script = [loopback_server.break_off(KEPT), loopback_server.break_off(KEPT)]
+    run(server, path)
+    assert read(path) == CONTENT
+    assert [asked.get("Range") for asked in server.asked] == [None, THE_REST, "bytes=600000-"]
+
+
+def test_the_next_call_continues(server, path):
+    server.script = [loopback_server.break_off(KEPT)] + [loopback_server.status(503)] * 2
+    assert error_of(server, path) == (
+        f"{server.address('/a.tgz')}: the download stopped at 300,000 of about 1,000,000 bytes (the server "
+        "returned status 503 (Service Unavailable)); run the command again to continue it."
+    )
+    run(server, path)
+    assert read(path) == CONTENT
+    assert server.asked[-1]["Range"] == THE_REST
+
+
+def test_an_attempt_that_received_many_bytes_resets_the_pauses(server, path, monkeypatch):
+    monkeypatch.setattr(fetch, "_RESET_BYTES", 100_000)
+    server.answer = loopback_server.break_off(200_000)
+    run(server, path)
+    assert read(path) == CONTENT and len(server.asked) == 5
+
+
+def test_attempts_that_receive_nothing_are_limited(server, path):
+    """Only from release 2 on urllib3 counts what it reads."""
+    server.answer = loopback_server.break_off(0)
+    why = r"IncompleteRead\(0 bytes read, 1000000 more expected\)|the connection was closed"
+    assert re.search(rf"stopped at 0 of about 1,000,000 bytes \(({why})\)", error_of(server, path))
+    assert len(server.asked) == 3
+
+
+def test_a_server_without_ranges_sends_the_whole_file_again(server, path):
+    begin(path)
+    server.answer = loopback_server.ignore_ranges
+    run(server, path)
+    assert read(path) == CONTENT
+
+
+@pytest.mark.parametrize(
+    "target, reason",
+    [
+        ("file:///etc/passwd", "No connection adapters were found for 'file:///etc/passwd'"),
+        ("ftp://example.com/a.tgz", "No connection adapters were found for 'ftp://example.com/a.tgz'"),
+        ("http://[::1", "Invalid IPv6 URL"),
+        ("/a.tgz", "Exceeded 30 redirects."),
+    ],
+)
+def test_a_redirect_that_leads_nowhere_is_refused_at_once(server, path, target, reason):
+    server.answer = loopback_server.redirect(target)
+    said = error_of(server, path)
+    assert said.startswith(
+        f"{server.address('/a.tgz')}: the server returned a redirect that cannot be follow"
+    )
+    assert reason in said and said.endswith(
+        "open the address in a browser to see why, or pass another --mirror."
+    )
+    assert len(server.asked) == (31 if target == "/a.tgz" else 1)
+
+
+def test_a_complete_file_is_not_downloaded_again(server, path):
+    server.script = [loopback_server.without_length()]
+    run(server, path)
+    run(server, path)
+    assert read(path) == CONTENT and server.asked[1]["Range"] == "bytes=1000000-"
+
+
+def test_a_response_without_length_that_ends_early_is_continued(server, path):
+    server.script = [loopback_server.without_length(KEPT)]
+    run(server, path)
+    assert read(path) == CONTENT and server.asked[1]["Range"] == THE_REST
+
+
+@pytest.mark.parametrize("num_bytes", [3_021, 2_000_000])
+def test_a_response_of_another_size_overwrites_nothing(server, path, num_bytes):
+    begin(path)
+    server.answer = loopback_server.claim(num_bytes)
+    assert f"the server returned {num_bytes:,} bytes, expected about 1,000,000; open" in error_of(
+        server, path
+    )
+    assert read(path) == CONTENT[:KEPT]
+
+
+def test_a_login_page_overwrites_nothing(server, path):
+    def sign_in(handler, content):
+        handler.head(200, Content_Type="text/HTML; charset=utf-8")
+        handler.wfile.write(b"<html>Sign in</html>")
+
+    begin(path)
+    server.answer = sign_in
+    assert "the server returned a page (text/html), expected the archive; open the" in error_of(server, path)
+    assert read(path) == CONTENT[:KEPT] and len(server.asked) == 1
+
+
+@pytest.mark.parametrize("text", ["bytes 0-999999/1000000", "bytes 300000-999999/*", "all of it"])
+def test_a_wrong_content_range(server, path, text):
+    begin(path)
+    server.answer = loopback_server.range_header(text)
+    message = error_of(server, path)
+    assert f"the server returned Content-Range {text!r}, expected bytes 300000-; open" in message
+    assert read(path) == CONTENT[:KEPT]
+
+
+def test_a_response_that_does_not_end(server, path):
+    def pour(handler, content):
+        handler.head(200)
+        while not handler.server.ended.is_set():
+            handler.wfile.write(content)
+
+    server.answer = pour
+    assert "bytes or more, expected 1,000,000; open" in error_of(server, path)
+    assert os.path.getsize(path) <= 1_100_000
+
+
+def test_a_refusal_is_not_retried(server, path):
+    server.answer = loopback_server.status(403)
+    assert error_of(server, path) == (
+        f"{server.address('/a.tgz')}: the server returned status 403 (Forbidden), expected the archive; "
+        "open the address in a browser to see why, or pass another --mirror."
+    )
+    assert len(server.asked) == 1
+
+
+def test_a_busy_server_is_asked_again(server, path):
+    server.script = [loopback_server.status(500), loopback_server.status(429)]
+    run(server, path)
+    assert read(path) == CONTENT and len(server.asked) == 3
+
+
+def test_a_server_that_stops_sending(server, path, monkeypatch):
+    def stall(handler, content):
+        handler.head(200, Content_Length=len(content))
+        handler.wfile.write(content[:KEPT])
+        handler.wfile.flush()
+        loopback_server.hang(handler, content)
+
+    server.script = [stall]
+    # Written in chunks of 65,536 bytes; the incomplete one is lost.
+    monkeypatch.setattr(fetch, "_PAUSES_SECONDS", ())
+    assert "stopped at 262,144 of about 1,000,000 bytes (timed out)" in error_of(server, path)
+
+
+def test_a_refused_connection(path):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}/a.tgz"
+        with pytest.raises(
+            errors.UserError, match=r"stopped at 0 of about 10 bytes \(Connection refused\); run"
+        ):
+            fetch.fetch(address, path, 10)
+
+
+def test_not_enough_space(server, path):
+    server.answer = loopback_server.claim(10**18)
+    message = error_of(server, path, expected_bytes=10**18)
+    assert "free disk space is " in message
+    assert (
+        "bytes, but the download needs 1,000,000,000,000,000,000, and unpacking needs twice that; free"
+        in message
+    )
+    assert not os.path.exists(path)
+
+
+def test_space_for_the_missing_bytes_is_enough(server, path, monkeypatch):
+    begin(path)
+    usage = shutil.disk_usage(os.path.dirname(path))
+    monkeypatch.setattr(shutil, "disk_usage", lambda directory: usage._replace(free=SIZE - KEPT))
+    run(server, path)
+    assert read(path) == CONTENT
+
+
+FETCH = """
+import sys
+from tfrecord_builder.corpora.downloading import fetch
+fetch.fetch(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+"""
+
+
+def test_a_killed_download_continues(server, path):
+    server.script = [loopback_server.drip(50_000, 0.05)]
+    command = [sys.executable, "-c", FETCH, server.address("/a.tgz"), path, str(SIZE)]
+    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": ROOT})
+    deadline = time.monotonic() + 60
+    while not (os.path.exists(path) and os.path.getsize(path)) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    kept = os.path.getsize(path)
+    assert 0 < kept < SIZE
+    run(server, path)
+    assert read(path) == CONTENT
+    assert server.asked[1]["Range"] == f"bytes={kept}-"
+
+
+def test_the_right_md5_sum(tmp_path):
+    (tmp_path / "a").write_bytes(b"hello")
+    fetch.check_md5(str(tmp_path / "a"), HELLO)
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_file_with_another_md5_sum_is_renamed(tmp_path):
+    (tmp_path / "a").write_bytes(b"hallo")
+    renamed = str(tmp_path / "a.wrong")
+    with pytest.raises(errors.UserError) as caught:
+        fetch.check_md5(str(tmp_path / "a"), HELLO)
+    assert str(caught.value).startswith(
+        f"{renamed}: MD5 sum is 598d4c200461b81522a3328565c25f7c, expected {HELLO}; the file was renamed. Run"
+    )
+    assert os.listdir(tmp_path) == ["a.wrong"]

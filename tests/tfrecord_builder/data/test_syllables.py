@@ -1,0 +1,196 @@
+import numpy as np
+import pypinyin
+import pytest
+from pypinyin.constants import PINYIN_DICT
+
+from tfrecord_builder.data import syllables, vocabulary
+
+
+@pytest.mark.parametrize(
+    "token, parts",
+    [
+        ("zhuang4", ("zh", "uang", "4")),
+        ("ai4", ("", "ai", "4")),
+        ("a5", ("", "a", "5")),
+        ("lv4", ("l", "v", "4")),
+        ("nve4", ("n", "ve", "4")),
+        ("lue4", ("l", "ve", "4")),
+        ("lu4", ("l", "u", "4")),
+        ("ju4", ("j", "v", "4")),
+        ("xue2", ("x", "ve", "2")),
+        ("quan2", ("q", "van", "2")),
+        ("jun1", ("j", "vn", "1")),
+        ("yi1", ("", "i", "1")),
+        ("yan2", ("", "ian", "2")),
+        ("ye3", ("", "ie", "3")),
+        ("you3", ("", "iou", "3")),
+        ("liu2", ("l", "iou", "2")),
+        ("ying1", ("", "ing", "1")),
+        ("yong3", ("", "iong", "3")),
+        ("xiong2", ("x", "iong", "2")),
+        ("yu2", ("", "v", "2")),
+        ("yue4", ("", "ve", "4")),
+        ("yuan2", ("", "van", "2")),
+        ("wu3", ("", "u", "3")),
+        ("wei4", ("", "uei", "4")),
+        ("gui4", ("g", "uei", "4")),
+        ("wen2", ("", "uen", "2")),
+        ("dun4", ("d", "uen", "4")),
+        ("weng1", ("", "ueng", "1")),
+        ("zhi1", ("zh", "-i", "1")),
+        ("si4", ("s", "-i", "4")),
+        ("ri4", ("r", "-i", "4")),
+        ("er2", ("", "er", "2")),
+        ("r5", ("", "er", "5")),
+        ("dianr3", ("d", "ianr", "3")),
+        ("zher4", ("zh", "er", "4")),
+        ("wanr2", ("", "uanr", "2")),
+        ("ng2", ("", "ng", "2")),
+        ("hm5", ("h", "m", "5")),
+    ],
+)
+def test_split_syllable(token, parts):
+    assert syllables.split_syllable(token) == parts
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["", "4", "a", "ma", "ma0", "ma6", "Ma1", "ma1ma1", "<unk>", "<space>", "bzz4", "你", "yy1", "wr1"],
+)
+def test_other_tokens_are_not_split(token):
+    assert syllables.split_syllable(token) is None
+
+
+def test_every_reading_of_pypinyin_splits_uniquely():
+    style = dict(style=pypinyin.Style.TONE3, v_to_u=False, neutral_tone_with_five=True)
+    tokens = set()
+    for character in map(chr, PINYIN_DICT):
+        tokens.update(pypinyin.pinyin(character, heteronym=True, errors="ignore", **style)[0])
+    assert len(tokens) > 1400
+    splits = {token: syllables.split_syllable(token) for token in tokens}
+    assert {token for token, split in splits.items() if split is None} <= {"wong4"}  # Cantonese
+    tokens -= {"wong4"}
+    assert all(map(syllables.exists, tokens))
+    rows = {token: row.tobytes() for token, row in zip(sorted(tokens), syllables.part_matrix(sorted(tokens)))}
+    same = {}
+    for token, row in rows.items():
+        same.setdefault(row, []).append(token)
+    assert [group for group in same.values() if len(group) > 1] == []
+
+
+@pytest.mark.parametrize(
+    "token", ["jang1", "qu5r1", "fian2", "bua3", "gi4", "ruang2", "sia1", "hao9", "a", ""]
+)
+def test_some_tokens_that_can_be_split_do_not_exist(token):
+    assert not syllables.exists(token)
+
+
+@pytest.mark.parametrize("token", ["jiang1", "huar1", "r5", "ng2", "yai2", "duang1", "lue4", "nv3"])
+def test_syllables_that_exist(token):
+    assert syllables.exists(token)
+
+
+@pytest.mark.parametrize(
+    ("token", "expected"),
+    [("zhong1", "zhong"), ("dianr3", "dianr"), ("a5", "a"), ("a", "A"), ("ok", "OK"), ("3", "3")]
+    + [("wong4", "wong4"), ("AH0", "AH0"), ("é", "é"), ("<unk>", "<unk>"), ("犇", "犇")],
+)
+def test_without_tone(token, expected):
+    assert syllables.without_tone(token) == expected
+
+
+def test_tokens_that_sound_alike_share_columns_of_the_part_matrix():
+    you, liu, liu4, unknown = syllables.part_matrix(["you3", "liu3", "liu4", "<unk>"])
+    assert you @ you == 4  # initial, final, tone, final with tone
+    assert you @ liu == 3  # all but the initial
+    assert liu @ liu4 == 2  # initial and final
+    assert not unknown.any()
+
+
+def test_part_matrix_marks_er_hua_in_addition_to_the_final():
+    plain, er_hua, er = syllables.part_matrix(["zhe4", "zher4", "er4"])
+    assert er_hua @ er_hua == 5 and plain @ er_hua == 4
+    assert er @ er == 4 and er @ er_hua == 1  # the tone alone
+
+
+def test_columns_do_not_depend_on_the_tokens():
+    matrix = syllables.part_matrix(["ma1", "x", "zhuang4"])
+    assert matrix.dtype == np.float32
+    np.testing.assert_array_equal(matrix[2:], syllables.part_matrix(["zhuang4"]))
+    np.testing.assert_array_equal(np.flatnonzero(syllables.part_matrix(["ba1"])), [1, 22, 65, 70])
+    assert syllables.part_matrix([]).shape == (0, matrix.shape[1])
+
+
+def _inventory():
+    """Returns all syllables that pypinyin knows, with and without er-hua."""
+    style = dict(style=pypinyin.Style.TONE3, v_to_u=False, neutral_tone_with_five=True)
+    tokens = set()
+    for character in map(chr, PINYIN_DICT):
+        tokens.update(pypinyin.pinyin(character, heteronym=True, errors="ignore", **style)[0])
+    plain = {token for token in tokens if syllables.split_syllable(token)}
+    er_hua = {f"{token[:-1]}r{token[-1]}" for token in plain if not token[:-1].endswith("r")}
+    return sorted(plain | er_hua | {"r5"})
+
+
+def _join(tokens):
+    return vocabulary.join_tokens(tokens, "initial_final")
+
+
+@pytest.mark.parametrize(
+    ("token", "parts"),
+    [
+        ("zhong1", "zh ong1"),
+        ("guo2", "g uo2"),
+        ("an1", "an1"),
+        ("er2", "er2"),
+        ("you3", "iou3"),
+        ("liu2", "l iou2"),
+        ("yu4", "v4"),
+        ("ju4", "j v4"),
+        ("lu4", "l u4"),
+        ("lv4", "l v4"),
+        ("zhi1", "zh -i1"),
+        ("yi1", "i1"),
+        ("wen2", "uen2"),
+        ("dianr3", "d ianr3"),
+        ("r5", "r5"),
+        ("ng2", "ng2"),
+        ("b", "B"),
+        ("zh", "ZH"),
+        ("3", "3"),
+        ("HH", "HH"),
+        ("AH0", "AH0"),
+        ("𪻺", "𪻺"),
+        ("<unk>", "<unk>"),
+    ],
+)
+def test_split_initial_final(token, parts):
+    assert syllables.split_initial_final(token) == tuple(parts.split())
+
+
+def test_every_syllable_survives_a_round_trip():
+    inventory = _inventory()
+    assert len(inventory) > 2500
+    assert {token: _join(syllables.split_initial_final(token)) for token in inventory} == {
+        t: t for t in inventory
+    }
+
+
+def test_sentences_survive_a_round_trip():
+    inventory = _inventory()
+    for step in (1, 7, 101):
+        sentence = [inventory[step * i % len(inventory)] for i in range(2000)]
+        parts = [part for token in sentence for part in syllables.split_initial_final(token)]
+        assert _join(parts) == " ".join(sentence)
+
+
+def test_letters_are_neither_initials_nor_finals():
+    sentence = ["b", "zhan4", "b", "an1", "a", "zh", "e5", "3", "lou2"]
+    parts = [part for token in sentence for part in syllables.split_initial_final(token)]
+    assert parts == "B zh an4 B an1 A ZH e5 3 l ou2".split()
+    assert _join(parts) == "B zhan4 B an1 A ZH e5 3 lou2"
+
+
+def test_invalid_sequences_are_not_joined():
+    assert _join("zh zh ong1 g <unk> ong1".split()) == "zh zhong1 g <unk> ong1"
+    assert _join([]) == ""

@@ -1,0 +1,143 @@
+"""Programs with a fake TensorFlow that writes to standard error, as the C++ code of the real one does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import paths
+import pytest
+
+_PROGRAM = (
+    "from tfrecord_builder.program import lazy_tensorflow; "
+    "lazy_tensorflow.load_or_exit(); print(lazy_tensorflow.name)"
+)
+
+
+def run(tmp_path, source, command=_PROGRAM, **environment):
+    (tmp_path / "tensorflow.py").write_text(f"{_LOG}\n{source}\n")
+    search = os.pathsep.join([str(tmp_path), str(paths.ROOT)])
+    clean = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    return subprocess.run(
+        [sys.executable, "-c", command],
+        env={**clean, "PYTHONPATH": search, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+_LOG = "import os\ntry:\n    os.write(2, b'from C++\\n')\nexcept OSError:\n    pass"
+GOOD = "__version__, name = '2.15.1', 'loaded'"
+
+
+def test_loading_is_quiet(tmp_path):
+    done = run(tmp_path, GOOD)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "loaded\n", "")
+
+
+def test_standard_error_works_again_after_loading(tmp_path):
+    done = run(tmp_path, GOOD, f"{_PROGRAM}; import os; os.write(2, b'later')")
+    assert (done.returncode, done.stderr) == (0, "later")
+
+
+def test_the_log_is_shown_if_the_user_sets_a_log_level(tmp_path):
+    assert run(tmp_path, GOOD, TF_CPP_MIN_LOG_LEVEL="0").stderr == "from C++\n"
+
+
+def test_a_closed_standard_error_does_no_harm(tmp_path):
+    done = run(tmp_path, GOOD, f"import os; os.close(2); {_PROGRAM}")
+    assert (done.returncode, done.stdout) == (0, "loaded\n")
+
+
+def test_an_untested_release_is_refused_in_one_sentence(tmp_path):
+    done = run(tmp_path, "__version__ = '2.17.0'")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith(
+        "error: tensorflow: version is 2.17.0, expected 2.15 (Python 3.10 to 3.11) or 2.21"
+    )
+
+
+def test_the_output_of_a_failed_import_is_shown(tmp_path):
+    done = run(tmp_path, "raise ImportError('libstdc++ is too old')")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "from C++\nerror: TensorFlow cannot be imported (libstdc++ is too old); "
+        "run python -m estimator_asr.doctor\n"
+    )
+
+
+def test_the_output_of_a_crashed_import_is_shown(tmp_path):
+    done = run(tmp_path, "raise SystemError('broken')")
+    assert (
+        done.returncode == 1 and done.stderr.startswith("from C++\n") and "SystemError: broken" in done.stderr
+    )
+
+
+def test_the_builder_refuses_an_untested_release_in_one_sentence(tmp_path):
+    (tmp_path / "corpus.jsonl").write_text("{}\n")
+    command = (
+        "from tfrecord_builder.program import program;"
+        "from tfrecord_builder.program import lazy_tensorflow as tf; program.run(lambda: tf.constant)"
+    )
+    done = run(tmp_path, "__version__ = '2.17.0'", command)
+    assert done.returncode == 1 and done.stderr.startswith("error: tensorflow: version is 2.17.0, expected")
+
+
+def test_attributes_are_those_of_tensorflow(tmp_path):
+    source = f"{GOOD}\nerrors = 'of TensorFlow'"
+    command = "from tfrecord_builder.program import lazy_tensorflow as tf; print(tf.errors)"
+    assert run(tmp_path, source, command).stdout == "of TensorFlow\n"
+
+
+SHOWS_KERAS = f"{GOOD}\nprint(os.environ.get('TF_USE_LEGACY_KERAS'))"
+_SHOW = f"{_PROGRAM}; import os; print(os.environ.get('TF_USE_LEGACY_KERAS'))"
+
+
+def test_keras_is_not_imported_while_tensorflow_loads(tmp_path):
+    assert run(tmp_path, SHOWS_KERAS, _SHOW).stdout.split() == ["1", "loaded", "None"]
+
+
+def test_the_users_choice_of_keras_is_kept(tmp_path):
+    assert run(tmp_path, SHOWS_KERAS, _SHOW, TF_USE_LEGACY_KERAS="0").stdout.split() == ["0", "loaded", "0"]
+
+
+SHOWS_COLLECTION = f"{GOOD}\nimport gc; print(gc.isenabled())"
+
+
+@pytest.mark.parametrize(
+    ("before", "counted"), [("enable", "False True True"), ("disable", "False False False")]
+)
+def test_garbage_collection_is_off_while_tensorflow_loads(tmp_path, before, counted):
+    """The loaded modules are frozen afterwards; collection stays off if it was off before."""
+    command = (
+        f"import gc; gc.{before}(); frozen = gc.get_freeze_count(); {_PROGRAM}; "
+        "print(gc.isenabled(), gc.get_freeze_count() > frozen)"
+    )
+    assert run(tmp_path, SHOWS_COLLECTION, command).stdout.replace("loaded\n", "").split() == counted.split()
+
+
+def test_keras_is_imported_on_first_use():
+    command = (
+        "from tfrecord_builder.program import lazy_tensorflow as tf; import sys; tf.constant; "
+        "before = 'keras' in sys.modules; print(before, tf.keras.layers.Dense.__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", command], cwd=paths.ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout == "False Dense\n", done.stderr
+
+
+def test_a_cpu_on_which_the_import_would_abort_is_refused(tmp_path):
+    info = tmp_path / "cpuinfo"
+    info.write_text("flags : fpu sse sse2 ssse3\n")
+    command = f"from tfrecord_builder.program import cpu; cpu.INFO_FILE = {str(info)!r}; {_PROGRAM}"
+    done = run(tmp_path, GOOD, command)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "error: TensorFlow needs a CPU with AVX, which this one lacks; use another machine, or let the "
+        "virtual machine see the CPU of its host (QEMU: -cpu host)\n",
+    )
+    info.write_text("flags : fpu sse2 avx avx2\n")
+    assert run(tmp_path, GOOD, command).returncode == 0

@@ -1,0 +1,200 @@
+import os
+import subprocess
+import sys
+import textwrap
+
+import paths
+import pytest
+
+PROGRAM = """
+    import dataclasses, logging as standard_logging
+    from absl import logging
+    from tfrecord_builder.program import config_flags, program; from tfrecord_builder import errors
+
+    class OpError(Exception):
+        pass
+
+    @dataclasses.dataclass(frozen=True)
+    class Config(config_flags.Checked):
+        depth: int = config_flags.setting(1, "how deep")
+
+    def main(config, words=()):
+        if config.depth == 2:
+            raise errors.UserError("corpus: depth is 2, expected 1; dig less.")
+        if config.depth == 3:
+            raise KeyboardInterrupt
+        if config.depth == 4:
+            raise ZeroDivisionError("a bug")
+        if config.depth == 5:
+            open("/nowhere/x")
+        if config.depth == 6:
+            with open("/dev/full", "w") as file:
+                file.write("x")
+        if config.depth == 11:
+            return print(*words)
+        if config.depth >= 9:
+            OpError.__module__ = "tensorflow.python.framework.errors_impl" if config.depth == 9 else "my"
+            raise OpError(FULL_DISK)
+        if config.depth == -1:
+            logging.warning("depth is %d", -1)
+        if config.depth == -2:
+            logging.set_verbosity(logging.INFO)
+            library = standard_logging.getLogger("another.library")
+            logging.info("own line")
+            library.info("line of a library")
+            library.warning("warning of a library")
+        print("words", words, flush=config.depth == 8)
+        return 7 if config.depth == 7 else None
+
+    FULL_DISK = (
+        "Graph execution error:\\n\\nNode: 'save/SaveV2'\\n"
+        "/am/model.ckpt-2_temp/part-00000-of-00001; No space left on device\\n\\t [[node save/SaveV2]]"
+    )
+    program.run(main, Config, takes_words="{takes_words}" == "True")
+"""
+
+
+def run(*arguments, takes_words=False, **options):
+    program = textwrap.dedent(PROGRAM).replace("{takes_words}", str(takes_words))
+    root = paths.ROOT
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, cwd=root, text=True, **{"capture_output": True, **options})
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_exit_code_of_main_is_kept():
+    assert run() == (0, "words ()\n", "")
+    assert run("--depth=7")[0] == 7
+
+
+@pytest.mark.parametrize("written", ["--flagfile={}", "-flagfile={}", "--flagfile {}"])
+def test_the_command_line_overrides_a_flag_file_in_any_order(tmp_path, written):
+    file = tmp_path / "deep.flags"
+    file.write_text("--depth=2\n", encoding="utf-8")
+    assert run("--depth=7", *written.format(file).split())[0] == 7
+
+
+def test_a_flag_file_sets_flags_unless_it_follows_two_dashes(tmp_path):
+    file = tmp_path / "deep.flags"
+    file.write_text("--depth=2\n", encoding="utf-8")
+    assert run(f"--flagfile={file}")[0] == 1
+    words = ["--flagfile", str(file)]
+    assert run("--depth=1", "--", *words, takes_words=True) == (0, f"words {words}\n", "")
+
+
+def test_a_flag_file_without_a_name_is_refused():
+    assert run("--flagfile", takes_words=True) == (
+        1,
+        "",
+        "error: --flagfile with no argument; see --help\n",
+    )
+
+
+def test_a_user_error_is_one_sentence_and_exit_code_1():
+    assert run("--depth=2") == (1, "", "error: corpus: depth is 2, expected 1; dig less.\n")
+
+
+def test_an_interrupt_is_one_line_and_exit_code_130():
+    assert run("--depth=3") == (130, "", "interrupted\n")
+
+
+def test_a_closed_pipe_is_not_an_error():
+    root = paths.ROOT
+    command = [sys.executable, "-c", textwrap.dedent(PROGRAM), "--depth=8"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, cwd=root, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_a_file_system_error_is_one_sentence_and_exit_code_1():
+    no_place = "error: /nowhere/x: No such file or directory; pass a path that can be read and written\n"
+    assert run("--depth=5") == (1, "", no_place)
+    code, _, stderr = run("--depth=6")
+    assert code == 1 and "No space left on device; free some space; finished work is kept" in stderr
+
+
+def test_a_file_system_error_of_tensorflow_is_one_sentence_too():
+    full = "/am/model.ckpt-2_temp/part-00000-of-00001: No space left on device"
+    assert run("--depth=9") == (1, "", f"error: {full}; free some space; finished work is kept\n")
+    code, _, stderr = run("--depth=10")  # an error of that name from elsewhere is a bug
+    assert code == 1 and "Traceback" in stderr
+
+
+def test_log_lines_consist_of_the_message():
+    assert run("--depth=-1") == (0, "words ()\n", "depth is -1\n")
+
+
+def test_other_libraries_log_only_warnings():
+    assert run("--depth=-2") == (0, "words ()\n", "own line\nwarning of a library\n")
+
+
+@pytest.mark.parametrize("flag", ["--help", "--helpfull"])
+def test_help_is_printed_on_standard_output_with_exit_code_0(flag):
+    code, stdout, stderr = run(flag)
+    assert (code, stderr) == (0, "") and "--depth: how deep" in stdout
+
+
+def test_a_bug_prints_a_traceback():
+    code, _, stderr = run("--depth=4")
+    assert code == 1 and "Traceback" in stderr and "a bug" in stderr
+
+
+@pytest.mark.parametrize(
+    "argument, message",
+    [
+        ("--dephts=1", "error: Unknown command line flag 'dephts'. Did you mean: depth ?; see --help\n"),
+        ("--depth", "error: Missing value for flag --depth; see --help\n"),
+    ],
+)
+def test_a_wrong_flag_is_one_sentence_and_exit_code_1(argument, message):
+    assert run(argument) == (1, "", message)
+
+
+def test_a_missing_flag_file_is_named():
+    code, _, stderr = run("--flagfile=nowhere.flags")
+    assert code == 1
+    assert stderr.startswith("error: Unable to open flagfile:") and "'nowhere.flags'" in stderr
+
+
+def test_arguments_that_are_not_flags_are_refused_unless_accepted():
+    code, _, stderr = run("--depth=1", "False")
+    assert (code, stderr) == (
+        1,
+        "error: unexpected argument 'False'; write flags as --flag=value, --flag or --noflag\n",
+    )
+    assert run("a.wav", takes_words=True) == (0, "words ['a.wav']\n", "")
+
+
+def test_a_flag_file_that_is_not_utf_8_is_refused(tmp_path):
+    (tmp_path / "sound.wav").write_bytes(b"RIFF\xa4\x00\xff")
+    assert run(f"--flagfile={tmp_path}/sound.wav") == (
+        1,
+        "",
+        "error: --flagfile: the file is not UTF-8 text; see --help\n",
+    )
+
+
+def test_the_first_of_several_unexpected_arguments_is_named(tmp_path):
+    file = tmp_path / "page.txt"
+    file.write_text("once\n--depth=1\nupon a time\n", encoding="utf-8")
+    assert run(f"--flagfile={file}")[2] == (
+        "error: unexpected argument 'once'; write flags as --flag=value, --flag or --noflag\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "encoding, shown", [("latin-1", "caf\xe9 \\u5408"), ("ascii", "caf\\xe9 \\u5408"), ("utf-8", "café 合")]
+)
+def test_characters_that_the_terminal_lacks_are_escaped(encoding, shown):
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    word = "café 合 \udcff"  # the last one is a byte that is not UTF-8
+    code, out, err = run("--depth=11", word, takes_words=True, env=environment, encoding=encoding)
+    assert (code, out, err) == (0, f"{shown} \\udcff\n", "")
+
+
+def test_a_program_runs_with_closed_standard_output():
+    options = {"stderr": subprocess.PIPE, "capture_output": False, "preexec_fn": lambda: os.close(1)}
+    assert run("--depth=2", **options)[::2] == (1, "error: corpus: depth is 2, expected 1; dig less.\n")
+    assert run(**options)[::2] == (0, "")

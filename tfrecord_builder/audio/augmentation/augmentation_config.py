@@ -1,0 +1,97 @@
+"""Settings of data augmentation."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tfrecord_builder import errors
+from tfrecord_builder.audio.augmentation import codecs
+from tfrecord_builder.program import config_flags
+
+_SNR_DB = (0.0, 20.0)  # the range of 20:10:15:5:0, which Kaldi's recipes pass to reverberate_data_dir.py
+
+
+@dataclasses.dataclass(frozen=True)
+class AugmentationConfig(config_flags.Checked):
+    """Settings of the augmented copies of train utterances; the defaults make no copies."""
+
+    speed_perturb_factors: tuple[float, ...] = config_flags.setting(
+        (1.0,),
+        "speed factors: each train utterance is written once per factor, usually 0.9,1.0,1.1; without 1.0 "
+        "the unchanged utterance is left out",
+        minimum=0.5,
+        maximum=2,
+    )
+    augmented_copies: int = config_flags.setting(
+        0,
+        "additional copies of each train utterance at each speed; each copy samples a room impulse response "
+        "from --rir_dir, noise from --noise_dir, a gain up to --volume_db and one of --codecs, where these "
+        "flags are set",
+        minimum=0,
+    )
+    rir_dir: str = config_flags.setting(
+        "", "directory of room impulse responses (RIRs), searched recursively"
+    )
+    noise_dir: str = config_flags.setting("", "directory of noise recordings, searched recursively")
+    noise_snr_db: tuple[float, ...] = config_flags.setting(
+        _SNR_DB,
+        "lowest and highest signal-to-noise ratio in dB for --noise_dir and --sound_share",
+        minimum=-50,
+        maximum=100,
+    )
+    volume_db: float = config_flags.setting(0.0, "largest gain in dB, up or down", minimum=0, maximum=60)
+    codecs: tuple[str, ...] = config_flags.setting(
+        (),
+        "transmission channels; each additional copy samples one, and its bit rate or cutoff; usually "
+        "mp3,opus,telephone,lowpass",
+        choices=codecs.CHANNELS,
+    )
+    sound_share: float = config_flags.setting(
+        0.0,
+        "fraction of the train utterances that get a copy without words (noise, tones, music or many voices "
+        "at once), which teaches the model to output nothing; the same number of other utterances get a copy "
+        "with added noise, tones or music",
+        minimum=0,
+        maximum=0.5,
+    )
+    augmentation_seed: int = config_flags.setting(1, "random seed of the augmented copies")
+
+    def __post_init__(self):
+        super().__post_init__()
+        factors = [f"{factor:g}" for factor in self.speed_perturb_factors]
+        if not factors or len(set(factors)) < len(factors):
+            problem = "a factor is repeated" if factors else "at least one factor is needed"
+            raise errors.UserError(
+                f"--speed_perturb_factors={','.join(factors)}: {problem}; "
+                "pass for example --speed_perturb_factors=0.9,1.0,1.1."
+            )
+        self._check_snr()
+        changes = [
+            f"--{name}" for name in ("rir_dir", "noise_dir", "volume_db", "codecs") if getattr(self, name)
+        ]
+        if changes and not self.augmented_copies:
+            raise errors.UserError(
+                f"{', '.join(changes)}: this has no effect because --augmented_copies is 0; "
+                "pass --augmented_copies=1."
+            )
+        if self.augmented_copies and not changes:
+            raise errors.UserError(
+                f"--augmented_copies={self.augmented_copies}: all copies would be the same; "
+                "pass --rir_dir, --noise_dir, --volume_db or --codecs."
+            )
+
+    def _check_snr(self):
+        snr = ",".join(f"{value:g}" for value in self.noise_snr_db)
+        if len(self.noise_snr_db) != 2 or self.noise_snr_db[0] > self.noise_snr_db[1]:
+            raise errors.UserError(
+                f"--noise_snr_db={snr}: expected the lowest and the highest ratio; pass for example 0,20."
+            )
+        if self.noise_snr_db != _SNR_DB and not self.noise_dir and not self.sound_share:
+            raise errors.UserError(
+                f"--noise_snr_db={snr}: no noise is used; pass --noise_dir or --sound_share, or leave it out."
+            )
+
+    @property
+    def is_plain(self) -> bool:
+        """True if every utterance is written once, unchanged."""
+        return self.speed_perturb_factors == (1.0,) and not self.augmented_copies and not self.sound_share

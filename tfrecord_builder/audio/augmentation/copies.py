@@ -1,0 +1,234 @@
+"""Lists the augmented copies of an utterance, their ids, and the recordings that they sample from.
+
+There is one copy of the utterance per speed factor, and --augmented_copies more at that speed, each with its
+own reverberation, noise, volume and codec:
+
+    --speed_perturb_factors=0.9,1.0 --augmented_copies=1 --noise_dir=NOISE --volume_db=6
+
+    u1~speed0.9    u1~speed0.9~copy1~noise-cafe-at12.3dB~volume-3.1dB
+    u1             u1~copy1~noise-street-at4.0dB~volume+1.7dB
+
+With --sound_share, some utterances have one more copy: a sound is added to the words, or replaces them:
+
+    u2~sound-music-at7.1dB    u3~wordless-babble
+
+Every random number is a hash of the seed, the utterance id, the copy and the sampled quantity, so it does not
+depend on the order of utterances, the number of workers or the contents of another directory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import re
+from typing import Optional
+
+import soundfile
+
+from tfrecord_builder import errors
+from tfrecord_builder.audio.augmentation import augmentation_config, codecs, copy_ids
+from tfrecord_builder.program import urls
+from tfrecord_builder.storage import files
+
+_MAX_RIR_SECONDS = 10.0  # the reverberation time of a large cathedral
+_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
+_UNKNOWN_SECONDS = 1e9  # no recording is longer, but a FLAC file from a pipe claims 2^63 - 1 samples
+_NUM_HASHES = 2**48
+# Babble sounds most like words. It is never added to words, or a model would learn to find words in babble.
+_ALONE = ("noise", "tones", "music", "babble", "babble")
+_AROUND_WORDS = ("noise", "tones", "music")
+_LAST_OFFSET = 0.9  # noise starts in the first 90 % of its recording, so that some of it is left to read
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A recording of an impulse response or of noise.
+
+    Attributes:
+        path: the file.
+        name: path relative to --rir_dir or --noise_dir.
+        seconds: duration, rounded down to milliseconds.
+        signature: size in bytes and modification time in ns.
+    """
+
+    path: str
+    name: str
+    seconds: float
+    signature: tuple[int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sources:
+    """Room impulse responses and noise recordings, sorted by name."""
+
+    rirs: tuple[Source, ...] = ()
+    noises: tuple[Source, ...] = ()
+
+    def describe(self, config: augmentation_config.AugmentationConfig) -> list:
+        """Returns what copies depend on, for JSON: the settings, and each recording's name, size and time."""
+        groups = (self.rirs, self.noises)
+        rirs, noises = ([[source.name, *source.signature] for source in group] for group in groups)
+        return [dataclasses.asdict(config), [rirs, noises]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """The changes that make a copy, as plain values: Variant(**dataclasses.asdict(variant)) equals `variant`.
+
+    Attributes:
+        speed: speed factor; 0.9 is slower and lower in pitch.
+        copy: number of the augmented copy at this speed, from 1; 0 for the copy that differs only in speed.
+        room: path of a room impulse response; None for no reverberation.
+        noise: path of a noise recording; None for no noise.
+        noise_seconds: duration of that recording.
+        noise_offset_seconds: position in the recording where the noise begins.
+        snr_db: signal-to-noise ratio in dB.
+        volume_db: gain in dB, applied before the codec.
+        codec: name of one of codecs.CHANNELS; None for no codec.
+        codec_setting: setting of that channel.
+        sound: name of one of sounds.KINDS; None for no such sound.
+        sound_seed: random seed of that sound.
+        is_wordless: True if the sound replaces the words, False if it is added to them at snr_db.
+    """
+
+    speed: float = 1.0
+    copy: int = 0
+    room: Optional[str] = None
+    noise: Optional[str] = None
+    noise_seconds: float = 0.0
+    noise_offset_seconds: float = 0.0
+    snr_db: float = 0.0
+    volume_db: float = 0.0
+    codec: Optional[str] = None
+    codec_setting: int = 0
+    sound: Optional[str] = None
+    sound_seed: int = 0
+    is_wordless: bool = False
+
+    def name(self, utterance_id: str) -> str:
+        """Returns the id of the copy: the utterance id and the changes, separated by "~"."""
+        parts = [
+            utterance_id,
+            f"speed{self.speed:g}" if self.speed != 1 else "",
+            f"copy{self.copy}" if self.copy else "",
+            f"room-{_stem(self.room)}" if self.room else "",
+            f"noise-{_stem(self.noise)}-at{self.snr_db:.1f}dB" if self.noise else "",
+            f"volume{self.volume_db:+.1f}dB" if self.volume_db else "",
+            codecs.CHANNELS[self.codec].name.format(self.codec_setting) if self.codec else "",
+            f"wordless-{self.sound}" if self.is_wordless else "",
+            f"sound-{self.sound}-at{self.snr_db:.1f}dB" if self.sound and not self.is_wordless else "",
+        ]
+        return copy_ids.SEPARATOR.join(filter(None, parts))
+
+
+def list_variants(
+    utterance_id: str, config: augmentation_config.AugmentationConfig, sources: Sources
+) -> list[Variant]:
+    """Returns the copies of an utterance; the unchanged one comes first, if it is among them.
+
+    Raises UserError if the utterance id looks like that of a copy.
+    """
+    mark = copy_ids.COPY.search(utterance_id)
+    if mark and not config.is_plain:
+        raise errors.UserError(
+            f"utterance {utterance_id}: its id contains {mark[0]!r}, which marks augmented "
+            "copies; rename the utterance, or build without such copies (--sound_share=0)."
+        )
+    variants = [
+        _sample_variant(utterance_id, speed, copy, config, sources)
+        for speed in sorted(config.speed_perturb_factors, key=lambda factor: factor != 1)
+        for copy in range(config.augmented_copies + 1)
+    ]
+    return variants + _sample_sound(utterance_id, config)
+
+
+def _sample_sound(utterance_id: str, config) -> list[Variant]:
+    """Returns at most one copy: with a sound added to the words, or with a sound instead of them."""
+
+    def sample(what: str) -> int:
+        return _hash(config.augmentation_seed, utterance_id, what)
+
+    fraction, seed = sample("sound share") / _NUM_HASHES, sample("sound")
+    if fraction >= 2 * config.sound_share:
+        return []
+    is_wordless = fraction < config.sound_share
+    kinds = _ALONE if is_wordless else _AROUND_WORDS
+    low, high = config.noise_snr_db
+    snr_db = round(low + sample("sound snr") / _NUM_HASHES * (high - low), 1)
+    return [Variant(snr_db=snr_db, sound=kinds[seed % len(kinds)], sound_seed=seed, is_wordless=is_wordless)]
+
+
+def _sample_variant(utterance_id: str, speed: float, copy: int, config, sources: Sources) -> Variant:
+    if not copy:
+        return Variant(speed)
+
+    def sample(what: str) -> float:
+        """Returns a number in [0, 1) for the quantity `what`, uniform over utterances and copies."""
+        return _hash(config.augmentation_seed, utterance_id, speed, copy, what) / _NUM_HASHES
+
+    changes = {"volume_db": round((2 * sample("volume") - 1) * config.volume_db, 1)}
+    if sources.rirs:
+        changes["room"] = sources.rirs[int(sample("room") * len(sources.rirs))].path
+    if sources.noises:
+        noise = sources.noises[int(sample("noise") * len(sources.noises))]
+        low, high = config.noise_snr_db
+        changes["noise"], changes["noise_seconds"] = noise.path, noise.seconds
+        changes["noise_offset_seconds"] = round(sample("offset") * _LAST_OFFSET * noise.seconds, 3)
+        changes["snr_db"] = round(low + sample("snr") * (high - low), 1)
+    if config.codecs:
+        changes["codec"] = config.codecs[int(sample("codec") * len(config.codecs))]
+        changes["codec_setting"] = codecs.CHANNELS[changes["codec"]].sample(sample("codec_setting"))
+    return Variant(speed, copy, **changes)
+
+
+def _hash(*key) -> int:
+    """Returns a number below _NUM_HASHES."""
+    digest = hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:6], "big")
+
+
+def find_sources(config: augmentation_config.AugmentationConfig) -> Sources:
+    """Finds the WAV, FLAC, Ogg and MP3 files of the directories, recursively, and reads their headers.
+
+    Raises UserError if a directory has no such file, or a file is not audio, is empty, or is an impulse
+    response that is too long.
+    """
+    return Sources(
+        rirs=_find("rir_dir", config.rir_dir, _MAX_RIR_SECONDS) if config.rir_dir else (),
+        noises=_find("noise_dir", config.noise_dir, None) if config.noise_dir else (),
+    )
+
+
+def _find(flag: str, directory: str, max_seconds: Optional[float]) -> tuple[Source, ...]:
+    if not files.is_directory(directory):
+        raise errors.UserError(f"--{flag}: {directory} is not a directory; choose one with audio files.")
+    where = directory if urls.is_remote(directory) else os.path.abspath(directory)
+    names = sorted(path[len(where) :].lstrip("/") for path in files.find_files(where, _SUFFIXES))
+    if not names:
+        raise errors.UserError(
+            f"--{flag}: {directory} has no audio files ({', '.join(_SUFFIXES)}); choose another directory."
+        )
+    return tuple(_inspect(flag, os.path.join(where, name), name, max_seconds) for name in names)
+
+
+def _inspect(flag: str, path: str, name: str, max_seconds: Optional[float]) -> Source:
+    try:
+        with files.open_binary(path) as file, soundfile.SoundFile(file.fileno(), closefd=False) as stream:
+            seconds = 1000 * stream.frames // stream.samplerate / 1000
+    except (OSError, soundfile.SoundFileError) as error:
+        reason = getattr(error, "strerror", None) or getattr(error, "error_string", error)
+        raise errors.UserError(
+            f"--{flag}: {path} cannot be read ({str(reason).rstrip('.')}); copy it again or remove it."
+        ) from error
+    if not 0 < seconds <= (max_seconds or _UNKNOWN_SECONDS):
+        expected = f"more than 0 and at most {max_seconds:g} s" if max_seconds else "a known duration"
+        raise errors.UserError(
+            f"--{flag}: {path} has {seconds:g} s of audio, expected {expected}; remove it from the directory."
+        )
+    return Source(path, name, seconds, files.size_and_time(path))
+
+
+def _stem(path: str) -> str:
+    """Returns the file name without its suffix and without characters that an id must not have."""
+    return re.sub(r"[^\w.+-]+", "_", os.path.splitext(os.path.basename(path))[0])

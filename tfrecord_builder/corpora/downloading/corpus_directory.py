@@ -1,0 +1,227 @@
+"""Downloads and unpacks archives into a directory of corpora. File names tell how far each archive is:
+
+data_thchs30.tgz.incomplete                being downloaded
+data_thchs30.tgz                           complete, not unpacked
+data_thchs30.tgz.wrong                     complete, but with a wrong MD5 sum
+data_thchs30.incomplete/                   being unpacked
+data_thchs30/                              the corpus
+data_thchs30/.data_thchs30.tgz.unpacked    marks the archive as completely unpacked; the archive is removed
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import itertools
+import os
+import posixpath
+import shutil
+import tarfile
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+from tfrecord_builder import errors
+from tfrecord_builder.corpora.downloading import archives, fetch
+from tfrecord_builder.program import progress_bar
+from tfrecord_builder.storage import files, locks
+
+if not hasattr(tarfile, "data_filter"):  # CPython before 3.10.12 and 3.11.4
+    from backports import tarfile
+
+_MAX_RATIO = 100  # limit of unpacked size / archive size; speech has less than 2, transcripts about 5
+_MIN_ROOM_BYTES = 10_000_000  # every archive may unpack to this size, whatever its ratio
+_MAX_FOLDERS = 100  # maximum depth of nested folders
+
+
+def select_archives(corpus: archives.Corpus, parts: Sequence[str]) -> list[archives.Archive]:
+    """Returns the archives of `parts`, or all archives if it is empty; raises UserError for unknown parts."""
+    names = [archive.part for archive in corpus.archives]
+    unknown = sorted(set(parts) - set(names))
+    if unknown:
+        raise errors.UserError(
+            f"--parts: {', '.join(unknown)} is not a part of {corpus.title}, expected some of "
+            f"{', '.join(names)}; omit --parts to download all."
+        )
+    return [archive for archive in corpus.archives if not parts or archive.part in parts]
+
+
+def download(
+    corpus: archives.Corpus, directory: str, parts: Sequence[str] = (), mirror: str = archives.SITE
+) -> list[str]:
+    """Downloads, verifies and unpacks the missing archives of `parts`, or of all parts if it is empty.
+
+    The mirror is a site, without a trailing slash, that has /resources/NUMBER/ARCHIVE.
+
+    Returns:
+        Names of the archives that had already been unpacked.
+
+    Raises:
+        UserError: the corpus cannot be downloaded or unpacked; received data are kept for the next call.
+    """
+    selected = select_archives(corpus, parts)
+    _check_available(corpus, selected, directory)
+    with _locked(directory):
+        finished = [item for item in selected if os.path.exists(_marker(corpus, item, directory))]
+        if finished != selected:
+            _check_owned(corpus, directory)
+        for archive in selected:
+            path = os.path.join(directory, archive.name)
+            if archive not in finished:
+                _provide(archive, f"{mirror}/resources/{corpus.number}/{archive.name}", path)
+                _install(corpus, archive, directory)
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)
+    return [archive.name for archive in finished]
+
+
+@contextlib.contextmanager
+def _locked(directory: str) -> Iterator[None]:
+    """Creates the directory and locks it against other downloads; turns OSError into UserError."""
+    try:
+        os.makedirs(directory, exist_ok=True)
+        busy = f"--corpus_dir: {directory} is locked by another download; wait until it ends."
+        with locks.exclusive(directory, busy):
+            yield
+    except OSError as error:
+        raise errors.UserError(
+            f"--corpus_dir: {error.filename or directory} cannot be written ({error.strerror or error}); "
+            "free some space or fix the permissions, then run the command again: received data are kept."
+        ) from error
+
+
+def _check_available(corpus: archives.Corpus, selected: Sequence[archives.Archive], directory: str) -> None:
+    """Raises UserError if a corpus cannot be downloaded, unless its archives are in the directory."""
+    missing = [item.name for item in selected if not _has_traces(corpus, [item], directory)]
+    if corpus.unavailable and (missing or not selected):
+        advice = f"put {', '.join(missing)} into {directory}, if you have it, and run the command again."
+        raise errors.UserError(
+            f"{corpus.title}: {corpus.unavailable}, so it cannot be downloaded here; "
+            f"{corpus.instructions or advice}"
+        )
+
+
+def _check_owned(corpus: archives.Corpus, directory: str) -> None:
+    """Raises UserError if the folder of the corpus exists and was not created by this program."""
+    target = os.path.join(directory, corpus.folder)
+    if os.path.lexists(target) and not _has_traces(corpus, corpus.archives, directory):
+        raise errors.UserError(
+            f"--corpus_dir: {target} exists and was not created by this program; "
+            "build from it as it is, remove it, or choose another --corpus_dir."
+        )
+
+
+def _has_traces(corpus: archives.Corpus, some: Sequence[archives.Archive], directory: str) -> bool:
+    """Returns True if one of the archives exists, even only in part, or was unpacked."""
+    paths = [os.path.join(directory, archive.name) for archive in some]
+    paths += [f"{path}.incomplete" for path in paths]
+    paths += [_marker(corpus, archive, directory) for archive in some]
+    return any(map(os.path.exists, paths))
+
+
+def _provide(archive: archives.Archive, url: str, path: str) -> None:
+    """Downloads the archive if it does not exist yet; verifies it in any case."""
+    if not os.path.exists(path):
+        fetch.fetch(url, f"{path}.incomplete", archive.num_bytes)
+        os.replace(f"{path}.incomplete", path)
+    fetch.check_md5(path, archive.md5)
+
+
+def _install(corpus: archives.Corpus, archive: archives.Archive, directory: str) -> None:
+    """Unpacks the archive next to the corpus; moves the files into place when all are unpacked."""
+    target = os.path.join(directory, corpus.folder)
+    staging = f"{target}.incomplete"
+    if os.path.exists(staging):
+        shutil.rmtree(staging)  # an interrupted call left it behind
+    unpack(os.path.join(directory, archive.name), staging)
+    source = os.path.join(staging, corpus.folder) if corpus.has_top_folder else staging
+    if not os.path.isdir(source):
+        raise errors.UserError(
+            f"{archive.name}: the archive has no folder {corpus.folder}; look at its files in {staging}."
+        )
+    _merge(source, target)
+    shutil.rmtree(staging, ignore_errors=True)
+    files.write_text(_marker(corpus, archive, directory), f"{archive.md5}  {archive.name}\n")
+
+
+def unpack(archive: str, directory: str) -> None:
+    """Unpacks a .tar.gz, whose checksum was verified, into a new directory.
+
+    Devices, and names and links that lead outside, are refused. Archives inside (AISHELL-1 and
+    aidatatang_200zh have one per speaker) are unpacked where they are and then removed.
+
+    Raises:
+        UserError: the archive is damaged, or has an entry that is refused.
+        OSError: the directory cannot be written.
+    """
+    os.makedirs(directory)
+    with open(archive, "rb") as plain:
+        size, name = os.path.getsize(archive), os.path.basename(archive)
+        with progress_bar.ProgressBar.wrapattr(plain, "read", size, desc=f"unpacking {name}") as file:
+            _extract(file, archive, directory)
+    inner = [
+        path
+        for path in files.find_files(directory, (".tar.gz",))
+        if not os.path.basename(path).startswith(".")  # ._S0002.tar.gz, from macOS, is not an archive
+    ]
+    for path in progress_bar.ProgressBar(inner, "unpacking archives inside", disable=not inner):
+        with open(path, "rb") as file:
+            _extract(file, path, os.path.dirname(path))
+        os.remove(path)
+
+
+def _extract(file: BinaryIO, path: str, directory: str) -> None:
+    try:
+        # Mode r|gz would be slow: for each read it copies the rest of the decompressed block.
+        with gzip.open(file) as plain, tarfile.open(fileobj=plain, mode="r|", bufsize=1 << 16) as tar:
+            tar.extractall(directory, _check_members(tar, path), filter=_filter)
+    except (tarfile.TarError, EOFError, KeyError, zlib.error, gzip.BadGzipFile) as error:
+        raise errors.UserError(
+            f"{path}: it cannot be unpacked ({error or type(error).__name__}), because it is damaged or has "
+            "entries that are not accepted; remove it and run the command again."
+        ) from error
+
+
+def _check_members(tar: tarfile.TarFile, path: str) -> Iterator[tarfile.TarInfo]:
+    """Yields the members of an archive; raises TarError if they are far too large or nested too deeply."""
+    room = max(_MIN_ROOM_BYTES, _MAX_RATIO * os.path.getsize(path))
+    for member in tar:
+        room -= member.size + tarfile.BLOCKSIZE
+        if room < 0:
+            raise tarfile.TarError(f"its files are more than {_MAX_RATIO} times as large as the archive")
+        if member.name.count("/") > _MAX_FOLDERS:
+            raise tarfile.TarError(f"its folders are nested more than {_MAX_FOLDERS} deep")
+        yield member
+
+
+def _filter(member: tarfile.TarInfo, directory: str) -> tarfile.TarInfo:
+    """Applies the "data" filter of tarfile (PEP 706); also refuses links that its older releases misjudge.
+
+    A link leads where its text says only if its target has ".." only at the beginning and its folder is not
+    reached through another link (CVE-2025-4138, CVE-2025-4330, CVE-2025-4517).
+    """
+    below = itertools.dropwhile(("", ".", "..").__contains__, member.linkname.split("/"))
+    if member.issym() and ".." in below:
+        raise tarfile.TarError(f"{member.name!r} is a link with '..' after a name")
+    for name in (posixpath.dirname(member.name), member.linkname if member.islnk() else ""):
+        if _has_link(directory, name):
+            raise tarfile.TarError(f"{member.name!r} leads through a link")
+    return tarfile.data_filter(member, directory)
+
+
+def _has_link(directory: str, name: str) -> bool:
+    parts = itertools.accumulate(name.strip("/").split("/"), os.path.join)
+    return any(os.path.islink(os.path.join(directory, part)) for part in parts)
+
+
+def _marker(corpus: archives.Corpus, archive: archives.Archive, directory: str) -> str:
+    return os.path.join(directory, corpus.folder, f".{archive.name}.unpacked")
+
+
+def _merge(source: str, target: str) -> None:
+    """Moves a file or directory; if the target directory exists, the contents are moved into it."""
+    if os.path.isdir(target) and os.path.isdir(source) and not os.path.islink(source):
+        for name in sorted(os.listdir(source)):
+            _merge(os.path.join(source, name), os.path.join(target, name))
+    else:
+        os.replace(source, target)

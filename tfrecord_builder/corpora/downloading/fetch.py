@@ -1,0 +1,161 @@
+"""Resumable HTTP(S) downloads: requests the missing bytes (`Range: bytes=262144-`), verifies the MD5 sum."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import time
+from typing import Optional
+
+import requests
+import urllib3
+from absl import logging
+
+from tfrecord_builder import errors
+from tfrecord_builder.program import progress_bar
+
+_CHUNK_BYTES = 1 << 16
+_RESET_BYTES = 1 << 24  # an attempt that receives this many bytes is not counted as a failure
+_SIZE_TOLERANCE = 0.01  # some published sizes have only three digits
+_RETRIED_STATUS_CODES = (408, 429, 500, 502, 503, 504)
+_TIMEOUT_SECONDS = 60.0  # timeout for the server to send data
+_PAUSES_SECONDS = (1, 4, 15, 60, 60)  # one pause before each retry
+
+
+class _RetryableError(Exception):
+    """A failure for which a retry is worthwhile."""
+
+
+def fetch(url: str, path: str, expected_bytes: int) -> None:
+    """Downloads a file of about expected_bytes; continues after the bytes that are already in `path`.
+
+    Raises:
+        UserError: the server refuses, sends something else or cannot be reached, or the disk is too small.
+            Received data are kept.
+        OSError: the file cannot be written.
+    """
+    pauses = list(_PAUSES_SECONDS)
+    while True:
+        before = _size(path)
+        try:
+            return _attempt(url, path, expected_bytes)
+        except errors.UserError:
+            raise
+        except (ValueError, requests.TooManyRedirects) as error:  # redirects in a circle or to file:// URLs
+            raise _unexpected(url, f"a redirect that cannot be followed ({error})", "the archive") from error
+        except (_RetryableError, requests.RequestException, urllib3.exceptions.HTTPError) as error:
+            reason = _reason(error)
+        if _size(path) - before >= _RESET_BYTES:
+            pauses = list(_PAUSES_SECONDS)
+        if not pauses:
+            raise errors.UserError(
+                f"{url}: the download stopped at {_size(path):,} of about {expected_bytes:,} bytes "
+                f"({reason}); run the command again to continue it."
+            )
+        logging.warning("%s: %s; next attempt in %g s", url, reason, pauses[0])
+        time.sleep(pauses.pop(0))
+
+
+def _attempt(url: str, path: str, expected_bytes: int) -> None:
+    offset = _size(path)
+    headers = {"Accept-Encoding": "identity"}  # no further compression of the archive
+    if offset:
+        headers["Range"] = f"bytes={offset}-"
+    with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT_SECONDS) as response:
+        if response.status_code == 416 and offset:
+            return  # the file is complete
+        _check_response(response, url)
+        start, total = _content_range(response, url, offset)
+        slack = expected_bytes * _SIZE_TOLERANCE
+        if total is not None and abs(total - expected_bytes) > slack:
+            raise _unexpected(url, f"{total:,} bytes", f"about {expected_bytes:,}")
+        _check_free_space(path, expected_bytes - start)
+        least, most = (expected_bytes - slack, expected_bytes + slack) if total is None else (total, total)
+        received = _receive(response, path, start, most)
+    if received > most:
+        raise _unexpected(url, f"{received:,} bytes or more", f"{total or expected_bytes:,}")
+    if received < least:
+        raise _RetryableError("the connection was closed")
+
+
+def _check_response(response: requests.Response, url: str) -> None:
+    """Raises an error if the body is not a file, so that a login page cannot overwrite half a corpus."""
+    content_type = response.headers.get("Content-Type", "").split(";")[0].strip().lower()
+    status = f"status {response.status_code} ({response.reason})"
+    if response.status_code in _RETRIED_STATUS_CODES:
+        raise _RetryableError(f"the server returned {status}")
+    if response.status_code not in (200, 206):
+        raise _unexpected(url, status, "the archive")
+    if content_type in ("text/html", "application/xhtml+xml"):
+        raise _unexpected(url, f"a page ({content_type})", "the archive")
+
+
+def _content_range(response: requests.Response, url: str, offset: int) -> tuple[int, Optional[int]]:
+    """Returns the offset of the body in the file, and the size of the file (None if it is unknown)."""
+    if response.status_code == 200:
+        length = response.headers.get("Content-Length", "")
+        return 0, int(length) if re.fullmatch("[0-9]+", length) else None
+    text = response.headers.get("Content-Range", "")
+    match = re.fullmatch(r"bytes (\d+)-\d+/(\d+)", text.strip())
+    if not match or int(match[1]) != offset:
+        raise _unexpected(url, f"Content-Range {text!r}", f"bytes {offset}-")
+    return offset, int(match[2])
+
+
+def _unexpected(url: str, got: str, expected: str) -> errors.UserError:
+    return errors.UserError(
+        f"{url}: the server returned {got}, expected {expected}; "
+        "open the address in a browser to see why, or pass another --mirror."
+    )
+
+
+def _check_free_space(path: str, num_bytes: int) -> None:
+    free = shutil.disk_usage(os.path.dirname(os.path.abspath(path))).free
+    if num_bytes > free:
+        raise errors.UserError(
+            f"{path}: free disk space is {free:,} bytes, but the download needs {num_bytes:,}, and unpacking "
+            "needs twice that; free some space and run the command again."
+        )
+
+
+def _receive(response: requests.Response, path: str, start: int, most: float) -> int:
+    """Appends the body to the file; returns the size, which exceeds `most` by at most one chunk."""
+    received, name = start, os.path.basename(path)
+    with (
+        open(path, "ab" if start else "wb") as file,
+        progress_bar.ProgressBar(desc=name, initial=start, total=most, unit="B", unit_scale=True) as bar,
+    ):
+        while received <= most and (chunk := response.raw.read(_CHUNK_BYTES, decode_content=False)):
+            file.write(chunk)
+            received += len(chunk)
+            bar.update(len(chunk))
+    return received
+
+
+def _reason(error: BaseException) -> str:
+    """Returns the original cause of a failed connection; messages of urllib3 repeat the whole address."""
+    while error.__context__:
+        error = error.__context__
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def _size(path: str) -> int:
+    return os.path.getsize(path) if os.path.exists(path) else 0
+
+
+def check_md5(path: str, md5: str) -> None:
+    """Raises UserError if the MD5 sum of a file differs, and renames it to <path>.wrong."""
+    digest = hashlib.md5(usedforsecurity=False)  # the published sums only detect damage
+    with open(path, "rb") as plain:
+        size, name = os.path.getsize(path), os.path.basename(path)
+        with progress_bar.ProgressBar.wrapattr(plain, "read", size, desc=f"verifying {name}") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    if digest.hexdigest() != md5:
+        os.replace(path, f"{path}.wrong")
+        raise errors.UserError(
+            f"{path}.wrong: MD5 sum is {digest.hexdigest()}, expected {md5}; the file was renamed. Run the "
+            "command again to download it again, or pass another --mirror."
+        )

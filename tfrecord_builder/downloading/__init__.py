@@ -1,1 +1,0 @@
-"""Downloads open corpora: the list of archives, resumable HTTP, unpacking, the corpus directory."""

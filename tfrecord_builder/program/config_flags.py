@@ -1,0 +1,198 @@
+"""Defines command-line flags from the fields of frozen dataclasses (for JSON see config_json):
+
+    @dataclasses.dataclass(frozen=True)
+    class OptimizerConfig(config_flags.Checked):
+        learning_rate: float = config_flags.setting(0.1, "initial learning rate", positive=True)
+
+Values from flags, JSON and code pass the same checks. A field without `setting` is a JSON key, not a flag.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import re
+import sys
+import typing
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional, TypeVar
+
+from absl import flags
+
+from tfrecord_builder import errors
+from tfrecord_builder.program import config_json, urls
+
+Config = TypeVar("Config")
+_BOOLEANS = {"true": True, "false": False}
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """The help text and the allowed values of a field; for a tuple field, those of each element."""
+
+    help: str  # one line for --help, with the unit
+    choices: Optional[Sequence] = None
+    minimum: Optional[float] = None  # inclusive
+    maximum: Optional[float] = None  # inclusive
+    positive: bool = False  # refuses zero and negative values
+    required: bool = False  # refuses None and empty values
+    not_empty: bool = False  # refuses `--flag=`, which would mean None for an Optional[...] field
+    training_only: bool = False  # the value may change when the training of a model continues
+    alternative: str = ""  # name of a field that is ignored in flag files if this one is on the command line
+    # Refuses a path with a scheme (gs://, s3://). Must be set unless files.py opens the path.
+    local: bool = False
+    # Set for directories of checkpoints or SavedModels: refuses remote paths and TensorFlow's patterns.
+    checkpoints: bool = False
+
+    def describe(self) -> str:
+        """Returns the help text, with the choices if there are any."""
+        return f"{self.help}; one of: {', '.join(map(str, self.choices))}" if self.choices else self.help
+
+    def find_problem(self, value: Any) -> Optional[str]:
+        """Returns a description of the expected values, or None if the value is allowed."""
+        for item in value if isinstance(value, tuple) else (value,):
+            if item is None:
+                continue
+            if self.choices is not None and item not in self.choices:
+                return f"expected one of {', '.join(map(str, self.choices))}"
+            if (self.local or self.checkpoints) and urls.is_remote(item):
+                return urls.EXPECTED_LOCAL
+            if self.checkpoints and (special := re.search(r"[][*?\\]", item)):
+                return (
+                    f"expected a path without {special[0]}, which TensorFlow takes for a pattern; rename it"
+                )
+            if isinstance(item, (int, float)) and not self._is_in_range(item):
+                return f"expected {self._format_range()}"
+        return None
+
+    def _is_in_range(self, number: float) -> bool:
+        return (
+            (isinstance(number, int) or math.isfinite(number))  # an int may be too large for a float
+            and (self.minimum is None or number >= self.minimum)
+            and (self.maximum is None or number <= self.maximum)
+            and (not self.positive or number > 0)
+        )
+
+    def _format_range(self) -> str:
+        limits = ["more than 0"] if self.positive else []
+        for name, limit in (("at least", self.minimum), ("at most", self.maximum)):
+            if limit is not None:
+                limits.append(f"{name} {limit if isinstance(limit, int) else f'{limit:g}'}")
+        return " and ".join(limits) or "a finite number"
+
+
+def setting(default: Any, help: str, **options: Any) -> Any:
+    """Returns a dataclass field with an immutable default and a Setting made from the options.
+
+    A default of None needs an Optional[...] field, and a help text that explains None.
+    """
+    return dataclasses.field(default=default, metadata={"setting": Setting(help, **options)})
+
+
+class Checked:
+    """Base class of configs that checks the values of all settings when a config is created.
+
+    Raises:
+        errors.UserError: a value is not allowed; the message names the flag, the value and what is expected.
+    """
+
+    def __post_init__(self):
+        for field, described in _settings(type(self)):
+            value = getattr(self, field.name)
+            if described.required and not value:
+                raise errors.UserError(f"--{field.name} is missing; pass it ({described.describe()})")
+            problem = described.find_problem(value)
+            if problem:
+                raise errors.UserError(f"flag --{field.name}={_to_text(value)}: {problem}")
+
+
+def define(config_class: type, flag_values: flags.FlagValues = flags.FLAGS) -> None:
+    """Defines one flag per field; `--help` of the running program lists them."""
+    hints = typing.get_type_hints(config_class)
+    for field, described in _settings(config_class):
+        parser = _Parser(hints[field.name], described)
+        is_switch = hints[field.name] is bool
+        flag = flags.Flag(
+            parser, _Serializer(), field.name, field.default, described.describe(), boolean=is_switch
+        )
+        flags.DEFINE_flag(flag, flag_values)
+        # absl would list the flag under this module; --help lists the key flags of the program.
+        flag_values.register_key_flag_for_module(sys.argv[0], flag)
+
+
+def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags.FLAGS) -> Config:
+    """Makes a config from the parsed flags; on the command line, a flag overrides its alternative in a file.
+
+    Raises:
+        errors.UserError: a value is out of range, or the config's own __post_init__ refuses a combination.
+    """
+    settings = list(_settings(config_class))
+    passed = {word.lstrip("-").partition("=")[0] for word in sys.argv[1:] if word.startswith("-")}
+    ignored = {described.alternative for field, described in settings if field.name in passed} - passed
+    names = [field.name for field, _ in settings if field.name not in ignored]
+    return config_class(**{name: flag_values[name].value for name in names})
+
+
+def to_command_line(config: object) -> list[str]:
+    """Returns the flags of a config whose values differ from the defaults, as `--name=value`."""
+    values = ((field, getattr(config, field.name)) for field, _ in _settings(type(config)))
+    return [f"--{field.name}={_to_text(value)}" for field, value in values if value != field.default]
+
+
+def with_training_settings(saved: Config, wanted: Config) -> Config:
+    """Returns the saved config with the training_only settings replaced by those of the wanted one."""
+    names = [field.name for field, described in _settings(type(saved)) if described.training_only]
+    return dataclasses.replace(saved, **{name: getattr(wanted, name) for name in names})
+
+
+def is_flag(field: dataclasses.Field) -> bool:
+    """Returns whether a config field is a flag."""
+    return "setting" in field.metadata
+
+
+def _settings(config_class: type) -> Iterator[tuple[dataclasses.Field, Setting]]:
+    for field in dataclasses.fields(config_class):
+        if is_flag(field):
+            yield field, field.metadata["setting"]
+
+
+class _Parser(flags.ArgumentParser):
+    """Converts the text of a flag to the value of a field, and checks it."""
+
+    def __init__(self, field_type: Any, described: Setting):
+        super().__init__()
+        self.field_type, self.described = field_type, described
+
+    def parse(self, argument: Any) -> Any:
+        if self.described.not_empty and argument == "":
+            raise ValueError("the value is empty; pass one, or leave the flag out")
+        value = _parse_text(argument, self.field_type) if isinstance(argument, str) else argument
+        problem = self.described.find_problem(value)
+        if problem:
+            raise ValueError(problem)
+        return value
+
+
+class _Serializer(flags.ArgumentSerializer):
+    def serialize(self, value: Any) -> str:
+        return _to_text(value)
+
+
+def _to_text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _parse_text(text: str, field_type: Any) -> Any:
+    inner = config_json.without_none(field_type)
+    if inner is not None:
+        return None if text == "" else _parse_text(text, inner)
+    if typing.get_origin(field_type) is tuple:
+        item_type = typing.get_args(field_type)[0]
+        return tuple(_parse_text(item.strip(), item_type) for item in text.split(",") if item.strip())
+    if field_type is str:
+        return os.path.expanduser(text)  # shells do not expand ~ in --flag=~/a or in a list
+    try:
+        return _BOOLEANS[text.lower()] if field_type is bool else field_type(text)
+    except (KeyError, ValueError):
+        raise ValueError(f"expected {config_json.EXPECTED[field_type]}") from None

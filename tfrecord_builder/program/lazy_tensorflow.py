@@ -1,0 +1,117 @@
+"""Imports TensorFlow on first use, so that `build --help` does not wait two seconds for it. Usage:
+
+from tfrecord_builder.program import lazy_tensorflow as tf
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from types import ModuleType
+
+from tfrecord_builder import errors as _errors  # `errors` would hide tf.errors
+from tfrecord_builder.program import cpu, interrupts, tensorflow_release
+
+_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+_ERRORS_ONLY = "3"  # hides all log lines but fatal ones; errors are still raised as exceptions
+
+
+def __getattr__(name: str) -> object:
+    return getattr(load(), name)
+
+
+@functools.cache
+def load() -> ModuleType:
+    """Imports TensorFlow and suppresses the log lines that it writes before its log level takes effect.
+
+    They are shown if the import fails, or if TF_CPP_MIN_LOG_LEVEL is set to another value than 3.
+
+    Raises:
+        errors.UserError: the CPU lacks AVX, TensorFlow cannot be imported, or its release is not listed in
+            tensorflow_release.
+    """
+    _require_avx()
+    is_quiet = os.environ.setdefault(_LOG_LEVEL, _ERRORS_ONLY) == _ERRORS_ONLY
+    try:
+        quietly = without_standard_error() if is_quiet else contextlib.nullcontext()
+        with quietly, _without_keras(), _without_garbage_collection():
+            import tensorflow
+    except ImportError as error:
+        raise _errors.UserError(
+            f"TensorFlow cannot be imported ({error}); run python -m estimator_asr.doctor"
+        ) from error
+    tensorflow_release.require(tensorflow.__version__)
+    return tensorflow
+
+
+def load_or_exit(module_name: str = "") -> None:
+    """Calls `load` for a program that imports TensorFlow next; prints a UserError and ends the program."""
+    interrupts.exit_at_once(module_name)
+    try:
+        load()
+    except _errors.UserError as error:
+        sys.exit(f"error: {error}")
+
+
+def _require_avx() -> None:
+    """Raises UserError on an x86 CPU without AVX, on which importing TensorFlow's wheels would abort."""
+    flags = cpu.read_flags()
+    if "sse2" in flags and "avx" not in flags:
+        raise _errors.UserError(
+            "TensorFlow needs a CPU with AVX, which this one lacks; use another machine, or let the virtual "
+            "machine see the CPU of its host (QEMU: -cpu host)"
+        )
+
+
+@contextlib.contextmanager
+def _without_keras() -> Iterator[None]:
+    """Keeps TensorFlow from importing Keras, which takes a second; using `tf.keras` still imports it."""
+    is_set = "TF_USE_LEGACY_KERAS" in os.environ
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # means the wheel tf_keras, which only tests install
+    try:
+        yield
+    finally:
+        if not is_set:
+            del os.environ["TF_USE_LEGACY_KERAS"]
+
+
+@contextlib.contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Turns garbage collection off during the import of TensorFlow, which saves a third of a second.
+
+    The modules are then excluded from collection, as they stay until the process ends.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.freeze()
+            gc.enable()
+
+
+@contextlib.contextmanager
+def without_standard_error() -> Iterator[None]:
+    """Discards what is written to file descriptor 2, also by C++ code; shows it if the block fails."""
+    try:
+        standard_error = os.dup(2)
+    except OSError:  # standard error is closed
+        yield
+        return
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            held.seek(0)
+            os.write(standard_error, held.read())
+            raise
+        finally:
+            os.dup2(standard_error, 2)
+            os.close(standard_error)

@@ -1,1 +1,0 @@
-"""The runtime environment: TensorFlow and its releases, CPU, fonts, Ctrl-C, HTML templates."""

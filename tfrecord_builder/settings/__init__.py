@@ -1,1 +1,0 @@
-"""Command-line programs: flags, flag files, console scripts and error handling."""

@@ -1,1 +1,0 @@
-"""Tokens: vocabulary, syllables, readings."""
