@@ -93,9 +93,7 @@ def main(config: ServeConfig) -> None:
     try:
         from estimator_asr.serving.server import app, running, service
     except ImportError as error:
-        raise errors.UserError(
-            f"the server needs {error.name}, which cannot be imported; run pip install 'estimator-asr[serve]'"
-        ) from error
+        raise errors.library_missing("the server", error, "serve") from error
     tf.get_logger().setLevel("ERROR")
     logging.get_absl_handler().setFormatter(standard_logging.Formatter(*_LOG_FORMAT))
     token = read_token(config.token_file)

@@ -35,6 +35,13 @@ def store_failed(path: str, error: OSError) -> UserError:
     )
 
 
+def library_missing(user: str, error: ImportError, extra: str) -> UserError:
+    """Returns an error that names the library which `user` needs and the extra that installs it."""
+    return UserError(
+        f"{user} needs {error.name}, which cannot be imported; run pip install 'estimator-asr[{extra}]'"
+    )
+
+
 def describe_refusal(error: Exception) -> Optional[str]:
     """Describes an OSError, or TensorFlow's OpError for a file it cannot write; None for other errors."""
     if isinstance(error, OSError) and error.errno is not None:

@@ -12,8 +12,9 @@ import shutil
 
 import numpy as np
 import tensorflow as tf
-from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+from absl import logging
 
+from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 
 MODEL_NAME = "asr"
@@ -31,20 +32,30 @@ pad_variable_length_inputs: true
 
 
 def write(version_dir: str, sample_rate: int) -> None:
-    """Writes the files; `sample_rate` is that of the model, in Hz."""
+    """Writes the files; `sample_rate` is that of the model, in Hz.
+
+    Without tensorflow-serving-api, a log line says that there are no warm-up requests.
+    """
     directory = os.path.join(version_dir, "assets.extra")
     os.makedirs(directory, exist_ok=True)
-    with tf.io.TFRecordWriter(os.path.join(directory, WARMUP_FILE)) as writer:
-        for seconds in _WARMUP_SECONDS:
-            writer.write(_make_request(seconds, sample_rate).SerializeToString())
+    try:
+        requests = [_make_request(seconds, sample_rate) for seconds in _WARMUP_SECONDS]
+    except ImportError as error:
+        logging.info("%s", errors.library_missing(WARMUP_FILE, error, "tensorflow-serving"))
+    else:
+        with tf.io.TFRecordWriter(os.path.join(directory, WARMUP_FILE)) as writer:
+            for request in requests:
+                writer.write(request)
     with open(os.path.join(directory, "batching_parameters.txt"), "w", encoding="utf-8") as file:
         file.write(_BATCHING)
     client = os.path.join(os.path.dirname(__file__), "sample_client.py")
     shutil.copyfile(client, os.path.join(directory, "client.py"))
 
 
-def _make_request(seconds: int, sample_rate: int) -> prediction_log_pb2.PredictionLog:
-    """Returns a warm-up request with a WAV file of noise."""
+def _make_request(seconds: int, sample_rate: int) -> bytes:
+    """Returns a serialised warm-up request with a WAV file of noise."""
+    from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
     noise = np.random.default_rng(0).uniform(-_WARMUP_PEAK, _WARMUP_PEAK, seconds * sample_rate)
     wav = audio_files.encode_wav(noise, sample_rate)
     request = predict_pb2.PredictRequest()
@@ -52,4 +63,4 @@ def _make_request(seconds: int, sample_rate: int) -> prediction_log_pb2.Predicti
     request.inputs["wav_bytes"].CopyFrom(tf.make_tensor_proto([wav]))
     log = prediction_log_pb2.PredictionLog()
     log.predict_log.request.CopyFrom(request)
-    return log
+    return log.SerializeToString()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
+from types import ModuleType
 
 from tfrecord_builder import errors
 from tfrecord_builder.data import vocabulary
@@ -22,8 +23,7 @@ class SubwordModel:
 
     def __init__(self, model: bytes):
         """Loads a model that `train` returned; raises errors.UserError if it is not valid."""
-        import sentencepiece  # imported late, because only --token_type=bpe needs it
-
+        sentencepiece = _import_library()
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
             self._processor.encode("")
@@ -58,8 +58,7 @@ def train(transcripts: Iterable[str], size: int) -> bytes:
     Raises:
         errors.UserError: there is no transcript, or size is too small for a subword per character.
     """
-    import sentencepiece
-
+    sentencepiece = _import_library()
     characters: set[str] = set()
     model = io.BytesIO()
     try:
@@ -103,3 +102,12 @@ def _explain(size: int, characters: set[str], error: RuntimeError) -> str:
         f"--token_type=bpe: sentencepiece cannot learn subwords from the transcripts ({error}); "
         "choose another token type."
     )
+
+
+def _import_library() -> ModuleType:
+    """Imports sentencepiece late, because only --token_type=bpe needs it."""
+    try:
+        import sentencepiece
+    except ImportError as error:
+        raise errors.library_missing("--token_type=bpe", error, "bpe") from error
+    return sentencepiece

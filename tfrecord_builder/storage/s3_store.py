@@ -17,6 +17,8 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Optional
 
+from tfrecord_builder import errors
+
 _MAX_CONNECTIONS = 16
 _CONNECT_SECONDS, _READ_SECONDS = 5, 20
 _REFUSED = ("ExpiredToken", "InvalidToken")  # codes of refused access whose status is 400
@@ -109,10 +111,12 @@ def upload(local_path: str, path: str, beside: str) -> None:
 @contextlib.contextmanager
 def request(path: str) -> Iterator[tuple[Any, str, str]]:
     """Yields the client, the bucket and the key of a path; errors of boto3 in the block become OSErrors."""
-    import boto3.exceptions
-    import s3transfer.exceptions
-    from botocore import exceptions
-
+    try:
+        import boto3.exceptions
+        import s3transfer.exceptions
+        from botocore import exceptions
+    except ImportError as error:
+        raise errors.library_missing(path, error, "s3") from error
     try:
         client = connect()
     except (ValueError, exceptions.BotoCoreError) as error:  # a setting is wrong

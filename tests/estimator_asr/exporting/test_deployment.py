@@ -152,3 +152,12 @@ def test_client_reports_an_invalid_address(files, url, reason):
     done = run_client(files, f"--url={url}", os.devnull)
     error = f"error: {url}: cannot be reached ({reason}); start the server, or pass its --url\n"
     assert (done.returncode, done.stderr) == (1, error)
+
+
+def test_an_export_without_tensorflow_serving_api_has_no_warm_up_requests(tmp_path, monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "tensorflow_serving.apis", None)
+    with caplog.at_level("INFO"):
+        deployment.write(str(tmp_path), 16000)
+    assert sorted(os.listdir(tmp_path / "assets.extra")) == ["batching_parameters.txt", "client.py"]
+    assert "tf_serving_warmup_requests needs tensorflow_serving" in caplog.text
+    assert "pip install 'estimator-asr[tensorflow-serving]'" in caplog.text

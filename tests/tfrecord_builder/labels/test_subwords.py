@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 
 from tfrecord_builder import errors
@@ -89,3 +91,12 @@ def test_refuses_another_file(content):
     message = rf"bpe.model \({len(content)} bytes\) is not a valid SentencePiece model .*restore the file"
     with pytest.raises(errors.UserError, match=message):
         subwords.SubwordModel(content)
+
+
+def test_subwords_without_sentencepiece_name_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    message = "^--token_type=bpe needs sentencepiece, .*; run pip install 'estimator-asr\\[bpe\\]'$"
+    with pytest.raises(errors.UserError, match=message):
+        subwords.train(ENGLISH, 60)
+    with pytest.raises(errors.UserError, match=message):
+        subwords.SubwordModel(b"")

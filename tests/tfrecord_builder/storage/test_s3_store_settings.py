@@ -3,6 +3,7 @@
 import errno
 import http.server
 import os
+import sys
 import threading
 
 import boto3.exceptions
@@ -11,6 +12,7 @@ import s3_server
 import s3transfer.exceptions
 from botocore import exceptions
 
+from tfrecord_builder import errors
 from tfrecord_builder.storage import files, s3_store
 
 PATH = "s3://bucket/a.wav"
@@ -167,3 +169,13 @@ def test_programming_errors_are_not_translated(settings):
     settings(**KEYS)
     with pytest.raises(ValueError, match="a bug"), s3_store.request(PATH):
         raise ValueError("a bug")
+
+
+def test_a_store_without_boto3_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    monkeypatch.delitem(sys.modules, "boto3.exceptions")
+    message = (
+        "s3://bucket/.* needs boto3.*, which cannot be imported; run pip install 'estimator-asr\\[s3\\]'"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        files.exists("s3://bucket/key")
