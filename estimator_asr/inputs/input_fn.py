@@ -12,6 +12,7 @@ batches. Each utterance comes exactly once per epoch. Padding is zero, and "" fo
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -57,39 +58,78 @@ def build_input_fn(
         max_frames, num_bins], num_frames int32 [batch]. labels: dict of the target ids and their number.
     """
     bucketing = source.bucket(config, num_replicas)
-
-    @tf.autograph.experimental.do_not_convert  # nothing needs conversion, and looking for it takes a second
-    def read(input_context):
-        own, reader = _list_shards(num_replicas, input_context), None
-        if training:
-            first_shard = len(source.shards) * own[0] // num_replicas
-            index = record_index.load(source, config, first_shard)
-            planned = order.plan_batches(index, bucketing, config, seed, start)
-            reader = record_index.RecordReader(source, index, config)
-        else:
-            planned = _read_in_order(source, bucketing, config)
-
-        @tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would compile for each number of rows
-        def finish(position, number, num_rows, rows):
-            shard = batches.ReplicaRows(number, num_replicas)
-            records = reader.read(rows) if reader else rows
-            features = batches.finish(records, position, shard, num_rows, source, config, training=training)
-            if fixed_shapes:
-                features = batches.pad_to_fixed_shapes(features, bucketing, source, num_replicas)
-            return features, {key: features[key] for key in source.spec.labels}
-
-        sharded = planned.flat_map(
-            functools.partial(_shard, tf.data.Dataset.from_tensor_slices(own), num_replicas)
-        )
-        if reader and splits.has_remote(source.shards):
-            sharded = reader.open_ahead(sharded)
-        finished = sharded.map(finish, num_parallel_calls=order.count_threads(), deterministic=True)
-        return finished.prefetch(_PREFETCHED_BATCHES).with_options(_options(source))
+    pipeline = _Pipeline(source, config, bucketing, training, seed, start, num_replicas, fixed_shapes)
 
     def input_fn(input_context: Optional[tf.distribute.InputContext] = None):
-        return read(input_context)  # the Estimator inspects the names of the arguments
+        return pipeline.read(input_context)  # the Estimator inspects the names of the arguments
 
     return input_fn
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pipeline:
+    """The stages of an input_fn, with the arguments of build_input_fn and the buckets that they lead to."""
+
+    source: splits.Split
+    config: config_lib.InputConfig
+    bucketing: buckets.Bucketing
+    training: bool
+    seed: int
+    start: input_progress.InputPosition
+    num_replicas: int
+    fixed_shapes: bool
+
+    @tf.autograph.experimental.do_not_convert  # nothing needs conversion, and looking for it takes a second
+    def read(self, input_context: Optional[tf.distribute.InputContext]) -> tf.data.Dataset:
+        own = _list_shards(self.num_replicas, input_context)
+        planned, reader = self._plan(own) if self.training else (self._read_in_order(), None)
+        sharded = planned.flat_map(
+            functools.partial(_shard, tf.data.Dataset.from_tensor_slices(own), self.num_replicas)
+        )
+        if reader and splits.has_remote(self.source.shards):
+            sharded = reader.open_ahead(sharded)
+        finish = functools.partial(self._finish, reader)
+        finished = sharded.map(finish, num_parallel_calls=order.count_threads(), deterministic=True)
+        return finished.prefetch(_PREFETCHED_BATCHES).with_options(_options(self.source))
+
+    def _plan(self, own):
+        """Returns a dataset of batches of record numbers from the start position, and their reader."""
+        first_shard = len(self.source.shards) * own[0] // self.num_replicas
+        index = record_index.load(self.source, self.config, first_shard)
+        planned = order.plan_batches(index, self.bucketing, self.config, self.seed, self.start)
+        return planned, record_index.RecordReader(self.source, index, self.config)
+
+    def _read_in_order(self):
+        """Returns a dataset of batches in shard order: position int64 [2], always 0; records string [batch]."""
+        bucket_ends = self.bucketing.bucket_ends
+        sizes = self.bucketing.batch_sizes
+
+        def to_buckets(lengths, records):
+            return tf.searchsorted(tf.constant(bucket_ends), lengths, out_type=tf.int64), records
+
+        batched = (
+            order.read_chunks(self.source, self.config)
+            .map(to_buckets)
+            .unbatch()
+            .group_by_window(
+                lambda bucket, record: bucket,
+                lambda bucket, window: window.map(lambda _, record: record).batch(max(sizes)),
+                window_size_func=lambda bucket: tf.gather(tf.constant(sizes, tf.int64), bucket),
+            )
+        )
+        return batched.map(lambda records: (tf.zeros([2], tf.int64), records))
+
+    @tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would compile for each number of rows
+    def _finish(self, reader, position, number, num_rows, rows):
+        """Returns the features and labels of a per-replica batch, from record numbers or records."""
+        source, shard = self.source, batches.ReplicaRows(number, self.num_replicas)
+        records = reader.read(rows) if reader else rows
+        features = batches.finish(
+            records, position, shard, num_rows, source, self.config, training=self.training
+        )
+        if self.fixed_shapes:
+            features = batches.pad_to_fixed_shapes(features, self.bucketing, source, self.num_replicas)
+        return features, {key: features[key] for key in source.spec.labels}
 
 
 @tf.xla.experimental.jit_scope(compile_ops=False)
@@ -101,25 +141,6 @@ def _shard(own, num_replicas, position, rows):
         return position, number, tf.size(rows), batches.ReplicaRows(number, num_replicas).of(rows)
 
     return own.map(take)
-
-
-def _read_in_order(source, bucketing, config):
-    """Returns a dataset of batches (position int64 [2], always 0; records string [batch]) in shard order."""
-
-    def to_buckets(lengths, records):
-        return tf.searchsorted(tf.constant(bucketing.bucket_ends), lengths, out_type=tf.int64), records
-
-    batched = (
-        order.read_chunks(source, config)
-        .map(to_buckets)
-        .unbatch()
-        .group_by_window(
-            lambda bucket, record: bucket,
-            lambda bucket, window: window.map(lambda _, record: record).batch(max(bucketing.batch_sizes)),
-            window_size_func=lambda bucket: tf.gather(tf.constant(bucketing.batch_sizes, tf.int64), bucket),
-        )
-    )
-    return batched.map(lambda records: (tf.zeros([2], tf.int64), records))
 
 
 def _list_shards(num_replicas, input_context):
