@@ -100,7 +100,7 @@ class _Pipeline:
         return planned, record_index.RecordReader(self.source, index, self.config)
 
     def _read_in_order(self):
-        """Returns batches in shard order: position int64 [2], which is always 0, and records string [batch]."""
+        """Returns batches in shard order: position (int64 [2], always 0) and records (string [batch])."""
         bucket_ends = self.bucketing.bucket_ends
         sizes = self.bucketing.batch_sizes
 
