@@ -48,7 +48,9 @@ class ServeConfig(config_flags.Checked):
         50.0, "longest time that an utterance waits for others to arrive for its batch, in ms", minimum=0
     )
     max_queue_seconds: float = config_flags.setting(
-        600.0, "seconds of audio that may wait; further requests are refused with status 429", positive=True
+        600.0,
+        "maximum seconds of audio in the queue; further requests are refused with status 429",
+        positive=True,
     )
     max_request_mb: float = config_flags.setting(32.0, "largest request in MiB", positive=True)
     max_audio_seconds: float = config_flags.setting(

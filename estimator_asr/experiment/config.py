@@ -185,10 +185,10 @@ class InputConfig(config_flags.Checked):
     """Settings of the input: batching, shuffling and SpecAugment."""
 
     batch_frames: int = setting(
-        16000, "acoustic model: frames per batch of all replicas, padding included", positive=True
+        16000, "acoustic model: frames per batch, padding included, over all replicas", positive=True
     )
     batch_tokens: int = setting(
-        4000, "language model: tokens per batch of all replicas, padding included", positive=True
+        4000, "language model: tokens per batch, padding included, over all replicas", positive=True
     )
     num_buckets: int = setting(
         12, "number of length buckets; a batch is from one bucket; more mean less padding", positive=True

@@ -192,8 +192,8 @@ class CoordinatedStopHook(estimator_api.SessionRunHook):
         num_terminated, num_stopping, first_steps = (int(value) for value in sums)
         if self._is_first and first_steps != self.num_workers * self._first_step:
             raise errors.UserError(
-                f"TF_CONFIG: this worker starts at step {self._first_step}, but others start at another; "
-                "all workers need the same --model_dir, on a shared volume"
+                f"TF_CONFIG: this worker starts at step {self._first_step}, but other workers start at a "
+                "different step; all workers need the same --model_dir, on a shared volume"
             )
         self._is_first = False
         if num_terminated:

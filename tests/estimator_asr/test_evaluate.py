@@ -419,7 +419,10 @@ def test_streaming_scores_the_hypotheses_after_the_last_chunk(
     for name in ("model_dir", "saved_model"):
         path = {"model_dir": model_dir, "saved_model": streaming_export}[name]
         evaluate.main(make_config(tiny_export, tmp_path / name, streaming=True, **{name: path}))
-        assert "after the frames in which the model has them when it hears" in capsys.readouterr().out
+        assert (
+            "after the frames in which the model recognises them in whole recordings"
+            in capsys.readouterr().out
+        )
         found[name] = read_metrics(tmp_path / name)
         assert found[name]["chunk_frames"] == 16
         assert "emission delay" in pathlib.Path(tmp_path, name, "report.html").read_text("utf-8").lower()

@@ -109,8 +109,8 @@ def _read_shards(path: str, split: str) -> Iterator[manifest.Utterance]:
                 yield from _read_members(shard, archive, split)
         except FileNotFoundError:
             raise errors.UserError(
-                f"{path}: shard {shard} does not exist, but each line must be the path of a tar file or a "
-                "JSON object; fix the path."
+                f"{path}: shard {shard} does not exist; fix the path. Each line must be either a JSON object "
+                "or the path of a tar file."
             ) from None
         except tarfile.TarError as error:
             raise errors.UserError(

@@ -79,7 +79,7 @@ def test_wenet_a_transcript_of_another_encoding_rejects_its_utterance(tmp_path):
     [
         (
             "a.tar\n",
-            "data.list: shard .*/a.tar does not exist, but each line must be the path of a tar",
+            "data.list: shard .*/a.tar does not exist; fix the path. Each line must be either a JSON",
         ),
         (
             "notes.txt\n",

@@ -186,7 +186,7 @@ def test_tables_that_are_refused(tmp_path, content, message):
 
 
 def test_other_directories_and_encodings(tmp_path):
-    with pytest.raises(errors.UserError, match="tables are missing, expected train.csv or train.tsv"):
+    with pytest.raises(errors.UserError, match="found no tables, expected train.csv or train.tsv"):
         _list(tmp_path)
     (tmp_path / "dev.csv").write_bytes("audio,text\na,好\n".encode("gbk"))
     assert [u.text for u in _list(tmp_path)] == ["好"]
