@@ -128,8 +128,8 @@ def _find_tables(path: str) -> list[tuple[Optional[str], str]]:
         lists = [(None, os.path.join(path, tables[0]))]
     if not lists:
         raise errors.UserError(
-            f"{path}: found {', '.join(tables[:5]) or 'no tables'}, expected train.csv or train.tsv (optionally "
-            "with dev or valid, and test), metadata.csv or metadata.jsonl, train/metadata.csv, or a single "
+            f"{path}: found {', '.join(tables[:5]) or 'no tables'}, expected train.csv or train.tsv "
+            "(optionally with dev or valid, and test), metadata.csv or metadata.jsonl, train/metadata.csv, or a single "
             "table; pass the directory that holds the tables, or the path of one table."
         )
     return lists

@@ -224,7 +224,7 @@ def test_the_stopping_criterion_of_one_worker_stops_all_without_sigterm():
 def test_workers_that_start_at_different_steps_are_refused():
     with pytest.raises(
         errors.UserError,
-        match="starts at step 100, but other workers start at a different step; all workers need the same --model_dir",
+        match="starts at step 100, but other workers start at a different step; all workers need the same",
     ):
         Run().step([0, 0, 50])
 
