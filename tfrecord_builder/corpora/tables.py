@@ -129,8 +129,8 @@ def _find_tables(path: str) -> list[tuple[Optional[str], str]]:
     if not lists:
         raise errors.UserError(
             f"{path}: found {', '.join(tables[:5]) or 'no tables'}, expected train.csv or train.tsv "
-            "(optionally with dev or valid, and test), metadata.csv or metadata.jsonl, train/metadata.csv, or "
-            "a single table; pass the directory that holds the tables, or the path of one table."
+            "(optionally with dev or valid, and test), metadata.csv or metadata.jsonl, train/metadata.csv, "
+            "or a single table; pass the directory that holds the tables, or the path of one table."
         )
     return lists
 
