@@ -1,7 +1,7 @@
 """Lists, links and reads the checkpoints of a model directory, and checks that they fit the model.
 
-A checkpoint is named by its prefix, MODEL_DIR/model.ckpt-<step>: the path of its files without the suffix.
-The state file, `checkpoint` in the same directory, names the checkpoint from which training continues.
+A checkpoint is identified by its prefix, MODEL_DIR/model.ckpt-<step>: the path of its files without suffix.
+The state file (`checkpoint`, in the same directory) says from which checkpoint training continues.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tfrecord_builder.storage import files
 
 STATE_FILE = "checkpoint"
 _NAME = re.compile(r"(model\.ckpt-(\d+))\.(index|data-\d{5}-of-\d{5}|meta)")
-# Suffixes that the optimizer's slots append to the name of their variable.
+# Suffix, by optimizer, that turns the name of a variable into the name of its slot.
 _SLOTS = {"adam": "/Adam", "momentum": "/Momentum"}
 _REPLICA = re.compile(r"/replica_\d+$")
 _LOSS_SCALE = "loss_scale/scale"
@@ -42,7 +42,7 @@ class DamagedError(errors.UserError):
 
 
 def stated(path: str) -> Optional[str]:
-    """Returns the prefix in the state file, even if no such checkpoint exists; None without a valid state."""
+    """Returns the prefix in the state file, even if that checkpoint is gone; None if no state is valid."""
     try:
         state = tf.train.get_checkpoint_state(path)
     except ValueError:  # the file is empty or not text
@@ -51,13 +51,13 @@ def stated(path: str) -> Optional[str]:
 
 
 def find_latest(path: str) -> Optional[str]:
-    """Returns the checkpoint prefix in the state file; None if that checkpoint does not exist."""
+    """Returns the prefix in the state file if that checkpoint exists, otherwise None."""
     prefix = stated(path)
     return prefix if prefix and os.path.exists(f"{prefix}.index") else None
 
 
 def latest(path: str) -> str:
-    """Returns the checkpoint prefix in the state file. Raises errors.UserError without a valid state file."""
+    """Returns the prefix in the state file; raises errors.UserError if there is no valid state file."""
     checkpoint = stated(path)
     if checkpoint is None:
         raise errors.UserError(
@@ -67,23 +67,23 @@ def latest(path: str) -> str:
 
 
 def latest_step(path: str) -> int:
-    """Returns the step of the checkpoint in the state file; 0 if there is no such checkpoint."""
+    """Returns the step of the checkpoint that `find_latest` returns; 0 if there is none."""
     checkpoint = find_latest(path)
     return step_of(checkpoint) if checkpoint else 0
 
 
 def write_state(path: str, newest: str, others: Sequence[str]) -> None:
-    """Makes `newest` the checkpoint that TensorFlow continues from.
+    """Makes `newest` the checkpoint from which TensorFlow continues.
 
-    `others` are the prefixes in the directory that the Saver may delete later, oldest first.
+    `others` lists the prefixes in the directory that the Saver may delete later, oldest first.
     """
     names = [os.path.basename(prefix) for prefix in others]
-    # TensorFlow writes relative names as they are only if the directory is an absolute path.
+    # TensorFlow leaves relative names unchanged only if the directory is an absolute path.
     tf.compat.v1.train.update_checkpoint_state(os.path.abspath(path), os.path.basename(newest), names)
 
 
 def save(values: dict[str, np.ndarray], prefix: str) -> None:
-    """Writes a checkpoint of variables (name to value), and the state file that names it."""
+    """Writes a checkpoint with the variables in `values`, and a state file that points to it."""
     names = sorted(values)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         inputs = [tf.compat.v1.placeholder(values[name].dtype, values[name].shape) for name in names]
@@ -94,18 +94,18 @@ def save(values: dict[str, np.ndarray], prefix: str) -> None:
 
 
 def prefix_of(path: str, step: int) -> str:
-    """Returns the prefix of the checkpoint that is saved at a step."""
+    """Returns the prefix of the checkpoint for a step."""
     return os.path.join(path, f"model.ckpt-{step}")
 
 
 def step_of(checkpoint: str) -> int:
-    """Returns the global step in the name of a checkpoint; -1 if the name has another form."""
+    """Returns the global step in a checkpoint's name; -1 if the name does not have the usual form."""
     match = _NAME.fullmatch(f"{os.path.basename(checkpoint)}.index")
     return int(match.group(2)) if match else -1
 
 
 def list_checkpoints(path: str) -> list[str]:
-    """Returns the prefixes of all checkpoints of which at least one file exists, oldest first."""
+    """Returns the prefixes of all checkpoints that have at least one file, oldest first."""
     matches = [_NAME.fullmatch(name) for name in (os.listdir(path) if os.path.isdir(path) else [])]
     return [prefix_of(path, step) for step in sorted({int(match.group(2)) for match in matches if match})]
 
@@ -117,10 +117,10 @@ def list_files(checkpoint: str) -> list[str]:
 
 
 def link(checkpoint: str, directory: str) -> str:
-    """Links a checkpoint into a directory, where the Saver does not delete it; returns its prefix there.
+    """Hard-links a checkpoint into a directory where the Saver will not delete it; returns its new prefix.
 
-    The .index is linked last, so a checkpoint that has an .index is complete. On a file system without hard
-    links, the files are copied. Raises FileNotFoundError if the checkpoint was deleted.
+    The .index file is linked last, so a checkpoint with an .index file is complete. If the file system has no
+    hard links, the files are copied. Raises FileNotFoundError if the checkpoint has been deleted.
     """
     index = f"{checkpoint}.index"
     for path in [*(path for path in list_files(checkpoint) if path != index), index]:
@@ -130,7 +130,7 @@ def link(checkpoint: str, directory: str) -> str:
 
 def _link_file(source, target):
     if os.path.exists(target) and os.path.samefile(source, target):
-        return  # renaming one link of a file to another does nothing, so the temporary name would remain
+        return  # renaming a link to another link to the same file does nothing, and would leave it there
     with files.writing(target) as path:
         try:
             os.link(source, path)
@@ -139,14 +139,14 @@ def _link_file(source, target):
 
 
 def global_step(checkpoint: str) -> int:
-    """Returns the global step that is stored in a checkpoint."""
+    """Returns the global step stored in a checkpoint."""
     return int(tf.train.load_variable(checkpoint, "global_step"))
 
 
 def iterate(checkpoint: str) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the names and values of all variables, sorted by name.
+    """Yields the name and value of each variable, sorted by name.
 
-    Raises DamagedError if a file is missing, truncated or changed: TensorFlow verifies the checksums.
+    Raises DamagedError if a file is missing, truncated or altered; TensorFlow verifies the checksums.
     """
     if not os.path.exists(f"{checkpoint}.index"):
         raise DamagedError(checkpoint, "its .index is missing")
@@ -159,12 +159,12 @@ def iterate(checkpoint: str) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def read_shapes(checkpoint: str) -> dict[str, list[int]]:
-    """Reads all values and returns their shapes by name. Raises DamagedError as `iterate` does."""
+    """Reads all variables, and returns their shapes by name; raises DamagedError as `iterate` does."""
     return {name: list(value.shape) for name, value in iterate(checkpoint)}
 
 
 def check(checkpoint: str, model: model_directory.ModelDirectory) -> None:
-    """Raises errors.UserError if a checkpoint is damaged, or belongs to another model or vocabulary."""
+    """Raises errors.UserError if a checkpoint is damaged, or was trained with another model or vocabulary."""
     shapes, spec = read_shapes(checkpoint), model.config.spec
     if spec.class_variable not in shapes:
         raise errors.UserError(
@@ -185,9 +185,9 @@ def check(checkpoint: str, model: model_directory.ModelDirectory) -> None:
 def check_variables(
     checkpoint: Optional[str], model: model_directory.ModelDirectory, variables: Iterable[tf.Variable]
 ) -> None:
-    """Raises errors.UserError if a checkpoint lacks a variable of the model or has it with another shape.
+    """Raises errors.UserError if a model variable is missing from a checkpoint or has another shape there.
 
-    Without a checkpoint, nothing is checked. Only the variables of the first replica are checked, because
+    Nothing is checked if there is no checkpoint. Only the first replica's variables are checked, because
     those of the other replicas are not saved.
     """
     if checkpoint is None or not os.path.exists(f"{checkpoint}.index"):
@@ -206,10 +206,10 @@ def check_variables(
 
 
 def require_optimizer(checkpoint: str, optimizer: str, precision: str) -> None:
-    """Raises errors.UserError if training cannot continue from a checkpoint with an optimizer and precision.
+    """Raises errors.UserError if training with `optimizer` and `precision` cannot continue from a checkpoint.
 
-    The checkpoint may hold weights only (as in averaged/), the state of another optimizer, or no loss scale,
-    which float16 needs.
+    It cannot if the checkpoint has only weights (as in averaged/), has the state of another optimizer, or
+    lacks the loss scale that float16 needs.
     """
     names = {name for name, _ in tf.train.list_variables(checkpoint)}
     advice = f"start a new --model_dir with --warm_start_from={os.path.dirname(checkpoint)}"
@@ -231,10 +231,10 @@ def require_optimizer(checkpoint: str, optimizer: str, precision: str) -> None:
 
 
 def find_model_variables(names: Iterable[str]) -> list[str]:
-    """Selects the model's variables and the global step from the names in a checkpoint; sorted.
+    """Returns the names of the model's variables and the global step, sorted, from the names in a checkpoint.
 
-    The name of an optimizer slot starts with that of its variable (a/kernel/Adam); optimizer scalars have no
-    scope.
+    The names left out are those of slots, which start with a variable's name (a/kernel/Adam), and those of
+    the optimizer's scalars, which have no scope.
     """
     names = set(names)
 

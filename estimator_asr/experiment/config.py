@@ -1,4 +1,4 @@
-"""Settings of the models, of decoding and of the input: each field is a flag of estimator_asr.train."""
+"""Settings for the models, the input and decoding. All but those for decoding are flags of train."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tfrecord_builder.program import config_flags
 
 setting = config_flags.setting
 FULL = "full"  # value of AcousticConfig.softmax: cross-entropy over all tokens
-CHUNK_FRAMES = (16, 64)  # shortest and longest chunk of a streaming model, in frames: 160 to 640 ms
-CHUNK_STEP = 4  # chunks are multiples of it: input frames per output frame of encoders that stream
+CHUNK_FRAMES = (16, 64)  # shortest and longest chunk of a streaming model, in frames (160 and 640 ms)
+CHUNK_STEP = 4  # chunk lengths are multiples of this: input frames per output frame of streaming encoders
 
 
 def _fraction(default: float, help: str) -> float:
-    """Returns the setting of a regulariser: a fraction that may be changed when training continues."""
+    """Returns a setting for a regulariser: a fraction that may be changed when training is continued."""
     return setting(default, help, minimum=0, maximum=0.9, training_only=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class AcousticConfig(config_flags.Checked):
-    """Settings of the acoustic model, speech to tokens: encoder, CTC head and attention decoder."""
+    """Settings for the acoustic model (speech to tokens): encoder, CTC head and attention decoder."""
 
     encoder: str = setting(
         "conformer",
@@ -83,9 +83,9 @@ class AcousticConfig(config_flags.Checked):
         True,
         "pretrained encoders: also read the log-mel frames of the data, which carry the speaker's voice",
     )
-    # The pretrained encoder of the data or of --warm_start_from, and the blocks that the model reads.
+    # The pretrained encoder (from the data or --warm_start_from), and which of its blocks the model reads.
     pretrained: Optional[pretrained_encoder.Applied] = None
-    # Fill features above the bandwidth of a recording (see models/feature_norm.py); this is not a flag.
+    # Whether to fill features above a recording's bandwidth (see models/feature_norm.py); not a flag.
     fill_bands: bool = True
 
     def __post_init__(self):
@@ -120,11 +120,11 @@ class AcousticConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class DecodeConfig(config_flags.Checked):
-    """Settings of decoding: the search (decoding/search), and the weights of models that rank hypotheses.
+    """Settings for decoding: the search (decoding/search), and the weights of models that rank hypotheses.
 
-    A hypothesis is ranked by its log probability, plus token_bonus for each token, plus ngram_weight,
-    attention_weight, language_weight and whisper_weight times its log probability according to the n-gram
-    model, the attention decoder, the language model and Whisper's decoder.
+    The score of a hypothesis is its log probability, plus token_bonus for each token, plus the weighted log
+    probabilities from other models: the n-gram model (ngram_weight), the attention decoder
+    (attention_weight), the language model (language_weight) and Whisper's decoder (whisper_weight).
     """
 
     decoding: str = setting("beam", "search for the best tokens or characters: beam or greedy")
@@ -145,14 +145,14 @@ class DecodeConfig(config_flags.Checked):
         0.0, "weight of Whisper's decoder in ranking transcripts; above 0, it also proposes some", minimum=0
     )
     whisper_language_weight: float = setting(0.0, "language_weight if Whisper's decoder ranks too", minimum=0)
-    # confidence = sigmoid(confidence_scale x logit(probability) + confidence_offset), Platt (1999).
+    # Platt (1999): confidence = sigmoid(confidence_scale x logit(probability) + confidence_offset).
     confidence_scale: float = setting(1.0, "confidence calibration: factor of the log odds", positive=True)
     confidence_offset: float = setting(0.0, "confidence calibration: added to the log odds")
 
 
 @dataclasses.dataclass(frozen=True)
 class LanguageConfig(config_flags.Checked):
-    """Settings of the language model, tokens to characters: a Transformer over tokens and hashed n-grams."""
+    """Settings for the language model (tokens to characters): a Transformer that also reads hashed n-grams."""
 
     language_layers: int = setting(4, "blocks of the language model", minimum=1)
     language_units: int = setting(256, "width of the language model; even", positive=True)
@@ -162,7 +162,7 @@ class LanguageConfig(config_flags.Checked):
     language_heads: int = setting(
         4, "attention heads of the language model; must divide --language_units", positive=True
     )
-    # A prime number spreads the n-grams best; this one is 2^19 - 1.
+    # A prime number of rows spreads the hashes most evenly; this one is 2^19 - 1.
     ngram_rows: int = setting(524287, "rows of the table of hashed token n-grams; 0: no n-grams", minimum=0)
     ngram_units: int = setting(64, "width of the n-gram table", positive=True)
     ngram_dropout: float = _fraction(
@@ -182,7 +182,7 @@ class LanguageConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class InputConfig(config_flags.Checked):
-    """Settings of the input: batching, shuffling and SpecAugment."""
+    """Settings for the input: batching, shuffling, caching and SpecAugment."""
 
     batch_frames: int = setting(
         16000, "acoustic model: frames per batch, padding included, over all replicas", positive=True
@@ -200,7 +200,7 @@ class InputConfig(config_flags.Checked):
         positive=True,
     )
     spec_augment: bool = setting(True, "SpecAugment: mask time and frequency bands in acoustic training")
-    # Two masks of each kind as in Park et al. 2019 (LD), but narrower because the corpora are small.
+    # Two masks of each kind, as in policy LD of Park et al. 2019; narrower, because the corpora are small.
     time_masks: int = setting(2, "spec_augment: number of time masks per utterance", minimum=0)
     time_mask_frames: int = setting(40, "spec_augment: maximum frames of a time mask", minimum=0)
     time_mask_fraction: float = setting(

@@ -1,8 +1,8 @@
-"""decoding.json of a model directory: the decoding settings that tune found, with the models they use.
+"""Decoding files of a model directory: decoding.json, with the settings found by tune, and their models.
 
-ngram-HASH.npz is an n-gram model, whisper-HASH.npz is Whisper's decoder. A new model gets a new file name,
-and decoding.json, which has the hash, is replaced atomically. So settings and models belong together even if
-a run is killed.
+ngram-HASH.npz is an n-gram model, and whisper-HASH.npz is Whisper's decoder. Every new model gets a new file
+name, and decoding.json, which contains the hashes, is replaced atomically. The settings and models therefore
+match even if a run is killed.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
 DECODING_FILE = "decoding.json"
-# Fields of an n-gram model, see ngrams.back_off.BackOffArrays.
+# Fields of an n-gram model; see ngrams.back_off.BackOffArrays.
 FIELDS = (
     *("order", "keys", "log_probs", "next_states", "unigram_log_probs", "unigram_states"),
     *("back_off_weights", "back_off_states", "end_log_probs", "start_state"),
 )
-# Fields of Whisper's decoder except the weights, see models.whisper_decoder.DecoderArrays, and the hashes of
-# the models that it fits.
+# Fields of Whisper's decoder (see models.whisper_decoder.DecoderArrays) except the weights, and the hashes of
+# the vocabularies and the encoder that it fits.
 WHISPER_FIELDS = (
     *("heads", "layers", "token_texts", "characters", "readings", "spellings"),
     *("merged_pairs", "merged_ranks", "merged_symbols"),
@@ -41,26 +41,26 @@ WHISPER_FIELDS = (
 )
 _FILES = "{}-*.npz"
 _NAMES = ("ngram", "whisper")
-_WEIGHTS = "weights/"  # prefix of the decoder's variables in its file
+_WEIGHTS = "weights/"  # prefix of the variables in the file of Whisper's decoder
 _TUNE_AGAIN = "restore it from a copy, or remove decoding.json and run python -m estimator_asr.tune again"
 
 
 @dataclasses.dataclass(frozen=True)
 class SavedDecoding:
-    """Content of decoding.json: how a model decodes, and the digests of the files beside it."""
+    """Contents of decoding.json: a model's decoding settings, and the hashes of its other decoding files."""
 
     decode: config_lib.DecodeConfig
     ngram_sha256: str  # hash of the n-gram model's file; empty if there is none
     whisper_sha256: str = ""
 
     def paths(self, directory: str) -> dict[str, str]:
-        """Returns the paths of the models' files in a directory, by name (ngram, whisper)."""
+        """Returns the paths of the saved models in a directory, keyed by name (ngram, whisper)."""
         digests = {name: getattr(self, f"{name}_sha256") for name in _NAMES}
         return {name: _path(directory, name, digest) for name, digest in digests.items() if digest}
 
 
 class Decoding(NamedTuple):
-    """Decoding settings of a model, and the models that they use; `save` lists the attributes of these."""
+    """A model's decoding settings, and the models that they use (for their attributes, see `save`)."""
 
     decode: config_lib.DecodeConfig
     ngram: Optional[types.SimpleNamespace] = None
@@ -68,16 +68,16 @@ class Decoding(NamedTuple):
 
 
 def save(path: str, decoding: Decoding) -> None:
-    """Writes the decoding settings of a model, with their models, into its directory.
+    """Writes a model's decoding settings, and the models that they use, to its directory.
 
-    An n-gram model has the attributes FIELDS; Whisper's decoder has WHISPER_FIELDS and `weights`.
+    An n-gram model has the attributes in FIELDS; Whisper's decoder has those in WHISPER_FIELDS and `weights`.
     """
     digests = {"ngram_sha256": ""}
     for name in _NAMES:
         model = getattr(decoding, name)
         if model is not None:
             content = io.BytesIO()
-            write = np.savez_compressed if name == "ngram" else np.savez  # random numbers do not compress
+            write = np.savez_compressed if name == "ngram" else np.savez  # Whisper's weights hardly compress
             write(content, **_flatten(model))
             digest = digests[f"{name}_sha256"] = hashlib.sha256(content.getvalue()).hexdigest()
             with files.writing(_path(path, name, digest)) as temporary, open(temporary, "wb") as file:
@@ -89,9 +89,10 @@ def save(path: str, decoding: Decoding) -> None:
 
 
 def load(path: str, num_tokens: int) -> Decoding:
-    """Reads what `save` wrote into a directory; returns default settings if nothing was saved.
+    """Reads the decoding files in a directory; returns default settings if there are none.
 
-    Raises errors.UserError if a file is missing or damaged, or the n-gram model has another number of tokens.
+    Raises errors.UserError if a file is missing or damaged, or if the n-gram model does not have `num_tokens`
+    tokens.
     """
     saved, models = _read(path), {}
     for name, file in saved.paths(path).items():
@@ -166,5 +167,5 @@ def _remove_others(path: str, saved: SavedDecoding) -> None:
 
 
 def _remove(file: str) -> None:
-    with contextlib.suppress(FileNotFoundError):  # another process has already removed it
+    with contextlib.suppress(FileNotFoundError):  # never written, or just removed by another process
         os.remove(file)

@@ -1,14 +1,14 @@
-"""The only module that imports tf.estimator, for all TensorFlow releases that tensorflow_release lists.
+"""The only module that imports tf.estimator; works with every TensorFlow release in tensorflow_release.
 
-TensorFlow 2.15 is the last release with tf.estimator. Later releases run the same code from the package
-tensorflow-estimator 2.15, which needs three modules replaced before it is imported:
+TensorFlow 2.15 is the last release that includes tf.estimator. For later releases, the same code comes from
+the package tensorflow-estimator 2.15. Three modules must be replaced before that package is imported:
 
 - `tensorflow_estimator` itself, whose __init__ imports TPU modules that TensorFlow has removed;
-- `...estimator.estimator_export`, which lists the names of tf.estimator for TensorFlow's API generator;
-- `tensorflow.python.distribute.estimator_training`, which was part of TensorFlow (see estimator_training).
+- `...estimator.estimator_export`, which registers public names for TensorFlow's API generator;
+- `tensorflow.python.distribute.estimator_training`, once part of TensorFlow (see estimator_training).
 
-Programs must call `tf.compat.v1.disable_eager_execution()` first: with eager execution on, a MirroredStrategy
-fails after an Estimator without a strategy ran in the same process.
+Programs must first call `tf.compat.v1.disable_eager_execution()`. With eager execution, a MirroredStrategy
+fails if an Estimator without a strategy has already run in the same process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Undecorated:
         return exported
 
     def export_constant(self, module: str, name: str) -> None:
-        """Does nothing; constants are exported by this call, not by the decorator."""
+        """Does nothing; the original exports a constant, which cannot be decorated."""
 
 
 def _replace_modules() -> None:

@@ -1,11 +1,11 @@
-"""Distributed training that tensorflow-estimator 2.15 needs, for TensorFlow releases that no longer have it.
+"""Distributed training functions that tensorflow-estimator 2.15 needs and TensorFlow no longer includes.
 
 estimator_api substitutes this module for tensorflow.python.distribute.estimator_training, which was part of
-TensorFlow until 2.15. Each process of a cluster is one task of TF_CONFIG ("independent worker"), as
-MultiWorkerMirroredStrategy needs it; there are no parameter servers.
+TensorFlow until 2.15. Each process in a cluster runs one task of TF_CONFIG ("independent worker"), as
+MultiWorkerMirroredStrategy requires; parameter servers are not supported.
 
-The attributes with an underscore are private to RunConfig and Estimator of tensorflow-estimator
-(run_config.py, estimator.py), which is pinned to one release.
+The attributes with a leading underscore are private attributes of RunConfig and Estimator in
+tensorflow-estimator (run_config.py, estimator.py), a package that is pinned to one release.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ _MODE = distribute_coordinator.CoordinatorMode.INDEPENDENT_WORKER
 
 
 def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
-    """Completes a RunConfig that has a distribution strategy; `tf_config` is TF_CONFIG, {} if it is not set.
+    """Completes a RunConfig that has a distribution strategy; `tf_config` is TF_CONFIG, or {} if that is unset.
 
-    In a cluster with a training strategy, the coordinator describes the task later; otherwise TF_CONFIG does.
+    In a cluster with a training strategy, the coordinator describes the task later (see _describe_task).
+    Otherwise, the description comes from TF_CONFIG.
     """
     cluster = tf.train.ClusterSpec(tf_config.get("cluster", {}))
     is_coordinated = bool(cluster) and "master" not in cluster.jobs and config._train_distribute is not None
@@ -36,15 +37,15 @@ def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
 
 
 def should_run_distribute_coordinator(config: Any) -> bool:
-    """Returns whether train_and_evaluate runs in a cluster with a distribution strategy."""
+    """Returns True if train_and_evaluate runs in a cluster with a distribution strategy."""
     is_coordinated = getattr(config, "_distribute_coordinator_mode", None) == _MODE
     return is_coordinated and bool(config.cluster_spec)
 
 
 def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor_cls: Callable) -> None:
-    """Runs the task of this process: a worker trains, the evaluator evaluates each checkpoint.
+    """Runs this process's task: a worker trains, and the evaluator evaluates each checkpoint.
 
-    Each task works on a copy of the estimator. `executor_cls` is the class of tensorflow-estimator that
+    Each task uses its own copy of the estimator. `executor_cls` is the class in tensorflow-estimator that
     evaluates continuously.
     """
 
@@ -67,9 +68,9 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor
 
 
 def _copy_for_task(estimator: Any, strategy: Optional[tf.distribute.Strategy], phase: str) -> Any:
-    """Returns a copy of the estimator for the task that the coordinator runs; `phase` is train or eval."""
+    """Returns a copy of the estimator for the task that the coordinator runs; `phase`: "train" or "eval"."""
     local = copy.deepcopy(estimator)
-    config = local._config  # local.config is a copy
+    config = local._config  # the property `config` returns a copy
     _describe_task(config, distribute_coordinator_context.get_current_worker_context())
     setattr(local, f"_{phase}_distribution", strategy)
     setattr(config, f"_{phase}_distribute", strategy)
@@ -78,12 +79,12 @@ def _copy_for_task(estimator: Any, strategy: Optional[tf.distribute.Strategy], p
 
 
 def _describe_task(config, context):
-    """Writes the task that the coordinator assigned to this process into a RunConfig."""
+    """Describes the task that the coordinator assigned to this process in a RunConfig."""
     config._service = None
     config._task_type, config._task_id = context.task_type, context.task_id
     config._master = config._evaluation_master = context.master_target
     config._is_chief = context.is_chief
-    if context.task_type == "evaluator":  # the evaluator does not know the other tasks
+    if context.task_type == "evaluator":  # the evaluator is not part of the training cluster
         config._cluster_spec = tf.train.ClusterSpec({})
         config._num_worker_replicas, config._global_id_in_cluster = 0, None
         return

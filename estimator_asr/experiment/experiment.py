@@ -1,4 +1,4 @@
-"""config.json of a model directory: all settings, and what evaluation and export must know about the data."""
+"""config.json in a model directory: all settings, and what evaluation and export need to know about data."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tfrecord_builder.storage import files
 
 CONFIG_FILE = "config.json"
 FORMAT_VERSION = 2
-DEFAULT_SUBSAMPLING = 4  # input frames per output frame of encoders that are not pretrained
+DEFAULT_SUBSAMPLING = 4  # input frames per output frame, for encoders that are not pretrained
 
 
 @dataclasses.dataclass(frozen=True)
 class ExperimentConfig:
-    """Content of config.json."""
+    """Contents of config.json."""
 
     model: str
     acoustic: config_lib.AcousticConfig
@@ -30,7 +30,7 @@ class ExperimentConfig:
     optimizer: training_config.OptimizerConfig
     input: config_lib.InputConfig
     train: training_config.TrainConfig
-    frontend: Optional[frontend_lib.FrontendConfig]  # None: the model reads tokens
+    frontend: Optional[frontend_lib.FrontendConfig]  # None if the model reads tokens
     token_type: str
     tokens_sha256: str
     characters_sha256: str
@@ -40,7 +40,7 @@ class ExperimentConfig:
     watch: training_config.WatchConfig = training_config.WatchConfig()
     display: training_config.DisplayConfig = training_config.DisplayConfig()
     bpe_sha256: str = ""  # hash of bpe.model; empty for token types without subwords
-    # Ids of all tokens, the most frequent ones in the training data first; empty with --softmax=full.
+    # All token ids, from most to least frequent in the training data; empty with --softmax=full.
     tokens_by_frequency: tuple[int, ...] = ()
     subsampling: int = DEFAULT_SUBSAMPLING  # input frames per output frame of the acoustic encoder
 
@@ -50,14 +50,14 @@ class ExperimentConfig:
 
     @property
     def output_seconds(self) -> float:
-        """Frame shift of the acoustic encoder's outputs."""
+        """Frame shift of the acoustic encoder's output, in seconds."""
         return self.subsampling * self.frontend.frame_seconds
 
     @classmethod
     def for_data(cls, info: dataset_info.DatasetInfo, **sections: Any) -> ExperimentConfig:
-        """Combines settings with the description of the training data.
+        """Returns the settings combined with a description of the training data.
 
-        `sections` are configs by the names in config.SECTIONS; a missing section has its default values.
+        The keys of `sections` are names in config.SECTIONS; missing sections get their default values.
         """
         sections = {**{name: section() for name, section in config_lib.SECTIONS.items()}, **sections}
         spec = task_spec.SPECS[sections["train"].model]
@@ -73,16 +73,16 @@ class ExperimentConfig:
         )
 
     def save(self, model_dir: str) -> None:
-        """Writes config.json into `model_dir`, atomically."""
+        """Writes config.json to `model_dir` atomically."""
         files.write_text(os.path.join(model_dir, CONFIG_FILE), self.to_json(indent=2) + "\n")
 
     def to_json(self, indent: Optional[int] = None) -> str:
-        """Returns the text of config.json, with sorted keys; it is one line if `indent` is None."""
+        """Returns the config as JSON with sorted keys; the JSON is on one line if `indent` is None."""
         return json.dumps(config_json.to_json_dict(self), indent=indent, sort_keys=True, ensure_ascii=False)
 
     @classmethod
     def load(cls, model_dir: str) -> ExperimentConfig:
-        """Reads config.json; raises errors.UserError if it is missing, damaged, or of another version."""
+        """Reads config.json; raises errors.UserError if it is missing or damaged, or has another version."""
         path = os.path.join(model_dir, CONFIG_FILE)
         try:
             values = config_json.parse(files.read_text(path))

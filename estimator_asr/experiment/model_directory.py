@@ -1,4 +1,4 @@
-"""Model directory: config.json, vocabularies and checkpoints; programs that open it need no other flags."""
+"""Model directories, which contain all that defines a model: config.json, vocabularies and checkpoints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tfrecord_builder.storage import files
 
 @dataclasses.dataclass(frozen=True)
 class ModelDirectory:
-    """An opened model directory; characters and readings are None for an acoustic model."""
+    """An opened model directory; `characters` and `readings` are None for an acoustic model."""
 
     path: str
     config: experiment.ExperimentConfig
@@ -30,7 +30,7 @@ class ModelDirectory:
     characters: Optional[vocabulary.Vocabulary]
     readings: Optional[readings_lib.Readings]
     decode: config_lib.DecodeConfig = config_lib.DecodeConfig()
-    ngram: Any = None  # n-gram model of the output vocabulary (ngrams.back_off.BackOffArrays), or None
+    ngram: Any = None  # n-gram model over the output vocabulary (ngrams.back_off.BackOffArrays), or None
     whisper: Any = None  # Whisper's decoder (models.whisper_decoder.DecoderArrays), or None
 
     @property
@@ -45,10 +45,10 @@ class ModelDirectory:
 
 
 def open_model_directory(path: str) -> ModelDirectory:
-    """Reads config.json and the vocabularies.
+    """Reads the config.json, vocabularies and decoding files of a model directory.
 
-    Raises errors.UserError if the directory or one of its files is missing, or if a vocabulary has another
-    hash than config.json says.
+    Raises errors.UserError if the directory or a required file is missing, or if the hash of a vocabulary
+    differs from the one in config.json.
     """
     if not os.path.isdir(path):
         raise errors.UserError(
@@ -56,7 +56,7 @@ def open_model_directory(path: str) -> ModelDirectory:
             f"--model_dir={path}"
         )
     model = _open(path, experiment.ExperimentConfig.load(path), experiment.CONFIG_FILE)
-    from estimator_asr.experiment import decoding_files  # a new training does not need it
+    from estimator_asr.experiment import decoding_files  # not needed in a new training run
 
     decoding = decoding_files.load(path, model.output_vocabulary.size)
     if decoding.whisper is not None:
@@ -69,7 +69,8 @@ def open_model_directory(path: str) -> ModelDirectory:
 def check_whisper(where: str, whisper: Any, expected: Mapping[str, str], path: str) -> None:
     """Raises UserError if Whisper's decoder does not fit the model or export in `path`.
 
-    `expected` maps tokens, encoder, characters or readings to their sha256; `where` starts the message.
+    The keys of `expected` are tokens, encoder, characters or readings; its values are their sha256 hashes.
+    The error message starts with `where`.
     """
     for name, want in expected.items():
         got = str(getattr(whisper, f"{name}_sha256"))
@@ -81,21 +82,21 @@ def check_whisper(where: str, whisper: Any, expected: Mapping[str, str], path: s
 
 
 def create_or_check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
-    """Makes the model directory, or checks that training can continue in it; see `check` and `write`."""
+    """Creates a model directory, or checks that training can continue in it; see `check` and `write`."""
     model = check(path, config, data_dir)
     write(model, data_dir)
     return model
 
 
 def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
-    """Returns the model that a run would train in a directory, new or with checkpoints; writes nothing.
+    """Returns the model that a run would train in a new or existing directory; writes nothing.
 
-    A new directory takes the vocabularies of the data. In a directory with checkpoints, the settings of the
-    model must be unchanged, except those that are training_only; all other settings may differ.
+    A new model gets the data's vocabularies. If the directory has checkpoints, the settings in the model's
+    section must be unchanged, except those that are training_only; all other settings may differ.
 
     Raises:
-        errors.UserError: the existing model has another vocabulary, frontend or architecture (both sides are
-            named), or a vocabulary of the data is damaged.
+        errors.UserError: the existing model has another vocabulary, frontend or architecture (the message
+            shows both values), or one of the data's vocabularies is damaged.
     """
     if not _has_checkpoint(path):
         return open_new(path, config, data_dir)
@@ -116,7 +117,7 @@ def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> Mode
 
 
 def write(model: ModelDirectory, data_dir: str) -> None:
-    """Writes config.json; also copies vocabularies into a new directory, otherwise logs changed settings."""
+    """Writes config.json; copies vocabularies into a new directory, or logs settings that have changed."""
     if not _has_checkpoint(model.path):
         copy_description(model, model.path, data_dir)
         return
@@ -130,10 +131,10 @@ def write(model: ModelDirectory, data_dir: str) -> None:
 
 
 def open_new(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
-    """Returns a new model with the vocabularies of the data; `path` need not exist, and nothing is written.
+    """Returns a new model with the data's vocabularies; writes nothing, and `path` need not exist.
 
-    All workers but the chief open the model like this, without waiting for the directory. Raises
-    errors.UserError if a vocabulary of the data is damaged.
+    All workers except the chief open the model in this way, so that they need not wait for the directory.
+    Raises errors.UserError if one of the data's vocabularies is damaged.
     """
     return dataclasses.replace(_open(data_dir, config, dataset_info.INFO_FILE), path=path)
 
@@ -141,7 +142,7 @@ def open_new(path: str, config: experiment.ExperimentConfig, data_dir: str) -> M
 def check_data(
     path: str, config: experiment.ExperimentConfig, info: dataset_info.DatasetInfo, data_dir: str
 ) -> None:
-    """Raises errors.UserError if the data have another vocabulary, token type or frontend than the model."""
+    """Raises errors.UserError if the data's vocabulary, token type or frontend differs from the model's."""
     pairs = {
         f"sha256 of {file}": (getattr(info, key)[:12], getattr(config, key)[:12])
         for key, file in _vocabulary_files(config).items()
@@ -155,13 +156,13 @@ def check_data(
 def refuse_difference(
     data_dir: str, path: str, pairs: Mapping[str, tuple], vocabulary_dir: str, model: Any
 ) -> None:
-    """Raises errors.UserError if data differ from a model; the message has build flags that fit the model.
+    """Raises errors.UserError if the data differ from the model; the message lists build flags for the model.
 
     Args:
-        data_dir, path: directories of the data and of the model.
-        pairs: {name of a property: (its value in the data, its value in the model)}.
-        vocabulary_dir: directory of the model's vocabularies.
-        model: ExperimentConfig or ExportInfo, which have the model's token_type and frontend.
+        data_dir, path: paths of the data and the model.
+        pairs: {property name: (value in the data, value in the model)}.
+        vocabulary_dir: directory that contains the model's vocabularies.
+        model: ExperimentConfig or ExportInfo; both have the attributes token_type and frontend.
     """
     flags = {"vocabulary_dir": vocabulary_dir, "token_type": model.token_type}
     flags.update(config_json.to_json_dict(model.frontend) if model.frontend else {})
@@ -182,9 +183,10 @@ def refuse_difference(
 
 
 def copy_description(model: ModelDirectory, path: str, source_dir: Optional[str] = None) -> None:
-    """Makes `path` a model directory without checkpoints: config.json, the vocabularies, the frozen encoder.
+    """Writes a model directory without checkpoints: config.json, vocabularies and, if any, a frozen encoder.
 
-    They are copied from `source_dir`; if it is None, from the model's directory, with its decoding files.
+    Vocabularies and encoder are copied from `source_dir`. If that is None, they are copied from the model's
+    directory, together with its decoding files.
     """
     os.makedirs(path, exist_ok=True)
     frontend = model.config.frontend
@@ -203,13 +205,13 @@ def _has_checkpoint(path):
 
 
 def _vocabulary_files(config):
-    """Returns {config field with the sha256: file name} for the vocabulary files of a model."""
+    """Returns a model's vocabulary files, as {config field that has the file's sha256: file name}."""
     bpe = {"bpe_sha256": dataset_info.BPE_FILE} if config.bpe_sha256 else {}
     return {**config.spec.vocabularies, **bpe}
 
 
 def _open(path, config, source):
-    """Reads the vocabularies in `path`; their hashes must be those in the config, read from file `source`."""
+    """Reads the vocabularies in `path`, and checks their hashes against `config`, read from file `source`."""
     tokens = vocabulary.Vocabulary.load(os.path.join(path, dataset_info.TOKENS_FILE))
     characters, readings = None, None
     if config.spec.writes_characters:
@@ -230,7 +232,7 @@ def _open(path, config, source):
 
 
 def _describe_difference(got, want):
-    """Returns both values as text; of dataclasses, only the fields that differ."""
+    """Returns both values for a message; for dataclasses, only the fields that differ, as text."""
     sides = [config_json.to_json_dict(side) if dataclasses.is_dataclass(side) else {} for side in (got, want)]
     if not any(sides):
         return got, want

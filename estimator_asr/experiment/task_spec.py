@@ -1,4 +1,4 @@
-"""TaskSpec: which features and labels of the records a model reads, and what its output is, as plain data."""
+"""TaskSpec: plain data that says which features and labels a model reads from records, and its outputs."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from tfrecord_builder.data import dataset_info
 
 @dataclasses.dataclass(frozen=True)
 class TaskSpec:
-    """Description of one of the models that train.py trains."""
+    """Describes one of the models that train.py can train."""
 
-    name: str  # value of --model, section of config.json and scope of the variables
-    unit: str  # what a length counts, "frames" or "tokens"
-    features: tuple[str, str]  # keys of the model's input and of its length
-    labels: tuple[str, str]  # keys of the target ids and of their number
-    batch_budget: str  # field of InputConfig that limits a batch, in `unit`
-    error_rate: str  # tag of the decoded error rate, which selects the best checkpoint
+    name: str  # value of --model, section in config.json, and scope of the variables
+    unit: str  # unit of lengths, "frames" or "tokens"
+    features: tuple[str, str]  # keys of the model's input and its length
+    labels: tuple[str, str]  # keys of the target ids and their number
+    batch_budget: str  # field of InputConfig that limits the size of a batch, in `unit`
+    error_rate: str  # tag of the error rate after decoding, which selects the best checkpoint
     class_variable: str  # a variable with one row or column per output class
-    class_axis: int  # the axis of class_variable along which the classes are
-    vocabularies: dict[str, str]  # {field of ExperimentConfig that has the sha256: vocabulary file}
-    main_settings: tuple[str, ...]  # flags that TensorBoard's HParams table shows first; it has room for five
+    class_axis: int  # axis of class_variable that has one entry per output class
+    vocabularies: dict[str, str]  # {field of ExperimentConfig that has the file's sha256: file}
+    main_settings: tuple[str, ...]  # flags that TensorBoard's HParams table shows first (at most five)
 
     @property
     def length_key(self) -> str:
-        """Key of the length by which utterances are grouped into batches."""
+        """Key of the length that is used to group utterances into batches."""
         return self.features[1]
 
     @property
@@ -70,5 +70,5 @@ SPECS = {spec.name: spec for spec in (ACOUSTIC, LANGUAGE)}
 
 
 def for_data(has_audio: bool) -> TaskSpec:
-    """Returns the spec of the model that is trained on audio features, or on text if there is no audio."""
+    """Returns the spec of the model for data with audio (acoustic) or without audio (language)."""
     return next(spec for spec in SPECS.values() if spec.reads_audio == has_audio)

@@ -1,4 +1,4 @@
-"""Settings of a training run: optimizer, length, stopping, checks, and TensorBoard displays."""
+"""Settings for a training run: optimizer, length, stopping, checks, and TensorBoard displays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_EPOCHS = 30
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig(config_flags.Checked):
-    """Settings of the optimizer (Adam or momentum) and its learning rate schedule, for both models."""
+    """Settings for the optimizer (Adam or momentum) and the learning rate schedule, used for both models."""
 
     optimizer: str = setting("adam", "update rule", choices=("adam", "momentum"))
     learning_rate: float = setting(0.001, "initial learning rate", positive=True)
@@ -52,7 +52,7 @@ class OptimizerConfig(config_flags.Checked):
         0.5, "schedule plateau: factor by which the rate is reduced", positive=True, maximum=0.99
     )
     momentum: float = setting(0.9, "momentum: decay of the accumulated gradient", minimum=0, maximum=0.9999)
-    # Vaswani et al. 2017, section 5.3.
+    # Adam's defaults are from Vaswani et al. 2017, section 5.3.
     adam_beta1: float = setting(0.9, "optimizer adam: decay of the first moment", minimum=0, maximum=0.9999)
     adam_beta2: float = setting(0.98, "optimizer adam: decay of the second moment", minimum=0, maximum=0.9999)
     adam_epsilon: float = setting(1e-9, "optimizer adam: epsilon in the denominator", positive=True)
@@ -87,7 +87,7 @@ class OptimizerConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig(config_flags.Checked):
-    """Settings of the training loop: length, intervals, warm start, devices."""
+    """Settings for the training loop: length, intervals, warm start and devices."""
 
     model: str = setting("acoustic", "which model to train", choices=tuple(task_spec.SPECS))
     train_steps: Optional[int] = setting(
@@ -112,7 +112,7 @@ class TrainConfig(config_flags.Checked):
         30.0, "exit with code 75 if the first step takes longer than this", positive=True
     )
     max_step_minutes: float = setting(10.0, "exit with code 75 if a later step takes longer", positive=True)
-    seed: int = setting(  # seed + epoch is the seed of an epoch, an int64
+    seed: int = setting(  # each epoch's seed is seed + epoch, which must fit into an int64
         1, "random seed of weights, data order, masks and dropout", minimum=-(10**18), maximum=10**18
     )
     warm_start_from: Optional[str] = setting(
@@ -144,7 +144,7 @@ class TrainConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class StoppingConfig(config_flags.Checked):
-    """Settings of best checkpoints and early stopping."""
+    """Settings for keeping the best checkpoints and for early stopping."""
 
     keep_best_checkpoints: int = setting(
         5, "number of checkpoints with the lowest error rates on dev to keep in MODEL_DIR/best", minimum=1
@@ -156,7 +156,7 @@ class StoppingConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class WatchConfig(config_flags.Checked):
-    """Settings of the checks of data, model and training."""
+    """Settings for checks on data, model and training."""
 
     watchdog: bool = setting(
         True, "watch losses, hypotheses and gradients; alarms name the likely cause and the next command"
@@ -175,7 +175,7 @@ class WatchConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class DisplayConfig(config_flags.Checked):
-    """Settings of the TensorBoard displays other than scalars."""
+    """Settings for TensorBoard displays other than scalars."""
 
     show_utterances: int = setting(
         4, "TensorBoard: dev utterances to show with spectrogram, alignment and audio; 0: none", minimum=0
