@@ -152,7 +152,7 @@ class DecodeConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class LanguageConfig(config_flags.Checked):
-    """Settings for the language model (tokens to characters): a Transformer that also reads hashed n-grams."""
+    """Settings for the language model (tokens to characters): a Transformer that reads tokens and n-grams."""
 
     language_layers: int = setting(4, "blocks of the language model", minimum=1)
     language_units: int = setting(256, "width of the language model; even", positive=True)

@@ -21,7 +21,7 @@ _MODE = distribute_coordinator.CoordinatorMode.INDEPENDENT_WORKER
 
 
 def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
-    """Completes a RunConfig that has a distribution strategy; `tf_config` is TF_CONFIG, or {} if that is unset.
+    """Completes a RunConfig that has a distribution strategy; `tf_config` is TF_CONFIG, {} if it is unset.
 
     In a cluster with a training strategy, the coordinator describes the task later (see _describe_task).
     Otherwise, the description comes from TF_CONFIG.

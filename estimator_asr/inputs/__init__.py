@@ -1,6 +1,6 @@
-"""TFRecords to padded batches.
+"""Input pipeline: turns TFRecords into padded batches.
 
-splits finds the shards of a split, record_index and shard_cache their records, order shuffles them, buckets
-plans batches of similar length, batches takes the rows of a replica, and input_fn joins these to the
-Estimator's input_fn, with spec_augment for training.
+splits lists the shards of a split, shard_cache fetches remote shards, and record_index finds and reads
+records. order shuffles records, buckets groups them by length, and batches prepares the rows of one replica.
+input_fn combines all of these in the Estimator's input_fn; in training, spec_augment masks features.
 """

@@ -1,7 +1,7 @@
-"""Parses, masks and pads the rows of a batch that one replica takes.
+"""Parses, masks and pads one replica's rows of a batch.
 
-Replica r of n takes rows r, r + n, r + 2n ... of the batch. A replica without rows (in a small last batch)
-gets one row of length 0, which no loss or statistic counts.
+Replica r of n gets rows r, r + n, r + 2n ... of the batch. If there are no rows for it (in a small last
+batch), it gets one row of length 0, which losses and statistics ignore.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LABEL_MULTIPLE = 16
 
 
 class ReplicaRows(NamedTuple):
-    """Identifies the rows of a batch that one replica takes; the values may be tensors."""
+    """Identifies one replica's rows of a batch; the fields may be tensors."""
 
     number: int  # index of the replica
     count: int  # number of replicas
@@ -41,14 +41,14 @@ def finish(
     *,
     training: bool,
 ) -> dict[str, tf.Tensor]:
-    """Returns the features (see input_fn.build_input_fn) of one per-replica batch: parsed, masked and padded.
+    """Parses, masks and pads a per-replica batch, and returns its features (see input_fn.build_input_fn).
 
     Args:
-        records: string [batch], the serialised records of this replica.
-        position: int64 [2], seed + epoch and index in the epoch: the random seed of the batch.
-        shard: the rows that the records have in the whole batch.
-        num_rows: int32 [], rows of the whole batch.
-        training: adds the masks and `seed`, and leaves out the texts.
+        records: string [batch], serialised records for this replica.
+        position: int64 [2], seed + epoch and the batch's index in the epoch; the random seed of the batch.
+        shard: which rows of the whole batch the records are.
+        num_rows: int32 [], number of rows in the whole batch.
+        training: if True, masks the features, adds `seed`, and leaves out the texts.
     """
     batch = schema.parse_batch(records, source.num_bins, source.fbank_dtype)
     batch.pop("duration_ms", None)
@@ -67,11 +67,11 @@ def finish(
 def pad_to_fixed_shapes(
     batch: dict[str, tf.Tensor], bucketing: buckets.Bucketing, source: splits.Split, num_replicas: int
 ) -> dict[str, tf.Tensor]:
-    """Pads a per-replica batch to the shape of its bucket, the same for all its batches (for XLA).
+    """Pads a per-replica batch to a shape that is the same for all batches from its bucket (for XLA).
 
-    Frames (for text: tokens and characters) are padded to the longest length of the bucket, labels of audio
-    to the longest of the split, rounded up to a multiple of 16. In training, rows of length 0 fill up the
-    largest per-replica part of a full batch.
+    Frames (for text: tokens and characters) are padded to the bucket's maximum length. Labels for audio are
+    padded to the split's maximum length, rounded up to a multiple of 16. In training, rows of length 0 are
+    added until there are as many rows as a replica can get from a full batch.
     """
     length = batch[source.spec.length_key][:1]
     bucket = tf.searchsorted(tf.constant(bucketing.bucket_ends), length)[0]
@@ -96,6 +96,6 @@ def _pad_up_to(value, shape):
 
 
 def _pad(value, missing):
-    """Appends missing[i] zeros along axis i; further axes are not padded."""
+    """Appends missing[i] zeros along axis i; the remaining axes are not padded."""
     unpadded = [[0, 0]] * (value.shape.rank - len(missing))
     return tf.pad(value, [*([0, number] for number in missing), *unpadded])

@@ -1,6 +1,6 @@
-"""A directory of limited size that processes share: to make space, the least recently used files are removed.
+"""A size-limited directory that processes share: the least recently used files are removed to make space.
 
-Files that a process holds are not removed. `<name>.incomplete` is a file that is being written.
+Files that a process holds are not removed. A file named `<name>.incomplete` is still being written.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Optional
 
 from tfrecord_builder.storage import locks
 
-INCOMPLETE = ".incomplete"  # suffix that files.writing adds
-LOCK = ".lock"  # suffix of the lock files of locks.in_turn
-FULL = (errno.ENOSPC, errno.EDQUOT)  # error codes of a full disk
-_ABANDONED_SECONDS = 3600  # age of an incomplete file that nobody is writing any more
+INCOMPLETE = ".incomplete"  # suffix that files.writing adds while a file is being written
+LOCK = ".lock"  # suffix of the lock files for locks.in_turn
+FULL = (errno.ENOSPC, errno.EDQUOT)  # error codes for a full disk or an exceeded quota
+_ABANDONED_SECONDS = 3600  # an older incomplete file is no longer being written
 
 
 def hold(path: str) -> Optional[locks.ReadLock]:
-    """Returns a lock that keeps the file from being removed until release; None if the file is missing."""
+    """Returns a lock that prevents removal of the file until it is released; None if the file is missing."""
     with contextlib.suppress(FileNotFoundError):
         os.utime(path)
         return locks.ReadLock(path)
@@ -30,9 +30,9 @@ def hold(path: str) -> Optional[locks.ReadLock]:
 
 
 def reserve(path: str, num_bytes: int, max_bytes: float) -> None:
-    """Creates a file of `num_bytes`; other files are removed if they leave too little space.
+    """Creates a file of `num_bytes` bytes, after removing other files if there is too little space.
 
-    The directory stays within `max_bytes`, unless all remaining files are held.
+    The directory does not grow beyond `max_bytes`, unless all remaining files are held.
 
     Raises:
         OSError: the disk is full, and all remaining files are held.
@@ -48,30 +48,30 @@ def reserve(path: str, num_bytes: int, max_bytes: float) -> None:
 
 
 def count_bytes(directory: str) -> int:
-    """Returns the total size of the files in a directory."""
+    """Returns the total size of the files in a directory, in bytes."""
     return sum(status.st_size for status, _ in _list(directory))
 
 
 def _list(directory):
-    """Returns status and path of each file, oldest first."""
+    """Returns (status, path) for each file, least recently used first."""
     while True:
         names = [name for name in os.listdir(directory) if not name.endswith(LOCK)]
         paths = [os.path.join(directory, name) for name in names]
-        # A file that has just been completed has a new name, so the directory is listed again.
+        # If a file has just been renamed or removed, the directory is listed again.
         with contextlib.suppress(FileNotFoundError):
             statuses = [os.lstat(path) for path in paths]  # does not follow links, which may be broken
             return sorted(zip(statuses, paths), key=lambda file: (file[0].st_mtime_ns, file[1]))
 
 
 def _remove_abandoned(directory):
-    """Removes incomplete files that killed processes have left."""
+    """Removes incomplete files that killed processes have left behind."""
     for status, path in _list(directory):
         if path.endswith(INCOMPLETE) and status.st_mtime < time.time() - _ABANDONED_SECONDS:
             _remove(path)
 
 
 def _remove_oldest(directory) -> bool:
-    """Removes the least recently used complete file that is not held; returns False if all are held."""
+    """Removes the least recently used complete file that is not held; returns False if there is none."""
     complete = (path for _, path in _list(directory) if not path.endswith(INCOMPLETE))
     return any(locks.remove_unless_read(path, functools.partial(_remove, path)) for path in complete)
 
@@ -81,7 +81,7 @@ def _remove(path):
 
 
 def _allocate(path, num_bytes) -> bool:
-    """Returns False if the disk is full; macOS, without posix_fallocate, notices it only when it writes."""
+    """Creates a file; returns False if the disk is full (macOS, without posix_fallocate, cannot tell)."""
     with open(path, "wb") as file:
         try:
             if hasattr(os, "posix_fallocate"):

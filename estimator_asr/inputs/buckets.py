@@ -1,7 +1,8 @@
-"""Length buckets: which utterances share a batch, and the number of batches per epoch.
+"""Length buckets: a batch has utterances of similar length, all from one bucket.
 
-Both depend only on the histogram {length: number of utterances}, so an epoch has the same number of batches
-in any order and on any machine, and `epoch, index = divmod(batches consumed, batches_per_epoch)`.
+For given settings, buckets and batch sizes depend only on the histogram {length: number of utterances}. An
+epoch therefore has the same number of batches in any order and on any machine, and `epoch, index =
+divmod(batches consumed, batches_per_epoch)`.
 """
 
 from __future__ import annotations
@@ -11,35 +12,36 @@ from collections.abc import Mapping
 
 import numpy as np
 
-# The search is quadratic in the number of different lengths; longer histograms are rounded up to groups.
+# The search takes quadratic time in the number of lengths; if there are more, similar lengths are grouped.
 _MAX_LENGTHS = 256
 
 
 @dataclasses.dataclass(frozen=True)
 class Bucketing:
-    """The buckets and batch sizes of a split. Each batch is sharded among all replicas."""
+    """The buckets and batch sizes of a split. Each batch is sharded across all replicas."""
 
-    bucket_ends: tuple[int, ...]  # longest length of each bucket, increasing
-    batch_sizes: tuple[int, ...]  # utterances per batch of each bucket
+    bucket_ends: tuple[int, ...]  # maximum length in each bucket, in increasing order
+    batch_sizes: tuple[int, ...]  # utterances per batch, for each bucket
     batches_per_epoch: int  # including the small last batch of each bucket
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """Pairs (utterances, longest length): the shape of the batches of each bucket."""
+        """Batch shape for each bucket: (utterances, maximum length)."""
         return list(zip(self.batch_sizes, self.bucket_ends))
 
 
 def choose(
     length_counts: Mapping[int, int], num_buckets: int, budget: int, num_replicas: int = 1
 ) -> Bucketing:
-    """Returns the buckets that need the least padding, and batches that fill the budget.
+    """Returns the buckets with the least padding, and the largest batch sizes that the budget allows.
 
-    Batch sizes above num_replicas are multiples of it, so that all replicas have the same work.
+    A batch size above num_replicas is rounded down to a multiple of it, so that all replicas have the same
+    work. No batch size exceeds the number of utterances in its bucket.
 
     Args:
         length_counts: {length: number of utterances of that length}, not empty.
         num_buckets: maximum number of buckets.
-        budget: maximum frames or tokens per batch with padding; a longer utterance is a batch of its own.
+        budget: maximum frames or tokens per batch, including padding; a longer utterance has its own batch.
     """
     ends = choose_ends(length_counts, num_buckets)
     counts = count(length_counts, ends)
@@ -50,7 +52,7 @@ def choose(
 
 
 def choose_ends(length_counts: Mapping[int, int], num_buckets: int) -> tuple[int, ...]:
-    """Returns the longest length of each bucket, so that padding is least; arguments as for `choose`."""
+    """Returns bucket ends (maximum lengths) that minimise padding; for the arguments, see `choose`."""
     lengths, counts = _group(length_counts)
     ends = _find_cheapest_ends(lengths, np.cumsum(counts), min(num_buckets, len(lengths)))
     return tuple(lengths[ends].tolist())
@@ -65,16 +67,16 @@ def count(length_counts: Mapping[int, int], bucket_ends: tuple[int, ...]) -> lis
 
 
 def cut(bucketing: Bucketing, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cuts an epoch's records into batches, in the order in which batches become full; small ones are last.
+    """Cuts an epoch's records into batches, in the order in which batches become full; the others come last.
 
     Args:
         bucketing: buckets and batch sizes.
-        lengths: int32 [records], in the order of the epoch.
+        lengths: int32 [records], lengths of the records in the order of the epoch.
 
     Returns:
-        (rows, begins, ends), int64: batch i has the records rows[begins[i] : ends[i]].
+        (rows, begins, ends), all int64: batch i has the records rows[begins[i] : ends[i]].
     """
-    buckets = np.searchsorted(bucketing.bucket_ends, lengths).astype(np.int16)  # int16 sorts in linear time
+    buckets = np.searchsorted(bucketing.bucket_ends, lengths).astype(np.int16)  # int16 is sorted in linear time
     rows = np.argsort(buckets, kind="stable")
     counts = np.bincount(buckets, minlength=len(bucketing.batch_sizes))
     bounds = []
@@ -88,7 +90,7 @@ def cut(bucketing: Bucketing, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def padding_fraction(length_counts: Mapping[int, int], bucket_ends: tuple[int, ...]) -> float:
-    """Returns the fraction of an epoch's frames (tokens) that pad utterances to the end of their bucket."""
+    """Returns the fraction of an epoch's frames (tokens) that are padding up to buckets' maximum lengths."""
     padded = sum(end * number for end, number in zip(bucket_ends, count(length_counts, bucket_ends)))
     return 1.0 - sum(length * number for length, number in length_counts.items()) / max(padded, 1)
 
@@ -103,8 +105,8 @@ def _group(length_counts):
 
 
 def _find_cheapest_ends(lengths, cumulative, num_buckets):
-    """Dynamic programming over bucket ends: cost[j] is the padded volume of all utterances up to length j."""
-    # volume[i, j]: one bucket holds the lengths i+1 .. j; a bucket must not be empty.
+    """Finds bucket ends by dynamic programming; cost[j] is the least padded size up to lengths[j]."""
+    # volume[i, j]: padded size of a bucket with lengths i+1 to j; infinite if it would be empty.
     volume = lengths[None, :] * (cumulative[None, :] - cumulative[:, None]).astype(np.float64)
     volume[np.tril_indices(len(lengths))] = np.inf
     cost = lengths * cumulative.astype(np.float64)

@@ -1,12 +1,12 @@
-"""The input_fn: TFRecords to padded batches of features and labels.
+"""The input_fn: turns TFRecords into padded batches of features and labels.
 
-    record index -> numbers of records in the epoch's order -> batches of one length bucket -> (skip)
+    record index -> record numbers in the epoch's order -> batches from one length bucket each -> (skip)
     -> per-replica batches -> records -> parsed, (masked), padded -> features, labels
 
-Evaluation needs no index: it reads the records themselves, in the order of the shards.
+Evaluation needs no index: it reads the records themselves, in shard order.
 
-Epoch e is shuffled with seed + e and ends with its small last batches, so every epoch has the same number of
-batches. Each utterance comes exactly once per epoch. Padding is zero, and "" for text.
+Epoch e is shuffled with the seed `seed + e`. It contains each utterance exactly once and ends with the
+batches that are not full, so every epoch has the same number of batches. Padding is zero, or "" for text.
 """
 
 from __future__ import annotations
@@ -42,33 +42,33 @@ def build_input_fn(
 
     Args:
         config: batch budget, shuffling and masking.
-        training: endless epochs, shuffled and masked; otherwise one epoch in the order of the shards, with
-            the texts (utterance_id, speaker, transcript, pronunciation) among the features.
-        seed: epoch e uses seed + e.
+        training: if True, endless epochs, shuffled and masked; if False, one epoch in shard order, with the
+            texts (utterance_id, speaker, transcript, pronunciation) among the features.
+        seed: the random seed for epoch e is seed + e.
         start: position to resume from.
-        num_replicas: number of replicas on all machines. Each batch is sharded among them, and the dataset
-            yields the per-replica batches one after the other. With a tf.distribute.InputContext, it yields
-            only those for the replicas of this machine.
-        fixed_shapes: pad to one shape per bucket (for XLA).
+        num_replicas: number of replicas on all machines together. Each batch is sharded across them, and the
+            dataset yields one per-replica batch after another. If the input_fn gets a
+            tf.distribute.InputContext, the dataset has only the batches for this machine's replicas.
+        fixed_shapes: if True, all batches from a bucket are padded to one shape (for XLA).
 
     Returns:
-        Function that returns a dataset of (features, labels). features: dict of token_ids int32 [batch,
-        max_tokens], num_tokens int32 [batch], character_ids, num_characters likewise, in training seed int64
-        [2] (seed + epoch, index of the batch in the epoch), and for the acoustic model fbank float32 [batch,
-        max_frames, num_bins], num_frames int32 [batch]. labels: dict of the target ids and their number.
+        Function that returns a dataset of (features, labels). features is a dict: token_ids int32 [batch,
+        max_tokens] and num_tokens int32 [batch]; likewise character_ids and num_characters; in training, seed
+        int64 [2] (seed + epoch, batch index in the epoch); for the acoustic model, fbank float32 [batch,
+        max_frames, num_bins] and num_frames int32 [batch]. labels is a dict of target ids and their number.
     """
     bucketing = source.bucket(config, num_replicas)
     pipeline = _Pipeline(source, config, bucketing, training, seed, start, num_replicas, fixed_shapes)
 
     def input_fn(input_context: Optional[tf.distribute.InputContext] = None):
-        return pipeline.read(input_context)  # the Estimator inspects the names of the arguments
+        return pipeline.read(input_context)  # the Estimator looks for an argument named input_context
 
     return input_fn
 
 
 @dataclasses.dataclass(frozen=True)
 class _Pipeline:
-    """The stages of an input_fn, with the arguments of build_input_fn and the buckets that they lead to."""
+    """The stages of an input_fn; the fields are build_input_fn's arguments and the resulting buckets."""
 
     source: splits.Split
     config: config_lib.InputConfig
@@ -79,7 +79,7 @@ class _Pipeline:
     num_replicas: int
     fixed_shapes: bool
 
-    @tf.autograph.experimental.do_not_convert  # nothing needs conversion, and looking for it takes a second
+    @tf.autograph.experimental.do_not_convert  # nothing needs conversion, but checking takes a second
     def read(self, input_context: Optional[tf.distribute.InputContext]) -> tf.data.Dataset:
         own = _list_shards(self.num_replicas, input_context)
         planned, reader = self._plan(own) if self.training else (self._read_in_order(), None)
@@ -93,14 +93,14 @@ class _Pipeline:
         return finished.prefetch(_PREFETCHED_BATCHES).with_options(_options(self.source))
 
     def _plan(self, own):
-        """Returns a dataset of batches of record numbers from the start position, and their reader."""
+        """Returns a dataset of batches (as record numbers) from `start` on, and a reader for the records."""
         first_shard = len(self.source.shards) * own[0] // self.num_replicas
         index = record_index.load(self.source, self.config, first_shard)
         planned = order.plan_batches(index, self.bucketing, self.config, self.seed, self.start)
         return planned, record_index.RecordReader(self.source, index, self.config)
 
     def _read_in_order(self):
-        """Returns batches in shard order: position (int64 [2], always 0) and records (string [batch])."""
+        """Returns a dataset of batches: position (int64 [2], always 0) and records (string [batch])."""
         bucket_ends = self.bucketing.bucket_ends
         sizes = self.bucketing.batch_sizes
 
@@ -119,9 +119,9 @@ class _Pipeline:
         )
         return batched.map(lambda records: (tf.zeros([2], tf.int64), records))
 
-    @tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would compile for each number of rows
+    @tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would recompile for each number of rows
     def _finish(self, reader, position, number, num_rows, rows):
-        """Returns the features and labels of a per-replica batch, from record numbers or records."""
+        """Returns a per-replica batch (features, labels); `rows` are record numbers if `reader` is set."""
         source, shard = self.source, batches.ReplicaRows(number, self.num_replicas)
         records = reader.read(rows) if reader else rows
         features = batches.finish(
@@ -134,7 +134,7 @@ class _Pipeline:
 
 @tf.xla.experimental.jit_scope(compile_ops=False)
 def _shard(own, num_replicas, position, rows):
-    """Returns the per-replica batches of a batch as (position, replica number, batch size, rows)."""
+    """Splits a batch into a dataset of per-replica batches (position, replica number, batch size, rows)."""
 
     @tf.xla.experimental.jit_scope(compile_ops=False)
     def take(number):
@@ -144,7 +144,7 @@ def _shard(own, num_replicas, position, rows):
 
 
 def _list_shards(num_replicas, input_context):
-    """Returns the numbers of the replicas of this machine."""
+    """Returns the numbers of this machine's replicas."""
     if input_context is None:
         return list(range(num_replicas))
     count = num_replicas // input_context.num_input_pipelines
@@ -166,9 +166,9 @@ def read_batch(
     config: config_lib.InputConfig,
     position: Sequence[int],
 ) -> list[bytes]:
-    """Returns the serialised records of a training batch in the order of its rows, for all replicas together.
+    """Returns the serialised records of a whole training batch (for all replicas) in row order.
 
-    `position` is features["seed"] of the batch: seed + epoch, and index in the epoch. `bucketing` must be
+    `position` is the batch's features["seed"]: seed + epoch, and index in the epoch. `bucketing` must be
     that of the training run.
     """
     index, (seed, number) = record_index.load(source, config), map(int, position)
@@ -190,10 +190,10 @@ def batch_of(
     position: Sequence[int],
     shard: batches.ReplicaRows = batches.WHOLE,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Returns features and labels of a batch as the model_fn of a replica gets them in training.
+    """Returns features and labels of a batch as a replica's model_fn gets them in training.
 
-    `records` are those of the whole batch, for all replicas. `source` may be a Split.of_records; `position`
-    is as for read_batch.
+    `records` are those of the whole batch, for all replicas. `source` may be a Split made by
+    Split.of_records. For `position`, see read_batch.
     """
 
     def finish(rows):
@@ -207,9 +207,9 @@ def batch_of(
 def read_sample(
     source: splits.Split, config: config_lib.InputConfig, max_utterances: int
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields batches of features of about `max_utterances` of a split, chosen by a hash of their ids.
+    """Yields batches of features for about `max_utterances` utterances, chosen by a hash of their ids.
 
-    A batch has those features of build_input_fn that have one value per utterance.
+    A batch has only those features of build_input_fn that have one row per utterance.
     """
     limit = 2**32 * max_utterances / source.num_utterances
     elements = read_elements(build_input_fn(source, config, training=False))
@@ -223,11 +223,11 @@ def read_sample(
 
 
 def read_elements(build_dataset: Callable[[], tf.data.Dataset]) -> Iterator:
-    """Yields the elements of a dataset as numpy values; needs no eager execution.
+    """Yields the elements of a dataset as NumPy values, without eager execution.
 
-    The dataset runs on the CPU, in a graph of its own, inside which `build_dataset` is called.
+    `build_dataset` is called in a graph of its own. The dataset runs on the CPU.
     """
-    graph = tf.Graph()  # not the default graph while the caller uses an element
+    graph = tf.Graph()  # the default graph only in the next block, not while the caller uses an element
     with graph.as_default(), tf.device("/cpu:0"):
         element = tf.compat.v1.data.make_one_shot_iterator(build_dataset()).get_next()
     config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})

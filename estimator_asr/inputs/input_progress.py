@@ -1,8 +1,8 @@
-"""Computes the position of training in its data from the global step: the epoch, and the batch within it.
+"""Computes the position in the training data from the global step: the epoch, and the batch within it.
 
-They are quotient and remainder of batches consumed / batches per epoch. If batches, data or seed differ from
-those of the run before, the interrupted epoch starts again, and batches are counted from there; the step and
-epoch of that start are stored in MODEL_DIR/input_progress.json.
+Epoch and batch are the quotient and remainder of batches consumed / batches per epoch. If the batches, data
+or seed differ from those of the previous run, the interrupted epoch starts again, and batches are counted
+from its new start. The step and epoch of that start are stored in MODEL_DIR/input_progress.json.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class InputProgress:
 
     first_step: int  # global step at the start of that epoch
     epoch: int  # number of that epoch
-    order_sha256: str  # hash of all that determines the order of an epoch: data, seed, shuffling
-    bucketing: buckets.Bucketing  # batches of an epoch
+    order_sha256: str  # hash of everything that determines the order: data, seed, shuffling
+    bucketing: buckets.Bucketing  # buckets and batch sizes
     batches_per_step: int  # batches per update of the weights
 
     @property
@@ -45,7 +45,7 @@ class InputProgress:
         return self.bucketing.batches_per_epoch / self.batches_per_step
 
     def position(self, step: int) -> InputPosition:
-        """Returns the position of the first batch that is read after a global step."""
+        """Returns the position of the first batch after a global step."""
         consumed = max(step - self.first_step, 0) * self.batches_per_step
         epochs, index = divmod(consumed, self.bucketing.batches_per_epoch)
         return InputPosition(self.epoch + epochs, index)
@@ -55,15 +55,16 @@ class InputProgress:
         return self.epoch + (step - self.first_step) / self.steps_per_epoch
 
     def step_at(self, epochs: float) -> float:
-        """Returns the (fractional) global step at which a number of epochs is completed."""
+        """Returns the (fractional) global step at which `epochs` epochs are completed."""
         return self.first_step + (epochs - self.epoch) * self.steps_per_epoch
 
 
 def resume(saved: Optional[InputProgress], step: int, wanted: InputProgress) -> InputProgress:
-    """Returns the progress of a run that continues from the checkpoint of a global step.
+    """Returns the progress of a run that continues from a checkpoint at a global step.
 
-    `saved` is the progress of earlier runs, or None; `wanted` counts this run's batches from epoch 0 on. If
-    they agree, the result is `saved`; otherwise it is `wanted` from the start of the interrupted epoch.
+    `saved` is the progress of earlier runs, or None. `wanted` is this run's progress, counted from epoch 0.
+    If both have the same batches in the same order, the result is `saved`. Otherwise it is `wanted`, counted
+    from the start of the interrupted epoch.
     """
     if saved is None:
         return wanted
@@ -74,7 +75,7 @@ def resume(saved: Optional[InputProgress], step: int, wanted: InputProgress) -> 
 
 
 def load(model_dir: str) -> Optional[InputProgress]:
-    """Returns the progress of earlier runs, or None. Raises errors.UserError if the file is damaged."""
+    """Returns the progress of earlier runs, if any; raises errors.UserError if the file is damaged."""
     path = os.path.join(model_dir, FILE)
     try:
         return config_json.from_json_dict(InputProgress, config_json.parse(files.read_text(path)))
@@ -88,6 +89,6 @@ def load(model_dir: str) -> Optional[InputProgress]:
 
 
 def save(model_dir: str, progress: InputProgress) -> None:
-    """Writes the progress into a model directory, atomically."""
+    """Writes the progress to a model directory atomically."""
     text = json.dumps(config_json.to_json_dict(progress), indent=1)
     files.write_text(os.path.join(model_dir, FILE), text)

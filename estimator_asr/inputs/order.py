@@ -1,7 +1,7 @@
-"""The order of an epoch's records: shards are shuffled and interleaved, records shuffled within a buffer.
+"""The order of an epoch's records: shards are shuffled and interleaved, then records shuffled in a buffer.
 
-Each record comes exactly once per epoch; the same seed gives the same order on any machine. In training, only
-the numbers of the records are shuffled. Evaluation reads the shards one after the other.
+Each record occurs exactly once per epoch, and the same seed gives the same order on any machine. Training
+shuffles record numbers, not the records themselves. Evaluation reads one shard after another.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from estimator_asr.inputs import buckets, input_progress, record_index, shard_ca
 from tfrecord_builder.data import schema
 from tfrecord_builder.program import cpu
 
-# Even on one core, a second thread can wait for the disk; each thread holds a batch in memory.
+# At least 2, because one thread may wait for the disk; at most 16, because each holds a batch in memory.
 _MIN_THREADS, _MAX_THREADS = 2, 16
 _INTERLEAVED_SHARDS = 16
 _RECORDS_PER_CHUNK = 64
-_uncompiled = tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would compile for each number of rows
+_uncompiled = tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would recompile for each number of rows
 
 
 def count_threads() -> int:
-    """Returns the number of threads that read and parse: one per core that the process may use, 2 to 16."""
+    """Returns the number of threads for reading and parsing: one per available core, but from 2 to 16."""
     return min(max(cpu.count_cores(), _MIN_THREADS), _MAX_THREADS)
 
 
 def read_chunks(source: splits.Split, config: config_lib.InputConfig) -> tf.data.Dataset:
-    """Reads a split in the order of its shards, in chunks, which are cheaper to parse than single records.
+    """Reads a split in shard order, in chunks of records, which are cheaper to parse than single records.
 
     Returns:
-        Dataset of (lengths int32 [chunk] in frames or tokens, records string [chunk]).
+        Dataset of (lengths int32 [chunk], in frames or tokens; records string [chunk]).
     """
     key, numbers = source.spec.length_key, tf.data.Dataset.range(len(source.shards))
     paths = shard_cache.fetch_ahead(source.shards, numbers, config.shard_cache_gb)
@@ -39,7 +39,7 @@ def read_chunks(source: splits.Split, config: config_lib.InputConfig) -> tf.data
 
     def parse(records):
         lengths = schema.parse_lengths(records, key)
-        is_not_empty = lengths > 0  # copies without words have no tokens
+        is_not_empty = lengths > 0  # augmented copies without words have no tokens
         return tf.boolean_mask(lengths, is_not_empty), tf.boolean_mask(records, is_not_empty)
 
     return chunks.map(
@@ -56,10 +56,10 @@ def plan_batches(
     seed: int,
     start: input_progress.InputPosition,
 ) -> tf.data.Dataset:
-    """Plans the batches of training from `start` on, in endless epochs; epoch e is shuffled with seed + e.
+    """Plans training batches from `start` on, in endless epochs; epoch e is shuffled with seed + e.
 
     Returns:
-        Dataset of (position int64 [2], seed + epoch and index in the epoch; record numbers int64 [batch]).
+        Dataset of (position int64 [2]: seed + epoch, index in the epoch; record numbers int64 [batch]).
     """
 
     def cut(numbers):
@@ -98,7 +98,7 @@ def _shuffle(index, config, seed):
 
 @contextlib.contextmanager
 def _without_graph_seed():
-    """Hides the graph's seed, which tf.data would mix in: the Estimator sets one, read_batch does not."""
+    """Hides the graph's seed from tf.data, because the Estimator sets one but read_batch does not."""
     graph = tf.compat.v1.get_default_graph()
     before, graph.seed = graph.seed, None
     try:

@@ -1,8 +1,8 @@
-"""The record index: where each record of a split is and how long it is.
+"""The record index: the location and length of each record in a split.
 
-Training uses it to plan an epoch without reading data, and then reads only the records that it needs.
+With the index, training plans an epoch without reading data, and then reads only the records that it needs.
 
-Records are numbered from 0, shard after shard. A shard is read once to index it; the sizes and lengths of its
+Records are numbered from 0, in shard order. Each shard is read once to index it; the sizes and lengths of its
 records are stored in <sha256 of the shard>.<unit>.npy, int32 [2, records].
 """
 
@@ -22,24 +22,24 @@ from estimator_asr.inputs import shard_cache, splits
 from tfrecord_builder.data import schema
 from tfrecord_builder.storage import files
 
-# Shards open at a time: order.py interleaves 16; the shards just before and after them are open as well.
+# Shards open at a time. order.py interleaves 16; shards just before and after these are also open.
 _MAX_OPEN = 48
 _NUM_AHEAD = 64  # batches whose shards are opened ahead of time
 
 
 class RecordIndex(NamedTuple):
-    """Positions and lengths of all records, 16 bytes per record; records of length 0 are left out."""
+    """Positions and lengths of all records except those of length 0; needs 16 bytes per record."""
 
-    firsts: np.ndarray  # int64 [shards + 1], number of the first record of each shard; the last is the total
+    firsts: np.ndarray  # int64 [shards + 1], number of each shard's first record, and the total
     offsets: np.ndarray  # int64 [records], position of the record in its shard, in bytes
     sizes: np.ndarray  # int32 [records], size of the serialised record, in bytes
     lengths: np.ndarray  # int32 [records], length in frames or tokens
 
 
 def load(source: splits.Split, config: config_lib.InputConfig, first_shard: int = 0) -> RecordIndex:
-    """Returns the index of a split; reads the shards that have no index yet, from `first_shard` on.
+    """Returns the index of a split; indexes the shards that have no index yet, beginning with `first_shard`.
 
-    Workers that share source.index_dir and begin at different shards divide the reading among themselves.
+    Workers that share source.index_dir and begin with different shards divide the work among themselves.
     """
     count = len(source.shards)
     directory = source.index_dir or shard_cache.find_directory("record_index")
@@ -60,12 +60,12 @@ def _join(columns_by_shard) -> RecordIndex:
     firsts = np.cumsum([0, *(np.count_nonzero(columns[1]) for columns in columns_by_shard)])
     ends = [np.cumsum(columns[0] + np.int64(schema.FRAMING_BYTES)) for columns in columns_by_shard]
     offsets = np.concatenate(ends) - sizes - schema.FRAMING_BYTES
-    is_not_empty = lengths > 0  # copies without words have no tokens
+    is_not_empty = lengths > 0  # augmented copies without words have no tokens
     return RecordIndex(firsts, offsets[is_not_empty], sizes[is_not_empty], lengths[is_not_empty])
 
 
 def _load(path, num_bytes) -> Optional[np.ndarray]:
-    """Returns the index of a shard; None if the file is missing or belongs to a shard of another size."""
+    """Returns a shard's index; None if the file is missing, is damaged, or does not fit the shard's size."""
     try:
         columns = np.load(path)
         is_whole = (columns[0] + np.int64(schema.FRAMING_BYTES)).sum() == num_bytes
@@ -90,7 +90,7 @@ def _make(path, shard_path, length_key) -> np.ndarray:
 
 
 class RecordReader:
-    """Reads records of a split; several threads may read at a time."""
+    """Reads records of a split by number; several threads may read at the same time."""
 
     def __init__(self, source: splits.Split, index: RecordIndex, config: config_lib.InputConfig):
         self._shards, self._index = source.shards, index
@@ -99,7 +99,7 @@ class RecordReader:
         self._open = functools.lru_cache(_MAX_OPEN)(self._open_shard)
 
     def read(self, numbers: tf.Tensor) -> tf.Tensor:
-        """Returns serialised records, string [batch], by their numbers, int64 [batch].
+        """Returns the serialised records (string [batch]) with the given numbers (int64 [batch]).
 
         Raises (at run time):
             tf.errors.InvalidArgumentError: a record is damaged, or a remote shard cannot be fetched; see
@@ -108,7 +108,7 @@ class RecordReader:
         return tf.ensure_shape(tf.numpy_function(self._read, [numbers], tf.string), [None])
 
     def open_ahead(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
-        """Fetches and opens shards ahead of time; the last component of each element is record numbers."""
+        """Opens shards before they are needed; the last component of each element must be record numbers."""
 
         def fetch(*element):
             opened = tf.numpy_function(self._open_all, element[-1:], tf.int64)
@@ -133,7 +133,7 @@ class RecordReader:
 
     def _read_one(self, number, shard) -> bytes:
         offset, size = int(self._index.offsets[number]), int(self._index.sizes[number])
-        file = self._open(shard)  # closed when the last reference to it is gone
+        file = self._open(shard)  # the file is closed when its last reference is gone
         framed = os.pread(file.descriptor, size + schema.FRAMING_BYTES, offset)
         try:
             return schema.unframe(framed, size)
@@ -142,12 +142,12 @@ class RecordReader:
             raise ValueError(f"{schema.DAMAGED}: {where}: {error}") from None
 
     def _open_shard(self, shard):
-        with self._fetching:  # few copies wait to be opened, so the cache does not remove them before
+        with self._fetching:  # limits the copies that are not open yet, which the cache might remove
             return _OpenFile(os.open(self._cache.fetch(self._shards[shard]), os.O_RDONLY))
 
 
 class _OpenFile:
-    """A file that is closed when no thread uses it; it stays readable even if the cache removes it."""
+    """A file that is closed once no thread uses it; it stays readable even if the cache removes it."""
 
     def __init__(self, descriptor):
         self.descriptor = descriptor

@@ -1,6 +1,6 @@
-"""Local copies of remote shards, in a bounded directory that all processes of a machine share.
+"""Local copies of remote shards, in a bounded directory that all of a user's processes share.
 
-A copy is named after its sha256 in dataset_info.json. Local shards are read where they are.
+A copy's name is the shard's sha256 in dataset_info.json. Local shards are not copied.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files, locks
 
 NUM_PARALLEL_FETCHES = 2
-# Fetched shards that wait to be opened.
+# Number of fetched shards that may wait to be opened.
 _NUM_AHEAD = 2
-# Further shards that a reader holds, so that no shard is removed before it is opened.
+# Number of further shards that a reader holds, so that none is removed before it is opened.
 _NUM_HELD = 4
-# Shards for which the cache must have space: those that the readers of train and dev hold and fetch.
+# The cache must have space for all shards that the readers of train and dev hold or are fetching.
 _MIN_SHARDS = 2 * (_NUM_AHEAD + _NUM_HELD + NUM_PARALLEL_FETCHES)
 _MAX_GB = config_lib.InputConfig.shard_cache_gb
 _RETRY_SECONDS = 60
 _PAUSE_SECONDS = 2
-_MAX_ATTEMPTS = 100  # limit for a store that sends something in each attempt
+_MAX_ATTEMPTS = 100  # limit for a store that sends some data in each attempt but never all
 _NUM_COPIES = 2  # a damaged copy is downloaded again once
 
 
 def find_directory(name: str) -> str:
-    """Returns the path of a directory in this user's cache."""
+    """Returns the path of a directory in the user's cache directory."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.join(cache, "estimator_asr", name)
 
@@ -45,10 +45,10 @@ def find_directory(name: str) -> str:
 def fetch_ahead(
     shards: tuple[splits.DataShard, ...], numbers: tf.data.Dataset, max_gb: float = _MAX_GB
 ) -> tf.data.Dataset:
-    """Returns a dataset of local paths of shards; shards are fetched while earlier ones are read.
+    """Returns a dataset of local shard paths; remote shards are fetched while earlier shards are read.
 
-    The paths are string [], in the order of `numbers`, int64 []. Errors have the message of a UserError, see
-    splits.explain_damage.
+    `numbers` is a dataset of shard numbers (int64 []); the paths (string []) have the same order.
+    TensorFlow's errors contain the message of a UserError; see splits.explain_damage.
     """
     if not splits.has_remote(shards):
         return numbers.map(lambda number: tf.gather([shard.path for shard in shards], number))
@@ -63,9 +63,10 @@ def fetch_ahead(
 
 
 def open_cache(shards: tuple[splits.DataShard, ...], max_gb: float) -> ShardCache:
-    """Returns one cache for all epochs and evaluations of a split; separate ones would hold too many shards.
+    """Returns a split's cache, the same one for all epochs and evaluations.
 
-    One cache is enough, because a process reads epochs and evaluations one after the other.
+    Separate caches would hold too many shards. One is enough, because a process never reads two epochs or
+    evaluations at the same time.
     """
     return _open_cache(shards, max_gb, find_directory("shards"))
 
@@ -76,24 +77,24 @@ def _open_cache(shards, max_gb, directory) -> ShardCache:
 
 
 class ShardCache:
-    """The copies that one reader uses. Every reader has its own cache; all share the directory.
+    """Local copies for one reader. Every reader has its own cache, but all caches share one directory.
 
-    The reader holds the last shards that it fetched; others are removed when a download needs space.
+    The cache holds the shards that it fetched last; other copies are removed if a download needs space.
     """
 
     def __init__(self, max_gb: float = _MAX_GB):
-        """Sets the maximum size of the directory, in GB."""
+        """Creates a cache; `max_gb` is the maximum size of the directory."""
         self.directory = find_directory("shards")
         self._max_gb = max_gb
         self._held: collections.deque[locks.ReadLock] = collections.deque()
         self._guard = threading.Lock()
 
     def fetch(self, shard: splits.DataShard) -> str:
-        """Returns the local path of a shard, which is downloaded if there is no copy.
+        """Returns the local path of a shard, after downloading the shard if there is no copy.
 
         Raises:
-            errors.UserError: the store fails for a minute, the shard is not what dataset_info.json says, the
-                disk is full or cannot be written, or the directory is too small.
+            errors.UserError: the store fails for a minute, the shard does not match dataset_info.json, the
+                disk is full or not writable, or `max_gb` is too small.
         """
         if not urls.is_remote(shard.path):
             return shard.path
@@ -101,7 +102,7 @@ class ShardCache:
         path = os.path.join(self.directory, f"{shard.sha256}.tfrecord")
         try:
             os.makedirs(self.directory, exist_ok=True)
-            while not self._hold(path):  # again if another process has removed it
+            while not self._hold(path):  # tries again if another process has removed the copy
                 with locks.in_turn(f"{path}{bounded_directory.LOCK}"):
                     if not os.path.exists(path):
                         self._download(shard, path)
@@ -151,10 +152,10 @@ class ShardCache:
 
 
 def download(shard: splits.DataShard, target: str) -> None:
-    """Downloads a shard into an existing file of its size. A damaged copy is downloaded again, once.
+    """Downloads a shard to an existing file; if the copy is damaged, downloads the shard once more.
 
     Raises:
-        errors.UserError: the shard is not what dataset_info.json says.
+        errors.UserError: the shard's size or sha256 differs from the one in dataset_info.json.
         OSError: the store fails for a minute or has no such file, or the file cannot be written.
     """
     wrong = f"has a different size or sha256 than {dataset_info.INFO_FILE} says"
@@ -167,10 +168,10 @@ def download(shard: splits.DataShard, target: str) -> None:
 
 
 def _copy(shard, target):
-    """Downloads a shard; if the store fails, tries again until it has sent nothing for a minute."""
+    """Downloads a shard; if the store fails, retries until the store has sent nothing for a minute."""
     end = None
     for attempt in range(1, _MAX_ATTEMPTS + 1):
-        os.truncate(target, shard.num_bytes)  # an earlier attempt may have written more
+        os.truncate(target, shard.num_bytes)  # an earlier attempt may have made the file longer
         with open(target, "r+b") as file:
             try:
                 return files.download(shard.path, file)
@@ -184,6 +185,6 @@ def _copy(shard, target):
 
 
 def _may_pass(error):
-    """Returns False if trying again cannot help: no such file or bucket, no permission, or a full disk."""
+    """Returns False if retrying cannot help: no such file or bucket, no permission, or a full disk."""
     lasting = isinstance(error, (FileNotFoundError, PermissionError))
     return not lasting and error.errno not in (errno.ENXIO, *bounded_directory.FULL)

@@ -1,6 +1,6 @@
 """SpecAugment (Park et al. 2019) without time warping: time and frequency masks, filled with the mean.
 
-The masks depend only on the seed, whichever thread computes them.
+The masks depend only on the seed, not on the thread that computes them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from estimator_asr.experiment import config as config_lib
 
 
 class Draws(NamedTuple):
-    """Uniform random numbers for width and start of each mask, float32 [batch, num_masks, 2] in [0, 1)."""
+    """Random numbers for each mask's width and start, uniform in [0, 1), float32 [batch, num_masks, 2]."""
 
     time: tf.Tensor
     frequency: tf.Tensor
@@ -22,7 +22,7 @@ class Draws(NamedTuple):
 def draw(config: config_lib.InputConfig, batch_size: tf.Tensor, seed: tf.Tensor) -> Draws:
     """Samples random numbers for the masks of a batch; `seed` is int64 [2]."""
 
-    def sample(count, seed):  # the default algorithm is another one with XLA
+    def sample(count, seed):  # XLA has a different default algorithm
         return tf.random.stateless_uniform([batch_size, count, 2], seed, alg="philox")
 
     return Draws(sample(config.time_masks, seed), sample(config.frequency_masks, seed + 1))
@@ -31,9 +31,9 @@ def draw(config: config_lib.InputConfig, batch_size: tf.Tensor, seed: tf.Tensor)
 def mask_features(
     fbank: tf.Tensor, num_frames: tf.Tensor, config: config_lib.InputConfig, draws: Draws
 ) -> tf.Tensor:
-    """Returns `fbank`, where each masked value is replaced by the mean of its bin over the utterance.
+    """Returns `fbank` with each masked value replaced by the mean of its bin over the utterance.
 
-    It is float32 [batch, num_frames, num_bins]; frames at or beyond num_frames (int32 [batch]) are unchanged.
+    `fbank` is float32 [batch, max_frames, num_bins]; frames from num_frames (int32 [batch]) on are unchanged.
     """
     batch, frames, bins = tf.unstack(tf.shape(fbank))
     fraction = config.time_mask_fraction / max(1, config.time_masks)
@@ -50,10 +50,10 @@ def mask_features(
 
 
 def merge_masks(draws: tf.Tensor, widest: tf.Tensor, limit: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-    """Returns the union of an utterance's masks, bool [batch, length].
+    """Returns the union of each utterance's masks, bool [batch, length].
 
-    Each mask is 0 to `widest` wide, and inside the first `limit` positions (both int32 [batch]). `draws` is
-    float32 [batch, num_masks, 2].
+    Each mask is 0 to `widest` wide, and lies within the first `limit` positions (both int32 [batch]). `draws`
+    is float32 [batch, num_masks, 2].
     """
     width = tf.cast(draws[..., 0] * tf.cast(widest + 1, tf.float32)[:, None], tf.int32)
     start = tf.cast(draws[..., 1] * tf.cast(limit[:, None] - width + 1, tf.float32), tf.int32)

@@ -1,4 +1,4 @@
-"""A data split over one or several data directories, and its shards."""
+"""A data split, which may span several data directories, and its shards."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.program import urls
 
-# Finds the errors.UserError of shard_cache, and the damaged record of schema, in an error of TensorFlow.
+# Patterns that find a UserError from shard_cache, or a damaged record, in a TensorFlow error message.
 _FETCHING = re.compile(rf"{errors.UserError.__name__}: (.+)")
 _DAMAGED = re.compile(rf"{schema.DAMAGED}: (.+?)\]?$", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
 class DataShard:
-    """A shard of a data directory, with its size and hash according to dataset_info.json."""
+    """A shard in a data directory, with its size and hash from dataset_info.json."""
 
     path: str
     num_bytes: int
@@ -36,7 +36,7 @@ class DataShard:
 
 
 def list_shards(info: dataset_info.DatasetInfo, data_dir: str, split: str) -> tuple[DataShard, ...]:
-    """Returns the shards of a split; raises errors.UserError as info.shard_paths does."""
+    """Returns the shards of a split; raises errors.UserError if one is missing or has the wrong size."""
     pairs = zip(info.shard_paths(data_dir, split), info.splits[split].shards)
     return tuple(DataShard(path, shard.num_bytes, shard.sha256) for path, shard in pairs)
 
@@ -54,7 +54,7 @@ def describe_seen_speakers(infos: Sequence[dataset_info.DatasetInfo], split: str
 
 
 def has_remote(shards: Sequence[DataShard]) -> bool:
-    """Returns whether some of the shards are in an object store."""
+    """Returns True if any of the shards is in an object store."""
     return any(urls.is_remote(shard.path) for shard in shards)
 
 
@@ -67,11 +67,11 @@ class Split:
     length_counts: dict[int, int]  # {length in spec.unit (frames or tokens): number of utterances}
     seconds: float  # total duration of the audio; 0 for text
     num_bins: Optional[int]  # features per frame; None if the model reads tokens
-    fbank_dtype: str  # type in which the shards store features
-    max_tokens: int  # largest number of tokens of an utterance
-    sha256: str  # hash of the names, sizes and hashes of the shards
+    fbank_dtype: str  # data type of the features in the shards
+    max_tokens: int  # maximum number of tokens in an utterance
+    sha256: str  # hash of the shards' names, sizes and hashes
     unknown_fraction: float = 0.0  # fraction of tokens that are not in the vocabulary
-    index_dir: str = ""  # directory for the files of record_index; if empty, the user's cache
+    index_dir: str = ""  # where record_index stores its files; if empty, in the user's cache
 
     @classmethod
     def of_records(cls, spec: task_spec.TaskSpec, num_bins: Optional[int], fbank_dtype: str) -> Split:
@@ -84,11 +84,11 @@ class Split:
 
     @property
     def total_length(self) -> int:
-        """Frames or tokens of an epoch, without padding."""
+        """Total frames or tokens in an epoch, without padding."""
         return sum(length * count for length, count in self.length_counts.items())
 
     def bucket(self, config: config_lib.InputConfig, num_replicas: int = 1) -> buckets.Bucketing:
-        """Returns the buckets and batch sizes of the split, within the batch budget of the config."""
+        """Returns the split's buckets and batch sizes for the batch budget in `config`."""
         budget = getattr(config, self.spec.batch_budget)
         return buckets.choose(self.length_counts, config.num_buckets, budget, num_replicas)
 
@@ -96,11 +96,12 @@ class Split:
 def read_split(
     infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], split: str, spec: task_spec.TaskSpec
 ) -> Split:
-    """Joins the parts of a split in several data directories; directories without the split are skipped.
+    """Joins the parts of a split from several data directories; skips directories without that split.
 
     Raises:
-        errors.UserError: no directory has the split, it has no features or tokens for the model, the
-            directories store features in different types, or a shard is missing or truncated.
+        errors.UserError: no directory has the split, the split lacks features or tokens for the model or has
+            utterances that are too long, the directories store features as different types, or a shard is
+            missing or truncated.
     """
     pairs = [(info, path) for info, path in zip(infos, data_dirs) if split in info.splits]
     pairs = pairs or [(infos[0], data_dirs[0])]  # shard_paths raises an error that lists the splits
@@ -109,7 +110,7 @@ def read_split(
     length_counts = Counter()
     for part in parts:
         length_counts.update(part.frame_lengths if spec.reads_audio else part.token_lengths)
-    del length_counts[0]  # copies without words have no tokens
+    del length_counts[0]  # augmented copies without words have no tokens
     _check_content(pairs, split, spec, length_counts)
     described = [dataclasses.astuple(shard) for part in parts for shard in part.shards]
     num_unknown = sum(part.unknown_tokens for part in parts)
@@ -144,7 +145,7 @@ def _check_content(pairs, split, spec, length_counts):
 
 
 def check_lengths(data_dir: str, info: dataset_info.DatasetInfo, split: str) -> None:
-    """Raises errors.UserError if utterances are longer than the encoders for their features can read."""
+    """Raises errors.UserError if utterances are too long for the encoders that read these features."""
     longest, lengths = info.frontend.max_seconds, info.splits[split].frame_lengths
     seconds = info.frontend.frame_seconds
     num_long = sum(count for length, count in lengths.items() if length * seconds > longest)
@@ -157,7 +158,7 @@ def check_lengths(data_dir: str, info: dataset_info.DatasetInfo, split: str) -> 
 
 @contextlib.contextmanager
 def explain_damage(data_dirs: Sequence[str], split: str) -> Iterator[None]:
-    """Turns TensorFlow's error for a damaged record or a shard that cannot be fetched into a UserError."""
+    """Turns TensorFlow's error into a UserError if a record is damaged or a shard cannot be fetched."""
     try:
         yield
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
@@ -167,7 +168,7 @@ def explain_damage(data_dirs: Sequence[str], split: str) -> Iterator[None]:
         damage = _DAMAGED.search(error.message)
         if isinstance(error, tf.errors.InvalidArgumentError) and not damage:
             raise
-        # TensorFlow may put the traceback of the graph before the line that names the record.
+        # In TensorFlow's message, the graph's traceback may precede the line that names the record.
         reason = damage[1] if damage else error.message.partition("\n\t")[0].splitlines()[-1].strip()
         paths = ",".join(data_dirs)
         verify = shlex.join(["python", "-m", "tfrecord_builder.verify", f"--data_dir={paths}"])
