@@ -76,7 +76,7 @@ def cut(bucketing: Bucketing, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarr
     Returns:
         (rows, begins, ends), all int64: batch i has the records rows[begins[i] : ends[i]].
     """
-    buckets = np.searchsorted(bucketing.bucket_ends, lengths).astype(np.int16)  # int16 is sorted in linear time
+    buckets = np.searchsorted(bucketing.bucket_ends, lengths).astype(np.int16)  # int16 for a linear-time sort
     rows = np.argsort(buckets, kind="stable")
     counts = np.bincount(buckets, minlength=len(bucketing.batch_sizes))
     bounds = []

@@ -1,4 +1,4 @@
-"""Reads Whisper's decoder, with the part of its vocabulary that an acoustic and a language model need."""
+"""Reads Whisper's decoder, and reduces its vocabulary to what an acoustic and a language model need."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _ADVICE = (
 def compile_decoder(
     path: str, acoustic: model_directory.ModelDirectory, language: model_directory.ModelDirectory
 ) -> types.SimpleNamespace:
-    """Reads a published decoder, and selects the tokens that spell the characters of the language model.
+    """Reads a published decoder, and selects the tokens that spell the language model's characters.
 
     Returns:
-        The fields of whisper_decoder.DecoderArrays, with float16 weights.
+        Namespace with the fields in decoding_files.WHISPER_FIELDS, and `weights` (float16).
 
     Raises:
-        errors.UserError: a file is missing or damaged, or the acoustic model does not read the last block of
-            the encoder that was published with the decoder.
+        errors.UserError: a file is missing or damaged, the token type is not supported, or the acoustic model
+            does not read the last block of the encoder that was published with the decoder.
     """
     encoder = _check(path, acoustic)
     characters, readings = _list_readings(acoustic, language)
@@ -82,10 +82,10 @@ def _list_readings(acoustic, language) -> tuple[list[str], np.ndarray]:
     """Returns the characters that have readings, and the token ids of their readings.
 
     The ids are int32 [num_characters, max_readings], padded with -1. A letter or digit that is a token is its
-    own reading. Letters are returned as capitals, as Whisper writes single letters.
+    own reading. Letters are returned as capitals, because that is how Whisper writes single letters.
     """
     token_ids: dict[str, set[int]] = {}
-    are_capitals = acoustic.config.token_type == "toneless"  # tokens of letters; "a" and "e" are syllables
+    are_capitals = acoustic.config.token_type == "toneless"  # because "a" and "e" are syllables
     for token_id, token in enumerate(acoustic.tokens.tokens[1:], 1):
         is_spelled = token.isdigit() or token.isupper() == are_capitals
         letter = token if len(token) == 1 and is_spelled else ""

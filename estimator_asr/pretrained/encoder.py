@@ -1,4 +1,4 @@
-"""Encodes a data directory: checks it, encodes its shards, copies its other files, publishes the result."""
+"""Encodes a data directory: checks the data, encodes the shards, copies other files, publishes the result."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def encode(
     overwrite: bool,
     runner: str = dispatch.LOCAL,
 ) -> dataset_info.DatasetInfo:
-    """Encodes data_dir into output_dir (see estimator_asr.encode); returns the new dataset_info.json.
+    """Encodes data_dir into output_dir (see estimator_asr.encode); returns the DatasetInfo of the result.
 
-    Raises UserError if weights and data do not fit together, a file is damaged, or the output directory
-    cannot be used.
+    Raises UserError if the encoder does not fit the data, a file is damaged, or the output directory cannot
+    be used.
     """
     if os.path.realpath(data_dir) == os.path.realpath(output_dir):
         raise errors.UserError(
@@ -107,7 +107,7 @@ def _copy_files(data_dir, directory, shards):
 
 
 def _describe(info, applied, encoded_shards):
-    """Returns the dataset_info.json of the encoded data; `encoded_shards` maps files to Encoded."""
+    """Returns the DatasetInfo of the encoded data; `encoded_shards` maps file names to Encoded."""
     splits = {}
     for name, split in info.splits.items():
         lengths: collections.Counter = collections.Counter()

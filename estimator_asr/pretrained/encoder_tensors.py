@@ -8,24 +8,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 _PROJECTIONS = {"q": "query", "k": "key", "v": "value", "out": "output"}
-# Projections that attention.py computes in one matrix product, by scope of the attention.
+# Projections that attention.py computes in one matrix product, keyed by the attention's scope.
 _FUSED = {"self_attention": ("query", "key", "value"), "cross_attention": ("key", "value")}
-_OTHER_SCOPES = ("attention_norm", "inner", "outer", "feed_forward_norm")  # a block's other modules
+_OTHER_SCOPES = ("attention_norm", "inner", "outer", "feed_forward_norm")  # scopes of a block's other modules
 
 
 class Module(NamedTuple):
     """A published layer norm (weight of rank 1), dense layer (rank 2) or convolution (rank 3)."""
 
-    scope: str  # scope of its variables in estimator_asr/models
+    scope: str  # scope of the module's variables in estimator_asr/models
     shape: tuple[int, ...]  # shape of the published weight, [outputs, inputs, width]; a bias has shape[:1]
     has_bias: bool = True
 
 
 def list_blocks(encoder, prefix: str, attention: str, others: Sequence[str]) -> dict[str, Module]:
-    """Returns the modules of Transformer blocks by published name, which starts with `prefix` and a number.
+    """Returns the modules of Transformer blocks, keyed by published name: `prefix`, block number, module.
 
-    `attention` is the published name of the attention module; `others` are those of its layer norm, of the
-    two dense layers, and of their layer norm.
+    `attention` is the published name of the attention module. `others` are the published names of its layer
+    norm, the two dense layers, and their layer norm.
     """
     units, inner = encoder.units, encoder.inner_units
     block = list_projections(attention, "self_attention", units)
@@ -39,17 +39,17 @@ def list_blocks(encoder, prefix: str, attention: str, others: Sequence[str]) -> 
 
 
 def list_projections(attention: str, scope: str, units: int) -> dict[str, Module]:
-    """Returns the projections of an attention module by published name, which starts with `attention`."""
+    """Returns an attention module's projections, keyed by published name, which starts with `attention`."""
     return {
         f"{attention}.{theirs}_proj": Module(f"{scope}/{ours}", (units, units), has_bias=ours != "key")
-        for theirs, ours in _PROJECTIONS.items()  # keys need no bias, see attention.py
+        for theirs, ours in _PROJECTIONS.items()  # keys need no bias; see attention.py
     }
 
 
 def to_variables(modules: Mapping[str, Module], tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the float32 values of the variables, by name below the encoder's scope.
+    """Returns the float32 values of the variables, keyed by name relative to the encoder's scope.
 
-    Raises ValueError if a tensor is missing or has another shape than its module.
+    Raises ValueError if a tensor is missing, or if its shape differs from its module's shape.
     """
     values = {}
     for name, module in modules.items():
@@ -68,9 +68,9 @@ def to_variables(modules: Mapping[str, Module], tensors: Mapping[str, np.ndarray
 
 
 def read_sizes(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, int]:
-    """Reads sizes from config.json; `names` maps the names of sizes here to those in config.json.
+    """Returns sizes from config.json, keyed by our names; `names` maps our names to those in config.json.
 
-    Raises ValueError if a size is not a positive whole number, or if the heads do not divide the units.
+    Raises ValueError if a size is not a positive whole number, or if `heads` does not divide `units`.
     """
     for name in names.values():
         value = settings.get(name)
@@ -83,7 +83,7 @@ def read_sizes(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[st
 
 
 def _read_weight(tensors, name, shape):
-    """Returns a weight; with weight norm it is weight_v, scaled to norm weight_g at each kernel position."""
+    """Returns a weight; with weight norm, it is weight_v scaled to norm weight_g at each kernel position."""
     if f"{name}.weight_v" not in tensors:
         return read(tensors, f"{name}.weight", shape)
     direction = read(tensors, f"{name}.weight_v", shape)
@@ -92,7 +92,7 @@ def _read_weight(tensors, name, shape):
 
 
 def read(tensors: Mapping[str, np.ndarray], name: str, shape: Sequence[int]) -> np.ndarray:
-    """Returns a tensor as float32; raises ValueError if it is missing or has another shape."""
+    """Returns a tensor as float32; raises ValueError if the tensor is missing or has another shape."""
     got = list(tensors[name].shape) if name in tensors else None
     if got != list(shape):
         problem = f"has shape {got}" if got is not None else "is missing"

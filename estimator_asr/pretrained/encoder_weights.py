@@ -24,7 +24,7 @@ PUBLISHED = ("config.json", "model.safetensors")
 PREPROCESSOR_FILE = "preprocessor_config.json"  # published with encoders that read a waveform
 # The keys are values of model_type in config.json.
 LAYOUTS = {"whisper": whisper_layout, "hubert": wav2vec2_layout, "wav2vec2": wav2vec2_layout}
-# Names of weight norm's tensors since PyTorch 2, and before.
+# Names of the weight norm tensors since PyTorch 2, mapped to their older names.
 _RENAMED = {"parametrizations.weight.original0": "weight_g", "parametrizations.weight.original1": "weight_v"}
 _ADVICE = (
     "pass the directory of a Whisper, HuBERT or wav2vec 2.0 model as published, with config.json and one "
@@ -42,11 +42,11 @@ def find(path: str) -> Optional[tuple[str, str]]:
 
 
 def read(path: str) -> tuple[pretrained_encoder.PretrainedEncoder, dict[str, np.ndarray]]:
-    """Returns the encoder in a directory, and its tensors by published name, without what NAME matches.
+    """Returns the encoder in a directory, and its tensors by published name, without the prefix (see NAME).
 
     Raises:
-        errors.UserError: a file is missing or damaged, the family is not supported, or a tensor has another
-            shape than config.json needs.
+        errors.UserError: a file is missing or damaged, the family is not supported, or a tensor is missing or
+            has a shape that does not match config.json.
     """
     paths = find(path)
     if paths is None:
@@ -64,7 +64,7 @@ def read(path: str) -> tuple[pretrained_encoder.PretrainedEncoder, dict[str, np.
 
 
 def save(path: str, source: str) -> None:
-    """Copies the encoder of the directory `source`, without a decoder, into the directory `path`."""
+    """Copies the encoder (but no decoder) in the directory `source` to the directory `path`."""
     from safetensors import numpy as safetensors_numpy
 
     encoder, tensors = read(source)
@@ -72,15 +72,15 @@ def save(path: str, source: str) -> None:
     prefix = LAYOUTS[encoder.family].PREFIX
     named = {f"{prefix}{name}": np.ascontiguousarray(value) for name, value in tensors.items()}
     with files.writing(weights) as temporary, open(temporary, "wb") as file:
-        file.write(safetensors_numpy.save(named))  # save_file would not say why the disk fails
+        file.write(safetensors_numpy.save(named))  # save_file would not report why writing fails
     files.write_text(config, json.dumps(_read_settings(find(source)[0]), indent=2))
 
 
 def load(session: tf.compat.v1.Session, path: str, encoder: pretrained_encoder.PretrainedEncoder) -> None:
-    """Loads the weights of a directory into the variables of frozen_encoder.build.
+    """Loads the weights in a directory into the variables that frozen_encoder.build has created.
 
     Raises:
-        errors.UserError: `read` fails, or the weights are not those of `encoder`.
+        errors.UserError: the weights cannot be read, or are not those of `encoder`.
     """
     stored, tensors = read(path)
     if stored != encoder:
@@ -98,16 +98,16 @@ def assign(session: tf.compat.v1.Session, scope: str, values: Mapping[str, np.nd
         inputs = [tf.compat.v1.placeholder(tf.float32, variable.shape) for variable in variables]
         assign_all = tf.group(*(variable.assign(value) for variable, value in zip(variables, inputs)))
         weights = (values[variable.op.name[len(scope) + 1 :]] for variable in variables)
-        session.run(assign_all, dict(zip(inputs, weights)))  # one fetch: a session copies the graph for each
+        session.run(assign_all, dict(zip(inputs, weights)))  # one fetch, as each makes a copy of the graph
 
 
 def read_decoder(path: str) -> tuple[whisper_layout.DecoderSizes, dict[str, np.ndarray]]:
-    """Returns the sizes and variables (float32) of a published Whisper's decoder.
+    """Returns the sizes and the float32 variables of a published Whisper decoder.
 
-    The variables are those of models/whisper_decoder.py, except that the embeddings are those of all tokens.
+    The variables are those of models/whisper_decoder.py, but with embeddings for all tokens.
 
     Raises:
-        errors.UserError: a file is missing or damaged, or a tensor has another shape than config.json needs.
+        errors.UserError: a file is missing or damaged, or a tensor's shape does not match config.json.
     """
     config, weights = (os.path.join(path, name) for name in PUBLISHED)
     with _naming(config):
@@ -124,7 +124,7 @@ def read_decoder(path: str) -> tuple[whisper_layout.DecoderSizes, dict[str, np.n
 def to_variables(
     encoder: pretrained_encoder.PretrainedEncoder, tensors: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Returns the float32 values of the encoder's variables, by name below the encoder's scope."""
+    """Returns the encoder's variables as float32 arrays, keyed by name relative to the encoder's scope."""
     return encoder_tensors.to_variables(LAYOUTS[encoder.family].list_modules(encoder), tensors)
 
 
@@ -137,14 +137,14 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def _read_settings(path: str) -> dict[str, Any]:
-    """Returns the settings in config.json, and those of preprocessor_config.json that the layout needs."""
+    """Returns the settings in config.json, plus those in preprocessor_config.json that the layout needs."""
     settings = _read_json(path)
     family = settings.get("model_type")
-    if family not in list(LAYOUTS):  # a list, because it may be unhashable
+    if family not in list(LAYOUTS):  # a list, because `family` may be unhashable
         expected = ", ".join(LAYOUTS)
         raise errors.UserError(f"{path}: model_type is {family}, expected one of {expected}; {_ADVICE}")
     defaults = LAYOUTS[family].PREPROCESSOR
-    if set(defaults) <= set(settings):  # `save` writes them into the config
+    if set(defaults) <= set(settings):  # `save` adds these settings to the config
         return settings
     path = os.path.join(os.path.dirname(path), PREPROCESSOR_FILE)
     expected = frontend.FrontendConfig.sample_rate
@@ -164,7 +164,7 @@ def _read_json(path: str) -> dict[str, Any]:
 
 
 def _read_tensors(path: str, pattern: re.Pattern) -> dict[str, np.ndarray]:
-    """Returns the tensors whose names start with `pattern`; the matched part is removed from the names."""
+    """Returns the tensors whose names begin with `pattern`, under their names without the matched part."""
     import safetensors
 
     try:

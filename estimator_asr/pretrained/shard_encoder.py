@@ -1,4 +1,4 @@
-"""Encodes one shard: the same records in the same order, with the encoder's outputs as features."""
+"""Encodes a shard: writes the same records in the same order, with the encoder's outputs as features."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
-# Frames in memory at a time; their records are sorted by length, so that batches have little padding.
+# Approximate number of frames in memory; their records are batched by length, so that padding is small.
 _WINDOW_FRAMES = 100_000
 _BATCH_FRAMES = 4000  # larger batches are not faster
 
@@ -32,7 +32,7 @@ Encode = Callable[[Sequence[bytes]], list[np.ndarray]]
 
 @dataclasses.dataclass(frozen=True)
 class ShardToEncode:
-    """A shard to encode; `file` is its name in the data directory and in that of the encoded data."""
+    """A shard to encode; `file` is its name in the data directory and in the output directory."""
 
     file: str
     split: str
@@ -53,7 +53,7 @@ class ShardEncoder(resumable.UnitWriter):
     """Encodes shards of a data directory.
 
     Attributes:
-        fbank_dtype: type in which the shards to encode store features.
+        fbank_dtype: data type of the features in the shards to encode.
     """
 
     data_dir: str
@@ -77,7 +77,7 @@ class ShardEncoder(resumable.UnitWriter):
 
 @functools.lru_cache(maxsize=1)
 def open_encoder(weights_dir: str, applied: pretrained_encoder.Applied, fbank_dtype: str) -> Encode:
-    """Returns a function from serialised records to encoder outputs, float16 [num_outputs, num_bins] each."""
+    """Returns a function that maps records (serialised) to outputs (each float16 [num_outputs, num_bins])."""
     with tf.Graph().as_default() as graph:
         placeholder = tf.compat.v1.placeholder(tf.string, [None])
         batch = schema.parse_batch(placeholder, frontend.input_of(applied.encoder).num_bins, fbank_dtype)
@@ -94,7 +94,7 @@ def open_encoder(weights_dir: str, applied: pretrained_encoder.Applied, fbank_dt
 
 @contextlib.contextmanager
 def _open_local(shard: ShardToEncode, data_dir: str) -> Iterator[str]:
-    """Yields a local path of the shard after checking its hash; a remote shard is downloaded."""
+    """Yields a local path for the shard, after downloading it if it is remote, and checking its hash."""
     path = os.path.join(data_dir, shard.file)
     if urls.is_remote(path):
         with tempfile.TemporaryDirectory() as directory:
@@ -157,7 +157,7 @@ def _encode(window: Sequence[bytes], encode, on_progress, done: int) -> list[np.
 
 
 def _cut(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Cuts record numbers, sorted by length, into batches of at most _BATCH_FRAMES frames with padding."""
+    """Cuts record numbers, sorted by length, into batches of up to _BATCH_FRAMES frames including padding."""
     batch: list[int] = []
     for number in order:
         if batch and (len(batch) + 1) * lengths[number] > _BATCH_FRAMES:

@@ -1,7 +1,7 @@
-"""Transfers the weights of a source into a new model and reports what was copied.
+"""Copies the weights of a source into a new model, and reports what was copied.
 
-Variables of equal shape are copied whole. If the rows or columns of a variable belong to tokens, those of the
-tokens in both vocabularies are copied.
+A variable that has the same shape in both is copied whole. If a variable's rows or columns belong to tokens,
+those for the tokens in both vocabularies are copied.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import syllables
 
 BLANK = None  # the name of the blank class, which is not a token
-# Each table of tokens, with the table of syllable parts (initials, finals, tones) that is added to it.
+# Maps each table of token vectors to the table of syllable parts (initials, finals, tones) added to it.
 _PARTS = {"acoustic/ctc/class_vectors": "acoustic/ctc/part_vectors"}
-_MAX_SHOWN = 3  # misfits that the error message lists
+_MAX_SHOWN = 3  # maximum number of misfits in the error message
 
 
 class Names(NamedTuple):
@@ -35,11 +35,11 @@ class WeightSource(NamedTuple):
     path: str  # checkpoint or directory
     values: dict[str, np.ndarray]  # weights by variable name in the new model
     names: dict[str, Names]  # row names of the variables whose rows belong to tokens
-    remarks: tuple[str, ...]  # sentences about what is left out or differs
+    remarks: tuple[str, ...]  # sentences for the log about what is left out or differs
 
 
 class Count(NamedTuple):
-    """Numbers of rows: copied, only in the new model, only in the source."""
+    """Numbers of rows that were copied, are only in the new model, or are only in the source."""
 
     copied: int
     new: int
@@ -47,17 +47,17 @@ class Count(NamedTuple):
 
 
 class TransferReport(NamedTuple):
-    """Result of a transfer: how each variable was copied, or why it was not. The keys are variable names."""
+    """Result of a transfer: how each variable was copied, or why it was not. All keys are variable names."""
 
-    whole: dict[str, int]  # variables copied whole: number of values
-    rows: dict[str, Count]  # variables copied by token: numbers of rows
-    misfits: dict[str, tuple[list[int], list[int]]]  # not copied: shapes in the new model and in the source
+    whole: dict[str, int]  # number of values in each variable that was copied whole
+    rows: dict[str, Count]  # row counts for each variable that was copied by token
+    misfits: dict[str, tuple[list[int], list[int]]]  # shapes that differ (new model, source)
     new: list[str]  # variables that the source lacks
     unused: list[str]  # variables that only the source has
 
 
 def list_names(model: model_directory.ModelDirectory) -> dict[str, Names]:
-    """Returns the names of the rows that belong to tokens or characters, by variable of the model."""
+    """Returns the row names of the variables whose rows belong to tokens or characters, keyed by variable."""
     if model.characters is None:
         return class_names(model.tokens.tokens)
     tokens, characters = model.tokens.tokens, model.characters.tokens
@@ -71,7 +71,7 @@ def list_names(model: model_directory.ModelDirectory) -> dict[str, Names]:
 
 
 def class_names(tokens: tuple[str, ...]) -> dict[str, Names]:
-    """Returns the names of the rows that belong to classes, BLANK last, by variable of an acoustic model."""
+    """Returns the row names (tokens, then BLANK) of an acoustic model's output layers, keyed by variable."""
     classes = (*tokens, BLANK)
     local = {"kernel": Names(1, classes), "bias": Names(0, classes)}
     heads = {
@@ -85,11 +85,11 @@ def class_names(tokens: tuple[str, ...]) -> dict[str, Names]:
 def copy_rows(
     initial: np.ndarray, new: Names, source: np.ndarray, old: Names
 ) -> tuple[np.ndarray, np.ndarray, Count]:
-    """Copies the rows whose names both models have; if the source has a name twice, its first row is copied.
+    """Copies the rows whose names are in both models; if the source has a name twice, copies the first row.
 
-    `initial` has the values of the new model, and `new` the names of its rows. The shape of `source` may
-    differ only along the axis of the names. Returns `initial` with the copied rows, the indices of these rows
-    (int64 [copied]), and how many rows were copied or not.
+    `initial` has the new model's values, and `new` its row names; `source` and `old` are the source's. The
+    shapes may differ only along the axis of the names. Returns `initial` with the copied rows, the indices of
+    these rows (int64 [copied]), and the row counts.
     """
     rows = {name: row for row, name in reversed(list(enumerate(old.names)))}
     pairs = [(row, rows[name]) for row, name in enumerate(new.names) if name in rows]
@@ -101,10 +101,10 @@ def copy_rows(
 
 
 def list_weights(names: Iterable[str], scope: str) -> list[str]:
-    """Selects the names of weights from the names in a checkpoint or graph; sorted.
+    """Returns the names of the weights, sorted, from all names in a checkpoint or graph.
 
-    Weights are the model's variables except the update counts of batch norm, so that its averages adapt to
-    new data as fast as those of a new model.
+    Weights are the model's variables except batch norm's update counts. Because the counts start at zero,
+    batch norm's averages adapt to new data as fast as those of a new model.
     """
     variables = checkpoints.find_model_variables(names)
     return [n for n in variables if n.startswith(f"{scope}/") and not n.endswith("/num_updates")]
@@ -113,9 +113,9 @@ def list_weights(names: Iterable[str], scope: str) -> list[str]:
 def combine(
     model: model_directory.ModelDirectory, initial: dict[str, np.ndarray], source: WeightSource
 ) -> tuple[dict[str, np.ndarray], TransferReport]:
-    """Returns the new values of the variables that get weights of the source, and a report on all variables.
+    """Returns new values for the variables that get weights from the source, and a report on all variables.
 
-    `initial` has the initial weights of the new model by name.
+    `initial` maps the names of the new model's variables to their initial values.
     """
     unused = set(list_weights(source.values, model.config.model)) - set(initial)
     report = TransferReport({}, {}, {}, sorted(set(initial) - set(source.values)), sorted(unused))
@@ -137,7 +137,7 @@ def combine(
 def _copy_tokens(model, name, initial, source, names):
     values, copied, count = copy_rows(initial[name], names, source.values[name], source.names[name])
     parts = _PARTS.get(name)
-    if parts in initial and parts not in source.values:  # the sum of both tables must equal the source's
+    if parts in initial and parts not in source.values:  # both tables must add up to the source's table
         sums = syllables.part_matrix(model.tokens.tokens) @ initial[parts]
         tokens = copied[copied < len(sums)]  # the blank has no parts
         values[tokens] -= sums[tokens]
@@ -145,7 +145,7 @@ def _copy_tokens(model, name, initial, source, names):
 
 
 def check(report: TransferReport, source: str, model_dir: str) -> None:
-    """Raises errors.UserError if fewer than half of the variables in both models have equal shapes."""
+    """Raises errors.UserError if fewer than half of the variables common to both models fit, or none do."""
     num_fitting = len(report.whole) + len(report.rows)
     if num_fitting < len(report.misfits) or not num_fitting:
         shapes = "; ".join(_describe_misfits(report)[:_MAX_SHOWN]) or "no variable is in both"
@@ -157,7 +157,7 @@ def check(report: TransferReport, source: str, model_dir: str) -> None:
 
 
 def describe(report: TransferReport, source: WeightSource) -> Iterator[str]:
-    """Yields log lines that say what happened to each variable."""
+    """Yields log lines that report what happened to the variables."""
     yield f"warm start from {source.path}"
     yield f"  copied whole: {len(report.whole)} variables, {sum(report.whole.values()):,} values"
     width = max(map(len, report.rows), default=0)
@@ -179,6 +179,6 @@ def _describe_misfits(report):
 
 
 def _group_by_layer(names):
-    """Returns a text that lists the layers of the variables, with the number of variables of each layer."""
+    """Returns text that lists the layers of the variables, with the number of variables in each layer."""
     counts = collections.Counter("/".join(name.split("/")[:3]) for name in names)
     return ", ".join(layer if count == 1 else f"{layer} ({count})" for layer, count in counts.items())

@@ -1,8 +1,8 @@
-"""Warm start: writes a checkpoint of step 0 with pretrained weights, which training then restores.
+"""Warm start: writes a checkpoint for step 0 with pretrained weights; training then restores it.
 
-The training graph is built once on the CPU and initialised, so that the checkpoint holds all variables that
-training restores. Weights of the source, which is a checkpoint of this program or a pretrained encoder,
-replace the initial ones; the optimizer state and step of a source are not used.
+The training graph is first built and initialised on the CPU, so that the checkpoint has all variables that
+training restores. Then weights from the source, which is a checkpoint of this program or a pretrained
+encoder, replace the initial weights. The source's optimizer state and step are not used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tfrecord_builder.program import config_json, urls
 
 _WAIT_SECONDS, _POLL_SECONDS = 600.0, 1.0
 _CHECKPOINT_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
-_PARENTS = 4  # directories above a checkpoint to search for config.json
+_PARENTS = 4  # number of directories above a checkpoint to search for config.json
 _NGRAMS = "language/ngrams"
 
 
@@ -35,13 +35,13 @@ def prepare(
     is_chief: bool,
     before_save: Callable[[], object],
 ) -> None:
-    """Writes model.ckpt-0 with the weights of --warm_start_from into a model directory without a checkpoint.
+    """Writes model.ckpt-0 with the weights from --warm_start_from, unless the directory has a checkpoint.
 
     The chief writes the checkpoint, and the other workers wait for it. `build_graph` builds the training step
-    in the default graph; `before_save` is called after the source was found to fit.
+    in the default graph; `before_save` is called when it is clear that the source fits.
 
     Raises:
-        errors.UserError: the source is the model directory itself, is missing, damaged, or does not fit; or
+        errors.UserError: the source is the model directory itself, is missing or damaged, or does not fit; or
             the chief has not written the checkpoint in time.
     """
     source = model.config.train.warm_start_from
@@ -52,7 +52,7 @@ def prepare(
             "--warm_start_from to continue that training, or choose a new --model_dir"
         )
     if checkpoints.find_latest(model.path):
-        if root:  # train sets warm_start_from itself if the data directory has an encoder
+        if root:  # otherwise, train may have set warm_start_from itself, to the encoder of the data
             logging.info("%s: has a checkpoint, so --warm_start_from=%s has no effect", model.path, source)
     elif is_chief:
         write(model, open_source(model), build_graph, before_save)
@@ -66,9 +66,9 @@ def write(
     build_graph: Callable[[], object],
     before_save: Callable[[], object],
 ) -> None:
-    """Writes model.ckpt-0 with the weights of a source, and logs where each weight comes from.
+    """Writes model.ckpt-0 with weights from a source, and logs which variables were copied.
 
-    Raises errors.UserError if most of the variables that both models have do not fit.
+    Raises errors.UserError if most of the variables common to both models do not fit.
     """
     on_cpu = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
     with tf.Graph().as_default(), tf.compat.v1.Session(config=on_cpu) as session:
@@ -102,7 +102,7 @@ def _wait_for_checkpoint(model_dir):
 
 
 def open_source(model: model_directory.ModelDirectory) -> transfer.WeightSource:
-    """Reads the weights at the path train.warm_start_from in the model's config.
+    """Reads the weights at the path in the model's setting train.warm_start_from.
 
     Raises:
         errors.UserError: the weights are missing, damaged or non-finite, or belong to another kind of model.
@@ -119,13 +119,13 @@ def open_source(model: model_directory.ModelDirectory) -> transfer.WeightSource:
 
 
 def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretrained_encoder.Applied]:
-    """Returns the pretrained encoder in a published or model directory, and the blocks that a model reads.
+    """Returns the pretrained encoder in a published or model directory, with the blocks that a model reads.
 
-    Returns None if `path` is None, or if the model there has no pretrained encoder. The last `num_trained`
-    blocks of the encoder are to be trained too.
+    Returns None if `path` is None, or if the model at `path` has no pretrained encoder. The encoder's last
+    `num_trained` blocks will also be trained.
 
     Raises:
-        errors.UserError: the encoder is missing or damaged, or has no block below those to train.
+        errors.UserError: the encoder is missing or damaged, or has no block below the blocks to train.
     """
     if path is None:
         return None
@@ -147,14 +147,14 @@ def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretraine
 
 
 def is_other_file(path: str) -> bool:
-    """Returns whether the path is a file, but not one of a checkpoint."""
+    """Returns True if the path is a file that does not belong to a checkpoint."""
     return os.path.isfile(path) and not _CHECKPOINT_SUFFIX.search(path)
 
 
 def find_checkpoint(path: str) -> str:
-    """Returns the prefix of the newest checkpoint of a directory, or of the checkpoint that the path names.
+    """Returns the prefix of the checkpoint at `path`, or of the newest checkpoint if `path` is a directory.
 
-    Raises errors.UserError if there is none, or it is in an object store.
+    Raises errors.UserError if there is no checkpoint, or if `path` is in an object store.
     """
     if urls.is_remote(path):
         raise errors.UserError(f"{path}: is in an object store, {urls.EXPECTED_LOCAL}")
@@ -171,7 +171,7 @@ def find_checkpoint(path: str) -> str:
 
 
 def find_root(path: str) -> Optional[str]:
-    """Returns the model directory that contains `path` or is `path`; None if there is none."""
+    """Returns the model directory that is or contains `path`; None if there is none."""
     directory = path if os.path.isdir(path) else os.path.dirname(path) or "."
     for _ in range(_PARENTS + 1):
         if os.path.exists(os.path.join(directory, experiment.CONFIG_FILE)):
@@ -181,7 +181,7 @@ def find_root(path: str) -> Optional[str]:
 
 
 def _is_encoder(path):
-    """Returns whether a directory has an encoder but no checkpoint; a model directory may have both."""
+    """Returns True if a directory has an encoder but no checkpoint (a model directory may have both)."""
     return encoder_weights.find(path) is not None and not checkpoints.find_latest(path)
 
 
@@ -211,7 +211,7 @@ def _open_checkpoint(model, path):
     checkpoints.check(checkpoint, source)
     variables = dict(checkpoints.iterate(checkpoint))
     values = {name: variables[name] for name in checkpoints.find_model_variables(variables)}
-    if model.config.acoustic.trainable_blocks and encoder_weights.find(root):  # blocks frozen in the source
+    if model.config.acoustic.trainable_blocks and encoder_weights.find(root):  # adds blocks frozen in it
         values = {**_open_encoder(model, root).values, **values}
     if _NGRAMS in values and source.tokens.tokens != model.tokens.tokens:
         del values[_NGRAMS]
@@ -220,7 +220,7 @@ def _open_checkpoint(model, path):
 
 
 def _check_kind(model, source):
-    """Raises errors.UserError for another kind of model or number of mel bins; returns remarks otherwise."""
+    """Raises errors.UserError if the kind of model or number of mel bins differs; else returns remarks."""
     got, want = source.config, model.config
     if got.model != want.model:
         raise errors.UserError(

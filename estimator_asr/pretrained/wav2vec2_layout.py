@@ -1,4 +1,4 @@
-"""Layout of HuBERT and wav2vec 2.0 as Hugging Face publishes them: settings, and names of the tensors."""
+"""Layout of HuBERT and wav2vec 2.0 as published in Hugging Face's format: settings and tensor names."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from estimator_asr.pretrained import encoder_tensors
 from tfrecord_builder.audio import frontend, pretrained_encoder
 from tfrecord_builder.program import config_json
 
-PREFIX = ""  # prefix of tensor names in saved files
-# Start of tensor names in published files, which is removed: models with a head prepend their family.
+PREFIX = ""  # prefix of tensor names in the files that encoder_weights.save writes
+# Matches published names of encoder tensors. The match, present in models with a head, is removed.
 NAME = re.compile(r"((hubert|wav2vec2)\.)?(?=(feature_extractor|feature_projection|encoder)\.)")
-PREPROCESSOR = {"do_normalize": True}  # settings read from preprocessor_config.json, with defaults
+PREPROCESSOR = {"do_normalize": True}  # settings read from preprocessor_config.json, and their defaults
 _SIZES = {
     "units": "hidden_size",
     "inner_units": "intermediate_size",
@@ -36,7 +36,7 @@ _FIXED = {  # the only values that models/wav2vec2.py supports
 
 
 def describe(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns fields of PretrainedEncoder; raises ValueError or UserError for an unsupported setting."""
+    """Returns fields for PretrainedEncoder; raises ValueError or UserError if a setting is not supported."""
     for name, expected in _FIXED.items():
         if settings.get(name, expected) != expected:
             raise ValueError(f"{name} is {settings[name]}, expected {expected}")
@@ -49,7 +49,7 @@ def describe(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def list_modules(encoder: pretrained_encoder.PretrainedEncoder) -> dict[str, encoder_tensors.Module]:
-    """Returns the encoder's modules by published name."""
+    """Returns the encoder's modules, keyed by published name."""
     units, layout, module = encoder.units, encoder.waveform, encoder_tensors.Module
     modules, num_inputs = {}, 1
     for number, (channels, width) in enumerate(zip(layout.conv_dim, wav2vec2.KERNEL_SIZES)):

@@ -1,4 +1,4 @@
-"""Layout of Whisper as its authors and Hugging Face publish it: sizes in config.json, names of tensors."""
+"""Layout of Whisper as published in Hugging Face's format: sizes in config.json, and tensor names."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from estimator_asr.pretrained import encoder_tensors
 from tfrecord_builder.audio import pretrained_encoder
 
-PREFIX = "model.encoder."  # prefix of tensor names in saved files
-NAME = re.compile(r"(model\.)?encoder\.")  # start of tensor names in published files, which is removed
+PREFIX = "model.encoder."  # prefix of tensor names in the files that encoder_weights.save writes
+NAME = re.compile(r"(model\.)?encoder\.")  # prefix to remove from the published tensor names
 DECODER_NAME = re.compile(r"(model\.)?decoder\.")
-PREPROCESSOR: dict[str, Any] = {}  # settings read from preprocessor_config.json, with defaults: none
+PREPROCESSOR: dict[str, Any] = {}  # no settings are read from preprocessor_config.json
 _SIZES = {
     "num_mel_bins": "num_mel_bins",
     "units": "d_model",
@@ -43,12 +43,12 @@ class DecoderSizes(NamedTuple):
 
 
 def describe(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns fields of PretrainedEncoder; raises ValueError for an invalid size."""
+    """Returns fields for PretrainedEncoder; raises ValueError if a size is invalid."""
     return encoder_tensors.read_sizes(settings, _SIZES)
 
 
 def list_modules(encoder: pretrained_encoder.PretrainedEncoder) -> dict[str, encoder_tensors.Module]:
-    """Returns the encoder's modules by published name."""
+    """Returns the encoder's modules, keyed by published name."""
     return {
         "conv1": encoder_tensors.Module("convolution_0", (encoder.units, encoder.num_mel_bins, 3)),
         "conv2": encoder_tensors.Module("convolution_1", (encoder.units, encoder.units, 3)),
@@ -58,12 +58,12 @@ def list_modules(encoder: pretrained_encoder.PretrainedEncoder) -> dict[str, enc
 
 
 def describe_decoder(settings: Mapping[str, Any]) -> DecoderSizes:
-    """Returns the sizes of the decoder; raises ValueError for an invalid size."""
+    """Returns the sizes of the decoder; raises ValueError if a size is invalid."""
     return DecoderSizes(**encoder_tensors.read_sizes(settings, _DECODER_SIZES))
 
 
 def list_decoder_modules(decoder: DecoderSizes) -> dict[str, encoder_tensors.Module]:
-    """Returns the decoder's modules by published name; the embedding tables are not among them."""
+    """Returns the decoder's modules, except the embedding tables, keyed by published name."""
     modules = {
         "layer_norm": encoder_tensors.Module("output_norm", (decoder.units,)),
         **encoder_tensors.list_blocks(decoder, "layers.", "self_attn", _BLOCK),

@@ -1,8 +1,8 @@
-"""Selects the tokens of Whisper's vocabulary (tokenizer.json, a byte-level BPE) that spell given characters.
+"""Selects the tokens that spell certain characters from Whisper's vocabulary (byte-level BPE).
 
-In tokenizer.json (https://huggingface.co/docs/tokenizers), `model.vocab` maps tokens to ids, with each byte
-written as a printable character (bytes_to_unicode of GPT-2's encoder.py); `model.merges` has the pairs to
-merge, in the order in which training found them.
+In tokenizer.json (https://huggingface.co/docs/tokenizers), `model.vocab` maps tokens to ids. Each byte of a
+token is written as a printable character (see bytes_to_unicode in GPT-2's encoder.py). `model.merges` lists
+the pairs to merge, in the order in which training found them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tfrecord_builder.storage import files
 
 _PROMPT = ("<|startoftranscript|>", "<|zh|>", "<|transcribe|>", "<|notimestamps|>")
 _END = "<|endoftext|>"
-_PRINTABLE = (*range(33, 127), *range(161, 173), *range(174, 256))  # bytes that stand for themselves
+_PRINTABLE = (*range(33, 127), *range(161, 173), *range(174, 256))  # bytes written as the same character
 _UNPRINTED = [byte for byte in range(256) if byte not in _PRINTABLE]
 _BYTES = {chr(byte): byte for byte in _PRINTABLE} | {chr(256 + i): byte for i, byte in enumerate(_UNPRINTED)}
 
@@ -32,9 +32,9 @@ class Tokenizer(NamedTuple):
 
 
 class Spelling(NamedTuple):
-    """The selected tokens; all fields but token_ids are those of models/whisper_decoder.DecoderArrays."""
+    """The selected tokens; for fields other than token_ids, see models/whisper_decoder.DecoderArrays."""
 
-    token_ids: list[int]  # ids in tokenizer.json; the index in this list is the new id
+    token_ids: list[int]  # ids in tokenizer.json; a token's index in this list is its new id
     token_texts: np.ndarray
     spellings: np.ndarray
     merged_pairs: np.ndarray
@@ -61,9 +61,10 @@ def _to_bytes(text: str) -> bytes:
 
 
 def spell(tokenizer: Tokenizer, characters: Sequence[str]) -> Spelling:
-    """Selects the tokens that spell `characters`, and tokens whose text is several of these characters.
+    """Selects the tokens that spell `characters`, and the tokens that consist of several of these characters.
 
-    Such texts and the characters are the symbols; `spellings` has the selected tokens of each symbol.
+    The symbols are the characters, followed by the texts of the latter tokens; `spellings` lists the selected
+    tokens that spell each symbol.
     """
     pieces = [_encode(tokenizer, character.encode()) for character in characters]
     known, words = set(characters), []
@@ -89,7 +90,7 @@ def spell(tokenizer: Tokenizer, characters: Sequence[str]) -> Spelling:
 
 
 def _encode(tokenizer: Tokenizer, text: bytes) -> list[bytes]:
-    """Returns the tokens of one character."""
+    """Returns the tokens that spell a character."""
     tokens = [bytes([byte]) for byte in text]
     while True:
         ranked = [(tokenizer.ranks.get(pair, np.inf), i) for i, pair in enumerate(zip(tokens, tokens[1:]))]
