@@ -42,7 +42,7 @@ class DamagedError(errors.UserError):
 
 
 def stated(path: str) -> Optional[str]:
-    """Returns the prefix in the state file, even if that checkpoint is gone; None if no state is valid."""
+    """Returns the prefix in the state file, even if that checkpoint is gone; None if no valid file exists."""
     try:
         state = tf.train.get_checkpoint_state(path)
     except ValueError:  # the file is empty or not text
@@ -130,7 +130,7 @@ def link(checkpoint: str, directory: str) -> str:
 
 def _link_file(source, target):
     if os.path.exists(target) and os.path.samefile(source, target):
-        return  # renaming a link to another link to the same file does nothing, and would leave it there
+        return  # renaming a link onto a link to the same file does nothing: the temporary name would remain
     with files.writing(target) as path:
         try:
             os.link(source, path)

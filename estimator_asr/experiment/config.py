@@ -1,4 +1,4 @@
-"""Settings for the models, the input and decoding. All but those for decoding are flags of train."""
+"""Settings for models, input and decoding. All but the decoding settings are flags of estimator_asr.train."""
 
 from __future__ import annotations
 

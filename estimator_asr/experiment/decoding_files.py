@@ -32,8 +32,8 @@ FIELDS = (
     *("order", "keys", "log_probs", "next_states", "unigram_log_probs", "unigram_states"),
     *("back_off_weights", "back_off_states", "end_log_probs", "start_state"),
 )
-# Fields of Whisper's decoder (see models.whisper_decoder.DecoderArrays) except the weights, and the hashes of
-# the vocabularies and the encoder that it fits.
+# Fields of Whisper's decoder (see models.whisper_decoder.DecoderArrays) except the weights, followed by the
+# hashes of the vocabularies and the encoder that it fits.
 WHISPER_FIELDS = (
     *("heads", "layers", "token_texts", "characters", "readings", "spellings"),
     *("merged_pairs", "merged_ranks", "merged_symbols"),
@@ -60,7 +60,7 @@ class SavedDecoding:
 
 
 class Decoding(NamedTuple):
-    """A model's decoding settings, and the models that they use (for their attributes, see `save`)."""
+    """A model's decoding settings, and the other models that these need (for attributes, see `save`)."""
 
     decode: config_lib.DecodeConfig
     ngram: Optional[types.SimpleNamespace] = None
@@ -167,5 +167,5 @@ def _remove_others(path: str, saved: SavedDecoding) -> None:
 
 
 def _remove(file: str) -> None:
-    with contextlib.suppress(FileNotFoundError):  # never written, or just removed by another process
+    with contextlib.suppress(FileNotFoundError):  # there may be no such file, or another process removed it
         os.remove(file)

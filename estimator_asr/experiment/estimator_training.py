@@ -79,7 +79,7 @@ def _copy_for_task(estimator: Any, strategy: Optional[tf.distribute.Strategy], p
 
 
 def _describe_task(config, context):
-    """Describes the task that the coordinator assigned to this process in a RunConfig."""
+    """Completes a RunConfig with the task that the coordinator assigned to this process."""
     config._service = None
     config._task_type, config._task_id = context.task_type, context.task_id
     config._master = config._evaluation_master = context.master_target

@@ -1,4 +1,4 @@
-"""config.json in a model directory: all settings, and what evaluation and export need to know about data."""
+"""config.json: all settings of a model, and the facts about its data that evaluation and export need."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ExperimentConfig:
 
     @classmethod
     def load(cls, model_dir: str) -> ExperimentConfig:
-        """Reads config.json; raises errors.UserError if it is missing or damaged, or has another version."""
+        """Reads config.json; raises errors.UserError if it is missing, damaged or in another version."""
         path = os.path.join(model_dir, CONFIG_FILE)
         try:
             values = config_json.parse(files.read_text(path))

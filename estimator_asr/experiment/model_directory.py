@@ -1,4 +1,4 @@
-"""Model directories, which contain all that defines a model: config.json, vocabularies and checkpoints."""
+"""Model directories: the config.json, vocabularies and checkpoints that together define a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TaskSpec: plain data that says which features and labels a model reads from records, and its outputs."""
+"""TaskSpec: plain data that says which features and labels a model reads, and what it outputs."""
 
 from __future__ import annotations
 

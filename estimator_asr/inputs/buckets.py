@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-# The search takes quadratic time in the number of lengths; if there are more, similar lengths are grouped.
+# The search takes time quadratic in the number of lengths; beyond this number, similar lengths are grouped.
 _MAX_LENGTHS = 256
 
 
@@ -41,7 +41,7 @@ def choose(
     Args:
         length_counts: {length: number of utterances of that length}, not empty.
         num_buckets: maximum number of buckets.
-        budget: maximum frames or tokens per batch, including padding; a longer utterance has its own batch.
+        budget: maximum frames or tokens per batch with padding; longer utterances get their own batches.
     """
     ends = choose_ends(length_counts, num_buckets)
     counts = count(length_counts, ends)

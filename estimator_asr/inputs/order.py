@@ -15,7 +15,7 @@ from estimator_asr.inputs import buckets, input_progress, record_index, shard_ca
 from tfrecord_builder.data import schema
 from tfrecord_builder.program import cpu
 
-# At least 2, because one thread may wait for the disk; at most 16, because each holds a batch in memory.
+# There are at least 2 threads, as one may wait for the disk; at most 16, as each holds a batch in memory.
 _MIN_THREADS, _MAX_THREADS = 2, 16
 _INTERLEAVED_SHARDS = 16
 _RECORDS_PER_CHUNK = 64
@@ -23,7 +23,7 @@ _uncompiled = tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would reco
 
 
 def count_threads() -> int:
-    """Returns the number of threads for reading and parsing: one per available core, but from 2 to 16."""
+    """Returns the number of threads for reading and parsing: one per available core, within 2 to 16."""
     return min(max(cpu.count_cores(), _MIN_THREADS), _MAX_THREADS)
 
 

@@ -71,7 +71,7 @@ class Split:
     max_tokens: int  # maximum number of tokens in an utterance
     sha256: str  # hash of the shards' names, sizes and hashes
     unknown_fraction: float = 0.0  # fraction of tokens that are not in the vocabulary
-    index_dir: str = ""  # where record_index stores its files; if empty, in the user's cache
+    index_dir: str = ""  # directory of the record index's files; if empty, the user's cache
 
     @classmethod
     def of_records(cls, spec: task_spec.TaskSpec, num_bins: Optional[int], fbank_dtype: str) -> Split:
@@ -168,7 +168,7 @@ def explain_damage(data_dirs: Sequence[str], split: str) -> Iterator[None]:
         damage = _DAMAGED.search(error.message)
         if isinstance(error, tf.errors.InvalidArgumentError) and not damage:
             raise
-        # In TensorFlow's message, the graph's traceback may precede the line that names the record.
+        # TensorFlow may put the graph's traceback before the line that names the record.
         reason = damage[1] if damage else error.message.partition("\n\t")[0].splitlines()[-1].strip()
         paths = ",".join(data_dirs)
         verify = shlex.join(["python", "-m", "tfrecord_builder.verify", f"--data_dir={paths}"])

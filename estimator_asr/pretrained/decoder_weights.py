@@ -85,7 +85,8 @@ def _list_readings(acoustic, language) -> tuple[list[str], np.ndarray]:
     own reading. Letters are returned as capitals, because that is how Whisper writes single letters.
     """
     token_ids: dict[str, set[int]] = {}
-    are_capitals = acoustic.config.token_type == "toneless"  # because "a" and "e" are syllables
+    # Among toneless tokens, letters are capitals, because "a" and "e" are syllables.
+    are_capitals = acoustic.config.token_type == "toneless"
     for token_id, token in enumerate(acoustic.tokens.tokens[1:], 1):
         is_spelled = token.isdigit() or token.isupper() == are_capitals
         letter = token if len(token) == 1 and is_spelled else ""

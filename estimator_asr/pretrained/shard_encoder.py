@@ -77,7 +77,7 @@ class ShardEncoder(resumable.UnitWriter):
 
 @functools.lru_cache(maxsize=1)
 def open_encoder(weights_dir: str, applied: pretrained_encoder.Applied, fbank_dtype: str) -> Encode:
-    """Returns a function that maps records (serialised) to outputs (each float16 [num_outputs, num_bins])."""
+    """Returns a function that encodes serialised records; each output is float16 [num_outputs, num_bins]."""
     with tf.Graph().as_default() as graph:
         placeholder = tf.compat.v1.placeholder(tf.string, [None])
         batch = schema.parse_batch(placeholder, frontend.input_of(applied.encoder).num_bins, fbank_dtype)

@@ -211,7 +211,7 @@ def _open_checkpoint(model, path):
     checkpoints.check(checkpoint, source)
     variables = dict(checkpoints.iterate(checkpoint))
     values = {name: variables[name] for name in checkpoints.find_model_variables(variables)}
-    if model.config.acoustic.trainable_blocks and encoder_weights.find(root):  # adds blocks frozen in it
+    if model.config.acoustic.trainable_blocks and encoder_weights.find(root):  # adds its frozen blocks
         values = {**_open_encoder(model, root).values, **values}
     if _NGRAMS in values and source.tokens.tokens != model.tokens.tokens:
         del values[_NGRAMS]

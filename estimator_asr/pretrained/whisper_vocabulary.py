@@ -1,4 +1,4 @@
-"""Selects the tokens that spell certain characters from Whisper's vocabulary (byte-level BPE).
+"""Selects, from Whisper's vocabulary (byte-level BPE), the tokens that spell certain characters.
 
 In tokenizer.json (https://huggingface.co/docs/tokenizers), `model.vocab` maps tokens to ids. Each byte of a
 token is written as a printable character (see bytes_to_unicode in GPT-2's encoder.py). `model.merges` lists
