@@ -1,8 +1,8 @@
-"""A corpus becomes a data directory.
+"""Turns a corpus into a data directory.
 
-builder leads through the steps: listing reads the corpus into catalog, chunks labels its utterances,
-sharding assigns them to shards, shard_writer writes the records, and summary writes dataset_info.json;
-output/ is the directory in the making, report/ the page about it, and verification/ checks it afterwards.
-resumable and engines/ know nothing of corpora: they run units of work of any program on local processes,
-Spark or Ray.
+builder runs the steps: listing reads the corpus into the catalog, chunks labels its utterances, sharding
+assigns them to shards, shard_writer writes the records, and summary puts together dataset_info.json.
+output/ manages the directory during the build, report/ writes a page about it, and verification/ checks it
+afterwards. resumable and engines/ do not depend on corpora: they run any program's units of work in local
+processes, on Spark or on Ray.
 """

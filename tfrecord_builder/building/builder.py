@@ -34,7 +34,7 @@ def build(
     label_config: labelling.LabelConfig = SYLLABLES,
     vocabulary_config: vocabularies.VocabularyConfig = OF_THE_TRAIN_SPLIT,
 ) -> dataset_info.DatasetInfo:
-    """Builds a data directory, config.output_dir.
+    """Builds the data directory config.output_dir.
 
     Returns:
         The contents of the new dataset_info.json.

@@ -1,7 +1,7 @@
 """Catalog of a build: its utterances, the items of its shards, and the rejected utterances.
 
-It is on the disk, so that the memory of a build does not grow with the corpus. An SQLite database has the ids
-and splits of the utterances; list files, which workers read, have the utterances themselves.
+It is kept on disk, so that a build's memory use does not grow with the corpus. An SQLite database holds the
+ids and splits of the utterances; list files, which workers read, hold the utterances themselves.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SHARED = """
 SELECT ours.split, theirs.split, count(*) FROM sentences ours JOIN sentences theirs USING (sentence)
 WHERE ours.split != theirs.split GROUP BY 1, 2
 """
-# Counts reasons without the details after ": ", which differ between utterances.
+# Counts rejections by reason, ignoring the details after ": ", which differ between utterances.
 _REASONS = """
 SELECT substr(reason, 1, instr(reason || ': ', ': ') - 1) AS kind, count(*) FROM rejected
 GROUP BY kind ORDER BY count(*) DESC, min(row)
@@ -50,12 +50,12 @@ GROUP BY kind ORDER BY count(*) DESC, min(row)
 
 @dataclasses.dataclass(frozen=True)
 class UtteranceList:
-    """A range of the corpus: a file with one utterance per line, as JSON.
+    """Consecutive utterances of the corpus, stored in a file with one JSON object per line.
 
     Attributes:
         sha256: hash of the file.
-        splits: one digit per utterance, the index of its split in manifest.SPLITS. The split in the file may
-            be out of date, because some utterances are moved to dev later.
+        splits: one digit per utterance: the index of its split in manifest.SPLITS. The split in the file may
+            be outdated, because utterances can be moved to dev after the file is written.
     """
 
     file: str
@@ -63,7 +63,7 @@ class UtteranceList:
     splits: str
 
     def read(self, directory: str) -> Iterator[manifest.Utterance]:
-        """Yields the utterances of the file, which is in `directory`; raises UserError if it is damaged."""
+        """Yields the utterances in the file, which is in `directory`; raises UserError if it has changed."""
         path = os.path.join(directory, self.file)
         with files.open_binary(path) as file:
             content = file.read()
@@ -79,18 +79,18 @@ class UtteranceList:
 
 
 class Catalog:
-    """The catalog of a build, created in a directory that has none yet."""
+    """The catalog of a build, created in a directory that does not contain one yet."""
 
     def __init__(self, directory: str, database: sqlite3.Connection):
         self._directory, self._database = directory, database
-        self._files: list[tuple[str, str, int]] = []  # name, sha256 and number of utterances of each list
+        self._files: list[tuple[str, str, int]] = []  # (name, sha256, number of utterances) per list
         database.executescript(_SCHEMA)
-        database.execute("BEGIN")  # a single transaction: no other process reads the database
+        database.execute("BEGIN")  # one long transaction: no other process reads the database
 
     def add_list(self, utterances: Iterable[manifest.Utterance]) -> int:
         """Adds utterances and writes them to a new list file; returns the number of utterances.
 
-        Raises UserError if an id is a duplicate, is empty, or has a tab or line break.
+        Raises UserError if an id is a duplicate, is empty, or contains a tab or line break.
         """
         lines = list(map(self._add, utterances))
         if lines:
@@ -101,23 +101,23 @@ class Catalog:
         return len(lines)
 
     def lists(self) -> Iterator[UtteranceList]:
-        """Yields the utterance lists, in the order of the corpus."""
+        """Yields the utterance lists in corpus order."""
         rows = self._database.execute("SELECT split FROM utterances ORDER BY row")
         for file, sha256, count in self._files:
             splits = (str(manifest.SPLITS.index(split)) for (split,) in itertools.islice(rows, count))
             yield UtteranceList(file, sha256, "".join(splits))
 
     def utterances(self, split: Optional[str] = None) -> Iterator[manifest.Utterance]:
-        """Yields the utterances of the corpus, or those of one split, in the order of the corpus."""
+        """Yields all utterances, or only those of one split, in corpus order."""
         everything = itertools.chain.from_iterable(part.read(self._directory) for part in self.lists())
         return (utterance for utterance in everything if split in (None, utterance.split))
 
     def count_utterances(self, split: Optional[str] = None) -> int:
-        """Returns the number of utterances of the corpus, or of one split."""
+        """Returns the number of utterances in the corpus or in one split."""
         return self._count("SELECT count(*) FROM utterances WHERE split = coalesce(?, split)", split)
 
     def group(self, split: str, key: Callable[[manifest.Utterance], str]) -> int:
-        """Groups the utterances of a split by a key; returns the number of groups."""
+        """Groups the utterances of a split by the result of `key`; returns the number of groups."""
         self._database.execute("DELETE FROM groups")
         for row, utterance in enumerate(self.utterances(), 1):
             if utterance.split == split:
@@ -126,33 +126,33 @@ class Catalog:
         return self._count("SELECT count(DISTINCT digest) FROM groups")
 
     def group_sizes(self) -> Iterator[tuple[bytes, int]]:
-        """Yields (sha256 of the key, number of utterances) of each group, in order of the sha256."""
+        """Yields (sha256 of the key, number of utterances) for each group, sorted by sha256."""
         return self._database.execute("SELECT digest, count(*) FROM groups GROUP BY digest ORDER BY digest")
 
     def move_groups(self, digests: Iterable[bytes], split: str) -> None:
-        """Moves the utterances of the groups, named by the sha256 of their keys, to another split."""
+        """Moves groups, identified by the sha256 of their keys, to another split."""
         rows = "SELECT row FROM groups WHERE digest = ?"
         self._database.executemany(
             f"UPDATE utterances SET split = ? WHERE row IN ({rows})", ((split, digest) for digest in digests)
         )
 
     def add_items(self, rows: Iterable[tuple[str, str, bytes]]) -> None:
-        """Adds items (utterances or augmented copies) of shards: rows of id, split and sentence hash."""
+        """Adds the items of the shards (utterances or augmented copies): (id, split, sentence hash)."""
         self._database.executemany("INSERT INTO items VALUES (?, ?, ?)", rows)
 
     def reject(self, rows: Iterable[Sequence[Optional[str]]]) -> None:
-        """Adds rejected utterances or items: rows of id, split, reason and audio path."""
+        """Adds rejected utterances or items: (id, split, reason, audio path)."""
         for name, split, reason, audio in rows:
             path = (audio or "").encode("utf-8", "backslashreplace").decode()  # not all file names are UTF-8
             query = "INSERT INTO rejected (id, split, reason, audio) VALUES (?, ?, ?, ?)"
             self._database.execute(query, (name, split, reason, path))
 
     def rejected(self) -> Iterator[tuple[str, str, str, str]]:
-        """Yields id, split, reason and audio path of each rejected utterance or item."""
+        """Yields (id, split, reason, audio path) for each rejected utterance or item."""
         return self._database.execute("SELECT id, split, reason, audio FROM rejected ORDER BY row")
 
     def reasons(self) -> list[tuple[str, int]]:
-        """Returns (reason without details, number of rejections), the most frequent reason first."""
+        """Returns (reason without details, number of rejections) pairs, most frequent first."""
         return list(self._database.execute(_REASONS))
 
     def count_candidates(self) -> int:
@@ -164,7 +164,8 @@ class Catalog:
         """Counts the distinct sentences of the items that were not rejected; call it once, at the end.
 
         Returns:
-            For each split, their number, and how many each other split has too: {dev: (893, {train: 12})}.
+            For each split, its number of sentences, and how many of them occur in each other split too, for
+            example {"dev": (893, {"train": 12})}.
         """
         self._database.execute("COMMIT")
         self._database.executescript(_SENTENCES)
@@ -198,7 +199,7 @@ class Catalog:
 
 @contextlib.contextmanager
 def open_new(directory: str) -> Iterator[Catalog]:
-    """Creates a catalog in a directory, closes it on exit; raises OSError if the disk is full."""
+    """Creates a catalog in a directory and closes it on exit; raises OSError if the disk is full."""
     path = os.path.join(directory, "catalog.sqlite")
     try:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:

@@ -1,7 +1,7 @@
 """Labels a corpus chunk by chunk, in any process that can access the directory of the chunks.
 
-A chunk is one or a few utterance lists of the catalog. A worker reads the lists and writes <chunk>.labelled,
-one line per item (utterance or augmented copy), in the order in which items are assigned to shards:
+A chunk consists of one or more of the catalog's utterance lists. A worker reads them and writes a .labelled
+file with one line per item (utterance or augmented copy), in the order in which items go to the shards:
 
     sha256 of the id <TAB> split <TAB> sha256 of the sentence <TAB> id <TAB> line of the shard's .jsonl
 """
@@ -27,7 +27,7 @@ from tfrecord_builder.labels import labelling, normalisation, vocabularies
 from tfrecord_builder.program import config_json, urls
 from tfrecord_builder.storage import files
 
-_MAX_CHUNKS = 200  # all their files are open at once, and operating systems allow a few hundred
+_MAX_CHUNKS = 200  # sharding opens all their files at once, and operating systems allow a few hundred
 _CONCURRENT_REQUESTS = 32
 _PLAIN = copies.Variant()
 _WORDLESS = labelling.Labels("", (), ())
@@ -35,7 +35,7 @@ _WORDLESS = labelling.Labels("", (), ())
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """A range of the corpus: its .labelled file, number of utterances, and lists."""
+    """Consecutive utterances of the corpus: their .labelled file, their number, and their lists."""
 
     file: str
     num_items: int
@@ -44,14 +44,14 @@ class Chunk:
 
 @dataclasses.dataclass
 class ChunkReceipt(resumable.ShardReceipt):
-    """The result of labelling a chunk, saved as its JSON file.
+    """The result of labelling a chunk, saved in the chunk's JSON file.
 
     Attributes:
-        run: id of the last run of the build that labelled the chunk, or found its recordings unchanged.
+        run: id of the latest run of the build that labelled the chunk or found its recordings unchanged.
         split_sizes: number of items per split.
-        counts: see vocabularies.Collector.to_json.
-        num_unclear: number of utterances with unclear numbers (see Labeller).
-        unclear: id and text of the first of these utterances.
+        counts: label counts in the form that vocabularies.Collector.to_json returns.
+        num_unclear: number of utterances with unclear numbers (see labelling.Labeller).
+        unclear: id and text of the first such utterance.
     """
 
     run: str = ""
@@ -63,7 +63,7 @@ class ChunkReceipt(resumable.ShardReceipt):
 
 @dataclasses.dataclass(frozen=True)
 class ChunkLabeller(resumable.UnitWriter):
-    """Labels chunks; keeps the results of an earlier run if their recordings have not changed."""
+    """Labels chunks; keeps a chunk's labels from an earlier run if its recordings have not changed."""
 
     labeller: labelling.Labeller
     augmentation: augmentation_config.AugmentationConfig
@@ -128,10 +128,10 @@ def label_corpus(
     directory: str,
     run: Callable[..., list[ChunkReceipt]],
 ) -> list[ChunkReceipt]:
-    """Labels every utterance of the lists, which are in `directory`, by `run` (see engines/dispatch.py).
+    """Labels every utterance in the lists, which are in `directory`, using `run` (see engines/dispatch.py).
 
-    This process labels a single chunk itself, which is faster than starting a worker. Raises UserError if a
-    disk or store fails, a worker was killed, or an utterance id looks like that of an augmented copy.
+    If there is only one chunk, this process labels it, because starting a worker would take longer. Raises
+    UserError if a disk or store fails, a worker is killed, or an utterance id looks like an augmented copy's.
     """
     settings = [labeller.describe(), *sources.describe(augmentation), *tasks.list_versions().items()]
     settings_sha256 = resumable.hash_json(settings)
@@ -145,7 +145,7 @@ def label_corpus(
 def find_problem(
     utterance: manifest.Utterance, labels: labelling.Labels, unknown_syllables: Sequence[str]
 ) -> str:
-    """Returns why an utterance is rejected, with any details after ": "; empty if it is accepted."""
+    """Returns why an utterance is rejected (details follow ": "), or "" if the utterance is accepted."""
     if utterance.problem:
         return utterance.problem  # found when the corpus was listed
     unreadable = normalisation.find_unreadable(utterance.text)
@@ -165,7 +165,7 @@ def find_problem(
 def list_copies(
     utterance: manifest.Utterance, config: augmentation_config.AugmentationConfig, sources: copies.Sources
 ) -> Iterator[tuple[manifest.Utterance, Optional[copies.Variant]]]:
-    """Yields the copies of an utterance, usually including the original, each with its augmentation or None.
+    """Yields (copy, augmentation or None) for each copy of an utterance, usually including the original.
 
     Only the train split is augmented. A speed or volume that the corpus itself specifies is applied as well.
     """
@@ -189,7 +189,7 @@ def find_signatures(recordings: Sequence[Optional[str]]) -> list[Optional[tuple[
 
 
 def to_line(item: items.LabelledUtterance) -> bytes:
-    """Returns an item's line in a .labelled file; the sentence is its transcript or else pronunciation."""
+    """Returns an item's line for a .labelled file; the sentence is the transcript, else the pronunciation."""
     name, labels = item.utterance.utterance_id, item.labels
     digest = hashlib.sha256(name.encode()).hexdigest()
     sentence = hashlib.sha256((labels.transcript or " ".join(labels.tokens)).encode()).hexdigest()
@@ -204,7 +204,7 @@ def _divide(lists: Sequence[catalog.UtteranceList]) -> Iterator[Chunk]:
 
 
 def _is_unchanged(path: str) -> bool:
-    """Returns True if the recordings of a labelled chunk have not changed; path is its .labelled file."""
+    """Returns True if no recording of a labelled chunk has changed; `path` is the chunk's .labelled file."""
     with files.open_binary(path) as file:
         chunk_items = [items.from_json(config_json.parse(line.split(b"\t", 4)[4])) for line in file]
     signatures = find_signatures([item.utterance.audio for item in chunk_items])

@@ -1,4 +1,4 @@
-"""Lists a corpus into the catalog of a build, and moves part of train to dev if --dev_fraction is set."""
+"""Adds a corpus to the catalog of a build, and moves part of train to dev if --dev_fraction is set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import normalisation
 from tfrecord_builder.program import progress_bar
 
-_LIST_SIZE = 10_000  # utterances per list; shorter lists are not worth starting a worker
+_LIST_SIZE = 10_000  # utterances per list; it is not worth starting a worker for shorter lists
 
 
 def list_corpus(
@@ -22,7 +22,7 @@ def list_corpus(
 ) -> None:
     """Adds the utterances of the directories to the catalog; makes a dev split if dev_fraction is not 0.
 
-    Raises UserError if a directory cannot be used, has no utterances, or has a duplicate or unusable id.
+    Raises UserError if a directory cannot be used, there are no utterances, or an id is not unique or usable.
     """
     utterances = registry.list_utterances(layout, corpus_dirs)
     remaining = iter(progress_bar.ProgressBar(utterances, unit="utt", desc="listing"))
@@ -44,12 +44,12 @@ def list_corpus(
 
 
 def make_dev_split(corpus: catalog.Catalog, fraction: float) -> None:
-    """Moves a fraction of train to dev, unless the corpus has a dev split, and logs how many utterances.
+    """Moves a fraction of train to dev and logs the number of utterances moved, unless there is a dev split.
 
-    Whole speakers are moved: in the order of the hashes of their names, every speaker who still fits, or the
-    one with the fewest utterances if nobody fits. If speakers are unknown or there is only one, utterances
-    are moved one by one. In a text corpus, equal sentences are moved together. So the choice depends on the
-    utterances, but not on their order.
+    Speakers are moved as a whole: they are sorted by a hash of their names, and each one who still fits into
+    the fraction is moved. If none fits, the one with the fewest utterances is moved. If speakers are unknown
+    or there is only one, utterances are moved individually. In a text corpus, identical sentences are moved
+    together. The choice thus depends on the utterances, but not on their order.
     """
     if corpus.count_utterances("dev"):
         logging.warning("--dev_fraction=%g is ignored, because the corpus has a dev split.", fraction)
@@ -67,10 +67,10 @@ def make_dev_split(corpus: catalog.Catalog, fraction: float) -> None:
 
 
 def _group_key(utterance: manifest.Utterance) -> str:
-    """Returns a key; all utterances that have the same key must stay in the same split."""
+    """Returns the key of an utterance; utterances with the same key must stay in the same split."""
     if utterance.audio is None:
         return normalisation.normalise(utterance.text) or utterance.pinyin
-    is_known = utterance.speaker.rpartition("/")[2]  # the speaker is "<directory>/" if unknown
+    is_known = utterance.speaker.rpartition("/")[2]  # an unknown speaker is "<directory>/"
     return f"speaker {utterance.speaker}" if is_known else f"utterance {utterance.utterance_id}"
 
 

@@ -1,6 +1,6 @@
 """Writes the shards of a run one by one, so that an interrupted run continues with the missing shards.
 
-When a shard FILE is completely on the disk, FILE.json is written next to it and marks it as finished.
+As soon as a shard FILE is completely on disk, FILE.json is written next to it to mark it as finished.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tfrecord_builder.program import config_json
 from tfrecord_builder.program import lazy_tensorflow as tf
 from tfrecord_builder.storage import files
 
-# Called with the number of utterances done, which may be fractional, and the number rejected.
+# Called with the number of utterances processed so far, which may be fractional, and the number rejected.
 OnProgress = Callable[[float, int], None]
 
 
 class WorkUnit(Protocol):
-    """A file to write, made from a number of items; the unit of work of engines."""
+    """The unit of work that engines run: a file to write, made from num_items items."""
 
     file: str
     num_items: int
@@ -31,11 +31,12 @@ class WorkUnit(Protocol):
 
 @dataclasses.dataclass
 class ShardReceipt:
-    """The contents of the JSON file of a shard.
+    """The contents of a shard's JSON file.
 
-    fingerprint: hash of everything that the shard depends on.
-    rejected: [utterance_id, split, reason, audio] of each utterance that was left out.
-    notes: lines that the launching process prints on standard error when the shard is finished.
+    Attributes:
+        fingerprint: hash of everything that the shard depends on.
+        rejected: [utterance_id, split, reason, audio] for each utterance that was left out.
+        notes: lines that the launching process prints to standard error once the shard is finished.
     """
 
     file: str = ""
@@ -56,11 +57,11 @@ class ShardReceipt:
 
 @dataclasses.dataclass(frozen=True)
 class UnitWriter:
-    """Writes shards into a directory. Subclasses implement fingerprint and make, and can be pickled.
+    """Writes shards to a directory. Subclasses implement fingerprint and make, and must be picklable.
 
     Attributes:
-        written_type: Written or a subclass of it.
-        libraries: further packages whose versions must be the same on all workers (see engines/tasks.py).
+        written_type: ShardReceipt or a subclass of it.
+        libraries: additional packages whose versions must be equal on all workers (see engines/tasks.py).
     """
 
     directory: str
@@ -73,11 +74,11 @@ class UnitWriter:
         raise NotImplementedError
 
     def make(self, shard: Any, path: str, on_progress: OnProgress) -> ShardReceipt:
-        """Writes a shard to a path; returns its receipt, except for size and hashes."""
+        """Writes a shard to `path`; returns its receipt, in which size and hashes are not set yet."""
         raise NotImplementedError
 
     def find_finished(self, shard: Any) -> Optional[ShardReceipt]:
-        """Returns the receipt of a finished shard, or None; reads its JSON file, but not the shard."""
+        """Returns the receipt if the shard is finished, otherwise None; does not read the shard itself."""
         try:
             receipt = self.written_type.load(self.json_path(shard))
             num_bytes, _ = files.size_and_time(os.path.join(self.directory, shard.file))
@@ -87,10 +88,10 @@ class UnitWriter:
         return receipt if is_same and receipt.num_bytes == num_bytes else None
 
     def write(self, shard: Any, on_progress: OnProgress) -> ShardReceipt:
-        """Writes a shard and its JSON file, each completely or not at all; a disk error is a UserError."""
+        """Writes a shard and its JSON file, each fully or not at all; raises UserError if the disk fails."""
         try:
             return self.replace(shard, on_progress)
-        except Exception as error:  # not Ctrl-C, which may come while TensorFlow is being imported
+        except Exception as error:  # not Ctrl-C, which may arrive while TensorFlow is being imported
             explain_refusal(self.directory, shard.file, error)
             raise
 
@@ -111,16 +112,16 @@ class UnitWriter:
 
 
 def explain_refusal(directory: str, file: str, error: Exception) -> None:
-    """Raises UserError if the error means that the disk or store could not write a file of the directory."""
+    """Raises UserError if `error` means that the disk or store could not write a file."""
     if isinstance(error, errors.UserError) or not isinstance(error, (OSError, tf.errors.OpError)):
         return
     reason = error.strerror if isinstance(error, OSError) else error.message
     path = getattr(error, "filename", None)
     if isinstance(path, str) and not path.startswith(directory):  # a unit may write other files elsewhere
         directory, file = os.path.split(path)
-    # Raised here, neither in a context manager nor from a variable of the caller: either would make a
-    # reference cycle with its frames. CPython 3.12.1 crashes when it collects such a cycle with the message
-    # of a broken pipe.
+    # Raised here instead of in a context manager or from a variable of the caller, because either would
+    # create a reference cycle through the frames. CPython 3.12.1 crashes when it collects a cycle that
+    # contains the message of a broken pipe.
     raise errors.UserError(
         f"{directory}: {file} cannot be written ({reason}); "
         "free some space or fix the permissions, then run the same command again: finished work is kept."
@@ -128,7 +129,7 @@ def explain_refusal(directory: str, file: str, error: Exception) -> None:
 
 
 def open_session(graph: tf.Graph) -> tf.compat.v1.Session:
-    """Returns a session on one CPU thread: its results do not depend on the number of workers and cores."""
+    """Returns a session with one CPU thread, so that results do not depend on the number of cores."""
     options = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=1,
         inter_op_parallelism_threads=1,

@@ -23,19 +23,19 @@ Extractor = Callable[[np.ndarray], tuple[np.ndarray, bool]]
 
 
 class RejectedRecording(Exception):
-    """A recording cannot be used; str() is the reason. The builder counts it and continues."""
+    """Raised with the reason why a recording cannot be used; the builder counts it and continues."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordWriter(resumable.UnitWriter):
-    """Writes the records of the items in the .jsonl file of a shard."""
+    """Writes a shard: a record for each usable item in the shard's .jsonl file."""
 
     settings: sharding.Settings
 
     written_type = shard_statistics.ShardStatistics
 
     def fingerprint(self, shard: sharding.PlannedShard) -> str:
-        """Returns the hash of everything that a shard depends on, with file signatures for recordings."""
+        """Returns the hash of everything that a shard depends on, including the recordings' signatures."""
         settings_sha256 = self.settings.sha256()
         return resumable.hash_json([tf.__version__, settings_sha256, shard.file, shard.items_sha256])
 
@@ -68,8 +68,8 @@ def make_record(
     """Returns the record of an item and the loudness of its recording (None for text).
 
     Raises:
-        Rejected: the recording cannot be used.
-        UserError: the recording has changed since the corpus was listed, or its disk or store failed.
+        RejectedRecording: the recording cannot be used.
+        UserError: the recording has changed since the corpus was listed, or the disk or store failed.
     """
     utterance, labels = item.utterance, item.labels
     record = schema.Record(
@@ -87,14 +87,14 @@ def make_record(
             return _add_features(record, item, settings)
         finally:
             _check_unchanged(item)
-    except OSError as error:  # while reading: this function writes nothing
+    except OSError as error:  # a failed read, because nothing is written here
         raise errors.store_failed(error.filename or utterance.audio, error) from error
 
 
 def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: float) -> np.ndarray:
     """Reads the recording of an utterance; returns float32 [num_samples] at sample_rate in Hz.
 
-    Raises Rejected if the recording cannot be used, and UserError if its disk failed.
+    Raises RejectedRecording if the recording cannot be used, and UserError if the disk failed.
     """
     segment = (utterance.start_seconds, utterance.seconds, utterance.channel)
     try:
@@ -130,7 +130,7 @@ def _add_features(
     if frontend.num_frames(len(waveform), settings.frontend) < vocabulary.min_ctc_frames(item.labels.tokens):
         raise RejectedRecording("too short for its labels")  # even for an encoder that does not subsample
     fbank, is_finite = _build_extractor(settings.frontend, settings.fbank_dtype)(waveform)
-    if not is_finite:  # very loud samples overflow; one Inf would make the feature mean of the data Inf
+    if not is_finite:  # very loud samples overflow; a single Inf would make the feature mean Inf
         raise RejectedRecording("features overflow")
     duration_ms = round(1000 * len(waveform) / sample_rate)
     return dataclasses.replace(record, fbank=fbank, duration_ms=duration_ms), loudness.measure(waveform)
@@ -146,9 +146,9 @@ def _check_unchanged(item: items.LabelledUtterance) -> None:
 
 @functools.lru_cache(maxsize=1)
 def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Extractor:
-    """Builds the frontend, a function of a waveform, float32 [num_samples].
+    """Builds a function that extracts the features of a waveform, float32 [num_samples].
 
-    The function returns the features, fbank_dtype [num_frames, num_bins], and whether all are finite.
+    It returns the features, fbank_dtype [num_frames, num_bins], and True if all of them are finite.
     """
     from tensorflow.core.protobuf import config_pb2
 
@@ -157,7 +157,7 @@ def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Extra
         fbank = tf.cast(frontend.extract(waveform, config), fbank_dtype)
         is_finite = tf.reduce_all(tf.math.is_finite(tf.cast(fbank, tf.float32)))
     session = resumable.open_session(graph)
-    # The public make_callable resolves its fetches on every call, which takes a fifth of the time.
+    # The public make_callable resolves its fetches in every call, which takes a fifth of the time.
     fetches = config_pb2.CallableOptions(feed=[waveform.name], fetch=[fbank.name, is_finite.name])
     return session._make_callable_from_options(fetches)
 

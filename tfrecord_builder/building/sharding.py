@@ -1,4 +1,4 @@
-"""Assigns the items of a build to shards, in a way that depends only on the corpus and the flags."""
+"""Assigns the items of a build to shards; the result depends only on the corpus and the flags."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tfrecord_builder.data import recordings, schema
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.storage import files
 
-_BUFFER_BYTES = 1 << 26  # memory for the write buffers of all shards together
+_BUFFER_BYTES = 1 << 26  # total size of the write buffers of all shards
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The settings on which the records of all shards of a build depend.
+    """The settings that affect every record of a build.
 
     Attributes:
         frontend: None for text-only data.
         fbank_dtype: "float16" or "float32".
-        max_seconds: duration of the longest recording that is accepted, before its speed is changed.
-        augmentation_sha256: hash of the augmentation's flags and files; empty if there is none.
+        max_seconds: recordings that are longer than this before any speed change are rejected.
+        augmentation_sha256: hash of the augmentation's flags and files; empty without augmentation.
     """
 
     vocabularies: vocabularies.Vocabularies
@@ -38,7 +38,7 @@ class Settings:
     augmentation_sha256: str = ""
 
     def features_sha256(self) -> str:
-        """Returns the hash of all settings for computing features from recordings."""
+        """Returns the hash of all settings that affect how features are computed from recordings."""
         frontend_settings = self.frontend and dataclasses.asdict(self.frontend)
         values = [self.fbank_dtype, self.max_seconds, self.augmentation_sha256]
         return resumable.hash_json([frontend_settings, *values])
@@ -74,7 +74,7 @@ def write(
     directory: str,
     corpus: catalog.Catalog,
 ) -> list[PlannedShard]:
-    """Assigns the items of .labelled files (see chunks.py) to shards, and writes the .jsonl of each shard.
+    """Assigns the items in .labelled files (see chunks.py) to shards, and writes each shard's .jsonl file.
 
     The items of a split, sorted by the sha256 of their ids, are assigned to its shards in turn. A split with
     fewer items than num_shards gets one shard per item. Every item is added to the catalog.
@@ -97,12 +97,12 @@ def write(
 
 
 def fingerprint(shards: Sequence[PlannedShard], settings: Settings) -> str:
-    """Returns the hash of utterance ids and settings, by which an interrupted build is recognised."""
+    """Returns a hash of the item ids and settings, used to recognise an interrupted build."""
     return resumable.hash_json([settings.sha256(), *((shard.file, shard.ids_sha256) for shard in shards)])
 
 
 class _Output:
-    """Writes the .jsonl file of a shard, which is open only while the buffer is flushed."""
+    """Writes the .jsonl file of a shard; the file is open only while the buffer is flushed."""
 
     def __init__(self, split: str, file: str, directory: str, buffer_bytes: int):
         self._path = os.path.join(directory, recordings.path_of(file))
@@ -131,7 +131,7 @@ class _Output:
 
 
 def _assign(lines: Iterable[bytes], outputs: Mapping[str, Sequence[_Output]]) -> Iterator[tuple]:
-    """Adds each item to its shard; yields its id, split and sentence."""
+    """Adds each item to its shard; yields its (id, split, sentence hash)."""
     ranks, last = dict.fromkeys(outputs, 0), b""
     for line in lines:
         _, split, sentence, name, item = line.split(b"\t", 4)

@@ -20,7 +20,7 @@ from tfrecord_builder.labels import labelling, normalisation, vocabularies
 from tfrecord_builder.storage import files
 
 _NUM_LOGGED = 10
-_MIN_TRADITIONAL = 10  # distinct characters; simplified text has a few too, such as 乾 in 乾隆
+_MIN_TRADITIONAL = 10  # distinct characters for a warning; even simplified text has a few (乾 in 乾隆)
 _UNCLEAR = {
     "keep": "--numbers=keep: labels of %d transcript(s) lack points, signs or units of numbers (12.5%% "
     "becomes 1 2 5), for example %s; --numbers=read spells numbers out in Mandarin (docs/numbers.md)",
@@ -31,7 +31,7 @@ _UNCLEAR = {
 
 
 def check_rejected(config: build_config.BuildConfig, corpus: catalog.Catalog) -> None:
-    """Raises UserError, after writing rejected.tsv, if all or too many utterances were rejected."""
+    """Writes rejected.tsv and raises UserError if all or too many utterances were rejected."""
     reasons, num_candidates = corpus.reasons(), corpus.count_candidates()
     num_rejected = sum(count for _, count in reasons)
     is_too_many = num_rejected / num_candidates > config.max_rejected
@@ -60,7 +60,7 @@ def log_rejected(corpus: catalog.Catalog) -> None:
 def log_losses(
     labelled: Sequence[chunks.ChunkReceipt], numbers: str, left_out: collections.Counter[str]
 ) -> None:
-    """Warns about transcripts with unclear numbers, and counts characters that are not labels, by kind."""
+    """Warns about transcripts with unclear numbers and about characters left out of the labels."""
     unclear = [chunk for chunk in labelled if chunk.num_unclear]
     if unclear:
         logging.warning(_UNCLEAR[numbers], sum(chunk.num_unclear for chunk in unclear), unclear[0].unclear)
@@ -70,7 +70,7 @@ def log_losses(
 
 
 def log_vocabulary(collector: vocabularies.Collector, saved: vocabularies.Vocabularies) -> None:
-    """Warns about labels missing from the vocabularies, and about mixed traditional and simplified text."""
+    """Warns about labels missing from the vocabularies and about mixed traditional and simplified text."""
     for kind in ("tokens", "characters"):
         counts, vocabulary = getattr(collector, kind), getattr(saved, kind)
         unknown = vocabularies.most_frequent_unknown(counts, vocabulary, _NUM_LOGGED)
@@ -139,7 +139,7 @@ def write(
 
 
 def _write_rejected(path: str, corpus: catalog.Catalog) -> None:
-    """Writes rejected.tsv: utterance id, split, reason and audio path (empty for text)."""
+    """Writes rejected.tsv with the columns utterance id, split, reason and audio path (empty for text)."""
     with files.writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write("\t".join(dataset_info.REJECTED_COLUMNS) + "\n")
         for row in corpus.rejected():

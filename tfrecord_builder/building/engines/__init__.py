@@ -1,1 +1,1 @@
-"""Engines that run units of work on this machine, Spark or Ray. Programs call dispatch.connect()."""
+"""Engines that run units of work on this machine, on Spark or on Ray. Programs call dispatch.connect()."""

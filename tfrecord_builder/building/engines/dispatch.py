@@ -1,14 +1,15 @@
 """Runs units of work on an engine: processes on this machine, Spark or Ray. Programs call connect().
 
-A unit is a resumable.Shard: a file name, unique in its run, and a number of utterances. Running a unit writes
-its file and then its JSON file, each completely or not at all: a unit may run twice, even at the same time.
+A unit is a resumable.WorkUnit: a file name, unique in its run, and a number of items. Running a unit writes
+its file and then its JSON file, each completely or not at all, so a unit may run twice, even simultaneously.
 Workers receive only units and the settings of their writer; they read and write the files themselves.
-The files have the same bytes whatever the engine and the number of workers, and if workers are lost.
+The files are identical byte for byte whatever the engine and the number of workers, even if workers are lost.
 
 An engine is a context manager open_engine(runner, num_workers) in its own module, listed in ENGINES. It
-yields the address of its scheduler (empty if there is none) and a function (task, units, on_progress). The
-function yields the tasks.Outcome of each unit when the unit ends, and if there is a scheduler also the number
-of active workers, every POLL_SECONDS. It raises ChildProcessError after all other units if workers were lost.
+yields its scheduler's address (empty if there is no scheduler) and a function (task, units, on_progress). The
+function yields each unit's tasks.Outcome when the unit ends. If there is a scheduler, it also yields the
+number of active workers every POLL_SECONDS. If workers are lost, it raises ChildProcessError after all
+remaining units have ended.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ def connect(runner: str, num_workers: Optional[int] = None, shared: Sequence[str
     Args:
         runner: local, spark, spark://HOST:PORT, ray or ray://HOST:PORT.
         num_workers: processes of the local engine; one per core if None.
-        shared: paths that every worker must see under the same name.
+        shared: paths that every worker must be able to access under the same name.
 
     Raises:
         UserError: the runner is unknown or not installed, its scheduler does not answer, or num_workers is
-            set but the runner is not local.
+            set although the runner is not local.
     """
     name = runner.partition("://")[0]
     if name not in ENGINES:

@@ -1,4 +1,4 @@
-"""Turns errors of engines into messages for the user."""
+"""Turns engine errors into messages for the user."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KEPT = "run the same command again: finished work is kept"
 _CONNECT_SECONDS = 5.0
 _RUNNERS = "local, spark://HOST:7077, spark, ray://HOST:10001 or ray"
 _PYTHON = "the Python of every worker (for Spark, the one that PYSPARK_PYTHON names)"
-_CAUSES = (  # pattern in the error of an engine, its meaning, and what to do
+_CAUSES = (  # (pattern to find in an engine's error, what the error means, what to do)
     ("JAVA_GATEWAY_EXITED|JAVA_HOME", "Spark needs Java", "install Java 17, or set JAVA_HOME"),
     ("No module named '(tfrecord|estimator)_", "a worker lacks this package", f"install it in {_PYTHON}"),
     ("Cannot run program", "a worker does not have this Python", f"correct {_PYTHON}"),
@@ -41,7 +41,7 @@ def explain(runner: str, error: Exception) -> errors.UserError:
 
 
 def one_line(error: Exception) -> str:
-    """Returns the most informative line of an error message, which can have whole tracebacks of workers."""
+    """Returns the most informative line of an error message that may contain tracebacks from workers."""
     lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
     telling = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b.*: ", line)]
     line = telling[-1] if telling else " ".join(lines) or type(error).__name__
@@ -49,7 +49,7 @@ def one_line(error: Exception) -> str:
 
 
 def unknown_runner(runner: str) -> errors.UserError:
-    """Returns the error for an unknown runner, with a special message for runners of Apache Beam."""
+    """Returns the error for an unknown runner, with a special message for Apache Beam runners."""
     if not runner.endswith("Runner"):
         return errors.UserError(f"--runner is {runner}, expected {_RUNNERS}; choose one of these.")
     return errors.UserError(
@@ -59,7 +59,7 @@ def unknown_runner(runner: str) -> errors.UserError:
 
 
 def require_scheduler(runner: str) -> None:
-    """Raises UserError if the address of a runner is incomplete, or no scheduler answers there."""
+    """Raises UserError if a runner's address is incomplete, or if no scheduler answers there."""
     if "://" in runner and not _list_addresses(runner):
         raise errors.UserError(f"--runner={runner}: the port is missing; pass one of {_RUNNERS}.")
     if not is_reachable(runner):
@@ -69,7 +69,7 @@ def require_scheduler(runner: str) -> None:
 
 
 def is_reachable(address: str) -> bool:
-    """Returns False if spark://HOST:PORT,... or ray://HOST:PORT has hosts, but none accepts connections."""
+    """Returns False if `address`, such as ray://HOST:PORT, has hosts but none of them accepts connections."""
     addresses = _list_addresses(address)
     for host, port in addresses:
         try:

@@ -1,4 +1,4 @@
-"""Runs units in processes on this machine; a single worker is the calling process itself."""
+"""Runs units in processes on this machine, or in the calling process if one worker is enough."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def _run(
         for _ in range(min(num_workers, len(units))):
             connection, process = worker_process.start()
             processes[connection] = process
-        for connection in processes:  # only now: sending to a full pipe blocks until its process reads
+        for connection in processes:  # a separate loop, because a full pipe blocks until it is read
             _send_next(connection, queue)
         while processes:
             for connection in multiprocessing.connection.wait(list(processes)):
                 try:
                     message = connection.recv()
-                except (EOFError, OSError):  # the process has finished or died
+                except (EOFError, OSError):  # the process has exited or was killed
                     process = processes.pop(connection)
                     process.join()
                     exit_code = process.exitcode or exit_code
@@ -53,6 +53,6 @@ def _run(
 
 
 def _send_next(connection: multiprocessing.connection.Connection, queue: list[tuple]) -> None:
-    """Sends the next unit, or None if none is left; ignores a dead process, which the next recv() finds."""
+    """Sends the next unit, or None if there is none; ignores a dead process, which recv() will detect."""
     with contextlib.suppress(OSError):
         connection.send(queue.pop() if queue else None)

@@ -10,14 +10,14 @@ from typing import Any, Optional
 from tfrecord_builder.building.engines import tasks
 
 POLL_SECONDS = 5.0
-_RETRIES = 3  # attempts of Ray on other workers; the default, as for Spark
+_RETRIES = 3  # maximum retries of a unit on other workers; the default of both Ray and Spark
 
 
 @contextlib.contextmanager
 def open_engine(runner: str, num_workers: Optional[int]) -> Iterator[tuple[str, Callable]]:
-    """Yields the engine (see dispatch.py); the runner `ray` is the cluster of this machine.
+    """Yields the engine (see dispatch.py); the runner `ray` means the cluster that this machine is part of.
 
-    With that runner, Ray itself ends the program if the head of the cluster cannot be reached for 60 seconds.
+    With that runner, Ray itself ends the program if the cluster's head cannot be reached for 60 seconds.
     """
     import ray
 
@@ -39,7 +39,7 @@ def _run(ray: Any, task: tasks.WorkerTask, units: Sequence[bytes], _: Any) -> It
                 yield ray.get(reference)
             except ray.exceptions.RayError as error:
                 failure = error
-        yield int(ray.cluster_resources().get("CPU", 0))  # cores of all workers, busy or idle
+        yield int(ray.cluster_resources().get("CPU", 0))  # cores of all workers, whether busy or idle
     if failure is not None:
         raise ChildProcessError(failure) from failure
 

@@ -15,13 +15,13 @@ from tfrecord_builder.building import resumable
 from tfrecord_builder.building.engines import failures, tasks
 from tfrecord_builder.program import progress_bar
 
-LOST_SECONDS = 45.0  # timeout for an answer from the scheduler
-WAIT_SECONDS = 300.0  # timeout for a worker to run something
+LOST_SECONDS = 45.0  # the run fails if the scheduler does not answer for this long
+WAIT_SECONDS = 300.0  # the run fails if no worker runs anything for this long
 
 
 @dataclasses.dataclass(frozen=True)
 class UnitRunner:
-    """Runs units on an engine that is open (see dispatch.py)."""
+    """Runs units on an open engine (see dispatch.py)."""
 
     runner: str
     address: str
@@ -31,7 +31,7 @@ class UnitRunner:
     def __call__(
         self, units: Sequence[resumable.WorkUnit], writer: resumable.UnitWriter, title: str
     ) -> list[resumable.ShardReceipt]:
-        """Runs the units that are not finished yet; returns the receipts of all units, in their order."""
+        """Runs the units that are not finished yet; returns the receipts of all units, in the same order."""
         finished = {unit.file: writer.find_finished(unit) for unit in units}
         waiting = {unit.file: pickle.dumps(unit) for unit in units if finished[unit.file] is None}
         with _Progress(units, title, writer.item) as progress:
@@ -50,10 +50,10 @@ class UnitRunner:
         return list(finished.values())
 
     def _run_once(self, task: tasks.WorkerTask, waiting: dict[str, bytes], progress: _Progress) -> bool:
-        """Runs the units in `waiting`, and removes those that succeed.
+        """Runs the units in `waiting` and removes those that succeed.
 
-        Returns True if units are left because workers were lost. Raises UserError if no unit succeeded, or if
-        one has a problem.
+        Returns True if units remain because workers were lost. Raises UserError if a unit has a problem, if
+        workers were lost before any unit succeeded, or if the engine failed in another way.
         """
         num_before = len(waiting)
         try:
@@ -73,7 +73,7 @@ class UnitRunner:
             return True
 
     def _watch(self, messages: Iterator) -> Iterator[tasks.Outcome]:
-        """Yields the outcomes among the messages of an engine; raises UserError after a timeout."""
+        """Yields the outcomes among an engine's messages; raises UserError after a timeout."""
         worked = answered = time.monotonic()
         for message in messages:
             now = time.monotonic()
@@ -97,7 +97,7 @@ class UnitRunner:
 
 
 class _Progress(progress_bar.ProgressBar):
-    """Progress bar: utterances done, time left, units done and utterances rejected."""
+    """Progress bar that shows utterances done, time left, units done and utterances rejected."""
 
     def __init__(self, units: Sequence[resumable.WorkUnit], title: str, item: str):
         super().__init__(total=sum(unit.num_items for unit in units), unit=item, desc=title)

@@ -1,4 +1,4 @@
-"""Runs units on Spark: a job with one partition per unit, whose outcomes come back in an accumulator."""
+"""Runs units on Spark: a job has one partition per unit, and an accumulator collects the outcomes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ POLL_SECONDS = 5.0
 
 @contextlib.contextmanager
 def open_engine(runner: str, num_workers: Optional[int]) -> Iterator[tuple[str, Callable]]:
-    """Yields the engine (see dispatch.py); the runner `spark` uses the master that spark-submit has set."""
+    """Yields the engine (see dispatch.py); the runner `spark` uses the master that spark-submit set."""
     import pyspark
 
     settings = pyspark.SparkConf().setAppName("estimator-asr").set("spark.ui.showConsoleProgress", "false")
     context = pyspark.SparkContext(conf=settings if runner == "spark" else settings.setMaster(runner))
-    with context:  # stops the context at the end
+    with context:  # stops the context on exit
         context.setLogLevel("ERROR")
         yield context.master, functools.partial(_run, pyspark, context)
 
@@ -31,14 +31,14 @@ def _run(pyspark: Any, context: Any, task: tasks.WorkerTask, units: Sequence[byt
     def run_job() -> None:
         try:
             context.parallelize(units, len(units)).foreach(lambda unit: outcomes.add([task(unit)]))
-        except Exception as error:  # any error in Java becomes one of Py4J
+        except Exception as error:  # errors in Java arrive as various Py4J errors
             failures.append(error)
 
     job = pyspark.InheritableThread(target=run_job, daemon=True)
     job.start()
     while is_running:
         job.join(POLL_SECONDS)
-        is_running = job.is_alive()  # checked before the outcomes, because more may arrive in between
+        is_running = job.is_alive()  # checked before reading outcomes: more may arrive in between
         ended = outcomes.value[num_reported:]
         num_reported += len(ended)
         yield from ended

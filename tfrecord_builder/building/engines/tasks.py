@@ -1,4 +1,4 @@
-"""The task that a worker runs for each unit, the same on every engine."""
+"""The task that a worker runs for each unit; it is the same for every engine."""
 
 from __future__ import annotations
 
@@ -42,13 +42,14 @@ class WorkerTask:
     """Runs pickled units.
 
     Attributes:
-        versions: see list_versions; a worker checks that its own are the same before it unpickles anything.
+        versions: the result of list_versions where the task was made; a worker compares its own versions
+            with these before it unpickles anything.
         pickled: the writer, the shared paths, the working directory of the command, and the environment
-            variables of stores, with credentials.
+            variables for object stores, including credentials.
     """
 
     versions: dict[str, str]
-    pickled: bytes = dataclasses.field(repr=False)  # engines log the repr of a task
+    pickled: bytes = dataclasses.field(repr=False)  # engines log a task's repr
 
     def __call__(self, unit: bytes, on_progress: OnProgress = lambda *_: None) -> Outcome:
         try:
@@ -83,7 +84,7 @@ class WorkerTask:
 
 
 def make(writer: resumable.UnitWriter, shared: Sequence[str]) -> WorkerTask:
-    """Returns a task that runs units by a writer; workers must see the shared paths that exist here."""
+    """Returns a task that runs units with `writer`; shared paths that exist here must exist on workers."""
     paths = [path for path in shared if not urls.is_remote(path) and files.exists(path)]
     environment = {name: value for name, value in os.environ.items() if name.startswith(_STORE_VARIABLES)}
     return WorkerTask(
@@ -92,7 +93,7 @@ def make(writer: resumable.UnitWriter, shared: Sequence[str]) -> WorkerTask:
 
 
 def describe(receipt: resumable.ShardReceipt) -> Outcome:
-    """Returns the outcome of a finished unit from its receipt."""
+    """Converts the receipt of a finished unit to its outcome."""
     num_rejected = len(receipt.rejected)
     num_done = receipt.num_records + num_rejected
     return Outcome(receipt.file, num_done, num_rejected, notes=tuple(receipt.notes))
@@ -100,7 +101,7 @@ def describe(receipt: resumable.ShardReceipt) -> Outcome:
 
 @functools.lru_cache
 def list_versions(others: tuple[str, ...] = ()) -> dict[str, str]:
-    """Returns the versions of Python, _LIBRARIES and others, and a hash of the source of this program."""
+    """Returns the versions of Python, _LIBRARIES and `others`, and a hash of this program's source."""
     versions = {"Python": platform.python_version()}
     for name in (*_LIBRARIES, *others):
         installed = (package.version for package in importlib.metadata.distributions(name=name))

@@ -1,4 +1,4 @@
-"""A worker process of the local engine, at the other end of a pipe."""
+"""A worker process of the local engine; the engine talks to it through a pipe."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ REPORT_SECONDS = 0.5
 
 
 def start() -> tuple[Connection, BaseProcess]:
-    """Returns our end of the pipe to a new worker, and its process; does not wait until it is ready."""
+    """Starts a worker; returns our end of its pipe and its process, without waiting until it is ready."""
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
     ours, theirs = context.Pipe()
     process = context.Process(target=run_worker, args=(theirs,), daemon=True)
-    # Ctrl-C is blocked until the worker can end without a traceback, some seconds after its start.
+    # The worker blocks Ctrl-C until it can exit without a traceback, a few seconds after its start.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     process.start()
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-    theirs.close()  # so that recv() fails when the worker has ended
+    theirs.close()  # so that recv() fails after the worker has exited
     return ours, process
 
 
 def run_worker(connection: Connection) -> None:
-    """Runs each (task, unit) from a pipe until None arrives or the pipe is closed.
+    """Runs every (task, unit) received from a pipe, until it receives None or the pipe is closed.
 
-    Sends (file, utterances done, utterances rejected) at most every REPORT_SECONDS, then the outcome.
+    Sends (file, utterances done, utterances rejected) at most every REPORT_SECONDS, and finally the outcome.
     """
-    # Ctrl-C reaches the whole process group; the parent reports it in one line.
+    # Ctrl-C reaches the whole process group: workers exit silently, and the parent reports it in one line.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with contextlib.suppress(EOFError, ConnectionError):  # the parent died

@@ -1,1 +1,1 @@
-"""The output directory of a build: its lock, the staging directory, publishing."""
+"""The output directory of a build: locking, staging and publishing."""

@@ -1,4 +1,4 @@
-"""Output directory of a build: checks whether it can be used, and locks it against other builds."""
+"""The output directory of a build: checks whether it can be used, and locks it against other builds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORKSPACE = ".plan"
 
 
 def check_usable(output_dir: str, overwrite: bool) -> None:
-    """Raises UserError unless the directory is new or empty, has an unfinished build, or may be replaced."""
+    """Raises UserError unless the directory is new, is empty, has an unfinished build or may be replaced."""
     names = _list_names(output_dir)
     if dataset_info.INFO_FILE in names:
         _check_ours(output_dir)
@@ -38,20 +38,20 @@ def check_usable(output_dir: str, overwrite: bool) -> None:
 def reserve(output_dir: str, overwrite: bool) -> Iterator[str]:
     """Creates the directory if necessary, and locks it against other builds.
 
-    Object stores have no locks: users must not run two builds with the same directory there.
+    Directories in object stores cannot be locked: users must not run two builds in the same one.
 
     Yields:
         A local directory for scratch files, which is removed on exit.
 
     Raises:
-        UserError: the directory cannot be used, another build is running in it, or the caller cannot write
-            to it, for example because the disk is full.
+        UserError: the directory cannot be used, another build is running in it, or writing to it fails, for
+            example because the disk is full.
     """
-    check_usable(output_dir, overwrite=True)  # nothing is created in a directory that is refused
+    check_usable(output_dir, overwrite=True)  # refuses before anything is created
     workspace = os.path.join(output_dir, _WORKSPACE)
     try:
         with _lock(output_dir), contextlib.ExitStack() as stack:
-            shutil.rmtree(workspace, ignore_errors=True)  # may be left by a killed build
+            shutil.rmtree(workspace, ignore_errors=True)  # a killed build may have left it behind
             staging.clear_leftovers(output_dir)
             check_usable(output_dir, overwrite)
             if urls.is_remote(output_dir):
@@ -62,7 +62,7 @@ def reserve(output_dir: str, overwrite: bool) -> Iterator[str]:
             yield workspace
     except OSError as error:
         if urls.is_remote(str(error.filename)) and not str(error.filename).startswith(output_dir):
-            raise  # the store of the corpus failed
+            raise  # the store that holds the corpus failed
         raise errors.UserError(
             f"--output_dir: {output_dir} cannot be written ({error.strerror or error}); "
             "free some space or fix the permissions, then run the build again: finished shards are kept."
@@ -94,7 +94,7 @@ def _list_names(output_dir: str) -> list[str]:
 
 @contextlib.contextmanager
 def _lock(output_dir: str) -> Iterator[None]:
-    """Creates and locks a directory; removes it again if it is new and stays empty."""
+    """Creates and locks a directory; removes it on exit if it is new and still empty."""
     existed = files.exists(output_dir)
     try:
         files.make_directory(output_dir)

@@ -1,7 +1,7 @@
-"""Staging directory of a build: files are written to OUTPUT/.build, and moved to OUTPUT when complete.
+"""The staging directory of a build: files are written to OUTPUT/.build, and moved to OUTPUT when complete.
 
-So an interrupted build continues where it stopped, --overwrite keeps the old data until the new data are
-complete, and files of other origin are not touched. dataset_info.json is moved last.
+An interrupted build can therefore continue where it stopped, --overwrite keeps the old data until the new
+data is complete, and unrelated files are not touched. dataset_info.json is moved last.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def is_complete(output_dir: str) -> bool:
 def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
     """Prepares the staging directory; keeps the shards of an interrupted build with the same fingerprint.
 
-    Raises UserError if an interrupted build has another fingerprint and `overwrite` is False.
+    Raises UserError if an interrupted build has a different fingerprint and `overwrite` is False.
     """
     staging = os.path.join(output_dir, STAGING)
     fingerprint_file = os.path.join(staging, _FINGERPRINT_FILE)
@@ -44,7 +44,7 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
         _withdraw(output_dir, staging)
         files.remove_tree(staging)
     files.make_directory(staging)
-    # Object stores have no empty directories.
+    # Object stores do not have empty directories.
     names = files.list_names(staging) if files.is_directory(staging) else []
     _remove(staging, [name for name in names if name.endswith(".incomplete")])
     files.write_text(fingerprint_file, fingerprint)
@@ -52,7 +52,7 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
 
 
 def scratch_directory(output_dir: str) -> str:
-    """Creates a directory for files that workers share, and that are kept to resume, but not published."""
+    """Creates a directory for files that workers share; they are kept for resuming but not published."""
     directory = os.path.join(output_dir, STAGING, _SCRATCH)
     files.make_directory(directory)
     return directory
@@ -68,7 +68,7 @@ def take_over(names: Iterable[str], workspace: str, staging: str) -> None:
 
 
 def publish(output_dir: str, info: dataset_info.DatasetInfo) -> None:
-    """Moves a finished build from the staging directory into place, and removes the shards it replaces."""
+    """Moves a finished build from the staging directory into place, and removes the old files it replaces."""
     staging = os.path.join(output_dir, STAGING)
     info.save(staging)
     replaced = os.path.join(staging, _REPLACED)
@@ -86,14 +86,14 @@ def publish(output_dir: str, info: dataset_info.DatasetInfo) -> None:
 
 
 def failure_path(output_dir: str, name: str) -> str:
-    """Returns the path for a file about a failed build, which must not be next to finished data."""
+    """Returns the path for a file about a failed build; the path is never next to finished data."""
     staging = os.path.join(output_dir, STAGING)
     files.make_directory(staging)
     return os.path.join(staging if is_complete(output_dir) else output_dir, name)
 
 
 def clear_leftovers(output_dir: str) -> None:
-    """Completes the publishing that a killed build had begun; the directory must be locked."""
+    """Finishes publishing if a build was killed while it was being published; requires the lock."""
     staging = os.path.join(output_dir, STAGING)
     if files.exists(os.path.join(staging, _PUBLISHED_FILE)):
         _finish(output_dir)
@@ -117,7 +117,7 @@ def _finish(output_dir: str) -> None:
 
 
 def _withdraw(output_dir: str, staging: str) -> None:
-    """Removes shards of an incompletely published build, and of the earlier build that it was replacing."""
+    """Removes the files of a partly published build and of the earlier build that it was replacing."""
     if is_complete(output_dir):
         return
     for directory in (staging, os.path.join(staging, _REPLACED)):
@@ -132,7 +132,7 @@ def _remove(directory: str, names: Iterable[str]) -> None:
 
 
 def _files_of(directory: str) -> set[str]:
-    """Returns the files that the dataset_info.json of a directory lists: shards and a BPE model."""
+    """Returns the files listed in a directory's dataset_info.json: shards, their .jsonl, any BPE model."""
     info = dataset_info.DatasetInfo.load(directory)
     shards = [shard.file for split in info.splits.values() for shard in split.shards]
     bpe_files = {dataset_info.BPE_FILE} if info.bpe_sha256 else set()  # only for token type bpe

@@ -1,1 +1,1 @@
-"""Records: the items they are made from, reading and checking, pictures, statistics of shards."""
+"""Records: the items they are made from, how to read, check and draw them, and statistics of shards."""

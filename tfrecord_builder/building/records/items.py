@@ -1,11 +1,11 @@
-"""The items of a shard: labelled utterances, one per line of the .jsonl file beside the shard.
+"""The items of a shard: labelled utterances, one per line of the .jsonl file next to the shard.
 
     {"utterance": {"utterance_id": "u1", "audio": "/c/u1.wav", "text": "一下", ...},
      "labels": {"transcript": "一下", "tokens": ["yi1", "xia4"], "characters": ["一", "下"]},
      "stamp": [43218, 1700000000000000000], "variant": null}
 
-The file stays in the data directory and tells which recording a record was made from (see recordings.py). It
-also contains the utterances that were rejected while the shard was written.
+The file stays in the data directory to show which recording each record was made from (see recordings.py).
+It also contains the utterances that were rejected while the shard was written.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from tfrecord_builder.storage import files
 
 @dataclasses.dataclass(frozen=True)
 class LabelledUtterance:
-    """A labelled utterance."""
+    """An utterance or an augmented copy, with its labels."""
 
     utterance: manifest.Utterance
     labels: labelling.Labels
     signature: Optional[tuple[int, int]] = None  # file_signature of the recording when it was labelled
-    variant: Optional[copies.Variant] = None  # the augmentation; None if there is none
+    variant: Optional[copies.Variant] = None  # the augmentation; None if not augmented
 
 
 def to_line(item: LabelledUtterance) -> str:
-    """Returns an item as one line of JSON; bytes of a file name that are not UTF-8 are escaped."""
+    """Returns an item as one line of JSON; bytes in file names that are not UTF-8 are escaped."""
     parts = {
         "utterance": vars(item.utterance),
         "labels": vars(item.labels),
@@ -44,7 +44,7 @@ def to_line(item: LabelledUtterance) -> str:
 
 
 def from_json(parts: dict[str, Any]) -> LabelledUtterance:
-    """Returns the item of a parsed line; raises KeyError or TypeError if to_line did not write it."""
+    """Converts a parsed line to an item; raises KeyError or TypeError if to_line did not write the line."""
     labels = {name: tuple(v) if isinstance(v, list) else v for name, v in parts["labels"].items()}
     return LabelledUtterance(
         manifest.Utterance(**parts["utterance"]),
@@ -55,7 +55,7 @@ def from_json(parts: dict[str, Any]) -> LabelledUtterance:
 
 
 def read(shard_path: str) -> Iterator[LabelledUtterance]:
-    """Yields the items of a shard in their order; raises the same errors as recordings.read_items."""
+    """Yields the items of a shard in file order; raises the same errors as recordings.read_items."""
     return recordings.read_items(shard_path, from_json)
 
 

@@ -8,9 +8,9 @@ import math
 import numpy as np
 
 FLOOR_DBFS = -120.0  # reported for digital silence, whose level is minus infinity
-FULL_SCALE = 0.999  # -0.01 dBFS, because decoding and resampling reduce full-scale samples a little
-CLIPPED_RUN = 3  # samples; a loud sine reaches full scale for one or two samples, a clipped one for more
-_BLOCK_SAMPLES = 256  # float32 sums of short blocks lose no precision on long recordings
+FULL_SCALE = 0.999  # -0.01 dBFS: decoding and resampling make full-scale samples slightly smaller
+CLIPPED_RUN = 3  # samples; a loud sine reaches full scale for only one or two samples, a clipped one for more
+_BLOCK_SAMPLES = 256  # short blocks, so that float32 sums stay precise on long recordings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Loudness:
 
 
 def measure(waveform: np.ndarray) -> Loudness:
-    """Measures a recording, float32 [num_samples] in [-1, 1]; it must have finite samples, at least one."""
+    """Measures a recording, float32 [num_samples] in [-1, 1]; it must not be empty or contain NaN or Inf."""
     peak = max(float(waveform.max()), -float(waveform.min()))
     mean_square = _sum_of_squares(waveform) / len(waveform)
     clipped = _count_clipped(waveform) if peak >= FULL_SCALE else 0
@@ -37,7 +37,7 @@ def _to_dbfs(power: float) -> float:
 
 
 def _sum_of_squares(waveform: np.ndarray) -> float:
-    # einsum instead of dot: BLAS uses several threads, whose number would change the last bits.
+    # einsum instead of dot, because with BLAS the number of threads would affect the last bits.
     whole = len(waveform) // _BLOCK_SAMPLES * _BLOCK_SAMPLES
     blocks, tail = waveform[:whole].reshape(-1, _BLOCK_SAMPLES), waveform[whole:]
     sums = np.einsum("ij,ij->i", blocks, blocks)

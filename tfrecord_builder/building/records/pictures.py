@@ -1,4 +1,4 @@
-"""A record as a picture: its spectrogram, transcript and pronunciation."""
+"""Draws a record as a picture: its spectrogram, transcript and pronunciation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import textwrap
 
 import matplotlib
 
-matplotlib.use("Agg")  # no display
+matplotlib.use("Agg")  # needs no display
 
 import matplotlib.pyplot as plt
 
@@ -15,16 +15,16 @@ from tfrecord_builder.data import schema
 from tfrecord_builder.program import fonts
 
 _LINE_WIDTH = 90  # Latin characters; hanzi are twice as wide
-_MAX_LINES = 50  # per text: matplotlib needs minutes for long texts, and refuses images of 2^16 pixels
+_MAX_LINES = 50  # per text; longer ones take minutes to draw or exceed matplotlib's limit of 2^16 pixels
 _DPI = 120
-_FIRST_LINE_POINTS, _LINE_POINTS = -46, 20  # first line below the axis labels; line spacing
+_FIRST_LINE_POINTS, _LINE_POINTS = -46, 20  # position of the first line, below the axis labels; line spacing
 
 
 def draw(record: schema.Record, config: frontend.FrontendConfig, path: str) -> list[str]:
-    """Draws the features of a record over time, with transcript and pronunciation, as a PNG.
+    """Draws the features of a record over time, with its transcript and pronunciation, to a PNG file.
 
     Returns:
-        The texts that were omitted, because no CJK font is installed.
+        The texts that were omitted because no CJK font is installed.
     """
     texts = [text for text in (record.transcript, record.pronunciation) if text]
     lines = [line for text in texts if fonts.can_draw(text) for line in _wrap(text)[:_MAX_LINES]]

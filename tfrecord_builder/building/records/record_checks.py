@@ -1,4 +1,4 @@
-"""Checks of the content of a record: its features, labels and lengths."""
+"""Checks the contents of a record: its features, labels and lengths."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _LISTS = ("token_ids", "character_ids")  # all other features have one value
 
 
 class DamagedRecordError(Exception):
-    """A record cannot be read; str() is the reason."""
+    """Raised with the reason why a record cannot be read."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordSpec:
-    """Vocabularies and features that the records must match; frontend is None for text-only data."""
+    """Vocabularies and feature settings that records must match; frontend is None for text-only data."""
 
     tokens: vocabulary.Vocabulary
     characters: vocabulary.Vocabulary
@@ -38,11 +38,11 @@ class RecordSpec:
 
 
 def read_record(serialized: bytes, expected: RecordSpec) -> schema.Record:
-    """Reads a record; its fbank is a view of the bytes.
+    """Parses a serialised record; the fbank array is a view of `serialized`, not a copy.
 
     Raises:
-        Damaged: it is not a tf.train.Example, its features or their types are wrong, a text is not UTF-8, or
-            fbank has the wrong size.
+        DamagedRecordError: it is not a tf.train.Example, its features or their types are wrong, a text is
+            not UTF-8, or fbank has the wrong size.
     """
     try:
         features = tf.train.Example.FromString(serialized).features.feature
@@ -60,7 +60,7 @@ def read_record(serialized: bytes, expected: RecordSpec) -> schema.Record:
 
 
 def utterance_id(serialized: bytes) -> str:
-    """Returns the utterance id of a record, even of a damaged one; empty if it cannot be read."""
+    """Returns the utterance id of a record, even if the record is damaged; empty if it cannot be read."""
     try:
         features = tf.train.Example.FromString(serialized).features.feature
         return _value("utterance_id", features["utterance_id"], "bytes_list")
@@ -69,7 +69,7 @@ def utterance_id(serialized: bytes) -> str:
 
 
 def problems(record: schema.Record, expected: RecordSpec) -> Iterator[str]:
-    """Yields a message for each problem of a record, such as "num_frames is 3, expected 5"."""
+    """Yields a message for each problem in a record, such as "num_frames is 3, expected 5"."""
     if not record.utterance_id:
         yield "utterance id is empty, expected a unique one"
     if not record.token_ids and copy_ids.WORDLESS not in record.utterance_id:

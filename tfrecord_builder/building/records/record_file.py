@@ -1,8 +1,8 @@
-"""Reads TFRecord files record by record, with the position of each record, and verifies its checksums.
+"""Reads TFRecord files record by record, reports each record's position, and verifies its checksums.
 
-A record is uint64 length, uint32 CRC of the length, the data, uint32 CRC of the data, all little-endian
-(tensorflow/core/lib/io/record_writer.h). TensorFlow's own reader stops at the first error; this one reports
-each error with its position, and continues as long as the start of the next record is known.
+A record consists of a uint64 length, a uint32 CRC of the length, the data and a uint32 CRC of the data, all
+little-endian (tensorflow/core/lib/io/record_writer.h). TensorFlow's own reader stops at the first error;
+this one reports each error with its position, and continues as long as it knows where the next record starts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RawRecord:
 
     number: int  # index in the file, starting from 0
     offset: int  # position of the header in bytes
-    data: Optional[bytes]  # None if the file ends too early or the length is damaged; no record follows
+    data: Optional[bytes]  # None if the file is truncated or the length is damaged; reading stops there
     problem: str = ""  # what is wrong with the record; empty if nothing is
 
 
@@ -56,7 +56,7 @@ class RecordFile:
         return self._digest.hexdigest()
 
     def _read_data(self, header: bytes) -> tuple[Optional[bytes], str]:
-        """Returns the data that follow a header, and a problem, which is empty if there is none."""
+        """Returns the data after a header (None if unreadable) and the problem with it (empty if none)."""
         if len(header) < _HEADER_BYTES:
             return None, f"file ends after {len(header)} of the {_HEADER_BYTES} bytes of the header"
         problem = _crc_problem("length", header[:8], header[8:])

@@ -18,8 +18,8 @@ from tfrecord_builder.labels import vocabularies
 
 DURATION_BIN_MS = 100
 NUM_EXTREMES = 10
-# Sums are rounded to multiples of 1 / _SUM_STEPS, so that float64 adds them exactly in any order, up to
-# 2**37: a thousand hours in one bin.
+# Sums are rounded to multiples of 1 / _SUM_STEPS, so that float64 additions are exact in any order as long as
+# totals stay below 2**37, which is enough for a thousand hours.
 _SUM_STEPS = 2.0**16
 # The float32 value of every float16: a lookup is several times faster than numpy's conversion.
 _FLOAT32 = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
@@ -35,10 +35,10 @@ def _list() -> list:
 
 @dataclasses.dataclass
 class ShardStatistics(resumable.ShardReceipt):
-    """Statistics of the records of a shard. Their JSON file next to the shard marks it as finished.
+    """Statistics of the records in a shard. Their JSON file, next to the shard, marks it as finished.
 
     Their size does not grow with the number of utterances, and they can be added in any order. The keys of
-    histograms are strings, as JSON requires. Loaded statistics can only be added to others.
+    histograms are strings, as JSON requires. Statistics loaded from JSON can only be added to others.
     """
 
     split: str = ""
@@ -49,20 +49,21 @@ class ShardStatistics(resumable.ShardReceipt):
     num_characters: int = 0
     unknown_tokens: int = 0
     unknown_characters: int = 0
-    frame_lengths: dict = _counter()  # utterances by number of frames
-    token_lengths: dict = _counter()  # utterances by number of tokens
+    frame_lengths: dict = _counter()  # number of frames -> utterances
+    token_lengths: dict = _counter()  # number of tokens -> utterances
     num_frames: int = 0
-    feature_sum: list = _list()  # sums per feature bin, [num_bins]; empty for text
+    feature_sum: list = _list()  # sum for each feature bin, [num_bins]; empty for text
     feature_square_sum: list = _list()
-    durations: dict = _counter()  # utterances by duration in DURATION_BIN_MS, rounded down
-    token_counts: dict = _counter()  # occurrences of each token, in the vocabulary or not
+    durations: dict = _counter()  # duration // DURATION_BIN_MS -> utterances
+    token_counts: dict = _counter()  # token, known or unknown -> occurrences
     character_counts: dict = _counter()
-    rms_levels: dict = _counter()  # utterances by level in dBFS, rounded down
+    rms_levels: dict = _counter()  # level in dBFS, rounded down -> utterances
     peak_levels: dict = _counter()
-    clipped_utterances: int = 0  # see loudness.Loudness
+    clipped_utterances: int = 0  # utterances with clipped samples (see loudness.Loudness)
     clipped_samples: int = 0
-    # [value, utterance_id, audio, start_seconds, seconds] of the NUM_EXTREMES largest values, not counting
-    # augmented copies. Values are durations in ms, RMS levels in tenths of dBFS, and such levels negated.
+    # [value, utterance_id, audio, start_seconds, seconds] for the NUM_EXTREMES largest values, excluding
+    # augmented copies. The values are durations in ms (longest), RMS levels in tenths of a dB (loudest), and
+    # negated RMS levels (quietest).
     longest: list = _list()
     loudest: list = _list()
     quietest: list = _list()
@@ -98,7 +99,7 @@ class ShardStatistics(resumable.ShardReceipt):
         self.feature_square_sum = _add(self.feature_square_sum, square_total)
 
     def add(self, other: ShardStatistics) -> None:
-        """Adds another shard's statistics, except for its file, hashes, rejections and unknown speakers."""
+        """Adds another shard's statistics, but not its file, hashes, rejections and unknown speakers."""
         for name, value in vars(other).items():
             if isinstance(value, dict):
                 getattr(self, name).update(value)
@@ -111,7 +112,7 @@ class ShardStatistics(resumable.ShardReceipt):
             setattr(self, name, _largest([*getattr(self, name), *getattr(other, name)]))
 
     def feature_moments(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Returns mean and standard deviation per bin over all frames; empty if there are no frames."""
+        """Returns each bin's mean and standard deviation over all frames; empty if there are no frames."""
         if not self.num_frames:
             return (), ()
         mean = np.array(self.feature_sum) / self.num_frames
@@ -128,7 +129,7 @@ class ShardStatistics(resumable.ShardReceipt):
         self.clipped_utterances += level.clipped_samples > 0
         self.clipped_samples += level.clipped_samples
         if item.variant:
-            return  # copies of a few recordings would fill the lists
+            return  # otherwise copies of a few recordings would fill the lists
         utterance, rms = item.utterance, round(10 * level.rms_dbfs)
         where = [utterance.utterance_id, utterance.audio, utterance.start_seconds, utterance.seconds]
         for name, value in (("longest", record.duration_ms), ("loudest", rms), ("quietest", -rms)):
@@ -136,7 +137,7 @@ class ShardStatistics(resumable.ShardReceipt):
 
 
 def add_up(shards: Iterable[ShardStatistics]) -> dict[str, ShardStatistics]:
-    """Returns the statistics of each split, the sums over its shards."""
+    """Returns the statistics of each split, summed over its shards."""
     totals: dict[str, ShardStatistics] = {}
     for shard in shards:
         totals.setdefault(shard.split, ShardStatistics(split=shard.split)).add(shard)
@@ -144,7 +145,7 @@ def add_up(shards: Iterable[ShardStatistics]) -> dict[str, ShardStatistics]:
 
 
 def count_shared_speakers(totals: Mapping[str, ShardStatistics], split: str) -> dict[str, int]:
-    """Returns, for each other split with known speakers, how many speakers it shares with this split."""
+    """Returns how many speakers `split` shares with each other split that has known speakers."""
     speakers = set(totals[split].speakers)
     others = {name: total.speakers for name, total in totals.items() if name != split}
     return {name: len(speakers.intersection(ids)) for name, ids in others.items() if speakers and ids}
@@ -157,7 +158,7 @@ def make_split_info(
     shared_sentences: dict[str, int],
     shared_speakers: dict[str, int],
 ) -> dataset_info.SplitInfo:
-    """Returns the entry of a split in dataset_info.json: its totals and its shards."""
+    """Returns the entry for a split in dataset_info.json: its totals and its shards."""
     return dataset_info.SplitInfo(
         num_utterances=total.num_records,
         num_speakers=len(total.speakers),
@@ -181,7 +182,7 @@ def make_split_info(
 
 
 def _sum_features(fbank: np.ndarray) -> Iterator[list[float]]:
-    """Yields two lists: per bin, the sum of the values and the sum of their squares."""
+    """Yields two lists with a sum for each bin: first of the values, then of their squares."""
     widened = fbank if fbank.dtype == np.float32 else np.take(_FLOAT32, fbank.view(np.uint16))
     values = widened.astype(np.float64)
     for total in (np.einsum("ij->j", values), np.einsum("ij,ij->j", values, values)):
@@ -189,7 +190,7 @@ def _sum_features(fbank: np.ndarray) -> Iterator[list[float]]:
 
 
 def _largest(entries: list[list]) -> list[list]:
-    """Returns the NUM_EXTREMES largest entries; ids break ties, so the order of arrival is irrelevant."""
+    """Returns the NUM_EXTREMES largest entries; ids break ties, so the order of `entries` does not matter."""
     return sorted(entries, key=lambda entry: (-entry[0], *entry[1:]))[:NUM_EXTREMES]
 
 
@@ -198,5 +199,5 @@ def _by_length(histogram: dict[str, int]) -> dict[int, int]:
 
 
 def _add(some: list[float], others: list[float]) -> list[float]:
-    """Returns the sums per bin; one of the lists may be empty."""
+    """Adds two lists element by element; one of them may be empty."""
     return [a + b for a, b in itertools.zip_longest(some, others, fillvalue=0.0)]

@@ -1,1 +1,1 @@
-"""report.html, the page about a build that people read before they train."""
+"""Makes report.html, a page about a build to read before training."""

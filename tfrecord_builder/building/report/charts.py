@@ -1,4 +1,4 @@
-"""Bar charts of report.html, and the counts of tones, initials and finals that some of them show."""
+"""Bar charts for report.html, and the counts of tones, initials and finals that some of them show."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Counts = Mapping[str, Mapping[str, int]]  # split -> key -> count
 
 
 class Bar(NamedTuple):
-    """One bar: its name, its label below the axis (may be empty), and its counts by split."""
+    """One bar: its name, its label below the axis (may be empty), and its count for each split."""
 
     name: str
     label: str
@@ -30,7 +30,7 @@ class Bar(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The tooltip."""
+        """The tooltip of the bar."""
         counts = [f"{count:,} {split}" for split, count in self.counts.items() if count]
         return f"{self.name}: {', '.join(counts) or 0}"
 
@@ -47,9 +47,9 @@ class Chart(NamedTuple):
 
 
 def histogram(title: str, counts: Counts, per_unit: int, unit: str) -> Chart:
-    """Makes a chart of counts by integer (a string); if there are many, adjacent integers share a bar.
+    """Makes a histogram of integer keys (as strings); if there are many, adjacent keys share a bar.
 
-    One unit of the axis is per_unit integers.
+    The axis shows the keys divided by per_unit.
     """
     numbers = [int(key) for split_counts in counts.values() for key in split_counts]
     lowest, highest = min(numbers), max(numbers)
@@ -67,17 +67,17 @@ def histogram(title: str, counts: Counts, per_unit: int, unit: str) -> Chart:
 
 
 def categories(title: str, counts: Counts, names: Iterable[str]) -> Chart:
-    """Makes a chart with one bar per name, in the given order."""
+    """Makes a chart with one bar per name, in the order of `names`."""
     return Chart(
         title, [Bar(name, name, {split: counts[split].get(name, 0) for split in counts}) for name in names]
     )
 
 
 def count_sounds(token_counts: Mapping[str, int], token_type: str) -> dict[str, dict[str, int]]:
-    """Counts the "tones", "initials" and "finals" of tokens; empty for a token type that is not pinyin.
+    """Counts the "tones", "initials" and "finals" in tokens; returns {} if the token type is not pinyin.
 
-    A final with er-hua counts twice: without its r and as ER_HUA. Letters, digits and other tokens that are
-    not pinyin count as OTHER_TONE.
+    A final with er-hua is counted twice: without its r, and as ER_HUA. Letters, digits and other tokens that
+    are not pinyin are counted as OTHER_TONE.
     """
     if token_type not in _SPLIT:
         return {}
@@ -98,13 +98,13 @@ def count_sounds(token_counts: Mapping[str, int], token_type: str) -> dict[str, 
 
 
 def _step(size: int, most: int) -> int:
-    """Returns the smallest of 1, 2, 5, 10, 20, ... that divides size into at most `most` bins."""
+    """Returns the smallest bin width of 1, 2, 5, 10, 20, ... for which `size` needs at most `most` bins."""
     steps = (10**power * factor for power in itertools.count() for factor in (1, 2, 5))
     return next(step for step in steps if size <= most * step)
 
 
 def _split_syllable(token):
-    """Returns initial, final and tone, like the two functions below; a missing part is None."""
+    """Returns (initial, final, tone), as the two functions below do; a missing part is None."""
     initial, final, tone = syllables.split_syllable(token) or (None, None, None)
     return NO_INITIAL if initial == "" else initial, final, tone
 

@@ -1,4 +1,4 @@
-"""Writes report.html, a single file; the same build always produces the same bytes."""
+"""Writes report.html as a single file; the same build always produces the same bytes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _HISTOGRAMS = (  # title, field of ShardStatistics, integers per unit, unit
     ("Utterances by RMS level", "rms_levels", 1, "dBFS"),
     ("Utterances by peak level", "peak_levels", 1, "dBFS"),
 )
-_MANY_REJECTED = 0.01  # minimum fraction of utterances for a warning
-_MANY_UNKNOWN = 0.01  # minimum fraction of the labels of a split for a warning
+_MANY_REJECTED = 0.01  # a larger fraction of rejected utterances is reported
+_MANY_UNKNOWN = 0.01  # a larger fraction of unknown labels in a split is reported
 
 NUM_LISTED = 30  # labels per list
 NUM_REJECTED = 20  # utterances per reason
@@ -47,9 +47,9 @@ def write(
     saved: vocabularies.Vocabularies,
     left_out: Mapping[str, int],
 ) -> None:
-    """Writes the page of a build from its statistics by split and its rejected utterances.
+    """Writes the page about a build from the statistics of its splits and its rejected utterances.
 
-    left_out has the number of characters of each kind that are not labels (normalisation.count_left_out).
+    left_out maps each kind of character left out of the labels to its count (normalisation.count_left_out).
     """
     totals = {name: totals[name] for name in sorted(totals, key=manifest.SPLITS.index)}
     all_splits = shard_statistics.ShardStatistics()
@@ -77,12 +77,12 @@ def write(
         rejected=list_rejected(rejected),
     )
     with files.writing(path) as temporary:
-        # Surrogates, from file names that are not UTF-8, become question marks here, but not in links.
+        # Surrogates, which come from file names that are not UTF-8, become question marks, except in links.
         pathlib.Path(temporary).write_bytes(html.encode("utf-8", "replace"))
 
 
 def list_findings(info: dataset_info.DatasetInfo, totals: Totals) -> Iterator[str]:
-    """Yields sentences about rejected utterances, overlap of splits, unknown labels and clipping."""
+    """Yields sentences about rejected utterances, overlap between splits, unknown labels and clipping."""
     num_records = sum(split.num_utterances for split in info.splits.values())
     if info.num_rejected > _MANY_REJECTED * num_records:
         yield (
@@ -152,12 +152,12 @@ def _format_percentage(part: int, total: int) -> str:
 
 
 def list_labels(counts: Mapping[str, Mapping[str, int]], labels: vocabulary.Vocabulary) -> dict:
-    """Lists the labels of splits; `counts` maps each split to the count of each label.
+    """Summarises the labels of all splits; `counts` maps split -> label -> count.
 
     Returns:
-        The size of the vocabulary; how many of its labels occur never or once in train; the most and the
-        least frequent (label, count) of train; the unknown labels of all splits; and, for each split, the
-        numbers of labels, distinct known labels and unknown labels.
+        The size of the vocabulary; how many of its labels never occur in train, and how many occur once; the
+        most and the least frequent (label, count) pairs in train; the unknown labels in all splits; and, for
+        each split, the numbers of labels, of distinct known labels, and of unknown labels.
     """
     in_vocabulary = set(labels.tokens) - {vocabulary.UNKNOWN}
     train = {label: count for label, count in counts.get("train", {}).items() if label in in_vocabulary}
@@ -185,7 +185,7 @@ def _rank(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def list_audio(entries: Sequence[Sequence], describe) -> list[AudioLink]:
-    """Returns links for a list of extremes of ShardStatistics; `describe` formats their values."""
+    """Returns links for one of ShardStatistics' lists of extremes; `describe` formats the values."""
     return [
         AudioLink(name, describe(value), audio, recordings.url(audio, start, seconds))
         for value, name, audio, start, seconds in entries
@@ -195,7 +195,7 @@ def list_audio(entries: Sequence[Sequence], describe) -> list[AudioLink]:
 def list_rejected(rejected: Iterable[Rejection]) -> list[tuple[str, int, list[AudioLink]]]:
     """Groups rejected utterances by reason, the most frequent first.
 
-    The text after ": " in a reason is a detail of that utterance, and is shown next to it.
+    The text after ": " in a reason concerns only that utterance, and is shown next to it.
 
     Returns:
         For each reason: (reason, count, the first NUM_REJECTED utterances).

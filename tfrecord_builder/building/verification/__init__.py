@@ -1,1 +1,1 @@
-"""Checks of data directories: files, shards, records, and records extracted again from their audio."""
+"""Checks data directories: files, shards, and records, some of which are extracted again from their audio."""

@@ -15,7 +15,7 @@ from tfrecord_builder.data import dataset_info, readings, recordings, vocabulary
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.storage import files
 
-# Kinds of problems, as in "and 12 more damaged records".
+# Kinds of problems, worded to fit into messages such as "and 12 more damaged records".
 FILES = "file problems"
 DAMAGED = "damaged records"
 WRONG = "wrong records"
@@ -26,7 +26,7 @@ _ADVICE = "copy or build the data again"
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """One problem: its kind, the path of the file, and the rest of the sentence."""
+    """One problem: its kind, the path of the file, and the text that follows the path in the message."""
 
     kind: str
     path: str
@@ -37,14 +37,14 @@ class Problem:
 
 
 def locate(record: record_file.RawRecord) -> str:
-    """Describes where a record is: its number (from 0), its first byte, and its utterance id if readable."""
+    """Describes where a record is: its index from 0, its byte offset, and its utterance id if readable."""
     utterance_id = record_checks.utterance_id(record.data or b"")
     utterance = f" (utterance {utterance_id})" if utterance_id else ""
     return f"record {record.number} at byte {record.offset}{utterance}"
 
 
 def load_vocabularies(data_dir: str, info: dataset_info.DatasetInfo) -> Optional[vocabularies.Vocabularies]:
-    """Loads the vocabularies; returns None if one is unreadable, or is not the one of the records."""
+    """Loads the vocabularies; returns None if one is unreadable or is not the one used for the records."""
     try:
         saved = vocabularies.Vocabularies(
             vocabulary.Vocabulary.load(os.path.join(data_dir, dataset_info.TOKENS_FILE)),
@@ -63,13 +63,13 @@ def check(
     saved: Optional[vocabularies.Vocabularies],
     advance: Callable[[int], object],
 ) -> Iterator[Problem]:
-    """Yields every problem as it is found.
+    """Yields each problem as soon as it is found.
 
     Args:
         data_dir: the data directory.
-        info: its dataset_info.json.
-        saved: its vocabularies, see load_vocabularies.
-        advance: called with the number of bytes read.
+        info: the contents of its dataset_info.json.
+        saved: the result of load_vocabularies; if None, labels and features are not checked.
+        advance: called after each record with the number of bytes read for it.
     """
     for name, sha256 in _sidecar_files(info).items():
         path = os.path.join(data_dir, name)
@@ -97,7 +97,7 @@ def check(
 
 
 def _sidecar_files(info: dataset_info.DatasetInfo) -> dict[str, str]:
-    """Returns name and sha256 of each file that is not a shard."""
+    """Maps the name of each file that is not a shard to its expected sha256."""
     return {
         dataset_info.TOKENS_FILE: info.tokens_sha256,
         dataset_info.CHARACTERS_FILE: info.characters_sha256,
@@ -153,7 +153,7 @@ def _check_record(
 
 
 class _Places:
-    """The first place of each utterance id, in a temporary file, because there may be millions of ids."""
+    """The place where each utterance id first occurs; on disk, because there may be millions of ids."""
 
     def __init__(self, database: sqlite3.Connection):
         self._database = database

@@ -1,4 +1,4 @@
-"""Extracts sampled records again from their audio, and compares them with the stored ones."""
+"""Extracts sampled records again from their audio and compares them with the stored records."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tfrecord_builder.data import dataset_info, recordings, schema
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.storage import files
 
-# Processors sum in different orders; results may differ by this and one step of float16 (1/64 at 16).
+# Processors sum in different orders, so results may differ by this plus one float16 step (1/64 at 16).
 _LOG_TOLERANCE = 1e-3
 
 
 class Reextraction:
-    """Extracts records of a data directory again from their audio; calls advance(1) after each record."""
+    """Extracts records of a data directory again from their audio; calls advance(1) after each one."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Reextraction:
                     return
 
     def _compare(self, serialized: bytes, shard_items: Iterator[items.LabelledUtterance]) -> str:
-        """Returns the difference between a stored record and a new one, or an empty string."""
+        """Returns how a stored record differs from one extracted again, or an empty string."""
         try:
             stored = record_checks.read_record(serialized, self._expected)
         except record_checks.DamagedRecordError as problem:
