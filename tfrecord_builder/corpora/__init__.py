@@ -1,6 +1,6 @@
-"""Readers of published corpora and of the user's own tables.
+"""Readers for published corpora and for the user's own tables.
 
-registry has the name of each corpus and its reader. The readers are grouped by layout: tables,
-transcript_files, transcript_lists, kaldi, lhotse, json_lists; layout, rows, segments, text_files and
-json_lines read what several layouts share. downloading/ fetches and unpacks published corpora.
+registry maps the name of each corpus to its reader. The readers are grouped by layout: tables,
+transcript_files, transcript_lists, kaldi, lhotse, json_lists. layout, rows, segments, text_files and
+json_lines contain the code that several readers share. downloading/ fetches and unpacks published corpora.
 """

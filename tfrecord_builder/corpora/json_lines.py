@@ -1,6 +1,6 @@
-"""Reads JSON lines or one JSON list of objects, also compressed (.gz), and checks the types of fields.
+"""Reads JSON Lines or a JSON list of objects, optionally compressed (.gz), and checks the types of fields.
 
-Every message starts with `where`: "<file>: line <number>", or "<file>: object <number>" in a list.
+Every error message starts with `where`: "<file>: line <number>" or, in a list, "<file>: object <number>".
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tfrecord_builder.storage import files
 
 
 def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields (where, object) for every object of a file; a file that starts with a bracket is one list.
+    """Yields (where, object) for every object in a file; a file that starts with a bracket is a list.
 
-    Raises errors.UserError if the file cannot be read, or contains anything but JSON objects.
+    Raises errors.UserError if the file cannot be read or contains anything but JSON objects.
     """
     lines = _read_compressed(path) if path.endswith(".gz") else text_files.read_lines(path)
     numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
@@ -38,9 +38,9 @@ def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def read_named_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields (where, object) for every value of the one JSON object in a file; its key becomes its id.
+    """Yields (where, value) for every value of a file's single JSON object; the key becomes the value's id.
 
-    Raises errors.UserError if the file cannot be read, or contains anything else.
+    Raises errors.UserError if the file cannot be read or is not an object whose values are objects.
     """
     text = "\n".join(text_files.read_lines(path))
     for name, fields in _parse(path, text, dict, "object of named objects").items():
@@ -49,14 +49,15 @@ def read_named_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def get_text(where: str, fields: dict[str, Any], name: str, default: Optional[str] = None) -> str:
-    """Returns a text field, or the default if the field is missing or null; an integer becomes its digits.
+    """Returns a text field, or the default if the field is missing or null; integers are converted to text.
 
-    Raises errors.UserError if the field is missing and has no default, or is not text that files can have.
+    Raises errors.UserError if the field is missing and has no default, is not text, or contains characters
+    that cannot occur in a path.
     """
     value = default if fields.get(name) is None else fields[name]
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    # JSON can escape characters that no path can have: lone surrogates and NUL.
+    # JSON can escape characters that no path can contain: lone surrogates and NUL.
     if not isinstance(value, str) or re.search("[\0\ud800-\udfff]", value):
         raise errors.UserError(f"{where}: {name} is {_show(value)}, expected text; fix the line.")
     return value

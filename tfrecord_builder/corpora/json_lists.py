@@ -1,4 +1,4 @@
-"""Lists of NeMo and WeNet: each line is a JSON object of an utterance, or (WeNet) a tar file of them."""
+"""NeMo and WeNet lists: each line is a JSON object for one utterance or, in WeNet, a tar file of many."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from tfrecord_builder.storage import files, members
 #     {"audio_filepath": "wav/b.wav", "duration": 2.4, "offset": 31.5, "text": "你好", "speaker": "s1"}
 #
 # offset (default: 0) and duration select a segment. channel_selector is a channel number from 0, a list of
-# one channel, or "average" (default); lines with other lists are rejected. pinyin and speaker are optional.
-# Manifests have no ids: utterances are named <manifest>-<line>-<recording>, for example train_manifest-2-b.
+# one channel, or "average" (default); lines with other values are rejected. pinyin and speaker are optional.
+# Manifests have no ids, so ids are <manifest>-<line>-<recording>, for example train_manifest-2-b.
 _NEMO_NAME = re.compile(r"([^_.-]+)([_.-].*)?\.jsonl?")
 _TARRED = {"tarred_audio_manifest.json": "train"}  # _read_nemo rejects it, because its lines have a shard_id
 _NEMO_FIELDS = ("audio_filepath", "duration", "offset", "text", "speaker", "pinyin")
 
 
 def list_nemo(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of every manifest in the directory."""
+    """Yields the utterances from every manifest in the directory."""
     matches = filter(None, map(_NEMO_NAME.fullmatch, files.list_names(corpus_dir)))
     splits = {match[0]: layout.split_of(_TARRED.get(match[0], match[1])) for match in matches}
     if not any(splits.values()):
@@ -55,7 +55,7 @@ def _read_nemo(path: str, split: str) -> Iterator[manifest.Utterance]:
 
 
 def _read_channel(selector: Any) -> tuple[Optional[int], str]:
-    """Returns the selected channel, or None for the mean of all, and a problem, empty if there is none."""
+    """Returns the selected channel (None for the average of all) and a problem (empty if there is none)."""
     channel = selector[0] if isinstance(selector, list) and len(selector) == 1 else selector
     if channel is None or channel == "average":
         return None, ""
@@ -64,16 +64,16 @@ def _read_channel(selector: Any) -> tuple[Optional[int], str]:
     return None, 'NeMo channel_selector is not a channel from 0, a list of one channel or "average"'
 
 
-# WeNet (its tools/make_raw_list.py and make_shard_list.py): data.list, or {train,dev,test}/data.list. A raw
-# list has one object per line, with start and end in seconds if it is a segment. A shard list has the path of
-# one tar file per line, in which KEY.wav (or .flac, .mp3, ...) and KEY.txt belong together; the recordings
-# are read from the tar file.
+# WeNet (see its tools/make_raw_list.py and make_shard_list.py): data.list or {train,dev,test}/data.list. A
+# raw list has one object per line, with start and end in seconds for a segment. A shard list has the path of
+# one tar file per line. In a tar file, KEY.wav (or .flac, .mp3, ...) and KEY.txt belong together; the
+# recordings are read without unpacking it.
 #
 #     {"key": "BAC009S0724W0121", "wav": "/data/BAC009S0724W0121.wav", "txt": "广州市房地产中介协会分析"}
 #     /data/shards/shards_000000000.tar
 #
-# Relative paths are relative to the list or to where the recipe ran (layout.resolve). The split of a list
-# that is passed itself is the one in its file name, or train.
+# Paths may be relative to the list's directory or to the directory where the recipe ran (layout.resolve). If
+# a list itself is passed instead of a directory, its split is the one in its file name, or else train.
 NOT_UTF_8 = "transcript in a shard is not UTF-8"
 _DATA_LIST = "data.list"
 _WENET_FIELDS = ("key", "wav", "txt", "speaker", "start", "end")
@@ -81,7 +81,7 @@ _AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".wma")
 
 
 def list_wenet(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of the lists of a directory, or of a single list."""
+    """Yields the utterances from the lists in a directory, or from a single list."""
     if files.is_directory(corpus_dir):
         lists = layout.find_lists(corpus_dir, (_DATA_LIST,))
     else:

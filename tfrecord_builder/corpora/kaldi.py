@@ -1,19 +1,20 @@
-"""A Kaldi data directory, or a directory with data directories train, dev and test (or valid and the like).
+"""Reads a Kaldi data directory, or several in a directory, named train, dev and test (or valid and so on).
 
-Layout: kaldi-asr.org/doc/data_prep.html. These are lines of wav.scp, text, utt2spk (optional) and segments
-(optional: id, recording, start and end in seconds, an optional channel from 0; an end of -1 means the end of
-the recording):
+Layout: kaldi-asr.org/doc/data_prep.html. The lines below are from wav.scp, text, utt2spk (optional) and
+segments (also optional). segments has the columns id, recording, start and end in seconds, and optionally a
+channel from 0; an end of -1 means the end of the recording:
 
     sw02001-A /data/sw02001.wav
     sw02001-A_000098-001156 HI UM YEAH I'D LIKE TO TALK ABOUT ...
     sw02001-A_000098-001156 2001-A
     sw02001-A_000098-001156 sw02001-A 0.98 11.56
 
-A value of wav.scp is an audio file, an offset in an archive (wav.ark:17), or a command that only decodes
-a file (kaldi_commands.py): the file is read, but no command is ever run. Utterances with other values are
-rejected. A relative path is relative to wav.scp, or to where the recipe ran (layout.resolve). A single data
-directory is train. Kaldi has no standard for annotations in text, so the whole line is the transcript. A
-transcript without a recording gets a path below wav.scp, where no file can exist.
+A value in wav.scp is an audio file, an offset in an archive (wav.ark:17), or a command that only decodes a
+file (see kaldi_commands.py); the file is then read without running the command. Utterances with other values
+are rejected. Paths may be relative to the directory of wav.scp or to the directory where the recipe ran (see
+layout.resolve). A single data directory counts as train. Kaldi has no standard for annotations in
+transcripts, so the whole line is the transcript. A transcript without a recording gets an audio path below
+the file wav.scp, where no file can exist.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from tfrecord_builder.corpora import kaldi_commands, layout, segments, text_file
 from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files
 
-# rejected.tsv has the command itself.
+# rejected.tsv also shows the entry itself, in the audio path.
 NOT_READ = "wav.scp entry is not a file, file:offset or decoding command (cat, flac, sph2pipe, sox, ffmpeg)"
 
 _TO_THE_END = re.compile(r"-1(?:\.0*)?")
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of each data directory, then its transcripts without a recording."""
+    """Yields the utterances of each data directory, with transcripts that have no recording last."""
     lists = layout.find_lists(corpus_dir, ("wav.scp",))
     if not lists:
         raise errors.UserError(
@@ -58,7 +59,7 @@ def _list_split(directory: str, split: str) -> Iterator[manifest.Utterance]:
 
 
 def _read_sources(directory: str) -> Iterator[tuple[str, str, segments.Segment]]:
-    """Yields (utterance id, audio path, segment of the recording)."""
+    """Yields (utterance id, audio path, segment of the recording) for each utterance."""
     path = os.path.join(directory, "segments")
     if not files.exists(path):
         yield from _read_recordings(directory)
@@ -98,7 +99,7 @@ def _parse_segment(
 
 
 def _read_columns(path: str) -> Iterator[tuple[str, str, str]]:
-    """Yields (where, first column, rest of the line) of the lines that are not empty."""
+    """Yields (where, first column, rest of the line) for each line that is not empty."""
     seen = set()
     for number, line in enumerate(text_files.read_lines(path, "pass a whole Kaldi data directory"), 1):
         parts = line.split(maxsplit=1)

@@ -1,4 +1,4 @@
-"""Finds the file that a command of a wav.scp decodes, so that it can be read without running the command.
+"""Finds the file that a command in wav.scp decodes, so that it can be read without running the command.
 
 a flac -c -d -s /data/a.flac |
 b sph2pipe -f wav -p -c 1 /data/b.sph |
@@ -13,16 +13,16 @@ import shlex
 from typing import NamedTuple, Optional
 
 _QUIET = re.compile(r"\s+2>\s*/dev/null")
-_SHELL = re.compile(r"[|;&<>$`*?(){}\\\n]")  # several commands, or expansions by the shell
+_SHELL = re.compile(r"[|;&<>$`*?(){}\\\n]")  # characters that join commands or that the shell expands
 
 
 class _Command(NamedTuple):
-    """Patterns of the arguments, apart from the file, that do not change the sound."""
+    """Patterns for a command's arguments, other than the file, that leave the audio unchanged."""
 
     flags: str = ""  # arguments without a value
-    options: dict[str, str] = {}  # name of each option -> pattern of its value
+    options: dict[str, str] = {}  # name of each option -> pattern for its value
     output: str = ""  # arguments after the file
-    needs: str = ""  # an argument that is required
+    needs: str = ""  # a required argument
 
 
 _COMMANDS = {
@@ -53,9 +53,9 @@ _COMMANDS = {
 
 
 def find_file(command: str) -> Optional[tuple[str, Optional[int]]]:
-    """Returns the file that a command (without its last |) decodes, and the channel from 0, or None for all.
+    """Returns the file that a command (without its final |) decodes, and the channel from 0 (None for all).
 
-    Returns None for a command that does anything else, or that is not known.
+    Returns None if the command is unknown or does anything else.
     """
     path, *words = _split(_QUIET.sub("", command)) or [""]
     name = os.path.basename(path)

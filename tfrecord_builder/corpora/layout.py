@@ -1,4 +1,4 @@
-"""Layout of corpus directories: required files, recordings, relative paths and names of splits."""
+"""The layout of corpus directories: required files, recordings, relative paths and split names."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tfrecord_builder import errors
 from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
-_MAX_NOTES = 3  # warnings about files found in parent directories; a list may have thousands
-# What corpora call their splits, in lower case.
+_MAX_NOTES = 3  # maximum warnings about files found in parent directories; there may be thousands of files
+# The names that corpora use for their splits, in lower case.
 SPLIT_NAMES = {
     "train": ("train", "training", "训练", "训练集"),
     "dev": ("dev", "devel", "development", "val", "valid", "validation", *"验证 验证集 开发 开发集".split()),
@@ -23,7 +23,7 @@ SPLIT_NAMES = {
 
 
 def require(corpus_dir: str, names: Iterable[str], corpus: str, remedy: str) -> None:
-    """Raises errors.UserError if a file or directory of a corpus is missing in corpus_dir."""
+    """Raises errors.UserError if a file or directory of a corpus is missing from corpus_dir."""
     names = list(names)
     missing = [name for name in names if not files.exists(os.path.join(corpus_dir, name))]
     if missing:
@@ -34,24 +34,25 @@ def require(corpus_dir: str, names: Iterable[str], corpus: str, remedy: str) -> 
 
 
 def find_recordings(directory: str, suffix: str) -> Iterator[str]:
-    """Yields the files below a directory that have this suffix and are not hidden (macOS adds ._*.wav)."""
+    """Yields the files below a directory that have the suffix, except hidden files (macOS adds ._*.wav)."""
     for path in files.find_files(directory, (suffix,)):
         if not os.path.basename(path).startswith("."):
             yield path
 
 
 def recording_id(path: str) -> str:
-    """Returns the name of a file without its suffix; bytes that are not UTF-8 become backslash escapes."""
+    """Returns a file's name without the suffix; bytes that are not UTF-8 become backslash escapes."""
     name = os.path.splitext(os.path.basename(path))[0]
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def resolve(directory: str, path: str) -> str:
-    """Resolves a path from a file in `directory`: it is relative to the directory, or absolute, or a URL.
+    """Resolves a path listed in a file in `directory`; it can be relative to `directory`, absolute or a URL.
 
-    Backslashes of a Windows path (wav\\a.wav) become slashes, unless a file has exactly that name. In many
-    lists paths are relative to where a recipe ran, such as download/a.wav in egs/s5/data/train/wav.scp: if
-    the file does not exist, the nearest parent directory that has it is used, but not for a bare file name.
+    Backslashes in a Windows path (wav\\a.wav) become slashes, unless a file with exactly that name exists. In
+    many lists, paths are relative to the directory where a recipe ran, such as download/a.wav in
+    egs/s5/data/train/wav.scp. Therefore, if the file does not exist in `directory`, it is taken from the
+    nearest parent directory that has it. Bare file names are not searched for in parent directories.
     """
     if urls.is_remote(path):
         return path
@@ -71,13 +72,13 @@ def resolve(directory: str, path: str) -> str:
 
 
 def split_of(name: str) -> Optional[str]:
-    """Returns the split that a name stands for, in any case ("Valid" is dev); None if there is none."""
+    """Returns the split that a name stands for, ignoring case ("Valid" is dev), or None for other names."""
     word = name.strip().lower()
     return next((split for split, names in SPLIT_NAMES.items() if word in names), None)
 
 
 def named_splits(names: Iterable[str], suffix: str = "") -> list[tuple[str, str]]:
-    """Returns (split, name) for each name that is a split plus the suffix; train, then dev, then test."""
+    """Returns (split, name) for each name made of a split and the suffix, in the order train, dev, test."""
     matches = [(split_of(name.removesuffix(suffix)), name) for name in names if name.endswith(suffix)]
     return [match for split in SPLIT_NAMES for match in matches if match[0] == split]
 
@@ -85,12 +86,12 @@ def named_splits(names: Iterable[str], suffix: str = "") -> list[tuple[str, str]
 def find_lists(
     directory: str, names: Sequence[str], split: Optional[str] = "train"
 ) -> list[tuple[Optional[str], str]]:
-    """Returns (split, path) of the files of these names in a directory, or else in train/, dev/, test/.
+    """Finds files by name in a directory, or else in its train/, dev/ and test/; returns (split, path) pairs.
 
     Args:
         directory: where to look; its folders may also be called valid/, eval/ and the like.
-        names: file names.
-        split: the split of files that are in the directory itself.
+        names: the file names to look for.
+        split: the split of files in the directory itself.
     """
     present = files.list_names(directory)
     lists = [(split, os.path.join(directory, name)) for name in present if name in names]
@@ -100,13 +101,13 @@ def find_lists(
 
 
 def split_in(name: str) -> Optional[str]:
-    """Returns the split that a word in the name of a file stands for ("dev-clean.csv" is dev), or None."""
+    """Returns the split that a file name contains ("dev-clean.csv" is dev); None if not exactly one."""
     splits = {split_of(word) for word in re.findall("[A-Za-z]+|[\u4e00-\u9fff]+", name)} - {None}
     return splits.pop() if len(splits) == 1 else None
 
 
 def require_split(where: str, name: str) -> str:
-    """Returns the split that a name in a list stands for; raises errors.UserError if it names none."""
+    """Returns the split that a name in a list stands for; raises errors.UserError if it is not a split."""
     split = split_of(name)
     if split is None:
         names = "; ".join(", ".join(names) for names in SPLIT_NAMES.values())

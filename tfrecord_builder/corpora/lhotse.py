@@ -1,13 +1,14 @@
-"""Lhotse manifests: cuts, or else recordings with their supervisions; .jsonl or .json, also with .gz.
+"""Reads Lhotse manifests: cuts, or else recordings with supervisions; .jsonl or .json, optionally with .gz.
 
-Layout: see Lhotse's documentation. Files have the names that `lhotse prepare` and icefall's recipes write:
+Lhotse's documentation describes the layout. `lhotse prepare` and icefall's recipes write files such as:
 
     aishell_cuts_train.jsonl.gz, cuts_train-clean-100.jsonl.gz, dev.jsonl.gz, cuts.jsonl.gz
     aishell_recordings_train.jsonl.gz and aishell_supervisions_train.jsonl.gz
 
-The split is the last word of the name, up to a hyphen; in train_cuts.jsonl.gz it is the word before. A file
-without a split, such as cuts.jsonl.gz, is train, and is read only if no file of its kind names a split. These
-fields of a cut are read. Each supervision is an utterance; a cut without any is one without a transcript.
+The split is the last word of the name, up to a hyphen, or the word before it, as in train_cuts.jsonl.gz. A
+file without a split in its name, such as cuts.jsonl.gz, counts as train, and is read only if no file of its
+kind has a split in its name. Each supervision becomes an utterance; a cut without supervisions becomes an
+utterance without a transcript. The following fields of a cut are read:
 
     {"id": "a-0", "type": "MonoCut", "start": 0.5, "duration": 2.5, "channel": 0, "supervisions": [
      {"id": "a", "start": 0.0, "duration": 2.5, "channel": 0, "text": "你好", "speaker": "s1"}],
@@ -15,9 +16,9 @@ fields of a cut are read. Each supervision is an utterance; a cut without any is
      "transforms": [{"name": "Speed", "kwargs": {"factor": 0.9}}]}}
 
 A supervision's start is relative to its cut's start; both are times after the transforms. Speed and Volume
-are applied as in Lhotse; Resample is ignored. A padded cut is read without its padding. Cuts with other
-features of Lhotse are rejected: mixtures, other transforms, sources other than a file or a command that only
-decodes one, some but not all channels of a file.
+are applied as in Lhotse; Resample is ignored. A padded cut is read without its padding. Cuts that use other
+features of Lhotse are rejected: mixtures, other transforms, sources that are neither a file nor a command
+that only decodes a file, and several but not all channels of a file.
 """
 
 from __future__ import annotations
@@ -41,19 +42,19 @@ _ACCEPTED = (
     "expected cuts_train.jsonl.gz, train.jsonl.gz or cuts.jsonl.gz, or recordings_train.jsonl.gz with "
     "supervisions_train.jsonl.gz (and dev, test; also .jsonl, .json)"
 )
-_TOLERANCE_SECONDS = 0.1  # rounding may move a supervision this far beyond its cut
+_TOLERANCE_SECONDS = 0.1  # rounding may extend a supervision this far beyond its cut
 _RANGES = {"Speed": (0.5, 2.0), "Volume": (0.001, 1000.0)}  # limits of --speed_perturb_factors, --volume_db
-_MIXED = "mixed"  # marks a cut that has several sounds instead of a recording
+_MIXED = "mixed"  # stands for the recording of a cut that mixes several sounds
 
 Fields = dict[str, Any]
 
 
 class _Unsupported(Exception):
-    """A cut uses a feature that is not supported; str() is the reason for its rejection."""
+    """Raised with the reason why a cut is rejected: it uses a feature that is not supported."""
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of all manifests of cuts in the directory, or else of recordings."""
+    """Yields the utterances from all cut manifests in the directory, or else from recording manifests."""
     names = [name for name in files.list_names(corpus_dir) if _FILE.fullmatch(name)]
     cuts, recordings = _choose(names, "cuts"), _choose(names, "recordings")
     if not cuts and not recordings:
@@ -71,7 +72,7 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 def _choose(names: list[str], kind: str) -> dict[str, str]:
-    """Returns the split of each file of a kind: of those that name a split, or else of those that do not."""
+    """Maps the files of a kind to their splits; files that name no split are used only if none names one."""
     stems = {name: _FILE.fullmatch(name)[1] for name in names}
     splits = {name: _find_split(stem, kind) for name, stem in stems.items()}
     named = {name: split for name, split in splits.items() if split}
@@ -79,7 +80,7 @@ def _choose(names: list[str], kind: str) -> dict[str, str]:
 
 
 def _find_split(stem: str, kind: str) -> Optional[str]:
-    """Returns the split in the name of a file; None if there is none, or the file is of another kind."""
+    """Returns the split in a file name, or None if there is none or the file is of another kind."""
     *before, last = stem.split("_")
     if kind in last:  # train_cuts
         last = before[-1] if before else ""
@@ -102,13 +103,13 @@ def _list_pair(corpus_dir: str, name: str, split: str) -> Iterator[manifest.Utte
 
 
 def _keep_sound(where: str, recording: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Returns a recording's id and only the needed fields, because all recordings are kept in memory."""
+    """Returns a recording's id and only the fields needed, because all recordings are kept in memory."""
     sound = {name: recording[name] for name in ("sources", "transforms") if name in recording}
     return json_lines.get_text(where, recording, "id"), sound
 
 
 def _list_cut(where: str, path: str, cut: Fields, split: str) -> list[manifest.Utterance]:
-    """Returns the utterances of a cut in the file `path`; if several, their ids are <cut>-<supervision>."""
+    """Returns the utterances of a cut; if there are several, their ids are <cut>-<supervision>."""
     name = json_lines.get_text(where, cut, "id")
     try:
         if cut.get("type") == "MixedCut":
@@ -163,7 +164,7 @@ def _find_sound(directory: str, cut: Fields, supervision: Fields) -> dict[str, A
 
 
 def _find_part(cut: Fields, supervision: Fields) -> tuple[float, Optional[float]]:
-    """Returns the supervision's start in the recording and its duration (None: to the end), in seconds."""
+    """Returns the supervision's start in the recording and its duration, in seconds (None: to the end)."""
     cut_start, start = float(cut.get("start") or 0), float(supervision.get("start") or 0)
     limit = float(math.inf if cut.get("duration") is None else cut["duration"])
     seconds = supervision.get("duration")
@@ -176,7 +177,7 @@ def _find_part(cut: Fields, supervision: Fields) -> tuple[float, Optional[float]
 
 
 def _find_channels(cut: Fields, supervision: Fields) -> list[int]:
-    """Returns the channels of the supervision, or of the cut if the supervision names none."""
+    """Returns the supervision's channels, or the cut's channels if the supervision names none."""
     channels = _as_list(cut.get("channel", 0))
     chosen = channels if supervision.get("channel") is None else _as_list(supervision["channel"])
     if not all(channel in channels for channel in chosen):
@@ -189,13 +190,13 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _find_source(sources: list[Fields], channels: list[int]) -> tuple[str, Optional[int]]:
-    """Returns the file that has the channels, and the index of the channel to read, or None for all."""
+    """Returns the file that has the channels, and the index of the channel to read (None for all)."""
     for source in sources:
         available = source["channels"]
         if not channels or not set(channels) <= set(available):
             continue
         path, channel = _find_file(source)
-        if len(available) == 1 and source["type"] == "command":  # it may select or mix channels
+        if len(available) == 1 and source["type"] == "command":  # the command may select or mix channels
             return path, channel
         if len(channels) == 1:
             return path, available.index(channels[0])
@@ -205,7 +206,7 @@ def _find_source(sources: list[Fields], channels: list[int]) -> tuple[str, Optio
 
 
 def _find_file(source: Fields) -> tuple[str, Optional[int]]:
-    """Returns the file that a source reads, and the channel that its command selects."""
+    """Returns the file that a source reads, and the channel that its command selects (None for all)."""
     kind = source["type"]
     if kind == "file":
         return source["source"], None
@@ -217,7 +218,7 @@ def _find_file(source: Fields) -> tuple[str, Optional[int]]:
 
 
 def _read_transforms(transforms: list[Fields]) -> dict[str, float]:
-    """Returns the total factors of speed and volume of a recording's transforms."""
+    """Returns the total speed and volume factors of a recording's transforms."""
     factors = {"Speed": 1.0, "Volume": 1.0}
     for transform in transforms:
         name = transform.get("name")

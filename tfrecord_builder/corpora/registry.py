@@ -1,4 +1,6 @@
-"""The corpora by name. To add one, write a reader in the module for its kind of layout; add it to CORPORA."""
+"""Maps corpus names to readers. To add a corpus, write a reader in the module for its layout, then list the
+reader in CORPORA.
+"""
 
 from __future__ import annotations
 
@@ -33,21 +35,21 @@ CORPORA = {
     "wenet": json_lists.list_wenet,
 }
 
-_LISTS = ("table", "wenet")  # a list file of these can be passed instead of a directory
+_LISTS = ("table", "wenet")  # layouts for which users can pass a list file instead of a directory
 
 
 def list_utterances(
     corpus: str, corpus_dirs: Sequence[str], flag: str = "--corpus_dir"
 ) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of one or several directories of a corpus.
+    """Yields the utterances in one or more directories of a corpus.
 
-    Ids of recordings do not change, so they must differ between the directories. If there are several
-    directories, speakers become <directory>/<speaker>: corpora never share speakers, and error rates can be
-    reported per corpus. The id of a sentence of text is <directory>-<split>-<line>; its speaker is the
-    directory. Audio paths are made absolute. Errors name the flag.
+    Recordings keep their ids, so ids must be unique across the directories. If there are several directories,
+    speakers become <directory>/<speaker>, so that corpora never share speakers and error rates can be
+    reported per corpus. A sentence of a text corpus gets the id <directory>-<split>-<line> and the directory
+    as its speaker. Audio paths are made absolute. Error messages mention `flag`.
 
     Raises:
-        errors.UserError: a directory is missing, a duplicate, cannot be read or has another layout.
+        errors.UserError: a directory is missing, passed twice or unreadable, or has a different layout.
     """
     for corpus_dir, name in zip(corpus_dirs, _name_directories(corpus_dirs, flag)):
         for utterance in _list_directory(corpus, corpus_dir, flag):
@@ -61,14 +63,14 @@ def _list_directory(corpus: str, corpus_dir: str, flag: str) -> Iterator[manifes
         yield from CORPORA[corpus](corpus_dir)
     except OSError as error:
         if urls.is_remote(str(error.filename)):
-            raise  # the message of the object store is clearer
+            raise  # the object store's own message is clearer
         raise errors.UserError(
             f"{flag}: {error.filename} cannot be read ({error.strerror}); change its permissions."
         ) from error
 
 
 def _name_directories(corpus_dirs: Sequence[str], flag: str) -> list[str]:
-    """Names each directory by the end of its path, with as many components as make all names different."""
+    """Names each directory after the last components of its path, as many as needed for unique names."""
     paths = [_to_absolute(corpus_dir).rstrip("/").split("/") for corpus_dir in corpus_dirs]
     for count in range(1, max(map(len, paths), default=1) + 1):
         names = ["/".join(components[-count:]).lstrip("/") for components in paths]
@@ -94,7 +96,7 @@ def _to_absolute(path: str) -> str:
 
 
 def _to_printable(name: str) -> str:
-    """Returns a name as one line of UTF-8: other bytes and control characters of file names are escaped."""
+    """Returns a name as a single line of UTF-8; other bytes and control characters are escaped."""
     if name.isprintable():
         return name
     return files.escape_controls(os.fsencode(name).decode("utf-8", "backslashreplace"))

@@ -1,4 +1,4 @@
-"""Reads rows of utterance lists: lines of a table, or JSON objects, with the column names in NAMES."""
+"""Reads the rows of utterance lists: lines of a table, or JSON objects, with column names from NAMES."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.corpora import json_lines, layout, segments, text_files
 from tfrecord_builder.data import manifest
 
-# Column names in DeepSpeech, SpeechBrain, Coqui, Common Voice, NeMo, WeNet, Hugging Face's datasets and
+# Column names used by DeepSpeech, SpeechBrain, Coqui, Common Voice, NeMo, WeNet, Hugging Face's datasets and
 # spreadsheets, in lower case with underscores. A column with the first name takes precedence.
 NAMES = {
     "id": "id utterance_id utt_id uttid utt key 编号 序号 音频编号".split(),
@@ -31,29 +31,30 @@ NAMES = {
     "split": "split subset 划分 数据划分 分割 子集 数据集 集合 用途".split(),
     **segments.NAMES,
 }
-# Required columns: at least one of each tuple.
+# Required columns: at least one from each tuple.
 RECORDINGS = (("audio",), ("text", "pinyin"))
 SENTENCES = (("text",), ("pinyin",))
 
 Row = dict[str, str]  # key of NAMES -> value
 Needed = Sequence[tuple[str, ...]]  # required columns, such as RECORDINGS
 _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars"}
-_SPEECHBRAIN = {"ID", "duration", "wav"}  # columns of every SpeechBrain CSV; some also have audio_path
-_SECONDS = re.compile(r"[(（](?:秒|s)[)）]\s*$")  # the unit in names such as 时长(秒)
-_DATA_ROOT = "{data_root}/"  # prefix in SpeechBrain's JSON; its recipes define the directory
+_SPEECHBRAIN = {"ID", "duration", "wav"}  # columns in every SpeechBrain CSV; some also have audio_path
+_SECONDS = re.compile(r"[(（](?:秒|s)[)）]\s*$")  # the unit in column names such as 时长(秒)
+_DATA_ROOT = "{data_root}/"  # path prefix in SpeechBrain's JSON; SpeechBrain's recipes set its value
 
 
 def read_table(path: str, needed: Needed = RECORDINGS) -> Iterator[tuple[str, Row]]:
-    """Reads a table with a header line; the separator is the one with which most column names are known.
+    """Reads a table with a header line; the separator is the one that yields the most known column names.
 
-    Empty lines are ignored. Values missing at the end of a line are empty; values beyond the columns must be.
+    Empty lines are ignored. Values missing at the end of a line count as empty. A line may have more values
+    than there are columns only if the extra values are empty.
 
     Yields:
-        (where, row) per line; where is "<file>: line <number>".
+        (where, row) for each line; `where` is "<file>: line <number>".
 
     Raises:
-        errors.UserError: the file cannot be read, lacks a column, or a line has more values than columns, no
-            id or audio, or a quoted value that ends on another line.
+        errors.UserError: the file cannot be read or lacks a column; or a line has too many values, an empty
+            id or audio, values that contradict each other, or a quoted value that ends on another line.
     """
     lines = enumerate(text_files.read_lines(path), 1)
     _, first = next(lines, (1, ""))
@@ -70,7 +71,7 @@ def read_table(path: str, needed: Needed = RECORDINGS) -> Iterator[tuple[str, Ro
 
 
 def _split(where: str, line: str, separator: str, header: str) -> list[str]:
-    """Splits a line; between tabs or vertical bars, values are quoted only if the header has quotes."""
+    """Splits a line; between tabs or vertical bars, quotes are literal unless the header has quotes too."""
     if separator in "\t|" and '"' not in header:
         return line.split(separator)
     try:
@@ -83,9 +84,9 @@ def _split(where: str, line: str, separator: str, header: str) -> list[str]:
 
 
 def read_object(where: str, fields: dict[str, Any], needed: Needed = RECORDINGS) -> Row:
-    """Returns the row of a JSON object.
+    """Converts a JSON object to a row.
 
-    Raises errors.UserError if a needed field is missing, or a known field is neither text nor a number.
+    Raises errors.UserError if a needed field is missing, or if a known field is neither text nor a number.
     """
     _check_columns(where, list(fields), needed, "add the field")
     return _read_row(where, list(fields), [_to_text(where, fields, name) for name in fields], needed)
@@ -95,14 +96,14 @@ def make_utterance(where: str, path: str, row: Row, split: Optional[str] = None)
     """Returns the utterance that a row describes.
 
     Args:
-        where: the start of every message (see read_table).
-        path: the file that contains the row; relative audio paths are relative to it (layout.resolve).
-        row: if it has no id, the id becomes <file>-<line>-<recording>, such as train-2-u1.
-        split: the split of the file. If None, the first folder of the audio path if that is a split, or else
-            train. A split column takes precedence.
+        where: the start of every error message (see read_table).
+        path: the file that contains the row; see layout.resolve for relative audio paths.
+        row: the row; if there is no id column, the id becomes <file>-<line>-<recording>, such as train-2-u1.
+        split: the split of the file. If None, it is the first folder of the audio path if that names a split,
+            and train otherwise. A split column takes precedence.
 
     Raises:
-        errors.UserError: the split or the segment is not valid.
+        errors.UserError: the split or the segment is invalid.
     """
     name = row["audio"].strip().removeprefix(_DATA_ROOT)
     audio = layout.resolve(os.path.dirname(path), name)
@@ -125,7 +126,7 @@ def make_utterance(where: str, path: str, row: Row, split: Optional[str] = None)
 
 @functools.lru_cache(maxsize=1 << 10)
 def _find_columns(header: tuple[str, ...]) -> dict[str, list[int]]:
-    """Returns the indices of the columns in a header for each key of NAMES; ignores case."""
+    """Maps each key of NAMES to the indices of its columns in a header; ignores case."""
     words = [re.sub(r"[\s-]+", "_", _SECONDS.sub("", word).strip().lower()) for word in header]
     columns = {}
     for name, names in NAMES.items():
@@ -149,7 +150,7 @@ def _check_columns(where: str, header: Sequence[str], needed: Needed, remedy: st
 def _read_row(
     where: str, header: Sequence[str], values: Sequence[str], needed: Needed, separator: str = ""
 ) -> Row:
-    """Returns the values by key of NAMES; if several columns have the key, the value that is not empty."""
+    """Maps keys of NAMES to values; if several columns belong to a key, uses a value that is not empty."""
     if any(map(str.strip, values[len(header) :])):
         remedy = "quote its values that contain {}" if separator in ",;" else "remove {} from its values"
         raise errors.UserError(
@@ -179,6 +180,6 @@ def _to_comparable(value: str) -> object:
 
 
 def _to_text(where: str, fields: dict[str, Any], name: str) -> str:
-    if isinstance(fields[name], float) or not _find_columns((name,)):  # an ignored field may be anything
+    if isinstance(fields[name], float) or not _find_columns((name,)):  # ignored fields may have any type
         return repr(fields[name])
     return json_lines.get_text(where, fields, name, "")

@@ -1,4 +1,4 @@
-"""Reads the segment of a recording that a row describes, in seconds, and its channel. Examples:
+"""Reads the segment (in seconds) and the channel of a recording from the columns of a row. Examples:
 
 start  end   duration  channel
 0.98   3.48            0
@@ -20,19 +20,19 @@ NAMES = {
     "end": ("end", "end_time", "结束", "结束时间", "终止时间"),
     "duration": ("duration", "时长", "持续时间"),
     "channel": ("channel", "声道", "通道"),
-    "stop": ("stop",),  # SpeechBrain: start and stop count samples
-    "options": ("wav_opts",),  # SpeechBrain's earlier tables: start:10000 stop:26000
+    "stop": ("stop",),  # SpeechBrain: start and stop are in samples
+    "options": ("wav_opts",),  # older SpeechBrain tables: start:10000 stop:26000
 }
 EMPTY = "segment ends at or before its start"
 SAMPLES = "segment in samples: set start and end or duration in seconds"
 
-_ROUNDING_SECONDS = 0.05  # accepted difference of end and start + duration: tables have two or more decimals
+_ROUNDING_SECONDS = 0.05  # accepted difference between end and start + duration, because tables are rounded
 _CHANNELS = {"a": 0, "b": 1}  # sides of a telephone call; other channels are numbers from 0
 _RATES = (8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000)
 
 
 class Segment(NamedTuple):
-    """A segment of a recording, by the fields of manifest.Utterance."""
+    """A segment of a recording; the fields mean the same as in manifest.Utterance."""
 
     start_seconds: float = 0.0
     seconds: Optional[float] = None
@@ -41,7 +41,7 @@ class Segment(NamedTuple):
 
 
 def read(where: str, row: Mapping[str, str]) -> Segment:
-    """Reads the segment that a row describes in the columns of NAMES; missing columns count as empty.
+    """Reads the segment that the columns of a row describe; missing columns count as empty.
 
     Raises errors.UserError if a value is negative or not a number, or if end and duration contradict each
     other.
@@ -66,7 +66,7 @@ def read(where: str, row: Mapping[str, str]) -> Segment:
 
 
 def _read_samples(start: float, stop: str, seconds: Optional[float], channel: Optional[int]) -> Segment:
-    """Converts a start in samples to seconds, if stop and the duration in seconds tell the sample rate."""
+    """Converts a start in samples to seconds if the sample rate follows from `stop` and `seconds`."""
     if seconds and stop.isdecimal():
         rate = (int(stop) - start) / seconds
         nearest = min(_RATES, key=lambda candidate: abs(rate / candidate - 1))

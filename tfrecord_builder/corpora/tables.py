@@ -1,4 +1,4 @@
-"""Corpora that are tables: manifest.tsv, tables of any origin, Common Voice, LJSpeech, text."""
+"""Corpora in the form of tables: manifest.tsv, tables from any source, Common Voice, LJSpeech, text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfrecord_builder.corpora import json_lines, layout, rows, text_files
 from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files
 
-# Your own recordings: manifest.tsv, whose columns are found by name. id, audio, and text or pinyin are
+# Your own recordings: manifest.tsv, whose columns are recognised by name. id, audio, and text or pinyin are
 # required; an empty split means train.
 #
 #     id      audio            speaker  text      pinyin                split  seconds  note
@@ -30,9 +30,9 @@ def list_manifest(corpus_dir: str) -> Iterator[manifest.Utterance]:
         yield rows.make_utterance(where, path, row, "train")
 
 
-# Common Voice in any language (commonvoice.mozilla.org), cv-corpus-<release>/<language>/{train,dev,test}.tsv
-# and clips/*.mp3. The splits are those of the release, which share no speakers; validated.tsv, other.tsv and
-# invalidated.tsv, which contain them or were not checked, are not read. Paths in releases of 2019 lack .mp3.
+# Common Voice in any language (commonvoice.mozilla.org): cv-corpus-<release>/<language>/{train,dev,test}.tsv
+# and clips/*.mp3. The splits are those of the release; they share no speakers. validated.tsv (a superset of
+# them), other.tsv and invalidated.tsv are not read. In releases from 2019, paths lack .mp3.
 #
 #     client_id	path	sentence	up_votes	down_votes	age	gender	...
 #     9f3c...	common_voice_zh-CN_18524189.mp3	...	2	0	...
@@ -57,15 +57,15 @@ def list_common_voice(corpus_dir: str) -> Iterator[manifest.Utterance]:
             yield rows.make_utterance(where, path, row, split)
 
 
-# LJSpeech (keithito.com/LJ-Speech-Dataset) and corpora with its layout: wavs/*.wav, and metadata.csv without
-# header and quotes, whose columns are id, transcript, and often a normalised transcript (numbers and
-# abbreviations spelled out), which takes precedence. There is one speaker; everything is train.
+# LJSpeech (keithito.com/LJ-Speech-Dataset) and corpora with the same layout: wavs/*.wav and metadata.csv,
+# which has neither a header nor quotes. Its columns are id, transcript, and often a normalised transcript
+# (numbers and abbreviations spelled out), which takes precedence. There is one speaker, and one split: train.
 #
 #     LJ001-0007|the earliest book printed with movable types, about 1455,|..., about fourteen fifty-five,
 
 
 def list_ljspeech(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields an utterance for every line of metadata.csv."""
+    """Yields an utterance for every line in metadata.csv."""
     remedy = "pass the directory that has metadata.csv and wavs, such as LJSpeech-1.1"
     layout.require(corpus_dir, ("metadata.csv", "wavs"), "LJSpeech", remedy)
     path = os.path.join(corpus_dir, "metadata.csv")
@@ -83,21 +83,21 @@ def list_ljspeech(corpus_dir: str) -> Iterator[manifest.Utterance]:
         yield manifest.Utterance(name.strip(), audio, "LJ", text, "", "train")
 
 
-# Tables with a header line and one row per utterance: train, dev and test (or other names of these splits) as
-# .csv or .tsv; or Hugging Face's metadata.csv or metadata.jsonl, in the directory or in train/, validation/,
-# test/; or a single table of any name, which can be passed instead of the directory.
+# Tables with a header line and one row per utterance: train, dev and test (or other names for these splits)
+# as .csv or .tsv; or Hugging Face's metadata.csv or metadata.jsonl, in the directory or in train/,
+# validation/ and test/; or a single table with any name, which can be passed instead of the directory.
 #
 #     id,audio,text,speaker
 #     u1,wav/u1.wav,"今天,天气很好",s1
 #
-# A .json file of SpeechBrain must be passed itself; its directory is used as data_root:
+# A SpeechBrain .json file must itself be passed instead of its directory, which is used as data_root:
 #
 #     {"u1": {"wav": "{data_root}/wav/u1.wav", "spk_id": "s1", "words": "今天天气很好"}, ...}
 _METADATA = ("metadata.csv", "metadata.tsv", "metadata.jsonl")  # names in Hugging Face's AudioFolder
 
 
 def list_table(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of the tables of a directory, or of a single table."""
+    """Yields the utterances from the tables in a directory, or from a single table."""
     for split, path in _find_tables(corpus_dir):
         for where, row in _read_rows(path):
             yield rows.make_utterance(where, path, row, split)
@@ -119,7 +119,7 @@ def _list_tables(directory: str) -> list[str]:
 
 
 def _find_tables(path: str) -> list[tuple[Optional[str], str]]:
-    """Returns (split, path) of each table in a directory; the split is None if only rows can name it."""
+    """Returns (split, path) for each table at `path`; the split is None if only the rows can specify it."""
     if not files.is_directory(path):
         return [(layout.split_in(os.path.basename(path)), path)]
     tables = _list_tables(path)
@@ -136,7 +136,7 @@ def _find_tables(path: str) -> list[tuple[Optional[str], str]]:
 
 
 def _find_splits(directory: str, tables: list[str]) -> list[tuple[Optional[str], str]]:
-    """Finds train.csv, or else all tables with train in their names, and likewise for dev and test."""
+    """Finds train.csv or, if it is missing, all tables with train in their names; likewise dev and test."""
     lists = []
     for split in manifest.SPLITS:
         exact = [name for name in tables if layout.split_of(os.path.splitext(name)[0]) == split]
@@ -145,10 +145,10 @@ def _find_splits(directory: str, tables: list[str]) -> list[tuple[Optional[str],
     return lists
 
 
-# Text for the language model: {train,dev,test}.tsv, whose sentences have the ids <split>-<line>; the registry
-# prefixes the directory's name and makes it the speaker, so that error rates can be reported per corpus.
-# dict.txt is a word list, as in the package jieba: each line begins with a word, and words of two or more
-# hanzi become sentences of train.
+# Text for the language model: {train,dev,test}.tsv. Sentences get the ids <split>-<line>; the registry
+# prepends the directory's name and uses it as the speaker, so that error rates can be reported per corpus.
+# dict.txt is a word list like that of the jieba package: each line begins with a word, and words of two or
+# more hanzi become sentences in train.
 #
 #     hanzi       pinyin
 #     我们试试看  wo3 men5 shi4 shi4 kan4
@@ -157,7 +157,7 @@ _WORD = re.compile("[\u4e00-\u9fff]{2,}")
 
 
 def list_text(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the sentences of train.tsv, dev.tsv (or valid.tsv, ...) and test.tsv, then words of dict.txt."""
+    """Yields the sentences in train.tsv, dev.tsv (or valid.tsv, ...) and test.tsv, then words in dict.txt."""
     names = files.list_names(corpus_dir)
     tables = layout.named_splits(names, ".tsv")
     if not tables and _WORDS not in names:

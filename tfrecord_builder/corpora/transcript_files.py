@@ -12,14 +12,14 @@ from tfrecord_builder.corpora import layout, text_files
 from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files
 
-# THCHS-30 (openslr.org/18): data/ has A11_0.wav and A11_0.wav.trn, whose three lines are hanzi, toned pinyin
-# and phones; train/, dev/ and test/ have A11_0.wav.trn again, with one line that points to it.
+# THCHS-30 (openslr.org/18): data/ has, for example, A11_0.wav and A11_0.wav.trn, whose three lines are hanzi,
+# pinyin with tones, and phones. train/, dev/ and test/ have .trn files whose only line is a path in data/.
 #
 #     绿 是 阳春 烟 景 ...                       ../data/A11_0.wav.trn
 #     lv4 shi4 yang2 chun1 yan1 jing3 ...
 #     l v4 sh ix4 ii iang2 ch un1 ...
 _TRN = ".wav.trn"
-_ARTEFACT = " l = "  # stray text in some lines of hanzi, which is not spoken
+_ARTEFACT = " l = "  # stray text in some lines of hanzi; it is not spoken
 
 
 def list_thchs30(corpus_dir: str) -> Iterator[manifest.Utterance]:
@@ -37,11 +37,11 @@ def list_thchs30(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 def _read_trn(path: str) -> tuple[str, str, str]:
-    """Returns (path, hanzi, pinyin) of a transcript file, or of the file that it points to."""
+    """Returns (path, hanzi, pinyin) for a transcript file, or for the file that it points to."""
     lines = [line.strip() for line in text_files.read_lines(path, "unpack THCHS-30 again")]
     if lines and lines[0].endswith(_TRN):
         folder, target = os.path.dirname(path), lines[0]
-        while target.startswith("../"):  # normpath breaks s3://
+        while target.startswith("../"):  # os.path.normpath would break s3://
             folder, target = os.path.dirname(folder), target.removeprefix("../")
         path = os.path.join(folder, target)
         lines = [line.strip() for line in text_files.read_lines(path, "unpack THCHS-30 again")]
@@ -49,14 +49,14 @@ def _read_trn(path: str) -> tuple[str, str, str]:
     return path, hanzi.replace(_ARTEFACT, " "), pinyin
 
 
-# ST-CMDS (openslr.org/38): 20170001P00001A0001.{wav,txt,metadata}, all in one directory. There are no splits;
-# everything is train. A .txt file has one line, the transcript. The speaker's name, P00001A here, includes
-# the letter: this results in 855 speakers with 120 sentences each, as in the description of the corpus.
+# ST-CMDS (openslr.org/38): 20170001P00001A0001.{wav,txt,metadata}, all in one directory. There are no splits,
+# so all utterances are in train. A .txt file has one line, the transcript. A speaker's name, here P00001A,
+# includes the letter; this gives 855 speakers with 120 sentences each, as stated in the corpus description.
 _ST_CMDS_NAME = re.compile(r"\d{8}(P\d{5}[A-Z])\d{4}")
 
 
 def list_st_cmds(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields an utterance for every recording of ST-CMDS, and for every transcript without one."""
+    """Yields an utterance for every recording in ST-CMDS and for every transcript without a recording."""
     is_empty = True
     for utterance_id, names in itertools.groupby(files.list_names(corpus_dir), layout.recording_id):
         match = _ST_CMDS_NAME.fullmatch(utterance_id)
@@ -74,14 +74,14 @@ def list_st_cmds(corpus_dir: str) -> Iterator[manifest.Utterance]:
         )
 
 
-# LibriSpeech (openslr.org/12): train-clean-100/103/1240/{*.flac,103-1240.trans.txt}; all unpacked parts are
-# read, train-* as train, dev-* as dev, test-* as test. A line of chapter 1240, read by speaker 103:
+# LibriSpeech (openslr.org/12): train-clean-100/103/1240/{*.flac,103-1240.trans.txt}. All unpacked parts are
+# read: train-* as train, dev-* as dev, test-* as test. A line from chapter 1240, read by speaker 103:
 #
 #     103-1240-0000 CHAPTER ONE MISSUS RACHEL LYNDE IS SURPRISED MISSUS RACHEL LYNDE LIVED JUST WHERE ...
 
 
 def list_librispeech(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields an utterance for every recording and every transcript without one, chapter by chapter."""
+    """Yields an utterance for every recording and for every transcript without one, chapter by chapter."""
     names = [name for name in files.list_names(corpus_dir) if name.split("-")[0] in manifest.SPLITS]
     parts = [name for name in names if files.is_directory(os.path.join(corpus_dir, name))]  # skips archives
     if not parts:

@@ -1,7 +1,7 @@
 """Corpora of WAV files in folders, with one list of transcripts for the corpus or for each split.
 
-Every reader yields an utterance for each recording, then for each transcript without one, which the builder
-rejects and counts. openslr.org describes the layouts; Kaldi's egs/multi_cn reads them too.
+Every reader yields an utterance for each recording, then one for each transcript without a recording, which
+the builder rejects and counts. openslr.org describes the layouts; Kaldi's egs/multi_cn reads them too.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class _Transcript(NamedTuple):
     speaker: str = ""
 
 
-# AISHELL-1 (openslr.org/33): wav/{train,dev,test}/S0002/*.wav, to be unpacked from one archive per speaker,
-# and transcript/aishell_transcript_v0.8.txt. A few hundred recordings have no transcript.
+# AISHELL-1 (openslr.org/33): wav/{train,dev,test}/S0002/*.wav, which users must unpack from one archive per
+# speaker, and transcript/aishell_transcript_v0.8.txt. A few hundred recordings have no transcript.
 #
 #     BAC009S0002W0122 而 对 楼市 成交 抑制 作用 最 大 的 限 购
 _FIRST_DEV_SPEAKER, _FIRST_TEST_SPEAKER = "S0724", "S0764"
 
 
 def list_aishell1(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of AISHELL-1, whose splits divide the speakers by number."""
+    """Yields the utterances of AISHELL-1, where a speaker's number determines the split."""
     path = os.path.join(corpus_dir, "transcript", "aishell_transcript_v0.8.txt")
     transcripts = _read_transcripts(path, "pass the directory data_aishell")
     wav_dir = os.path.join(corpus_dir, "wav")
@@ -54,14 +54,14 @@ def list_aishell1(corpus_dir: str) -> Iterator[manifest.Utterance]:
     yield from _pair(folders, transcripts, find_folder)
 
 
-# aidatatang_200zh (openslr.org/62): corpus/{train,dev,test}/G0013/*.wav, to be unpacked in place from one
-# archive per speaker, and transcript/aidatatang_200_zh_transcript.txt:
+# aidatatang_200zh (openslr.org/62): corpus/{train,dev,test}/G0013/*.wav, which users must unpack in place
+# from one archive per speaker, and transcript/aidatatang_200_zh_transcript.txt:
 #
 #     T0055G0002S0001 以后 你 是 男孩子
 
 
 def list_aidatatang_200zh(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of aidatatang_200zh; a speaker without a folder is in the train split."""
+    """Yields the utterances of aidatatang_200zh; speakers without a folder count as train."""
     transcript = os.path.join("transcript", "aidatatang_200_zh_transcript.txt")
     names = {split: os.path.join("corpus", split) for split in manifest.SPLITS}
     remedy = "pass the directory aidatatang_200zh itself"
@@ -79,7 +79,7 @@ def list_aidatatang_200zh(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 # AISHELL-3 (openslr.org/93): {train,test}/wav/SSB0005/*.wav and {train,test}/content.txt, in which hanzi and
-# pinyin alternate after a tab. Tones are as spoken (一 yi2). Many speakers are in both splits.
+# pinyin alternate after a tab. Tones are written as spoken (一 yi2). Many speakers are in both splits.
 #
 #     SSB00050001.wav	广 guang3 州 zhou1 女 nv3 大 da4 学 xue2 生 sheng1 ...
 #     SSB06930026.wav	九 jiu3 千 qian1 二 er4 点儿 dianr3 一 yi1 七 qi1
@@ -101,7 +101,7 @@ def list_aishell3(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 def _split_pairs(line: str) -> _Transcript:
-    """Returns text and pinyin, or only the text if they are not in pairs (because of a Latin letter)."""
+    """Returns text and pinyin, or only the text if a token has no syllable (for example a Latin letter)."""
     tokens = line.split()
     words, syllables = tokens[::2], tokens[1::2]
     is_paired = len(words) == len(syllables) and all(map(_HANZI.fullmatch, words))
@@ -116,8 +116,8 @@ def _split_pairs(line: str) -> _Transcript:
 #     UtteranceID	SpeakerID	Transcription
 #     38_5716_20170914202211.wav	38_5716	嗨天气寒冷记得添衣保暖哦
 #
-# FIL (a filled pause) and SPK (a noise of the speaker), with or without brackets, and other capitals in
-# brackets are not words; each is replaced by a space.
+# FIL (a filled pause) and SPK (speaker noise), with or without brackets, and other capitals in brackets are
+# not words; they are replaced by spaces.
 _MARKS = re.compile(r"\[ *[A-Z]+ *\]|< *[A-Z]+ *>|(?<![A-Za-z])(?:FIL|SPK)(?![A-Za-z])")
 _UNPACK_MAGICDATA = "unpack train_set, dev_set and test_set into one directory and pass that"
 
@@ -144,9 +144,9 @@ def _list_magicdata_split(split: str, folder: str) -> Iterator[manifest.Utteranc
     yield from _pair({split: folder}, transcripts, lambda name: (split, transcripts[name].speaker))
 
 
-# Primewords Set 1 (openslr.org/47): audio_files/0/00/*.wav, in folders named by the first one and the first
-# two characters of the file name, and set1_transcript.json, one array. 518 recordings have two entries there,
-# of which the first is used. Everything is train.
+# Primewords Set 1 (openslr.org/47): audio_files/0/00/*.wav, in folders named after the first character and
+# the first two characters of the file name, and set1_transcript.json, a single array. It has two entries for
+# 518 recordings; the first one is used. All utterances are in train.
 #
 #     {"id": "...", "user_id": "...", "file": "00a1ca32-3ad8-4f62-bb16-7346fca03444.wav", "text": "...", ...}
 
@@ -174,13 +174,13 @@ def _pair(
     find_folder: Callable[[str], tuple[str, str]],
     is_folder_speaker: bool = True,
 ) -> Iterator[manifest.Utterance]:
-    """Yields an utterance for every recording, then for every transcript without one.
+    """Yields an utterance for every recording, then one for every transcript without a recording.
 
     Args:
         folders: for each split, the folder that contains its .wav files, at any depth; file names are ids.
-        transcripts: the transcripts by id.
-        find_folder: returns the split of a missing recording, and its folder within the folder of the split.
-        is_folder_speaker: True if a recording's folder is its speaker when the transcript names none.
+        transcripts: maps each id to its transcript.
+        find_folder: maps the id of a missing recording to its split and its folder within the split's folder.
+        is_folder_speaker: True if a recording's folder is its speaker unless the transcript names one.
     """
     missing = dict(transcripts)
 
@@ -200,7 +200,7 @@ def _pair(
 
 
 def _read_transcripts(path: str, remedy: str) -> dict[str, _Transcript]:
-    """Reads lines `<id> <transcript>`; a line without a transcript is ignored."""
+    """Reads lines of the form `<id> <transcript>`; lines without a transcript are ignored."""
     parts = (line.split(maxsplit=1) for line in text_files.read_lines(path, remedy))
     return {part[0]: _Transcript(part[1].strip()) for part in parts if len(part) == 2}
 

@@ -1,5 +1,5 @@
-"""Published corpora from the network to a corpus directory.
+"""Downloads published corpora into a corpus directory.
 
-archives lists them, fetch downloads an archive and continues an interrupted download, and corpus_directory
-unpacks it.
+archives lists the corpora, fetch downloads an archive or resumes its download, and corpus_directory unpacks
+the archive.
 """

@@ -1,11 +1,11 @@
-"""Downloads and unpacks archives into a directory of corpora. File names tell how far each archive is:
+"""Downloads archives and unpacks them into a directory of corpora. File names show each archive's state:
 
 data_thchs30.tgz.incomplete                being downloaded
-data_thchs30.tgz                           complete, not unpacked
+data_thchs30.tgz                           complete, not unpacked yet
 data_thchs30.tgz.wrong                     complete, but with a wrong MD5 sum
 data_thchs30.incomplete/                   being unpacked
 data_thchs30/                              the corpus
-data_thchs30/.data_thchs30.tgz.unpacked    marks the archive as completely unpacked; the archive is removed
+data_thchs30/.data_thchs30.tgz.unpacked    marks the archive as fully unpacked; the archive is then removed
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from tfrecord_builder.storage import files, locks
 if not hasattr(tarfile, "data_filter"):  # CPython before 3.10.12 and 3.11.4
     from backports import tarfile
 
-_MAX_RATIO = 100  # limit of unpacked size / archive size; speech has less than 2, transcripts about 5
-_MIN_ROOM_BYTES = 10_000_000  # every archive may unpack to this size, whatever its ratio
+_MAX_RATIO = 100  # maximum unpacked size / archive size; below 2 for speech, about 5 for transcripts
+_MIN_ROOM_BYTES = 10_000_000  # any archive may unpack to this size, whatever the ratio
 _MAX_FOLDERS = 100  # maximum depth of nested folders
 
 
@@ -51,13 +51,13 @@ def download(
 ) -> list[str]:
     """Downloads, verifies and unpacks the missing archives of `parts`, or of all parts if it is empty.
 
-    The mirror is a site, without a trailing slash, that has /resources/NUMBER/ARCHIVE.
+    `mirror` is a site's URL, without a trailing slash; the site must have /resources/NUMBER/ARCHIVE.
 
     Returns:
         Names of the archives that had already been unpacked.
 
     Raises:
-        UserError: the corpus cannot be downloaded or unpacked; received data are kept for the next call.
+        UserError: the corpus cannot be downloaded or unpacked; received data is kept for the next call.
     """
     selected = select_archives(corpus, parts)
     _check_available(corpus, selected, directory)
@@ -91,7 +91,7 @@ def _locked(directory: str) -> Iterator[None]:
 
 
 def _check_available(corpus: archives.Corpus, selected: Sequence[archives.Archive], directory: str) -> None:
-    """Raises UserError if a corpus cannot be downloaded, unless its archives are in the directory."""
+    """Raises UserError if a corpus is not offered for download, unless its archives are already there."""
     missing = [item.name for item in selected if not _has_traces(corpus, [item], directory)]
     if corpus.unavailable and (missing or not selected):
         advice = f"put {', '.join(missing)} into {directory}, if you have it, and run the command again."
@@ -102,7 +102,7 @@ def _check_available(corpus: archives.Corpus, selected: Sequence[archives.Archiv
 
 
 def _check_owned(corpus: archives.Corpus, directory: str) -> None:
-    """Raises UserError if the folder of the corpus exists and was not created by this program."""
+    """Raises UserError if the folder of the corpus exists but was not created by this program."""
     target = os.path.join(directory, corpus.folder)
     if os.path.lexists(target) and not _has_traces(corpus, corpus.archives, directory):
         raise errors.UserError(
@@ -112,7 +112,7 @@ def _check_owned(corpus: archives.Corpus, directory: str) -> None:
 
 
 def _has_traces(corpus: archives.Corpus, some: Sequence[archives.Archive], directory: str) -> bool:
-    """Returns True if one of the archives exists, even only in part, or was unpacked."""
+    """Returns True if any of the archives exists, even if incomplete, or was unpacked."""
     paths = [os.path.join(directory, archive.name) for archive in some]
     paths += [f"{path}.incomplete" for path in paths]
     paths += [_marker(corpus, archive, directory) for archive in some]
@@ -128,7 +128,7 @@ def _provide(archive: archives.Archive, url: str, path: str) -> None:
 
 
 def _install(corpus: archives.Corpus, archive: archives.Archive, directory: str) -> None:
-    """Unpacks the archive next to the corpus; moves the files into place when all are unpacked."""
+    """Unpacks the archive next to the corpus, then moves the files into place once all are unpacked."""
     target = os.path.join(directory, corpus.folder)
     staging = f"{target}.incomplete"
     if os.path.exists(staging):
@@ -145,14 +145,14 @@ def _install(corpus: archives.Corpus, archive: archives.Archive, directory: str)
 
 
 def unpack(archive: str, directory: str) -> None:
-    """Unpacks a .tar.gz, whose checksum was verified, into a new directory.
+    """Unpacks a .tar.gz, whose checksum must have been verified, into a new directory.
 
-    Devices, and names and links that lead outside, are refused. Archives inside (AISHELL-1 and
-    aidatatang_200zh have one per speaker) are unpacked where they are and then removed.
+    Devices are refused, as are names and links that lead outside the directory. Archives within the archive
+    (AISHELL-1 and aidatatang_200zh have one per speaker) are unpacked in place and then removed.
 
     Raises:
-        UserError: the archive is damaged, or has an entry that is refused.
-        OSError: the directory cannot be written.
+        UserError: the archive is damaged or has an entry that is refused.
+        OSError: the directory cannot be written to.
     """
     os.makedirs(directory)
     with open(archive, "rb") as plain:
@@ -162,7 +162,7 @@ def unpack(archive: str, directory: str) -> None:
     inner = [
         path
         for path in files.find_files(directory, (".tar.gz",))
-        if not os.path.basename(path).startswith(".")  # ._S0002.tar.gz, from macOS, is not an archive
+        if not os.path.basename(path).startswith(".")  # macOS adds ._S0002.tar.gz, which is not an archive
     ]
     for path in progress_bar.ProgressBar(inner, "unpacking archives inside", disable=not inner):
         with open(path, "rb") as file:
@@ -172,7 +172,7 @@ def unpack(archive: str, directory: str) -> None:
 
 def _extract(file: BinaryIO, path: str, directory: str) -> None:
     try:
-        # Mode r|gz would be slow: for each read it copies the rest of the decompressed block.
+        # Mode r|gz would be slow, because every read copies the rest of the decompressed block.
         with gzip.open(file) as plain, tarfile.open(fileobj=plain, mode="r|", bufsize=1 << 16) as tar:
             tar.extractall(directory, _check_members(tar, path), filter=_filter)
     except (tarfile.TarError, EOFError, KeyError, zlib.error, gzip.BadGzipFile) as error:
@@ -195,10 +195,10 @@ def _check_members(tar: tarfile.TarFile, path: str) -> Iterator[tarfile.TarInfo]
 
 
 def _filter(member: tarfile.TarInfo, directory: str) -> tarfile.TarInfo:
-    """Applies the "data" filter of tarfile (PEP 706); also refuses links that its older releases misjudge.
+    """Applies tarfile's "data" filter (PEP 706), and refuses links that older releases of it misjudge.
 
-    A link leads where its text says only if its target has ".." only at the beginning and its folder is not
-    reached through another link (CVE-2025-4138, CVE-2025-4330, CVE-2025-4517).
+    The text of a link's target shows where the link leads only if ".." occurs nowhere but at the beginning,
+    and if no other link leads to the link's folder (CVE-2025-4138, CVE-2025-4330, CVE-2025-4517).
     """
     below = itertools.dropwhile(("", ".", "..").__contains__, member.linkname.split("/"))
     if member.issym() and ".." in below:
@@ -219,7 +219,7 @@ def _marker(corpus: archives.Corpus, archive: archives.Archive, directory: str) 
 
 
 def _merge(source: str, target: str) -> None:
-    """Moves a file or directory; if the target directory exists, the contents are moved into it."""
+    """Moves a file or directory; if the target directory exists, moves the contents into it."""
     if os.path.isdir(target) and os.path.isdir(source) and not os.path.islink(source):
         for name in sorted(os.listdir(source)):
             _merge(os.path.join(source, name), os.path.join(target, name))

@@ -1,4 +1,4 @@
-"""Resumable HTTP(S) downloads: requests the missing bytes (`Range: bytes=262144-`), verifies the MD5 sum."""
+"""Resumable HTTP(S) downloads: requests missing bytes (`Range: bytes=262144-`) and verifies the MD5 sum."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _CHUNK_BYTES = 1 << 16
 _RESET_BYTES = 1 << 24  # an attempt that receives this many bytes is not counted as a failure
 _SIZE_TOLERANCE = 0.01  # some published sizes have only three digits
 _RETRIED_STATUS_CODES = (408, 429, 500, 502, 503, 504)
-_TIMEOUT_SECONDS = 60.0  # timeout for the server to send data
-_PAUSES_SECONDS = (1, 4, 15, 60, 60)  # one pause before each retry
+_TIMEOUT_SECONDS = 60.0  # how long to wait for data from the server
+_PAUSES_SECONDS = (1, 4, 15, 60, 60)  # pauses before the retries
 
 
 class _RetryableError(Exception):
-    """A failure for which a retry is worthwhile."""
+    """A failure after which a retry may succeed."""
 
 
 def fetch(url: str, path: str, expected_bytes: int) -> None:
-    """Downloads a file of about expected_bytes; continues after the bytes that are already in `path`.
+    """Downloads a file of about expected_bytes, starting after the bytes that are already in `path`.
 
     Raises:
-        UserError: the server refuses, sends something else or cannot be reached, or the disk is too small.
-            Received data are kept.
+        UserError: the server refuses the request, sends something else or cannot be reached, or the disk has
+            too little free space. Received data is kept.
         OSError: the file cannot be written.
     """
     pauses = list(_PAUSES_SECONDS)
@@ -43,7 +43,7 @@ def fetch(url: str, path: str, expected_bytes: int) -> None:
             return _attempt(url, path, expected_bytes)
         except errors.UserError:
             raise
-        except (ValueError, requests.TooManyRedirects) as error:  # redirects in a circle or to file:// URLs
+        except (ValueError, requests.TooManyRedirects) as error:  # redirects in circles or to file:// URLs
             raise _unexpected(url, f"a redirect that cannot be followed ({error})", "the archive") from error
         except (_RetryableError, requests.RequestException, urllib3.exceptions.HTTPError) as error:
             reason = _reason(error)
@@ -60,12 +60,12 @@ def fetch(url: str, path: str, expected_bytes: int) -> None:
 
 def _attempt(url: str, path: str, expected_bytes: int) -> None:
     offset = _size(path)
-    headers = {"Accept-Encoding": "identity"}  # no further compression of the archive
+    headers = {"Accept-Encoding": "identity"}  # the archive is already compressed
     if offset:
         headers["Range"] = f"bytes={offset}-"
     with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT_SECONDS) as response:
         if response.status_code == 416 and offset:
-            return  # the file is complete
+            return  # no bytes are missing
         _check_response(response, url)
         start, total = _content_range(response, url, offset)
         slack = expected_bytes * _SIZE_TOLERANCE
@@ -81,7 +81,7 @@ def _attempt(url: str, path: str, expected_bytes: int) -> None:
 
 
 def _check_response(response: requests.Response, url: str) -> None:
-    """Raises an error if the body is not a file, so that a login page cannot overwrite half a corpus."""
+    """Raises an error if the response is not a file; otherwise a login page could overwrite half a corpus."""
     content_type = response.headers.get("Content-Type", "").split(";")[0].strip().lower()
     status = f"status {response.status_code} ({response.reason})"
     if response.status_code in _RETRIED_STATUS_CODES:
@@ -93,7 +93,7 @@ def _check_response(response: requests.Response, url: str) -> None:
 
 
 def _content_range(response: requests.Response, url: str, offset: int) -> tuple[int, Optional[int]]:
-    """Returns the offset of the body in the file, and the size of the file (None if it is unknown)."""
+    """Returns the offset of the response body within the file, and the file's size (None if unknown)."""
     if response.status_code == 200:
         length = response.headers.get("Content-Length", "")
         return 0, int(length) if re.fullmatch("[0-9]+", length) else None
@@ -121,7 +121,7 @@ def _check_free_space(path: str, num_bytes: int) -> None:
 
 
 def _receive(response: requests.Response, path: str, start: int, most: float) -> int:
-    """Appends the body to the file; returns the size, which exceeds `most` by at most one chunk."""
+    """Writes the body to the file from `start` on; returns the new size, at most one chunk above `most`."""
     received, name = start, os.path.basename(path)
     with (
         open(path, "ab" if start else "wb") as file,
@@ -135,7 +135,7 @@ def _receive(response: requests.Response, path: str, start: int, most: float) ->
 
 
 def _reason(error: BaseException) -> str:
-    """Returns the original cause of a failed connection; messages of urllib3 repeat the whole address."""
+    """Returns the original cause of a failed connection, because urllib3's messages repeat the whole URL."""
     while error.__context__:
         error = error.__context__
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -146,8 +146,8 @@ def _size(path: str) -> int:
 
 
 def check_md5(path: str, md5: str) -> None:
-    """Raises UserError if the MD5 sum of a file differs, and renames it to <path>.wrong."""
-    digest = hashlib.md5(usedforsecurity=False)  # the published sums only detect damage
+    """If a file's MD5 sum differs from `md5`, renames the file to <path>.wrong and raises UserError."""
+    digest = hashlib.md5(usedforsecurity=False)  # the sums are only used to detect damage
     with open(path, "rb") as plain:
         size, name = os.path.getsize(path), os.path.basename(path)
         with progress_bar.ProgressBar.wrapattr(plain, "read", size, desc=f"verifying {name}") as file:
