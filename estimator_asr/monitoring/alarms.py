@@ -51,11 +51,11 @@ class Alarm(NamedTuple):
 
 
 def _limit(tag, compare, limit, after=None, unless=None):
-    """Returns a rule that raises the alarm if a metric exceeds a limit in each of the last observed steps.
+    """Returns a rule that raises the alarm if a metric is beyond a limit in all of the last observed steps.
 
     Args:
         tag: TensorBoard tag of the metric.
-        compare: function from the module operator, called with the metric and the limit to detect an excess.
+        compare: function from the module operator; True for a metric and a limit if the metric is beyond it.
         limit: the limit.
         after: function that returns the step after which the metric is checked; None for all steps.
         unless: function that returns True if the alarm must not be raised.
@@ -162,7 +162,7 @@ _FLAT = "the loss has not fallen for {span} steps (it is {loss:.3f} per label, w
 _MEMORISE = "test whether one batch can be memorised: {overfit}"
 _COMPARE = "compare references and hypotheses: {evaluate}"
 STEP_ALARMS = {
-    # The builder rejects utterances with too many labels, so it is no accident if 10 % of the data has them.
+    # The builder rejects utterances with too many labels, so 10 % of them is no accident.
     "too-long-labels": Alarm(
         _limit("too-long-fraction", operator.ge, 0.1),
         "{percent} of the utterances have more labels than frames after subsampling, so CTC cannot learn "

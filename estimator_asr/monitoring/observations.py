@@ -13,7 +13,7 @@ from estimator_asr.monitoring import advice
 # Even with the demo's easy speech, a model must see 2,800 utterances before it outputs any tokens. After
 # several epochs on the same utterances, it learns nothing more that helps with others.
 _FEW_UTTERANCES, _USEFUL_EPOCHS = 5000, 10
-# Means cover this many observed steps, and a noisy metric must exceed its limit in all of them.
+# Means cover this many observed steps, and a noisy metric must be beyond its limit in all of them.
 IN_A_ROW = 5
 
 
