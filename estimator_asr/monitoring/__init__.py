@@ -1,6 +1,6 @@
-"""Observes a training without being imported by it.
+"""Monitoring: observes training, which does not import this package.
 
-observations collects what each step shows; progress, tensorboard, hparams and prediction_samples display
-it, and watchdog compares it with the table of alarms. diagnostics/ explains a training that went wrong, and
-hands the loop all these hooks (observers).
+observations holds the metrics of recent steps; progress, tensorboard, hparams and prediction_samples display
+results, and watchdog checks the rules in alarms. diagnostics/ explains training that went wrong, and passes
+all these hooks to the training loop (observers).
 """

@@ -1,8 +1,8 @@
-"""Alarms of the watchdog: for each kind of alarm, its rule and its sentence.
+"""The watchdog's alarms: a rule and a sentence for each kind of alarm.
 
-A rule takes the observations and returns the values for its sentence, or None if all is well. It ignores
-early steps, in which its metric means nothing yet, and requires several bad observations in a row: training
-is noisy, and users switch off a watchdog that raises false alarms. A sentence ends with a command of
+A rule examines the observations and returns the values for its sentence, or None if all is well. It ignores
+early steps, where its metric does not mean anything yet, and requires several bad observations in a row:
+training is noisy, and users turn off a watchdog that raises false alarms. A sentence ends with a command from
 observations.TrainingFacts.
 """
 
@@ -15,50 +15,50 @@ from typing import NamedTuple, Optional
 
 from estimator_asr.monitoring import observations
 
-# A token takes at least one frame of 40 ms, so 99 % blank is one token in 4 s, slower than any speech.
+# A token needs at least one 40 ms frame, so 99 % blank means at most one token per 4 s: not speech.
 BLANK_FRACTION = 0.99
 # A ReLU unit is inactive for about half of its inputs, but hardly any unit is inactive for a whole batch.
 ZERO_FRACTION = 0.9
-# A loss that falls by a smaller fraction over the whole span makes no progress.
+# A loss that falls by less than this fraction over a whole span is not making progress.
 _MIN_FALL = 0.002
-# A loss has ever fallen if it was at or below this fraction of its value after the warm-up.
+# The loss counts as having fallen if it ever reached this fraction of its value after the warm-up.
 _EVER_FELL = 0.95
-# Below this error rate, or this fraction of the peak learning rate, a flat loss is normal.
+# A flat loss is normal below this error rate, and below this fraction of the peak learning rate.
 _LEARNED_ERROR_RATE = 0.1
 _COOLED = 0.2
-# Different batches have different losses; so many equal losses in a row are no coincidence.
+# Different batches have different losses, so this many equal losses in a row are no coincidence.
 _NUM_EQUAL_LOSSES = 20
-# Masks and dropout add errors in training, so a training error rate this low means the model has learned.
+# Masks and dropout add errors in training, so a model with a training error rate this low has learned.
 _TRAIN_ERROR_RATE = 0.2
-_ERROR_RATE_GAP = 0.3  # speakers of one corpus differ by less
-_EVALUATIONS = 2  # consecutive evaluations that must show the gap
+_ERROR_RATE_GAP = 0.3  # speakers within a corpus differ by less
+_EVALUATIONS = 2  # number of consecutive evaluations that must show the gap
 _EMPTY_LENGTH_RATIO = 0.01
 
 Observations = observations.Observations
 
 
 class Alarm(NamedTuple):
-    """A rule and its sentence, a format string for the rule's values, commands and Observations.little."""
+    """A rule, and a format string for its values, the suggested commands and Observations.little."""
 
     rule: Callable[[Observations], Optional[dict]]
     sentence: str
 
     def check(self, observed: Observations) -> Optional[str]:
-        """Returns the sentence to show, or None if all is well."""
+        """Returns the alarm's sentence, or None if all is well."""
         values = self.rule(observed)
         commands = observed.training.commands()
         return None if values is None else self.sentence.format(**values, **commands, little=observed.little)
 
 
 def _limit(tag, compare, limit, after=None, unless=None):
-    """Returns a rule that raises the alarm if a metric was beyond a limit in each of the last observed steps.
+    """Returns a rule that raises the alarm if a metric is beyond a limit in all of the last observed steps.
 
     Args:
         tag: TensorBoard tag of the metric.
-        compare: a function of the module operator, called with the metric and the limit.
+        compare: function from the module operator; True for a metric and a limit if the metric is beyond it.
         limit: the limit.
-        after: returns the step after which the metric means something; if None, from the first step.
-        unless: returns True if the rule must not raise the alarm.
+        after: function that returns the step after which the metric is checked; None for all steps.
+        unless: function that returns True if the alarm must not be raised.
     """
 
     def rule(observed):
@@ -80,7 +80,7 @@ def _is_blank(observed):
 
 
 def _is_mostly_right(observed):
-    """With an error rate below one half, half of the hypotheses cannot be wrongly equal."""
+    """Below an error rate of 50 %, half of the hypotheses cannot be the same by mistake."""
     return _is_blank(observed) or observed.means().get(observed.training.error_rate, 0.0) < 0.5
 
 
@@ -89,7 +89,7 @@ def _has_no_loss(observed):
 
 
 def _constant_loss(observed):
-    """Rule: different batches have exactly the same loss."""
+    """Rule: different batches all have exactly the same loss."""
     recent = observed.steps[-_NUM_EQUAL_LOSSES:]
     losses = [loss for step in recent for loss in step.losses][-_NUM_EQUAL_LOSSES:]
     if len(losses) < _NUM_EQUAL_LOSSES or len(set(losses)) > 1:
@@ -99,7 +99,7 @@ def _constant_loss(observed):
 
 
 def _flat_loss(observed, ever_fell):
-    """Rule: the mean loss over the last span is not below the best earlier mean, and many errors remain."""
+    """Rule: the mean loss over the last span is no lower than before, and many errors remain."""
     training = observed.training
     warm = [step for step in observed.steps if step.number > training.warmup_steps]
     means = observations.window_means(warm, training.span)
@@ -133,7 +133,7 @@ def _dev_empty(observed):
 
 
 def _decoding_gap(observed):
-    """Rule: the decoder predicts the next token with teacher forcing, but decoded hypotheses are wrong."""
+    """Rule: the decoder predicts tokens well with teacher forcing, but decoded hypotheses are wrong."""
     late = [item.dev for item in observed.evaluations if item.step > observed.training.late_step]
     tags = {"teacher-forced-error-rate": 1.0, observed.training.error_rate: 0.0}
     pairs = [[dev.get(tag, default) for tag, default in tags.items()] for dev in late]
@@ -141,7 +141,7 @@ def _decoding_gap(observed):
 
 
 def _dev_gap(observed):
-    """Rule: few errors in training, many on dev."""
+    """Rule: there are few errors in training but many on dev."""
     tag, settled = observed.training.error_rate, observed.training.settled_step
     late = [item for item in observed.evaluations if item.step > settled]
     pairs = [(item.train.get(tag, 1.0), item.dev.get(tag, 0.0)) for item in late]
@@ -162,7 +162,7 @@ _FLAT = "the loss has not fallen for {span} steps (it is {loss:.3f} per label, w
 _MEMORISE = "test whether one batch can be memorised: {overfit}"
 _COMPARE = "compare references and hypotheses: {evaluate}"
 STEP_ALARMS = {
-    # The builder rejects utterances that are too long, so a tenth of them in the data is no accident.
+    # The builder rejects utterances with too many labels, so 10 % of them is no accident.
     "too-long-labels": Alarm(
         _limit("too-long-fraction", operator.ge, 0.1),
         "{percent} of the utterances have more labels than frames after subsampling, so CTC cannot learn "
@@ -194,7 +194,7 @@ STEP_ALARMS = {
         "cause: {little}the model ignores its input, because features and labels do not belong together or "
         f"the learning rate is too high; {_MEMORISE}",
     ),
-    # The ratio of a healthy model rises to 0.8 and more within the first epochs.
+    # A healthy model's ratio rises to 0.8 or more within the first few epochs.
     "short-hypotheses": Alarm(
         _limit("length-ratio", operator.lt, 0.5, _LATE, unless=_is_blank),
         "hypotheses have {value:.2f} tokens per reference token; likely cause: {little}the model omits "

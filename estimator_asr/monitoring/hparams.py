@@ -1,7 +1,7 @@
 """Fills TensorBoard's HPARAMS tab, which compares the settings and dev metrics of several runs.
 
-TensorBoard keeps the first settings of a run that it finds. The settings have an event file of their own,
-which is replaced whenever training starts in the model directory, so that the tab shows the latest settings.
+TensorBoard keeps the first settings that it finds for a run. So the settings have their own event file, which
+is replaced whenever training starts in the model directory, so that the tab shows the latest settings.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from estimator_asr.training import stopping
 from tfrecord_builder.program import config_flags
 
 _SUFFIX = ".hparams"
-# The fields of TrainConfig that the trained model depends on.
+# The fields of TrainConfig that affect the trained model.
 _TRAIN_FIELDS = ("model", "train_steps", "train_epochs", "seed", "precision", "warm_start_from")
 _NUMBERS = ("int", "float", "Optional[int]", "Optional[float]")
 
 
 @contextlib.contextmanager
 def session(model_dir: str, config: experiment.ExperimentConfig) -> Iterator[None]:
-    """Shows a run as running inside the block, afterwards as finished, or as failed if the block raises.
+    """Shows the run as running inside the block, then as finished, or as failed if the block raised an error.
 
-    A run that SIGTERM ended remains shown as running, because the same command continues it.
+    After SIGTERM, the run is still shown as running, because the same command continues it.
     """
     values = [_describe(config.spec), summary.session_start_pb(flatten(config))]
     _write(model_dir, values)
@@ -47,7 +47,7 @@ def session(model_dir: str, config: experiment.ExperimentConfig) -> Iterator[Non
 
 
 def flatten(config: experiment.ExperimentConfig) -> dict:
-    """Returns the settings that are not None: flag name to bool, float or str."""
+    """Returns the settings that are not None: a bool, float or str for each flag name."""
     values = {
         field.name: getattr(getattr(config, section), field.name) for section, field in _fields(config.model)
     }
@@ -55,7 +55,7 @@ def flatten(config: experiment.ExperimentConfig) -> dict:
 
 
 def _fields(*models):
-    """Yields (section, field) for each setting of the models, the optimizer, the input and the training."""
+    """Yields (section, field) for each setting of the models, optimizer, input and training."""
     for section in (*models, "optimizer", "input"):
         for field in dataclasses.fields(config_lib.SECTIONS[section]):
             if config_flags.is_flag(field):
@@ -72,8 +72,8 @@ def _to_value(value):
 
 
 def _describe(spec):
-    """Describes the columns for models of all kinds: TensorBoard uses the description of one of the runs."""
-    # TensorBoard lists columns that are marked `differs` first and sorts the rest by name.
+    """Describes the columns for all kinds of models, because TensorBoard uses only one run's description."""
+    # TensorBoard puts columns that are marked `differs` first, and sorts the others by name.
     settings = [
         api_pb2.HParamInfo(name=field.name, type=_type(field), differs=field.name in spec.main_settings)
         for _, field in _fields(*task_spec.SPECS)
@@ -81,7 +81,7 @@ def _describe(spec):
     others = (other.error_rate for other in task_spec.SPECS.values() if other != spec)
     metrics = [
         api_pb2.MetricInfo(
-            name=api_pb2.MetricName(group="eval", tag=tag),  # Estimator writes dev metrics into eval/
+            name=api_pb2.MetricName(group="eval", tag=tag),  # Estimator writes dev metrics to eval/
             display_name=f"dev {tag}",
             dataset_type=api_pb2.DATASET_VALIDATION,
         )
@@ -97,11 +97,11 @@ def _type(field):
 
 
 def _write(model_dir, values):
-    """Replaces the event file; a running TensorBoard then reads the new file."""
+    """Replaces the event file, so that even a running TensorBoard reads the new one."""
     old = glob.glob(os.path.join(glob.escape(model_dir), f"events.*{_SUFFIX}"))
     now = time.time()
     path = os.path.join(model_dir, f"events.out.tfevents.{int(now):010d}.0{_SUFFIX}")
-    unfinished = os.path.join(model_dir, "hparams.incomplete")  # TensorBoard does not read this file name
+    unfinished = os.path.join(model_dir, "hparams.incomplete")  # TensorBoard ignores files with this name
     with tf.io.TFRecordWriter(unfinished) as writer:
         writer.write(tf.compat.v1.Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
         for value in values:

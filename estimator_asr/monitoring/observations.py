@@ -1,4 +1,4 @@
-"""Observations of training for the watchdog: metrics of recent steps and of evaluations on dev."""
+"""Observations for the watchdog: metrics from recent training steps and from evaluations on dev."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ import numpy as np
 
 from estimator_asr.monitoring import advice
 
-# Even on the demo's easy speech, a model needs 2,800 utterances before it outputs any token. After some
-# epochs of the same utterances, a model learns nothing more that helps with other utterances.
+# Even with the demo's easy speech, a model must see 2,800 utterances before it outputs any tokens. After
+# several epochs on the same utterances, it learns nothing more that helps with others.
 _FEW_UTTERANCES, _USEFUL_EPOCHS = 5000, 10
-# Means are over this many observed steps, and a noisy metric must be beyond its limit in all of them.
+# Means cover this many observed steps, and a noisy metric must be beyond its limit in all of them.
 IN_A_ROW = 5
 
 
 class TrainingFacts(NamedTuple):
-    """Facts about a training run that alarms depend on or show."""
+    """Facts about a training run that alarms use or show."""
 
     command: str  # command line that started the training
     model_dir: str
-    data_dir: str  # comma separated
-    error_rate: str  # tag of the decoded error rate
-    warmup_steps: int  # steps while the learning rate rises
+    data_dir: str  # comma-separated
+    error_rate: str  # TensorBoard tag of the decoded error rate
+    warmup_steps: int  # number of steps in which the learning rate rises
     max_steps: int  # total number of steps
     base_rate: float  # --learning_rate
     peak_rate: float  # learning rate at the end of the warm-up
     constant_loss_steps: int  # --constant_loss_steps, the watchdog's patience
     steps_per_epoch: float = 1.0
-    num_utterances: int = _FEW_UTTERANCES  # size of the train split
-    hours: float = 0.0  # duration of the train split; 0 for text
+    num_utterances: int = _FEW_UTTERANCES  # number of utterances in the train split
+    hours: float = 0.0  # hours of audio in the train split; 0 for text
 
     @property
     def span(self) -> int:
-        """Number of steps within which the loss must fall; in a long training it falls more slowly."""
+        """Number of steps within which the loss must fall; longer runs get more, because it falls slowly."""
         return max(self.constant_loss_steps, self.max_steps // 20)
 
     @property
     def settled_step(self) -> int:
-        """The step by which a healthy training has left the all-blank plateau: hypotheses are not empty."""
+        """The step by which healthy training has left the all-blank plateau, where hypotheses are empty."""
         return self.warmup_steps + min(4 * self.constant_loss_steps, self.max_steps // 3)
 
     @property
     def late_step(self) -> int:
-        """The step by which the hypotheses of a healthy training are about as long as the references."""
+        """The step by which hypotheses in healthy training are about as long as the references."""
         return self.warmup_steps + min(10 * self.constant_loss_steps, self.max_steps // 2)
 
     def commands(self) -> dict[str, str]:
-        """Returns the commands that alarms suggest, by the names in their sentences."""
+        """Returns the commands that alarms suggest, keyed by their names in the sentences."""
         slower, sibling = f"{self.base_rate / 3:.2g}", self.model_dir.rstrip("/")
         where = (f"--model_dir={self.model_dir}", f"--data_dir={self.data_dir}", "--split=dev")
         new_models = {
@@ -67,15 +67,15 @@ class TrainingFacts(NamedTuple):
 
 
 class ObservedStep(NamedTuple):
-    """An observed training step."""
+    """A training step whose metrics were observed."""
 
     number: int
     metrics: Mapping[str, float]  # metrics by TensorBoard tag
-    losses: tuple = ()  # loss per label of each step since the previous observation, this step included
+    losses: tuple = ()  # per-label losses of the steps since the last observation, including this step
 
 
 class DevEvaluation(NamedTuple):
-    """Metrics of an evaluation on dev, and the mean metrics of the training steps observed before it."""
+    """Metrics of an evaluation on dev, and mean metrics of the training steps observed just before it."""
 
     step: int
     train: Mapping[str, float]
@@ -83,7 +83,7 @@ class DevEvaluation(NamedTuple):
 
 
 class Observations(NamedTuple):
-    """Observations that the alarms check; the newest comes last."""
+    """The observations that alarms check, newest last."""
 
     training: TrainingFacts
     steps: Sequence[ObservedStep] = ()
@@ -91,7 +91,7 @@ class Observations(NamedTuple):
 
     @property
     def little(self) -> str:
-        """A clause for alarms: the model has seen too little data; "" if it has seen enough."""
+        """A clause for alarms that says if the model has seen too little data; "" if it has seen enough."""
         size, hours = self.training.num_utterances, self.training.hours
         last_step = max(observed[0] for observed in (*self.steps, *self.evaluations))
         epochs = last_step / self.training.steps_per_epoch
@@ -104,7 +104,7 @@ class Observations(NamedTuple):
         return self.steps[-1].metrics.get(tag, default)
 
     def last(self, tag: str, count: int, after: int = -1) -> list[float]:
-        """Returns a metric's values in the last `count` observations after a step; [] if there are fewer."""
+        """Returns a metric's last `count` observed values after step `after`; [] if there are fewer."""
         late = [step.metrics for step in self.steps if step.number > after][-count:]
         values = [metrics[tag] for metrics in late if tag in metrics]
         return values if len(values) == count else []
@@ -114,20 +114,20 @@ class Observations(NamedTuple):
 
 
 def mean_metrics(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Returns the means over the last IN_A_ROW observations, for the metrics that all of them have."""
+    """Returns the mean over the last IN_A_ROW observations of each metric that all of them have."""
     last = metrics[-IN_A_ROW:]
     tags = set.intersection(*map(set, last)) if last else ()
     return {tag: sum(values[tag] for values in last) / len(last) for tag in tags}
 
 
 def window_means(steps: Sequence[ObservedStep], num_losses: int) -> list[tuple[int, float]]:
-    """Returns (last step, mean loss) of windows of steps, one window ending at each step.
+    """Returns (last step, mean loss) for a window of steps that ends at each step.
 
-    A window is the shortest that has at least num_losses losses; steps too early for one are left out.
+    Each window is the shortest one with at least num_losses losses; steps that are too early are skipped.
     """
     counts = np.cumsum([0, *(len(step.losses) for step in steps)])
     sums = np.cumsum([0.0, *(sum(step.losses) for step in steps)])
-    begins = np.searchsorted(counts, counts - num_losses, side="right") - 1  # latest begin with enough losses
+    begins = np.searchsorted(counts, counts - num_losses, side="right") - 1  # latest start with enough losses
     means = (sums - sums[begins]) / np.maximum(counts - counts[begins], 1)
     return [
         (step.number, float(mean)) for step, begin, mean in zip(steps, begins[1:], means[1:]) if begin >= 0

@@ -1,4 +1,4 @@
-"""Prediction samples in TensorBoard: after each evaluation, picture, text and sound of a few utterances."""
+"""Prediction samples: shows picture, text and sound of a few utterances in TensorBoard after evaluations."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tfrecord_builder.audio import frontend
 from tfrecord_builder.data import dataset_info, vocabulary
 from tfrecord_builder.program import fonts
 
-_MANY_SECONDS = 5.0  # a longer export is worth a message
-_COLUMNS = 16  # columns of a table of tokens; a wider table does not fit the page
+_MANY_SECONDS = 5.0  # an export that takes longer is logged
+_COLUMNS = 16  # columns in a table of tokens; wider tables do not fit on the page
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~])")
 
 
 class PredictionSamples(estimator_api.Exporter):
-    """Writes samples of --show_utterances utterances into MODEL_DIR/eval, as the evaluation's metrics."""
+    """Writes samples of --show_utterances utterances to MODEL_DIR/eval, next to the evaluation's metrics."""
 
     name = "prediction_samples"
 
@@ -63,7 +63,7 @@ class PredictionSamples(estimator_api.Exporter):
             logging.info(message, len(self._utterances), seconds)
 
     def _show(self, utterance):
-        """Yields the summary values of an utterance, each with its own tag, as TensorBoard requires."""
+        """Yields an utterance's summary values, each with a tag of its own, as TensorBoard requires."""
         tag = f"{self._split}/{utterance.utterance_id}"
         sample = self._recogniser.recognise(utterance)
         reference, hypothesis = self._reference(utterance), self._decode(sample.ids[: sample.num_ids])
@@ -72,7 +72,7 @@ class PredictionSamples(estimator_api.Exporter):
             return
         picture = build_picture(self._model, utterance, sample, reference, hypothesis)
         yield tensorboard.image_value(f"{tag}/picture", sample_picture.draw(picture))
-        if not self._is_sound_written:  # once is enough, because the sound does not change
+        if not self._is_sound_written:  # once is enough, because the sound never changes
             sample_rate = self._model.config.frontend.sample_rate
             wav = sample_utterances.read_wav(utterance, sample_rate)
             if wav is not None:
@@ -92,21 +92,22 @@ class PredictionSamples(estimator_api.Exporter):
 
 
 class PredictionSample(NamedTuple):
-    """The recognition of an utterance: task.Recognition without the batch axis, and a CTC alignment."""
+    """The recognition of one utterance: task.Recognition without the batch axis, plus a CTC alignment."""
 
     ids: np.ndarray
     num_ids: int
     log_probs: Optional[np.ndarray] = None  # None without CTC
-    attention: Optional[np.ndarray] = None  # computed with the reference as input; None without a decoder
-    # Frames of the reference's tokens from token_times.align; None without CTC.
+    attention: Optional[np.ndarray] = None  # computed from the reference; None without a decoder
+    # Start and end frames of the reference's tokens, from token_times.align; None without CTC.
     starts: Optional[np.ndarray] = None
     ends: Optional[np.ndarray] = None
 
 
 class SampleRecogniser:
-    """Recognises single utterances with the weights of a checkpoint, which `restore` exchanges.
+    """Recognises single utterances with the weights of the checkpoint that was last restored.
 
-    Runs on the CPU, in its own graph that is built once, so that training keeps its device and memory.
+    It runs on the CPU, in its own graph that is built only once, so that it takes no device memory from
+    training.
     """
 
     def __init__(self, model: model_directory.ModelDirectory):
@@ -133,7 +134,7 @@ class SampleRecogniser:
         self._session = tf.compat.v1.Session(graph=graph, config=config)
 
     def restore(self, checkpoint: str) -> None:
-        """Restores the weights of a checkpoint; `checkpoint` is the prefix of its files."""
+        """Restores the weights from a checkpoint; `checkpoint` is its path prefix."""
         with self._session.graph.as_default():
             self._saver.restore(self._session, checkpoint)
 
@@ -151,10 +152,10 @@ def build_picture(
     reference: Sequence[str],
     hypothesis: Sequence[str],
 ) -> sample_picture.Picture:
-    """Returns the picture of a sample with CTC; reference and hypothesis are tokens."""
+    """Returns the picture of a sample that has CTC output; reference and hypothesis are tokens."""
     config, labels = model.config.frontend, np.asarray(utterance.values["token_ids"])
     texts = (vocabulary.join_tokens(tokens, model.config.token_type) for tokens in (reference, hypothesis))
-    num_needed = len(labels) + np.sum(labels[1:] == labels[:-1])  # equal neighbours need one more frame
+    num_needed = len(labels) + np.sum(labels[1:] == labels[:-1])  # equal neighbours need a frame between them
     spans = [*zip(sample.starts, sample.ends)] if num_needed <= len(sample.log_probs) else []
     return sample_picture.Picture(
         [utterance.utterance_id, *map("{}{}".format, ("reference:  ", "hypothesis: "), texts)],
@@ -169,9 +170,9 @@ def build_picture(
 
 
 def compare_texts(reference: Sequence[str], hypothesis: Sequence[str]) -> str:
-    """Returns Markdown tables with the reference's tokens above the aligned tokens of the hypothesis.
+    """Returns Markdown tables that show the reference's tokens above the hypothesis's aligned tokens.
 
-    Differences are bold; a dot stands for a missing token.
+    Wrong tokens are bold; a dot marks a missing token.
     """
     pairs = []
     for edit in Levenshtein.opcodes(reference, hypothesis):

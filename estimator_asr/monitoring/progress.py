@@ -1,4 +1,4 @@
-"""Shows the progress of training and evaluation as a bar or log lines, and measures the wait for data."""
+"""Shows the progress of training and evaluation as a bar or log lines, and measures waits for data."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from estimator_asr.experiment import estimator_api
 from estimator_asr.monitoring import tensorboard
 from estimator_asr.training import step_time
 
-_BAR_SECONDS = 1.0  # time between updates of a bar's metrics; faster would be unreadable and waste decoding
-_MUCH_WAITING = 0.1  # a warning is logged above this fraction; the goal is below 0.02
-_bars: weakref.WeakSet[tqdm.tqdm] = weakref.WeakSet()  # all bars that were opened
+_BAR_SECONDS = 1.0  # time between updates of a bar's metrics, each of which costs a decoding
+_MUCH_WAITING = 0.1  # fraction above which a warning is logged; the goal is below 0.02
+_bars: weakref.WeakSet[tqdm.tqdm] = weakref.WeakSet()  # all bars that have been opened
 
 
 @dataclasses.dataclass(eq=False)
 class ProgressHook(estimator_api.SessionRunHook):
     """Shows step, loss, decoded error rate, speed and remaining time.
 
-    The tensors are those of the first replica: "number" int64 [], steps before this one; "loss" float32 [],
+    The tensors come from the first replica: "number" int64 [], number of previous steps; "loss" float32 [],
     per label; "error_rate" float32 []; "inputs" int32 [], frames or tokens in its batch. The error rate needs
-    decoding, so it is computed only for the steps that are shown.
+    decoding, so it is computed only for steps that are shown.
     """
 
     tensors: Mapping[str, tf.Tensor]
     unit: str  # unit of "inputs": "frames" or "tokens"
     max_steps: int  # total number of steps
-    seconds: float  # time between two log lines
-    num_replicas: int  # factor from the first replica's inputs to those of all replicas
-    num_parameters: int  # number of weights, logged at the start
-    clock: step_time.Clock  # excludes evaluation from the speed
+    seconds: float  # time between log lines
+    num_replicas: int  # the first replica's inputs are multiplied by this number
+    num_parameters: int  # number of weights, logged when training starts
+    clock: step_time.Clock  # excludes evaluations, for the speed
 
     def begin(self):
         logging.info("parameters: %s", f"{self.num_parameters:,}")
@@ -63,7 +63,7 @@ class ProgressHook(estimator_api.SessionRunHook):
     def after_run(self, run_context, run_values):
         self.clock.resume()
         values = run_values.results
-        # Under gradient accumulation, a step has several batches, and one more batch follows the last step.
+        # Gradient accumulation gives a step several batches, and an extra batch follows the last step.
         step = min(int(values["number"]) + 1, self.max_steps)
         self._next_step = step + 1
         self._batches += 1
@@ -97,14 +97,14 @@ class ProgressHook(estimator_api.SessionRunHook):
 
 @dataclasses.dataclass(eq=False)
 class DataWaitHook(estimator_api.SessionRunHook):
-    """Writes the fraction of time that steps wait for their input, and warns once if it is large."""
+    """Writes the fraction of time for which steps wait for input, and warns once if it is large."""
 
-    wait: tf.Tensor  # float64 [], seconds that the step waited, from step_time.time_input
-    step: tf.Tensor  # int64 [], steps before this one
-    every_steps: int  # number of steps that a fraction covers
+    wait: tf.Tensor  # float64 [], seconds that the step waited (see step_time.time_input)
+    step: tf.Tensor  # int64 [], number of previous steps
+    every_steps: int  # number of steps covered by each fraction
     model_dir: str  # directory of the event file
     clock: step_time.Clock
-    doctor_command: str  # the command that times the input alone
+    doctor_command: str  # command that times the input pipeline alone
 
     def begin(self):
         self._has_warned = False
@@ -117,7 +117,7 @@ class DataWaitHook(estimator_api.SessionRunHook):
 
     def after_run(self, run_context, run_values):
         wait, step = run_values.results
-        if self._began is None:  # the first step is not counted, because it also fills the input pipeline
+        if self._began is None:  # not counted: the first step also fills the input pipeline
             self._start_window()
             return
         self._waited, self._steps = self._waited + wait, self._steps + 1
@@ -142,7 +142,7 @@ class DataWaitHook(estimator_api.SessionRunHook):
 
 @dataclasses.dataclass(eq=False)
 class EvaluationHook(estimator_api.SessionRunHook):
-    """Shows the progress of an evaluation in a terminal; the bar disappears at its end."""
+    """Shows the progress of an evaluation in a terminal; the bar disappears when the evaluation ends."""
 
     split: str
     num_batches: int
@@ -158,7 +158,7 @@ class EvaluationHook(estimator_api.SessionRunHook):
 
 
 def _open_bar(name, total, done=0, *, keep):
-    """Returns a bar, which is disabled without a terminal; if `keep`, it stays visible after it is closed."""
+    """Returns a bar, disabled if there is no terminal; if `keep` is True, it stays visible once closed."""
     form = "{desc} {n_fmt}/{total_fmt} |{bar}| left {remaining}{postfix}"
     options = {"smoothing": 0, "dynamic_ncols": True, "disable": None, "file": sys.stderr, "bar_format": form}
     bar = tqdm.tqdm(total=total, initial=done, desc=name, leave=keep, **options)
@@ -168,7 +168,7 @@ def _open_bar(name, total, done=0, *, keep):
 
 @contextlib.contextmanager
 def beside_log_lines() -> Iterator[None]:
-    """Inside the block, log lines appear above the bars; at its end, error or not, all bars are closed."""
+    """Keeps log lines above the bars inside the block; closes all bars at its end, even after an error."""
     root = standard_logging.getLogger()
     handlers = list(root.handlers)
     if sys.stderr.isatty():
@@ -177,13 +177,13 @@ def beside_log_lines() -> Iterator[None]:
         yield
     finally:
         root.handlers[:] = handlers
-        # Bars are closed from the lowest to the highest, that is from the latest to the earliest.
+        # Bars are closed from the lowest to the highest, that is, from the newest to the oldest.
         for bar in sorted(_bars, key=lambda open_bar: -open_bar.pos):
             bar.close()
 
 
 class _AboveBars(standard_logging.Handler):
-    """Clears the bars while another handler writes; tqdm's own redirection does not handle absl's logging."""
+    """Hides the bars while another handler writes; tqdm's own redirection does not work with absl logging."""
 
     def __init__(self, handler):
         super().__init__()

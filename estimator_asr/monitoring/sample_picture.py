@@ -1,4 +1,4 @@
-"""Picture of a prediction sample: spectrogram with CTC alignment, CTC probabilities and attention."""
+"""Draws a prediction sample: a spectrogram with the CTC alignment, CTC probabilities and attention."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _DPI = 80
 _MIN_INCHES, _INCHES_PER_SECOND, _MAX_INCHES = 5.0, 2.2, 24.0
 _CHARACTERS_PER_INCH = 11
 _INCHES_PER_TOKEN = 0.17
-_MAX_NAMES_PER_INCH = 1.4  # names that stand closer together are rotated
+_MAX_NAMES_PER_INCH = 1.4  # names packed more tightly than this are rotated
 
 
 class Picture(NamedTuple):
-    """Content of a picture."""
+    """The contents of a picture."""
 
     lines: Sequence[str]  # text above the panels
     fbank: np.ndarray  # float32 [num_frames, num_bins]
     frame_seconds: float  # frame shift
-    subsampling: int  # frames per subsampled frame
+    subsampling: int  # number of frames per subsampled frame
     names: Sequence[str]  # the labels as text
     probabilities: np.ndarray  # float32 [num_subsampled, num_labels], CTC probability of each label
-    # (begin, end) of each label in subsampled frames, end exclusive; empty if CTC cannot align the labels.
+    # Each label's (begin, end) in subsampled frames, end exclusive; empty if CTC cannot align the labels.
     spans: Sequence[tuple[int, int]]
     attention: Optional[np.ndarray]  # float32 [num_labels + 1, num_subsampled]; None without a decoder
 
@@ -42,7 +42,7 @@ class Picture(NamedTuple):
 
 
 def draw(picture: Picture) -> bytes:
-    """Returns the picture as a PNG file; Chinese characters are drawn as boxes if no font has them."""
+    """Returns the picture as a PNG file; Chinese characters become boxes if no installed font has them."""
     with matplotlib.rc_context({**fonts.rc_params(), "font.size": 9}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")
         file = io.BytesIO()
@@ -83,7 +83,7 @@ def _draw_spectrogram(axes, picture, is_crowded):
 
 
 def _draw_matrix(axes, picture, values, names):
-    """Draws values [num_labels, num_subsampled] as rows, the first label on top, and frames as columns."""
+    """Draws values [num_labels, num_subsampled]: a row per label, the first on top, a column per frame."""
     extent = (0, _seconds(picture, values.shape[1]), len(names) - 0.5, -0.5)
     axes.imshow(values, aspect="auto", extent=extent, cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
     axes.set_yticks(range(len(names)), names)

@@ -1,4 +1,4 @@
-"""Chooses sample utterances by a hash of their ids, so that the same data always has the same samples."""
+"""Chooses sample utterances by hashing their ids, so that the same data always yields the same samples."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tfrecord_builder.data import dataset_info, recordings, schema
 
 
 class SampleUtterance(NamedTuple):
-    """A record, with the path of its shard."""
+    """A record and the path of its shard."""
 
     utterance_id: str
     shard: str
-    values: Mapping[str, np.ndarray]  # result of schema.parse_examples; with fbank if the model reads audio
+    values: Mapping[str, np.ndarray]  # see schema.parse_examples; includes fbank if the model reads audio
 
 
 def choose(
@@ -34,12 +34,12 @@ def choose(
     count: int,
     cache: shard_cache.ShardCache,
 ) -> list[SampleUtterance]:
-    """Returns at most `count` utterances that the model can use: those with the lowest hashes.
+    """Returns up to `count` utterances that the model can use, namely those with the lowest hashes.
 
     Reads only the split's first shard in each data directory; remote shards go through the cache.
 
     Raises:
-        errors.UserError: a shard is missing or has another size.
+        errors.UserError: a shard is missing or does not have the expected size.
     """
     usable = (
         utterance
@@ -54,7 +54,7 @@ def choose(
 
 
 def read_wav(utterance: SampleUtterance, sample_rate: int) -> Optional[bytes]:
-    """Returns an utterance's recording as a WAV file; logs a line and returns None if it cannot be read."""
+    """Returns an utterance's recording as a WAV file; None, with a log line, if it cannot be read."""
     try:
         all_recordings = recordings.find_all([utterance.shard], [utterance.utterance_id])
         recording = all_recordings.get(utterance.utterance_id)

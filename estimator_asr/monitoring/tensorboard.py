@@ -16,25 +16,25 @@ Value = tf.compat.v1.Summary.Value
 
 
 def write_values(directory: str, values: Sequence[Value], step: int) -> None:
-    """Writes values that were computed outside a graph into the event file that Estimator writes there."""
+    """Adds values computed outside a graph to the event file that Estimator writes in `directory`."""
     writer = tf.compat.v1.summary.FileWriterCache.get(directory)
     writer.add_summary(tf.compat.v1.Summary(value=values), step)
     writer.flush()
 
 
 def image_value(tag: str, png: bytes) -> Value:
-    """Returns a picture for the IMAGES tab."""
-    width, height = struct.unpack(">II", png[16:24])  # IHDR, the first chunk (PNG specification 11.2.2)
+    """Returns a PNG picture as a value for the IMAGES tab."""
+    width, height = struct.unpack(">II", png[16:24])  # IHDR is the first chunk (PNG specification, 11.2.2)
     image = tf.compat.v1.Summary.Image(height=height, width=width, colorspace=4, encoded_image_string=png)
     return Value(tag=tag, image=image)
 
 
 def audio_value(tag: str, wav: bytes, sample_rate: int) -> Value:
-    """Returns a mono WAV file with 16 bits per sample as a value for the AUDIO tab."""
+    """Returns a mono 16-bit WAV file as a value for the AUDIO tab."""
     sound = tf.compat.v1.Summary.Audio(
         sample_rate=sample_rate,
         num_channels=1,
-        length_frames=(len(wav) - 44) // 2,  # a header of 44 bytes, then two bytes per sample
+        length_frames=(len(wav) - 44) // 2,  # a 44-byte header, then 2 bytes per sample
         encoded_audio_string=wav,
         content_type="audio/wav",
     )
@@ -42,17 +42,17 @@ def audio_value(tag: str, wav: bytes, sample_rate: int) -> Value:
 
 
 def text_value(tag: str, markdown: str) -> Value:
-    """Returns a Markdown text as a value for the TEXT tab."""
+    """Returns Markdown text as a value for the TEXT tab."""
     plugin = tf.compat.v1.SummaryMetadata.PluginData(plugin_name="text")
     metadata = tf.compat.v1.SummaryMetadata(plugin_data=plugin)
     return Value(tag=tag, metadata=metadata, tensor=tf.make_tensor_proto(markdown, tf.string))
 
 
 def histogram_hook(gradients: Sequence, steps: int, model_dir: str) -> estimator_api.SessionRunHook:
-    """Returns a hook that writes histograms of weights and gradients in its first and every `steps`th step.
+    """Returns a hook that writes histograms of weights and gradients at its first step, then every `steps`.
 
-    `gradients` has pairs of a gradient (tf.Tensor or tf.IndexedSlices) and its variable. The histogram of
-    tf.IndexedSlices covers only the rows that have a gradient.
+    `gradients` contains (gradient, variable) pairs; a gradient is a tf.Tensor or tf.IndexedSlices. The
+    histogram of tf.IndexedSlices covers only the rows that have a gradient.
     """
     histograms = []
     with tf.compat.v1.name_scope(None):
@@ -60,14 +60,14 @@ def histogram_hook(gradients: Sequence, steps: int, model_dir: str) -> estimator
             name = variable.name.split(":")[0]
             values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
             histograms += [_histogram(f"weights/{name}", variable), _histogram(f"gradients/{name}", values)]
-    # The summary is in no collection, because those are written every --save_summary_steps.
+    # The summaries are kept out of collections, which are written every --save_summary_steps.
     merged = tf.compat.v1.summary.merge(histograms, collections=[])
     return estimator_api.SummarySaverHook(save_steps=steps, output_dir=model_dir, summary_op=merged)
 
 
 @tf.xla.experimental.jit_scope(compile_ops=False)  # the number of finite values is not known in advance
 def _histogram(tag, tensor):
-    """Returns a histogram of the finite values; the op fails on NaN and Inf before they can be explained."""
+    """Returns a histogram of the finite values: NaN or Inf would fail here, before they can be explained."""
     values = tf.convert_to_tensor(tensor)
     finite = tf.boolean_mask(values, tf.math.is_finite(values))
     return tf.compat.v1.summary.histogram(tag, finite, collections=[])
@@ -75,7 +75,7 @@ def _histogram(tag, tensor):
 
 @dataclasses.dataclass(eq=False)
 class ProfileHook(estimator_api.SessionRunHook):
-    """Profiles the steps from first to last, both included and counted from 1, for the PROFILE tab."""
+    """Profiles the steps from `first` to `last` (inclusive, counted from 1) for the PROFILE tab."""
 
     first: int
     last: int

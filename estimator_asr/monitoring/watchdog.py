@@ -1,8 +1,8 @@
-"""Watchdog: observes training steps and evaluations, and raises an alarm when something looks broken.
+"""Watchdog: observes training steps and evaluations, and raises an alarm if something looks wrong.
 
-An alarm goes to the log, to MODEL_DIR/alarms.log (time, step, kind, sentence; separated by tabs) and to
-TensorBoard's TEXT tab. Alarms about an evaluation go into the event file of its metrics: in a cluster another
-process writes the training's event file, and TensorBoard stops reading a file when it finds a second one.
+An alarm goes to the log, to MODEL_DIR/alarms.log (time, step, kind and sentence, separated by tabs) and to
+TensorBoard's TEXT tab. Alarms about an evaluation go into the event file with its metrics: in a cluster,
+another process writes the training event file, and TensorBoard stops reading a file once it finds a second.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from estimator_asr.experiment import estimator_api
 from estimator_asr.monitoring import alarms, observations, tensorboard
 
 ALARMS_FILE = "alarms.log"
-# Observations within --constant_loss_steps steps. Each decodes a batch, about as often as summaries do.
+# Observations per --constant_loss_steps steps. Each decodes a batch, about as often as summaries do.
 _OBSERVATIONS_IN_PATIENCE = 10
 _NUM_SPANS = 3  # steps are kept for this many spans (TrainingFacts.span)
-_REPEAT_SPANS = 10  # an alarm whose rule still holds is repeated after this many spans
+_REPEAT_SPANS = 10  # an alarm is repeated after this many spans if its rule still applies
 
 
 class Watchdog:
-    """Keeps recent observations, and raises the alarms whose rules match them."""
+    """Keeps recent observations, and raises alarms whose rules apply to them."""
 
     def __init__(self, training: observations.TrainingFacts):
         self._training = training
         self.steps_between = max(1, training.constant_loss_steps // _OBSERVATIONS_IN_PATIENCE)
         self._steps = collections.deque(maxlen=_NUM_SPANS * training.span // self.steps_between)
         self._evaluations = collections.deque(maxlen=2)
-        self._raised_at = {}  # step of the last alarm, by kind
+        self._raised_at = {}  # maps each kind of alarm to the step at which it was last raised
 
     def add_step(self, step: observations.ObservedStep) -> None:
         self._steps.append(step)
         self._check(alarms.STEP_ALARMS, step.number, self._training.model_dir)
 
     def add_evaluation(self, metrics: Mapping[str, float], event_dir: str) -> None:
-        """Adds an evaluation on dev; metrics include global_step, alarms go into event_dir's event file."""
+        """Adds an evaluation on dev; `metrics` must include global_step. Alarms are written to event_dir."""
         step = int(metrics["global_step"])
         train = observations.mean_metrics([observed.metrics for observed in self._steps])
         self._evaluations.append(observations.DevEvaluation(step, train, dict(metrics)))
@@ -68,18 +68,18 @@ class Watchdog:
 
 @dataclasses.dataclass(eq=False)
 class WatchdogHook(estimator_api.SessionRunHook):
-    """Passes the loss of every step, and all metrics every steps_between steps, to the watchdog."""
+    """Passes to the watchdog the loss of every step, and all metrics every steps_between steps."""
 
     watchdog: Watchdog
-    number: tf.Tensor  # int64 [], steps before this one
-    scalars: Mapping[str, tf.Tensor]  # the first replica's metrics, float32 [] by tag; avg-loss is per label
+    number: tf.Tensor  # int64 [], number of previous steps
+    scalars: Mapping[str, tf.Tensor]  # the first replica's metrics, float32 [] each; avg-loss is per label
 
     def __post_init__(self):
         self._num_runs = 0
         self._losses = []
 
     def before_run(self, run_context):
-        # Runs are counted as by the summary hook, so that both decode the same steps.
+        # Runs are counted as in the summary hook, so that both decode the same steps.
         self._is_due = self._num_runs % self.watchdog.steps_between == 0
         fetches = {"loss": self.scalars["avg-loss"]}
         if self._is_due:
@@ -100,7 +100,7 @@ class WatchdogHook(estimator_api.SessionRunHook):
 
 @dataclasses.dataclass
 class WatchdogExporter(estimator_api.Exporter):
-    """Passes the metrics of every evaluation to the watchdog; exports nothing."""
+    """Passes every evaluation's metrics to the watchdog; exports nothing."""
 
     watchdog: Watchdog
     name = "watchdog"
@@ -110,7 +110,7 @@ class WatchdogExporter(estimator_api.Exporter):
 
 
 def last_alarm(model_dir: str) -> Optional[tuple[int, str]]:
-    """Returns (step, sentence) of the last complete line in MODEL_DIR/alarms.log; None if there is none."""
+    """Returns (step, sentence) from the last complete line of MODEL_DIR/alarms.log, or None."""
     try:
         with open(os.path.join(model_dir, ALARMS_FILE), encoding="utf-8") as file:
             lines = [line.rstrip("\n").split("\t") for line in file]

@@ -1,4 +1,4 @@
-"""Model directory of a training: checks that it is usable, locks it, removes other workers' checkpoints."""
+"""Guards the model directory in training: checks it, locks it, and removes workers' unused checkpoints."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.storage import locks
 
-# Directories of the checkpoints that TensorFlow lets all workers except the chief write; nobody reads them.
+# TensorFlow makes every worker except the chief write its checkpoints here, where nothing reads them.
 _COPIES = "tmp_worker_{}"
 _LOCK_FILE = "training.lock"
-# An NFS 4 server releases the lock of a dead machine after 90 s by default.
+# An NFSv4 server releases a dead machine's locks after 90 s by default.
 CLUSTER_WAIT_SECONDS = 120.0
-# Files that show that a directory is not a model directory, and what it holds instead.
+# Maps files that a model directory never contains to what the directory holds instead.
 _OTHERS = {dataset_info.INFO_FILE: "data", "saved_model.pb": "an export", "*[0-9]/saved_model.pb": "exports"}
 
 
 def check_usable(model_dir: str) -> None:
-    """Checks that a directory can be the model directory of a training.
+    """Checks that training can use `model_dir` as its model directory.
 
     Raises:
-        errors.UserError: it is a file, or holds data, an export, or the best checkpoints of another model
-            directory.
+        errors.UserError: `model_dir` is a file, or holds data, an export, or the best checkpoints of another
+            model directory.
     """
     if os.path.exists(model_dir) and not os.path.isdir(model_dir):
         raise errors.UserError(f"--model_dir: {model_dir} is a file, not a directory; choose another path")
@@ -44,12 +44,12 @@ def check_usable(model_dir: str) -> None:
 
 @contextlib.contextmanager
 def reserve(model_dir: str, wait_seconds: float = 0.0) -> Iterator[None]:
-    """Creates the directory if it is missing and locks it against other trainings, see locks.exclusive.
+    """Creates the directory if it is missing, and locks it against other training runs (see locks.exclusive).
 
-    Waits at most `wait_seconds` for another training to end.
+    Waits up to `wait_seconds` for another training run to end.
 
     Raises:
-        errors.UserError: another training is still running in the directory; nothing was changed.
+        errors.UserError: another training run still holds the directory; nothing was changed.
     """
     is_new = not os.path.isdir(model_dir)
     os.makedirs(model_dir, exist_ok=True)
@@ -62,17 +62,17 @@ def reserve(model_dir: str, wait_seconds: float = 0.0) -> Iterator[None]:
         try:
             yield
         finally:
-            if is_new and os.listdir(model_dir) == [_LOCK_FILE]:  # the run was refused
+            if is_new and os.listdir(model_dir) == [_LOCK_FILE]:  # training did not start
                 os.remove(path)
                 os.rmdir(model_dir)
 
 
 @contextlib.contextmanager
 def clear_copies(model_dir: str, cluster: Optional[cluster_lib.Cluster]) -> Iterator[None]:
-    """Removes the unused checkpoints of this worker and of workers that are not in the cluster.
+    """Removes the unused checkpoints of this worker, and of workers that do not belong to the cluster.
 
-    It does so at the start, because a killed process leaves its checkpoints behind, and at the end. Other
-    workers of the cluster may be running, so their checkpoints stay.
+    They are removed on entry, because a killed process leaves its checkpoints behind, and again on exit. The
+    other workers of the cluster may still be running, so their checkpoints are kept.
     """
     _remove_copies(model_dir, cluster)
     try:

@@ -1,4 +1,4 @@
-"""Evaluates checkpoints on dev and runs what follows: best checkpoints, evaluation log, report, alarms."""
+"""Evaluates checkpoints on dev, then runs the exporters: best checkpoints, evaluation log, report, alarms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _POLL_SECONDS = 1.0
 
 
 class MetricsReport(estimator_api.Exporter):
-    """Logs the metrics of every evaluation and exports nothing."""
+    """Logs the metrics of every evaluation; exports nothing."""
 
     name = "report"
 
@@ -33,8 +33,8 @@ class MetricsReport(estimator_api.Exporter):
 class FreeMemory(estimator_api.Exporter):
     """Frees the graphs and sessions of an evaluation; must be the last exporter.
 
-    They are reference cycles, so they and their weights would stay in memory until Python's garbage collector
-    happens to run: 8 MiB more after each evaluation of a model of 6 million weights (measured).
+    These objects form reference cycles, so they and their weights stay in memory until Python's garbage
+    collector happens to run: with 6 million weights, each evaluation was measured to add 8 MiB.
     """
 
     name = "memory"
@@ -44,7 +44,7 @@ class FreeMemory(estimator_api.Exporter):
 
 
 class DevEvaluator:
-    """Evaluates a model on dev. `exporters` run after each evaluation, besides those of every training."""
+    """Evaluates a model on dev; after each evaluation, runs the standard exporters and then `exporters`."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class DevEvaluator:
     ):
         error_rate = model.config.spec.error_rate
         self._model, self._input_fn, self._hooks = model, input_fn, list(hooks)
-        # An evaluation in the log counts as completed, so the best checkpoints are saved before it is logged.
+        # A logged evaluation counts as complete, so the best checkpoints must be saved before it is logged.
         self._exporters = [
             best_checkpoints.BestCheckpoints(model, error_rate),
             evaluation_log.Recorder(error_rate),
@@ -70,7 +70,7 @@ class DevEvaluator:
         return 0 if _decides_training(self._model.config) else self._model.config.train.eval_throttle_seconds
 
     def spec(self) -> estimator_api.EvalSpec:
-        """Returns the EvalSpec for train_and_evaluate."""
+        """Returns the EvalSpec to pass to train_and_evaluate."""
         return estimator_api.EvalSpec(
             self._input_fn,
             steps=None,
@@ -87,10 +87,10 @@ class DevEvaluator:
             exporter.export(estimator, estimator.model_dir, checkpoint, metrics, False)
 
     def catch_up(self, estimator: estimator_api.Estimator, is_last: Callable[[int], bool]) -> None:
-        """Evaluates the newest checkpoint if an earlier run was killed before its evaluation.
+        """Evaluates the newest checkpoint if an earlier run was killed before it could do so.
 
-        Only if that matters: if training ends with this checkpoint or depends on its evaluation. `is_last`
-        returns whether training ends at a step.
+        Does nothing unless training ends with this checkpoint or depends on its evaluation. `is_last` returns
+        True for a step at which training ends.
         """
         step, config = checkpoints.latest_step(self._model.path), self._model.config
         is_regular = step > 0 and step % config.train.save_checkpoints_steps == 0
@@ -104,9 +104,12 @@ class DevEvaluator:
         is_last: Callable[[int], bool],
         termination: stopping.Termination,
     ) -> None:
-        """Evaluates each new checkpoint while the workers of a cluster train, until the last checkpoint.
+        """Evaluates each new checkpoint while the workers of a cluster train; returns after the last one.
 
-        The last checkpoint does not wait for throttle_seconds. Raises stopping.Terminated after SIGTERM.
+        The last checkpoint is evaluated without waiting for throttle_seconds to pass.
+
+        Raises:
+            stopping.Terminated: SIGTERM was received.
         """
         newest, not_before = None, 0.0
         while True:
@@ -121,9 +124,9 @@ class DevEvaluator:
                 return
 
     def _run_on_links(self, estimator, checkpoint):
-        """Evaluates links to a checkpoint, because the chief may delete it; returns False if it is gone."""
+        """Evaluates a checkpoint through links, in case the chief deletes it; returns False if it is gone."""
         directory = os.path.join(self._model.path, _LINKS_DIRECTORY)
-        os.makedirs(directory, exist_ok=True)  # may exist, left by a killed evaluator or by NFS
+        os.makedirs(directory, exist_ok=True)  # may be left over from a killed evaluator
         try:
             try:
                 linked = checkpoints.link(checkpoint, directory)
@@ -137,10 +140,10 @@ class DevEvaluator:
 
 
 def is_evaluated(model_dir: str, step: int) -> bool:
-    """Returns whether the checkpoint of a step has been evaluated on dev."""
+    """Returns True if the checkpoint of this step has been evaluated on dev."""
     return any(evaluation.step == step for evaluation in evaluation_log.read(model_dir))
 
 
 def _decides_training(config):
-    """Returns whether training depends on the evaluations, so that none may be skipped to save time."""
+    """Returns True if training depends on every evaluation, so that none may be skipped to save time."""
     return config.optimizer.schedule == "plateau" or config.stopping.early_stopping_evaluations > 0

@@ -1,4 +1,4 @@
-"""The Estimator loop: trains a model directory in one process, or as one of the processes of a cluster."""
+"""The training loop with Estimator, in a single process or as one process of a cluster."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tfrecord_builder.data import dataset_info
 
 
 class Observers(NamedTuple):
-    """Hooks and exporters that observe and explain a training, but do not change it."""
+    """Hooks and exporters that observe and explain training without changing it."""
 
-    build_hooks: Sequence[model_fn.BuildHook] = ()  # each returns a hook for the tensors of a step
-    evaluation_hooks: Sequence[estimator_api.SessionRunHook] = ()  # session hooks of each evaluation on dev
+    build_hooks: Sequence[model_fn.BuildHook] = ()  # functions that return a hook for a step's tensors
+    evaluation_hooks: Sequence[estimator_api.SessionRunHook] = ()  # run during each evaluation
     exporters: Sequence[estimator_api.Exporter] = ()  # run after each evaluation on dev
-    running: contextlib.AbstractContextManager = contextlib.nullcontext()  # entered while training runs
+    running: contextlib.AbstractContextManager = contextlib.nullcontext()  # active while training runs
 
 
 def train(
@@ -38,15 +38,16 @@ def train(
     cluster: Optional[cluster_lib.Cluster] = None,
     observe: Callable[[plan_lib.TrainingPlan, step_time.Clock], Observers] = lambda plan, clock: Observers(),
 ) -> None:
-    """Trains for the config's number of steps or epochs, and evaluates each checkpoint on the dev split.
+    """Trains for the number of steps or epochs in the config, and evaluates checkpoints on the dev split.
 
     The model must come from model_directory.check, and the data must have passed model_directory.check_data.
-    If the cluster is None, this process trains alone. `observe` returns the observers of a training that is
-    about to start.
+    If the cluster is None, this process trains alone. `observe` is called shortly before training starts, and
+    returns its observers.
 
     Raises:
-        errors.UserError: a split or shard is missing, the checkpoint does not fit, or an observer refuses.
-        stopping.Terminated: SIGTERM was received; a checkpoint is saved.
+        errors.UserError: a split or shard is missing, the checkpoint does not fit the model, or an observer
+            found a problem.
+        stopping.Terminated: SIGTERM was received; a checkpoint has been saved.
     """
     loop = Loop(model, infos, data_dirs, cluster)
     if loop.is_finished():
@@ -59,13 +60,13 @@ def train(
 
 
 class Loop:
-    """A training in stages: plan, prepare, run."""
+    """Training in three stages: plan, prepare, run."""
 
     def __init__(self, model, infos, data_dirs, cluster):
         cluster_lib.write(cluster)
         self.model, self.infos, self.data_dirs, self.cluster = model, infos, data_dirs, cluster
         self.is_writer = cluster is None or cluster.is_chief
-        self.strategy = strategies.build_strategy(model.config.train, cluster)  # None: one device
+        self.strategy = strategies.build_strategy(model.config.train, cluster)  # None for a single device
         self.num_replicas = self.strategy.num_replicas_in_sync if self.strategy else 1
         first_step = plan_lib.find_first_step(model, self.is_writer)
         self.plan = plan_lib.make(model, infos, data_dirs, first_step, self.num_replicas)
@@ -77,7 +78,7 @@ class Loop:
         self.clock = step_time.Clock()
 
     def is_finished(self) -> bool:
-        """Returns whether an earlier run has completed training and evaluation; if so, logs why it ended."""
+        """Returns True if an earlier run completed training and evaluation; then logs why training ended."""
         path, first_step = self.model.path, self.plan.first_step
         reason = self._find_reason(first_step)
         if reason is None or (self.has_dev and not evaluation.is_evaluated(path, first_step)):
@@ -86,7 +87,7 @@ class Loop:
         return True
 
     def prepare(self, observers: Observers, termination: stopping.Termination) -> None:
-        """Builds inputs and evaluation, then writes the settings, after the last check that can fail."""
+        """Builds the inputs and the evaluator, then writes the settings, once all checks have passed."""
         self.observers, self.termination = observers, termination
         self.watch = step_time.StepWatch(self.model.config.train, termination, self.cluster)
         options = {"start": self.plan.start, "num_replicas": self.num_replicas}
@@ -107,7 +108,7 @@ class Loop:
             input_progress.save(self.model.path, self.plan.progress)
 
     def run(self) -> None:
-        """Trains, or evaluates if this process is the evaluator, until training ends."""
+        """Trains until training ends; if this process is the evaluator, evaluates checkpoints instead."""
         if self.cluster is None:
             self._train_locally()
         elif not self.cluster.is_evaluator:
@@ -118,7 +119,7 @@ class Loop:
     def _train_locally(self):
         estimator = self._build_estimator(self.strategy)
         regular = recovery.RegularSaver(self.model.path, self.model.config.train.save_checkpoints_steps)
-        # The saver comes last: after SIGTERM its listener raises, so later hooks would not be ended.
+        # The saver comes last: after SIGTERM its listener raises, and the hooks after it would not end.
         hooks = [stopping.StopTrainingHook(self.termination), regular]
         listeners = [stopping.CheckpointListener(self.termination, self.clock.pause)]
         max_steps = self.plan.max_steps
@@ -131,10 +132,10 @@ class Loop:
             estimator_api.train_and_evaluate(estimator, train_spec, self.dev.spec())
 
     def _train_as_worker(self):
-        """Trains as a worker of a cluster, where train_and_evaluate neither evaluates nor calls listeners."""
+        """Trains as a cluster's worker, for which train_and_evaluate does not evaluate or call listeners."""
         if self.cluster.is_chief and self.cluster.evaluator is None:
             logging.warning("TF_CONFIG lists no evaluator, so dev is evaluated only once, after training")
-        # Not _is_last: workers would decide differently if only some of them saw the latest evaluation.
+        # _is_last is not used here: workers would disagree if only some had seen the latest evaluation.
         if checkpoints.latest_step(self.model.path) < self.plan.max_steps:
             num_workers = len(self.cluster.workers)
             stop = stopping.CoordinatedStopHook(self.termination, num_workers, self.rule.find_early_stop)
@@ -153,7 +154,7 @@ class Loop:
         return input_fn.build_input_fn(source, config.input, **options)
 
     def _warm_start(self):
-        from estimator_asr.pretrained import warm_start  # only if a flag asks for it
+        from estimator_asr.pretrained import warm_start  # needed only with a flag
 
         def build_graph():
             batch = tf.compat.v1.data.make_initializable_iterator(self.train_input_fn()).get_next()
@@ -168,8 +169,8 @@ class Loop:
     def _find_reason(self, step):
         """Returns why training ends at a step, or None if it continues.
 
-        The steps per epoch depend on the number of replicas, which the evaluator of a cluster reads from the
-        saved progress.
+        The last step depends on the number of replicas, so the evaluator of a cluster computes it from the
+        progress that the chief has saved.
         """
         if self.cluster and self.cluster.is_evaluator and (progress := input_progress.load(self.model.path)):
             max_steps = plan_lib.max_steps(self.model.config.train, progress)
@@ -186,11 +187,11 @@ class Loop:
             keep_checkpoint_max=config.keep_checkpoint_max,
             checkpoint_save_graph_def=False,  # TensorBoard reads the graph from the event file
             session_config=strategies.session_config(config),
-            # Evaluation uses one device: replicas would drop a last batch that is too small for all of them.
+            # Evaluation uses one device: replicas would drop a final batch with too few rows for all of them.
             train_distribute=strategy,
         )
         build_hooks = [functools.partial(step_time.StepWatchHook, self.watch), *self.observers.build_hooks]
-        if self.rule.patience and self.cluster is None:  # clusters use CoordinatedStopHook
+        if self.rule.patience and self.cluster is None:  # clusters use CoordinatedStopHook instead
             build_hooks.append(lambda step: stopping.EarlyStoppingHook(step.update.number, self.rule))
         inner = model_fn.build_model_fn(self.model, self.plan, build_hooks)
         return estimator_api.Estimator(inner, config=run_config)

@@ -1,4 +1,4 @@
-"""The model_fn of the Estimator: connects input, model, loss and optimizer to one EstimatorSpec per mode."""
+"""The Estimator's model_fn: connects input, model, loss and optimizer, and returns an EstimatorSpec."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _ENCODERS = re.compile(r"acoustic/encoder/|language/layer_\d+/")
 
 
 class StepTensors(NamedTuple):
-    """Tensors of a training step for its hooks; they are those of the first replica unless noted."""
+    """Tensors of a training step for use by its hooks, from the first replica unless noted otherwise."""
 
-    update: optimization.TrainingUpdate  # loss, gradients and number of the step, over all replicas
+    update: optimization.TrainingUpdate  # the step's number, and its loss and gradients over all replicas
     features: dict[str, tf.Tensor]  # features that the model_fn received
     labels: dict[str, tf.Tensor]  # labels that the model_fn received
-    wait: tf.Tensor  # float64 [], seconds from the start of the step until its input arrived
-    scalars: dict[str, tf.Tensor]  # float32 [] each, by their tag in TensorBoard
-    num_inputs: tf.Tensor  # int32 [], number of frames or tokens without padding
+    wait: tf.Tensor  # float64 [], seconds that the step waited for its input
+    scalars: dict[str, tf.Tensor]  # float32 [] each, keyed by TensorBoard tag
+    num_inputs: tf.Tensor  # int32 [], number of frames or tokens, excluding padding
 
 
 BuildHook = Callable[[StepTensors], estimator_api.SessionRunHook]
@@ -45,8 +45,8 @@ def build_model_fn(
     """Returns the model_fn of the model's Estimator.
 
     Args:
-        plan: the training plan; needed only for TRAIN.
-        build_hooks: each returns a session hook for the tensors of a training step.
+        plan: the training plan; required only in TRAIN mode.
+        build_hooks: functions that return a session hook for the tensors of a training step.
     """
     task = registry.of(model)
 
@@ -73,7 +73,7 @@ def build_model_fn(
         step = StepTensors(update, features, labels, wait, scalars, forward.num_inputs)
         return estimator_api.EstimatorSpec(
             mode,
-            # Under a strategy, the Estimator adds up the losses of the replicas.
+            # Under a strategy, Estimator adds up the replicas' losses.
             loss=shown_loss(update.loss) / replicas.num_replicas(),
             train_op=update.train_op,
             training_hooks=[*update.hooks, *(build_hook(step) for build_hook in build_hooks)],
@@ -83,19 +83,19 @@ def build_model_fn(
 
 
 def _cast_kernels(product_type, getter, name, *args, **kwargs):
-    """Gets a variable; casts the kernels and biases of encoders, but not embeddings, norms and heads."""
+    """Gets a variable; casts it if it is a kernel or bias of an encoder (not an embedding, norm or head)."""
     variable = getter(name, *args, **kwargs)
     is_cast = _ENCODERS.match(name) and name.endswith(("/kernel", "/bias"))
     return tf.cast(variable, product_type) if is_cast and product_type != variable.dtype else variable
 
 
 def shown_loss(loss: tf.Tensor) -> tf.Tensor:
-    """Returns the loss for the EstimatorSpec: infinity for NaN, which stops Estimator before our hooks."""
+    """Returns the loss for EstimatorSpec; NaN, at which Estimator stops before our hooks run, becomes Inf."""
     return tf.where(tf.math.is_finite(loss), loss, math.inf)
 
 
 def _update(model, plan, forward, rate_of):
-    """Returns the update of the weights, and the step's metrics by tag; adds summaries of the metrics."""
+    """Returns the weight update and the step's metrics, keyed by tag; adds a summary for each metric."""
     config, global_step = model.config, tf.compat.v1.train.get_or_create_global_step()
     history = evaluation_log.History(model.path, config.spec.error_rate)
     schedule = schedules.build_schedule(config.optimizer, plan.batch_size, plan.steps_per_epoch, history)

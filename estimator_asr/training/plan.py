@@ -18,13 +18,13 @@ from estimator_asr.training.optimizer import schedules
 from tfrecord_builder.data import dataset_info
 
 TRAIN_SPLIT = "train"
-# The record index is in the model directory, which outlives a machine and is shared by a cluster's workers.
+# The index is in the model directory, because the workers of a cluster share it and it outlives a machine.
 _INDEX_DIRECTORY = "record_index"
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingPlan:
-    """The plan of a training: it resumes at global step `first_step` and ends at global step `max_steps`."""
+    """The plan for a training run from global step `first_step` (where it resumes) to `max_steps`."""
 
     source: splits.Split
     first_step: int
@@ -47,18 +47,19 @@ class TrainingPlan:
 
     @property
     def step_offset(self) -> float:
-        """Steps to add to the global step for a schedule in epochs, if earlier epochs had other batches."""
+        """Added to the global step for schedules in epochs; nonzero if earlier epochs had other batches."""
         return -self.progress.step_at(0)
 
 
 def find_first_step(model: model_directory.ModelDirectory, is_writer: bool) -> int:
-    """Returns the step of the newest checkpoint that can be read; 0 if there is no checkpoint.
+    """Returns the step of the checkpoint to continue from; 0 if there is no checkpoint.
 
-    Only the process that writes checkpoints moves damaged files away; other workers find the same checkpoint.
+    Only the process that writes checkpoints (is_writer) moves damaged files away; the other workers find the
+    same checkpoint.
 
     Raises:
-        errors.UserError: no checkpoint can be read, or the newest belongs to another model or lacks the state
-            of the optimizer.
+        errors.UserError: none of the checkpoints can be read, or the checkpoint belongs to another model or
+            lacks the optimizer state.
     """
     config, step = model.config, 0
     checkpoint = recovery.recover(model.path) if is_writer else recovery.find(model.path)[0]
@@ -79,10 +80,10 @@ def make(
     first_step: int,
     num_replicas: int = 1,
 ) -> TrainingPlan:
-    """Returns the plan of a run that starts at the step of its checkpoint (0 for a new model).
+    """Returns the plan for a run that starts at `first_step`, its checkpoint's step (0 for a new model).
 
-    A step has batches for `num_replicas` replicas, counted over all machines. Raises errors.UserError if the
-    training split or one of its shards is missing.
+    `num_replicas` is the total number of replicas on all machines. Raises errors.UserError if the training
+    split or one of its shards is missing.
     """
     config = model.config
     source = splits.read_split(infos, data_dirs, TRAIN_SPLIT, config.spec)
@@ -107,14 +108,14 @@ def make(
 
 
 def one_utterance(spec: task_spec.TaskSpec) -> TrainingPlan:
-    """Returns a plan for one utterance, one step per epoch; for trying a model without data."""
+    """Returns a plan with one utterance and one step per epoch, for trying out a model without data."""
     source = dataclasses.replace(splits.Split.of_records(spec, None, "float16"), length_counts={1: 1})
     progress = input_progress.InputProgress(0, 0, "", buckets.Bucketing((1,), (1,), 1), 1)
     return TrainingPlan(source, 0, 1, progress)
 
 
 def max_steps(config: training_config.TrainConfig, progress: input_progress.InputProgress) -> int:
-    """Returns the global step at which a training ends."""
+    """Returns the global step at which training ends."""
     if config.train_steps:
         return config.train_steps
     end = progress.step_at(config.train_epochs or training_config.DEFAULT_EPOCHS)
@@ -122,7 +123,7 @@ def max_steps(config: training_config.TrainConfig, progress: input_progress.Inpu
 
 
 def log(plan: TrainingPlan, config: training_config.OptimizerConfig, num_replicas: int) -> None:
-    """Logs the size of the data, of its batches, and of the training."""
+    """Logs the amount of data, the batch sizes and the number of training steps."""
     source, bucketing = plan.source, plan.progress.bucketing
     unit = source.spec.unit
     hours = f"{source.seconds / 3600:.2f} hours, " if source.seconds else ""

@@ -1,4 +1,4 @@
-"""Time of training steps: seconds spent in steps, seconds for which a step waits for input, a time limit."""
+"""Times training steps, counts the seconds that they wait for input, and enforces a time limit per step."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ EXIT_STALLED = os.EX_TEMPFAIL  # 75
 EXIT_WORKER_DIED = os.EX_SOFTWARE  # 70
 _POLL_SECONDS = 5.0
 _SIGNAL_SECONDS = 40.0  # time for a step to end after SIGTERM or Ctrl-C
-_WORKER_SECONDS = 20.0  # a worker that does not answer for so long counts as dead, unless a step ends
-# Stages of a replica in a step, as clauses of a message.
+_WORKER_SECONDS = 20.0  # a worker silent for this long is dead, unless a step ends meanwhile
+# Stages that a replica goes through in a step, worded for use in a message.
 _NOT_BEGUN = "has not begun the step"
 _BEGUN = "waits for its input"
 _INPUT = "has its input and waits for its loss (batch norm sums over all replicas)"
@@ -33,7 +33,7 @@ _CONTINUES = "the same command continues from the last checkpoint"
 
 
 class Clock:
-    """Counts the seconds spent in training steps; is paused while a checkpoint is saved and evaluated."""
+    """Counts the seconds spent in training steps; pauses while a checkpoint is saved and evaluated."""
 
     def __init__(self, now=time.monotonic):
         self._now = now
@@ -54,9 +54,9 @@ class Clock:
 
 
 def time_input(features: dict, labels: dict) -> tuple[dict, dict, tf.Tensor]:
-    """Returns features and labels, and the seconds for which the step waited for them, float64 [].
+    """Returns the features, the labels, and the seconds that the step waited for them, float64 [].
 
-    The control dependencies make sure that the clock is read before the model runs, even by a single thread.
+    The control dependencies ensure that the clock is read before the model runs, even on a single thread.
     """
     started = tf.timestamp()
     with tf.control_dependencies([*features.values(), *labels.values()]):
@@ -68,11 +68,11 @@ def time_input(features: dict, labels: dict) -> tuple[dict, dict, tf.Tensor]:
 
 
 class StepWatch:
-    """Ends the process if a step takes too long; a context manager with a thread that watches.
+    """Ends the process if a step takes too long; a context manager that runs a watching thread.
 
-    A collective waits forever for a replica or worker that does not run it. TensorFlow's call then does not
-    return, so neither a signal handler nor an exception reaches the main thread. The thread also ends the
-    process if a step does not end after SIGTERM or Ctrl-C, or if another worker no longer answers.
+    A collective waits forever for a replica or worker that does not join it. The call into TensorFlow then
+    never returns, so the main thread can neither run a signal handler nor raise an exception. The thread also
+    ends the process if a step does not end after SIGTERM or Ctrl-C, or if another worker stops answering.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class StepWatch:
         cluster: Optional[cluster_lib.Cluster],
     ):
         self._config, self._termination, self._peers = config, termination, cluster_lib.Peers(cluster)
-        self._since = None  # time.monotonic() when the step began; None if no step is running
-        self._paused_after = 0.0  # seconds that the step had run when a pause interrupted it
+        self._since = None  # time.monotonic() at the start of the step; None if no step is running
+        self._paused_after = 0.0  # seconds that the step had been running when it was paused
         self._is_first = True
         self._ended = threading.Event()
-        self.stages: dict[int, str] = {}  # stage of each replica of this process, by its number
+        self.stages: dict[int, str] = {}  # stage of each replica of this process, keyed by replica number
 
     def __enter__(self):
         threading.Thread(target=self._watch, name="step-watch", daemon=True).start()
@@ -96,22 +96,22 @@ class StepWatch:
         self._ended.set()
 
     def begin_step(self, is_first: bool = False) -> None:
-        """Starts timing a step; `is_first` if the session and the compilation begin with it."""
+        """Starts timing a step; is_first is True if it is a session's first step, which also compiles."""
         self._is_first = is_first
         self._since = time.monotonic()
 
     def end_step(self) -> None:
-        """Starts timing the next step, and notes that all workers took part in this one."""
+        """Starts timing the next step, and records that all workers took part in this one."""
         self._peers.confirm()
         self.begin_step()
 
     def resume(self) -> None:
-        """Continues timing the step that a pause interrupted."""
+        """Continues timing a step that was paused."""
         if self._since is None:
             self._since = time.monotonic() - self._paused_after
 
     def pause(self) -> None:
-        """Stops timing the step, because a checkpoint is saved and evaluated, or training ends."""
+        """Stops timing the step while a checkpoint is saved and evaluated, or because training ends."""
         if self._since is not None:
             self._paused_after = time.monotonic() - self._since
             self._since = None
@@ -145,7 +145,7 @@ class StepWatch:
 
 
 def _end(code, sentence, with_stacks=False):
-    """Ends the process from this thread, because TensorFlow holds the main thread."""
+    """Ends the process from this thread, because the main thread is blocked in TensorFlow."""
     if with_stacks:
         faulthandler.dump_traceback(sys.stderr, all_threads=True)
     logging.error("%s", sentence)
@@ -157,12 +157,12 @@ def _end(code, sentence, with_stacks=False):
 class StepWatchHook(estimator_api.SessionRunHook):
     """Reports steps and the stage of each replica to a StepWatch; must be the first hook of a step.
 
-    When a worker has died, TensorFlow creates the session again and again, and saves a checkpoint each time.
-    That does not begin a step.
+    After a worker has died, TensorFlow recreates the session over and over, and saves a checkpoint each time;
+    this does not count as the start of a step.
     """
 
     watch: StepWatch
-    step: Any  # model_fn.Step of this replica
+    step: Any  # model_fn.StepTensors of this replica
 
     def __post_init__(self):
         replica = int(tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group))
@@ -182,13 +182,13 @@ class StepWatchHook(estimator_api.SessionRunHook):
             saver.save = self._pause_before(saver.save)
 
     def _pause_before(self, save):
-        """Returns `save` with a pause before it. Saver hooks run first, and workers have no listeners."""
+        """Returns `save` with a pause first: saver hooks run before this hook; workers have no listeners."""
 
         def pause_and_save(*arguments, **options):
             self.watch.pause()
             try:
                 return save(*arguments, **options)
-            except Exception:  # a worker may have died, and TensorFlow tries again forever
+            except Exception:  # a worker may have died, and TensorFlow retries forever
                 self.watch.resume()
                 raise
 

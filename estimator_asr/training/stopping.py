@@ -1,4 +1,4 @@
-"""Stops training: after SIGTERM, early when dev no longer improves, or on all workers of a cluster."""
+"""Stops training after SIGTERM or when dev no longer improves; the workers of a cluster stop together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfrecord_builder import errors
 
 
 class Terminated(Exception):
-    """Training ended because of SIGTERM; the last checkpoint is on disk."""
+    """Training ended because of SIGTERM; its last checkpoint has been saved."""
 
 
 class Termination:
@@ -32,7 +32,7 @@ class Termination:
 
     def __enter__(self):
         self._previous = signal.signal(signal.SIGTERM, self._request)
-        # Handlers run in the main thread, which TensorFlow may hold; the socket gets the signals even then.
+        # Signal handlers need the main thread, which TensorFlow may block; the socket gets every signal.
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
@@ -46,11 +46,11 @@ class Termination:
         self._writer.close()
 
     def received_before(self, seconds: float) -> int:
-        """Returns the signal number if SIGTERM or SIGINT came at least `seconds` ago, otherwise 0.
+        """Returns the signal's number if SIGTERM or SIGINT arrived at least `seconds` ago, otherwise 0.
 
-        It may be called from any thread.
+        May be called from any thread.
         """
-        with contextlib.suppress(OSError):  # no signal came, or training has ended
+        with contextlib.suppress(OSError):  # no signal has arrived, or training has ended
             stops = [number for number in self._reader.recv(64) if number in (signal.SIGTERM, signal.SIGINT)]
             if stops and self._received is None:
                 self._received = stops[0], time.monotonic()
@@ -68,7 +68,7 @@ class Termination:
 
 @dataclasses.dataclass(eq=False)
 class StopTrainingHook(estimator_api.SessionRunHook):
-    """Ends training after the step in which SIGTERM was received; the saver hook then saves a checkpoint."""
+    """Ends training after the step in which SIGTERM arrived; the saver hook then saves a checkpoint."""
 
     termination: Termination
 
@@ -79,7 +79,7 @@ class StopTrainingHook(estimator_api.SessionRunHook):
 
 @dataclasses.dataclass(eq=False)
 class StopEvaluationHook(estimator_api.SessionRunHook):
-    """Aborts an evaluation after SIGTERM; the evaluated checkpoint is already saved."""
+    """Aborts an evaluation after SIGTERM; nothing is lost, because the checkpoint is already saved."""
 
     termination: Termination
 
@@ -89,7 +89,7 @@ class StopEvaluationHook(estimator_api.SessionRunHook):
 
 @dataclasses.dataclass(eq=False)
 class CheckpointListener(estimator_api.CheckpointSaverListener):
-    """Skips the evaluation that would follow a checkpoint if SIGTERM was received."""
+    """Once SIGTERM has been received, prevents the evaluation that normally follows a checkpoint."""
 
     termination: Termination
     pause: Callable[[], None]  # called before a checkpoint is saved and evaluated
@@ -106,10 +106,10 @@ class CheckpointListener(estimator_api.CheckpointSaverListener):
 
 @dataclasses.dataclass(frozen=True)
 class StopRule:
-    """Decides when a training ends. The reasons that it returns are clauses of a sentence."""
+    """Decides when training ends. The reasons that it returns are worded to be part of a sentence."""
 
     history: evaluation_log.History  # evaluations on dev
-    patience: int  # evaluations without a new lowest error rate; 0 turns early stopping off
+    patience: int  # evaluations to wait for a new lowest error rate; 0 disables early stopping
     max_steps: int  # last global step
 
     def find_reason(self, step: int) -> Optional[str]:
@@ -120,7 +120,7 @@ class StopRule:
         return f"stopped early at step {step}, {reason}" if reason else None
 
     def find_early_stop(self, step: int) -> Optional[str]:
-        """Returns the reason for early stopping at a global step, or None if it continues."""
+        """Returns the reason to stop early at a global step, or None if training continues."""
         rates = self.history.known_at(step) if self.patience else []
         if not self.patience or count_since_lowest([error_rate for _, error_rate in rates]) < self.patience:
             return None
@@ -130,7 +130,7 @@ class StopRule:
 
 
 def count_since_lowest(error_rates: Sequence[float]) -> int:
-    """Returns how many rates (oldest first) follow the first lowest rate; NaN is never the lowest."""
+    """Returns how many rates (oldest first) come after the first lowest one; NaN is never the lowest."""
     lowest, count = math.inf, 0
     for error_rate in error_rates:
         lowest, count = (error_rate, 0) if error_rate < lowest else (lowest, count + 1)
@@ -139,10 +139,10 @@ def count_since_lowest(error_rates: Sequence[float]) -> int:
 
 @dataclasses.dataclass(eq=False)
 class EarlyStoppingHook(estimator_api.SessionRunHook):
-    """Ends training early, by a StopRule; the checkpoint of the last step is saved and evaluated.
+    """Ends training early if a StopRule says so; the last step's checkpoint is saved and evaluated.
 
-    The hook must run after the saver hook, as all hooks in EstimatorSpec.training_hooks do. So an evaluation
-    can end training before the next step.
+    The hook must run after the saver hook, as all hooks in EstimatorSpec.training_hooks do, so that an
+    evaluation can end training before the next step.
     """
 
     number: tf.Tensor  # int64 [], global step before the update
@@ -163,14 +163,14 @@ class EarlyStoppingHook(estimator_api.SessionRunHook):
 class CoordinatedStopHook(estimator_api.SessionRunHook):
     """Stops all workers of a cluster after the same step if one of them received SIGTERM or must stop early.
 
-    If a single worker stopped, the others would wait for it forever. So each step sums the stop requests of
-    all workers. Every worker needs the hook, at the same position among its hooks. In the first step it also
-    checks that all workers started from the same checkpoint.
+    If only one worker stopped, the others would wait for it forever, so each step sums the stop requests of
+    all workers. Every worker needs this hook, at the same position in its list of hooks. In the first step,
+    it also checks that all workers started from the same checkpoint.
     """
 
-    termination: Termination  # SIGTERM of this worker; set on all workers if one received it
+    termination: Termination  # requested on all workers as soon as one of them receives SIGTERM
     num_workers: int
-    should_stop: Callable[[int], object]  # called in every step with the number of completed steps
+    should_stop: Callable[[int], object]  # called in every step with the global step
 
     def begin(self):
         self._global_step = tf.compat.v1.train.get_global_step()

@@ -1,6 +1,6 @@
-"""Explains a training that went wrong.
+"""Diagnostics: explains training that went wrong.
 
-observers is the list of hooks for the loop. nan_recorder keeps a batch with a NaN (nan_files), which
-nan_search replays; label_checks reads the records, trial and memory_probe measure the largest batch,
-overfit memorises one batch, and doctor/ runs all checks without training.
+observers builds the hooks for the training loop. nan_recorder saves steps with a NaN (nan_files), in which
+nan_search finds the cause; label_checks checks the labels in records, memory_probe tries the largest batches,
+overfit memorises a few batches with trial, and doctor/ runs checks without training.
 """

@@ -1,7 +1,7 @@
-"""Label checks: find labels of the wrong form, in a sample before training, in all records if a step fails.
+"""Label checks: find wrong labels, in a sample before training, and in all records if a step fails.
 
-The labels of a record can be computed from its pronunciation and transcript, so labels that are one-hot,
-floats or shifted by one are recognised.
+A record's labels can be computed from its pronunciation and transcript, so the checks recognise labels that
+are one-hot, floats or shifted by one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tfrecord_builder.audio.augmentation import copy_ids
 from tfrecord_builder.data import dataset_info, vocabulary
 
 SPLITS = ("train", "dev")
-_SAMPLE_RECORDS, _SAMPLE_SHARDS = 100, 10  # per split
+_SAMPLE_RECORDS, _SAMPLE_SHARDS = 100, 10  # per split and directory
 _SHOWN_IDS = 6
 
 
@@ -33,7 +33,7 @@ def check(
     model: model_directory.ModelDirectory,
     splits: Sequence[str] = SPLITS,
 ) -> None:
-    """Checks a sample of the labels that a model will learn; splits that the data does not have are skipped.
+    """Checks a sample of the labels that a model will learn; splits that the data lacks are skipped.
 
     Raises:
         errors.UserError: a label is wrong; the message names the shard and the utterance.
@@ -48,7 +48,7 @@ def check(
 def explain(
     infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], model: model_directory.ModelDirectory
 ) -> Iterator[None]:
-    """Turns a losses.WRONG_LABEL error inside the block into an errors.UserError that names the utterance."""
+    """Converts a losses.WRONG_LABEL error in the block to an errors.UserError that names the utterance."""
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
@@ -85,7 +85,7 @@ def find_problem(
 ) -> str:
     """Returns the first problem in a record's labels (`utterance ID: WHAT is GOT, expected WANT`), or "".
 
-    If there is no vocabulary of characters, character_ids are not checked.
+    If `characters` is None, character_ids are not checked.
     """
     try:
         features = tf.train.Example.FromString(serialized).features.feature
@@ -94,7 +94,7 @@ def find_problem(
     if copy_ids.WORDLESS in _text(features, "utterance_id") and not _values(features["token_ids"])[1]:
         return ""
     labels = [("token_ids", _text(features, "pronunciation").split(), tokens)]
-    # character_ids is empty if the hanzi and pinyin of the utterance do not pair.
+    # character_ids is empty if the utterance's hanzi and pinyin cannot be paired.
     if characters is not None and _values(features["character_ids"])[1]:
         labels.append(("character_ids", _text(features, "transcript").replace(" ", ""), characters))
     for name, text, inventory in labels:
@@ -125,7 +125,7 @@ def _describe_problem(name, kind, ids, expected, inventory):
 
 
 def _is_one_hot(ids, inventory):
-    """Returns True if the ids are one-hot rows, as wide as the vocabulary with or without the blank."""
+    """Returns True if the ids are one-hot rows as wide as the vocabulary, with or without the blank."""
     for width in (inventory.size, inventory.num_classes):
         rows = [sorted(ids[begin : begin + width]) for begin in range(0, len(ids), width)]
         if all(row == [0] * (width - 1) + [1] for row in rows):

@@ -1,4 +1,4 @@
-"""Memory probe: before the first step, tries the batches that need the most memory."""
+"""Memory probe: tries the batches that need the most memory before the first training step."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _COLLECTION = "memory_probe/"
 
 @dataclasses.dataclass(eq=False)
 class MemoryProbeHook(estimator_api.SessionRunHook):
-    """Computes the gradients of the largest batches; changes neither weights nor the position in the data."""
+    """Computes gradients for the largest batches; changes neither weights nor the position in the data."""
 
-    features: dict[str, tf.Tensor]  # inputs of this replica's model_fn
+    features: dict[str, tf.Tensor]  # features that this replica's model_fn received
     labels: dict[str, tf.Tensor]
-    fetch: tf.Tensor  # depends on all gradients of all replicas
+    fetch: tf.Tensor  # a tensor that depends on all gradients of all replicas
     model: model_directory.ModelDirectory
     source: splits.Split  # the training data
     bucketing: buckets.Bucketing  # buckets of the training data
-    num_replicas: int  # number of replicas on all machines; each is fed a per-replica batch
-    first_step: int  # first step of this run; sessions that start later, after an evaluation, try nothing
+    num_replicas: int  # total number of replicas on all machines; each is fed its share
+    first_step: int  # first step of this run; later sessions, such as after an evaluation, try nothing
 
-    def __post_init__(self):  # runs in each replica's model_fn, so the collections hold all replicas' inputs
+    def __post_init__(self):  # runs in every replica's model_fn, so the collections hold all inputs
         for name, tensor in (*self.features.items(), *self.labels.items()):
             tf.compat.v1.add_to_collection(_COLLECTION + name, tensor)
 
@@ -49,7 +49,7 @@ class MemoryProbeHook(estimator_api.SessionRunHook):
         values = make_batch(-(-rows // self.num_replicas), length, self.source, probabilities)
         keys = session.graph.get_all_collection_keys()
         inputs = {key: session.graph.get_collection(key) for key in keys if str(key).startswith(_COLLECTION)}
-        # All inputs of all replicas are fed: an input that is not would consume a batch of the data.
+        # Every input of every replica is fed: an input that was not fed would consume a batch of the data.
         feed = {tensor: values[key[len(_COLLECTION) :]] for key in inputs for tensor in inputs[key]}
         spec, start = self.source.spec, time.monotonic()
         batch = f"{rows} utterances of {length:,} {spec.unit}"
@@ -66,9 +66,9 @@ class MemoryProbeHook(estimator_api.SessionRunHook):
 
 
 def choose_shapes(bucketing: buckets.Bucketing) -> list[tuple[int, int]]:
-    """Returns (utterances, length) of the batch with the longest utterances and of that with the most frames.
+    """Returns (utterances, length) for the batch with the longest utterances and the one with most frames.
 
-    Attention needs memory quadratic in the length, so either batch may need the most memory.
+    Attention needs memory quadratic in the length, so either of the two may need the most memory.
     """
     shapes = bucketing.shapes
     return list(dict.fromkeys([shapes[-1], max(shapes, key=lambda shape: shape[0] * shape[1])]))
@@ -77,11 +77,11 @@ def choose_shapes(bucketing: buckets.Bucketing) -> list[tuple[int, int]]:
 def token_probabilities(
     model: model_directory.ModelDirectory, unknown_fraction: float
 ) -> Optional[np.ndarray]:
-    """Returns the probability of each token in random text, float64 [tokens]; None for the acoustic model.
+    """Returns each token's probability in random text, float64 [tokens]; None for the acoustic model.
 
-    The language model's memory grows with the number of candidate characters per token. The probability of a
-    token is proportional to its number of characters, because common syllables have many. The unknown token,
-    whose candidates are all characters, has the same probability as in the data.
+    The language model needs more memory for tokens with more candidate characters. A token's probability is
+    proportional to its number of candidates, because common syllables have many. The unknown token, which has
+    all characters as candidates, is as probable as in the data.
     """
     if model.readings is None:
         return None
@@ -96,9 +96,9 @@ def token_probabilities(
 def make_batch(
     rows: int, length: int, source: splits.Split, probabilities: Optional[np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Returns random features and labels of utterances of equal length, with the keys of input_fn."""
+    """Returns random features and labels for utterances of equal length, with the same keys as input_fn."""
     rng = np.random.default_rng(0)
-    # An utterance with audio gets at most one token per two frames after subsampling by 4.
+    # Utterances with audio get at most one token per two frames after subsampling by 4.
     num_tokens = min(source.max_tokens, -(-length // 8)) if source.num_bins else length
     values = {
         "num_frames": np.full(rows, length),
@@ -109,7 +109,7 @@ def make_batch(
     }
     if source.num_bins:
         values["fbank"] = rng.normal(size=[rows, length, source.num_bins])
-        # Tokens alternate, because equal neighbours would need more frames.
+        # Tokens alternate, because equal neighbours would need an extra frame between them.
         values["token_ids"] = np.tile(np.arange(num_tokens) % 2, [rows, 1])
     else:
         values["token_ids"] = rng.choice(len(probabilities), [rows, num_tokens], p=probabilities)

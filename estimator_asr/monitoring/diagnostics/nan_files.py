@@ -1,11 +1,11 @@
-"""Files of the NaN recorder in MODEL_DIR/nan: one directory per recorded step, and the quarantine list.
+"""The NaN recorder's files in MODEL_DIR/nan: a directory for each recorded step, and a quarantine list.
 
-step-N/report.json       position in the data, loss, gradient norm and learning rate of the step
+step-N/report.json       the step's position in the data, loss, gradient norm and learning rate
 step-N/config.json       settings of the run
-step-N/batch.tfrecord    records of the batch, in the order of its rows
+step-N/batch.tfrecord    the batch's records, in the order of its rows
 step-N/utterances.tsv    utterance_id, speaker, frames, tokens
 step-N/model.ckpt.*      weights and optimizer state before the step
-quarantine.tsv           step, epoch_seed, batch, utterance_id of each recorded step
+quarantine.tsv           step, epoch_seed, batch, utterance_id; a line for each utterance in a recorded step
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _QUARANTINE_COLUMNS = ("step", "epoch_seed", "batch", "utterance_id")
 
 
 class BatchRow(NamedTuple):
-    """A row of the batch; frames is 0 if the record has no audio."""
+    """A row of a batch; frames is 0 if its record has no audio."""
 
     utterance_id: str
     speaker: str
@@ -55,9 +55,9 @@ def write(
     records: Sequence[bytes],
     save: Callable[[str], object],
 ) -> list[BatchRow]:
-    """Writes the directory of a step atomically, replacing an older one; returns its utterances.
+    """Writes a step's directory atomically, replacing an older one; returns the batch's utterances.
 
-    `path` is from step_directory, records are serialised; `save` takes a path prefix and writes a checkpoint.
+    `path` comes from step_directory; records are serialised; `save` writes a checkpoint to a path prefix.
     """
     temporary = pathlib.Path(f"{path}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -86,12 +86,12 @@ def list_utterances(records: Sequence[bytes]) -> list[BatchRow]:
 
 
 def to_json(value: float) -> float | str:
-    """Returns a value that JSON can hold: the number, or its text if it is NaN or Inf."""
+    """Returns a value that JSON can store: the number itself, or a string if it is NaN or Inf."""
     return float(value) if math.isfinite(value) else str(float(value))
 
 
 def read_report(path: str) -> dict[str, Any]:
-    """Returns report.json of a step's directory; raises errors.UserError if it is missing or damaged."""
+    """Reads report.json from a step's directory; raises errors.UserError if it is missing or damaged."""
     file = pathlib.Path(path, _REPORT_FILE)
     try:
         return config_json.parse(file.read_text(encoding="utf-8"))
@@ -100,7 +100,7 @@ def read_report(path: str) -> dict[str, Any]:
 
 
 def read_records(path: str) -> list[bytes]:
-    """Returns the records of a step's directory; raises errors.UserError if they are missing or damaged."""
+    """Reads the records in a step's directory; raises errors.UserError if they are missing or damaged."""
     file = os.path.join(path, _RECORDS_FILE)
     try:
         return list(tf.compat.v1.io.tf_record_iterator(file))
@@ -115,7 +115,7 @@ def _unreadable(file, what, reason):
 
 
 def read_quarantine(model_dir: str) -> dict[int, list[tuple[str, ...]]]:
-    """Returns the rows of quarantine.tsv by step; empty if the file does not exist."""
+    """Returns the rows of quarantine.tsv, keyed by step; empty if the file does not exist."""
     path, steps = pathlib.Path(directory(model_dir), _QUARANTINE_FILE), {}
     lines = path.read_text(encoding="utf-8").split("\n")[1:] if path.exists() else []
     for row in (tuple(line.split("\t")) for line in lines if line):
@@ -126,9 +126,9 @@ def read_quarantine(model_dir: str) -> dict[int, list[tuple[str, ...]]]:
 def add_to_quarantine(
     model_dir: str, step: int, position: Sequence[int], utterances: Sequence[BatchRow]
 ) -> None:
-    """Adds the utterances of a step to quarantine.tsv, replacing earlier rows of that step.
+    """Adds a step's utterances to quarantine.tsv, replacing any earlier rows for that step.
 
-    `position` is (epoch seed, batch of the epoch).
+    `position` is (epoch seed, index of the batch in the epoch).
     """
     steps = read_quarantine(model_dir)
     steps[step] = [(step, *map(int, position), utterance.utterance_id) for utterance in utterances]

@@ -1,6 +1,6 @@
-"""NaN recorder: saves everything that is needed to replay a step with a NaN or Inf.
+"""NaN recorder: saves everything needed to replay a step whose loss or gradients are NaN or Inf.
 
-Such a step does not change the weights (training/optimizer), so the saved weights are those that it used.
+Such a step does not change the weights (see training/optimizer), so the saved weights are those that it used.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _SHOWN_UTTERANCES = 3
 class NanRecorderHook(estimator_api.SessionRunHook):
     """Writes MODEL_DIR/nan/step-N for a step with a NaN or Inf; ends training after too many such steps.
 
-    The tensors are "is_finite" bool [], the same on all replicas; "number" int64 [], steps before this one;
-    "position" int64 [2], features["seed"]; "loss", "gradient_norm", "learning_rate" float32 []. read_records
-    takes the position (seed + epoch, batch of the epoch) and returns the serialised records of the batch over
-    all replicas, in the order of its rows.
+    The tensors are "is_finite" bool [], the same on all replicas; "number" int64 [], count of previous steps;
+    "position" int64 [2], features["seed"]; "loss", "gradient_norm" and "learning_rate", float32 []. Called
+    with a position (seed + epoch, index of the batch in the epoch), read_records returns the batch's
+    serialised records for all replicas, in the order of its rows.
     """
 
     tensors: Mapping[str, tf.Tensor]
-    model_dir: str  # directory in which the files are written
-    config_json: str  # the config as JSON text
+    model_dir: str  # directory to which the files are written
+    config_json: str  # settings of the run, as JSON text
     read_records: Callable[[Sequence[int]], list[bytes]]
     fbank_dtype: str  # dtype of the features in the records
-    max_skipped: int  # maximum number of skipped steps, including those of earlier runs
-    is_chief: bool = True  # only the chief writes files; all workers decide alike whether to stop
+    max_skipped: int  # maximum number of skipped steps, including those in earlier runs
+    is_chief: bool = True  # only the chief writes files, but every worker counts skipped steps
 
     def begin(self):
         self._steps = set(nan_files.read_quarantine(self.model_dir))
@@ -52,7 +52,7 @@ class NanRecorderHook(estimator_api.SessionRunHook):
     def after_run(self, run_context, run_values):
         values = run_values.results
         step = int(values["number"])
-        if values["is_finite"] or step == self._last:  # one batch per step is recorded, the first bad one
+        if values["is_finite"] or step == self._last:  # only the first bad batch of a step is recorded
             return
         self._last = step
         self._steps.add(step)
@@ -87,7 +87,7 @@ class NanRecorderHook(estimator_api.SessionRunHook):
         )
 
     def _common_utterances(self):
-        """Returns a clause that names the utterances in all bad batches, which is hardly chance; or ""."""
+        """Returns a clause that names the utterances that all bad batches share (likely culprits), or ""."""
         steps = nan_files.read_quarantine(self.model_dir).values()
         common = set.intersection(*({row[-1] for row in rows} for rows in steps)) if len(steps) > 1 else ()
         if not common:

@@ -1,7 +1,7 @@
 """NaN search: finds the first tensor of a graph that contains NaN or Inf, and its likely cause.
 
-All float tensors that the targets depend on are checked in one run. A tensor is reported only if a path of
-non-finite tensors leads from it to a target, so an infinity that is masked later is not taken for the cause.
+A single run checks all float tensors that the targets depend on. A tensor is reported only if a path of
+non-finite tensors leads from it to a target, so an Inf that is masked later is not mistaken for the cause.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _GRADIENT = re.compile(r"^gradients(_\d+)?/")
 
 
 class NonFiniteTensor(NamedTuple):
-    """The first non-finite tensor."""
+    """The first tensor that contains NaN or Inf."""
 
     tensor: str  # name in the graph
-    op: str  # type of its operation, such as "Log"
-    layer: str  # variable scope of the operation
+    op: str  # type of the operation that computes it, such as "Log"
+    layer: str  # variable scope of that operation
     is_backward: bool  # True if the tensor belongs to the gradient of the layer
     shape: tuple[int, ...]
-    fraction: float  # fraction of the elements that are NaN or Inf
+    fraction: float  # fraction of elements that are NaN or Inf
     rows: Optional[list[int]]  # batch rows with NaN or Inf; None if the first axis is not the batch
-    inputs: list[tuple[str, float, float]]  # name, minimum and maximum of each float input, all finite
+    inputs: list[tuple[str, float, float]]  # name, minimum and maximum of each float input
     cause: str
 
 
@@ -55,10 +55,10 @@ def find(
     """Returns the first tensor that makes a target (loss or gradient) non-finite; None if all are finite."""
     graph = session.graph
     needed = _ancestors([target.op for target in targets], lambda op: [tensor.op for tensor in op.inputs])
-    ops = [op for op in graph.get_operations() if op.name in needed]  # an operation comes after its inputs
+    ops = [op for op in graph.get_operations() if op.name in needed]  # operations come after their inputs
     tensors = [tensor for op in ops for tensor in op.outputs if tensor.dtype.is_floating]
     with graph.as_default():
-        # One float [2] per tensor, whose second element is 1 if the tensor has a NaN or Inf (CURT_HEALTH).
+        # A float [2] for each tensor; its second element is 1 if the tensor has a NaN or Inf (CURT_HEALTH).
         health = [tf.raw_ops.DebugNumericSummaryV2(input=tensor, tensor_debug_mode=2) for tensor in tensors]
     bad = {tensor.name for tensor, (_, is_bad) in zip(tensors, session.run(health, feeds)) if is_bad}
 
@@ -71,7 +71,7 @@ def find(
 
 
 def describe(finding: NonFiniteTensor, ids: Sequence[str]) -> list[str]:
-    """Returns the lines to print about a finding; ids are the utterance ids of the batch."""
+    """Returns the lines to print about a finding; `ids` are the batch's utterance ids."""
     shape = " x ".join(map(str, finding.shape)) or "scalar"
     lines = [
         f"first tensor with NaN or Inf: {finding.tensor}, computed by {finding.op} in the "
@@ -85,7 +85,7 @@ def describe(finding: NonFiniteTensor, ids: Sequence[str]) -> list[str]:
 
 
 def _ancestors(nodes, get_inputs):
-    """Returns the names of the nodes (tensors or operations) and of all nodes that they depend on."""
+    """Returns the names of the nodes (tensors or operations) and of every node that they depend on."""
     names, waiting = set(), list(nodes)
     while waiting:
         node = waiting.pop()
@@ -121,8 +121,8 @@ def _inspect(session, tensor, feeds, batch_size):
 
 
 def _rows(tensor, is_bad, batch_size):
-    """Returns the batch rows with NaN or Inf, also if the first axis is batch x length; None for weights."""
-    # Unlike weights, which have a static shape, values of the batch have an unknown first dimension.
+    """Returns the batch rows with NaN or Inf, even if the first axis is batch x length; None for weights."""
+    # Weights have a static shape, whereas the first dimension of batch values is unknown.
     is_static = not tensor.shape.rank or tensor.shape[0] is not None
     if is_static or not is_bad.size or len(is_bad) % batch_size:
         return None

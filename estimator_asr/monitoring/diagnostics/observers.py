@@ -1,7 +1,7 @@
 """Observers of a training run: the monitoring and diagnostics that its flags enable.
 
-Only this module connects training/ with monitoring/ and diagnostics/. Modules that a flag enables are
-imported in the functions that use them.
+Only this module connects training/ to monitoring/ and diagnostics/. Modules that are needed only with a flag
+are imported in the functions that use them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tfrecord_builder.data import dataset_info
 class Training(NamedTuple):
     """A training run to observe."""
 
-    model: model_directory.ModelDirectory  # settings, and the directory that training writes
+    model: model_directory.ModelDirectory  # the settings, and the directory to which training writes
     infos: Sequence[dataset_info.DatasetInfo]
     data_dirs: Sequence[str]
     command: str  # the command line that started the training
@@ -37,7 +37,7 @@ class Training(NamedTuple):
 
     @property
     def directory(self) -> str:
-        """Directory for the hooks' files: the model directory for the chief, a temporary one for a worker."""
+        """Directory for the hooks' files: the model directory for the chief, a subdirectory for others."""
         if self.cluster is None or self.cluster.is_chief:
             return self.model.path
         return os.path.join(self.model.path, f"tmp_{self.cluster.name}")
@@ -47,10 +47,10 @@ class Training(NamedTuple):
 
         Args:
             plan: the training plan.
-            clock: counts the time of training steps, without evaluations.
+            clock: counts the time spent in training steps, excluding evaluations.
 
         Raises:
-            errors.UserError: labels have the wrong form.
+            errors.UserError: a label in the sample is wrong.
         """
         label_checks.check(self.infos, self.data_dirs, self.model)
         watch, display = self.model.config.watch, self.model.config.display
@@ -76,7 +76,7 @@ class Training(NamedTuple):
 
     @contextlib.contextmanager
     def _run(self) -> Iterator[None]:
-        """During training, explains wrong labels, keeps log lines above bars and fills the HPARAMS tab."""
+        """In training, explains wrong labels, keeps log lines above bars and fills the HPARAMS tab."""
         explained = label_checks.explain(self.infos, self.data_dirs, self.model)
         is_writer = self.cluster is None or self.cluster.is_chief
         session = hparams.session(self.model.path, self.model.config)
@@ -130,7 +130,7 @@ class Training(NamedTuple):
         )
 
     def _watch(self, plan, hooks, exporters):
-        """Adds the watchdog's hook and its exporter."""
+        """Adds the watchdog's hook and exporter."""
         from estimator_asr.monitoring import observations, watchdog
 
         config = self.model.config

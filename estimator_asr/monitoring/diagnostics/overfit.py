@@ -1,7 +1,7 @@
 """Overfit test (--overfit_batches): trains on a few utterances until they are memorised, or explains why not.
 
-The test uses the training's model, loss and optimizer, without masks, dropout, noise and label smoothing, at
-the learning rate after warm-up. It neither reads nor writes the model directory.
+The test uses the same model, loss and optimizer as training, at the learning rate after the warm-up, but no
+masks, dropout, noise or label smoothing. It neither reads nor writes the model directory.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from estimator_asr.training.optimizer import schedules
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 
-LOSS = 0.05  # loss per label of a memorised batch: the right label has a probability of 95 %
+LOSS = 0.05  # loss per label of a memorised batch: correct labels have a probability of 95 %
 NUM_UTTERANCES = 10  # approximate number of utterances per batch
-SECONDS = 120.0  # time limit per batch, without building the graph
+SECONDS = 120.0  # time limit per batch, excluding the time to build the graph
 MAX_STEPS = 5000
-_WARMUP_STEPS = 20  # Adam's first steps are as large as the learning rate, however small the gradient
+_WARMUP_STEPS = 20  # Adam's first steps are as large as the learning rate, however small the gradients
 _PROGRESS_SECONDS = 5.0
 _ROUNDING = 1e-6  # rounding error of float32 fractions
-# If the loss still falls by this fraction in the second half of the steps, more steps would help.
+# More steps would help if the loss still falls by this fraction in the second half of the steps.
 _STILL_FALLING = 0.1
 
 
@@ -39,8 +39,8 @@ class OverfitResult(NamedTuple):
     """Result of an overfit test."""
 
     spec: task_spec.TaskSpec
-    batches: Sequence[tuple]  # pairs (features, labels) of dicts of numpy arrays
-    metrics: Sequence[Mapping[str, float]]  # metrics of each step, by tag
+    batches: Sequence[tuple]  # (features, labels) pairs; both are dicts of numpy arrays
+    metrics: Sequence[Mapping[str, float]]  # metrics of each step, keyed by tag
     seconds: float  # duration of the training steps
     is_learned: bool  # True if all batches were memorised
 
@@ -52,13 +52,13 @@ def run(
     train_command: str,
     seconds: float = SECONDS,
 ) -> str:
-    """Trains on the first batches of the train split, at most `seconds` per batch; returns a success message.
+    """Trains on the train split's first batches, for up to `seconds` per batch; returns a success message.
 
-    config.watch.overfit_batches is the number of batches. Advice in messages extends train_command.
+    config.watch.overfit_batches is the number of batches. Commands in messages add flags to train_command.
 
     Raises:
-        errors.UserError: a shard cannot be read, labels have the wrong form, or the batches are not memorised
-            within the limit; the message names the likely cause and the next command.
+        errors.UserError: a shard cannot be read, a label is wrong, or the batches were not memorised within
+            the time limit; the message names the likely cause and the command to run next.
     """
     split = splits.read_split(infos, data_dirs, "train", config.spec)
     simple = simplify(config, split)
@@ -76,7 +76,7 @@ def run(
 
 
 def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experiment.ExperimentConfig:
-    """Returns the settings without regularisation, for batches of about NUM_UTTERANCES utterances."""
+    """Returns the settings without regularisation, and with batches of about NUM_UTTERANCES utterances."""
     batches_per_epoch = split.bucket(config.input).batches_per_epoch
     rate = schedules.initial_rate(config.optimizer, split.num_utterances / batches_per_epoch)
     length = NUM_UTTERANCES * max(split.length_counts)
@@ -94,7 +94,7 @@ def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experi
             learning_rate=rate,
             learning_rate_batch_size=0.0,
             schedule="step",
-            warmup_epochs=float(_WARMUP_STEPS),  # trial.start counts each step as an epoch
+            warmup_epochs=float(_WARMUP_STEPS),  # trial.start makes each step an epoch
             decay_boundary_epochs=(),
             decay_factors=(1.0,),
             gradient_accumulation_steps=1,
@@ -103,7 +103,7 @@ def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experi
 
 
 def _learn(model, batches, seconds):
-    """Trains on the batches in turn until all are memorised, a limit is reached or the loss is NaN."""
+    """Trains on the batches in turn until all are memorised, a limit is reached or the loss is not finite."""
     metrics, error_rate, count = [], model.config.spec.error_rate, len(batches)
     with trial.start(model, batches[0], strategies.session_config(model.config.train)) as running:
         started = shown = time.monotonic()
@@ -121,7 +121,7 @@ def _learn(model, batches, seconds):
 
 
 def is_learned(metrics: Sequence[Mapping], num_batches: int, error_rate: str) -> bool:
-    """Returns True if each batch, in its last step, had a loss below LOSS and no avoidable errors."""
+    """Returns True if every batch had a loss below LOSS and no avoidable errors in its last step."""
     last = metrics[-num_batches:]
     return len(last) == num_batches and all(
         values["avg-loss"] < LOSS and values[error_rate] <= _unavoidable(values) + _ROUNDING
@@ -130,14 +130,15 @@ def is_learned(metrics: Sequence[Mapping], num_batches: int, error_rate: str) ->
 
 
 def _unavoidable(values):
-    """Returns the fraction of labels that may be wrong because they are unknown or left out of the loss."""
+    """Returns the fraction of labels that cannot be learned: they are unknown or left out of the loss."""
     return values.get("unknown-fraction", 0.0) + 1.0 - values.get("used-label-fraction", 1.0)
 
 
 def describe(result: OverfitResult, train_command: str, base_rate: float, data_dir: str) -> str:
-    """Returns the result as one sentence: the steps needed, or the likely cause of failure and what to run.
+    """Describes the result in one sentence: the steps needed, or the likely cause of failure and what to run.
 
-    Advice adds flags to train_command, whose --learning_rate is base_rate; data_dir is comma separated.
+    Suggested commands add flags to train_command, whose --learning_rate is base_rate. data_dir is
+    comma-separated.
     """
     num_utterances = sum(len(labels[result.spec.labels[1]]) for _, labels in result.batches)
     steps = f"{result.seconds:.0f} s ({len(result.metrics)} steps)"
@@ -184,7 +185,7 @@ def _cause_in_losses(result, train_command, base_rate):
 
 
 def count_contradictions(result: OverfitResult) -> int:
-    """Returns how many utterances have the same input as an earlier utterance, but different labels."""
+    """Returns the number of utterances with the same input as an earlier one but different labels."""
     labels_by_input, count = {}, 0
     for features, labels in result.batches:
         pairs = zip(_rows(features, *result.spec.features), _rows(labels, *result.spec.labels))
@@ -193,5 +194,5 @@ def count_contradictions(result: OverfitResult) -> int:
 
 
 def _rows(values, name, number):
-    """Returns the rows of values[name] as bytes, without padding; values[number] has the lengths."""
+    """Returns the rows of values[name] as bytes, without padding; values[number] holds their lengths."""
     return [np.ascontiguousarray(row[:count]).tobytes() for row, count in zip(values[name], values[number])]

@@ -1,6 +1,6 @@
-"""Trials: training steps on a few batches in memory, without Estimator, checkpoints and hooks.
+"""Trials: training steps on a few batches in memory, without Estimator, checkpoints or hooks.
 
-A step is that of the model_fn in training; its metrics are the scalars that TensorBoard would show.
+A step is the one that the model_fn builds for training; its metrics are the scalars that TensorBoard shows.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from estimator_asr.experiment import estimator_api, model_directory
 from estimator_asr.training import model_fn
 from estimator_asr.training import plan as plan_lib
 
-# Features and labels as a model_fn gets them: arrays, or placeholders for arrays.
+# Features and labels as the model_fn receives them: arrays, or placeholders for arrays.
 Batch = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
 class Trial:
-    """The graph of a training step, and its session with initialised variables."""
+    """The graph of a training step, with a session in which the variables are initialised."""
 
     def __init__(self, session: tf.compat.v1.Session, inputs: Batch, train_op: tf.Operation):
         self.session = session
@@ -34,13 +34,13 @@ class Trial:
         return self.session.run([self.train_op, fetches], feeds(self._inputs, batch))[1]
 
     def step_with_metrics(self, batch: Batch) -> dict[str, float]:
-        """Runs one training step; returns its metrics by tag, computed before the weights are updated."""
+        """Runs one training step; returns its metrics, keyed by tag, as they were before the update."""
         values = tf.compat.v1.Summary.FromString(self.step(batch, self._summary)).value
         return {value.tag: value.simple_value for value in values if value.HasField("simple_value")}
 
 
 def placeholders(batch: Batch) -> Batch:
-    """Returns placeholders for batches like this one; as in training, batch size and lengths are unknown."""
+    """Returns placeholders for batches like this one; batch size and lengths are unknown, as in training."""
     return tuple(
         {key: _placeholder(f"{kind}/{key}", array) for key, array in part.items()}
         for kind, part in zip(("features", "labels"), batch)
@@ -57,7 +57,7 @@ def _placeholder(name, array):
 
 
 def feeds(inputs: Batch, batch: Batch) -> dict[tf.Tensor, np.ndarray]:
-    """Returns the feed_dict of a session: the batch's arrays by the placeholders of `inputs`."""
+    """Returns a feed_dict for a session: the placeholders of `inputs` mapped to the batch's arrays."""
     return {tensor: values[key] for part, values in zip(inputs, batch) for key, tensor in part.items()}
 
 
@@ -65,9 +65,9 @@ def feeds(inputs: Batch, batch: Batch) -> dict[tf.Tensor, np.ndarray]:
 def start(
     model: model_directory.ModelDirectory, batch: Batch, session_config: tf.compat.v1.ConfigProto
 ) -> Iterator[Trial]:
-    """Yields a trial of a new model on batches like this one; the model directory is not written.
+    """Yields a trial of a new model for batches like this one; does not write to the model directory.
 
-    In the learning rate schedule, each batch is an epoch.
+    For the learning-rate schedule, every batch is an epoch.
     """
     plan = plan_lib.one_utterance(model.config.spec)
     with tf.Graph().as_default(), tf.compat.v1.Session(config=session_config) as session:

@@ -1,1 +1,1 @@
-"""Checkpoints of a training: recovery, the best ones, and the log of their evaluations."""
+"""Training checkpoints: recovery, the best checkpoints, and the log of their evaluations."""

@@ -1,8 +1,8 @@
-"""Keeps the checkpoints with the lowest error rates on dev in MODEL_DIR/best, where the Saver deletes none.
+"""Keeps the checkpoints with the lowest error rates on dev in MODEL_DIR/best, which the Saver does not touch.
 
 best/ is itself a model directory (config.json, vocabularies, a state file that names the best checkpoint), so
-evaluate and export can open it. best_checkpoints.json lists its checkpoints, best first. A checkpoint that
-another process is reading is deleted at a later evaluation.
+evaluate and export can open it. best_checkpoints.json lists its checkpoints, best first. While another
+process is reading a checkpoint, the checkpoint is kept, and a later evaluation deletes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REGISTRY_FILE = "best_checkpoints.json"
 
 
 class KeptCheckpoint(NamedTuple):
-    """One of the best checkpoints, with all metrics of its evaluation; no metric is NaN."""
+    """One of the best checkpoints, with all metrics from its evaluation; none of them is NaN."""
 
     step: int
     error_rate: float
@@ -49,12 +49,12 @@ def refuse_training(model_dir: str) -> None:
 
 
 def prefix(model_dir: str, step: int) -> str:
-    """Returns the prefix of the checkpoint that best/ holds for a step."""
+    """Returns the path prefix in best/ for the checkpoint of a step."""
     return checkpoints.prefix_of(os.path.join(model_dir, DIRECTORY), step)
 
 
 class BestCheckpoints(estimator_api.Exporter):
-    """Keeps the checkpoint of an evaluation if it is among the best."""
+    """Keeps the evaluated checkpoint if it is among the best."""
 
     name = "best_checkpoints"
 
@@ -70,7 +70,7 @@ class BestCheckpoints(estimator_api.Exporter):
             _keep(
                 self._model, checkpoint_path, KeptCheckpoint(int(eval_result["global_step"]), rate, metrics)
             )
-        except OSError as error:  # not a reason to abort a long training
+        except OSError as error:  # no reason to abort a long training run
             logging.warning(
                 "%s: cannot be added to the best checkpoints (%s); training continues",
                 checkpoint_path,
@@ -79,7 +79,7 @@ class BestCheckpoints(estimator_api.Exporter):
 
 
 def _keep(model, checkpoint, entry):
-    """Writes checkpoint, registry and state file, then deletes others: best/ is valid after each step."""
+    """Writes the checkpoint, registry and state file, then deletes others: best/ is always valid."""
     others = [other for other in read(model.path) if other.step != entry.step]
     best = _sort([*others, entry])[: model.config.stopping.keep_best_checkpoints]
     directory = os.path.join(model.path, DIRECTORY)

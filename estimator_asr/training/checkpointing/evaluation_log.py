@@ -1,9 +1,9 @@
-"""Evaluation log: the metrics of every evaluation on dev, which early stopping and the plateau schedule use.
+"""Evaluation log: metrics of every evaluation on dev, for early stopping and the plateau schedule.
 
 MODEL_DIR/evaluations.json lists {"step", "known_at", "metrics"}, oldest first. `step` is the step of the
 checkpoint. `known_at` is the first step whose update may depend on the evaluation: `step` itself if training
-waits for it, a later step if another process evaluates. So at a given step, every process uses the same
-evaluations, also after a restart.
+waits for the evaluation, or a later step if another process evaluates. So at any step, all processes use the
+same evaluations, even after a restart.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Row = TypeVar("Row", bound=NamedTuple)
 
 
 class LoggedEvaluation(NamedTuple):
-    """Metrics of one evaluation, by tag."""
+    """The metrics of one evaluation, keyed by tag."""
 
     step: int
     known_at: int
@@ -37,13 +37,13 @@ def read(model_dir: str) -> list[LoggedEvaluation]:
 
 
 def record(model_dir: str, evaluation: LoggedEvaluation) -> None:
-    """Adds an evaluation to the log; replaces an earlier evaluation of the same step."""
+    """Adds an evaluation to the log, replacing any earlier evaluation of the same step."""
     others = [other for other in read(model_dir) if other.step != evaluation.step]
     write_rows(os.path.join(model_dir, FILE), sorted([*others, evaluation]))
 
 
 def forget_after(model_dir: str, step: int) -> None:
-    """Deletes the evaluations of checkpoints after `step`, from which training continues."""
+    """Deletes the evaluations of later checkpoints when training continues from `step`."""
     evaluations = read(model_dir)
     earlier = [evaluation for evaluation in evaluations if evaluation.step <= step]
     if len(earlier) < len(evaluations):
@@ -51,9 +51,9 @@ def forget_after(model_dir: str, step: int) -> None:
 
 
 def read_rows(path: str, row_type: type[Row], advice: str) -> list[Row]:
-    """Reads a JSON file that write_rows wrote; returns [] if it is missing.
+    """Reads a JSON file that write_rows has written; returns [] if the file does not exist.
 
-    Raises errors.UserError if the file is damaged; `advice` ends the message: what to do without a backup.
+    Raises errors.UserError if the file is damaged; `advice` tells users without a backup what to do.
     """
     try:
         return [
@@ -72,7 +72,7 @@ def read_rows(path: str, row_type: type[Row], advice: str) -> list[Row]:
 
 
 def write_rows(path: str, rows: Sequence[NamedTuple]) -> None:
-    """Writes rows as a JSON list, atomically; NaN and Inf, for which JSON has no numbers, become strings."""
+    """Writes rows as a JSON list, atomically; NaN and Inf become strings, because JSON lacks them."""
     values = []
     for row in rows:
         metrics = {tag: value if math.isfinite(value) else str(value) for tag, value in row.metrics.items()}
@@ -94,8 +94,8 @@ class Recorder(estimator_api.Exporter):
         model_dir = estimator.model_dir
         step = known_at = int(eval_result["global_step"])
         if estimator.config.task_type == "evaluator":
-            # The workers are at most one checkpoint interval past the newest checkpoint. A second interval
-            # leaves time until every process sees the file.
+            # The workers are at most one checkpoint interval past the newest checkpoint. Another interval
+            # gives every process time to see the file.
             steps = [step, *map(checkpoints.step_of, checkpoints.list_checkpoints(model_dir))]
             known_at = max(steps) + 2 * estimator.config.save_checkpoints_steps
         metrics = {tag: float(value) for tag, value in eval_result.items() if tag != "global_step"}
@@ -103,14 +103,14 @@ class Recorder(estimator_api.Exporter):
 
 
 class History:
-    """The error rates that are known at a given step; reads the log again whenever the file has changed."""
+    """The error rates that are known at a given step; rereads the log whenever the file has changed."""
 
     def __init__(self, model_dir: str, error_rate: str):
         self._model_dir, self._error_rate = model_dir, error_rate
         self._version, self._evaluations = None, []
 
     def known_at(self, step: int) -> list[tuple[int, float]]:
-        """Returns (step, error rate) of the evaluations that are known at `step`, oldest first."""
+        """Returns (step, error rate) for each evaluation that is known at `step`, oldest first."""
         path = os.path.join(self._model_dir, FILE)
         version = files.size_and_time(path) if os.path.exists(path) else None
         if version != self._version:

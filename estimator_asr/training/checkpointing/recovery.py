@@ -1,7 +1,7 @@
-"""Recovery from interruptions: regular saving, and finding the newest readable checkpoint.
+"""Recovery from interruptions: saves at regular steps, and finds the newest readable checkpoint.
 
-TensorFlow continues from the checkpoint that the state file names, and fails if that checkpoint is damaged.
-So the state file is repaired first, and damaged checkpoints are moved to MODEL_DIR/damaged.
+TensorFlow continues from the checkpoint named in the state file, and fails if that checkpoint is damaged. So
+the state file is repaired before training, and damaged checkpoints are moved to MODEL_DIR/damaged.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from estimator_asr.experiment import checkpoints, estimator_api
 from tfrecord_builder import errors
 
 _DAMAGED_DIRECTORY = "damaged"
-# Temporary files that are left if the Saver, or the writing of the state file, is killed.
+# Temporary files left behind if the process is killed while it saves a checkpoint or writes the state file.
 _LEFTOVERS = ("model.ckpt-*_temp", "*.tempstate*", "model.ckpt-*.tmp*", "checkpoint.tmp*")
 
 
 class RegularSaver(estimator_api.CheckpointSaverHook):
     """Saves at multiples of `save_steps`, and at the first and last step of a session.
 
-    TensorFlow's hook counts from the first step of the session: with save_steps=100, a run that resumes at
-    step 137 is saved and evaluated at 237 instead of 200, so early stopping would depend on interruptions.
+    TensorFlow's hook counts from the session's first step: with save_steps=100, a run that resumes at 137
+    would be saved and evaluated at 237 instead of 200, and early stopping would depend on interruptions.
     """
 
     def __init__(self, model_dir: str, save_steps: int):
@@ -40,10 +40,10 @@ class RegularSaver(estimator_api.CheckpointSaverHook):
 
 
 def recover(model_dir: str) -> Optional[str]:
-    """Repairs the state file; returns the prefix of the checkpoint to continue from, None if there is none.
+    """Repairs the state file; returns the prefix of the checkpoint to continue from, or None.
 
-    Removes temporary files of a killed save, and logs a warning if the state file was wrong. Only the process
-    that writes checkpoints may call this; others call `find`. Raises errors.UserError as `find`.
+    Removes temporary files left by a killed save, and warns if the state file was wrong. Only the process
+    that writes checkpoints may call this; others call `find`. Raises errors.UserError like `find`.
     """
     for pattern in _LEFTOVERS:
         for path in glob.glob(os.path.join(glob.escape(model_dir), pattern)):
@@ -57,8 +57,8 @@ def recover(model_dir: str) -> Optional[str]:
 def find(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
     """Finds the checkpoint to continue from: the one in the state file, otherwise the newest readable one.
 
-    Returns its prefix (None if there is no checkpoint), and {path: fault} of a state file or checkpoints that
-    could not be used. Raises errors.UserError if checkpoints exist, but none is readable.
+    Returns its prefix (None if there is no checkpoint), and {path: fault} for a state file or checkpoints
+    that could not be used. Raises errors.UserError if there are checkpoints but none can be read.
     """
     stated, present = checkpoints.stated(model_dir), checkpoints.list_checkpoints(model_dir)
     faults, state = {}, os.path.join(model_dir, checkpoints.STATE_FILE)
@@ -84,7 +84,7 @@ def find(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
 
 
 def _repair(model_dir, checkpoint, faults):
-    """Repairs the state file, then moves damaged files: a kill in between leaves a readable checkpoint."""
+    """Repairs the state file, then moves damaged files, so that a kill in between does no harm."""
     if checkpoint is None:
         start = "starts from step 0"
         os.remove(os.path.join(model_dir, checkpoints.STATE_FILE))

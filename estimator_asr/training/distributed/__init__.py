@@ -1,1 +1,1 @@
-"""Distributed training: the cluster and its processes, distribution strategies, precision."""
+"""Distributed training: the cluster and its processes, distribution strategies and precision."""

@@ -1,10 +1,10 @@
-"""TF_CONFIG: the cluster of a distributed training, and the task of this process in it.
+"""TF_CONFIG: the cluster for distributed training, and this process's task in it.
 
     {"cluster": {"worker": ["a:2222", "b:2222"], "evaluator": ["c:2222"]},
      "task": {"type": "worker", "index": 0}}
 
-The chief, or the first worker if there is none, writes the model directory. The evaluator evaluates each
-checkpoint and does not train. All processes have the same cluster and different tasks.
+The chief (the first worker if no chief is listed) writes the model directory. The evaluator evaluates
+checkpoints and does not train. All processes are given the same cluster, each with its own task.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tfrecord_builder import errors
 from tfrecord_builder.program import config_json
 
 VARIABLE = "TF_CONFIG"
-_ANSWER_SECONDS = 2.0  # time limit for a connection to another worker
+_ANSWER_SECONDS = 2.0  # timeout for connecting to another worker
 _TYPES = ("chief", "worker", "evaluator")
 _EXAMPLE = '{"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", "index": 0}}'
 
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """The processes of a distributed training, and the rank of this process among them."""
+    """The processes that train together, and the rank of this process among them."""
 
-    workers: tuple[str, ...]  # host:port of each worker, the chief first
-    evaluator: Optional[str]  # host:port, never connected to; None if no evaluator is listed
+    workers: tuple[str, ...]  # host:port of each worker, starting with the chief
+    evaluator: Optional[str]  # host:port, which nothing connects to; None if not listed
     rank: Optional[int]  # index of this process in workers; None for the evaluator
 
     @property
@@ -46,17 +46,17 @@ class Cluster:
 
     @property
     def shares_host(self) -> bool:
-        """True if the evaluator runs on the machine of a worker, according to the addresses."""
+        """True if, according to the addresses, the evaluator runs on the same machine as a worker."""
         hosts = {address.rpartition(":")[0] for address in self.workers}
         return self.evaluator is not None and self.evaluator.rpartition(":")[0] in hosts
 
     @property
     def name(self) -> str:
-        """Name in log lines and files: chief, worker-1, worker-2, ..., evaluator."""
+        """Name for log lines and files: chief, worker-1, worker-2, ..., evaluator."""
         return "evaluator" if self.is_evaluator else f"worker-{self.rank}" if self.rank else "chief"
 
     def to_json(self) -> str:
-        """Returns TF_CONFIG for tf.estimator; it always lists a chief, because the evaluator needs one."""
+        """Returns TF_CONFIG for tf.estimator, which always lists a chief, because the evaluator needs one."""
         jobs = {"chief": self.workers[:1], "worker": self.workers[1:], "evaluator": [self.evaluator]}
         job = "evaluator" if self.is_evaluator else "worker" if self.rank else "chief"
         return json.dumps(
@@ -68,7 +68,7 @@ class Cluster:
 
 
 def read(environment: Mapping[str, str] = os.environ) -> Optional[Cluster]:
-    """Returns the cluster that TF_CONFIG describes; None for a single process.
+    """Returns the cluster that TF_CONFIG describes, or None if this process trains alone.
 
     Raises:
         errors.UserError: TF_CONFIG is not valid JSON, or its cluster or task is not supported.
@@ -82,13 +82,13 @@ def read(environment: Mapping[str, str] = os.environ) -> Optional[Cluster]:
 def write(cluster: Optional[Cluster], environment: MutableMapping[str, str] = os.environ) -> None:
     """Sets TF_CONFIG in the form that tf.estimator expects; removes it if the cluster is None."""
     if cluster is None:
-        environment.pop(VARIABLE, None)  # tf.estimator refuses a cluster of one worker
+        environment.pop(VARIABLE, None)  # tf.estimator rejects a cluster with a single worker
     else:
         environment[VARIABLE] = cluster.to_json()
 
 
 def parse(text: str) -> Optional[Cluster]:
-    """Returns the cluster in a TF_CONFIG text; None if it has none. Raises errors.UserError as read does."""
+    """Parses the text of TF_CONFIG; returns None if it has no cluster. Raises errors.UserError like read."""
     try:
         value = config_json.parse(text)
     except ValueError as error:
@@ -121,12 +121,12 @@ def _check_jobs(jobs):
 
 
 def _find_rank(jobs, task):
-    """Returns the index of the task among the workers; None for the evaluator."""
+    """Returns the rank of the task among all workers; None for the evaluator."""
     is_valid = isinstance(task, dict) and isinstance(task.get("index", 0), int)
     _require(is_valid, f'task is {task!r}, expected the form {{"type": "worker", "index": 0}}')
     job, index = task.get("type"), task.get("index", 0)
     _require(job in _TYPES, f"task type is {job!r}, expected one of {', '.join(_TYPES)}")
-    # The evaluator may be missing in the cluster: Kubeflow does not list it.
+    # The cluster may lack the evaluator, because Kubeflow does not list it.
     count = 1 if job == "evaluator" else len(jobs.get(job, ()))
     message = f"task is {job} {index}, but the cluster has {count} tasks of this type, numbered from 0"
     _require(0 <= index < count, message)
@@ -145,7 +145,7 @@ def _error(message):
 
 
 def check_port(cluster: Cluster) -> None:
-    """Raises errors.UserError if another process uses the port of this worker."""
+    """Raises errors.UserError if another process is using this worker's port."""
     address = cluster.workers[cluster.rank]
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -159,17 +159,17 @@ def check_port(cluster: Cluster) -> None:
 
 
 class Peers:
-    """The other workers of a cluster, and when they last accepted a connection; empty without a cluster."""
+    """The other workers of a cluster, and when each last answered; empty if there is no cluster."""
 
     def __init__(self, cluster: Optional[Cluster]):
         workers = {} if cluster is None or cluster.is_evaluator else dict(enumerate(cluster.workers))
         self._addresses = {rank: address for rank, address in workers.items() if rank != cluster.rank}
-        self._answered = {}  # time.monotonic() of the last answer, by rank
+        self._answered = {}  # time.monotonic() of each worker's last answer, keyed by rank
 
     def ask(self) -> None:
-        """Connects to all other workers at once, and waits at most _ANSWER_SECONDS for each connection."""
+        """Connects to all other workers in parallel, waiting at most _ANSWER_SECONDS for each."""
         threads = [
-            # Daemon threads, so that a slow look-up of a name does not keep the program from ending.
+            # Daemon threads, so that a slow DNS lookup does not keep the program from exiting.
             threading.Thread(target=self._ask, args=worker, daemon=True)
             for worker in self._addresses.items()
         ]
@@ -185,7 +185,7 @@ class Peers:
             self._answered[rank] = time.monotonic()
 
     def confirm(self) -> None:
-        """Counts as an answer of all workers just now, because a collective ended."""
+        """Records an answer from every worker, since a collective has just ended."""
         self._answered.update(dict.fromkeys(self._addresses, time.monotonic()))
 
     def find_dead(self, seconds: float) -> list[str]:
@@ -194,7 +194,7 @@ class Peers:
         return [self._describe(rank) for rank, last in sorted(self._answered.items()) if last <= latest]
 
     def describe_missing(self) -> list[str]:
-        """Returns a clause for each worker that never answered."""
+        """Describes each worker that has never answered, as part of a message."""
         missing = sorted(set(self._addresses) - set(self._answered))
         return [f"{self._describe(rank)} never answered" for rank in missing]
 

@@ -1,7 +1,7 @@
-"""Devices of a training, its distribution strategy and precision, and the hardware that they need.
+"""Training devices, distribution strategy and precision, and the hardware that they need.
 
 With --precision=float16 or bfloat16, variables and checkpoints stay float32. TensorFlow rewrites the graph so
-that matrix products and convolutions use 16 bits; for bfloat16 on GPUs, the model_fn casts the kernels.
+that matrix products and convolutions use 16 bits; for bfloat16 on GPUs, the model_fn casts kernels instead.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from estimator_asr.training.distributed import cluster as cluster_lib
 from tfrecord_builder import errors
 from tfrecord_builder.program import cpu
 
-_DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # device files of GPUs
-_NVIDIA, _DISPLAY = "0x10de", "0x03"  # vendor and class of a device on the PCI bus
-# CPUs with one of these flags compute in bfloat16; others emulate it in float32 and are slower.
+_DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # GPU device files
+_NVIDIA, _DISPLAY = "0x10de", "0x03"  # PCI vendor id and class prefix
+# CPUs with one of these flags support bfloat16; others emulate it in float32, which is slower.
 _CPU_FLAGS = ("avx512_bf16", "amx_bf16")
-# Compute capability of NVIDIA Volta and Ampere, the first GPUs with tensor cores for these types.
+# Compute capabilities of NVIDIA Volta and Ampere, the first GPUs with tensor cores for these types.
 _CAPABILITIES = {"float16": (7, 0), "bfloat16": (8, 0)}
 _OFF = "use --precision=float32"
 _REWRITES = {
     "float16": "auto_mixed_precision",
-    # Not auto_mixed_precision_cpu, which crashes TensorFlow 2.15 with a segmentation fault.
+    # auto_mixed_precision_cpu is not an option: it crashes TensorFlow 2.15 with a segmentation fault.
     "bfloat16": "auto_mixed_precision_onednn_bfloat16",
 }
 
 
 def check(config: training_config.TrainConfig, cluster: Optional[cluster_lib.Cluster]) -> None:
-    """Checks that the settings agree and that this machine supports them; warns about XLA on a CPU.
+    """Checks that the settings are consistent and that this machine supports them; warns about XLA on a CPU.
 
     Raises:
-        errors.UserError: two settings contradict each other, or the precision needs other hardware or another
-            setting of TensorFlow.
+        errors.UserError: two settings contradict each other, or the precision needs different hardware or
+            a different TensorFlow setting.
     """
     gpus = _gpus()
     if config.precision == "float16" and not gpus:
@@ -62,7 +62,7 @@ def check(config: training_config.TrainConfig, cluster: Optional[cluster_lib.Clu
             "the GPUs that it sees; start the evaluator with CUDA_VISIBLE_DEVICES=, or both with "
             "--gpu_memory_growth"
         )
-    if config.gpu_memory_growth:  # session_config() is too late for operations outside the session
+    if config.gpu_memory_growth:  # session_config() would be too late for operations outside a session
         os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
     if config.xla and not gpus:
         logging.warning(
@@ -100,7 +100,7 @@ def _check_cpu():
 
 
 def log_devices(num_cpu_replicas: int, cluster: Optional[cluster_lib.Cluster]) -> None:
-    """Logs the devices of this process, and warns if there is a GPU that TensorFlow cannot use."""
+    """Logs the devices of this process, and warns if TensorFlow cannot use a GPU that is present."""
     gpus, task = _gpus(), "training"
     if not gpus and (any(map(glob.glob, _DEVICE_FILES)) or find_on_pci_bus()):
         logging.warning(
@@ -115,7 +115,7 @@ def log_devices(num_cpu_replicas: int, cluster: Optional[cluster_lib.Cluster]) -
 
 
 def find_on_pci_bus(root: str = "/") -> str:
-    """Returns the name of the first NVIDIA GPU on the PCI bus, "" if there is none. It needs no driver."""
+    """Returns the name of the first NVIDIA GPU on the PCI bus, or ""; works without a driver."""
     for path in sorted(pathlib.Path(root, "sys/bus/pci/devices").glob("*")):
         with contextlib.suppress(OSError):
             vendor, kind = ((path / file).read_text() for file in ("vendor", "class"))
@@ -134,9 +134,9 @@ def _describe_devices(gpus, num_cpu_replicas):
 
 
 def product_type(config: training_config.TrainConfig, training: bool) -> tf.DType:
-    """Returns the type of the graph's matrix products: bfloat16 in training on GPUs with that precision.
+    """Returns the type of the graph's matrix products: bfloat16 for training on GPUs with that precision.
 
-    In all other cases it is float32, which TensorFlow may rewrite (_REWRITES). TensorFlow's rewrite to
+    In all other cases the type is float32, and TensorFlow may rewrite the graph (_REWRITES); its rewrite to
     bfloat16 works only on CPUs.
     """
     return tf.bfloat16 if training and config.precision == "bfloat16" and _gpus() else tf.float32
@@ -145,20 +145,20 @@ def product_type(config: training_config.TrainConfig, training: bool) -> tf.DTyp
 def build_strategy(
     config: training_config.TrainConfig, cluster: Optional[cluster_lib.Cluster] = None
 ) -> Optional[tf.distribute.Strategy]:
-    """Returns the distribution strategy; None for one device, or for the evaluator of a cluster.
+    """Returns the distribution strategy; None for a single device or for a cluster's evaluator.
 
-    A cluster gets MultiWorkerMirroredStrategy, which reads TF_CONFIG; several GPUs or CPU replicas get
-    MirroredStrategy. Call this function before any other TensorFlow operation runs.
+    In a cluster it is MultiWorkerMirroredStrategy, which reads TF_CONFIG; for several GPUs or CPU replicas it
+    is MirroredStrategy. Must be called before any other TensorFlow operation runs.
 
     Raises:
-        errors.UserError: the port of this worker is in use.
+        errors.UserError: this worker's port is in use.
     """
     kinds = tf.distribute.experimental.CommunicationImplementation
     if cluster and cluster.is_evaluator:
         return None
     if cluster:
         cluster_lib.check_port(cluster)
-        # The v1 class, because the v2 class needs eager execution.
+        # The v1 class is used because the v2 class needs eager execution.
         create = tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy
         return create(kinds.NCCL if _gpus() else kinds.RING)
     if config.num_cpu_replicas > 1:
@@ -167,10 +167,10 @@ def build_strategy(
 
 
 def mirror(devices: list[str]) -> tf.distribute.MirroredStrategy:
-    """Returns a strategy with one replica per device, which sums gradients by ring collectives without NCCL.
+    """Returns a strategy with one replica per device that sums gradients with ring collectives, without NCCL.
 
-    GPUs use collectives too. In graph mode, TensorFlow's default for CPUs would be to copy everything to one
-    device and add it up there, so CPU replicas would not show what hangs or fails on GPUs.
+    In graph mode, TensorFlow's default on CPUs is to copy everything to one device and add it up there. GPUs
+    use collectives, so CPU replicas must use them too in order to reveal what would hang or fail on GPUs.
     """
     from tensorflow.python.distribute import cross_device_ops
 
@@ -182,14 +182,14 @@ def mirror(devices: list[str]) -> tf.distribute.MirroredStrategy:
 
 
 def session_config(config: training_config.TrainConfig) -> tf.compat.v1.ConfigProto:
-    """Returns the session settings: devices, XLA and graph rewrites."""
+    """Returns the session's configuration: devices, XLA and graph rewrites."""
     session = tf.compat.v1.ConfigProto(allow_soft_placement=True)
     session.device_count["CPU"] = config.num_cpu_replicas
     session.gpu_options.allow_growth = config.gpu_memory_growth
-    # All GPUs launch the collectives of a step in one order, or NCCL may wait forever; no effect without it.
+    # All GPUs must launch collectives in the same order, or NCCL may wait forever. No effect without NCCL.
     session.experimental.collective_nccl = True
     rewrites = session.graph_options.rewrite_options
-    # The layout optimizer for GPUs logs an error for gradients of tf.where between convolutions, and fails.
+    # The GPU layout optimizer fails, and logs an error, on gradients of tf.where between convolutions.
     rewrites.layout_optimizer = rewrites.OFF
     if config.xla:
         session.graph_options.optimizer_options.global_jit_level = tf.compat.v1.OptimizerOptions.ON_1

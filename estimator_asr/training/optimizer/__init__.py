@@ -1,1 +1,1 @@
-"""Learning-rate schedules, gradient accumulation, clipping, loss scaling and the update of the weights."""
+"""Learning-rate schedules, gradient accumulation, gradient clipping, loss scaling and weight updates."""

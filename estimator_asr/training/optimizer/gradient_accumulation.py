@@ -1,14 +1,14 @@
 """Gradient accumulation: one update from several batches, equal to one large batch except for batch norm.
 
-A training step adds its gradients to variables outside the checkpoint, one set per replica. After the last
-batch a hook runs the update, with a single sum over the replicas. An interrupted training continues at the
-first batch after the last update.
+A training step adds its gradients to variables that checkpoints do not store, one set per replica. After
+the last batch, a hook runs the update, with a single sum over the replicas. Interrupted training continues at
+the first batch after the last update.
 
-The gradients are those of the sum over labels, and are divided by the number of labels at the end, so that
-batches are weighted by their numbers of labels. Within a batch, all replicas divide by the same number,
-because batch norm's gradients are sums over the replicas. Batch norm uses the statistics of each batch, and
-its moving averages are updated with the mean over the batches. NaN and Inf stay in a sum, so a single bad
-batch causes the whole update to be skipped.
+The accumulated gradients are those of the loss summed over labels. They are divided by the number of labels
+only at the end, so that batches are weighted by their number of labels. Within a batch, all replicas divide
+by the same number, because batch norm's gradients are sums over the replicas. Batch norm uses the statistics
+of each batch, and its moving averages are updated with the mean over the batches. A NaN or Inf stays in a
+sum, so a single bad batch causes the whole update to be skipped.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from estimator_asr.training.optimizer import optimization
 def minimize(
     losses: metrics.Losses, minimizer: optimization.Minimizer, num_batches: int
 ) -> optimization.TrainingUpdate:
-    """Builds the step of one batch; a hook in the result runs the update after every num_batches steps.
+    """Builds a step for one batch; a hook in the result runs the update after every num_batches steps.
 
-    `losses` are those of this replica's batch. In the result, loss, gradients and is_finite are those of this
-    batch; the gradients are from this replica only, times the number of replicas. gradient_norm is that of
+    `losses` belong to this replica's batch. In the result, loss, gradients and is_finite describe this batch;
+    the gradients come from this replica only, multiplied by the number of replicas. gradient_norm is that of
     the last update, or NaN if this batch is non-finite.
     """
     gradients, variables = minimizer.compute_gradients(losses.to_minimise())
@@ -63,14 +63,14 @@ def minimize(
 
 
 class UpdateHook(estimator_api.SessionRunHook):
-    """Runs the update after every num_batches steps; other hooks see its results from the next step on."""
+    """Runs the update after every num_batches steps; other hooks see its effect from the next step on."""
 
     def __init__(self, update: tf.Operation, num_batches: int):
         self._update = update
         self._num_batches = num_batches
 
     def after_create_session(self, session, coord):
-        self._count = 0  # a new session also starts with zero sums
+        self._count = 0  # the sums are also zero in a new session
 
     def after_run(self, run_context, run_values):
         self._count += 1
@@ -90,7 +90,7 @@ class _Batch:
         is_finite = tf.math.is_finite(tf.linalg.global_norm(gradients))
         flag = tf.cast(~is_finite, tf.float32)
         totals, num_bad = replicas.sum_over_replicas([self.totals, flag])
-        self._weight = totals[1]  # labels of all replicas, by which each divided
+        self._weight = totals[1]  # number of labels on all replicas, by which each has divided
         self.loss = tf.math.divide_no_nan(totals[0], totals[1])
         is_loss_finite, is_gradient_finite = tf.math.is_finite(totals[0]), num_bad < 0.5
         self.is_finite = is_loss_finite & is_gradient_finite
@@ -98,7 +98,7 @@ class _Batch:
             self.is_finite |= scale.is_overflow(is_loss_finite, is_gradient_finite)
 
     def weighted(self):
-        """Returns the gradients of the sum over labels, times the loss scale."""
+        """Returns the gradients of the loss summed over labels, multiplied by the loss scale."""
         return [optimization.multiply(gradient, self._weight) for gradient in self._scaled]
 
 
@@ -108,7 +108,7 @@ def _build_sum(variable, gradient):
 
 
 class _DenseSum:
-    """A sum of tensors of one shape."""
+    """A running sum of tensors that have the same shape."""
 
     def __init__(self, name, shape):
         self._sum = _get_variable(name, shape)
@@ -124,7 +124,7 @@ class _DenseSum:
 
 
 class _RowSum:
-    """A sum of sparse gradients in a variable of the table's size; only rows that occur are updated."""
+    """A running sum of a table's sparse gradients, as large as the table; updates only rows that occur."""
 
     def __init__(self, name, shape):
         self._sum = _get_variable(name, shape)
@@ -157,6 +157,6 @@ class _RowSum:
 
 
 def _get_variable(name, shape):
-    """Returns a local variable, with a copy on each replica, that is zero when a session starts."""
+    """Returns a local variable that has a copy on each replica and is zero when a session starts."""
     local = [tf.compat.v1.GraphKeys.LOCAL_VARIABLES]
     return replicas.get_variable(f"accumulated/{name}", shape, collections=local)

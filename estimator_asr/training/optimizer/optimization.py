@@ -1,7 +1,7 @@
-"""Weight update: gradients, clipping by the exact global norm, optimizer; with or without a strategy.
+"""Weight updates: gradients, clipping by the exact global norm, optimizer; with or without a strategy.
 
-Clipping needs the norm of the whole gradient. So under a strategy, gradients are divided by the number of
-replicas, summed over the replicas, clipped, and then applied by each replica to its own copy of the weights.
+Clipping needs the norm of the whole gradient. Under a strategy, gradients are therefore divided by the number
+of replicas, summed over them and clipped; then each replica applies them to its own copy of the weights.
 
 A step with a non-finite loss or gradient changes only the global step, on all replicas.
 """
@@ -18,24 +18,24 @@ from estimator_asr.models import normalisation, replicas
 from estimator_asr.training.optimizer import replica_sums, skippable
 
 INITIAL_SCALE = 2.0**15
-GROWTH_UPDATES = 2000  # consecutive updates without overflow after which the loss scale doubles
+GROWTH_UPDATES = 2000  # the loss scale doubles after this many updates without overflow
 FACTOR = 2.0
 
 
 class TrainingUpdate(NamedTuple):
     """A training step and its metrics.
 
-    `is_finite` is false if the loss or gradients of a replica are NaN or Inf. An overflow that a lower loss
+    `is_finite` is false if the loss or gradients of any replica are NaN or Inf. An overflow that a lower loss
     scale can prevent counts as finite.
     """
 
     train_op: tf.Operation  # runs the step
     number: tf.Tensor  # int64 [], global step before the update
-    loss: tf.Tensor  # float32 [], mean over all replicas of the loss that is minimised
-    gradients: tuple  # pairs of gradient and variable; sums over all replicas, before clipping
+    loss: tf.Tensor  # float32 [], the minimised loss, averaged over all replicas
+    gradients: tuple  # (gradient, variable) pairs, summed over all replicas, before clipping
     gradient_norm: tf.Tensor  # float32 [], global norm of the gradients
     is_finite: tf.Tensor  # bool []
-    scalars: dict[str, tf.Tensor]  # float32 [] each, further metrics by tag
+    scalars: dict[str, tf.Tensor]  # float32 [] each, additional metrics, keyed by tag
     hooks: list[estimator_api.SessionRunHook]  # hooks that must run with train_op
 
     @property
@@ -47,7 +47,7 @@ class TrainingUpdate(NamedTuple):
 def build_optimizer(
     config: training_config.OptimizerConfig, learning_rate: tf.Tensor, **rates: skippable.RateOf
 ) -> skippable.Optimizer:
-    """Returns the optimizer of the config; for the optional argument rate_of see skippable.RateOf."""
+    """Returns the optimizer that the config selects; for the optional rate_of, see skippable.RateOf."""
     if config.optimizer == "adam":
         betas = config.adam_beta1, config.adam_beta2
         return skippable.Adam(learning_rate, *betas, config.adam_epsilon, **rates)
@@ -55,12 +55,12 @@ def build_optimizer(
 
 
 class LossScale:
-    """Dynamic loss scale for gradients in float16 (Micikevicius et al., 2018, section 3.2).
+    """Dynamic loss scale for float16 gradients (Micikevicius et al., 2018, section 3.2).
 
-    Gradients below 6e-8 are zero in float16, so the loss is multiplied by a scale and the gradient divided by
-    it. If the scaled gradient overflows, the update is skipped and the scale is halved; after GROWTH_UPDATES
-    without overflow it is doubled. The constants are those of TensorFlow's LossScaleOptimizer. Checkpoints
-    hold the scale, and it is equal on all replicas.
+    Gradients below 6e-8 become zero in float16, so the loss is multiplied by a scale, and its gradients are
+    later divided by it. If a scaled gradient overflows, the update is skipped and the scale is halved; after
+    GROWTH_UPDATES updates without overflow, the scale is doubled. The constants are those of TensorFlow's
+    LossScaleOptimizer. The scale is stored in checkpoints and is the same on all replicas.
     """
 
     def __init__(self):
@@ -71,11 +71,11 @@ class LossScale:
         self._count = tf.identity(self._good_updates)
 
     def is_overflow(self, is_loss_finite: tf.Tensor, is_gradient_finite: tf.Tensor) -> tf.Tensor:
-        """Returns whether only the gradient is non-finite and the scale can be reduced, bool []."""
+        """Returns bool [], true if only the gradient is non-finite and the scale can still be reduced."""
         return is_loss_finite & ~is_gradient_finite & (self.value > 1.0)
 
     def update(self, is_overflow: tf.Tensor, is_finite: tf.Tensor) -> tf.Operation:
-        """Halves, doubles or keeps the scale; changes nothing if both arguments, bool [], are false."""
+        """Halves, doubles or keeps the scale; if both arguments (bool []) are false, nothing changes."""
         count = tf.where(is_overflow, 0.0, self._count + tf.cast(is_finite, tf.float32))
         is_full = count >= GROWTH_UPDATES
         doubled = tf.where(tf.math.is_finite(self.value * FACTOR), self.value * FACTOR, self.value)
@@ -86,22 +86,22 @@ class LossScale:
 
 @dataclasses.dataclass(frozen=True)
 class Minimizer:
-    """Minimises the mean of a loss over the replicas."""
+    """Minimises a loss that is averaged over the replicas."""
 
     optimizer: skippable.Optimizer
-    clip_norm: float  # maximum global norm of the gradient; 0 turns clipping off
-    global_step: tf.Variable  # counts the updates
+    clip_norm: float  # maximum global norm of the gradients; 0 disables clipping
+    global_step: tf.Variable  # incremented by every update
     scale: Optional[LossScale] = None
 
     @property
     def scalars(self) -> dict[str, tf.Tensor]:
-        """Metrics of an update, by tag."""
+        """Metrics of an update, keyed by tag."""
         return {"loss-scale": self.scale.value} if self.scale else {}
 
     def minimize(self, loss: tf.Tensor) -> TrainingUpdate:
-        """Builds one update of the weights and of batch norm's moving averages.
+        """Builds an update of the weights and of batch norm's moving averages.
 
-        `loss` is the loss of this replica, float32 [].
+        `loss` is this replica's loss, float32 [].
         """
         gradients, variables = self.compute_gradients(loss)
         *gradients, total = sum_over_replicas([*gradients, loss])
@@ -116,30 +116,31 @@ class Minimizer:
         return TrainingUpdate(train_op, number, mean, pairs, norm, is_finite, self.scalars, [])
 
     def compute_gradients(self, loss: tf.Tensor) -> tuple[list, list]:
-        """Returns this replica's gradients, times the scale, over the number of replicas; and variables."""
+        """Returns this replica's gradients, times scale / number of replicas, and their variables."""
         scaled = loss * self.scale.value if self.scale else loss
         mean = multiply(scaled, 1.0 / replicas.num_replicas())
         variables = tf.compat.v1.trainable_variables()
         pairs = [pair for pair in zip(tf.gradients(mean, variables), variables) if pair[0] is not None]
         return [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
 
-    # XLA would recompile for each number of rows, and would gain nothing: Adam is a single kernel.
+    # XLA would recompile for every number of rows, without any gain, because Adam is a single kernel.
     @tf.xla.experimental.jit_scope(compile_ops=False)
     def apply(
         self, pairs: list, loss: tf.Tensor, averages: list, divisor: Optional[tf.Tensor]
     ) -> tuple[tf.Operation, list, tf.Tensor, tf.Tensor]:
         """Builds the update of variables, moving averages, loss scale and global step.
 
-        The gradients are divided, clipped and, to skip the update, zeroed by one multiplication.
+        A single multiplication divides the gradients, clips them, and zeroes them if the update is skipped.
 
         Args:
-            pairs: (gradient, variable); gradients are sums over all replicas, and may repeat indices.
-            loss: float32 [], sum over all replicas.
-            averages: pairs of a moving average and its increment, those of this replica.
+            pairs: (gradient, variable) pairs; gradients are summed over all replicas, and may repeat indices.
+            loss: float32 [], summed over all replicas.
+            averages: (moving average, increment) pairs of this replica.
             divisor: number by which to divide the gradients, float32 []; None means 1.
 
         Returns:
-            The operation; the divided gradients, with unique indices; their global norm; Update.is_finite.
+            The operation; the divided gradients, with unique indices; their global norm; is_finite as in
+            TrainingUpdate.
         """
         quotient = 1.0 if divisor is None else tf.math.divide_no_nan(1.0, divisor)
         gradients = [replica_sums.merge_rows(gradient) for gradient, _ in pairs]
@@ -166,7 +167,7 @@ class Minimizer:
 
 
 def sum_over_replicas(values: list) -> list:
-    """Returns the sum of each tensor or IndexedSlices over all replicas; without a strategy, the values."""
+    """Sums each tensor or IndexedSlices over all replicas; returns `values` if there is no strategy."""
     if replicas.num_replicas() == 1:
         return values
     return tf.distribute.get_replica_context().merge_call(replica_sums.reduce, args=tuple(values))

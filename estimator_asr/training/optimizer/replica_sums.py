@@ -1,9 +1,9 @@
-"""Sums of gradients over the replicas of all workers.
+"""Sums gradients over the replicas of all workers.
 
-A sparse gradient holds the rows of a table that a step has used. TensorFlow's collective gathers these rows,
+A sparse gradient holds only the rows of a table that a step used. TensorFlow's collective gathers these rows,
 but in graph mode it fails as soon as their number differs between replicas or steps ("Shape mismatch in the
-collective instance"). So the rows of one machine are concatenated without a collective, and those of several
-workers are padded to a power of two, with one gather op per power.
+collective instance"). So the rows within one machine are concatenated without a collective, and each worker's
+rows are padded to a power of two before they are gathered, with a separate gather op for each power.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import tensorflow as tf
 
 _MULTI_WORKER = tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy
 _SMALLEST_POWER, _LARGEST_POWER = 4, 24
-_PADDING = -1  # index of rows that are padding
+_PADDING = -1  # index that marks a row as padding
 
 
 def reduce(strategy: tf.distribute.Strategy, *values) -> list:
-    """Returns the sum of each tensor or IndexedSlices over all replicas; call it through merge_call."""
+    """Sums each tensor or IndexedSlices over all replicas; must be called through merge_call."""
     sums = {}
     for place, value in enumerate(values):
         parts = strategy.experimental_local_results(value)
@@ -26,14 +26,14 @@ def reduce(strategy: tf.distribute.Strategy, *values) -> list:
             rows = merge_rows(_concat(parts))
             sums[place] = _sum_rows(strategy, rows) if isinstance(strategy, _MULTI_WORKER) else rows
     dense = [place for place in range(len(values)) if place not in sums]
-    pairs = [(values[place], values[place]) for place in dense]  # each sum is placed on its terms' devices
+    pairs = [(values[place], values[place]) for place in dense]  # sums stay on their terms' devices
     sums.update(zip(dense, strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)))
     return [sums[place] for place in range(len(values))]
 
 
-@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would recompile for each number of rows
+@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would recompile for every number of rows
 def merge_rows(slices):
-    """Sums the rows of tf.IndexedSlices that have the same index, which makes the norm of the rows exact."""
+    """Sums rows of tf.IndexedSlices that have the same index; only then is the norm of the rows exact."""
     if not isinstance(slices, tf.IndexedSlices):
         return slices
     indices, position = tf.unique(slices.indices)
@@ -42,7 +42,7 @@ def merge_rows(slices):
 
 
 def _sum_rows(strategy, own):
-    """Returns the rows of all workers, summed by index; `own` are the rows of this worker."""
+    """Returns the rows of all workers, summed where they share an index; `own` has this worker's rows."""
     powers = range(_SMALLEST_POWER, _count_powers(own) + 1)
     fitting = tf.searchsorted(tf.constant([2**power for power in powers]), tf.size(own.indices)[None])[0]
     votes = _sum(strategy, tf.one_hot(fitting, len(powers), dtype=tf.int32))
@@ -54,7 +54,7 @@ def _sum_rows(strategy, own):
 
 
 def _count_powers(slices):
-    """Returns the exponent of the smallest power of two that is at least the table's number of rows."""
+    """Returns the exponent of the power of two to which all rows of the table can be padded."""
     shape = tf.get_static_value(slices.dense_shape)
     return _LARGEST_POWER if shape is None else max(_SMALLEST_POWER, math.ceil(math.log2(shape[0])))
 
@@ -65,7 +65,7 @@ def _concat(parts):
 
 
 def _gather(strategy, rows, size):
-    """Returns the values and indices of all workers' rows, each worker's padded to `size` rows."""
+    """Pads each worker's rows to `size` rows; returns the values and indices of all workers' rows."""
     missing = size - tf.size(rows.indices)
     padded = tf.IndexedSlices(
         tf.pad(rows.values, [[0, missing]] + [[0, 0]] * (rows.values.shape.rank - 1)),

@@ -1,9 +1,10 @@
-"""Learning-rate schedules: functions from the global step to a rate, set up in epochs.
+"""Learning-rate schedules: functions that map the global step to a learning rate, configured in epochs.
 
-The step schedule and the warm-up follow learning_rate_with_decay of the TensorFlow official models
-(official/r1/resnet/resnet_run_loop.py): piecewise constant between epoch boundaries, linear warm-up from
-zero. There are two differences: the initial rate scales with the batch only if --learning_rate_batch_size is
-set, and "batch size" is the mean number of utterances per step, because batches are limited by frames.
+The step schedule and the warm-up follow learning_rate_with_decay from the TensorFlow official models
+(official/r1/resnet/resnet_run_loop.py): piecewise constant between epoch boundaries, with a linear warm-up
+from zero. There are two differences: the initial rate scales with the batch size only if
+--learning_rate_batch_size is set, and the batch size is the mean number of utterances per step, because
+batches are limited by frames.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import tensorflow as tf
 from estimator_asr.experiment import training_config
 from estimator_asr.training.checkpointing import evaluation_log
 
-_ROUNDING = 1e-6  # tolerance in steps: 0.57 epochs of 100 steps are computed as 56.99999999999999
+_ROUNDING = 1e-6  # tolerance in steps: 0.57 epochs of 100 steps evaluate to 56.99999999999999
 
 
 def initial_rate(config: training_config.OptimizerConfig, batch_size: float) -> float:
-    """Returns the initial learning rate, scaled by the mean utterances per step if the config says so."""
+    """Returns the initial learning rate, scaled by the mean batch size if learning_rate_batch_size is set."""
     if not config.learning_rate_batch_size:
         return config.learning_rate
     return config.learning_rate * batch_size / config.learning_rate_batch_size
@@ -33,9 +34,9 @@ def build_schedule(
     steps_per_epoch: float,
     history: Optional[evaluation_log.History] = None,
 ) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns a function from global step (int64 or float64 []) to learning rate (float32 []).
+    """Returns a function that maps a global step (int64 or float64 []) to a learning rate (float32 []).
 
-    `batch_size` and `steps_per_epoch` are means; `history` has the error rates that plateau depends on.
+    `batch_size` and `steps_per_epoch` are means; `history` holds the error rates for the plateau schedule.
     """
     initial = initial_rate(config, batch_size)
     warmup_steps = steps_per_epoch * config.warmup_epochs
@@ -45,18 +46,18 @@ def build_schedule(
         return tf.maximum(global_step - warmup_steps, 0.0) / (config.decay_epochs * steps_per_epoch)
 
     def step(global_step):
-        """Applies each factor in the step that reaches its boundary, one step before the official models."""
+        """Applies a factor from the step at its boundary on, one step earlier than the official models."""
         boundaries = [steps_per_epoch * epoch - _ROUNDING for epoch in config.decay_boundary_epochs]
         passed = tf.math.count_nonzero(global_step >= tf.constant(boundaries, tf.float64))
         return tf.gather([initial * factor for factor in config.decay_factors], passed)
 
     def inverse_sqrt(global_step):
-        """Vaswani et al. 2017, section 5.3, but scaled so that the warm-up ends at the initial rate."""
+        """Follows Vaswani et al. (2017), section 5.3, scaled to end the warm-up at the initial rate."""
         start = max(warmup_steps, 1.0)
         return initial * tf.sqrt(start / tf.maximum(global_step, start))
 
     def plateau(global_step):
-        """Looks evaluations up in each step, so all replicas, processes and restarts use the same rate."""
+        """Rereads the evaluations in each step: all replicas, processes and restarts use the same rate."""
 
         def count(step):
             rates = history.known_at(int(step))
@@ -86,11 +87,11 @@ def build_schedule(
 
 
 def count_reductions(rates: Iterable[tuple[int, float]], patience: int, warmup_steps: float) -> int:
-    """Returns how often the plateau schedule has reduced the learning rate.
+    """Returns how many times the plateau schedule has reduced the learning rate.
 
-    It reduces the rate after every `patience` evaluations without a new lowest error rate. Evaluations during
-    the warm-up can be the lowest, but do not count as being without one, because the learning rate was still
-    increasing. `rates` are pairs of step and error rate, oldest first; NaN is never the lowest.
+    It reduces the rate after every `patience` evaluations without a new lowest error rate. An evaluation
+    during the warm-up can set the lowest error rate, but does not count towards `patience`, because the
+    learning rate still rises. `rates` are (step, error rate) pairs, oldest first; NaN is never the lowest.
     """
     lowest, waited, reductions = math.inf, 0, 0
     for step, error_rate in rates:

@@ -1,10 +1,10 @@
-"""Optimizers whose update can be skipped inside the graph, after the gradients are known.
+"""Optimizers whose update can be skipped inside the graph, once the gradients are known.
 
-The update cannot be inside a conditional, which must not contain an all-reduce. So it always runs, and a
-skipped update is the identity: zero gradients (from the caller), learning rate 0, decay rates 1.
+The update cannot be inside a conditional, which must not contain an all-reduce. It therefore always runs, and
+a skipped update changes nothing: the gradients (from the caller) and learning rate are 0, the decay rates 1.
 
-Each replica updates its own copy of the weights and of the slots, and all replicas have the same gradients.
-The names in checkpoints are those of TensorFlow's v1 optimizers.
+Each replica updates its own copy of the weights and slots with the same gradients. Checkpoints use the same
+names as TensorFlow's v1 optimizers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimator_asr.models import replicas
 
-# Function that returns the learning rate of a variable, by its name, as a fraction of the optimizer's rate.
+# Maps a variable's name to its learning rate, as a fraction of the optimizer's learning rate.
 RateOf = Callable[[str], float]
 
 
@@ -24,8 +24,8 @@ RateOf = Callable[[str], float]
 class Adam:
     """Adam (Kingma and Ba 2015, algorithm 1), lazy for sparse gradients.
 
-    TensorFlow's v1 Adam decays the moments of all rows of a table in each step. Here a row without a gradient
-    keeps its moments and its value, so the cost depends on the rows that occur, not on the size of the table.
+    In each step, TensorFlow's v1 Adam decays the moments of every row in a table. Here, rows without a
+    gradient keep their moments and values, so the cost depends on the rows used, not on the table's size.
     """
 
     learning_rate: tf.Tensor  # float32 []
@@ -35,7 +35,7 @@ class Adam:
     rate_of: RateOf = lambda name: 1.0
 
     def apply(self, pairs: list, is_applied: tf.Tensor) -> tf.Operation:
-        """Returns the update of (gradient, variable) pairs; changes nothing unless is_applied (bool [])."""
+        """Returns the update for (gradient, variable) pairs; it has no effect unless is_applied (bool [])."""
         power1 = replicas.get_variable("beta1_power", [], self.beta1)
         power2 = replicas.get_variable("beta2_power", [], self.beta2)
         beta1, beta2 = (tf.where(is_applied, beta, 1.0) for beta in (self.beta1, self.beta2))
@@ -56,14 +56,14 @@ class Adam:
 
 @dataclasses.dataclass(frozen=True)
 class Momentum:
-    """SGD with momentum; rows without a gradient keep their value and their momentum."""
+    """SGD with momentum; rows without a gradient keep their values and momentum."""
 
     learning_rate: tf.Tensor  # float32 []
     momentum: float
     rate_of: RateOf = lambda name: 1.0
 
     def apply(self, pairs: list, is_applied: tf.Tensor) -> tf.Operation:
-        """Returns the update of (gradient, variable) pairs; changes nothing unless is_applied (bool [])."""
+        """Returns the update for (gradient, variable) pairs; it has no effect unless is_applied (bool [])."""
         numbers = {
             "lr": tf.where(is_applied, self.learning_rate, 0.0),
             "momentum": tf.where(is_applied, self.momentum, 1.0),

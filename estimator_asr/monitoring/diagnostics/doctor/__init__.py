@@ -1,1 +1,1 @@
-"""The checks of the doctor program."""
+"""Checks that the doctor program runs."""

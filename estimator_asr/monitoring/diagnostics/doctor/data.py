@@ -1,4 +1,4 @@
-"""Checks of a data directory: completeness, unknown tokens, and the utterances with the least CTC slack."""
+"""Checks a data directory: completeness, unknown tokens, and the utterances with the least CTC slack."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.data import dataset_info, manifest, schema, vocabulary
 
-_NUM_TOO_LONG = 20  # number of utterances listed if some are too long for CTC
-_NUM_TIGHTEST = 3  # number of utterances listed if all fit
+_NUM_TOO_LONG = 20  # number of utterances to list if some have too many labels for CTC
+_NUM_TIGHTEST = 3  # number of utterances to list if all fit
 _SECONDS = 10.0  # time limit for reading the train split; tfrecord_builder.verify reads everything
 _UNKNOWN_FRACTION = 0.02
 _BATCH = 64
@@ -28,9 +28,9 @@ _FEATURES = ("utterance_id", "num_frames", "num_tokens", "token_ids")
 
 
 class Slack(NamedTuple):
-    """CTC slack of an utterance: the ratio of its frames after subsampling to the frames that CTC needs.
+    """An utterance's CTC slack: the ratio of its frames after subsampling to the frames that CTC needs.
 
-    CTC needs one frame per label, and one more for the blank between two equal labels.
+    CTC needs one frame per label, plus one for the blank between each pair of equal neighbours.
     """
 
     ratio: float
@@ -40,7 +40,7 @@ class Slack(NamedTuple):
 
 
 def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.Finding]:
-    """Yields findings about a data directory; the CTC slack is for the model's subsampling, or for 4.
+    """Yields findings about a data directory; CTC slack is for the model's subsampling (default: 4).
 
     Raises:
         errors.UserError: a file of the directory is missing or damaged, so the check cannot continue.
@@ -51,7 +51,7 @@ def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.F
     is_extensible = "train" in info.splits and info.splits["train"].unknown_tokens > 0
     for name in dict.fromkeys([*manifest.SPLITS, *sorted(info.splits)]):
         if name in info.splits:
-            info.shard_paths(data_dir, name)  # raises an error if a shard does not have the recorded size
+            info.shard_paths(data_dir, name)  # raises UserError if a shard does not have the recorded size
             yield from judge_split(name, info.splits[name], is_extensible)
             if name != "train":
                 yield from map(findings.warning, splits.describe_seen_speakers([info], name))
@@ -65,7 +65,7 @@ def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.F
 
 
 def _find_settings(model_dir):
-    """Returns the subsampling and --shard_cache_gb of a model, or the defaults if it cannot be read."""
+    """Returns a model's subsampling and --shard_cache_gb, or the defaults if it cannot be read."""
     if model_dir:
         with contextlib.suppress(errors.UserError):  # doctor's section about the model reports the error
             config = experiment.ExperimentConfig.load(model_dir)
@@ -76,9 +76,9 @@ def _find_settings(model_dir):
 def judge_split(
     name: str, split: dataset_info.SplitInfo, is_extensible: bool = True
 ) -> Iterator[findings.Finding]:
-    """Yields the size of a split, and warnings about unknown tokens and sentences that are also in train.
+    """Yields a split's size, and warnings about unknown tokens and about sentences that are also in train.
 
-    If is_extensible, train contains tokens that could be added to the vocabulary.
+    is_extensible is True if train contains tokens that could be added to the vocabulary.
     """
     hours = f", {split.hours:.2f} hours" if split.seconds else ""
     yield findings.ok(
@@ -101,7 +101,7 @@ def judge_split(
 
 
 def judge_slack(data_dir: str, slacks: list[Slack]) -> Iterator[findings.Finding]:
-    """Yields a finding that lists the utterances with the least slack; a problem if labels do not fit."""
+    """Yields a finding that lists the utterances with the least slack; a problem if any slack is below 1."""
     if not slacks:
         return
     too_long = sum(slack.ratio < 1 for slack in slacks)
@@ -121,7 +121,7 @@ def judge_slack(data_dir: str, slacks: list[Slack]) -> Iterator[findings.Finding
 
 
 def _read_slack(info, data_dir, subsampling, shard_cache_gb):
-    """Reads the train split for at most _SECONDS; returns the slack of each utterance."""
+    """Reads the train split for up to _SECONDS; returns the slack of each utterance read."""
 
     def read():
         shards = splits.list_shards(info, data_dir, "train")

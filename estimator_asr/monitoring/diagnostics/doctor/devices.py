@@ -1,4 +1,4 @@
-"""Checks of the devices: whether TensorFlow was built for them, and why it does not use an installed GPU."""
+"""Checks whether TensorFlow was built for the installed devices, and why it does not use a GPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LIST_DEVICES = "import tensorflow as t; t.config.list_physical_devices()"
 
 
 class Gpu(NamedTuple):
-    """A GPU; the compute capability (major, minor) is None if it is unknown."""
+    """A GPU; its compute capability (major, minor) is None if unknown."""
 
     name: str
     capability: Optional[tuple[int, int]]
@@ -34,19 +34,19 @@ class Gpu(NamedTuple):
 class Machine(NamedTuple):
     """Facts about this machine, as TensorFlow and the driver report them."""
 
-    tensorflow: str  # version
+    tensorflow: str  # TensorFlow's version
     build: Mapping  # result of tf.sysconfig.get_build_info()
-    devices: Sequence[str]  # names of the devices that TensorFlow lists, without GPUs
+    devices: Sequence[str]  # names of the devices, except GPUs, that TensorFlow lists
     gpus: Sequence[Gpu]  # GPUs that TensorFlow lists
     present: Optional[Gpu]  # first NVIDIA GPU in the machine, whether or not TensorFlow lists it
-    visible: Optional[str]  # CUDA_VISIBLE_DEVICES; None if it is not set
-    driver: Optional[tuple[int, int]]  # CUDA version that the driver supports; None if it is unknown
-    cudnn: str  # installed version; "" if it is unknown
-    missing: Sequence[str] = ()  # libraries that TensorFlow needs for the present GPU but could not open
+    visible: Optional[str]  # CUDA_VISIBLE_DEVICES; None if unset
+    driver: Optional[tuple[int, int]]  # CUDA version that the driver supports; None if there is no driver
+    cudnn: str  # installed version; "" if unknown
+    missing: Sequence[str] = ()  # libraries that TensorFlow needs for GPUs but cannot open
 
 
 def gather() -> Machine:
-    """Collects the facts about this machine."""
+    """Collects facts about this machine."""
     build, present, devices, gpus = tf.sysconfig.get_build_info(), find_gpu(), [], []
     for device in tf.config.list_physical_devices():
         name = device.name.replace("/physical_device:", "")
@@ -70,7 +70,7 @@ def gather() -> Machine:
 
 
 def judge(machine: Machine) -> Iterator[findings.Finding]:
-    """Yields findings: the CUDA versions, each device, and why training cannot use a GPU that is present."""
+    """Yields findings: CUDA versions, each device, and why training cannot use a GPU that is present."""
     build = machine.build
     if build.get("is_cuda_build"):
         driver = f"driver for CUDA {_text(machine.driver)}" if machine.driver else "no driver"
@@ -90,12 +90,12 @@ def judge(machine: Machine) -> Iterator[findings.Finding]:
 def judge_gpu(gpu: Gpu, machine: Machine) -> findings.Finding:
     """Returns a finding about a GPU: ok if TensorFlow can use it, otherwise what to install or set.
 
-    A GPU runs machine code that was built for its own major compute capability. Its driver can also compile
-    PTX for an earlier capability, at first use, if it supports the CUDA version that generated the PTX.
+    A GPU runs machine code built for its own major compute capability. At first use, its driver can also
+    compile PTX for an earlier capability, if the driver supports the CUDA version that generated the PTX.
     """
     if not machine.build.get("is_cuda_build"):
         return findings.ok(str(gpu))
-    kernels = machine.build["cuda_compute_capabilities"]  # sm_NN: machine code, compute_NN: PTX
+    kernels = machine.build["cuda_compute_capabilities"]  # sm_NN means machine code, compute_NN PTX
     capabilities = [divmod(int(re.search(r"\d+", kernel)[0]), 10) for kernel in kernels]
     oldest, newest = min(capabilities), max(capabilities)
     capability = gpu.capability or newest
@@ -138,10 +138,10 @@ def _explain_unseen(machine):
 
 
 def find_gpu(root: str = "/") -> Optional[Gpu]:
-    """Finds the first NVIDIA GPU with nvidia-smi, or on the PCI bus if that fails; None if there is none."""
+    """Finds the first NVIDIA GPU with nvidia-smi or, if that fails, on the PCI bus; otherwise None."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         output = subprocess.run(_QUERY, capture_output=True, text=True, timeout=30, check=True).stdout
-        # The output is "NVIDIA T4, 7.5" or "NVIDIA T4, [N/A]"; without a GPU, "No devices were found".
+        # The output looks like "NVIDIA T4, 7.5" or "NVIDIA T4, [N/A]", or is "No devices were found".
         line = re.search(r"^(.+), (?:(\d+)\.(\d+)|\[.*\])$", output, re.MULTILINE)
         if line:
             return Gpu(line[1], (int(line[2]), int(line[3])) if line[2] else None)
@@ -150,7 +150,7 @@ def find_gpu(root: str = "/") -> Optional[Gpu]:
 
 
 def list_missing_libraries() -> list[str]:
-    """Returns the libraries that TensorFlow cannot open, from the log of a new process (dso_loader.cc)."""
+    """Returns the libraries that TensorFlow cannot open, from a new process's log (see dso_loader.cc)."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "dso_loader=1"}
     command, options = [sys.executable, "-c", _LIST_DEVICES], {"capture_output": True, "text": True}
     with contextlib.suppress(subprocess.SubprocessError):
@@ -161,7 +161,7 @@ def list_missing_libraries() -> list[str]:
 
 
 def read_driver() -> Optional[tuple[int, int]]:
-    """Returns the CUDA version that the driver supports (12040 is 12.4); None if there is no driver."""
+    """Returns the CUDA version that the driver supports (12040 means 12.4); None if there is no driver."""
     number = ctypes.c_int(0)
     with contextlib.suppress(OSError):
         ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number))
@@ -169,8 +169,8 @@ def read_driver() -> Optional[tuple[int, int]]:
 
 
 def read_cudnn(major: str) -> str:
-    """Returns the version of cuDNN, "" if it cannot be opened; 8907 is 8.9.7, 90300 is 9.3.0 (cudnn.h)."""
-    try:  # the name alone is enough if TensorFlow has opened the library already, wherever the file is
+    """Returns cuDNN's version, "" if cuDNN cannot be opened; 8907 means 8.9.7, 90300 9.3.0 (cudnn.h)."""
+    try:  # the name is enough if TensorFlow has already opened the library, wherever the file is
         number = ctypes.CDLL(f"libcudnn.so.{major.split('.')[0]}").cudnnGetVersion()
     except OSError:
         return ""

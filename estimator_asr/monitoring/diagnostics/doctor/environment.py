@@ -1,4 +1,4 @@
-"""Checks of package versions, cores, memory and disk; does not import TensorFlow, which may be broken."""
+"""Checks package versions, cores, memory and disk space without importing TensorFlow, which may be broken."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from tfrecord_builder.program import cpu, tensorflow_release
 
 _TESTED = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos")
 _DISTRIBUTIONS = (*_TESTED, "tensorflow-rocm", "tf-nightly", "tf-nightly-cpu")
-# TensorFlow's dependencies that are always shown; the others only if their version does not fit.
+# TensorFlow's dependencies that are always shown; others are shown only if their version does not fit.
 _SHOWN = ("numpy", "keras", "protobuf", "h5py")
-# A model of default size and its batch take about 3 GB of memory; its checkpoints take 1 GB of disk.
+# A default-size model and its batch need about 3 GB of memory, and its checkpoints 1 GB of disk space.
 _MEMORY_GB = 4.0
 _DISK_GB = 2.0
 _INSTALL = "install the pinned versions with pip install -r requirements.txt"
 
 
 def check_versions() -> Iterator[findings.Finding]:
-    """Yields findings on Python, on TensorFlow, and on each package whose version must fit TensorFlow."""
+    """Yields findings about Python, TensorFlow, and the packages whose versions must fit TensorFlow."""
     python = sys.version_info[:3]
     release = tensorflow_release.for_python(python)
     yield _check_python(_text(python), release)
     name = next(filter(_version, _DISTRIBUTIONS), "tensorflow")
     tensorflow = _check_tensorflow(name, release)
     yield tensorflow
-    if tensorflow.level == findings.PROBLEM:  # the requirements of the wrong version do not matter
+    if tensorflow.level == findings.PROBLEM:  # the wrong version's requirements do not matter
         return
     if _version("packaging") is None:
         yield findings.problem(f"packaging, which {name} requires, is not installed; {_INSTALL}")
@@ -60,7 +60,7 @@ def _check_tensorflow(name, release):
 
 
 def _check_packages(tensorflow, release):
-    """Yields a finding for each package that the installed TensorFlow or these programs require."""
+    """Yields findings about the packages that the installed TensorFlow or these programs require."""
     from packaging import requirements, specifiers  # installed with TensorFlow
 
     required = map(requirements.Requirement, importlib.metadata.requires(tensorflow) or ())
@@ -99,7 +99,7 @@ def _text(version):
 
 
 def check_machine(directory: str) -> Iterator[findings.Finding]:
-    """Yields findings on cores, memory and disk space; `directory`, to be written later, need not exist."""
+    """Yields findings about cores, memory and the disk space for `directory`, which need not exist yet."""
     yield findings.ok(f"{cpu.count_cores()} CPU cores")
     fix = "end other programs, or train with a smaller --batch_frames"
     yield judge_space(available_memory_gb(), "of memory available", _MEMORY_GB, fix)
@@ -111,14 +111,14 @@ def check_machine(directory: str) -> Iterator[findings.Finding]:
 
 
 def judge_space(gigabytes: float, what: str, needed: float, fix: str) -> findings.Finding:
-    """Returns ok if the memory or disk space is at least `needed`, otherwise a warning with `fix`."""
+    """Returns ok if there is at least as much memory or disk space as needed, otherwise a warning."""
     if gigabytes >= needed:
         return findings.ok(f"{gigabytes:.1f} GB {what}")
     return findings.warning(f"{gigabytes:.1f} GB {what}, expected {needed:.0f} GB or more; {fix}")
 
 
 def available_memory_gb(root: str = "/") -> float:
-    """Returns the kernel's available memory, or what the container may still use if that is less, in GB."""
+    """Returns the GB of memory available to this machine or, if that is less, to this container."""
     meminfo = pathlib.Path(root, "proc/meminfo").read_text()
     available = int(re.search(r"MemAvailable:\s*(\d+) kB", meminfo).group(1)) * 1024
     cgroup = pathlib.Path(root, "sys/fs/cgroup")

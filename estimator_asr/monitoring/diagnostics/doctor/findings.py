@@ -1,4 +1,4 @@
-"""Findings that doctor prints, one line each: a level and a text."""
+"""Findings that doctor prints, one per line: a level and a text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ok, warning, problem = (functools.partial(Finding, level) for level in (OK, WARN
 
 
 def catch(check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """Yields the findings of a check; if it raises a UserError, the last finding is that problem."""
+    """Yields a check's findings; if the check raises UserError, the error becomes the last finding."""
     try:
         yield from check()
     except errors.UserError as error:

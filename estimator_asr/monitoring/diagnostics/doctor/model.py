@@ -1,4 +1,4 @@
-"""Checks of a model directory: whether it can be opened, and whether its input equals the records."""
+"""Checks whether a model directory can be opened, and whether a training batch matches its records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from estimator_asr.monitoring.diagnostics.doctor import findings
 from estimator_asr.training.checkpointing import best_checkpoints
 from tfrecord_builder.data import dataset_info, schema
 
-_MEAN_TOLERANCE = 1e-3  # relative; SpecAugment sums the mean in another order
+_MEAN_TOLERANCE = 1e-3  # relative; SpecAugment sums in a different order to compute the mean
 _COUNTS = {"fbank": "num_frames", "token_ids": "num_tokens", "character_ids": "num_characters"}
 
 
@@ -44,7 +44,7 @@ def check(model_dir: str) -> Iterator[findings.Finding]:
 
 
 def check_data(model_dir: str, data_dirs: Sequence[str]) -> Iterator[findings.Finding]:
-    """Yields a finding for each data directory that fits the model, then those of check_batch.
+    """Yields a finding for each data directory that fits the model, then the findings of check_batch.
 
     Raises:
         errors.UserError: a data directory does not fit the model, or a directory cannot be opened.
@@ -57,7 +57,7 @@ def check_data(model_dir: str, data_dirs: Sequence[str]) -> Iterator[findings.Fi
 
 
 def check_batch(config: experiment.ExperimentConfig, data_dirs: Sequence[str]) -> Iterator[findings.Finding]:
-    """Yields a problem for each difference between the first training batch and its records, ok if none.
+    """Yields each difference between the first training batch and its records as a problem; ok if none.
 
     Raises:
         errors.UserError: the train split is missing or damaged.
@@ -70,7 +70,7 @@ def check_batch(config: experiment.ExperimentConfig, data_dirs: Sequence[str]) -
         records = input_fn.read_batch(source, bucketing, config.input, features.pop("seed"))
         examples = list(input_fn.read_elements(lambda: _parse(records, source)))
     is_masked = config.input.spec_augment and config.spec.reads_audio
-    # Label ids can be in both features and labels: each mismatch is shown once.
+    # Ids can be in both features and labels, but each mismatch is shown only once.
     mismatches = dict.fromkeys(compare(features, labels, examples, is_masked))
     yield from map(findings.problem, mismatches)
     if not mismatches:
@@ -90,12 +90,12 @@ def compare(
 ) -> Iterator[str]:
     """Yields each difference between a batch and its records: `<utterance>: <what> is <got>, expected ...`.
 
-    A feature must equal the record's (float16 is widened exactly) or, if SpecAugment may have masked it, the
-    mean of its bin over the utterance.
+    Values must equal those in the record (float16 converts exactly); a feature that SpecAugment may have
+    masked can also equal the mean of its bin over the utterance.
 
     Args:
-        features, labels: a batch as the model_fn gets it, without the seed.
-        examples: the records from schema.parse_examples, in the order of the batch's rows.
+        features, labels: a batch as the model_fn receives it, without the seed.
+        examples: records parsed by schema.parse_examples, in the order of the batch's rows.
         is_masked: True if SpecAugment may have masked features.
     """
     for row, example in enumerate(examples):
@@ -111,7 +111,7 @@ def compare(
 
 
 def _compare_values(name, values, record, is_masked):
-    """Returns the first difference between a row of the batch and its record, or "" if they are equal."""
+    """Describes the first difference between a row of the batch and its record; "" if there is none."""
     if values.shape != record.shape:
         return f"shape of {name} is {list(values.shape)}, expected {list(record.shape)} as in the record"
     is_right, mask = values == record, ""

@@ -1,4 +1,4 @@
-"""Timings of matrix products, of the input pipeline alone, and of ten training steps of a new model."""
+"""Times matrix products, the input pipeline alone, and ten training steps of a new model."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _SIZES = {"CPU": 2048, "GPU": 8192}
 _PRODUCT_SECONDS = 1.5
 _INPUT_SECONDS = 3.0
 _NUM_STEPS = 10
-_STEP_SECONDS = 60.0  # limit for all steps together, for slow machines
-# Below this ratio of input speed to training speed, steps sometimes wait for their input.
+_STEP_SECONDS = 60.0  # time limit for all steps together, for slow machines
+# Steps sometimes wait for their input if it is less than this many times as fast as training.
 _ENOUGH_INPUT = 3.0
 _COUNTED = re.compile("(Batch)?MatMul(V2|V3)?|(Conv2D|DepthwiseConv2dNative)(BackpropFilter|BackpropInput)?")
 
 
 class Steps(NamedTuple):
-    """Timed training steps."""
+    """Training steps that were timed."""
 
     seconds: float  # duration of all steps together
     num_steps: int
-    num_inputs: int  # frames or tokens in all steps, without padding
+    num_inputs: int  # frames or tokens in all steps, excluding padding
     num_operations: int  # floating-point operations of the matrix products in all steps
 
 
 def check(
     infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], model_dir: Optional[str]
 ) -> Iterator[findings.Finding]:
-    """Yields the findings; without data, only the one about the matrix product.
+    """Yields the findings; if there is no data, only the one about matrix products.
 
-    If model_dir is None, a model of default size is timed.
+    If model_dir is None, a default-size model is timed.
     """
     device = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
     rate = measure_rate(_SIZES[device])
@@ -66,7 +66,7 @@ def check(
 def choose_config(
     infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], model_dir: Optional[str]
 ) -> experiment.ExperimentConfig:
-    """Returns the settings of a model directory, or the defaults for the data if model_dir is None.
+    """Returns a model directory's settings, or the defaults for the data if model_dir is None.
 
     Raises:
         errors.UserError: the data does not fit the model.
@@ -82,7 +82,7 @@ def choose_config(
 
 
 def judge_steps(steps: Steps, unit: str, rate: float, input_rate: float) -> Iterator[findings.Finding]:
-    """Yields findings that compare the steps with the matrix product's rate and with the input's rate.
+    """Yields findings that compare the steps with the rates of matrix products and of the input pipeline.
 
     `rate` is in operations per second, `input_rate` in frames or tokens (`unit`) per second.
     """
@@ -104,7 +104,7 @@ def judge_steps(steps: Steps, unit: str, rate: float, input_rate: float) -> Iter
 
 
 def _time_input(read, length_key):
-    """Returns the frames or tokens per second, without padding, of an input_fn without training."""
+    """Returns the speed of an input_fn alone, in frames or tokens per second, excluding padding."""
     totals = input_fn.read_elements(
         lambda: read().map(lambda features, _: tf.reduce_sum(features[length_key]))
     )
@@ -116,7 +116,7 @@ def _time_input(read, length_key):
 
 
 def _time_steps(running, batches, length_key):
-    """Times as many training steps as _STEP_SECONDS allows; the first batch is not timed."""
+    """Times training steps for up to _STEP_SECONDS; the first batch is not timed."""
     first, *batches = batches
     counter = Counter(running.train_op)
     running.step(first, counter.shapes)  # builds kernels and allocates memory
@@ -137,7 +137,7 @@ def measure_rate(size: int) -> float:
     """
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         sides = [tf.compat.v1.get_variable(name, [size, size]) for name in "ab"]
-        product = tf.reduce_max(tf.matmul(*sides))  # a scalar, so no matrix is copied from the device
+        product = tf.reduce_max(tf.matmul(*sides))  # a scalar, so that no matrix is copied from the device
         session.run(tf.compat.v1.global_variables_initializer())
         session.run(product)
         times, end = [], time.monotonic() + _PRODUCT_SECONDS
@@ -149,12 +149,12 @@ def measure_rate(size: int) -> float:
 
 
 class Counter:
-    """Counts the operations of the matrix products and convolutions that a target needs, gradients included.
+    """Counts the operations in the matrix products and convolutions (also gradients) that a target needs.
 
-    Operations inside functions, loops and fused kernels (CTC) are not counted; they are comparatively few.
+    Operations inside functions, loops and fused kernels (CTC) are few in comparison and not counted.
 
     Attributes:
-        shapes: shape tensors to fetch in the run to count; fetching them costs next to nothing.
+        shapes: shape tensors to fetch in the run that is counted; fetching them costs almost nothing.
     """
 
     def __init__(self, target: tf.Operation):
@@ -166,13 +166,13 @@ class Counter:
             self.shapes = [[tf.shape(item) for item in (*op.inputs, *op.outputs)] for op in self._operations]
 
     def count(self, shapes: list) -> int:
-        """Returns the number of operations in the run that returned these values of `shapes`."""
+        """Returns the number of operations in a run, from the values of `shapes` that it returned."""
         rows = [[list(map(int, shape)) for shape in row] for row in shapes]
         return sum(map(_count_operations, self._operations, rows))
 
 
 def _count_operations(operation, shapes):
-    """Returns 2 x outputs x terms per output; each gradient of a convolution costs as much as itself."""
+    """Returns 2 x outputs x terms per output; each gradient of a convolution costs as much as it does."""
     if "MatMul" in operation.type:
         is_transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
         return 2 * int(np.prod(shapes[-1])) * shapes[0][-2 if is_transposed else -1]
