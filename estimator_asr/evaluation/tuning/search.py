@@ -77,7 +77,7 @@ class Search:
         if whisper:
             steps.append(self._choose_whisper(best, steps[-1].errors, whisper.list_choices(best)))
             best = steps[-1].settings
-        # To save memory, the trials' transcripts were not kept, so the best settings are run again.
+        # The trials' transcripts were not kept, to save memory, so the best settings are run again.
         transcribed = whisper.run(best) if best.whisper_weight else self._bench.run(best, with_language=True)
         self._progress.update()
         num_labels = {measure: trials.count_labels(transcribed, measure) for measure in self._measures}

@@ -23,7 +23,7 @@ def convert(part: parts.Part, weights: str) -> bytes:
     from tf2onnx import optimizer, tfonnx
 
     names = [f"{name}:0" for name in (*part.inputs, *part.outputs)]
-    # In tf2onnx 1.17, this pass merges two reshapes incorrectly if one of the shapes is computed.
+    # This pass of tf2onnx 1.17 merges two reshapes incorrectly if one of the shapes is computed.
     passes = {name: make for name, make in optimizer._optimizers.items() if name != "remove_back_to_back"}
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(rewriting.replace_erfc(part.graph), name="")

@@ -47,7 +47,7 @@ class ModelInfo:
 
 @dataclasses.dataclass(frozen=True)
 class UnreadTokens:
-    """Those of the acoustic model's num_tokens tokens that the language model lacks."""
+    """Tokens that the language model lacks; the acoustic model has these and others, num_tokens in all."""
 
     tokens: tuple[str, ...] = ()
     num_tokens: int = 0

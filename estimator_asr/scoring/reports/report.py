@@ -32,7 +32,7 @@ REPORT_FILE = "report.html"
 STM_FILE = "reference.stm"
 CTM_FILE = "hypothesis.ctm"
 _CHANNEL = "1"
-_LABEL = "<O>"  # without it, sclite would read a first token such as <unk> as the label
+_LABEL = "<O>"  # prevents sclite from reading a first token such as <unk> as the label
 _SHORTEST = 0.001  # length in seconds of a recording without tokens, which must not be 0
 _NO_SPEAKER = "unknown"
 # Characters with a special meaning in these formats: optional words, alternatives and the empty word.
