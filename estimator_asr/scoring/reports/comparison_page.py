@@ -9,7 +9,7 @@ from estimator_asr.scoring import attribution, utterances
 from estimator_asr.scoring.reports import report_page
 
 _TOKENS = utterances.TOKEN_ERROR_RATE
-Alignments = Sequence[Sequence[Sequence[attribution.AlignedPosition]]]  # positions of each report's utterances
+Alignments = Sequence[Sequence[Sequence[attribution.AlignedPosition]]]  # positions by report and utterance
 
 
 def render(
