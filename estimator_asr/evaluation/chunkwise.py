@@ -16,9 +16,9 @@ from tfrecord_builder.data import dataset_info
 
 
 def check_lengths(data: Mapping[str, dataset_info.DatasetInfo], split: str) -> None:
-    """Raises errors.UserError if utterances of a split are longer than a stream can be.
+    """Raises errors.UserError if any utterance in a split is too long for a stream.
 
-    `data` has the dataset_info of each data directory, by its path.
+    `data` maps the path of each data directory to its dataset_info.
     """
     seconds = statuses.STREAM_SECONDS
     for data_dir, info in data.items():
@@ -36,9 +36,9 @@ def check_lengths(data: Mapping[str, dataset_info.DatasetInfo], split: str) -> N
 
 @dataclasses.dataclass(frozen=True)
 class ChunkwiseRecogniser:
-    """Replaces a Recogniser; its outputs are those after the last chunk, and each token's delay in seconds.
+    """Replaces a Recogniser; returns the outputs after the last chunk, and each token's delay in seconds.
 
-    A delay counts from the end of the syllable, which the model finds in the whole recording.
+    The delay is measured from the end of the syllable, which the model finds in the whole recording.
     """
 
     whole: recogniser.Recogniser
@@ -64,7 +64,7 @@ class ChunkwiseRecogniser:
         return {**outputs, delays.OUTPUT: seconds}
 
     def _sent_seconds(self, num_frames: np.ndarray, index: int) -> np.ndarray:
-        """Returns the seconds of audio sent by the time that chunk `index` is complete, float64 [batch]."""
+        """Returns the seconds of audio sent once chunk `index` is complete, float64 [batch]."""
         sent_frames = np.minimum(num_frames, (index + 1) * self.chunk_frames)
         samples = (sent_frames - 1) * self.config.hop_samples + self.config.window_samples
         return samples / self.config.sample_rate

@@ -18,12 +18,12 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, vocabulary
 from tfrecord_builder.program import config_json, progress_bar
 
-# Measure -> (reference, a feature of the record; hypothesis, an output of the recogniser).
+# Maps a measure to (a feature of the record as reference, an output of the recogniser as hypothesis).
 _TOKENS = {utterances.TOKEN_ERROR_RATE: ("pronunciation", "pinyin")}
 _CHARACTERS = {utterances.CHARACTER_ERROR_RATE: ("transcript", "transcript")}
-_SYLLABLES = ("syllable", "toneless")  # token types whose tokens are the syllables of a pronunciation
+_SYLLABLES = ("syllable", "toneless")  # token types whose tokens are whole syllables
 
-Data = Mapping[str, dataset_info.DatasetInfo]  # dataset_info by data directory
+Data = Mapping[str, dataset_info.DatasetInfo]  # maps each data directory to its dataset_info
 
 
 class EvaluatedModel(NamedTuple):
@@ -31,30 +31,30 @@ class EvaluatedModel(NamedTuple):
 
     recogniser: recogniser.Recogniser | chunkwise.ChunkwiseRecogniser
     spec: task_spec.TaskSpec  # the task, which says whether the model reads audio
-    input: config_lib.InputConfig  # settings for batches
-    measures: Mapping[str, tuple[str, str]]  # names of (reference, hypothesis) by measure
-    facts: Mapping[str, object]  # facts for the report: name to text or number
+    input: config_lib.InputConfig  # batch settings
+    measures: Mapping[str, tuple[str, str]]  # names of (reference, hypothesis) for each measure
+    facts: Mapping[str, object]  # facts for the report, each a text or a number
     vocabularies: attribution.KnownVocabularies
-    language: Optional[recogniser.Recogniser] = None  # the language model, from pinyin, in the same session
-    hotwords: Sequence[str] = ()  # hotwords that the recogniser was given
+    language: Optional[recogniser.Recogniser] = None  # language model that reads pinyin, in the same session
+    hotwords: Sequence[str] = ()  # hotwords that the recogniser uses
 
 
 class RecognisedSplit(NamedTuple):
-    """The recognised split, sorted by utterance id; the fields are those of scored_split.ScoredSplit."""
+    """A recognised split, sorted by utterance id; see scored_split.ScoredSplit for the fields."""
 
     measures: dict[str, list[utterances.ScoredUtterance]]
     outputs: list[dict]
-    pronunciations: dict[str, str]  # reference pronunciations by utterance id, if the model reads no audio
+    pronunciations: dict[str, str]  # reference pronunciations by id; empty if the model reads audio
     on_reference_pinyin: list[utterances.ScoredUtterance]
 
 
 def open_split(
     model: model_directory.ModelDirectory, data_dirs: Sequence[str], split: str
 ) -> tuple[Data, splits.Split]:
-    """Opens a split of the data directories for a model.
+    """Opens a split in the data directories for a model.
 
     Raises:
-        errors.UserError: the split does not exist, or the data have another vocabulary or frontend.
+        errors.UserError: the split does not exist, or the data have a different vocabulary or frontend.
     """
     data = dict(zip(data_dirs, dataset_info.load_all(data_dirs)))
     _check_data(model, data)
@@ -64,18 +64,18 @@ def open_split(
 def open_model(
     path: str, decoding: Optional[str], data: Data, chunk_frames: Optional[int] = None
 ) -> EvaluatedModel:
-    """Opens the best checkpoint of a model directory.
+    """Opens a model directory with its best checkpoint.
 
     Args:
         path: the model directory.
-        decoding: "beam" or "greedy"; None for that of the model directory.
+        decoding: "beam" or "greedy"; if None, the model directory's setting.
         data: dataset_info of each data directory.
-        chunk_frames: frames per chunk in which the model reads recordings, 0 for the number in training; if
-            None, it reads each recording at once.
+        chunk_frames: frames per chunk for reading recordings chunk by chunk; 0 for as many as in training. If
+            None, the model reads each recording at once.
 
     Raises:
-        errors.UserError: there is no checkpoint, the data have another vocabulary or frontend, or the model
-            does not stream but chunk_frames is set.
+        errors.UserError: there is no checkpoint, the data have a different vocabulary or frontend, or
+            chunk_frames is set but the model does not stream.
     """
     trained = trained_model.open_trained_model(path, decoding)
     if chunk_frames is not None:
@@ -103,11 +103,11 @@ def open_model(
 def open_version(
     version_dir: str, hotwords: Sequence[str], data: Data, is_streaming: bool = False
 ) -> EvaluatedModel:
-    """Loads a version of an export, which reads recordings chunk by chunk if is_streaming.
+    """Loads a version of an export; if is_streaming, it reads recordings chunk by chunk.
 
     Raises:
-        errors.UserError: the export is damaged or does not stream, or the data have another vocabulary or
-            frontend.
+        errors.UserError: the export is damaged or does not stream, or the data have a different vocabulary
+            or frontend.
     """
     exported, assets = export_info.load(version_dir), os.path.join(version_dir, "assets")
     for data_dir, info in data.items():
@@ -156,9 +156,9 @@ def _check_data(model: model_directory.ModelDirectory, data: Data) -> None:
 
 
 def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
-    """Returns the measures of a model: of its tokens if it outputs them, and of its transcript.
+    """Returns a model's measures: for tokens if has_tokens is True, and for the characters of transcripts.
 
-    The transcript is measured in characters if token_type, the type of its units, is character or bpe.
+    Characters are measured only if token_type, the type of a transcript's units, is character or bpe.
     """
     return {**(_TOKENS if has_tokens else {}), **(_CHARACTERS if token_type in ("character", "bpe") else {})}
 
@@ -166,7 +166,7 @@ def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
 def _vocabularies(token_type: str, tokens, characters=None) -> attribution.KnownVocabularies:
     """Returns the characters that the model can output and the syllables that it can recognise."""
     token_set = frozenset(tokens.tokens)
-    # Tokens that are not syllables appear in transcripts as they are.
+    # Tokens that are not syllables are copied to transcripts.
     output_set = token_set | frozenset(characters.tokens if characters else ())
     return attribution.KnownVocabularies(
         output_set if characters or token_type == "character" else None,

@@ -1,4 +1,4 @@
-"""Recognises the recordings of a split with an export's LiteRT or ONNX model, for evaluate --format."""
+"""Recognises the recordings in a split with an export's LiteRT or ONNX model, for evaluate --format."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ FORMATS = model_json.FORMATS
 
 
 class RecordedRecogniser:
-    """Replaces a recogniser.Recogniser; recognises the recordings of a batch's utterance_id one by one.
+    """Replaces a recogniser.Recogniser; recognises the recordings of a batch's utterances one by one.
 
     Attributes:
-        session: session of the SavedModel that it replaces, which the caller closes.
+        session: the session of the replaced SavedModel; the caller closes it.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class RecordedRecogniser:
         """Returns the outputs of estimator_asr_runtime.recogniser.Recogniser.recognise, each as a list.
 
         Raises:
-            errors.UserError: a recording is missing, or cannot be read.
+            errors.UserError: a recording is missing or cannot be read.
         """
         try:
             rows = [self._model.recognise(self._read(name.decode("utf-8"))) for name in batch["utterance_id"]]
@@ -69,7 +69,7 @@ class RecordedRecogniser:
 def replace_recogniser(
     subject: recognised_split.EvaluatedModel, source: splits.Split, version_dir: str, name: str
 ) -> recognised_split.EvaluatedModel:
-    """Returns the subject with the recogniser of VERSION/name (litert or onnx) in place of the SavedModel.
+    """Returns `subject` with the model in VERSION/name (litert or onnx) in place of the SavedModel.
 
     Raises:
         errors.UserError: the export does not have the format, or the format's files are damaged.

@@ -1,6 +1,6 @@
-"""An export: one SavedModel from audio to text, and what lies beside it.
+"""An export: a SavedModel that turns audio into text, and the files beside it.
 
-saved_model/ builds and runs the graph. parity compares it with the models on the utterances of sample,
-model_card describes it, deployment and sample_client are for TensorFlow Serving, and formats/ converts it
-to ONNX and LiteRT.
+saved_model/ builds and runs the graph. parity compares it with the trained models on the utterances that
+sample reads, model_card describes it, deployment and sample_client support TensorFlow Serving, and formats/
+converts it to ONNX and LiteRT.
 """

@@ -1,6 +1,6 @@
-"""The model card: what the model is, its training data, its error rates and its licence.
+"""The model card: describes the model, its data, its error rates and its licence.
 
-After Mitchell et al., "Model cards for model reporting", FAT* 2019, section 4.
+Based on Mitchell et al., "Model cards for model reporting", FAT* 2019, section 4.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _NO_RATES = "Not stated: `evaluate --saved_model` measures them; `export --repor
 
 
 def read_metrics(report_dir: str) -> dict:
-    """Reads metrics.json of a report.
+    """Reads a report's metrics.json.
 
     Raises:
-        errors.UserError: the file is missing, or was not written by evaluate.
+        errors.UserError: the file is missing or was not written by evaluate.
     """
     path = os.path.join(report_dir, report.METRICS_FILE)
     try:
@@ -45,15 +45,15 @@ def read_metrics(report_dir: str) -> dict:
 
 
 def check_reports(reports: Mapping[str, Mapping], version_dir: str, checkpoints: Sequence[str]) -> None:
-    """Checks that each report is of the models of an export, by its checkpoint or its export's weights.
+    """Checks that each report evaluated the exported checkpoints, or an export with the same weights.
 
     Args:
-        reports: contents of metrics.json by --report_dir.
-        version_dir: the export, which already has export.json.
-        checkpoints: checkpoints of its models.
+        reports: content of metrics.json for each --report_dir.
+        version_dir: the new version, whose export.json already exists.
+        checkpoints: the checkpoints that were exported.
 
     Raises:
-        errors.UserError: a report is of another model.
+        errors.UserError: a report evaluated another model.
     """
     for directory, values in reports.items():
         checkpoint, model = str(values.get("checkpoint") or ""), str(values.get("model"))
@@ -71,7 +71,7 @@ def _are_equal(*version_dirs: str) -> bool:
     try:
         infos = [export_info.load(path) for path in version_dirs]
     except errors.UserError:
-        return False  # a model directory, or a version that was deleted
+        return False  # the path is a model directory or a deleted version
     weights = (
         {name: file for name, file in info.files.items() if name.startswith("variables/")} for info in infos
     )
@@ -87,14 +87,14 @@ def write(
     licence: str,
     parity: str,
 ) -> None:
-    """Writes the card into a version.
+    """Writes the model card to a version.
 
     Args:
         version_dir: the version.
-        info: content of its export.json.
-        data: the data on which the export was compared, by directory.
-        metrics: contents of metrics.json of its reports.
-        licence: "" if none is stated.
+        info: content of the version's export.json.
+        data: the data on which the export was compared with its models, by directory.
+        metrics: content of metrics.json from each report.
+        licence: text of the licence; "" if none is stated.
         parity: a sentence that says how well the export agrees with its models.
     """
     sections = {

@@ -1,7 +1,7 @@
-"""The parity certificate: shows that a loaded export returns the same outputs as the trained models.
+"""The parity certificate: evidence that a loaded export returns the same outputs as the trained models.
 
-The models run from their checkpoints, one utterance at a time. The export gets the same utterances in batches
-of several sizes: their stored features with NaN padding of several lengths, and their recordings as WAV
+The models run from their checkpoints, one utterance at a time. The export reads the same utterances in
+batches of several sizes: first as stored features, followed by NaN padding of several lengths, then as WAV
 files.
 """
 
@@ -28,11 +28,11 @@ from tfrecord_builder.audio import audio_files, frontend
 from tfrecord_builder.storage import files
 
 FILE = os.path.join("assets.extra", "parity.json")
-TOLERANCE = 1e-4  # allowed difference of scores and times, relative if they are above 1
-ENCODER_TOLERANCE = 1e-3  # outputs of a frozen encoder are float16, whose last bit may be rounded differently
+TOLERANCE = 1e-4  # allowed difference between scores or times; relative for values above 1
+ENCODER_TOLERANCE = 1e-3  # a frozen encoder outputs float16, whose last bit may be rounded differently
 BATCH_SIZES = (1, 3, 8)
-PADDINGS = (0, 17)  # frames of padding after the longest utterance of a batch
-_PIECE_FRAMES = 23  # frames of features per piece of a stream
+PADDINGS = (0, 17)  # padding frames after the longest utterance in a batch
+_PIECE_FRAMES = 23  # feature frames in each piece of a stream
 _ADVICE = "Nothing was exported, because the SavedModel is wrong. Report this with the version of TensorFlow."
 _SCORES = ("acoustic_score", "language_score", "confidence")
 _CHARACTER_FIELDS = ("start", "end", "confidence")
@@ -40,20 +40,20 @@ _CHARACTER_FIELDS = ("start", "end", "confidence")
 
 @dataclasses.dataclass
 class Certificate:
-    """Result of comparing an export with its models; content of parity.json."""
+    """Result of comparing an export with its models; saved as parity.json."""
 
     num_utterances: int
     num_recordings: int
-    comparisons: dict[str, int] = dataclasses.field(default_factory=dict)  # number of utterances by signature
-    num_ties: int = 0  # utterances with another text, whose score is equal within the tolerance
-    largest_difference: float = 0.0  # between scores or times
+    comparisons: dict[str, int] = dataclasses.field(default_factory=dict)  # comparisons for each signature
+    num_ties: int = 0  # comparisons of different texts with equal scores, within the tolerance
+    largest_difference: float = 0.0  # between two scores or two times
     tolerance: float = TOLERANCE
-    rank_tolerance: float = TOLERANCE  # tolerance of n-best scores
+    rank_tolerance: float = TOLERANCE  # tolerance for n-best scores
     batch_sizes: tuple[int, ...] = BATCH_SIZES
     paddings: tuple[int, ...] = PADDINGS
-    # Number of n-best scores to compare, None for all. Whisper may propose another of equally good texts.
+    # Number of n-best scores to compare; None for all. Whisper may propose a different text that is as good.
     num_best: Optional[int] = None
-    data: str = ""  # data directories and split of the utterances
+    data: str = ""  # data directories and split that the utterances come from
 
     def __str__(self) -> str:
         return (
@@ -66,7 +66,7 @@ class Certificate:
         files.write_text(os.path.join(version_dir, FILE), text)
 
     def compare(self, where: str, expected: Mapping, got: Mapping, advice: str = _ADVICE) -> None:
-        """Compares the outputs for an utterance; raises UserError with `advice` if they differ."""
+        """Compares the outputs for one utterance; raises UserError, ending with `advice`, if they differ."""
         if got["status"] != statuses.OK:
             raise errors.UserError(f"{where}: status is {got['status']}, expected ok. {advice}")
         if self._is_tie(expected, got):
@@ -94,7 +94,7 @@ class Certificate:
             self.largest_difference = max(self.largest_difference, difference)
 
     def _is_tie(self, expected: Mapping, got: Mapping) -> bool:
-        """Returns True if the export chose another text, whose score is as good within the tolerance."""
+        """Returns True if the export chose a different text whose score is as good, within the tolerance."""
         if got["transcript"] == expected["transcript"]:
             return False
         scores = {text["transcript"]: text["score"] for text in expected["n_best"]}
@@ -103,7 +103,7 @@ class Certificate:
 
 
 def _difference(expected: float, got: float) -> float:
-    """Returns the difference of two numbers, relative to `expected` if that is above 1; infinity for NaN."""
+    """Returns the difference between two numbers, relative to |expected| if above 1; infinity for NaN."""
     difference = abs(got - expected) / max(1.0, abs(expected))
     return difference if difference == difference else np.inf
 
@@ -127,7 +127,7 @@ def certify(
         recorded = list(zip(with_audio, _recognise_each(model, fbanks)))
     weight = acoustic.model.decode.whisper_weight
     num_best = 1 if weight else None
-    # The score of Whisper's decoder is rounded like the others, and then multiplied by its weight.
+    # The score from Whisper's decoder has the same rounding error, which is then multiplied by its weight.
     tolerance = ENCODER_TOLERANCE if acoustic.model.config.frontend.encoder else TOLERANCE
     options = {"num_best": num_best, "tolerance": tolerance, "rank_tolerance": tolerance * (1 + weight)}
     certificate = Certificate(len(utterances), len(with_audio), **options)
@@ -143,7 +143,7 @@ def certify(
 
 
 def _compare_streams(certificate, version, acoustic, language, utterances):
-    """Compares outputs of the export, fed in pieces, with those of the models, fed all features at once."""
+    """Compares the export, which reads features in pieces, with the models, which read them all at once."""
     model, reference = trained_model.build_streams(acoustic, language)
     name, config = "stream_features", version.info.frontend
     streams = stream_client.find(version, name)
@@ -180,7 +180,7 @@ def _recognise_each(model: recogniser.Recogniser, fbanks: Sequence[np.ndarray]) 
 
 
 def _compare_batch(certificate: Certificate, version: recogniser.LoadedVersion, signature: str, cases):
-    """Compares a batch of cases; each is an utterance and the outputs of the models for it."""
+    """Compares a batch of cases; a case is an utterance and the models' outputs for it."""
     if signature == "features":
         fbanks = [utterance.fbank for utterance, _ in cases]
         batches = [_stack_features(fbanks, padding) for padding in PADDINGS]
@@ -207,9 +207,9 @@ def _stack_features(fbanks: Sequence[np.ndarray], padding: int) -> dict[str, np.
 def extract_features(
     model: model_directory.ModelDirectory, waveforms: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
-    """Extracts the features of waveforms, float32 [num_samples], as the builder does.
+    """Extracts features from waveforms, float32 [num_samples], as the builder does.
 
-    A frozen encoder is applied as in `encode`. Returns float32 [num_frames, num_bins] for each waveform.
+    A frozen encoder, if any, is applied as in `encode`. Returns float32 [num_frames, num_bins] per waveform.
     """
     config = model.config.frontend
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

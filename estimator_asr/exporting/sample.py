@@ -1,4 +1,4 @@
-"""Reads utterances of a data directory and their recordings, on which an export is compared."""
+"""Reads a sample of utterances, with their recordings, on which an export is compared with its models."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tfrecord_builder.data import recordings
 
 
 class ParityUtterance(NamedTuple):
-    """An utterance to compare; `waveform` is None if its recording cannot be read or is augmented."""
+    """An utterance to compare; `waveform` is None if no recording can be read or the record is augmented."""
 
     utterance_id: str
     fbank: np.ndarray  # float32 [num_frames, num_bins], as stored
-    waveform: Optional[np.ndarray]  # float32 [num_samples], at the sample rate of the model
+    waveform: Optional[np.ndarray]  # float32 [num_samples], at the model's sample rate
 
 
 def read(
@@ -29,17 +29,17 @@ def read(
     features: frontend.FrontendConfig,
     max_seconds: int,
 ) -> list[ParityUtterance]:
-    """Reads utterances that are spread over the split, without those that are too long for the export.
+    """Reads utterances spread over the split, leaving out those that are too long for the export.
 
     Args:
         source: the split.
-        config: how records are batched.
-        num_utterances: maximum number of utterances; sometimes only about half as many are read.
-        features: the frontend of the model.
-        max_seconds: maximum length of an item of the export; longer recordings are not read.
+        config: settings for batching records.
+        num_utterances: maximum number of utterances; the sample may be only about half as large.
+        features: the model's frontend settings.
+        max_seconds: the export's limit on the length of an item; longer utterances are left out.
 
     Raises:
-        errors.UserError: no utterance is read, or a shard is damaged.
+        errors.UserError: no utterance is selected, or a shard is damaged.
     """
     max_frames = frontend.num_frames(max_seconds * features.sample_rate, features)
     rows = (
@@ -64,7 +64,7 @@ def read(
 def _read_audio(
     recording: Optional[recordings.Recording], sample_rate: int, max_seconds: float
 ) -> Optional[np.ndarray]:
-    """Returns float32 [num_samples]; None if the recording is missing or the record is an augmented copy."""
+    """Returns float32 [num_samples]; None if no recording can be read or the record is an augmented copy."""
     if recording is None or recording.is_augmented:
         return None
     segment = (recording.start_seconds, recording.seconds, recording.channel)

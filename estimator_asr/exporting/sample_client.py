@@ -13,7 +13,7 @@ import urllib.request
 
 
 def encode(path):
-    """Returns the content of a file, encoded as base64."""
+    """Returns the content of a file as base64."""
     try:
         with open(path, "rb") as file:
             return base64.b64encode(file.read()).decode("ascii")
@@ -22,9 +22,9 @@ def encode(path):
 
 
 def transcribe(url, path):
-    """Returns a dict of the model's outputs for a file, through the REST API of TensorFlow Serving.
+    """Transcribes a file through the REST API of TensorFlow Serving; returns a dict of the model's outputs.
 
-    The server refuses requests with more files than max_batch_size in batching_parameters.txt.
+    The server rejects requests with more files than max_batch_size (see batching_parameters.txt).
     """
     body = json.dumps({"instances": [{"b64": encode(path)}]}).encode("utf-8")
     request = urllib.request.Request(f"{url}:predict", body, {"Content-Type": "application/json"})

@@ -1,1 +1,1 @@
-"""Edit distance, error rates with confidence intervals, reports."""
+"""Edit distance, error rates with confidence intervals, and reports."""

@@ -1,8 +1,8 @@
-"""Attribution of errors: which model made each error, and its cause.
+"""Attribution of errors: which model made each error, and why.
 
-Reference and hypothesis are aligned; both have a syllable for each text. Among the shortest alignments, one
-is chosen in which substituted syllables have the most parts in common, so that a syllable with a wrong tone
-is aligned with the syllable that it replaces. Each error in the error rate has exactly one cause.
+The reference and the hypothesis, which both have a syllable for each text, are aligned. Among the shortest
+alignments, one whose substituted syllables have the most parts in common is chosen, so that a syllable with a
+wrong tone is aligned with the syllable that it replaces. Each error in the error rate has exactly one cause.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ CAUSES = {
     HOMOPHONE: "the syllable is right, the character is not",
     UNREACHABLE: "not in the vocabulary: no input makes the models write it",
 }
-_EDIT = 1 << 20  # cost of an edit, above that of all wrong parts of an utterance
+_EDIT = 1 << 20  # cost of an edit, higher than that of all wrong parts in an utterance
 _NUM_PARTS = 3
-# Tone to append to a token of each type to get a toned syllable; tokens of other types have no parts.
+# The tone that turns a token of each type into a toned syllable; tokens of other types have no parts.
 _TONES = {"syllable": "", "initial_final": "", "toneless": "5"}
 
 
 class Unit(NamedTuple):
-    """A scored character or token, and its syllable; None if the syllable is unknown."""
+    """A scored character or token, and its syllable, which is None if unknown."""
 
     text: str
     syllable: Optional[str]
 
 
 class AlignedPosition(NamedTuple):
-    """An aligned position: `reference` is None for an insertion, `hypothesis` is None for a deletion."""
+    """A position in an alignment: `reference` is None for an insertion, `hypothesis` for a deletion."""
 
     reference: Optional[Unit]
     hypothesis: Optional[Unit]
-    cause: Optional[str]  # a key of CAUSES; None if the position is right
+    cause: Optional[str]  # a key of CAUSES; None if there is no error
 
 
 class KnownVocabularies(NamedTuple):
@@ -66,25 +66,25 @@ class KnownVocabularies(NamedTuple):
         return True
 
     def split(self, syllable: Optional[str]) -> Optional[tuple[str, ...]]:
-        """Returns the initial, final and tone of a syllable; None if it is not one."""
+        """Returns the initial, final and tone of a syllable; None if `syllable` is not a syllable."""
         if syllable is None or self.token_type not in _TONES:
             return None
         return syllables.split_syllable(syllable + _TONES[self.token_type])
 
 
 def pair(texts: Sequence[str], spoken: Sequence[str]) -> list[Unit]:
-    """Returns the units of an utterance; they have no syllables unless `spoken` has one for each text."""
+    """Returns the units of an utterance; they have syllables only if `spoken` has one for each text."""
     return list(map(Unit, texts, spoken if len(spoken) == len(texts) else [None] * len(texts)))
 
 
 def attribute(
     reference: Sequence[Unit], hypothesis: Sequence[Unit], vocabularies: KnownVocabularies
 ) -> list[AlignedPosition]:
-    """Returns the positions of a reference and a hypothesis from left to right, each error with its cause.
+    """Aligns a reference with a hypothesis; returns the positions from left to right, errors with causes.
 
-    If a syllable was heard right, a wrong character for it is an error of the language model, even if its
-    position differs: the shortest alignment of 是市 and 市是 has an insertion and a deletion, although both
-    syllables were heard right.
+    If a syllable was recognised correctly, a wrong character for it is the language model's error, even if
+    their positions differ: the shortest alignment of 是市 and 市是 has an insertion and a deletion, although
+    both syllables were recognised correctly.
     """
     aligned = _align(reference, hypothesis, lambda *pair: _compare(*pair, vocabularies))
     heard_ids: set[int] = set()
@@ -96,7 +96,7 @@ def attribute(
 
 
 def count(positions: Sequence[AlignedPosition]) -> dict[str, dict[str, float]]:
-    """Returns the `errors` of each cause, and their `fraction` of all errors (0 if there are none)."""
+    """Returns, for each cause, the number of `errors` and their `fraction` of all errors (0 if none)."""
     counts = collections.Counter(position.cause for position in positions if position.cause)
     total = sum(counts.values())
     return {
@@ -106,7 +106,7 @@ def count(positions: Sequence[AlignedPosition]) -> dict[str, dict[str, float]]:
 
 
 def by_model(attributed: Mapping[str, Mapping[str, float]]) -> dict[str, int]:
-    """Returns the number of errors by model: `acoustic`, `language`, or `unreachable` by the vocabularies."""
+    """Returns the number of errors by model: `acoustic`, `language`, or `unreachable` for both of them."""
     errors = collections.Counter()
     for cause, values in attributed.items():
         errors[cause.partition("_")[0]] += values["errors"]
@@ -151,7 +151,7 @@ def _is_letter(unit: Unit, vocabularies: KnownVocabularies) -> bool:
 
 
 def _find_wrong_parts(reference: Unit, hypothesis: Unit, vocabularies: KnownVocabularies) -> tuple[bool, ...]:
-    """Returns whether initial, final and tone differ; if a side is not a syllable, all or none do."""
+    """Returns whether initial, final and tone differ; unless both sides are syllables, all or none do."""
     parts = [vocabularies.split(side.syllable) for side in (reference, hypothesis)]
     if None in parts:
         return (not _is_heard(reference, hypothesis),) * _NUM_PARTS
@@ -159,14 +159,14 @@ def _find_wrong_parts(reference: Unit, hypothesis: Unit, vocabularies: KnownVoca
 
 
 def _compare(reference: Unit, hypothesis: Unit, vocabularies: KnownVocabularies) -> int:
-    """Returns the cost of aligning two texts: 0 if they are right, else an edit plus the wrong parts."""
+    """Returns the cost of aligning two texts: 0 if they match, otherwise an edit plus the wrong parts."""
     if _is_right(reference, hypothesis):
         return 0
     return _EDIT + sum(_find_wrong_parts(reference, hypothesis, vocabularies))
 
 
 def _compare_syllables(reference: Unit, hypothesis: Unit) -> int:
-    """Returns the cost of aligning two syllables, a little less if their texts are equal."""
+    """Returns the cost of aligning two syllables, which is slightly lower if their texts are equal."""
     return _EDIT * (not _is_heard(reference, hypothesis)) + (reference.text != hypothesis.text)
 
 
@@ -174,7 +174,7 @@ def _align(
     reference: Sequence[Unit], hypothesis: Sequence[Unit], compare: Callable[[Unit, Unit], int]
 ) -> list[tuple[Optional[Unit], Optional[Unit]]]:
     aligned, i, j = [], len(reference), len(hypothesis)
-    # Equal ends are part of a shortest alignment.
+    # A matching ending is always part of a shortest alignment.
     while i and j and not compare(reference[i - 1], hypothesis[j - 1]):
         i, j = i - 1, j - 1
         aligned.append((reference[i], hypothesis[j]))
@@ -194,7 +194,7 @@ def _align(
 
 
 def _accumulate(costs: Sequence[Sequence[int]], num_columns: int) -> list[list[int]]:
-    """Returns the lowest cost to align each prefix of the reference with each prefix of the hypothesis."""
+    """Returns the lowest cost of aligning each prefix of the reference with each prefix of the hypothesis."""
     rows = [[column * _EDIT for column in range(num_columns + 1)]]
     for pairs in costs:
         above = rows[-1]

@@ -1,9 +1,9 @@
-"""Error rates inside and outside of hotwords, which show whether hotwords help and what they cost.
+"""Error rates inside and outside hotwords, which show whether hotwords help and what they cost.
 
 Biased and unbiased error rate (B-WER and U-WER of Le et al., "Contextualized Streaming End-to-End Speech
-Recognition with Trie-Based Deep Biasing and Shallow Fusion", Interspeech 2021, section 3.2): a token of the
-reference is biased if it is part of a hotword in the reference, an inserted token if it is part of a hotword
-in the hypothesis.
+Recognition with Trie-Based Deep Biasing and Shallow Fusion", Interspeech 2021, section 3.2): a
+reference token is biased if it is part of a hotword in the reference; an inserted token is biased if it is
+part of a hotword in the hypothesis.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from estimator_asr.scoring import breakdown, edit_distance, error_rate, utteranc
 from tfrecord_builder.data import syllables
 
 BIASED, UNBIASED = "biased_error_rate", "unbiased_error_rate"
-Phrases = Mapping[str, Sequence[Sequence[str]]]  # token sequences by their first token
+Phrases = Mapping[str, Sequence[Sequence[str]]]  # token sequences, grouped by their first token
 
 
 def measure(
@@ -45,7 +45,7 @@ def index(phrases: Sequence[Sequence[str]]) -> Phrases:
 
 
 def mark(phrases: Phrases, tokens: Sequence[str]) -> list[bool]:
-    """Returns whether each token is in a phrase; tokens and phrases have the same type, str or tuple."""
+    """Returns whether each token is part of a phrase; `tokens` and the phrases must have the same type."""
     is_inside = [False] * len(tokens)
     for start, token in enumerate(tokens):
         for phrase in phrases.get(token, ()):

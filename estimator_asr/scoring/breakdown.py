@@ -1,7 +1,7 @@
-"""Breakdown of errors: by speaker, length and loudness; by part of a syllable; worst utterances; confusions.
+"""Breakdowns of errors by speaker, length, loudness and part of a syllable; worst utterances; confusions.
 
-Each part of the tokens forms a sequence of its own, compared by its own shortest alignment: the initials of
-`ni3 hao3` are n, h. A token that is not a syllable, such as a letter, is compared whole in each of them.
+Each part of the syllables forms its own sequence, which has its own shortest alignment: the initials of
+`ni3 hao3` are n, h. A token that is not a syllable, such as a letter, is compared whole in each sequence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PARTS = {
     "tone_error_rate": lambda token: _take_part(token, 2),
 }
 OTHER_GROUP = "other"
-_LENGTH_BINS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # maximum tokens in each bin; an open bin follows
+_LENGTH_BINS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # maximum tokens in each bin; one more bin has no limit
 _LEVEL_BIN_DB = 5
 _MATRICES = {"initials": syllables.INITIALS, "finals": syllables.FINALS, "tones": syllables.TONES}
 
@@ -35,18 +35,18 @@ Scored = Sequence[utterances.ScoredUtterance]
 def overall(scored: Scored, are_speakers_people: bool = True) -> error_rate.ErrorRate:
     """Returns the error rate of all utterances.
 
-    Each utterance of an unknown speaker counts as a speaker of its own: if all had the same speaker, they
-    would not be resampled, and the interval would be too narrow. are_speakers_people is False for text, whose
-    `speaker` is its corpus: corpora are not a sample of people.
+    Each utterance whose speaker is unknown counts as a separate speaker: if all of them had the same speaker,
+    they would not be resampled, and the interval would be too narrow. are_speakers_people is False for text,
+    whose `speaker` is the name of a corpus: corpora are not a sample of people.
     """
     labels = clusterings(scored) if are_speakers_people else clusterings(scored)[1:]
     return error_rate.measure([utterance.edits for utterance in scored], labels)
 
 
 def clusterings(scored: Scored) -> tuple[list[str], list[str]]:
-    """Returns the speaker and the sentence of each utterance; each unknown speaker has one utterance."""
+    """Returns the speaker and the sentence of each utterance; unknown speakers get unique names."""
     speakers = [
-        utterance.speaker if utterance.is_speaker_known else f"\n{index}"  # unique: no name has a line break
+        utterance.speaker if utterance.is_speaker_known else f"\n{index}"  # unique: names have no line breaks
         for index, utterance in enumerate(scored)
     ]
     return speakers, [utterance.reference for utterance in scored]
@@ -61,8 +61,8 @@ def by_group(
 ) -> dict[str, error_rate.ErrorRate]:
     """Returns the error rate of each group of speakers.
 
-    A group is named by the part of the speaker's name that the regular expression matches, e.g. `^[A-Za-z]+`.
-    Speakers without a match form the group `other`.
+    A group's name is the part of a speaker's name that matches the regular expression, for example
+    `^[A-Za-z]+`. Speakers without a match form the group `other`.
     """
 
     def group_name(utterance):
@@ -73,7 +73,7 @@ def by_group(
 
 
 def by_length(scored: Scored, are_speakers_people: bool = True) -> dict[str, error_rate.ErrorRate]:
-    """Returns the error rate of each bin of reference lengths, e.g. `5-6`, shortest first."""
+    """Returns the error rate for each range of reference lengths, for example `5-6`, shortest first."""
 
     def find_bin(utterance):
         return bisect.bisect_left(_LENGTH_BINS, len(utterance.reference_tokens))
@@ -85,7 +85,7 @@ def by_length(scored: Scored, are_speakers_people: bool = True) -> dict[str, err
 def by_level(
     scored: Scored, levels: Mapping[str, float], are_speakers_people: bool = True
 ) -> dict[str, error_rate.ErrorRate]:
-    """Returns the error rate per 5 dB of loudness, quietest first; `levels` are in dBFS by utterance id."""
+    """Returns the error rate for each 5 dB of loudness, quietest first; `levels` maps ids to dBFS."""
     measured = [utterance for utterance in scored if utterance.utterance_id in levels]
 
     def lower_limit(utterance):
@@ -98,13 +98,13 @@ def by_level(
 def by_membership(
     scored: Scored, members: Collection[str], names: tuple[str, str], are_speakers_people: bool = True
 ) -> dict[str, error_rate.ErrorRate]:
-    """Returns the error rates of the utterances whose ids are in `members`, and of the others, by `names`."""
+    """Returns two error rates, keyed by `names`: for utterances with ids in `members`, and for all others."""
     rates = _by_label(scored, lambda utterance: utterance.utterance_id not in members, are_speakers_people)
     return {names[is_other]: rate for is_other, rate in rates.items()}
 
 
 def worst(scored: Scored, limit: int) -> list[utterances.ScoredUtterance]:
-    """Returns up to `limit` utterances with errors, most errors first; equal ones, shortest first."""
+    """Returns up to `limit` utterances with errors, most errors first; on a tie, shortest first."""
     wrong = [utterance for utterance in scored if utterance.edits.errors]
     return sorted(wrong, key=lambda row: (-row.edits.errors, len(row.reference_tokens)))[:limit]
 
@@ -132,11 +132,11 @@ def _name_bin(index):
 
 
 def by_part(measures: dict[str, Scored]) -> Iterator[tuple[str, list[utterances.ScoredUtterance]]]:
-    """Yields each name in PARTS, and SENTENCE_ERROR_RATE, with its scored utterances.
+    """Yields each name in PARTS, then SENTENCE_ERROR_RATE, with its scored utterances.
 
     Args:
-        measures: scored utterances by the keys of utterances.MEASURES. Sentences are those of the last one.
-            Parts exist only if some reference tokens are toned syllables.
+        measures: scored utterances, keyed as in utterances.MEASURES. Sentences are compared in the last one.
+            Parts are yielded only if some reference tokens are toned syllables.
     """
     scored = measures.get(utterances.TOKEN_ERROR_RATE, ())
     if any(syllables.split_syllable(token) for row in scored for token in row.reference_tokens):
@@ -164,7 +164,7 @@ def _compare(scored: utterances.ScoredUtterance, take: Callable[[str], str]) -> 
 
 
 class Matrix(NamedTuple):
-    """Confusion matrix: `counts` by (reference, hypothesis); the `names` that occur, in their usual order."""
+    """Confusion matrix: `counts` of (reference, hypothesis); the `names` that occur, in their usual order."""
 
     names: list[str]
     counts: dict[tuple[str, str], int]
@@ -178,7 +178,7 @@ class Matrix(NamedTuple):
 
 
 def count_matrices(positions: Sequence[Sequence[attribution.AlignedPosition]]) -> dict[str, Matrix]:
-    """Returns the confusion matrices of initials, finals and tones, from pairs of two syllables."""
+    """Returns the confusion matrices for initials, finals and tones, counted over aligned syllables."""
     counts: dict[str, collections.Counter] = {kind: collections.Counter() for kind in _MATRICES}
     for pair, number in collections.Counter(_list_pairs(positions)).items():
         for kind, parts in zip(_MATRICES, zip(*pair)):

@@ -1,6 +1,6 @@
 """Edit distance between the tokens of a reference and a hypothesis, with the edits of one shortest alignment.
 
-All edits cost one. <unk> in a hypothesis is always an error, even if the reference has the same text.
+All edits cost 1. <unk> in a hypothesis is always an error, even where the reference has <unk> too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rapidfuzz.distance import Levenshtein
 
 from tfrecord_builder.data import vocabulary
 
-_NO_TOKEN = f"{vocabulary.UNKNOWN} "  # tokens of a reference contain no whitespace
+_NO_TOKEN = f"{vocabulary.UNKNOWN} "  # equals no reference token, because these contain no whitespace
 _TAGS = ("replace", "insert", "delete")  # rapidfuzz's names, in the order of Edits
 
 
@@ -31,20 +31,20 @@ class Edits(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """An aligned position: `reference` is None for an insertion, `hypothesis` is None for a deletion."""
+    """A position in an alignment: `reference` is None for an insertion, `hypothesis` for a deletion."""
 
     reference: Optional[str]
     hypothesis: Optional[str]
 
 
 def count_edits(reference: Sequence[str], hypothesis: Sequence[str]) -> Edits:
-    """Counts the edits of one shortest alignment; either side may be empty."""
+    """Counts the edits in one shortest alignment; either side may be empty."""
     tags = [edit.tag for edit in _edit_operations(reference, hypothesis)]
     return Edits(*map(tags.count, _TAGS), len(reference))
 
 
 def confused_pairs(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
-    """Returns the pairs of one shortest alignment that differ, from left to right."""
+    """Returns the differing pairs in one shortest alignment, from left to right."""
     return [
         Pair(
             None if edit.tag == "insert" else reference[edit.src_pos],
@@ -55,7 +55,7 @@ def confused_pairs(reference: Sequence[str], hypothesis: Sequence[str]) -> list[
 
 
 def count_errors_at(reference: Sequence[str], hypothesis: Sequence[str]) -> np.ndarray:
-    """Counts the errors of one shortest alignment at each token of the reference, and at its end.
+    """Counts the errors in one shortest alignment at each reference token, and at the end.
 
     Returns int64 [2, len(reference) + 1]. Row 0 counts insertions before a token; row 1 is 1 if the token is
     substituted or deleted.
@@ -72,10 +72,10 @@ def split_edits(
     is_inside_reference: Sequence[bool],
     is_inside_hypothesis: Sequence[bool],
 ) -> tuple[Edits, Edits]:
-    """Counts the edits of one shortest alignment inside and outside of marked tokens.
+    """Counts the edits in one shortest alignment inside and outside marked tokens.
 
-    Substitutions and deletions are inside if their reference token is marked, insertions if their hypothesis
-    token is.
+    A substitution or deletion is inside if its reference token is marked, an insertion if its hypothesis
+    token is marked.
     """
     inside, outside = [], []
     for edit in _edit_operations(reference, hypothesis):

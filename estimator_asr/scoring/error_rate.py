@@ -1,16 +1,16 @@
 """Error rates with confidence intervals that account for shared speakers and sentences.
 
-A rate is the sum of edits over the sum of reference lengths; insertions can push it above 1.
+A rate is the sum of edits divided by the sum of reference lengths; insertions can push it above 1.
 
 One sentence read by ten speakers is not ten samples, so the interval comes from the pigeonhole bootstrap
 (Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1(2), 2007): every resample samples the
-clusters of each clustering (speakers, sentences) with replacement. The weight of an utterance is the number
+clusters in each clustering (speakers, sentences) with replacement. The weight of an utterance is the number
 of times that its speaker was sampled, multiplied by the number of times that its sentence was sampled.
 
-With ten speakers the middle 95 % of the resampled rates covers the true rate in 93 % of the samples, so the
-interval spans a little more of them (num_deviations); benchmarks/coverage.py measures its coverage. It
-tends to be too wide, by at most a factor of sqrt(3) (if each sentence is read once). With one or two speakers
-it cannot account for how much speakers differ.
+With ten speakers, the middle 95 % of the resampled rates covers the true rate only 93 % of the time, so the
+interval is made slightly wider (num_deviations); benchmarks/coverage.py measures how often it covers the true
+rate. The interval tends to be too wide, by at most a factor of sqrt(3) (if each sentence is read once). With
+one or two speakers, it cannot account for how much speakers differ.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONFIDENCE = 0.95
 _NUM_RESAMPLES = 1000
 _RESAMPLES_AT_ONCE = 50  # keeps the weights of 100,000 utterances under 50 MB
 _NO_EDITS = edit_distance.Edits(0, 0, 0, 0)
-_RULE_OF_THREE = 3.0  # if n trials have no event, the upper 95 % limit of its probability is 3 / n
+_RULE_OF_THREE = 3.0  # if n trials have no event, its probability is at most 3 / n (95 % limit)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,23 +44,23 @@ class ErrorRate:
 
 
 class Resampled(NamedTuple):
-    """Error rates of resamples, and how many of their standard deviations the interval spans on each side."""
+    """Error rates of resamples, and how many standard deviations the interval spans on each side."""
 
     rates: np.ndarray  # float64 [num_resamples]
-    num_deviations: float  # converted to percentiles by the normal distribution
+    num_deviations: float  # converted to percentiles with the normal CDF
 
 
 def measure(
     edits: Sequence[edit_distance.Edits], clusterings: Sequence[Sequence[Hashable]], seed: int = 0
 ) -> ErrorRate:
-    """Returns the error rate of utterances with its interval; `edits` has the edits of each utterance.
+    """Returns the error rate and its interval; `edits` has one item per utterance.
 
-    `clusterings` are for example (speakers, sentences), each with one label per utterance.
+    `clusterings` are, for example, (speakers, sentences), each with one label per utterance.
     """
     totals = edit_distance.Edits(*(sum(column) for column in zip(*edits))) if edits else _NO_EDITS
     if not totals.reference_length:
         return ErrorRate(None, totals.errors, *totals, None)
-    # Utterances without reference and errors do not change the rate.
+    # Utterances that have neither reference tokens nor errors do not change the rate.
     is_used = [row.errors + row.reference_length > 0 for row in edits]
     errors = np.array([row.errors for row in edits])[is_used]
     lengths = np.array([row.reference_length for row in edits])[is_used]
@@ -72,7 +72,7 @@ def measure(
 def _find_limits(errors, lengths, clusterings, seed) -> Optional[tuple[float, float]]:
     clusters = _number(clusterings)
     if clusters and not errors.any():
-        # Rule of three, with each sentence counted once: resampling zeros would give an interval of no width.
+        # Rule of three, with each sentence counted once: resampling zeros would give an interval of width 0.
         sentences = clusters[-1]
         readings_per_sentence = sentences.size / (sentences.max() + 1)
         return 0.0, float(_RULE_OF_THREE * readings_per_sentence / lengths.sum())
@@ -81,7 +81,7 @@ def _find_limits(errors, lengths, clusterings, seed) -> Optional[tuple[float, fl
 
 
 def _number(clusterings) -> list[np.ndarray]:
-    """Returns the cluster number of each utterance, without clusterings that have only one cluster."""
+    """Returns each clustering as cluster numbers, one per utterance; drops those with a single cluster."""
     clusters = [np.unique(np.asarray(labels), return_inverse=True)[1] for labels in clusterings]
     return [ids for ids in clusters if ids.max() > 0]
 
@@ -92,7 +92,7 @@ def resample(
     """Returns the rates of resamples; None if there is nothing to resample.
 
     `errors` has the errors of each utterance, or the difference in errors between two systems; `lengths` has
-    its number of reference tokens.
+    each utterance's number of reference tokens.
     """
     clusters = _number(clusterings)
     if not clusters:
@@ -115,25 +115,25 @@ def num_deviations(
 ) -> float:
     """Returns how many standard deviations of the resampled rates an interval spans on each side.
 
-    Percentiles of resamples assume a known standard error, so that the interval is too narrow if there are
+    Percentiles of resamples assume a known standard error, so the interval would be too narrow if there are
     few clusters. It is expanded as in Hesterberg ("What teachers should know about the bootstrap", American
-    Statistician 69(4), 2015): the quantile of Student's t replaces that of the normal distribution,
-    multiplied by the ratio of the unbiased standard error to that of the resamples. Standard error and
-    degrees of freedom (the number of clusters in the smallest clustering, minus 1) follow Cameron, Gelbach
-    and Miller ("Robust inference with multiway clustering", Journal of Business and Economic Statistics
-    29(2), 2011).
+    Statistician 69(4), 2015): the normal quantile is replaced with Student's t quantile, multiplied by the
+    ratio of the unbiased standard error to that of the resamples. The standard error and the degrees of
+    freedom (the number of clusters in the smallest clustering, minus 1) follow Cameron, Gelbach and Miller
+    ("Robust inference with multiway clustering", Journal of Business and Economic Statistics 29(2), 2011).
 
     Args:
-        confidence: probability that the interval covers the true rate, e.g. 0.95.
+        confidence: probability that the interval covers the true rate, for example 0.95.
         errors, lengths: as for `resample`.
-        clusters: one or two clusterings, as cluster numbers of the utterances, from 0; at least two clusters.
-        spread: standard deviation of the resampled rates. If it is wide enough in spite of few clusters, the
-            result is the quantile of the normal distribution.
+        clusters: one or two clusterings, each with at least two clusters: the utterances' cluster numbers,
+            from 0.
+        spread: standard deviation of the resampled rates. If it is large enough despite few clusters, the
+            result is the normal quantile.
     """
     residuals = errors - lengths * (errors.sum() / lengths.sum())
     variances, counts = zip(*(_variance(residuals, ids) for ids in clusters))
     total = max(variances)  # the sum below may be smaller by chance
-    if len(clusters) == 2:  # subtracts the variance of single utterances, which both include
+    if len(clusters) == 2:  # subtracts the variance of single utterances, which both variances include
         utterances = np.unique(np.stack(clusters), axis=1, return_inverse=True)[1].ravel()
         total = max(total, sum(variances) - _variance(residuals, utterances)[0])
     probability = (1.0 + confidence) / 2.0
@@ -169,7 +169,7 @@ def _resampled_rates(errors, lengths, clusters, rng):
         weights = np.ones((_RESAMPLES_AT_ONCE, errors.size))  # [resamples, utterances]
         for ids in clusters:
             weights *= _draw(int(ids.max()) + 1, rng)[:, ids]
-        # Not a matrix product of BLAS, whose threads would wait for each other longer than they compute.
+        # Not a BLAS matrix product, whose threads would spend more time waiting than computing.
         sums = np.einsum("ru,uk->kr", weights, counts)
         with np.errstate(divide="ignore", invalid="ignore"):
             yield sums[0] / sums[1]

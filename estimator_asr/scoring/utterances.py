@@ -1,4 +1,4 @@
-"""Scored utterances: reference and hypothesis, their tokens (as texts, not ids) and their edits."""
+"""Scored utterances: reference and hypothesis, their tokens (strings, not ids) and their edits."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class ScoredUtterance:
 
 
 def split_tokens(text: str) -> tuple[str, ...]:
-    """Splits at whitespace: `ni3 hao3` has two tokens."""
+    """Splits a text at whitespace: `ni3 hao3` has two tokens."""
     return tuple(text.split())
 
 
 def split_characters(text: str) -> tuple[str, ...]:
-    """Splits into characters without whitespace; `<unk>` is one character that equals no other."""
+    """Splits a text into characters, without whitespace; `<unk>` is a single character."""
     return tuple(_CHARACTER.findall(text))
 
 
@@ -44,7 +44,7 @@ MEASURES = {TOKEN_ERROR_RATE: split_tokens, CHARACTER_ERROR_RATE: split_characte
 
 
 def score(measure: str, utterance_id: str, speaker: str, reference: str, hypothesis: str) -> ScoredUtterance:
-    """Compares two texts in the tokens of `measure`, a key of MEASURES."""
+    """Compares two texts; `measure`, a key of MEASURES, determines how they are split into tokens."""
     split = MEASURES[measure]
     tokens = split(reference), split(hypothesis)
     edits = edit_distance.count_edits(*tokens)

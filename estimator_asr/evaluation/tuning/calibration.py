@@ -20,16 +20,16 @@ _NUM_BINS = 10
 
 
 class Judged(NamedTuple):
-    """Characters (or tokens) of hypotheses: their confidences, and which of them are right."""
+    """Characters (or tokens) of hypotheses: their confidences, and whether each is right."""
 
     confidences: np.ndarray  # float64 [num_characters]
     is_right: np.ndarray  # bool [num_characters]
 
 
 def judge(transcribed: list[trials.Transcribed], has_language: bool) -> Judged:
-    """Compares the characters of each transcript with its reference, by one of the shortest alignments.
+    """Compares each transcript's characters with its reference, using one of the shortest alignments.
 
-    If there is no language model, tokens are compared.
+    If there is no language model, tokens are compared instead.
     """
     confidences, is_right = [], []
     for utterance in transcribed:
@@ -79,7 +79,7 @@ def _derivatives(weights, inputs, is_right):
 
 
 def apply(judged: Judged, scale: float, offset: float) -> Judged:
-    """Returns a copy whose confidences have their log odds scaled and shifted."""
+    """Returns a copy in which the log odds of the confidences are scaled and shifted."""
     return judged._replace(confidences=_sigmoid(scale * _log_odds(judged.confidences) + offset))
 
 
@@ -95,10 +95,10 @@ def fit_crosswise(halves: Sequence[Judged]) -> Judged:
 
 
 class Bins(NamedTuple):
-    """Statistics of ten confidence bins of equal width."""
+    """Statistics for ten confidence bins of equal width."""
 
     confidence: np.ndarray  # mean confidence per bin, float64 [10]; NaN if the bin is empty
-    accuracy: np.ndarray  # fraction of right characters per bin, float64 [10]; NaN if the bin is empty
+    accuracy: np.ndarray  # fraction of characters that are right, float64 [10]; NaN if the bin is empty
     counts: np.ndarray  # number of characters per bin, int64 [10]
 
 

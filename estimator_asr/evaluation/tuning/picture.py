@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import matplotlib
 
-matplotlib.use("Agg")  # no display
+matplotlib.use("Agg")  # needs no display
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -1,4 +1,4 @@
-"""Finds the decoding settings that make the fewest errors, one setting after the other."""
+"""Finds the decoding settings that make the fewest errors, one setting after another."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tfrecord_builder.program import progress_bar
 _NGRAM_WEIGHTS = (0.25, 0.5, 0.75, 1.0, 1.25)
 _TOKEN_BONUSES = (0.0, 2.0, 4.0, 6.0)
 _FINER = ((-0.12, 0.0), (0.12, 0.0), (0.0, -1.0), (0.0, 1.0))  # changes to try on the best (weight, bonus)
-# Weights of the attention decoder, and of the language model, that are tried.
+# Weights to try for the attention decoder and for the language model.
 _RANKING_WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 _WHISPER_WEIGHTS = (0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
 _CHARACTER_NGRAM_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
@@ -29,22 +29,22 @@ _TOKENS, _CHARACTERS = utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_R
 
 
 class DecodingStep(NamedTuple):
-    """A step of the search: the settings chosen so far, and the number of errors with them."""
+    """A step of the search: the settings chosen so far, and the number of errors that they make."""
 
     name: str
     settings: config_lib.DecodeConfig
-    errors: dict[str, int]  # number of errors by measure, a key of utterances.MEASURES
+    errors: dict[str, int]  # number of errors for each measure, a key of utterances.MEASURES
 
 
 class TuningResult(NamedTuple):
     """Result of the search; its last step has the best settings."""
 
     steps: list[DecodingStep]
-    num_labels: dict[str, int]  # number of labels in the references, by measure
+    num_labels: dict[str, int]  # number of labels in the references, for each measure
     judged: Optional[calibration.Judged]  # uncalibrated confidences; None for a language model
     # The confidences of each half of the utterances, calibrated on the other half.
     fitted: Optional[calibration.Judged]
-    whisper: Optional[types.SimpleNamespace] = None  # Whisper's decoder that was tried, see decoder_weights
+    whisper: Optional[types.SimpleNamespace] = None  # the Whisper decoder that was tried, see decoder_weights
 
 
 class Search:
@@ -53,7 +53,7 @@ class Search:
     def __init__(self, bench: trials.Bench, measures: tuple[str, ...], has_ngram: bool, has_decoder: bool):
         self._bench, self._measures = bench, measures
         self._has_ngram, self._has_decoder = has_ngram, has_decoder
-        # Number of errors by measure, by (settings, with_language) of a trial.
+        # Error count of each measure, keyed by the trial's (settings, with_language).
         self._errors: dict[tuple[config_lib.DecodeConfig, bool], dict[str, int]] = {}
         num_weights = 2 + len(_RANKING_WEIGHTS)  # the weights, 0, and the step's own trial
         count = has_ngram * (len(_NGRAM_WEIGHTS) * len(_TOKEN_BONUSES) + len(_FINER) + 3)
@@ -77,7 +77,7 @@ class Search:
         if whisper:
             steps.append(self._choose_whisper(best, steps[-1].errors, whisper.list_choices(best)))
             best = steps[-1].settings
-        # The transcripts of the trials were not kept, to save memory, so the best settings run again.
+        # The trials' transcripts were not kept, to save memory, so the best settings are run again.
         transcribed = whisper.run(best) if best.whisper_weight else self._bench.run(best, with_language=True)
         self._progress.update()
         num_labels = {measure: trials.count_labels(transcribed, measure) for measure in self._measures}
@@ -94,7 +94,7 @@ class Search:
         return DecodingStep(name, settings, self._count_errors(settings, with_language=True))
 
     def _choose_ngram(self, start):
-        """Chooses the n-gram model's weight and bonus on a coarse grid, then on a finer one near the best."""
+        """Chooses the n-gram weight and the token bonus on a coarse grid, then refines the best pair."""
         grid = itertools.product(_NGRAM_WEIGHTS, _TOKEN_BONUSES)
         best = self._choose(start, [{}, *(_ngram(weight, bonus) for weight, bonus in grid)], _TOKENS)
         if not best.ngram_weight:
@@ -108,9 +108,9 @@ class Search:
     def _choose_whisper(
         self, start, before: dict[str, int], choices: Sequence[trials.Choice]
     ) -> DecodingStep:
-        """Chooses the weights of the language model and Whisper's decoder together.
+        """Chooses the weights for the language model and Whisper's decoder together.
 
-        The settings remain those of `start`, which made `before` errors, if no weights make fewer errors.
+        If no weights make fewer errors than `start`, which made `before` errors, its settings are kept.
         """
         edits, steps = functools.lru_cache(maxsize=None)(trials.count_edits), [(start, before)]
         for language, whisper in itertools.product((0.0, *_RANKING_WEIGHTS), _WHISPER_WEIGHTS):
@@ -127,13 +127,13 @@ class Search:
         return DecodingStep("choice by Whisper's decoder", *min(steps, key=lambda step: step[1][_CHARACTERS]))
 
     def _choose(self, start, changes: Iterable[dict], measure: str) -> config_lib.DecodeConfig:
-        """Returns `start` with the change that makes the fewest errors; the first such change of several."""
+        """Returns `start` with the change that makes the fewest errors; on a tie, with the first one."""
         with_language = measure == _CHARACTERS
         candidates = [dataclasses.replace(start, **change) for change in changes]
         return min(candidates, key=lambda settings: self._count_errors(settings, with_language)[measure])
 
     def _count_errors(self, settings, with_language):
-        """Returns the number of errors by measure, cached because the next step tries the best again."""
+        """Returns the errors for each measure; cached: the next step tries the best settings again."""
         key = settings, with_language or not self._bench.language
         if key not in self._errors:
             transcribed = self._bench.run(*key)
@@ -150,7 +150,7 @@ def _ngram(weight, bonus):
 def search_language(
     trained: trained_model.TrainedModel, source: splits.Split, max_utterances: int
 ) -> TuningResult:
-    """Tries weights of the n-gram model for a language model; the steps are weight 0 and the best weight.
+    """Tries n-gram weights for a language model; the result has two steps: weight 0 and the best weight.
 
     Raises:
         errors.UserError: max_utterances is so small that no utterance is chosen.
@@ -169,7 +169,7 @@ def search_language(
 
 
 def _write_sentences(trained, settings, batches):
-    """Predicts the characters of each utterance with the settings; yields the edits to the reference."""
+    """Predicts each utterance's characters with the settings; yields the edits against the reference."""
     trained = trained._replace(model=dataclasses.replace(trained.model, decode=settings))
     recogniser = trained_model.build_recogniser(trained)
     with contextlib.closing(recogniser.session):

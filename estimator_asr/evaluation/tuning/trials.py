@@ -1,4 +1,4 @@
-"""Trials of decoding settings: CTC log probabilities are computed once, then decoded with each setting."""
+"""Trials of decoding settings: CTC log probabilities are computed once, then decoded in each trial."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Batch = dict[str, np.ndarray]  # arrays by name; the first axis is the batch
 def compute_posteriors(
     trained: trained_model.TrainedModel, source: splits.Split, max_utterances: int
 ) -> list[Batch]:
-    """Computes CTC's log probabilities for a split, or for about max_utterances of it, chosen by their ids.
+    """Computes CTC log probabilities for about max_utterances utterances of a split, chosen by their ids.
 
     Returns:
         Batches of log_probs, float32 [batch, num_frames, num_classes]; num_frames, int32 [batch]; encoding,
-        float32 [batch, num_frames, units], where units is 0 without an attention decoder; and the reference
-        texts pronunciation and transcript, bytes [batch].
+        float32 [batch, num_frames, units], where units is 0 if there is no attention decoder; and the
+        reference texts, pronunciation and transcript, bytes [batch].
 
     Raises:
         errors.UserError: max_utterances is so small that no utterance is chosen.
@@ -60,7 +60,7 @@ def compute_posteriors(
 def read_batches(
     source: splits.Split, config: config_lib.InputConfig, max_utterances: int
 ) -> Iterator[Batch]:
-    """Yields batches of the chosen utterances as input_fn does; raises errors.UserError if none is chosen."""
+    """Yields the batches of input_fn.read_sample; raises errors.UserError if no utterance is chosen."""
     batch = None
     for batch in input_fn.read_sample(source, config, max_utterances):
         yield batch
@@ -80,7 +80,7 @@ class Transcribed:
     outputs: dict
 
     def edits(self, measure: str) -> edit_distance.Edits:
-        """Counts the edits of tokens or characters; the measure is a key of utterances.MEASURES."""
+        """Counts the edits of tokens or characters; `measure` is a key of utterances.MEASURES."""
         texts = self.transcript, self.outputs["transcript"]
         if measure == _TOKENS:
             texts = self.pronunciation, self.outputs["pinyin"]
@@ -88,7 +88,7 @@ class Transcribed:
 
 
 def untune(saved: config_lib.DecodeConfig) -> config_lib.DecodeConfig:
-    """Returns the settings with the defaults for everything that tune chooses."""
+    """Returns the settings with defaults for everything that tune chooses."""
     not_tuned = {name: getattr(saved, name) for name in ("beam_width", "candidates", "skipped_blank")}
     return config_lib.DecodeConfig(**not_tuned)
 
@@ -102,11 +102,11 @@ class Bench:
     batches: Sequence[Batch]  # result of compute_posteriors
 
     def untuned(self) -> config_lib.DecodeConfig:
-        """Returns the acoustic model's settings with the defaults for everything that tune chooses."""
+        """Returns the acoustic model's settings with defaults for everything that tune chooses."""
         return untune(self.acoustic.model.decode)
 
     def run(self, config: config_lib.DecodeConfig, with_language: bool = True) -> list[Transcribed]:
-        """Decodes all batches with the settings; without the language model if not with_language."""
+        """Decodes all batches with the settings; uses the language model only if with_language is True."""
         language = self.language if with_language else None
         with contextlib.closing(tf.compat.v1.Session(graph=tf.Graph())) as session:
             built = self._build(session, dataclasses.replace(self.acoustic.model, decode=config), language)
@@ -152,12 +152,12 @@ class Choice(NamedTuple):
 
     references: dict[str, str]  # reference texts by measure, a key of utterances.MEASURES
     texts: dict[str, list[str]]  # texts of the candidates, by measure
-    scores: np.ndarray  # float32 [num_candidates], as the two below
+    scores: np.ndarray  # float32 [num_candidates], like the two fields below
     language_scores: np.ndarray
     whisper_scores: np.ndarray
 
     def choose(self, language_weight: float, whisper_weight: float) -> int:
-        """Returns the index of the best candidate at these weights, as ranking.rank does."""
+        """Returns the index of the candidate that ranking.rank would choose with these weights."""
         scores = self.scores + language_weight * self.language_scores + whisper_weight * self.whisper_scores
         scores = np.where(np.isnan(scores), -np.inf, scores)
         texts = np.array(self.texts[_CHARACTERS])

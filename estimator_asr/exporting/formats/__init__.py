@@ -1,1 +1,1 @@
-"""An export in other formats than a SavedModel, for machines without TensorFlow."""
+"""Exports in formats other than SavedModel, for machines without TensorFlow."""

@@ -1,6 +1,6 @@
-"""Checks that a format of an export recognises single recordings as its SavedModel does.
+"""Checks that an export converted to another format recognises recordings as its SavedModel does.
 
-estimator_asr_runtime runs the format.
+estimator_asr_runtime runs the converted export.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from tfrecord_builder.storage import files
 
 FILE = os.path.join("assets.extra", "parity_{}.json")
 EXACT = "float32"
-TOLERANCE = 1e-3  # allowed difference of scores, times and confidences, relative if they are above 1
-MOST_CHANGED = 0.01  # allowed fraction of characters that rounded weights change
+TOLERANCE = 1e-3  # allowed difference between scores, times or confidences; relative for values above 1
+MOST_CHANGED = 0.01  # fraction of characters that rounded weights may change
 _ADVICE = (
     "Nothing was exported. Leave {0} out of --format, and report this with the versions of its libraries."
 )
@@ -37,16 +37,16 @@ _ADVICE = (
 
 @dataclasses.dataclass
 class Agreement:
-    """Result of comparing a format with the SavedModel; content of parity_FORMAT.json."""
+    """Result of comparing a format with the SavedModel; saved as parity_FORMAT.json."""
 
     format: str
     weights: str
     num_recordings: int = 0
     num_characters: int = 0
-    num_changed: int = 0  # character edits between the two transcripts; 0 for float32
-    num_ties: Optional[int] = None  # recordings with another text that is as good; only for float32
+    num_changed: int = 0  # character edits between the two transcripts; for float32, only ties have any
+    num_ties: Optional[int] = None  # recordings whose texts differ but have equal scores; float32 only
     largest_difference: Optional[float] = None  # maximum over scores, times and confidences; float32 only
-    sha256: str = ""  # digest of the format's model.json, which contains those of its files
+    sha256: str = ""  # digest of the format's model.json, which lists the digests of the other files
 
     def __str__(self) -> str:
         if self.weights == EXACT:
@@ -63,20 +63,20 @@ class Agreement:
 def compare(
     version_dir: str, name: str, weights: str, utterances: Sequence[sample.ParityUtterance]
 ) -> Agreement:
-    """Compares the format in VERSION/name with the SavedModel of the version.
+    """Compares the converted export in VERSION/name with the version's SavedModel.
 
     Raises:
-        errors.UserError: the outputs differ: with float32 in any character or score, with rounded weights in
-            more than MOST_CHANGED of the characters.
+        errors.UserError: the outputs differ: for float32, in any character or score; for rounded weights, in
+            significantly more than MOST_CHANGED of the characters.
     """
     digest = files.sha256(os.path.join(version_dir, name, model_json.FILE))
     agreement, version = Agreement(name, weights, sha256=digest), recogniser.load_version(version_dir)
-    # Only the best hypothesis is compared: at the edge of the beam, one format may drop what the other keeps.
+    # Only the best hypothesis is compared: near the edge of the beam, the formats may keep different ones.
     certificate = parity.Certificate(0, 0, tolerance=TOLERANCE, rank_tolerance=TOLERANCE, num_best=1)
     with contextlib.closing(version.session), _as_user_errors(name):
         other = runtime.Recogniser(runtime_model.load(os.path.join(version_dir, name), num_threads=1))
         model = version.find("waveform")
-        with lazy_tensorflow.without_standard_error():  # LiteRT prints a line at its first run
+        with lazy_tensorflow.without_standard_error():  # LiteRT prints a line when it first runs
             other.recognise(utterances[0].waveform)
         for utterance in progress_bar.ProgressBar(utterances, desc=f"compare {name}", unit="recording"):
             waveform = utterance.waveform
@@ -102,7 +102,7 @@ def _as_user_errors(name: str) -> Iterator[None]:
         raise errors.UserError(f"export: {error}. {_ADVICE.format(name)}") from error
     except errors.UserError:  # the outputs differ
         raise
-    except (LookupError, ValueError) as error:  # outputs with other names or shapes
+    except (LookupError, ValueError) as error:  # the outputs have other names or shapes
         problem = f"{name} has other outputs than the SavedModel ({type(error).__name__}: {error})"
         raise errors.UserError(f"export: {problem}. {_ADVICE.format(name)}") from error
 
@@ -120,7 +120,7 @@ def _add(agreement: Agreement, expected: Mapping, got: Mapping) -> None:
 
 def _check_changes(agreement: Agreement) -> None:
     allowed = MOST_CHANGED * agreement.num_characters
-    limit = allowed + 2 * math.sqrt(allowed)  # plus two standard deviations: small samples vary by chance
+    limit = allowed + 2 * math.sqrt(allowed)  # two standard deviations more, as small samples vary by chance
     if agreement.weights != EXACT and agreement.num_changed > limit:
         raise errors.UserError(
             f"export: {agreement}; at most {math.floor(limit)} may differ. Nothing was exported. Pass other "

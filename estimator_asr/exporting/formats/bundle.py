@@ -1,9 +1,9 @@
-"""Writes a format of an export: VERSION/onnx/ or VERSION/litert/, which estimator_asr_runtime reads.
+"""Writes an export in another format, to VERSION/onnx/ or VERSION/litert/, for estimator_asr_runtime.
 
-acoustic, decoder, language .onnx or .tflite     the graphs of parts.py
-tokens.txt, characters.txt, language_tokens.txt  vocabularies; id = line number from 0
-acoustic_ngram.npz, language_ngram.npz           n-gram models of the search, if their weight is not 0
-model.json                                       settings, size and sha256 of each file, its own sha256
+acoustic, decoder, language .onnx or .tflite     the graphs built by parts.py
+tokens.txt, characters.txt, language_tokens.txt  vocabularies; an id is a line number, from 0
+acoustic_ngram.npz, language_ngram.npz           n-gram models for the search, if their weight is not 0
+model.json                                       settings, size and sha256 of each file, and its own sha256
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tfrecord_builder.storage import files
 
 CONVERTERS = {"litert": litert, "onnx": onnx}
 WEIGHTS = ("float32", "float16", "int8")
-_LONGEST_FRAME = 20000  # samples, more than the longest window
+_LONGEST_FRAME = 20000  # number of samples; no window is as long
 
 
 def write(
@@ -40,10 +40,10 @@ def write(
     language: Optional[trained_model.TrainedModel],
     info: export_info.ExportInfo,
 ) -> None:
-    """Converts the graphs, and writes them with all other files that recognition needs.
+    """Converts the graphs and writes them, along with all other files that recognition needs.
 
     Raises:
-        errors.UserError: the converter refuses a graph.
+        errors.UserError: a graph cannot be converted.
     """
     os.makedirs(directory)
     for part in built:
@@ -96,7 +96,7 @@ def _write_settings(directory, kind, acoustic, language, info) -> None:
 
 
 def _find_min_samples(config: frontend.FrontendConfig) -> int:
-    """Returns the smallest number of samples that contains a frame."""
+    """Returns the number of samples in the shortest waveform that has a frame."""
     return next(count for count in range(_LONGEST_FRAME) if frontend.num_frames(count, config))
 
 

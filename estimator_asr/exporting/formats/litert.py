@@ -1,4 +1,4 @@
-"""Converts graphs to LiteRT (formerly TensorFlow Lite), with its built-in operations only."""
+"""Converts graphs to LiteRT (formerly TensorFlow Lite), using only its built-in operations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MODULES = ("ai_edge_litert.interpreter",)
 def convert(part: parts.Part, weights: str) -> bytes:
     """Returns the content of a .tflite file.
 
-    int8 weights are quantised per channel after training, activations when a product needs them.
+    For int8, weights are quantised per channel after training, and activations when a product needs them.
 
     Raises:
         Exception: the converter rejects an operation; the type of the exception varies.

@@ -1,15 +1,15 @@
-"""Builds the graphs of which each format consists; estimator_asr_runtime does the work between them.
+"""Builds the graphs that make up each format; estimator_asr_runtime does the work between them.
 
     acoustic   waveform float32 [1, num_samples]
-                   -> log_probs float32 [1, num_frames, num_classes] of CTC, whose blank is last; with
-                      the attention decoder, also encoding float32 [1, num_frames, units]
+                   -> CTC's log_probs float32 [1, num_frames, num_classes], blank last; if there is an
+                      attention decoder, also encoding float32 [1, num_frames, units]
     decoder    encoding; token_ids int32 [num_sequences, max_tokens], num_tokens int32 [num_sequences]
-                   -> scores float32 [num_sequences], log probabilities of the attention decoder
+                   -> scores float32 [num_sequences], log probabilities from the attention decoder
     language   token_ids int32 [rows, length], num_tokens int32 [rows]
-                   -> characters int32 and log_probs float32 [rows, length, count], the most probable
-                      candidates of each token, best first
+                   -> characters int32 and log_probs float32 [rows, length, count]: the most probable
+                      characters for each token, best first
 
-The graphs have no control flow, strings or tables, and their weights are constants.
+The graphs have no control flow, strings or lookup tables, and their weights are constants.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 
-_MOST_BYTES = 1_900_000_000  # files of both formats are limited to 2 GiB
+_MOST_BYTES = 1_900_000_000  # files in either format are limited to 2 GiB
 
 Tensors = dict[str, tf.Tensor]
 
@@ -46,7 +46,7 @@ class Part(NamedTuple):
 
 
 def build(acoustic: trained_model.TrainedModel, language: Optional[trained_model.TrainedModel]) -> list[Part]:
-    """Builds the graphs with the weights of the checkpoints."""
+    """Builds the graphs with the weights from the checkpoints."""
     has_decoder = acoustic.model.decode.attention_weight > 0
     parts = [_freeze("acoustic", acoustic, lambda: _build_acoustic(acoustic, has_decoder))]
     if has_decoder:
@@ -79,7 +79,7 @@ def _freeze(name: str, trained, make: Callable[[], tuple[Tensors, Tensors]]) -> 
 
 
 def _check_size(name: str) -> None:
-    """Raises errors.UserError if the variables of the graph are too large for a file of a format."""
+    """Raises errors.UserError if the variables in the current graph are too large for one file."""
     variables = tf.compat.v1.global_variables()
     num_bytes = sum(variable.shape.num_elements() * variable.dtype.size for variable in variables)
     if num_bytes > _MOST_BYTES:
@@ -101,7 +101,7 @@ def _build_acoustic(trained, has_decoder) -> tuple[Tensors, Tensors]:
 
 
 def _extract(waveform, num_samples, config: frontend.FrontendConfig) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the features and num_frames of one waveform, which must have at least one frame."""
+    """Returns the features of one waveform, which must have at least one frame, and their num_frames."""
     num_frames = frontend.num_frames(num_samples, dataclasses.replace(config, encoder=None))
     fbank = frontend.extract(waveform, config, num_samples)
     if config.encoder is None:

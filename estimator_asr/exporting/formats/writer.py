@@ -1,4 +1,4 @@
-"""Adds formats to a version of an export: VERSION/litert/, VERSION/onnx/."""
+"""Adds other formats to a version of an export: VERSION/litert/, VERSION/onnx/."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfrecord_builder import errors
 def check(
     names: Sequence[str], acoustic: trained_model.TrainedModel, utterances: Sequence[sample.ParityUtterance]
 ) -> None:
-    """Raises errors.UserError if formats cannot be written or compared; called before anything is written."""
+    """Raises errors.UserError if a format cannot be written or compared; runs before anything is written."""
     for name in names:
         check_installed(name)
     if names and acoustic.model.decode.whisper_weight:
@@ -55,10 +55,11 @@ def add(
     info: export_info.ExportInfo,
     utterances: Sequence[sample.ParityUtterance],
 ) -> None:
-    """Writes each format beside the SavedModel of a version, and compares it with the SavedModel.
+    """Writes each format beside a version's SavedModel, and compares the two.
 
     Raises:
-        errors.UserError: a format cannot be converted or disagrees; the version must then be discarded.
+        errors.UserError: a format cannot be written or differs from the SavedModel; the version must then be
+            discarded.
     """
     graphs = parts.build(acoustic, language) if names else []
     recorded = [utterance for utterance in utterances if utterance.waveform is not None]

@@ -3,7 +3,7 @@
 The models exchange token strings, so each keeps its own vocabulary. The language model reads an unknown
 syllable as <unk> and copies any other unknown token, such as a letter, to the transcript. It converts every
 hypothesis of the acoustic model, and the scores of both models select the best one. A result depends neither
-on the other utterances of the batch nor on padding: values at or beyond a length are ignored.
+on the other utterances in the batch nor on padding: values at or beyond a length are ignored.
 """
 
 from __future__ import annotations
@@ -30,46 +30,46 @@ def transcribe(
     num_frames: tf.Tensor,
     hotwords: Optional[tf.Tensor] = None,
 ) -> dict[str, tf.Tensor]:
-    """Builds the cascade; `restore` fills its variables.
+    """Builds the cascade; `restore` loads its variables.
 
     Args:
         acoustic, language: the models; if `language` is None, transcripts are joined tokens.
         fbank: float32 [batch, num_frames, num_bins].
-        num_frames: int32 [batch]; 0 results in an empty transcript.
-        hotwords: string [num_hotwords] in the format of in_graph.parse, for all utterances; None for none.
+        num_frames: int32 [batch]; an utterance of 0 frames has an empty transcript.
+        hotwords: string [num_hotwords] in the format of in_graph.parse, used for all utterances, or None.
 
     Returns:
-        The outputs of every signature.
+        The outputs of every signature for audio.
 
         [batch]: transcript (string), pinyin (string, tokens separated by spaces), greedy_pinyin (string, the
-        tokens of the best path of CTC, without language and n-gram models), acoustic_score (float32, log
+        tokens on CTC's best path, without language and n-gram models), acoustic_score (float32, log
         probability of the tokens), language_score (float32, log probability of the characters given the
-        tokens, plus the score of an n-gram model of characters; 0 if there is no language model), confidence
-        (float32, mean over the characters; 0 if there are none).
+        tokens, plus the score from a character n-gram model, if any; 0 if there is no language model),
+        confidence (float32, mean over the characters; 0 if there are none).
 
         [batch, num_characters], padded with "" and 0: characters.character and characters.pinyin (string),
         characters.start and characters.end (float32, seconds), characters.confidence (float32, probability
-        that character and pinyin are right).
+        that both character and pinyin are right).
 
-        [batch, num_best], best first: n_best.transcript (string), n_best.score (float32). If there are fewer
-        transcripts, scores are padded with the lowest float32.
+        [batch, num_best], best first: n_best.transcript (string), n_best.score (float32). If an
+        utterance has fewer transcripts, its scores are padded with the lowest float32.
     """
     hypotheses = proposals.find_hypotheses(acoustic, language, fbank, num_frames, hotwords)
     return write(acoustic, language, *hypotheses)
 
 
 class Candidates(NamedTuple):
-    """The hypotheses from which the best is chosen; each of the batch x num_best hypotheses is a row."""
+    """The hypotheses from which the best one is chosen; a row is one of batch x num_best hypotheses."""
 
     ids: tf.Tensor  # int32 [rows, max_tokens]
     tokens: sequences.Sequences
     spoken: sequences.Sequences  # the tokens, or the syllables into which initials and finals were joined
     places: Optional[tf.Tensor]  # index of each token's syllable; None if tokens were not joined
-    written: sequences.Sequences  # units of the transcript: characters, or tokens without a language model
+    written: sequences.Sequences  # characters of the transcript; tokens if there is no language model
     texts: tf.Tensor  # string [batch, num_best]
-    scores: tf.Tensor  # float32 [batch, num_best], of the search; -inf if there is no hypothesis
+    scores: tf.Tensor  # search scores, float32 [batch, num_best]; -inf if there is none
     language_scores: tf.Tensor  # float32 [batch, num_best]
-    whisper_scores: tf.Tensor  # float32 [batch, num_best]; 0 without Whisper's decoder
+    whisper_scores: tf.Tensor  # float32 [batch, num_best]; 0 if Whisper's decoder is not used
 
 
 def write(
@@ -157,7 +157,7 @@ def list_candidates(
     whisper_scores = tf.zeros(shape)
     if proposed:
         scores = proposals.drop_repeated(scores, texts, tf.shape(recognition.n_best.scores)[1])
-        # Whisper scores texts without the characters of hotwords, whose only reward is their boost.
+        # Whisper scores the texts before hotwords are written into them: only its boost rewards a hotword.
         whisper_scores = proposals.score(proposed, acoustic.whisper, unbiased.strings)
     language_scores = tf.reshape(units.scores, shape)
     return Candidates(ids, tokens, syllables, places, units, texts, scores, language_scores, whisper_scores)
@@ -174,9 +174,9 @@ def _flatten(ids: tf.Tensor) -> tf.Tensor:
 
 
 def recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Returns the outputs of one model: those of `transcribe`, or the transcript of a language model.
+    """Returns the outputs of one model: those of `transcribe`, or a language model's transcript.
 
-    `features` are those named by TaskSpec.features; all may have length 0.
+    `features` has the features listed in TaskSpec.features; their sequences may be empty.
     """
     if model.config.spec.reads_audio:
         return transcribe(model, None, features["fbank"], features["num_frames"])
@@ -191,15 +191,15 @@ def convert(
 ) -> sequences.Sequences:
     """Returns the character that the language model writes for each token.
 
-    `tokens` are string [rows, max_tokens]; those at or beyond num_tokens (int32 [rows]) are ignored. An
+    `tokens` is string [rows, max_tokens]; tokens at or beyond num_tokens (int32 [rows]) are ignored. An
     unknown token that is not a syllable, such as a letter, is copied, in lower case if tokens are toneless.
-    Where `given`, which has the shape of `tokens`, is not "", it is written instead, and scored.
+    `given`, if set, has the shape of `tokens`: each string that is not "" is written and scored instead.
     """
     ids = sequences.find_ids(model, dataset_info.TOKENS_FILE, tokens)
     converted = _convert_ids(model, {"token_ids": ids, "num_tokens": num_tokens}, given)
     is_foreign = tf.equal(ids, vocabulary.Vocabulary.unknown_id)
     is_foreign &= ~tf.strings.regex_full_match(tokens, model_pairs.SYLLABLES[model.config.token_type])
-    if model.config.token_type == "toneless":  # capitals are letters, small letters spell syllables
+    if model.config.token_type == "toneless":  # upper case spells letters, lower case spells syllables
         tokens = tf.strings.lower(tokens, "utf-8")
     return converted._replace(
         strings=tf.where(is_foreign, tokens, converted.strings),
@@ -208,11 +208,11 @@ def convert(
 
 
 def restore(session: tf.compat.v1.Session, model: model_directory.ModelDirectory, checkpoint: str) -> None:
-    """Restores all variables of one model, which are in the scope of its task, from a checkpoint."""
+    """Restores all variables of one model, which are in its task's scope, from a checkpoint."""
     scope = f"{model.config.spec.name}/"
     variables = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, scope)
     checkpoints.check_variables(checkpoint, model, variables)
-    if variables:  # a graph with only the search has no variables
+    if variables:  # a graph that contains only the search has no variables
         tf.compat.v1.train.Saver(variables).restore(session, checkpoint)
     if model.whisper is not None:
         encoder_weights.assign(session, whisper_decoder.SCOPE, model.whisper.weights)

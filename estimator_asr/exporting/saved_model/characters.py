@@ -1,4 +1,4 @@
-"""Time and confidence of each character of the best hypothesis, as TensorFlow operations."""
+"""Computes the time and confidence of each character in the best hypothesis, as TensorFlow operations."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def describe(
     config: config_lib.DecodeConfig,
     seconds: float,
 ) -> dict[str, tf.Tensor]:
-    """Returns the outputs characters.* and confidence of cascade.transcribe.
+    """Returns cascade.transcribe's outputs characters.* and confidence.
 
     Args:
-        characters: written characters, one string for each token of `spoken`, with the probability of the
-            character given the token.
+        characters: written characters, one for each token in `spoken`, with the probability of each
+            character given its token.
         spoken: tokens that the acoustic model recognised.
-        times: times and probabilities of the tokens of `spoken`.
-        config: settings of the calibration.
-        seconds: frame shift of `times`.
+        times: times and probabilities of the tokens in `spoken`.
+        config: contains the calibration settings.
+        seconds: frame shift of `times` in seconds.
     """
     shape, counts = tf.shape(times.probs), characters.num_strings
     confidences = calibrate(times.probs * characters.probs[:, : shape[1]], config)
@@ -43,7 +43,7 @@ def describe(
 
 
 def calibrate(probs: tf.Tensor, config: config_lib.DecodeConfig) -> tf.Tensor:
-    """Returns calibrated confidences for probabilities, float32 of any shape (Platt 1999)."""
+    """Converts probabilities, float32 of any shape, to calibrated confidences (Platt 1999)."""
     probs = tf.clip_by_value(probs, _LOWEST_PROB, 1.0 - _LOWEST_PROB)
     log_odds = tf.math.log(probs) - tf.math.log1p(-probs)
     return tf.sigmoid(config.confidence_scale * log_odds + config.confidence_offset)
@@ -53,7 +53,7 @@ def merge(times: token_times.TokenTimes, num_tokens: tf.Tensor, places: tf.Tenso
     """Merges the times of initials and finals into the times of their syllables.
 
     Args:
-        times: times of tokens, [batch, max_tokens].
+        times: times of the tokens, [batch, max_tokens].
         num_tokens: int32 [batch].
         places: index of each token's syllable, int32 [batch, max_tokens], from sequences.join_initials.
     """

@@ -1,7 +1,7 @@
-"""export.json: the models of an export, and the size and sha256 of each of its files.
+"""export.json: the models in an export, and the size and sha256 of each of its files.
 
-The files are verified before TensorFlow reads them, because TensorFlow accepts half a vocabulary without an
-error and then returns wrong transcripts.
+The files are verified before TensorFlow reads them, because TensorFlow loads a truncated vocabulary without
+an error and then returns wrong transcripts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FileInfo:
 
 @dataclasses.dataclass(frozen=True)
 class ModelInfo:
-    """A model in the export; an acoustic model has only one hash. `decode` has the fields of DecodeConfig."""
+    """A model in the export; an acoustic model has only tokens_sha256. `decode` has DecodeConfig's fields."""
 
     global_step: int
     tokens_sha256: str
@@ -47,13 +47,13 @@ class ModelInfo:
 
 @dataclasses.dataclass(frozen=True)
 class UnreadTokens:
-    """Tokens that the language model lacks, among the num_tokens tokens of the acoustic model."""
+    """Tokens that the language model lacks; the acoustic model has these and others, num_tokens in all."""
 
     tokens: tuple[str, ...] = ()
     num_tokens: int = 0
 
     def describe(self, language: str, acoustic: str) -> str:
-        """Returns a warning that lists the tokens; `language` and `acoustic` are names of the two models."""
+        """Returns a warning that lists the tokens; `language` and `acoustic` name the two models."""
         return (
             f"{language} lacks {len(self.tokens):,} of the {self.num_tokens:,} tokens of {acoustic} and "
             f"reads them as <unk>: {errors.list_examples(self.tokens)}. Where one of them is spoken, it "
@@ -66,15 +66,15 @@ class UnreadTokens:
 class ExportInfo:
     """Content of export.json.
 
-    `input` has the fields of config.InputConfig that define the batches of evaluate; `files` has the size and
-    digest of each file by its path in the version, with slashes. `unread` is also empty in exports of earlier
-    versions, which did not list these tokens.
+    `input` has the fields of config.InputConfig that define how evaluate forms batches; `files` maps each
+    file's path in the version, written with slashes, to its size and digest. `unread` is also empty in
+    exports by earlier versions of this program, which did not list these tokens.
     """
 
     frontend: frontend.FrontendConfig
     token_type: str
     acoustic: ModelInfo
-    language: Optional[ModelInfo]  # None for an export that writes tokens
+    language: Optional[ModelInfo]  # None if the export writes tokens
     unread: UnreadTokens = UnreadTokens()
     max_seconds: int = statuses.MAX_SECONDS  # maximum length of an item's audio
     chunk_frames: int = 0  # frames per chunk of a stream; 0 if the model does not stream
@@ -88,14 +88,14 @@ class ExportInfo:
         return self.chunk_frames * self.frontend.frame_seconds
 
     def save(self, version_dir: str) -> None:
-        """Writes export.json with the size and sha256 of every other file; all of them must already exist."""
+        """Writes export.json with the size and sha256 of all other files, which must already exist."""
         path = os.path.join(version_dir, INFO_FILE)
         values = config_json.to_json_dict(dataclasses.replace(self, files=_describe_files(version_dir)))
         os.makedirs(os.path.dirname(path), exist_ok=True)
         files.write_text(path, json.dumps({**values, "sha256": _digest(values)}, indent=2) + "\n")
 
     def check_files(self, version_dir: str) -> None:
-        """Raises errors.UserError if a file of the export is missing or differs from what was exported."""
+        """Raises errors.UserError if a file in the export is missing or has changed since it was exported."""
         for name, want in self.files.items():
             path = os.path.join(version_dir, *name.split("/"))
             try:

@@ -1,4 +1,4 @@
-"""Checks each item of a batch, and hides the content of rejected items from the models."""
+"""Checks each item in a batch, and hides the content of rejected items from the models."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tfrecord_builder.audio import audio_files, frontend
 
 
 class Items(NamedTuple):
-    """Checked items. If one is too long, the width is that of the longest other item, else of the batch.
+    """Checked items. If an item is too long, the width of the batch shrinks to the longest of the others.
 
-    Other rejected items do not change the width, because the last bits of the models' results depend on it.
+    Items rejected for other reasons do not change the width, which affects the last bits of the results.
     """
 
     values: tf.Tensor  # float32 [batch, max_length, ...], 0 at or beyond the lengths
@@ -51,7 +51,7 @@ def check_features(
 
 
 def check_rows(name: str, values: tf.Tensor, others: dict[str, tf.Tensor]) -> tf.Tensor:
-    """Returns `values`, [batch, ...]; the graph fails if `others`, by name, have another number of rows."""
+    """Returns `values`, [batch, ...]; the graph fails if any of `others` has a different number of rows."""
     checks = []
     for other, tensor in others.items():
         num_rows, wanted = tf.shape(tensor)[0], tf.shape(values)[0]
@@ -66,8 +66,8 @@ def check_pieces(pieces: dict[str, tf.Tensor], largest: float, is_too_long: tf.T
     """Checks pieces of streams, any of which may be empty.
 
     Args:
-        pieces: values, float32 [batch, max_length, ...], and lengths, int32 [batch], by name.
-        largest: largest accepted magnitude.
+        pieces: two tensors by name: values, float32 [batch, max_length, ...], then lengths, int32 [batch].
+        largest: largest accepted magnitude of a value.
         is_too_long: bool [batch], true if a piece makes its stream too long.
     """
     (values_name, values), (name, lengths) = pieces.items()
@@ -92,7 +92,7 @@ def choose(status: tf.Tensor, values: tf.Tensor, others: tf.Tensor) -> tf.Tensor
 
 
 def clear(outputs: dict[str, tf.Tensor], status: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Empties the outputs (of cascade.transcribe) of rejected items, and drops rows beyond the batch."""
+    """Empties rejected items' outputs (see cascade.transcribe), and drops rows beyond the batch."""
     num_items = tf.size(status)
     cleared = {}
     for name, value in outputs.items():
@@ -105,7 +105,7 @@ def clear(outputs: dict[str, tf.Tensor], status: tf.Tensor) -> dict[str, tf.Tens
 
 
 def _select(values: tf.Tensor, lengths: tf.Tensor, problems: dict[str, tf.Tensor]) -> Items:
-    """Returns the items; the status of each is its first problem (bool [batch] by status)."""
+    """Returns the items; an item's status is its first problem. `problems` maps a status to bool [batch]."""
     status = tf.fill(tf.shape(lengths), statuses.OK)
     for name, has_problem in reversed(problems.items()):
         status = tf.where(has_problem, name, status)
@@ -123,14 +123,14 @@ def _mask(values: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
 
 
 def _find_peaks(values: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns each item's largest absolute value, float32 [batch], and whether all are finite, bool."""
+    """Returns each item's largest absolute value, float32 [batch], and whether all its values are finite."""
     axes = list(range(1, values.shape.rank))
     magnitudes = tf.abs(_mask(values, lengths))
     return tf.reduce_max(magnitudes, axes), tf.reduce_all(tf.math.is_finite(magnitudes), axes)
 
 
 def _refuse_wrong_lengths(name: str, lengths: tf.Tensor, values_name: str, values: tf.Tensor) -> tf.Tensor:
-    """Returns the lengths; the graph fails if there is not one per row, from 0 to the width of `values`."""
+    """Returns the lengths; the graph fails unless each row of `values` has one, from 0 to its width."""
     num_rows, width = tf.shape(values)[0], tf.shape(values)[1]
     expected = f"one length from 0 to {{}} for each of the {{}} rows of {values_name}; send the true lengths"
     message = f"E_LENGTHS: {name} is {{}}, expected {expected}"

@@ -11,23 +11,24 @@ from estimator_asr.exporting.saved_model import export_info
 from tfrecord_builder import errors
 from tfrecord_builder.data import vocabulary
 
-# Pattern of syllables by token type: an unknown syllable is read as <unk>, any other unknown token is copied.
+# Syllable pattern for each token type: unknown syllables are read as <unk>, other unknown tokens are copied.
 SYLLABLES = {
     token_type: f"{pattern}|{re.escape(vocabulary.UNKNOWN)}"
     for token_type, pattern in (("syllable", "[a-zê]+[1-5]"), ("toneless", "[a-zê]+"))
 }
-# Maps the token type of an acoustic model to that of language models which can read its output. Initials and
-# finals are joined to syllables first.
+# Maps an acoustic model's token type to the token type of language models that can read its output. Initials
+# and finals are first joined into syllables.
 _READ_TOKEN_TYPES = {"syllable": "syllable", "initial_final": "syllable", "toneless": "toneless"}
 
 
 def check(
     acoustic: model_directory.ModelDirectory, language: model_directory.ModelDirectory, program: str
 ) -> None:
-    """Logs a warning that lists the tokens of the acoustic model that the language model lacks.
+    """Logs a warning that lists the acoustic model's tokens that the language model lacks.
 
     Raises:
-        errors.UserError: the token types do not match, or no token is shared; the message names `program`.
+        errors.UserError: the token types do not match, the models have no token in common, or Whisper's
+            decoder has other characters or readings; the message begins with `program`.
     """
     output_type, input_type = acoustic.config.token_type, language.config.token_type
     if _READ_TOKEN_TYPES.get(output_type) != input_type:
@@ -56,7 +57,7 @@ def check(
 def find_unread(
     acoustic: model_directory.ModelDirectory, language: model_directory.ModelDirectory
 ) -> export_info.UnreadTokens:
-    """Returns the syllables of the acoustic model that the language model lacks.
+    """Returns the acoustic model's syllables that the language model lacks.
 
     The result is empty for initials and finals, because their syllables are not listed anywhere.
     """

@@ -1,7 +1,7 @@
-"""Adds transcripts that Whisper's decoder proposes to the hypotheses of the search, and scores all of them.
+"""Adds proposals from Whisper's decoder to the hypotheses of the search, and scores all of them.
 
 A proposal is cut to its most probable prefix under CTC, and its characters get the tokens that CTC prefers.
-It is then a hypothesis like those of the search, but with known characters.
+The result is a hypothesis like those from the search, but its characters are already known.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from estimator_asr.experiment import model_directory
 from estimator_asr.models import byte_pairs, layers, whisper_decoder
 from estimator_asr.models.tasks import registry, task
 
-NUM_PROPOSALS = 5  # Whisper's own beam (Radford et al. 2022, section 4.5)
+NUM_PROPOSALS = 5  # Whisper's own beam size (Radford et al. 2022, section 4.5)
 _UNSPELLED = -10.0  # log probability of a character that the decoder's tokens cannot spell
 
 
@@ -29,7 +29,7 @@ class Proposed(NamedTuple):
 
 
 class TranscriptParts(NamedTuple):
-    """Hypotheses of an utterance, from which cascade.write makes transcripts."""
+    """Hypotheses from which cascade.write makes transcripts."""
 
     recognition: task.Recognition  # output of the acoustic model's search
     hotwords: Optional[in_graph.Hotwords] = None
@@ -57,10 +57,10 @@ def find_hypotheses(
 
 def _propose(acoustic, recognition, fbank, num_frames) -> Proposed:
     decoder, n_best = acoustic.whisper, recognition.n_best
-    # The outputs of the encoder's last block are the last features.
+    # The last features are the outputs of the encoder's last block.
     units = acoustic.config.frontend.encoder.encoder.units
     memory = whisper_decoder.attend_to(decoder, fbank[..., -units:], num_frames)
-    # A limit is needed because Whisper continues after the speech. Rare characters have two or three tokens.
+    # Whisper would go on after the speech if there were no limit. Rare characters have two or three tokens.
     limits = 4 + 2 * tf.reduce_max(n_best.num_tokens, axis=1)
     proposed = whisper_decoder.propose(decoder, memory, limits, NUM_PROPOSALS)
     strings, ids, counts = _spell(decoder, proposed)
@@ -81,7 +81,7 @@ def _spell(decoder, token_ids):
     """Converts token sequences to characters, up to the first incomplete one.
 
     Returns:
-        The characters as string and as int32 ids, both [batch, width, max_characters], and the number of
+        The characters, as strings and as int32 ids, both [batch, width, max_characters], and the number of
         characters before the first incomplete one, int32 [batch, width].
     """
     texts = tf.constant([b"", *decoder.token_texts.tolist()])
@@ -94,7 +94,7 @@ def _spell(decoder, token_ids):
 
 
 def _find(decoder, strings):
-    """Returns the ids of characters, int32 of the shape of `strings`; -1 for characters without an id."""
+    """Returns the ids of characters, int32 with the shape of `strings`; -1 for characters without an id."""
     keys = tf.constant(decoder.characters.tolist()), tf.range(len(decoder.characters))
     table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*keys), -1)
     return table.lookup(tf.strings.upper(strings, "utf-8"))
@@ -103,7 +103,7 @@ def _find(decoder, strings):
 def score(proposed: Proposed, decoder: whisper_decoder.DecoderArrays, characters: tf.Tensor) -> tf.Tensor:
     """Returns the log probability of each text under Whisper's decoder, float32 [batch, num_best].
 
-    `characters` are string [batch x num_best, max_characters], padded with "".
+    `characters` is string [batch x num_best, max_characters], padded with "".
     """
     ids = _find(decoder, characters)
     tokens, counts = byte_pairs.encode(decoder, ids)
@@ -118,7 +118,7 @@ def score(proposed: Proposed, decoder: whisper_decoder.DecoderArrays, characters
 def drop_repeated(scores: tf.Tensor, texts: tf.Tensor, num_searched: tf.Tensor) -> tf.Tensor:
     """Returns the scores, float32 [batch, num_best], with -inf for a proposal that repeats an earlier text.
 
-    `texts` are string [batch, num_best]; those from column num_searched on are proposals.
+    `texts` is string [batch, num_best]; the columns from num_searched on are proposals.
     """
     place = tf.range(tf.shape(texts)[1])
     is_same = tf.equal(texts[:, :, None], texts[:, None]) & (place < place[:, None])

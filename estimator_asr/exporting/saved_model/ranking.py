@@ -1,4 +1,4 @@
-"""Ranks the transcripts of each utterance in the graph; hypotheses with the same text count together."""
+"""Ranks each utterance's transcripts in the graph; hypotheses with the same text are counted together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 class RankedTranscripts(NamedTuple):
     """The transcripts of each utterance, best first."""
 
-    rows: tf.Tensor  # int32 [batch], row of the best hypothesis among batch x num_best
+    rows: tf.Tensor  # int32 [batch], index of the best hypothesis among batch x num_best rows
     transcripts: tf.Tensor  # string [batch, num_best], padded with ""
     scores: tf.Tensor  # float32 [batch, num_best], padded with the lowest float32
 

@@ -1,4 +1,4 @@
-"""Loads an exported model and runs it: needs TensorFlow and the SavedModel, no model code."""
+"""Loads and runs an exported model; needs only TensorFlow and the SavedModel, no model code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Recogniser:
     """A session whose graph turns speech (or tokens) into text.
 
     inputs, outputs: tensors by name; the first axis of each is the batch.
-    constants: values of the inputs that are the same for every batch.
+    constants: inputs whose values are the same for every batch.
     """
 
     session: tf.compat.v1.Session
@@ -37,10 +37,10 @@ class Recogniser:
     constants: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def run(self, batch: Mapping[str, np.ndarray]) -> dict[str, list]:
-        """Returns each output as a list of one str or float per utterance; ignores keys that are not inputs.
+        """Returns each output as a list with a str or float per utterance; ignores keys that are not inputs.
 
         Outputs with a dot in their name, such as characters.start, are grouped under the part before the dot:
-        `characters` has one list per utterance, of dicts whose keys are the parts after the dot.
+        `characters` has, for each utterance, a list of dicts whose keys are the parts after the dot.
         """
         return list_results(self.fetch(batch))
 
@@ -53,7 +53,7 @@ class Recogniser:
 
 @dataclasses.dataclass(frozen=True)
 class LoadedVersion:
-    """A version of an export in one session; `definitions` has its signatures (SignatureDef) by name."""
+    """A version of an export, loaded into a session; `definitions` are its SignatureDefs by name."""
 
     version_dir: str
     info: export_info.ExportInfo
@@ -64,8 +64,8 @@ class LoadedVersion:
         """Returns a recogniser that runs a signature.
 
         Args:
-            signature: name without `_hotwords`: "serving_default", "waveform", "features" or "language".
-            hotwords: used for every batch, in the format of the graph's input (docs/decode.md).
+            signature: name without `_hotwords`, for example "serving_default", "waveform" or "language".
+            hotwords: hotwords for every batch, in the format of the graph's input (docs/decode.md).
 
         Raises:
             errors.UserError: there is no such signature, or it does not support hotwords.
@@ -88,7 +88,7 @@ class LoadedVersion:
 
 
 def load(version_dir: str, signature: str, hotwords: Sequence[str] = ()) -> Recogniser:
-    """Loads a version (see find_version) for one signature; the arguments are those of LoadedVersion.find."""
+    """Loads a version (see find_version) and returns a recogniser that runs one signature (see find)."""
     return load_version(version_dir).find(signature, hotwords)
 
 
@@ -107,12 +107,12 @@ def load_version(version_dir: str) -> LoadedVersion:
     except errors.UserError:
         session.close()
         raise
-    definitions = dict(meta_graph.signature_def)  # the protocol buffer map would create missing entries
+    definitions = dict(meta_graph.signature_def)  # reading a protocol buffer map creates missing entries
     return LoadedVersion(version_dir, info, session, definitions)
 
 
 def open_session(graph: tf.Graph) -> tf.compat.v1.Session:
-    """Opens a session without Grappler, which rewrites a cascade for seconds and makes no batch faster."""
+    """Opens a session without Grappler, which spends seconds on a cascade but makes no batch faster."""
     config = tf.compat.v1.ConfigProto()
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     return tf.compat.v1.Session(graph=graph, config=config)
@@ -149,8 +149,8 @@ def find_version(path: str) -> str:
 def list_versions(export_dir: str) -> list[int]:
     """Returns the versions in an export directory, oldest first; none if it does not exist.
 
-    The name of a version is its number without leading zeros. A version without a graph is listed, too:
-    silently loading an older version is not what the user asked for.
+    The name of a version is its number without leading zeros. A version whose graph is missing is listed too,
+    because an older version must not be loaded silently in its place.
     """
     names = os.listdir(export_dir) if os.path.isdir(export_dir) else []
     numbers = sorted(int(name) for name in names if name.isdecimal() and name == str(int(name)))
@@ -162,7 +162,7 @@ def _is_version(path: str) -> bool:
 
 
 def list_results(values: Mapping[str, np.ndarray]) -> dict[str, list]:
-    """Converts the outputs of Recogniser.fetch to those of Recogniser.run; states of streams stay arrays."""
+    """Converts Recogniser.fetch's outputs to the form that Recogniser.run returns; states remain arrays."""
     results, groups = {}, {}
     for name, value in values.items():
         group, _, field = name.partition(".")
@@ -178,7 +178,7 @@ def list_results(values: Mapping[str, np.ndarray]) -> dict[str, list]:
 
 
 def _list_items(fields: Mapping[str, np.ndarray], columns: Sequence[np.ndarray]) -> list[dict]:
-    """Returns the items of an utterance without padding: empty characters, or the lowest score."""
+    """Returns an utterance's items, without padding: empty characters and items with the lowest score."""
     items = [dict(zip(fields, map(_to_python, item))) for item in zip(*columns)]
     return [item for item in items if item.get("character") != "" and item.get("score", 0.0) > _LOWEST]
 
@@ -190,7 +190,7 @@ def _to_python(item):
 
 
 class RunsBatches(Protocol):
-    """A recogniser of whole batches: Recogniser, or one that recognises chunk by chunk."""
+    """An object that recognises batches: a Recogniser, or a replacement that works chunk by chunk."""
 
     def run(self, batch: Mapping[str, np.ndarray]) -> dict[str, list]: ...
 
@@ -202,10 +202,10 @@ def recognise_batches(
 
     Args:
         model: the recogniser.
-        batches: values by name, whose first axis is the batch; they include the inputs of the recogniser.
+        batches: arrays by name, whose first axis is the batch; they must include the recogniser's inputs.
 
     Yields:
-        For each utterance, all its values, and its outputs from Recogniser.run.
+        For each utterance, a dict of its values and a dict of its outputs (see Recogniser.run).
     """
     for batch in batches:
         outputs = model.run(batch)

@@ -1,11 +1,11 @@
-"""Resamples waveforms by a windowed sinc in core TensorFlow operations; each may have its own sample rate.
+"""Resamples waveforms of any sample rate with a windowed sinc, using only core TensorFlow operations.
 
-The output is computed in blocks: a block is the input samples under it times a matrix of filter weights.
-Blocks differ in their phase, the distance from the input sample before them. If the ratio of the rates is
-simple, such as 441 to 160, blocks span whole periods of it: all have phase 0, and one matrix is enough.
-Otherwise a block is a weighted sum of the results of eight matrices, by Lagrange interpolation between
-Chebyshev points of the phase, exact to -90 dB below the input's Nyquist frequency. Work and memory are always
-bounded.
+The output is computed in blocks: a block is the product of the input samples that it spans and a matrix of
+filter weights. Blocks differ in their phase, the distance from the previous input sample. If the ratio of the
+rates is simple, such as 441 to 160, blocks span whole periods of it: all have phase 0, and one matrix is
+enough. Otherwise a block is interpolated between the results of eight matrices (Lagrange interpolation
+between Chebyshev points of the phase), with an error of at most -90 dB for frequencies below the input's
+Nyquist frequency. Work and memory are always bounded.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-# The filter is as steep as soxr's HQ, which the builder uses: a lower cutoff loses the highest mel bins.
+# The filter is as steep as soxr's HQ filter in the builder: a lower cutoff would lose the highest mel bins.
 _ZERO_CROSSINGS = 80  # zero crossings of the sinc on each side
 _CUTOFF = 0.957  # fraction of the lower of the two Nyquist frequencies
 # The window exp(beta (sqrt(1 - x^2) - 1)) (Barnett, Magland and af Klinteberg, 2019) has a -90 dB stopband.
 _BETA = 10.0
-_MIN_BLOCK = 64  # output samples per block, at least; down to an eighth for high input rates
-_MAX_PERIOD_SIZE = 1 << 19  # input times output samples of a period; above it, phases are interpolated
+_MIN_BLOCK = 64  # minimum output samples per block, down to an eighth of this for high input rates
+_MAX_PERIOD_SIZE = 1 << 19  # input times output samples in a period; above it, phases are interpolated
 _GROUP_NUMBERS = 1 << 20  # input samples gathered at a time
 _PHASES = 0.5 - 0.5 * np.cos(np.pi * (np.arange(8) + 0.5) / 8)  # Chebyshev points of [0, 1]
 
 
 class _Plan(NamedTuple):
-    """Sizes of the blocks of a waveform; int64 [], except `cutoff` and `phases`, which are float64."""
+    """Block sizes for a waveform, int64 [], except `cutoff` and `phases`, which are float64."""
 
     step: tf.Tensor  # input samples per period
     period: tf.Tensor  # output samples per period
@@ -40,7 +40,7 @@ class _Plan(NamedTuple):
 
 
 def resample(waveform: tf.Tensor, from_rate: tf.Tensor, to_rate: int) -> tf.Tensor:
-    """Resamples one waveform; frequencies above the lower Nyquist frequency are removed.
+    """Resamples one waveform; frequencies above the lower of the two Nyquist frequencies are removed.
 
     Args:
         waveform: float32 [num_samples]; silence is assumed before and after it.
@@ -63,7 +63,7 @@ def _resample(waveform: tf.Tensor, from_rate: tf.Tensor, to_rate: int) -> tf.Ten
     weights = _make_weights(plan)
 
     def make_group(index: tf.Tensor) -> tf.Tensor:
-        # Positions have the unit 1 / period input samples.
+        # The unit of the positions is 1 / period input samples.
         positions = (index * group + tf.range(group)) * plan.block * plan.step
         places = (positions // plan.period)[:, None] + tf.range(plan.width)
         inputs = tf.gather(padded, tf.minimum(places, tf.size(padded, tf.int64) - 1))

@@ -1,10 +1,10 @@
 """Writes one or two model directories as one SavedModel, EXPORT/<version>/.
 
-    saved_model.pb, variables/    the graph of signatures.py, the weights of the checkpoints
-    assets/                       tokens.txt, characters.txt; tokens.txt_1 if the language model's differ;
+    saved_model.pb, variables/    the graph built by signatures.py, the weights from the checkpoints
+    assets/                       tokens.txt, characters.txt; tokens.txt_1 if the language model's differs;
                                   bpe.model if the acoustic model writes subwords
-    assets.extra/export.json      frontend, token type, batch settings for evaluate, decoding settings, hashes
-                                  of vocabularies, steps of checkpoints, size and sha256 of each file
+    assets.extra/export.json      frontend, token type, batch settings for evaluate, decoding settings,
+                                  vocabulary hashes, checkpoint steps, size and sha256 of each file
 
 A version is written under a unique temporary name and then renamed, so that a server that watches EXPORT
 never sees an incomplete version, and two simultaneous exports become two versions.
@@ -42,9 +42,9 @@ def write(
     export_dir: str,
     complete: Callable[[str, export_info.ExportInfo], None] = lambda path, info: None,
 ) -> str:
-    """Writes a new version, and keeps the others; without a language model its transcripts are tokens.
+    """Writes a new version and keeps the old ones; if `language` is None, transcripts consist of tokens.
 
-    `complete` gets the path of the version and may add files to it; then the version is published.
+    Before the version is published, `complete` is called with its path and info, and may add files to it.
 
     Returns:
         Path of the version. Its name is the time in seconds, or the newest version plus 1 if that is larger.
@@ -66,7 +66,7 @@ def write(
 
 
 def _publish(temporary: str, export_dir: str) -> str:
-    """Renames the directory to the next free number; a rename never replaces a directory that has files."""
+    """Renames the directory to the next free number; a rename never replaces a non-empty directory."""
     while True:
         newest = max((int(name) for name in os.listdir(export_dir) if name.isdecimal()), default=0)
         path = os.path.join(export_dir, str(max(int(time.time()), newest + 1)))
@@ -82,7 +82,7 @@ def _publish(temporary: str, export_dir: str) -> str:
 def _write_graph(acoustic, language, path) -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         by_name = signatures.build(acoustic.model, language and language.model)
-        # This modifies operations of the graph, so it must come before the first run of the session.
+        # This modifies operations in the graph, so it must be called before the session first runs.
         initialize_tables = tf.compat.v1.tables_initializer()
         for trained in filter(None, (acoustic, language)):
             cascade.restore(session, trained.model, trained.checkpoint)

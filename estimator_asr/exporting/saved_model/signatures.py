@@ -1,4 +1,4 @@
-"""The signatures of an export: one graph, whose inputs are WAV files, waveforms, features or pinyin.
+"""The signatures of an export: one graph that reads WAV files, waveforms, features or pinyin.
 
     serving_default   wav_bytes string [batch]
                           | decode                                    (wav_bytes is a placeholder)
@@ -11,9 +11,10 @@
     language          pinyin string [batch]; only with a language model
     stream*           pieces of audio, see streams.py; only with a streaming model
 
-A signature does not run the operations above its inputs. Each of the first three has a twin, for example
-waveform_hotwords, with one more input: hotwords, string [num_hotwords], which apply to all utterances of a
-batch. The graph has only core TensorFlow operations, so that an unmodified server can load it.
+A signature skips the operations above its inputs. If the model supports hotwords, each of the first three has
+a twin, for example waveform_hotwords, with one more input: hotwords, string [num_hotwords], which apply to
+all utterances in a batch. The graph has only core TensorFlow operations, so that an unmodified server can
+load it.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ class Signature(NamedTuple):
 def build(
     acoustic: model_directory.ModelDirectory, language: Optional[model_directory.ModelDirectory]
 ) -> dict[str, Signature]:
-    """Builds the graph; `cascade.restore` fills its variables.
+    """Builds the graph; `cascade.restore` loads its variables.
 
     Returns:
         The signatures by name. Those for audio have the outputs of cascade.transcribe, and `status`, string
-        [batch], see statuses.py. A rejected item has empty outputs and does not change other items; a batch
-        of 0 items has outputs of 0 rows. If there is a language model, `language` is write_pinyin.
+        [batch] (see statuses.py). A rejected item has empty outputs and does not affect other items; if a
+        batch has 0 items, outputs have 0 rows. If there is a language model, write_pinyin builds `language`.
     """
     acoustic, language = _share_ngram(acoustic), language and _share_ngram(language)
     tensors, features, status = _build_audio_inputs(acoustic.config.frontend)
@@ -79,7 +80,7 @@ def build(
 
 
 def write_pinyin(language: model_directory.ModelDirectory, pinyin: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Builds the language model alone; it shares its variables with the cascade.
+    """Builds the language model alone, sharing its variables with the cascade.
 
     Args:
         language: the model.
@@ -87,8 +88,9 @@ def write_pinyin(language: model_directory.ModelDirectory, pinyin: tf.Tensor) ->
             know is read as <unk>; any other unknown token is copied to the transcript.
 
     Returns:
-        transcript (string), language_score (float32, log probability) and status (string), [batch]: malformed
-        if the pinyin is not UTF-8, empty if it has no syllable, too_long above MAX_SYLLABLES.
+        transcript (string), language_score (float32, log probability) and status (string), all [batch]. The
+        status is malformed if the pinyin is not UTF-8, empty if it has no syllables, and too_long if it has
+        more than MAX_SYLLABLES.
     """
     spaced = tf.strings.regex_replace(pinyin, _SPACES, " ")
     counts = tf.strings.split(spaced).row_lengths()
@@ -97,7 +99,7 @@ def write_pinyin(language: model_directory.ModelDirectory, pinyin: tf.Tensor) ->
     status = tf.where(tf.equal(counts, 0), statuses.EMPTY, status)
     status = tf.where(is_text, status, statuses.MALFORMED)
     accepted = tf.where(tf.equal(status, statuses.OK), spaced, "")
-    # One more row, so that no layer gets an empty axis.
+    # One extra row, so that no layer gets an empty batch.
     tokens = tf.strings.split(tf.concat([accepted, [""]], 0))
     counts = tf.cast(tokens.row_lengths(), tf.int32)
     with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
@@ -107,7 +109,7 @@ def write_pinyin(language: model_directory.ModelDirectory, pinyin: tf.Tensor) ->
 
 
 def _share_ngram(model: model_directory.ModelDirectory) -> model_directory.ModelDirectory:
-    """Returns the model with the arrays of its n-gram model as tensors, which all signatures share."""
+    """Returns the model with its n-gram arrays converted to tensors, which all signatures share."""
     if model.ngram is None:
         return model
     arrays = {name: getattr(model.ngram, name) for name in decoding_files.FIELDS}
@@ -121,7 +123,7 @@ def _build_audio_inputs(
     """Builds the graph from WAV bytes to features.
 
     Returns:
-        The tensors that can be fed, by input name; the features; and the status by signature.
+        The tensors that can be fed, by input name; the features; and the status for each signature.
     """
     default, limit = tf.compat.v1.placeholder_with_default, statuses.find_max_seconds(config)
     wav_bytes = tf.compat.v1.placeholder(tf.string, [None], "wav_bytes")
@@ -153,7 +155,7 @@ def _build_audio_inputs(
 def _extract_features(
     waveforms: item_checks.Items, config: frontend.FrontendConfig, base: frontend.FrontendConfig
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns fbank and num_frames as in the signature `features`; `base` is `config` without the encoder."""
+    """Returns fbank and num_frames for the signature `features`; `base` is `config` without the encoder."""
     num_frames = frontend.num_frames(waveforms.lengths, base)
     fbank = frontend.extract(waveforms.values, config, waveforms.lengths)
     if config.encoder is None:

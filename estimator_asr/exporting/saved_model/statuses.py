@@ -1,4 +1,4 @@
-"""Values of the output `status` of an item: ok, a remark, or the reason why its transcript is empty."""
+"""Values of an item's output `status`: ok, a remark, or the reason why its transcript is empty."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ NOT_FINITE = "not_finite"
 TOO_LONG = "too_long"
 UNFINISHED = "unfinished"  # the only status besides ok whose item has a transcript
 
-# Maximum length of an item of an export. Attention over n frames takes n x n numbers per head: three minutes
-# need about a gigabyte.
+# Maximum length of an item. Attention over n frames needs n x n numbers per head: about a gigabyte for three
+# minutes.
 MAX_SECONDS = 180
-# Maximum length of a stream: its state has a fixed size, enough for the tokens of each hypothesis.
+# Maximum length of a stream: its state has a fixed size, which must hold the tokens of each hypothesis.
 STREAM_SECONDS = 60
-MAX_CHUNKS = 128  # chunks of a WAV file that are read, so that no file keeps the server busy
-LOUDEST_PEAK = 1e12  # full scale is 1; the energy of a much higher peak does not fit into float32
+MAX_CHUNKS = 128  # maximum chunks read from a WAV file, so that no file can keep the server busy
+LOUDEST_PEAK = 1e12  # full scale is 1; the energy of a much higher peak overflows float32
 LARGEST_FEATURE = 1e14  # log features are below 100; squares of values much above the limit overflow float32
 
-# A message prints one of these after the name of the file and a colon.
+# A message consists of the file name, a colon and one of these.
 SENTENCES = {
     OK: "was transcribed",
     MALFORMED: "is not a WAV file that can be read; convert it to WAV, 16-bit PCM",
@@ -34,5 +34,5 @@ SENTENCES = {
 
 
 def find_max_seconds(config: frontend.FrontendConfig) -> int:
-    """Returns the maximum length in seconds of an item of an export whose model reads these features."""
+    """Returns the maximum length of an item, in seconds, for a model that reads these features."""
     return min(MAX_SECONDS, config.max_seconds)

@@ -1,4 +1,4 @@
-"""Client of the signatures of streams.py: keeps the state of streams and cuts recordings into pieces."""
+"""Client for the signatures in streams.py: keeps the states of streams and cuts recordings into pieces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ State = dict[str, np.ndarray]  # one row per stream; for a single stream, withou
 
 
 class StreamClient(NamedTuple):
-    """Recognises pieces of streams by the signature stream_start, and by stream or stream_features."""
+    """Recognises pieces of streams with the signatures stream_start and stream (or stream_features)."""
 
     starts: recogniser.Recogniser
     pieces: recogniser.Recogniser
@@ -28,7 +28,7 @@ class StreamClient(NamedTuple):
         return {name: rows[0] for name, rows in self.start(1).items()}
 
     def feed(self, state: State, batch: Mapping[str, np.ndarray]) -> tuple[dict[str, list], State]:
-        """Returns the outputs of each stream, as Recogniser.run does, and the state after these pieces.
+        """Returns each stream's outputs, in the form of Recogniser.run, and the state after these pieces.
 
         `batch` has all inputs of the signature except the state.
         """
@@ -38,7 +38,7 @@ class StreamClient(NamedTuple):
 
 
 def find(version: recogniser.LoadedVersion, signature: str) -> Optional[StreamClient]:
-    """Returns a client of the signature `stream` or `stream_features`; None if the model does not stream."""
+    """Returns a client for the signature `stream` or `stream_features`; None if the model does not stream."""
     if not version.info.chunk_frames:
         return None
     return StreamClient(version.find("stream_start"), version.find(signature))
@@ -52,9 +52,9 @@ class GrowingSegment:
         self._new, self._place, self._num_recognised, self._state = start, -1, 0, start
 
     def next_piece(self, place: int, waveform: np.ndarray) -> dict[str, np.ndarray]:
-        """Returns the inputs of `stream` for the new samples of the segment that begins at sample `place`.
+        """Returns the inputs of `stream` for the new samples in the segment that begins at sample `place`.
 
-        `waveform` is the whole segment so far, float32 [num_samples]. Another `place` begins a new segment.
+        `waveform` is the whole segment so far, float32 [num_samples]. A different `place` starts a new one.
         """
         if place != self._place:
             self._place, self._num_recognised, self._state = place, 0, self._new
@@ -69,7 +69,7 @@ class GrowingSegment:
     def keep(self, result: dict, num_samples: int) -> dict:
         """Keeps the state after the last piece; returns the result of that piece without the state.
 
-        `num_samples` is the length of the waveform whose last samples were that piece.
+        `num_samples` is the length of the segment up to the end of that piece.
         """
         # Copied, because a row is a view that keeps the states of the whole batch in memory.
         self._state = {name: result[name].copy() for name in self._state}
@@ -84,7 +84,7 @@ class GrowingSegment:
 def cut(
     batch: Mapping[str, np.ndarray], names: tuple[str, str], size: int
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields pieces of a batch of recordings; is_last is true once a recording has ended.
+    """Yields pieces of a batch of recordings; is_last is true from a recording's last piece on.
 
     Args:
         batch: inputs of a signature: values, [batch, max_length, ...], and lengths, int32 [batch].

@@ -3,11 +3,11 @@
     stream_start       num_streams int32 []          state_* of num_streams new streams
     stream             waveform float32 [batch, num_samples], num_samples int32 [batch], is_last bool [batch]
                        and state_*                   outputs of the recording so far, and state_*
-    stream_features    the same with fbank float32 [batch, num_frames, num_bins] and num_frames int32 [batch]
+    stream_features    the same, but fbank float32 [batch, num_frames, num_bins] and num_frames int32 [batch]
 
-A piece may have any length, including 0. Each row is a stream of its own: a client may hold the rows of
-thousands of streams and batch any of them, because states have fixed shapes. Audio waits in the state until a
-chunk is complete or the stream ends. A piece whose status is not ok is treated as a piece of length 0.
+A piece may have any length, including 0. Each row is an independent stream: because states have fixed shapes,
+a client may hold the rows of thousands of streams and batch any of them. Audio waits in the state until a
+chunk is complete or the stream ends. A piece whose status is not ok is treated as empty.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ START, STREAM, FEATURES = "stream_start", "stream", "stream_features"
 
 
 def can_stream(acoustic: model_directory.ModelDirectory) -> bool:
-    """Returns True if a model has the signatures: it was trained with chunks and decodes with beam search."""
+    """Returns True if a model has these signatures, that is, was trained in chunks and uses beam search."""
     return bool(acoustic.config.acoustic.chunk_frames) and acoustic.decode.decoding == "beam"
 
 
@@ -36,10 +36,10 @@ def build(
     """Builds the signatures; they share the variables of the models with the rest of the graph.
 
     Returns:
-        The inputs and outputs of each signature, by name. The outputs are those of cascade.transcribe except
-        greedy_pinyin, and status: ok, not_finite, or too_long beyond STREAM_SECONDS. The time of a token is
-        that of the frame in which it was most probable. N-gram models score the end of a sentence only where
-        is_last is true; the attention decoder does not rescore streams.
+        The inputs and outputs of each signature, by name. The outputs are those of cascade.transcribe, except
+        greedy_pinyin, plus status: ok, not_finite, or too_long if the stream exceeds STREAM_SECONDS. A
+        token's time is that of the frame in which it was most probable. N-gram models score the end of a
+        sentence only where is_last is true; the attention decoder does not rescore streams.
     """
     audio, state, config = streaming.State(), streaming.State(), acoustic.config.frontend
     default, placeholder = tf.compat.v1.placeholder_with_default, tf.compat.v1.placeholder
@@ -76,7 +76,7 @@ def _build_start(starts):
 def _extract(
     pieces: item_checks.Items, config: frontend.FrontendConfig, state: streaming.State
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the features of all complete frames, and num_frames; other samples wait in the state."""
+    """Returns the features of all complete frames, and num_frames; the other samples wait in the state."""
     waiting = state.take("samples", tf.zeros([config.window_samples - 1]))
     num_waiting = state.take("num_samples", 0)
     num_waiting = item_checks.check_rows("state_num_samples", num_waiting, {"num_samples": pieces.lengths})

@@ -17,17 +17,17 @@ from tfrecord_builder.storage import locks
 
 
 class TrainedModel(NamedTuple):
-    """A model and the prefix of its checkpoint, which no concurrent training deletes while `lock` is held."""
+    """A model and its checkpoint's path prefix; while `lock` is held, no training deletes the checkpoint."""
 
     model: model_directory.ModelDirectory
     checkpoint: str
     lock: locks.ReadLock
 
     def with_chunks(self, chunk_frames: Optional[int]) -> TrainedModel:
-        """Returns the model for streaming, with chunks of `chunk_frames` frames unless that is None.
+        """Returns the model with chunks of `chunk_frames` frames; if None or 0, as many as in training.
 
         Raises:
-            errors.UserError: the model does not stream, or cannot stream in such chunks.
+            errors.UserError: the model does not stream, or not in chunks of this size.
         """
         config, decoding = self.model.config, self.model.decode.decoding
         if not config.acoustic.chunk_frames:
@@ -62,7 +62,7 @@ def open_trained_model(
         want: expected kind of model; if None, any kind.
 
     Raises:
-        errors.UserError: there is no model or checkpoint, the model is of another kind than `want`, or the
+        errors.UserError: there is no model or checkpoint, the model is not of the kind `want`, or the
             checkpoint belongs to another vocabulary.
     """
     model = model_directory.open_model_directory(path)
@@ -86,7 +86,7 @@ def open_trained_model(
 
 def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:
     missing = None
-    while True:  # retries if a training deletes the checkpoint in the meantime
+    while True:  # retries if a training run deletes the checkpoint in the meantime
         checkpoint = _select_checkpoint(path)
         try:
             return checkpoint, locks.ReadLock(f"{checkpoint}.index")
@@ -105,7 +105,8 @@ def _select_checkpoint(path: str) -> str:
 def build_recogniser(trained: TrainedModel, language: Optional[TrainedModel] = None) -> recogniser.Recogniser:
     """Builds and restores one model, or the cascade of an acoustic and a language model, as in an export.
 
-    Inputs are the features of records (TaskSpec.features), outputs those of cascade.recognise or transcribe.
+    It reads the features in records (TaskSpec.features); its outputs are those of cascade.recognise or
+    cascade.transcribe.
     """
     (model,) = _build(trained, language)
     return model
@@ -114,7 +115,7 @@ def build_recogniser(trained: TrainedModel, language: Optional[TrainedModel] = N
 def build_streams(
     trained: TrainedModel, language: Optional[TrainedModel] = None
 ) -> tuple[recogniser.Recogniser, stream_client.StreamClient]:
-    """Builds the recogniser of build_recogniser, and a client that streams features, in one session."""
+    """Builds a recogniser as build_recogniser does, and a client that streams features, in one session."""
     model, starts, pieces = _build(trained, language, (streams.START, streams.FEATURES))
     return model, stream_client.StreamClient(starts, pieces)
 
@@ -129,7 +130,7 @@ def _build(trained, language, signatures=()) -> list[recogniser.Recogniser]:
         else:
             outputs = cascade.transcribe(trained.model, language.model, **features)
         by_name = streams.build(trained.model, language and language.model) if signatures else {}
-        # This modifies operations of the graph, so it must come before the first run of the session.
+        # This modifies operations in the graph, so it must be called before the session first runs.
         initialize_tables = tf.compat.v1.tables_initializer()
         for source in filter(None, (trained, language)):
             cascade.restore(session, source.model, source.checkpoint)

@@ -4,7 +4,7 @@ Reads PCM of 8 (unsigned) to 32 bits, IEEE float of 32 and 64 bits, A-law and mu
 WAVE_FORMAT_EXTENSIBLE, in RIFF, RF64 and BW64 files ("Multimedia Programming Interface and Data
 Specifications 1.0", 1991; EBU Tech 3306). A file is read to its end if its length was unknown when its header
 was written, as when ffmpeg and sox write to a pipe, or if it is shorter than its header says. So is a file
-whose header says 0 samples, unless other chunks fill the rest of it; the status is then `unfinished`.
+whose header says 0 samples, unless other chunks fill the rest of the file; its status is `unfinished`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def decode_batch(
 
     Returns:
         waveform float32 [batch, max_samples], zero at or beyond num_samples; num_samples int32 [batch]; and
-        status string [batch]: ok, or malformed or too_long, for which there are no samples.
+        status string [batch]: ok, malformed or too_long. Only files whose status is ok have samples.
     """
     header = read_headers(wavs, audio_files.SAMPLE_RATES_HZ)
     is_too_long = header.num_frames > max_seconds * header.sample_rate
@@ -65,7 +65,7 @@ def decode_batch(
 
 
 def read_headers(wavs: tf.Tensor, sample_rates: range) -> Header:
-    """Reads the headers of WAV files, string [batch]; rates outside of `sample_rates` are invalid."""
+    """Reads the headers of WAV files, string [batch]; sample rates outside `sample_rates` are invalid."""
     format_chunk, data_chunk, has_both, is_unfinished = _find_chunks(wavs)
     fields = _read(wavs, format_chunk + _CHUNK_BYTES, tf.uint16, _EXTENSIBLE_BYTES // 2)  # [batch, 20]
     tag, num_channels, rate_low, rate_high, _, _, frame_bytes, num_bits = (fields[:, i] for i in range(8))
@@ -140,8 +140,11 @@ def _mu_law() -> np.ndarray:
 
 
 def _find_chunks(wavs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the starts of the chunks "fmt " and "data", int64 [batch]; whether both exist, bool; whether
-    "data" has size 0 although no other chunks fill the rest of the file, bool."""
+    """Finds the chunks "fmt " and "data".
+
+    Returns their offsets, int64 [batch]; whether the file is a RIFF file with both, bool [batch]; and whether
+    the size of "data" is 0, but no other chunks fill the rest of the file, bool [batch].
+    """
     lengths = tf.cast(tf.strings.length(wavs), tf.int64)
     none = tf.zeros_like(lengths)
 
@@ -164,7 +167,7 @@ def _find_chunks(wavs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.T
     kind = _substr(wavs, none, 4)
     is_riff = tf.reduce_any([tf.equal(kind, name) for name in ("RIFF", "RF64", "BW64")], axis=0)
     is_riff &= tf.equal(_substr(wavs, none + 8, 4), "WAVE")
-    # The end is lengths + 1 if only the last byte of padding is missing.
+    # The end is lengths + 1 if only the final padding byte is missing.
     is_unfinished = tf.not_equal(end, lengths) & tf.not_equal(end, lengths + 1)
     return format, data, is_riff & (format > 0) & (data > 0), is_unfinished
 
@@ -177,7 +180,7 @@ def _is_encoding(tag: tf.Tensor, num_bits: tf.Tensor) -> tf.Tensor:
 
 
 def _count_data_bytes(wavs: tf.Tensor, data: tf.Tensor, is_unfinished: tf.Tensor) -> tf.Tensor:
-    """Returns the bytes of samples, int64 [batch]: all up to the end of the file if the size is unknown."""
+    """Returns the size of the samples in bytes, int64 [batch]; if unknown, up to the end of the file."""
     lengths = tf.cast(tf.strings.length(wavs), tf.int64)
     present = tf.maximum(lengths - data - _CHUNK_BYTES, 0)
     size = _read_data_size(wavs, data)
@@ -202,6 +205,6 @@ def _read_uint32(wavs: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
 
 
 def _substr(wavs: tf.Tensor, start: tf.Tensor, num_bytes: int) -> tf.Tensor:
-    """Returns up to num_bytes bytes from `start`, int64 [batch]; none at or beyond the end of a file."""
+    """Returns up to num_bytes bytes from offset `start`, int64 [batch]; none beyond the end of a file."""
     start = tf.minimum(start, tf.cast(tf.strings.length(wavs), tf.int64))
     return tf.strings.substr(wavs, start, tf.fill(tf.shape(start), tf.constant(num_bytes, tf.int64)))

@@ -1,1 +1,1 @@
-"""The report of an evaluation and the comparison of several: metrics.json, texts and report.html."""
+"""Reports of evaluations, and comparisons of several reports: metrics.json, texts and report.html."""

@@ -1,4 +1,4 @@
-"""Recordings of utterances: measures their loudness, and encodes them as MP3, which any browser plays."""
+"""Measures the loudness of recordings, and encodes recordings as MP3, which any browser can play."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _SAMPLE_RATE = 16000  # Hz; supported by MP3
 _MAX_EMBEDDED_SECONDS = 30.0
 _SILENCE_DBFS = -100.0
 _FFT_SIZE, _NUM_ROWS, _MAX_COLUMNS, _RANGE_DB = 512, 64, 160, 70.0
-_FULL_SCALE_SINE = math.sqrt(0.5)  # RMS level that is 0 dBFS
+_FULL_SCALE_SINE = math.sqrt(0.5)  # RMS value that corresponds to 0 dBFS
 
 
 def measure_levels(by_id: Mapping[str, recordings.Recording]) -> dict[str, float]:
-    """Returns the RMS level in dBFS of each recording that can be read; a full-scale sine has 0 dBFS."""
+    """Returns the RMS level in dBFS of each recording that can be read; a full-scale sine is 0 dBFS."""
     levels = {}
     for name, recording in progress_bar.ProgressBar(by_id.items(), unit=" recordings", desc="loudness"):
         waveform = _read(recording)
@@ -35,7 +35,7 @@ def measure_levels(by_id: Mapping[str, recordings.Recording]) -> dict[str, float
 
 
 def embed(by_id: Mapping[str, recordings.Recording], names: Sequence[str]) -> dict[str, dict]:
-    """Returns the named recordings that can be read, by name.
+    """Returns those of the named recordings that can be read, by name.
 
     Each is {"url": data URL of an MP3 file, "picture": spectrogram as base64, one byte per pixel, row by row
     from the highest frequency, "width": number of columns of the spectrogram}.
@@ -79,4 +79,4 @@ def _read(recording: recordings.Recording, max_seconds: float = math.inf) -> Opt
         waveform = audio_files.read_audio(recording.path, _SAMPLE_RATE, max_seconds, **segment)
     except (errors.UserError, OSError):
         return None
-    return waveform if np.isfinite(waveform).all() else None  # the MP3 encoder aborts at NaN
+    return waveform if np.isfinite(waveform).all() else None  # the MP3 encoder aborts on NaN

@@ -2,7 +2,7 @@
 
 The tests are a paired bootstrap and MAPSSWE, which compares the errors in segments that are independent of
 each other: Gillick and Cox, "Some statistical issues in the comparison of speech recognition algorithms",
-ICASSP 1989, section 4; segments and statistic as in sc_stats of NIST's SCTK 2.4.
+ICASSP 1989, section 4; segments and statistic as in sc_stats from NIST's SCTK 2.4.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
 FILE = "comparison.json"
-_NUM_GOOD = 2  # number of tokens right in both systems that ends a segment (sc_stats: min_num_good)
+_NUM_GOOD = 2  # a segment ends after this many tokens that both systems got right (sc_stats: min_num_good)
 Scored = Sequence[utterances.ScoredUtterance]
-Reports = Mapping[str, Mapping[str, Scored]]  # utterances by path and measure, from report.read
+Reports = Mapping[str, Mapping[str, Scored]]  # utterances by path, then by measure, from report.read
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Comparison of system B with system A in one measure; the systems are named by their reports."""
+    """Comparison of systems A and B on one measure; `a` and `b` are the paths of their reports."""
 
     measure: str
     a: str
     b: str
     rate_a: float
     rate_b: float
-    difference: float  # error rate of B minus that of A
-    # 95 % interval of the difference, by paired bootstrap over speakers and sentences; None if there is only
-    # one speaker and one sentence.
+    difference: float  # B's error rate minus A's
+    # 95 % interval for the difference, from a paired bootstrap over speakers and sentences; None if there is
+    # only one speaker and one sentence.
     confidence_interval: Optional[tuple[float, float]]
-    # Fraction of resamples in which B has fewer errors, plus half of those with equal errors (Bisani and Ney,
-    # ICASSP 2004).
+    # Fraction of resamples in which B has fewer errors, plus half the fraction in which both have equally
+    # many (Bisani and Ney, ICASSP 2004).
     probability_of_improvement: Optional[float]
     mapsswe: dict  # fields of MatchedPairs
-    p_holm: float = 1.0  # p of MAPSSWE, corrected for the number of comparisons (Holm, 1979)
+    p_holm: float = 1.0  # p value from MAPSSWE, corrected for the number of comparisons (Holm, 1979)
 
     def __str__(self) -> str:
         text = f"{formats.format_name(self.measure)}: {self.b} {100 * self.rate_b:.2f} %, {self.a} "
@@ -58,7 +58,7 @@ class Comparison:
 
 
 def compare(reports: Reports) -> list[Comparison]:
-    """Compares each pair of reports in each measure that all of them have.
+    """Compares each pair of reports on each measure that all reports have.
 
     Raises errors.UserError if the reports have no measure in common, or contain different utterances.
     """
@@ -74,7 +74,7 @@ def compare(reports: Reports) -> list[Comparison]:
 
 
 def correct(compared: Sequence[Comparison]) -> list[Comparison]:
-    """Sets p_holm: the smallest p is multiplied by the number of comparisons, the next by one less, etc."""
+    """Sets p_holm: multiplies the smallest p by the number of comparisons, the next by one less, etc."""
     order = np.argsort([comparison.mapsswe["p"] for comparison in compared], kind="stable")
     corrected, highest = {}, 0.0
     for rank, index in enumerate(order):
@@ -84,7 +84,7 @@ def correct(compared: Sequence[Comparison]) -> list[Comparison]:
 
 
 def write(comparisons: Sequence[Comparison], reports: Reports, output_dir: str) -> None:
-    """Writes comparison.json, and report.html with the errors in which the reports differ."""
+    """Writes comparison.json, and report.html, which shows the errors in which the reports differ."""
     content = json.dumps(list(map(dataclasses.asdict, comparisons)), indent=2, ensure_ascii=False)
     page = comparison_page.render(_list_common_measures(reports)[-1], list(map(str, comparisons)), reports)
     files.write_text(os.path.join(output_dir, report.REPORT_FILE), page)
@@ -136,11 +136,11 @@ class MatchedPairs(NamedTuple):
     num_segments: int
     mean: float  # errors of A minus errors of B per segment
     z: float  # 0 if the difference is the same in all segments
-    p: float  # probability of a |z| at least as large if the systems do not differ; two-tailed
+    p: float  # two-tailed: probability of a |z| at least this large if the systems do not differ
 
 
 class Triple(NamedTuple):
-    """Tokens of a reference, and of the hypothesis of each system."""
+    """Tokens of a reference and of both systems' hypotheses."""
 
     reference: Sequence[str]
     a: Sequence[str]
@@ -148,7 +148,7 @@ class Triple(NamedTuple):
 
 
 def compare_segments(triples: Sequence[Triple]) -> MatchedPairs:
-    """Compares the errors of systems A and B by MAPSSWE."""
+    """Compares the errors of systems A and B with MAPSSWE."""
     differences = [difference for triple in triples for difference in _segment_differences(triple)]
     count = len(differences)
     mean = float(np.mean(differences)) if count else 0.0
@@ -158,7 +158,7 @@ def compare_segments(triples: Sequence[Triple]) -> MatchedPairs:
 
 
 def _segment_differences(triple: Triple) -> Iterator[int]:
-    """Yields the errors of A minus those of B in each segment that has errors."""
+    """Yields A's errors minus B's for each segment that has errors."""
     counts = np.stack(
         [edit_distance.count_errors_at(triple.reference, tokens) for tokens in (triple.a, triple.b)]
     )

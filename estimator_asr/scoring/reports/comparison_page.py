@@ -1,4 +1,4 @@
-"""Renders report.html of a comparison: texts and utterances that one system has right and another wrong."""
+"""Renders a comparison's report.html: texts and utterances that one system gets right and another wrong."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def render(
 
 
 def count_texts(alignments: Alignments) -> list:
-    """Returns [text, count in the references, errors by report] of texts whose errors differ by report."""
+    """Returns [text, count in the references, errors by report] for texts whose error counts differ."""
     flat = [[position for row in rows for position in row if position.reference] for rows in alignments]
     wrong = [collections.Counter(place.reference.text for place in row if place.cause) for row in flat]
     counts = collections.Counter(place.reference.text for place in flat[0])
@@ -53,7 +53,7 @@ def _align(measures: Mapping[str, Sequence[utterances.ScoredUtterance]], measure
 
 
 def _list_differing(scored: Sequence[utterances.ScoredUtterance], alignments: Alignments) -> list:
-    """Returns [id, speaker, alignments by report] of the utterances whose numbers of errors differ."""
+    """Returns [id, speaker, alignments by report] for utterances whose error counts differ."""
     rows = []
     for row, *alternatives in zip(scored, *alignments):
         errors = {sum(place.cause is not None for place in positions) for positions in alternatives}

@@ -33,7 +33,7 @@ _GAINS = {  # condition and meaning of each floor
         "removes too",
     ),
 }
-_MANY_ERRORS = 0.5  # error rate above which more data help more than work on single causes
+_MANY_ERRORS = 0.5  # above this error rate, more data help more than work on single causes
 _TOO_LITTLE = (
     "Most likely it has seen too little data ({} steps), or different data: train it longer, or on more data "
     "like this"
@@ -55,7 +55,7 @@ def format_name(measure: str) -> str:
 
 
 def describe_speakers(values: Mapping) -> str:
-    """Returns the number of speakers in metrics.json, or a sentence if some speakers are unknown."""
+    """Returns the number of speakers from metrics.json, or a sentence if some speakers are unknown."""
     unknown = values["num_utterances_of_unknown_speakers"]
     if not unknown:
         return str(values["num_speakers"])
@@ -66,7 +66,7 @@ def describe_speakers(values: Mapping) -> str:
 
 
 def describe_delay(delay: Mapping) -> str:
-    """Describes the emission_delay of metrics.json in words."""
+    """Describes emission_delay from metrics.json in words."""
     if not delay["tokens"]:
         return "emission delay: the transcripts from chunks and from whole recordings have no token in common"
     seconds = ", ".join(f"{name} % within {delay[f'p{name}']:.2f} s" for name in delays.PERCENTILES)
@@ -78,7 +78,7 @@ def describe_delay(delay: Mapping) -> str:
 
 
 def format_rate(rate: Mapping) -> str:
-    """Returns an error rate of metrics.json as text: `1.25 % (95 % interval 0.80 to 1.90 %)`."""
+    """Formats an error rate from metrics.json, for example `1.25 % (95 % interval 0.80 to 1.90 %)`."""
     text = format_percent(rate["rate"])
     if rate["confidence_interval"] is not None:
         low, high = rate["confidence_interval"]
@@ -92,7 +92,7 @@ def format_percent(fraction: Optional[float]) -> str:
 
 
 def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
-    """Yields sentences of advice, the most important first; none if there are no errors.
+    """Yields sentences of advice, most important first; yields nothing if there are no errors.
 
     Args:
         values: content of metrics.json with `attribution` and `floors`.

@@ -1,9 +1,9 @@
 """Evaluation report: metrics.json, hypotheses.tsv, hypotheses.jsonl and a self-contained report.html.
 
-Files are written under temporary names and then renamed, so that an older report stays complete until the new
-one is; metrics.json is renamed last. If the outputs have times, there are also files for sclite of NIST's
-SCTK 2.4 (doc/infmts.htm). In these files, each utterance is a recording of its own that ends with its last
-token:
+Files are written under temporary names and then renamed, so that an older report remains complete until the
+new one is complete; metrics.json is renamed last. If the outputs have times, there are also files for sclite
+from NIST's SCTK 2.4 (doc/infmts.htm). In these files, each utterance is a separate recording, which ends with
+its last token:
 
     reference.stm    u1 1 s1 0.000 1.240 <O> 你 好     recording, channel, speaker, start, end, label, tokens
     hypothesis.ctm   u1 1 0.480 0.040 你 0.952         recording, channel, start, duration, token, confidence
@@ -32,15 +32,15 @@ REPORT_FILE = "report.html"
 STM_FILE = "reference.stm"
 CTM_FILE = "hypothesis.ctm"
 _CHANNEL = "1"
-_LABEL = "<O>"  # sclite would otherwise take a first token such as <unk> as the label
+_LABEL = "<O>"  # prevents sclite from reading a first token such as <unk> as the label
 _SHORTEST = 0.001  # length in seconds of a recording without tokens, which must not be 0
 _NO_SPEAKER = "unknown"
-# Characters with a special meaning in these formats: optional words, alternatives, the empty word.
+# Characters with a special meaning in these formats: optional words, alternatives and the empty word.
 _FULL_WIDTH = str.maketrans("(){}/@", "（）｛｝／＠")
 
 
 def write(split: scored_split.ScoredSplit, output_dir: str) -> dict:
-    """Writes the report into `output_dir`, which is created; returns the content of metrics.json."""
+    """Writes the report into `output_dir`, creating it if needed; returns the content of metrics.json."""
     values = scored_split.measure(split)
     contents = {
         METRICS_FILE: json.dumps(values, indent=2, ensure_ascii=False) + "\n",
@@ -60,7 +60,7 @@ def write(split: scored_split.ScoredSplit, output_dir: str) -> dict:
 
 
 def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
-    """Reads the scored utterances of a report, by measure, in order of their ids.
+    """Reads a report's scored utterances, by measure, in the order of their ids.
 
     Raises errors.UserError if hypotheses.jsonl is missing, damaged or from an earlier version.
     """
@@ -83,7 +83,7 @@ def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
 
 
 def _list_outputs(split: scored_split.ScoredSplit) -> Iterator[dict]:
-    """Yields the outputs of each utterance, with its speaker and, by measure, [reference, hypothesis]."""
+    """Yields each utterance's outputs, with its speaker and, for each measure, [reference, hypothesis]."""
     outputs = {output["utterance_id"]: output for output in split.outputs}
     for rows in zip(*split.measures.values()):
         first = rows[0]
@@ -95,7 +95,7 @@ def _list_outputs(split: scored_split.ScoredSplit) -> Iterator[dict]:
 def create_output_dir(output_dir: str) -> None:
     """Creates `output_dir`; raises errors.UserError if it is not writable.
 
-    This is called before a long evaluation, so that the evaluation does not fail at its end.
+    This is called before a long evaluation, which would otherwise fail at the end.
     """
     try:
         os.makedirs(output_dir, exist_ok=True)
@@ -108,7 +108,7 @@ def create_output_dir(output_dir: str) -> None:
 
 
 def hypotheses(split: scored_split.ScoredSplit) -> str:
-    """Returns the content of hypotheses.tsv: a header, and one line per utterance in order of evaluation."""
+    """Returns the content of hypotheses.tsv: a header, and one line per utterance in the order of `split`."""
     lines = ["utterance_id\treference\thypothesis"]
     for scored in split.scored:
         fields = scored.utterance_id, scored.reference, scored.hypothesis
@@ -119,7 +119,7 @@ def hypotheses(split: scored_split.ScoredSplit) -> str:
 def list_nist_files(split: scored_split.ScoredSplit) -> dict[str, str]:
     """Returns the content of reference.stm and hypothesis.ctm by name; empty if the outputs have no times.
 
-    `characters` of an output are dicts of `character`, `start` and `end` (in seconds), and `confidence`.
+    An output's `characters` are dicts with `character`, `start` and `end` (in seconds), and `confidence`.
     """
     timed = [output for output in split.outputs if "characters" in output]
     characters = {output["utterance_id"]: output["characters"] for output in timed}
@@ -137,7 +137,7 @@ def list_nist_files(split: scored_split.ScoredSplit) -> dict[str, str]:
 
 
 def _list_words(measure: str, items: Sequence[Mapping]) -> Iterator[str]:
-    """Yields start, duration, token and confidence; the tokens of an item divide its time equally."""
+    """Yields start, duration, token and confidence; an item's tokens share its time equally."""
     for item in items:
         tokens = utterances.MEASURES[measure](item["character"])
         duration = (item["end"] - item["start"]) / max(1, len(tokens))

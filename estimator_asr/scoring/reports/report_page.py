@@ -1,4 +1,4 @@
-"""Renders report.html: a single file that loads nothing; page/report.js sorts and filters its tables."""
+"""Renders report.html, a self-contained file whose tables page/report.js sorts and filters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from estimator_asr.scoring.reports import clips, formats, scored_split
 from tfrecord_builder.data import recordings
 from tfrecord_builder.program import pages
 
-_NUM_EMBEDDED = 50  # recordings in the page, of the utterances with the most errors
+_NUM_EMBEDDED = 50  # number of recordings in the page: those with the most errors
 _NUM_CONFUSIONS = 40
 _PARTS = (*breakdown.PARTS, breakdown.SENTENCE_ERROR_RATE, biasing.BIASED, biasing.UNBIASED)
 _CAUSES = list(attribution.CAUSES)
@@ -61,7 +61,7 @@ def _section(split: scored_split.ScoredSplit, name: str) -> dict:
 
 
 def _break_down(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict[str, dict[str, dict]]:
-    """Returns the error rates of further breakdowns, by title and name."""
+    """Returns the error rates for further breakdowns, by title, then by name."""
     unreachable = {
         row.utterance_id
         for row, positions in zip(split.scored, split.positions)
@@ -93,7 +93,7 @@ def _data(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict:
 
 
 def list_rows(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict[str, list]:
-    """Returns the `utterances` of the page, and the names of their `speakers`.
+    """Returns the page's `utterances`, and the names of their `speakers`.
 
     An utterance is a list: id, index of the speaker, level in dBFS or None, confidence or None, and alignment
     (see align).
@@ -117,7 +117,7 @@ def list_rows(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> d
 def align(positions: Sequence[attribution.AlignedPosition]) -> list:
     """Returns an alignment from left to right: runs of correct texts, and errors between them.
 
-    A run is a list of texts, or a shorter string if each text is one character. An error is
+    A run is a list of texts, or to save space a string if each text is one character. An error is
     {"r": reference or None, "h": hypothesis or None, "s": their two syllables, "c": index of the cause}.
     """
     aligned: list = []
@@ -167,6 +167,6 @@ def _environment() -> jinja2.Environment:
 
 
 def _to_json(value: object) -> markupsafe.Markup:
-    """Returns JSON that can stand in a <script> element: nothing in it ends the element."""
+    """Returns JSON that is safe in a <script> element: nothing in it can end the element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return markupsafe.Markup(text.replace("<", "\\u003c"))

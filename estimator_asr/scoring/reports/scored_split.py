@@ -10,7 +10,7 @@ from typing import Optional
 from estimator_asr.scoring import attribution, biasing, breakdown, delays, edit_distance, utterances
 from tfrecord_builder.data import recordings
 
-# Floors: the error rate that would remain if one part of the recogniser made no error.
+# Floors: the error rates that would remain if one part of the recogniser made no errors.
 REFERENCE_PINYIN, N_BEST_ORACLE, VOCABULARY = "reference_pinyin", "n_best_oracle", "vocabulary"
 FLOORS = {
     REFERENCE_PINYIN: "the acoustic model recognised every syllable, and the language model wrote them",
@@ -25,7 +25,7 @@ class ScoredSplit:
     """A recognised and scored split."""
 
     facts: Mapping[str, object]  # what was evaluated: model, checkpoint, data, split
-    # Utterances by the keys of utterances.MEASURES; errors are shown and attributed in the last measure.
+    # Utterances for each key of utterances.MEASURES; the report attributes the errors of the last measure.
     measures: Mapping[str, Scored]
     group_pattern: Optional[str] = None  # see breakdown.by_group; None for no groups
     are_speakers_people: bool = True  # see breakdown.overall
@@ -34,10 +34,10 @@ class ScoredSplit:
     # Pinyin that the language model read, by utterance id; empty for an acoustic model.
     pronunciations: Mapping[str, str] = dataclasses.field(default_factory=dict)
     vocabularies: attribution.KnownVocabularies = attribution.KnownVocabularies()
-    on_reference_pinyin: Scored = ()  # outputs of the language model for the pinyin of the references
+    on_reference_pinyin: Scored = ()  # what the language model writes for the reference pinyin
     # Recordings by utterance id; the report plays those that can be read.
     recordings: Mapping[str, recordings.Recording] = dataclasses.field(default_factory=dict)
-    command: str = ""  # command line that makes this report again
+    command: str = ""  # command line that reproduces this report
 
     @property
     def measure(self) -> str:
@@ -50,7 +50,7 @@ class ScoredSplit:
 
     @functools.cached_property
     def units(self) -> list[tuple[list[attribution.Unit], list[attribution.Unit]]]:
-        """Reference and hypothesis of each utterance, as units with their syllables."""
+        """The reference and hypothesis of each utterance, as units with syllables."""
         return [
             tuple(map(attribution.pair, (row.reference_tokens, row.hypothesis_tokens), self._pinyin(index)))
             for index, row in enumerate(self.scored)
@@ -70,7 +70,7 @@ class ScoredSplit:
 
 
 def measure(split: ScoredSplit) -> dict:
-    """Returns the content of metrics.json: facts, causes, error rates overall, by speaker and by group."""
+    """Returns the content of metrics.json: facts, causes, error rates (overall, by speaker, by group)."""
     values = {**split.facts, "num_utterances": len(split.scored)}
     if split.are_speakers_people:
         speakers = [utterance.speaker for utterance in split.scored if utterance.is_speaker_known]
@@ -108,9 +108,9 @@ def _list_floors(split: ScoredSplit) -> Iterator[tuple[str, Scored]]:
 
 
 def choose_oracle(measure: str, scored: Scored, outputs: Sequence[Mapping]) -> Scored:
-    """Returns each utterance with the n-best hypothesis that has the fewest errors, the first of equal ones.
+    """Returns each utterance with the n-best hypothesis that has the fewest errors; on a tie, the first.
 
-    The result is empty if the outputs have no n-best lists. `measure` must be that of the n-best lists.
+    The result is empty if the outputs have no n-best lists. `measure` must match the n-best transcripts.
     """
     if not outputs or "n_best" not in outputs[0]:
         return []
@@ -122,7 +122,7 @@ def reach_all(
     references: Sequence[Sequence[attribution.Unit]],
     vocabularies: attribution.KnownVocabularies,
 ) -> Scored:
-    """Returns each utterance as if only units that the vocabularies lack were substituted."""
+    """Returns each utterance as if its only errors were substitutions of units that the vocabularies lack."""
     missing = [sum(not vocabularies.has(unit) for unit in units) for units in references]
     return [
         dataclasses.replace(row, edits=edit_distance.Edits(number, 0, 0, row.edits.reference_length))

@@ -1,4 +1,4 @@
-// The tables of the comparison: texts and utterances that one report has right and another wrong.
+// The tables of the comparison: texts and utterances that one report gets right and another wrong.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const letter = (i) => String.fromCharCode(65 + i);

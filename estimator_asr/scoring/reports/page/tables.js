@@ -1,4 +1,4 @@
-// Tables that are sorted by a click on a column and filtered by text, and alignments with coloured differences.
+// Tables that can be sorted by clicking a column and filtered by text; alignments with coloured differences.
 
 const ROWS_AT_ONCE = 50;
 
