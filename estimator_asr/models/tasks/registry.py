@@ -8,7 +8,7 @@ from estimator_asr.experiment import experiment, model_directory
 from estimator_asr.models.tasks import task
 
 
-# The tasks are imported late, so that a program loads only the graph code of the models that it runs.
+# The tasks are imported late, so that a program loads graph code only for the models that it runs.
 def _load_acoustic():
     from estimator_asr.models.tasks import acoustic
 
@@ -25,7 +25,7 @@ TASKS: dict[str, Callable[[], type[task.Task]]] = {"acoustic": _load_acoustic, "
 
 
 def of(model: model_directory.ModelDirectory) -> task.Task:
-    """Returns the task of a model."""
+    """Returns the task for a model."""
     return TASKS[model.config.model]()(model)
 
 
