@@ -29,8 +29,8 @@ def self_attention(
             to which each position may attend.
         num_heads: number of heads, a divisor of units.
         rotary: whether to use rotary positions, which encode the distance between positions (see rotate).
-        extend: function that extends the keys and values, both shaped as in attend; if None, they stay as
-            they are.
+        extend: function that extends the keys and values, both shaped as in attend; if None, they are
+            not changed.
         first: int32 [batch], position of each sequence's first input; 0 if None.
 
     Returns:

@@ -1,7 +1,7 @@
 """Byte-pair encoding (Sennrich et al. 2016, section 3.2) of characters, as TensorFlow operations.
 
-Merging can start with whole characters instead of bytes, because no token in Whisper's vocabulary joins a
-part of one hanzi with a part of another.
+Merging can start with whole characters instead of bytes, because no token in Whisper's vocabulary combines
+part of a hanzi with bytes from another hanzi.
 """
 
 from __future__ import annotations

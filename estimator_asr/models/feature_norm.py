@@ -18,8 +18,8 @@ from estimator_asr.models import layers, normalisation, streaming
 
 DYNAMIC_RANGE = 6 * np.log(10.0)  # 60 dB as the natural logarithm of power; Whisper's audio.py keeps 80 dB
 VARIANCE_FLOOR = 1e-2
-EMPTY_BAND = 4 * np.log(10.0)  # 40 dB: if a bin's peak is further below the loudest bin's, the bin is empty
-FILL_WIDTH = 8.0  # an empty bin is filled from the others; the weight is 1/e at this distance
+EMPTY_BAND = 4 * np.log(10.0)  # 40 dB; a bin whose peak is further below the loudest bin's counts as empty
+FILL_WIDTH = 8.0  # distance in bins at which another bin's weight, in filling an empty bin, is 1/e
 PRIOR_FRAMES = 40.0
 # Quiet speech assumed to precede a recording: power of its loudest bin (natural log), and number of frames.
 LEVEL, LEVEL_FRAMES = 10.0, 10.0
@@ -35,7 +35,7 @@ def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False)
     Args:
         fill_bands: whether to fill bins that never come within EMPTY_BAND of the loudest value, for example
             those above a codec's bandwidth, with the mean of the other bins, weighted by exp(-distance /
-            FILL_WIDTH). Bins masked by SpecAugment, which are constant and above digital silence, stay.
+            FILL_WIDTH). Bins masked by SpecAugment, which are constant and above digital silence, are kept.
 
     Returns:
         float32 [batch, num_frames, num_bins] like fbank, zero at or beyond num_frames (int32 [batch]).
@@ -58,7 +58,7 @@ def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False)
 
 
 def _fill(normalised: tf.Tensor, is_empty: tf.Tensor) -> tf.Tensor:
-    """Fills bins where is_empty, bool [batch, 1, num_bins]; features are [batch, num_frames, num_bins]."""
+    """Fills bins where is_empty, bool [batch, 1, num_bins]; normalised is [batch, length, num_bins]."""
     bins = np.arange(normalised.shape[2])
     closeness = np.exp(-np.abs(bins[:, None] - bins) / FILL_WIDTH).astype(np.float32)
     weights = closeness * tf.cast(~tf.linalg.matrix_transpose(is_empty), tf.float32)
@@ -73,7 +73,7 @@ def normalise_causally(
     subsampling: int,
     stream: Optional[streaming.Stream],
 ) -> tf.Tensor:
-    """Normalises each bin with the statistics of the frames so far, after raising digital silence.
+    """Normalises each bin with the statistics of the frames so far; digital silence is raised first.
 
     Batch norm learns the statistics of average speech from the training data. With mixed precision, this
     function still computes in float32, because it comes before the first matrix product.

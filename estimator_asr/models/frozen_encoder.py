@@ -19,7 +19,7 @@ from tfrecord_builder.audio import frontend, pretrained_encoder
 FAMILIES = {"whisper": whisper, "hubert": wav2vec2, "wav2vec2": wav2vec2}
 SCOPE = "frozen_encoder"  # variable scope of an encoder used for feature extraction
 LOWER_SCOPE = "pretrained"  # variable scope of an encoder below trained blocks
-SUBSAMPLING = 2  # joins pairs of 20 ms outputs, which halves the time spent in the trained blocks
+SUBSAMPLING = 2  # pairs of 20 ms outputs are joined, to halve the time spent in the trained blocks
 
 
 def build(
@@ -64,7 +64,7 @@ def stack(fbank: tf.Tensor, factor: int) -> tf.Tensor:
 def conformer_on_top(
     config: config_lib.AcousticConfig, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]
 ) -> encoders.Encoding:
-    """Conformer blocks on top of a pretrained encoder, on pairs of its outputs; see encoders.Encoder.
+    """Conformer blocks that read pairs of outputs from a pretrained encoder; see encoders.Encoder.
 
     fbank holds the outputs of config.pretrained, or the features from which to compute them.
     Batch norm comes first, because the scales of the outputs differ by orders of magnitude.

@@ -17,7 +17,7 @@ from estimator_asr.decoding.search import candidates
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import attention, layers
 
-# Offsets of the first and last token of each n-gram from the current token.
+# Each n-gram's first and last tokens, as offsets from the current token.
 _WINDOWS = ((-1, 0), (0, 1), (-1, 1), (-2, 0), (0, 2))
 
 
@@ -38,7 +38,7 @@ def build(
     Args:
         token_ids: int32 [batch, length].
         num_tokens: int32 [batch]; tokens at or beyond it are ignored.
-        character_mask: bool [tokens, characters], True for the candidates for each token.
+        character_mask: bool [tokens, characters], True where the character is a candidate for the token.
         token_parts: float32 [tokens, num_parts] of 0 and 1 (syllables.part_matrix); None if there are none.
         seed: int64 [2], random seed of the batch in training; if None, dropout and token noise are off.
         fixed_shapes: whether to pad the candidates, so that their number rarely changes (for XLA).
@@ -135,8 +135,8 @@ def _embed_ngrams(config, token_ids, mask, vocabulary_size, seed):
 def hash_ngrams(token_ids: tf.Tensor, mask: tf.Tensor, vocabulary_size: int, num_rows: int) -> tf.Tensor:
     """Returns the table rows of the n-grams around each position, int64 [batch, length, num_windows].
 
-    Padding (where the mask, float32 [batch, length], is 0) is hashed like positions beyond the ends. There
-    are fewest collisions if num_rows is prime.
+    Padding (where the mask, float32 [batch, length], is 0) is hashed like positions beyond the ends. A
+    prime num_rows gives the fewest collisions.
     """
     length = tf.shape(token_ids)[1]
     reach = max(abs(offset) for window in _WINDOWS for offset in window)

@@ -31,7 +31,7 @@ def as_constant(getter: Callable, *args, **kwargs) -> tf.Variable:
 
 
 def get_kernel(name: str, shape: Sequence) -> tf.Variable:
-    """Returns a weight [..., inputs, outputs], initialised as Glorot uniform (Glorot and Bengio, 2010)."""
+    """Returns a weight [..., inputs, outputs], with Glorot uniform initial values (Glorot, Bengio, 2010)."""
     return tf.compat.v1.get_variable(name, shape, initializer=tf.compat.v1.glorot_uniform_initializer())
 
 
@@ -133,7 +133,7 @@ def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Ten
 
 
 def random_bytes(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Returns random uint8 values from 0 to 255, four of them per random word; for the seed see uniform."""
+    """Returns uint8 of the given shape, random from 0 to 255, four per random word; for seed see uniform."""
     count = tf.reduce_prod(shape)
     words = tf.random.stateless_uniform(
         [(count + 3) // 4], _place_seed(seed), minval=None, maxval=None, dtype=tf.int32, alg="philox"
@@ -142,7 +142,7 @@ def random_bytes(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def uniform(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Returns random float32 values, uniformly distributed from 0 (included) to 1 (excluded).
+    """Returns random float32 values of the given shape, uniform from 0 (included) to 1 (excluded).
 
     The values depend only on the seed (int64 [2]) and on where in the graph the function is called. So a
     resumed training samples the same values as an uninterrupted one, and two calls sample different values.

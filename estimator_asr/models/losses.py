@@ -36,7 +36,7 @@ def ctc_loss(
         num_tokens: int32 [batch].
 
     Returns:
-        float32 [batch]. Raises the same errors as check_labels, also if a label is the blank.
+        float32 [batch]. Raises the errors of check_labels; the blank, too, counts as an invalid label.
     """
     token_ids = check_labels(token_ids, num_tokens, logits.shape[-1] - 1)
     possible = has_alignment(num_frames, token_ids, num_tokens)
@@ -160,9 +160,8 @@ def sampled_softmax(
 ) -> tf.Tensor:
     """Returns the cross-entropy among the label and the sample (Jean et al., 2015), float32 [batch, length].
 
-    Labels are int32 [batch, length]; a label that is also in the sample counts once. The
-    result is multiplied by the weights, float32 [batch, length]; weight 0 excludes a position, even if its
-    hidden values are NaN.
+    Labels are int32 [batch, length]; a label that is also in the sample counts once. The result is multiplied
+    by the weights, float32 [batch, length]; weight 0 excludes a position, even if its hidden values are NaN.
     """
     label, others = _score(scorer, labels, weights, sample)
     return weights * (tf.reduce_logsumexp(tf.concat([label, others], -1), -1) - label[..., 0])

@@ -56,7 +56,7 @@ def sum_over_replicas(values: list) -> list:
 
 
 def differentiable_sum(value: tf.Tensor) -> tf.Tensor:
-    """Sums a float tensor over all replicas, with a gradient.
+    """Sums a float tensor over all replicas; the sum has a gradient.
 
     Training minimises the sum of the replicas' losses. So the gradient with respect to a replica's value is
     the sum of all replicas' gradients with respect to the total.

@@ -54,7 +54,7 @@ class State:
 
 
 class Stream(NamedTuple):
-    """How to process a batch in chunks of `chunk` encoder frames.
+    """Settings for processing a batch in chunks of `chunk` encoder frames.
 
     Without a state, the batch holds whole recordings. With a state, it holds the next frames of each
     recording, after the `before` encoder frames (int32 [batch]) of earlier calls. `before` is a multiple of
@@ -166,11 +166,11 @@ def take_rows(values: tf.Tensor, starts: tf.Tensor, width: int) -> tf.Tensor:
 def append(
     first: tf.Tensor, num_first: tf.Tensor, second: tf.Tensor, num_second: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Appends sequences `second` to `first`, [batch, length, ...], whose true lengths are int32 [batch].
+    """Appends each sequence in `second` to the one in `first`; both are [batch, length, ...].
 
     Returns:
-        Sequences [batch, size of first + size of second, ...]; and their lengths, int32 [batch], beyond which
-        values are arbitrary.
+        Sequences [batch, size of first + size of second, ...]; and the number of valid rows in each,
+        int32 [batch]; all other rows are arbitrary.
     """
     places = tf.range(tf.shape(first)[1] + tf.shape(second)[1])
     beyond = places - num_first[:, None]

@@ -106,9 +106,10 @@ def _take_tokens(state: streaming.State, roots: tf.Tensor, shape: list[int]) -> 
 def _find_peaks(
     frames: frames_lib.Frames, traced: traces.Traced, tokens: Tokens, before: tf.Tensor
 ) -> tuple[Tokens, Tokens]:
-    """Returns the tokens from earlier calls, the last of which may still peak in these frames, and new ones.
+    """Returns the tokens from earlier calls, and the new tokens.
 
-    A token's frames begin with the frame that added it and end before the frame that added the next token.
+    The last token from earlier calls may have its peak in these frames. A token's frames begin with the frame
+    that added it and end before the frame that added the next token.
     """
     is_last = tf.equal(tf.range(tf.shape(tokens.ids)[2]), tokens.num_tokens[..., None] - 1)
     last_ids = tf.reduce_sum(tf.where(is_last, tokens.ids, 0), axis=2, keepdims=True)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from estimator_asr.models import layers, pretrained_blocks
 from tfrecord_builder.audio import frontend, pretrained_encoder
 
-KERNEL_SIZES, STRIDES = (10, 3, 3, 3, 3, 2, 2), (5, 2, 2, 2, 2, 2, 2)  # together: 400 samples every 320
+KERNEL_SIZES, STRIDES = (10, 3, 3, 3, 3, 2, 2), (5, 2, 2, 2, 2, 2, 2)  # 400 samples, every 320 samples
 _WAVEFORM_EPSILON = 1e-7  # see zero_mean_unit_var_norm in Hugging Face's feature_extraction_wav2vec2.py
 
 
@@ -82,7 +82,7 @@ def _convolve(layout, inputs, lengths, number):
 
 
 def _positions(encoder, hidden):
-    """Convolves each group of units over time separately: on CPUs, only oneDNN convolves groups at once."""
+    """Convolves groups of units over time, one by one, because on CPUs grouped convolutions need oneDNN."""
     width, groups = encoder.waveform.num_conv_pos_embeddings, encoder.waveform.num_conv_pos_embedding_groups
     with tf.compat.v1.variable_scope("positions"):
         kernel = layers.get_kernel("kernel", [width, encoder.units // groups, encoder.units])

@@ -188,7 +188,7 @@ class Acoustic(task.Task):
         return search_scorers
 
     def rate_of(self, variable: str) -> float:
-        """Lowers the rates of pretrained blocks, most of all for the lowest (Howard and Ruder, 2018, 3.2)."""
+        """Lowers the rates of pretrained blocks, the lowest most of all (Howard, Ruder 2018, section 3.2)."""
         if not variable.startswith(f"{_PRETRAINED}/"):
             return 1.0
         block = re.search(r"/block_(\d+)/", variable)
@@ -219,9 +219,10 @@ def _decoder_positions(outputs, labels):
 
 
 def frame_fractions(logits: tf.Tensor, num_frames: tf.Tensor) -> dict[str, metrics.Ratio]:
-    """Returns the fraction of frames whose best class is the blank, and the fraction of others at an edge.
+    """Returns the fraction of frames whose best class is the blank, and the edge fraction.
 
-    The edges are the first two and the last two frames, where a model may emit tokens that it should not.
+    The edge fraction is the fraction of all other frames that are among an utterance's first two or last two
+    frames, where a model may emit tokens that it should not.
     """
     position, length = tf.range(tf.shape(logits)[1])[None], num_frames[:, None]
     is_blank = tf.equal(tf.argmax(logits, axis=-1), logits.shape[-1] - 1)

@@ -57,7 +57,7 @@ def check_pretrained(
     applied: Optional[pretrained_encoder.Applied],
     features: frontend.FrontendConfig,
 ) -> None:
-    """Raises UserError if the pretrained encoder is missing, or cannot read the data or train its blocks."""
+    """Raises UserError if the encoder is missing, cannot read the data, or cannot train its upper blocks."""
     if applied is None:
         raise errors.UserError(
             f"train: --encoder={chosen.encoder} needs encoded data or pretrained weights; run python -m "

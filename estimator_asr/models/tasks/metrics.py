@@ -43,7 +43,7 @@ class Losses(NamedTuple):
     def to_minimise(self) -> tf.Tensor:
         """Returns the loss whose mean over the replicas is the average loss per label in the whole batch.
 
-        Replicas have different numbers of labels, so each one divides its sum by their mean.
+        Replicas have different numbers of labels, so each one divides its sum by the mean number.
         """
         (all_labels,) = replicas.sum_over_replicas([self.num_labels])
         return tf.math.divide_no_nan(self.total, all_labels / replicas.num_replicas())
@@ -86,7 +86,7 @@ def length_ratio(num_ids: tf.Tensor, num_references: tf.Tensor) -> Ratio:
 def repeated_fraction(
     ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_references: tf.Tensor
 ) -> Ratio:
-    """Returns the fraction of utterances with the same hypothesis as one that has a different reference.
+    """Returns the fraction of utterances whose hypothesis is shared by one with a different reference.
 
     For the arguments see edit_ratio. Utterances without a reference do not count.
     """
@@ -97,7 +97,7 @@ def repeated_fraction(
 
 
 def fraction_of(is_counted: tf.Tensor, is_valid: tf.Tensor) -> Ratio:
-    """Returns the fraction of valid elements that are also counted; both arguments are bool, of one shape."""
+    """Returns the fraction of valid elements that are also counted; arguments are bool, of equal shapes."""
     counts = (tf.reduce_sum(tf.cast(flag, tf.float32)) for flag in (is_counted & is_valid, is_valid))
     return Ratio(*counts)
 
@@ -119,7 +119,7 @@ def _equal_rows(ids, num_ids):
     return tf.reduce_all(tf.equal(counted[:, None], counted[None, :]), axis=-1)
 
 
-@tf.xla.experimental.jit_scope(compile_ops=False)  # with XLA, tf.where returns a different number of rows
+@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA's tf.where returns a different number of rows
 def _to_sparse(ids, num_ids, width):
     """Returns ids as a sparse tensor [batch, width]; tf.edit_distance needs two tensors of the same shape."""
     indices = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]))

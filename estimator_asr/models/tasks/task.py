@@ -38,8 +38,8 @@ class Forward(NamedTuple):
 class Recognition(NamedTuple):
     """Hypotheses for a batch. Fields with a default value are set by only one of the tasks.
 
-    `attention` is how the labels attend to the frames in the decoder's last block, averaged over the heads;
-    it is None if there are no labels or no decoder.
+    `attention` holds the weights with which labels attend to frames in the decoder's last block, averaged
+    over the heads; it is None if there are no labels or no decoder.
     """
 
     ids: tf.Tensor  # int32 [batch, max_ids], tokens or characters, -1 at or beyond num_ids
@@ -132,7 +132,7 @@ class Task(abc.ABC):
         return {ids: best.ids, num_ids: best.num_ids, "score": best.scores}
 
     def rate_of(self, variable: str) -> float:
-        """Returns the factor for the learning rate of the variable with this name."""
+        """Returns the factor by which the learning rate is multiplied for the variable with this name."""
         del variable
         return 1.0
 
