@@ -101,7 +101,7 @@ def build(
 
 
 def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray]) -> tf.Tensor:
-    """Returns each class's own vector plus the vectors of its parts, float32 [num_classes, units]."""
+    """Returns the sum of each class's own vector and its parts' vectors, float32 [num_classes, units]."""
     scale = tf.compat.v1.random_normal_initializer(stddev=0.02)  # BERT's value; initial logits are near zero
     own = tf.compat.v1.get_variable("class_vectors", [num_classes, units], initializer=scale)
     if token_parts is None:

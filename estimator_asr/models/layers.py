@@ -119,8 +119,8 @@ def replicate_edges(inputs: tf.Tensor, mask: tf.Tensor, before: int, after: int)
 
 
 def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Tensor:
-    """Zeroes values with probability `rate` (rounded to 1/256) and scales the others up; does nothing if seed
-    is None.
+    """Zeroes values with probability `rate` (rounded to 1/256) and scales up the others. If seed is None, it
+    does nothing.
 
     It samples one byte per value. On a CPU, this takes a quarter of the time of tf.nn.dropout, which samples
     floats and took a sixth of each training step.
@@ -133,7 +133,7 @@ def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Ten
 
 
 def random_bytes(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Returns uint8 of the given shape, random from 0 to 255, four per random word; for seed see uniform."""
+    """Returns random uint8 from 0 to 255, generated four at a time; for shape and seed see `uniform`."""
     count = tf.reduce_prod(shape)
     words = tf.random.stateless_uniform(
         [(count + 3) // 4], _place_seed(seed), minval=None, maxval=None, dtype=tf.int32, alg="philox"
@@ -142,7 +142,7 @@ def random_bytes(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def uniform(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Returns random float32 values of the given shape, uniform from 0 (included) to 1 (excluded).
+    """Returns a random float32 tensor with the given shape, uniform from 0 (included) to 1 (excluded).
 
     The values depend only on the seed (int64 [2]) and on where in the graph the function is called. So a
     resumed training samples the same values as an uninterrupted one, and two calls sample different values.

@@ -158,7 +158,7 @@ def draw(probabilities: np.ndarray, num_sampled: int, seed: tf.Tensor) -> Sample
 def sampled_softmax(
     scorer: LogitFactors, labels: tf.Tensor, weights: tf.Tensor, sample: SampledClasses
 ) -> tf.Tensor:
-    """Returns the cross-entropy among the label and the sample (Jean et al., 2015), float32 [batch, length].
+    """Returns the cross-entropy over the label and the sample (Jean et al., 2015), float32 [batch, length].
 
     Labels are int32 [batch, length]; a label that is also in the sample counts once. The result is multiplied
     by the weights, float32 [batch, length]; weight 0 excludes a position, even if its hidden values are NaN.

@@ -169,8 +169,8 @@ def append(
     """Appends each sequence in `second` to the one in `first`; both are [batch, length, ...].
 
     Returns:
-        Sequences [batch, size of first + size of second, ...]; and the number of valid rows in each,
-        int32 [batch]; all other rows are arbitrary.
+        Sequences [batch, length of first + length of second, ...]; and their numbers of valid rows, like
+        num_first and num_second int32 [batch]. All other rows are arbitrary.
     """
     places = tf.range(tf.shape(first)[1] + tf.shape(second)[1])
     beyond = places - num_first[:, None]

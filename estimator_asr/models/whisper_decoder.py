@@ -101,7 +101,7 @@ class _Beam(NamedTuple):
 def propose(decoder: DecoderArrays, memory: Memory, limits: tf.Tensor, width: int) -> tf.Tensor:
     """Returns the sequences that beam search finds, int32 [batch, width, max_tokens], -1 beyond their ends.
 
-    `limits`, int32 [batch], is the maximum number of tokens in each utterance's sequences, at least 1.
+    `limits`, int32 [batch], holds the maximum length of each utterance's sequences in tokens, at least 1.
     """
     end_id, batch = len(decoder.token_texts), tf.shape(memory.mask)[0]
     logits, cache = _run(decoder, memory, _embed_prompt(decoder, batch), None)

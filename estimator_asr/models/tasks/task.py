@@ -113,7 +113,7 @@ class Task(abc.ABC):
         return features, labels
 
     def forward(self, features: Tensors, labels: Tensors, training: bool) -> Forward:
-        """Builds the model with its losses and metrics; in training, `features` must contain a seed."""
+        """Builds the model with its losses and metrics; in training, `features` must contain "seed"."""
         features, labels = self.check_ids(features, labels)
         outputs = self.build(features, labels, features["seed"] if training else None)
         num_inputs = tf.reduce_sum(features[self.spec.length_key])
