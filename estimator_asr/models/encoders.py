@@ -20,7 +20,7 @@ VGG_CHANNELS = (32, 64, 128)
 
 
 class Encoding(NamedTuple):
-    """Output of an encoder."""
+    """The output of an encoder."""
 
     outputs: tf.Tensor  # float32 [batch, num_subsampled, units], zero at padded positions
     num_frames: tf.Tensor  # int32 [batch], number of subsampled frames
@@ -176,7 +176,7 @@ def _attention(config, inputs, span, mask, rotary=False):
 
 
 def _convolution_module(config, inputs, span, seed):
-    """Gated linear unit, depthwise convolution, batch norm, swish, projection (Gulati et al., 2020, 2.2).
+    """Gated linear unit, depthwise convolution, batch norm, swish and projection (Gulati et al., 2020, 2.2).
 
     With layer norm instead of batch norm, the encoder's output collapsed to a constant.
     """

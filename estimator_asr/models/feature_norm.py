@@ -105,7 +105,7 @@ def normalise_causally(
 
 
 def _accumulate(values, mask, state, name) -> tf.Tensor:
-    """Returns the sum of each frame and all frames before it, float32 [batch, length, units]."""
+    """Returns for each frame the sum of all frames up to it, float32 [batch, length, units]."""
     sums = tf.cumsum(layers.clear_padding(values, mask), axis=1)
     if state:
         before = state.take(name, tf.zeros([1, values.shape[2]]))

@@ -97,7 +97,7 @@ def build_best(
 
 
 def _find_best(logits, count):
-    """Returns indices and log probabilities of the `count` highest logits on the last axis."""
+    """Returns indices and log probabilities of the `count` highest logits along the last axis."""
     log_probs, places = tf.math.top_k(tf.maximum(tf.nn.log_softmax(logits), layers.MASKED_SCORE), count)
     return places, log_probs
 
@@ -140,7 +140,7 @@ def hash_ngrams(token_ids: tf.Tensor, mask: tf.Tensor, vocabulary_size: int, num
     """
     length = tf.shape(token_ids)[1]
     reach = max(abs(offset) for window in _WINDOWS for offset in window)
-    digits = (tf.cast(token_ids, tf.int64) + 1) * tf.cast(mask, tf.int64)  # 0 beyond the ends
+    digits = (tf.cast(token_ids, tf.int64) + 1) * tf.cast(mask, tf.int64)  # 0 means beyond the ends
     digits = tf.pad(digits, [[0, 0], [reach, reach]])
     rows = []
     for kind, (first, last) in enumerate(_WINDOWS):

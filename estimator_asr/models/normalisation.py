@@ -77,7 +77,7 @@ def masked_moments(inputs: tf.Tensor, mask: tf.Tensor) -> tuple:
     """Returns the mean and variance, float32 [units], of [batch, length, ..., units] where the mask is 1."""
     count = tf.maximum(_count(inputs, mask), 1.0)
     mean = _sum_real(tf.cast(inputs, tf.float32), mask) / count
-    # The derivative of the variance with respect to the mean is zero.
+    # No gradient is needed: the derivative of the variance with respect to the mean is zero.
     centred = tf.cast(inputs, tf.float32) - tf.stop_gradient(mean)
     return mean, _sum_real(centred, mask, tf.square) / count
 

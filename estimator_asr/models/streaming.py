@@ -19,7 +19,7 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import layers
 
 LEFT_FRAMES = 64  # encoder frames before a chunk to which the frames in the chunk attend: 2.56 s
-_WHOLE_FRACTION = 0.25  # fraction of training batches that are not cut into chunks
+_WHOLE_FRACTION = 0.25  # fraction of training batches that are processed without chunks
 
 
 class State:

@@ -33,7 +33,7 @@ class DecoderArrays(NamedTuple):
     token_texts: np.ndarray  # bytes [num_tokens], UTF-8 or part of a character; class num_tokens is the end
     characters: np.ndarray  # str [num_characters]; letters are upper case
     readings: np.ndarray  # int32 [num_characters, max_readings], acoustic tokens, padded with -1
-    spellings: np.ndarray  # int32 [num_symbols, max_pieces], decoder tokens of each symbol, padded with -1
+    spellings: np.ndarray  # int32 [num_symbols, max_pieces], decoder tokens for each symbol, padded with -1
     merged_pairs: np.ndarray  # int64 [num_merges], left x num_symbols + right, in ascending order
     merged_ranks: np.ndarray  # int32 [num_merges]; the pair with the lowest rank is merged first
     merged_symbols: np.ndarray  # int32 [num_merges], the symbol that replaces each pair
@@ -42,7 +42,7 @@ class DecoderArrays(NamedTuple):
 class Memory(NamedTuple):
     """Encoder outputs as the keys and values to which the decoder attends."""
 
-    # Keys and values of each block, float32 [batch, heads, length, units / heads].
+    # Keys and values for each block, float32 [batch, heads, length, units / heads].
     blocks: list[tuple[tf.Tensor, tf.Tensor]]
     mask: tf.Tensor  # float32 [batch, length]
 
@@ -91,7 +91,7 @@ def _score(decoder, memory, ids, num_tokens):
 
 
 class _Beam(NamedTuple):
-    """The best sequences of each utterance, best first."""
+    """The best sequences for each utterance, best first."""
 
     ids: tf.Tensor  # int32 [batch, width, length]
     scores: tf.Tensor  # float32 [batch, width]

@@ -68,7 +68,7 @@ def edit_ratio(ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_re
 
 
 def mark_unknown(references: tf.Tensor) -> tf.Tensor:
-    """Returns references (int32) with each unknown id replaced by an id that no hypothesis contains."""
+    """Returns references (int32), with every unknown id replaced by an id that no hypothesis contains."""
     return tf.where(tf.equal(references, vocabulary.Vocabulary.unknown_id), _NO_ID, references)
 
 

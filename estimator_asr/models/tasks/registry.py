@@ -1,4 +1,4 @@
-"""All tasks by name. A new task needs an entry here and in task_spec.SPECS."""
+"""Registry of the tasks, by name. A new task needs an entry here and in task_spec.SPECS."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def of(model: model_directory.ModelDirectory) -> task.Task:
 
 
 def complete(config: experiment.ExperimentConfig) -> experiment.ExperimentConfig:
-    """Returns the settings of a new run with derived settings filled in; see Task.complete."""
+    """Returns the settings for a new run, with derived settings filled in; see Task.complete."""
     return TASKS[config.model]().complete(config)

@@ -87,7 +87,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def decode(self, outputs: Any, features: Tensors) -> Recognition:
-        """Returns the best hypothesis of each utterance."""
+        """Returns the best hypothesis for each utterance."""
 
     @staticmethod
     def complete(config: experiment.ExperimentConfig) -> experiment.ExperimentConfig:
