@@ -1,7 +1,7 @@
 """The acoustic and the language model, as functions from tensors to tensors.
 
-acoustic and language build a model of the blocks in encoders, layers, attention and normalisation; losses
-trains it. frozen_encoder, whisper, wav2vec2 and pretrained_blocks run pretrained encoders, whisper_decoder
-and byte_pairs Whisper's decoder, streaming and streaming_search models that hear chunks. tasks/ joins a
-model with its features, labels, metrics and decoding.
+acoustic and language build models from the blocks in encoders, layers, attention and normalisation; losses
+holds the loss functions. frozen_encoder, whisper, wav2vec2 and pretrained_blocks run pretrained encoders;
+whisper_decoder and byte_pairs run Whisper's decoder; streaming and streaming_search serve models that process
+audio in chunks. tasks/ combines each model with its features, labels, metrics and decoding.
 """

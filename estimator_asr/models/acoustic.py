@@ -1,7 +1,7 @@
 """Acoustic model: an encoder with a CTC head and, if labels are passed, an attention decoder.
 
-All variables are in the scope "acoustic". The classes are the token ids and one more, which is the last: the
-blank of CTC, and the symbol with which the decoder starts and ends a sequence.
+All variables are in the scope "acoustic". The classes are the token ids plus one last class, which is both
+CTC's blank and the symbol with which the decoder starts and ends a sequence.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tfrecord_builder.audio import pretrained_encoder
 
 
 def _pretrained(*arguments):
-    from estimator_asr.models import frozen_encoder  # imported for pretrained encoders only
+    from estimator_asr.models import frozen_encoder  # only pretrained encoders need this module
 
     return frozen_encoder.conformer_on_top(*arguments)
 
@@ -37,8 +37,8 @@ class AcousticOutputs(NamedTuple):
     num_frames: tf.Tensor  # int32 [batch], number of subsampled frames
     decoder_logits: Optional[tf.Tensor]  # float32 [batch, max_tokens + 1, num_classes]; None without labels
     encoding: Optional[encoders.Encoding] = None
-    scorer: Optional[losses.LogitFactors] = None  # parts from which decoder_logits are computed
-    # Weights of the decoder's last cross-attention, float32 [batch, heads, max_tokens + 1, num_subsampled].
+    scorer: Optional[losses.LogitFactors] = None  # the factors of decoder_logits
+    # Cross-attention weights of the last decoder block, [batch, heads, max_tokens + 1, num_subsampled].
     attention: Optional[tf.Tensor] = None
     local_logits: Optional[tf.Tensor] = None  # like ctc_logits, but computed from encoding.below
 
@@ -67,8 +67,8 @@ def build(
         num_tokens: int32 [batch]; ids at or beyond it are ignored.
         seed: int64 [2], random seed of the batch in training. If None, there is no dropout, and batch norm
             uses its moving averages.
-        stream: chunks in which recordings are processed, only with config.chunk_frames; None processes whole
-            recordings. In training, chunk sizes are sampled instead.
+        stream: how to cut recordings into chunks if config.chunk_frames is set; if None, whole recordings
+            are processed. In training it is ignored, and the chunk size is sampled.
     """
     entry = ENCODERS[config.encoder]
     with tf.compat.v1.variable_scope("acoustic"):
@@ -101,8 +101,8 @@ def build(
 
 
 def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray]) -> tf.Tensor:
-    """Returns the vector of each class plus the vectors of its parts, float32 [num_classes, units]."""
-    scale = tf.compat.v1.random_normal_initializer(stddev=0.02)  # BERT's value; logits are near zero at first
+    """Returns the sum of each class's own vector and its parts' vectors, float32 [num_classes, units]."""
+    scale = tf.compat.v1.random_normal_initializer(stddev=0.02)  # BERT's value; initial logits are near zero
     own = tf.compat.v1.get_variable("class_vectors", [num_classes, units], initializer=scale)
     if token_parts is None:
         return own
@@ -113,7 +113,7 @@ def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray
 
 
 def get_scorer(hidden: tf.Tensor, vectors: tf.Tensor) -> losses.LogitFactors:
-    """Returns the scorer whose logits are hidden [batch, length, units] times class vectors, plus biases."""
+    """Returns the scorer that multiplies hidden, [batch, length, units], by class vectors and adds biases."""
     # The bias has two axes, so that a warm start can map its columns.
     bias = layers.get_bias("bias", [1, vectors.shape[0]])
     return losses.LogitFactors(hidden, vectors, tf.squeeze(bias, 0))
@@ -139,13 +139,14 @@ def decode(
     token_parts: Optional[np.ndarray],
     seed: Optional[tf.Tensor],
 ) -> tuple[losses.LogitFactors, tf.Tensor]:
-    """Transformer decoder, pre-norm; its class vectors are also its embeddings (Press and Wolf, 2017).
+    """Pre-norm Transformer decoder; its class vectors are also its input embeddings (Press and Wolf, 2017).
 
-    `previous_ids` are the tokens before each position, int32 [batch, length]; for other arguments see build.
+    previous_ids, int32 [batch, length], holds the token before each position. For the other arguments see
+    build.
 
     Returns:
-        The scorer of the classes at each of `length` positions, where position i depends on previous_ids 0 to
-        i; and the cross-attention weights of the last block, float32 [batch, heads, length, num_subsampled].
+        The scorer of the classes at each position, which depends on previous_ids up to and including that
+        position; and the last block's cross-attention weights, [batch, heads, length, num_subsampled].
     """
     vectors = class_vectors(num_classes, encoding.outputs.shape[-1], token_parts)
     hidden = attention.add_positions(tf.gather(vectors, previous_ids) * config.encoder_units**0.5)
@@ -158,7 +159,7 @@ def decode(
 
 
 def _decoder_block(config, hidden, causal, encoding, seed):
-    """Causal self-attention, cross-attention to the encoder, feed-forward, with residual connections."""
+    """Causal self-attention, cross-attention to the encoder, feed-forward; all with residual connections."""
     heads, rate = config.attention_heads, config.acoustic_dropout
     attended = attention.self_attention(layers.layer_norm(hidden, "layer_norm_0"), causal, heads)
     hidden += layers.dropout(attended, rate, seed)
@@ -171,11 +172,11 @@ def _decoder_block(config, hidden, causal, encoding, seed):
 
 
 def decoder_targets(token_ids: tf.Tensor, num_tokens: tf.Tensor, end_id: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the decoder's targets and their weights for labels, int32 [batch, max_tokens].
+    """Returns the decoder's targets and their weights; the labels, token_ids, are int32 [batch, max_tokens].
 
     Returns:
         Labels followed by end symbols, int32 [batch, max_tokens + 1]; and float32 weights of the same shape:
-        1 for the labels and the first end symbol, 0 for the end symbols that fill the padding.
+        1 for the labels and the first end symbol, 0 for the end symbols that serve as padding.
     """
     length = tf.shape(token_ids)[1] + 1
     is_token = tf.sequence_mask(num_tokens, length)
@@ -191,10 +192,10 @@ def score(
     num_classes: int,
     token_parts: Optional[np.ndarray],
 ) -> tf.Tensor:
-    """Returns the decoder's log probabilities of whole sequences, including their ends.
+    """Returns the decoder's log probabilities of whole sequences, including their end symbols.
 
-    `token_ids` are int32 [batch, num_sequences, max_tokens]; `num_tokens` and the result are [batch,
-    num_sequences]. For the other arguments see build, which made the encoding.
+    token_ids is int32 [batch, num_sequences, max_tokens]; num_tokens and the result are [batch,
+    num_sequences]. For the other arguments see build, which returned the encoding.
     """
     shape = tf.shape(token_ids)
     rows = [shape[0] * shape[1], shape[2]]

@@ -28,12 +28,13 @@ def self_attention(
         mask: float32 [batch, length], 1 for real positions; or [batch or 1, length, num_keys], 1 for the keys
             to which each position may attend.
         num_heads: number of heads, a divisor of units.
-        rotary: whether scores depend on the distance between two positions (see rotate).
-        extend: adds keys and values to those of the inputs, both shaped as in `attend`; None adds nothing.
-        first: int32 [batch], position of the first input of each sequence; None means 0.
+        rotary: whether to use rotary positions, which encode the distance between positions (see rotate).
+        extend: function that extends the keys and values, both shaped as in attend; if None, they are
+            not changed.
+        first: int32 [batch], position of each sequence's first input; 0 if None.
 
     Returns:
-        float32 [batch, length, units]; a position that may attend to no other gets the mean of all values.
+        float32 [batch, length, units]. If the mask excludes all keys, all of them get the same weight.
     """
     units = inputs.shape[-1]
     with tf.compat.v1.variable_scope("self_attention"):
@@ -70,7 +71,7 @@ def attend(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Attends from queries to keys, all float [batch, heads, length, units / heads].
 
-    The mask is as in self_attention; it masks keys.
+    The mask has one of the shapes allowed in self_attention, and applies to the keys.
 
     Returns:
         Float [batch, query_length, units], and weights float32 [batch, heads, query_length, length].
@@ -87,7 +88,7 @@ def attend(
 
 
 def project(inputs: tf.Tensor, parts: tuple[str, ...], units: int, num_heads: int) -> list[tf.Tensor]:
-    """Projects [batch, length, ...] for each of the parts to float [batch, heads, length, units / heads]."""
+    """Returns a projection of inputs [batch, length, ...] per part: [batch, heads, length, units / heads]."""
     with tf.compat.v1.variable_scope("_".join(parts)):
         kernel = layers.get_kernel("kernel", [inputs.shape[-1], len(parts) * units])
         outputs = layers.linear(inputs, kernel, _get_biases(parts, units))
@@ -97,8 +98,8 @@ def project(inputs: tf.Tensor, parts: tuple[str, ...], units: int, num_heads: in
 def _get_biases(parts, units):
     """Concatenates the biases of all parts, float32 [parts x units]; the bias of keys is zero.
 
-    A key bias would raise all scores of a query alike, which the softmax cancels. Its gradient would be only
-    rounding errors, which Adam would scale up.
+    A key bias would add the same amount to all scores of a query, and the softmax cancels that. Its gradient
+    would consist of rounding errors, which Adam would amplify.
     """
     biased = [part for part in parts if part != "key"]
     biases = dict(zip(biased, tf.split(layers.get_bias("bias", [len(biased) * units]), len(biased))))
@@ -107,7 +108,7 @@ def _get_biases(parts, units):
 
 
 def split_heads(inputs: tf.Tensor, count: int, num_heads: int) -> list[tf.Tensor]:
-    """Splits [batch, length, count x units] into `count` parts with one transposition and no copies."""
+    """Splits [batch, length, count x units] into `count` parts with one transposition and no other copy."""
     batch, length = tf.shape(inputs)[0], tf.shape(inputs)[1]
     heads = tf.reshape(inputs, [batch, length, count, num_heads, inputs.shape[-1] // (count * num_heads)])
     return tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), count)
@@ -116,9 +117,9 @@ def split_heads(inputs: tf.Tensor, count: int, num_heads: int) -> list[tf.Tensor
 def rotate(inputs: tf.Tensor, first: Optional[tf.Tensor] = None) -> tf.Tensor:
     """Applies rotary positions to [batch, heads, length, units] (Su et al., 2021, section 3.2.2).
 
-    Units i and i + units / 2 form a pair, which is rotated by the angle position x 10000^(-2i / units). So a
-    product of two rotated vectors depends only on the distance between their positions. The positions of a
-    sequence begin at `first`, int32 [batch], or at 0.
+    Units i and i + units / 2 form a pair, which is rotated by the angle position x 10000^(-2i / units). So
+    the dot product of two rotated vectors depends only on the distance between their positions. The first
+    input has position `first`, int32 [batch], or 0 if `first` is None.
     """
     length, half = tf.shape(inputs)[-2], inputs.shape[-1] // 2
     places = tf.range(length, dtype=tf.float32)
@@ -144,5 +145,5 @@ def _wave_rates(units):
 
 
 def causal_mask(length: tf.Tensor) -> tf.Tensor:
-    """Returns a mask, float32 [1, length, length], with which position i attends to positions 0 to i."""
+    """Returns a mask that lets position i attend to positions 0 to i, float32 [1, length, length]."""
     return tf.linalg.band_part(tf.ones([1, length, length]), -1, 0)

@@ -1,7 +1,7 @@
 """Byte-pair encoding (Sennrich et al. 2016, section 3.2) of characters, as TensorFlow operations.
 
-Merging starts with whole characters instead of bytes: Whisper's vocabulary has no token that begins or ends
-within a hanzi and reaches into another one.
+Merging can start with whole characters instead of bytes, because no token in Whisper's vocabulary combines
+part of a hanzi with bytes from another hanzi.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import tensorflow as tf
 
 from estimator_asr.models import whisper_decoder
 
-_NEVER = np.iinfo(np.int32).max  # rank of pairs that are not merged
+_NEVER = np.iinfo(np.int32).max  # rank for pairs that cannot be merged
 
 
 def encode(decoder: whisper_decoder.DecoderArrays, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Encodes characters, int32 [rows, max_characters], where -1 stands for no character.
+    """Encodes characters, int32 [rows, max_characters], where -1 marks an empty position.
 
     Returns:
-        Tokens, int32 [rows, max_tokens], -1 beyond the last one; and their number, int32 [rows].
+        Tokens, int32 [rows, max_tokens], padded with -1; and their number in each row, int32 [rows].
     """
     symbols = _merge(decoder, tf.pad(_squeeze(characters)[0], [[0, 0], [0, 2]], constant_values=-1))
     pieces = tf.gather(decoder.spellings, tf.maximum(symbols, 0))
@@ -27,13 +27,13 @@ def encode(decoder: whisper_decoder.DecoderArrays, characters: tf.Tensor) -> tup
 
 
 def _squeeze(ids):
-    """Moves the ids of each row that are not -1 to the front; returns the ids and their number."""
+    """Moves every -1 to the end of its row; returns the rows and the number of other ids in each row."""
     ragged = tf.ragged.boolean_mask(ids, ids >= 0)
     return ragged.to_tensor(-1), tf.cast(ragged.row_lengths(), tf.int32)
 
 
 def _merge(decoder, symbols):
-    """Merges the pair of lowest rank in each row, the first of equal ones, until no pair can be merged."""
+    """Merges the pair with the lowest rank in each row (the first if equal), until no pair can be merged."""
     pairs, num_symbols = tf.constant(decoder.merged_pairs), len(decoder.spellings)
 
     def find(symbols):

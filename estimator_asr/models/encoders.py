@@ -1,8 +1,8 @@
-"""Encoders, which turn log-mel frames into fewer vectors. acoustic.ENCODERS lists them.
+"""Encoders, which turn log-mel frames into a shorter sequence of vectors. acoustic.ENCODERS lists them.
 
-Padding must not change real positions. So strided convolutions pad explicitly, because TensorFlow's "SAME"
-depends on whether the padded length is even; and masks keep padding out of convolutions, attention and batch
-statistics. Padded frames may be NaN or Inf: the first convolution gets zeros there.
+Padding must not affect real positions. So strided convolutions pad explicitly, because TensorFlow's "SAME"
+padding depends on whether the padded length is even. Masks keep padding out of convolutions, attention and
+batch statistics. Padded frames may be NaN or Inf: they are set to zero before the first convolution.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ VGG_CHANNELS = (32, 64, 128)
 
 
 class Encoding(NamedTuple):
-    """Output of an encoder."""
+    """The output of an encoder."""
 
     outputs: tf.Tensor  # float32 [batch, num_subsampled, units], zero at padded positions
     num_frames: tf.Tensor  # int32 [batch], number of subsampled frames
     mask: tf.Tensor  # float32 [batch, num_subsampled]
-    # The frames before attention mixes them, shaped as outputs; None if the encoder does not return them.
+    # The frames before any attention, shaped like outputs; None if the encoder does not return them.
     below: Optional[tf.Tensor] = None
 
 
@@ -33,12 +33,12 @@ class Encoder(NamedTuple):
     """An entry of acoustic.ENCODERS.
 
     Attributes:
-        build: function that returns an Encoding; takes AcousticConfig, fbank float32 [batch, num_frames,
-            num_bins], num_frames int32 [batch] (frames at or beyond it are ignored) and seed (see
-            acoustic.build). If can_stream, it also takes a streaming.Stream or None.
+        build: function that returns an Encoding. Its arguments are an AcousticConfig; fbank, float32 [batch,
+            num_frames, num_bins]; num_frames, int32 [batch] (frames at or beyond it are ignored); seed (see
+            acoustic.build); and, if can_stream is True, a streaming.Stream or None.
         subsampling: input frames per output frame; num_subsampled is ceil(num_frames / subsampling).
-        is_pretrained: whether it reads outputs of config.pretrained, or computes them from the features of
-            that encoder; acoustic.build normalises the features of all others.
+        is_pretrained: whether the encoder builds on the outputs of config.pretrained, read from the records
+            or computed from features. For all other encoders, acoustic.build normalises the features.
     """
 
     build: Callable[..., Encoding]
@@ -54,7 +54,7 @@ def conformer(
     seed: Optional[tf.Tensor],
     stream: Optional[streaming.Stream] = None,
 ) -> Encoding:
-    """Conformer (Gulati et al., 2020) with one layer norm after all blocks; convolutions encode positions."""
+    """Conformer (Gulati et al., 2020) with one layer norm after the last block and no position encodings."""
     hidden, num_frames = _subsample(config, fbank, num_frames, seed, stream)
     return run_blocks(config, conformer_block, hidden, num_frames, seed, stream)
 
@@ -68,7 +68,7 @@ def transformer(
 ) -> Encoding:
     """Transformer encoder (Vaswani et al., 2017) with layer norm before each module (Xiong et al., 2020).
 
-    It uses rotary positions (Su et al., 2021): absolute positions would show where a recording starts.
+    It uses rotary positions (Su et al., 2021), because absolute ones would reveal where a recording starts.
     """
     hidden, num_frames = _subsample(config, fbank, num_frames, seed, stream)
     return run_blocks(config, _transformer_block, hidden, num_frames, seed, stream)
@@ -82,7 +82,7 @@ def run_blocks(
     seed: Optional[tf.Tensor],
     stream: Optional[streaming.Stream] = None,
 ) -> Encoding:
-    """Runs config.encoder_layers blocks (such as conformer_block) and a layer norm on subsampled frames."""
+    """Runs config.encoder_layers blocks (such as conformer_block) on subsampled frames, then a layer norm."""
     mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
     span = streaming.Span(num_frames, mask, stream)
     attention_mask = span.attention_mask()
@@ -96,7 +96,7 @@ def run_blocks(
 
 
 def _subsample(config, fbank, num_frames, seed, stream) -> tuple[tf.Tensor, tf.Tensor]:
-    """Halves time and frequency twice with 3 x 3 convolutions, then joins bins and channels into one vector.
+    """Halves time and frequency twice with 3 x 3 convolutions, then projects each frame to one vector.
 
     Returns:
         Frames, float32 [batch, num_subsampled, units], and their number, int32 [batch].
@@ -118,17 +118,17 @@ def _join_bins(hidden):
 def halve(inputs: tf.Tensor, span: streaming.Span, channels: int, name: str) -> tf.Tensor:
     """3 x 3 convolution with stride 2: output i depends on inputs 2i - 1 to 2i + 1.
 
-    It has no bias, because batch norm follows. Copies of the first and last frame are added at the ends, to
-    hide where a recording starts. Inputs are float32 [batch, length, num_bins, channels], the result is
-    float32 [batch, ceil(length / 2), ceil(num_bins / 2), channels].
+    It has no bias, because batch norm follows. The ends are padded with copies of the first and last frames,
+    to hide where a recording starts. The inputs are float32 [batch, length, num_bins, channels], and the
+    result is float32 [batch, ceil(length / 2), ceil(num_bins / 2), channels].
     """
     with tf.compat.v1.variable_scope(name):
         kernel = layers.get_kernel("kernel", [3, 3, inputs.shape[-1], channels])
         extended = span.extend(inputs, 1, 1)
-    # If the convolution padded the bins itself, its gradient kernels would be half as fast.
+    # If the convolution padded the bins itself, its gradients would be computed at half the speed.
     padded = tf.pad(extended, [[0, 0], [0, 0], [1, 1], [0, 0]])
     halved = tf.nn.conv2d(tf.cast(padded, kernel.dtype), kernel, strides=2, padding="VALID")
-    # The shape is set, because oneDNN on some processors does not halve the bins of an empty batch.
+    # The shape is set explicitly: on some processors, oneDNN does not halve the bins of an empty batch.
     batch, length = tf.shape(halved)[0], tf.shape(halved)[1]
     return tf.reshape(halved, [batch, length, (inputs.shape[2] + 1) // 2, channels])
 
@@ -140,9 +140,10 @@ def conformer_block(
     heard: tf.Tensor,
     seed: Optional[tf.Tensor],
 ) -> tf.Tensor:
-    """Half a feed-forward, attention, convolution, half a feed-forward (Gulati et al., 2020, section 2.4).
+    """Half-weight feed-forward, attention, convolution, half-weight feed-forward (Gulati et al., 2020, 2.4).
 
-    Inputs are float32 [batch, length, units]; `heard` is span.attention_mask(), which all blocks share.
+    The inputs are float32 [batch, length, units]; `heard` is the result of span.attention_mask(), which is
+    computed only once for all blocks.
     """
 
     def residual(hidden, module, weight=1.0):
@@ -175,7 +176,7 @@ def _attention(config, inputs, span, mask, rotary=False):
 
 
 def _convolution_module(config, inputs, span, seed):
-    """Gated linear unit, depthwise convolution, batch norm, swish, projection (Gulati et al., 2020, 2.2).
+    """Gated linear unit, depthwise convolution, batch norm, swish and projection (Gulati et al., 2020, 2.2).
 
     With layer norm instead of batch norm, the encoder's output collapsed to a constant.
     """
@@ -192,9 +193,9 @@ def _convolution_module(config, inputs, span, seed):
 def cnn(
     config: config_lib.AcousticConfig, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]
 ) -> Encoding:
-    """VGG-like stack (Simonyan and Zisserman, 2015): pairs of 3 x 3 convolutions, each followed by pooling.
+    """VGG-like (Simonyan and Zisserman, 2015): pairs of 3 x 3 convolutions, each pair followed by pooling.
 
-    The first two poolings halve time and frequency, the last one only frequency. There is no attention.
+    The first two pooling layers halve time and frequency, the last one only frequency. There is no attention.
     """
     mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
     hidden = tf.expand_dims(layers.clear_padding(fbank, mask), 3)  # [batch, num_frames, num_bins, 1]
@@ -202,7 +203,7 @@ def cnn(
         for j in range(2):
             hidden = _convolve(hidden, mask, channels, seed, f"convolution_{i}_{j}")
         time_stride = 2 if i < 2 else 1
-        # Padding never wins the maximum: it is 0, and real values are >= 0.
+        # Padding cannot change a maximum: it is 0, and real values are >= 0.
         hidden = tf.nn.max_pool2d(hidden, [time_stride, 2], [time_stride, 2], "SAME")
         num_frames = frontend.num_subsampled_frames(num_frames, factor=time_stride)
         mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])

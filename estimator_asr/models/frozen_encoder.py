@@ -1,8 +1,8 @@
-"""A pretrained encoder: frozen in feature extraction, or the lower part of an encoder that is trained.
+"""Pretrained encoders: frozen for feature extraction, or as the lower part of an encoder that is trained.
 
-A family of encoders is a module like whisper.py and an entry in FAMILIES. Its `embed` computes the input of
-the Transformer blocks, its `log_mel` the frames that are stored beside the blocks' outputs. The outputs are
-read from the records that estimator_asr.encode wrote, or computed in the graph.
+Each family of encoders has a module such as whisper.py and an entry in FAMILIES. Its `embed` computes the
+input of the Transformer blocks; its `log_mel` computes the frames that are stored with the blocks' outputs.
+Outputs are read from records written by estimator_asr.encode, or computed in the graph.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from estimator_asr.models import encoders, layers, normalisation, pretrained_blo
 from tfrecord_builder.audio import frontend, pretrained_encoder
 
 FAMILIES = {"whisper": whisper, "hubert": wav2vec2, "wav2vec2": wav2vec2}
-SCOPE = "frozen_encoder"  # variable scope of the encoder in feature extraction
-LOWER_SCOPE = "pretrained"  # variable scope of the encoder below trained blocks
-SUBSAMPLING = 2  # outputs of 20 ms are joined to 40 ms, for which the trained blocks take half the time
+SCOPE = "frozen_encoder"  # variable scope of an encoder used for feature extraction
+LOWER_SCOPE = "pretrained"  # variable scope of an encoder below trained blocks
+SUBSAMPLING = 2  # pairs of 20 ms outputs are joined, to halve the time spent in the trained blocks
 
 
 def build(
@@ -29,13 +29,13 @@ def build(
 
     Args:
         applied: the encoder, and the blocks whose outputs are returned.
-        fbank: float32 [batch, num_frames, num_bins], from the frontend of the encoder.
+        fbank: float32 [batch, num_frames, num_bins], from the encoder's frontend.
         num_frames: int32 [batch]; frames at or beyond it are ignored.
-        scope: scope of the variables, inside the caller's scope.
+        scope: variable scope, inside that of the caller.
 
     Returns:
-        Log-mel frames and then the outputs of each block, float16 [batch, num_outputs, applied.num_bins]; and
-        the number of outputs, int32 [batch], at or beyond which they are zero.
+        Log-mel frames followed by the outputs of each block, float16 [batch, num_outputs, applied.num_bins],
+        zero at or beyond the number of outputs; and that number, int32 [batch].
     """
     encoder, family = applied.encoder, FAMILIES[applied.encoder.family]
     with tf.compat.v1.variable_scope(scope, custom_getter=layers.as_constant):
@@ -50,7 +50,7 @@ def build(
 
 
 def stack(fbank: tf.Tensor, factor: int) -> tf.Tensor:
-    """Joins every `factor` frames of [batch, num_frames, num_bins] into one; zeros follow the last frame.
+    """Joins every `factor` frames of [batch, num_frames, num_bins] into one; the last is padded with zeros.
 
     Returns:
         Tensor [batch, ceil(num_frames / factor), factor x num_bins].
@@ -64,10 +64,10 @@ def stack(fbank: tf.Tensor, factor: int) -> tf.Tensor:
 def conformer_on_top(
     config: config_lib.AcousticConfig, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]
 ) -> encoders.Encoding:
-    """Conformer blocks on pairs of outputs of the pretrained encoder; arguments as in encoders.Encoder.
+    """Conformer blocks that read pairs of outputs from a pretrained encoder; see encoders.Encoder.
 
     fbank holds the outputs of config.pretrained, or the features from which to compute them.
-    Batch norm comes first, because the outputs differ in scale by orders of magnitude.
+    Batch norm comes first, because the scales of the outputs differ by orders of magnitude.
     """
     applied = _below_trained(config)
     vectors, num_frames = _read_or_encode(config.pretrained, applied, fbank, num_frames)
@@ -84,14 +84,14 @@ def conformer_on_top(
 
 
 def _below_trained(config):
-    """Returns the encoder with the stored blocks below the trained ones; records may hold higher blocks."""
+    """Returns config.pretrained with only the blocks below the trained ones; the records may hold more."""
     last = config.pretrained.encoder.layers - config.trainable_blocks
     frozen = tuple(layer for layer in config.pretrained.layers if layer <= last)
     return dataclasses.replace(config.pretrained, layers=frozen)
 
 
 def _read_or_encode(stored, applied, fbank, num_frames):
-    """Returns outputs, float [batch, num_frames, applied.num_bins], 0 at padding; and num_frames, int32."""
+    """Returns outputs, [batch, num_frames, applied.num_bins], zero at padding; and their number, int32."""
     dtype = fbank.dtype
     if fbank.shape[-1] == stored.num_bins:
         fbank = fbank[..., : applied.num_bins]
@@ -102,7 +102,7 @@ def _read_or_encode(stored, applied, fbank, num_frames):
 
 
 def _add_trained_blocks(applied, vectors, mask):
-    """Runs the blocks after the last applied one, and appends the output of the last block."""
+    """Runs the blocks above the last one in `applied`, and appends the output of the topmost block."""
     encoder, last = applied.encoder, vectors[..., -applied.encoder.units :]
     with tf.compat.v1.variable_scope(LOWER_SCOPE):
         first = applied.layers[-1] + 1

@@ -1,9 +1,9 @@
-"""Language model: a Transformer encoder that converts tokens to characters, one to one.
+"""Language model: a Transformer encoder that converts each token to one character.
 
-The embedding of a token is the sum of its own vector and those of its parts (initial, final, tone) and of the
-token n-grams around it. N-grams are hashed into one table. It remembers word-sized contexts by a lookup, with
-no matrix product, so the encoder (pre-norm) can stay small. Only the candidates of a token are scored, see
-candidates.py.
+A token's embedding is the sum of its own vector, the vectors of its parts (initial, final, tone) and the
+vectors of the token n-grams around it. The n-grams are hashed into one table. Word-sized contexts can simply
+be looked up in this table, so the encoder (pre-norm) can stay small. Only the candidates for each token are
+scored (see candidates.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from estimator_asr.decoding.search import candidates
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import attention, layers
 
-# First and last token of each n-gram, relative to the current token.
+# Each n-gram's first and last tokens, as offsets from the current token.
 _WINDOWS = ((-1, 0), (0, 1), (-1, 1), (-2, 0), (0, 2))
 
 
@@ -33,18 +33,18 @@ def build(
     seed: Optional[tf.Tensor] = None,
     fixed_shapes: bool = False,
 ) -> candidates.ScoredPairs:
-    """Scores the candidates of each token. All variables are in the scope "language".
+    """Scores the candidates for each token. All variables are in the scope "language".
 
     Args:
         token_ids: int32 [batch, length].
         num_tokens: int32 [batch]; tokens at or beyond it are ignored.
-        character_mask: bool [tokens, characters], the candidates of each token.
+        character_mask: bool [tokens, characters], True where the character is a candidate for the token.
         token_parts: float32 [tokens, num_parts] of 0 and 1 (syllables.part_matrix); None if there are none.
-        seed: int64 [2], random seed of the batch in training; None turns dropout and token noise off.
+        seed: int64 [2], random seed of the batch in training; if None, dropout and token noise are off.
         fixed_shapes: whether to pad the candidates, so that their number rarely changes (for XLA).
 
     Returns:
-        The candidates of [batch, length] positions; with token noise, those of the replacing tokens.
+        The scored candidates at all positions; where token noise replaces a token, those for its replacement.
     """
     mask = layers.sequence_mask(num_tokens, tf.shape(token_ids)[1])  # [batch, length]
     if seed is not None:
@@ -67,13 +67,13 @@ def build_best(
     token_parts: Optional[np.ndarray],
     count: int,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the `count` most probable candidates, best first, computed without ragged operations.
+    """Returns the `count` most probable candidates for each token, best first, without ragged operations.
 
-    The other arguments and the variables are those of `build`.
+    The variables and the other arguments are the same as in build.
 
     Returns:
         Characters, int32, and log probabilities, float32, both [batch, length, count]. If a token has fewer
-        candidates, the others are character 0 with MASKED_SCORE.
+        candidates, the remaining entries are character 0 with log probability MASKED_SCORE.
     """
     num_known, num_characters = character_mask.shape
     mask = layers.sequence_mask(num_tokens, tf.shape(token_ids)[1])
@@ -88,7 +88,7 @@ def build_best(
     logits += tf.gather(bias, tf.gather(readings, token_ids))
     best = _find_best(tf.where(known >= 0, logits, layers.MASKED_SCORE), count)
     best = tf.maximum(tf.gather(known, best[0], axis=2, batch_dims=2), 0), best[1]
-    # The readings of <unk>, which is token 0, come first.
+    # Readings of <unk> come first, because <unk> is token 0.
     first = np.cumsum(character_mask[0]) - 1
     unknown = products + tf.gather(bias, np.maximum(first, 0).astype(np.int32))
     best_unknown = _find_best(tf.where(character_mask[0], unknown, layers.MASKED_SCORE), count)
@@ -97,13 +97,13 @@ def build_best(
 
 
 def _find_best(logits, count):
-    """Returns indices and log probabilities of the `count` highest logits on the last axis."""
+    """Returns indices and log probabilities of the `count` highest logits along the last axis."""
     log_probs, places = tf.math.top_k(tf.maximum(tf.nn.log_softmax(logits), layers.MASKED_SCORE), count)
     return places, log_probs
 
 
 def _swap_tokens(token_ids, rate, vocabulary_size, seed):
-    """Replaces a fraction of the tokens by random known ones, to imitate errors of the acoustic model."""
+    """Replaces a fraction of the tokens with random known tokens, to imitate acoustic model errors."""
     if not rate or vocabulary_size < 2:
         return token_ids
     draws, others = (layers.uniform(tf.shape(token_ids), seed) for _ in range(2))
@@ -124,27 +124,27 @@ def _embed(config, token_ids, mask, vocabulary_size, token_parts, seed):
 
 def _embed_ngrams(config, token_ids, mask, vocabulary_size, seed):
     rows = hash_ngrams(token_ids, mask, vocabulary_size, config.ngram_rows)
-    # The table is zero at first, so that n-grams have no effect before they are trained.
+    # The table starts at zero, so that n-grams have no effect before they are trained.
     table = layers.get_bias("ngrams", [config.ngram_rows, config.ngram_units])
     weights = layers.dropout(tf.ones(tf.shape(rows)), config.ngram_dropout, seed)
-    # Each weight drops or scales a whole n-gram.
+    # Each weight drops or scales the whole vector of an n-gram.
     embedded = tf.reduce_sum(tf.gather(table, rows) * tf.expand_dims(weights, 3), axis=2)
     return layers.dense(embedded, config.language_units, "ngram_projection", use_bias=False)
 
 
 def hash_ngrams(token_ids: tf.Tensor, mask: tf.Tensor, vocabulary_size: int, num_rows: int) -> tf.Tensor:
-    """Returns table rows for the hashed n-grams around each position, int64 [batch, length, num_windows].
+    """Returns the table rows of the n-grams around each position, int64 [batch, length, num_windows].
 
-    Padding (where the mask, float32 [batch, length], is 0) hashes like positions beyond the ends. A prime
-    number of rows gives the fewest collisions.
+    Padding (where the mask, float32 [batch, length], is 0) is hashed like positions beyond the ends. A
+    prime num_rows gives the fewest collisions.
     """
     length = tf.shape(token_ids)[1]
     reach = max(abs(offset) for window in _WINDOWS for offset in window)
-    digits = (tf.cast(token_ids, tf.int64) + 1) * tf.cast(mask, tf.int64)  # 0 beyond the ends
+    digits = (tf.cast(token_ids, tf.int64) + 1) * tf.cast(mask, tf.int64)  # 0 means beyond the ends
     digits = tf.pad(digits, [[0, 0], [reach, reach]])
     rows = []
     for kind, (first, last) in enumerate(_WINDOWS):
-        number = tf.constant(kind, tf.int64)  # one digit per token follows, base vocabulary_size + 1
+        number = tf.constant(kind, tf.int64)  # followed by one digit per token, in base vocabulary_size + 1
         for offset in range(first, last + 1):
             number = number * (vocabulary_size + 1) + digits[:, reach + offset : reach + offset + length]
         rows.append(tf.math.floormod(number, num_rows))
@@ -165,7 +165,7 @@ def _encode(config, inputs, mask, seed):
 
 
 def _score(outputs, pairs, num_characters, num_readings):
-    """Returns logits, float32 [num_pairs]: output times character vector, plus the bias of the reading."""
+    """Returns logits, float32 [num_pairs]: output times character vector, plus the bias for the reading."""
     units = outputs.shape[-1]
     table = _get_table("characters", [num_characters, units])
     bias = layers.get_bias("reading_bias", [num_readings])
@@ -175,6 +175,6 @@ def _score(outputs, pairs, num_characters, num_readings):
 
 
 def _get_table(name, shape):
-    """Returns an embedding table [rows, units] with normal initial values of variance 1 / units."""
+    """Returns an embedding table [rows, units], with normal initial values of variance 1 / units."""
     initializer = tf.compat.v1.random_normal_initializer(stddev=shape[1] ** -0.5)
     return tf.compat.v1.get_variable(name, shape, initializer=initializer)

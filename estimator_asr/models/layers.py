@@ -1,11 +1,11 @@
-"""Layers shared by the models: functions of tensors, with variables in the caller's scope.
+"""Layers shared by the models, as functions of tensors. Their variables are in the caller's scope.
 
 Sequences are float32 [batch, length, units]; a mask is float32 [batch, length], 1 for a real position and 0
-for padding. One rule: a padded position never affects a real one, be it through attention, convolutions or
-statistics. So padding is removed by tf.where, never by multiplication: zero times NaN is NaN.
+for padding. A padded position must never affect a real one, whether through attention, convolutions or
+statistics. So padding is removed with tf.where, never by multiplication, because zero times NaN is NaN.
 
-In mixed precision, sequences may be float16 or bfloat16, and constants are converted to float16 too. So all
-constants fit into float16, and statistics and softmax are computed in float32.
+With mixed precision, sequences may be float16 or bfloat16, and constants may become float16 too. So all
+constants fit in float16, and statistics and softmax are computed in float32.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import Optional
 import tensorflow as tf
 
 LAYER_NORM_EPSILON = 1e-6
-MASKED_SCORE = -3e4  # finite in float16; exp() of it is zero in float32
+MASKED_SCORE = -3e4  # finite in float16, and its exp() is zero in float32
 
 
 def sequence_mask(lengths: tf.Tensor, max_length) -> tf.Tensor:
-    """Returns float32 [batch, max_length], 1 below `lengths` (int32 [batch]) and 0 at or beyond it."""
+    """Returns float32 [batch, max_length]: 1 at positions below `lengths` (int32 [batch]), otherwise 0."""
     return tf.sequence_mask(lengths, max_length, dtype=tf.float32)
 
 
 def as_constant(getter: Callable, *args, **kwargs) -> tf.Variable:
-    """Creates a variable that is not trained; a custom_getter for variable scopes."""
+    """Creates a variable that is not trained; used as the custom_getter of variable scopes."""
     return getter(*args, **{**kwargs, "trainable": False})
 
 
 def get_kernel(name: str, shape: Sequence) -> tf.Variable:
-    """Returns a weight [..., inputs, outputs], Glorot uniform (Glorot and Bengio, 2010)."""
+    """Returns a weight [..., inputs, outputs], with Glorot uniform initial values (Glorot, Bengio, 2010)."""
     return tf.compat.v1.get_variable(name, shape, initializer=tf.compat.v1.glorot_uniform_initializer())
 
 
@@ -48,15 +48,16 @@ def get_scale(name: str, shape: Sequence) -> tf.Variable:
 def linear(
     inputs: tf.Tensor, kernel: tf.Tensor, bias: Optional[tf.Tensor], activation: Optional[Callable] = None
 ) -> tf.Tensor:
-    """Returns activation(inputs x kernel + bias) for [..., inputs] and [inputs, outputs], with one matmul.
+    """Returns activation(inputs x kernel + bias), computed with one matmul.
 
-    The inputs are cast to the kernel's dtype, which is also that of the result.
+    The inputs are [..., n] and the kernel is [n, units]. The result has the kernel's dtype, to which the
+    inputs are cast.
     """
     inputs = tf.cast(inputs, kernel.dtype)
     outputs = tf.matmul(tf.reshape(inputs, [-1, kernel.shape[0]]), kernel)
     if bias is not None:
         outputs = tf.nn.bias_add(outputs, bias)
-    # The activation comes before the reshape, so that TensorFlow fuses it with product and bias.
+    # The activation comes before the reshape, so that TensorFlow can fuse it with the product and the bias.
     outputs = activation(outputs) if activation else outputs
     return tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [kernel.shape[1]]], axis=0))
 
@@ -75,7 +76,7 @@ def layer_norm(inputs: tf.Tensor, name: str = "layer_norm", epsilon: float = LAY
     with tf.compat.v1.variable_scope(name):
         scale = get_scale("scale", [inputs.shape[-1]])
         shift = get_bias("shift", [inputs.shape[-1]])
-    # No tf.custom_gradient: its registration is never removed and keeps the graph alive.
+    # tf.custom_gradient is not used: its registration is never removed, and keeps the graph alive.
     values = tf.cast(inputs, tf.float32)
     centred = values - tf.reduce_mean(values, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
@@ -83,7 +84,7 @@ def layer_norm(inputs: tf.Tensor, name: str = "layer_norm", epsilon: float = LAY
 
 
 def clear_padding(inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns inputs [batch, length, ...] with zeros where mask [batch, length] is 0, even for NaN and Inf.
+    """Returns inputs [batch, length, ...], with zeros (even for NaN and Inf) where mask [batch, length] is 0.
 
     The gradient at padding is zero too, if all later operations have finite gradients at zero.
     """
@@ -91,20 +92,20 @@ def clear_padding(inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
 
 def _is_real(inputs, mask):
-    """Returns where the mask is 1, bool [batch, length, 1, ...] with the rank of inputs."""
+    """Returns True where the mask is 1: bool [batch, length, 1, ...], of the same rank as inputs."""
     return tf.reshape(mask > 0, tf.concat([tf.shape(mask), [1] * (inputs.shape.rank - 2)], axis=0))
 
 
 def replicate_edges(inputs: tf.Tensor, mask: tf.Tensor, before: int, after: int) -> tf.Tensor:
-    """Extends each sequence by copies of its first and its last real position, for a convolution.
+    """Pads each sequence for a convolution, with copies of its first and last real positions.
 
-    With zeros instead, a convolution sees where a recording starts and ends. CTC then emits the tokens of
-    short recordings at their edges, far from the syllables (docs/experiments/token-times.md).
+    If the padding were zeros, a convolution would see where a recording starts and ends. CTC would then emit
+    a short recording's tokens at its edges, far from the syllables (docs/experiments/token-times.md).
 
     Returns:
         For inputs [batch, length, ...], a tensor [batch, before + length + after, ...]: `before` copies of
-        the first position, the real positions, then copies of the last one up to the end. All zeros if a
-        sequence has no real positions.
+        the first position, the real positions, then copies of the last one up to the end. A sequence
+        without real positions becomes all zeros.
     """
     ones = [1] * (inputs.shape.rank - 2)
     is_real = _is_real(inputs, mask)
@@ -118,11 +119,11 @@ def replicate_edges(inputs: tf.Tensor, mask: tf.Tensor, before: int, after: int)
 
 
 def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Tensor:
-    """Zeroes values with probability `rate` (rounded to 1/256) and scales the others up; does nothing if seed
-    is None.
+    """Zeroes values with probability `rate` (rounded to 1/256) and scales up the others. If seed is None, it
+    does nothing.
 
-    It samples one byte per value, which on a CPU takes a quarter of the time of tf.nn.dropout. That samples
-    floats, which took a sixth of a training step.
+    It samples one byte per value. On a CPU, this takes a quarter of the time of tf.nn.dropout, which samples
+    floats and took a sixth of each training step.
     """
     if seed is None or rate == 0:
         return inputs
@@ -132,7 +133,7 @@ def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Ten
 
 
 def random_bytes(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Returns uint8 of the given shape, uniform over 0 to 255, four per random word; seed as in `uniform`."""
+    """Returns random uint8 from 0 to 255, generated four at a time; for shape and seed see `uniform`."""
     count = tf.reduce_prod(shape)
     words = tf.random.stateless_uniform(
         [(count + 3) // 4], _place_seed(seed), minval=None, maxval=None, dtype=tf.int32, alg="philox"
@@ -141,10 +142,10 @@ def random_bytes(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def uniform(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Returns float32 of the given shape, uniform from 0 up to 1.
+    """Returns a random float32 tensor with the given shape, uniform from 0 (included) to 1 (excluded).
 
-    The numbers depend only on the seed (int64 [2]) and on the place of the call in the graph. So a resumed
-    training samples the same numbers as an uninterrupted one, and two calls sample different numbers.
+    The values depend only on the seed (int64 [2]) and on where in the graph the function is called. So a
+    resumed training samples the same values as an uninterrupted one, and two calls sample different values.
     """
     return tf.random.stateless_uniform(shape, _place_seed(seed), alg="philox")
 
@@ -157,14 +158,14 @@ def _place_seed(seed):
 def feed_forward(
     inputs: tf.Tensor, inner_units: int, dropout_rate: float, seed: Optional[tf.Tensor]
 ) -> tf.Tensor:
-    """Returns dense(dropout(relu(dense(inputs)))) with `inner_units` in the middle, shaped as inputs."""
+    """Returns dense(dropout(relu(dense(inputs)))), shaped like inputs, with an inner layer of inner_units."""
     with tf.compat.v1.variable_scope("feed_forward"):
         inner = dense(inputs, inner_units, "inner", tf.nn.relu)
         return dense(dropout(inner, dropout_rate, seed), inputs.shape[-1], "outer")
 
 
 def at_least_one(batch: tf.Tensor, axis: int = 1) -> tf.Tensor:
-    """Pads an axis of size 0 (the second by default) to size 1, so that no layer gets an empty axis."""
+    """Pads an axis (by default the second) to size 1 if it is empty, so that no layer gets an empty axis."""
     missing = tf.maximum(0, 1 - tf.shape(batch)[axis])
     paddings = [[0, missing if place == axis else 0] for place in range(batch.shape.rank)]
     return tf.pad(batch, paddings, constant_values=tf.zeros([], batch.dtype))
@@ -180,6 +181,6 @@ def depthwise_conv(inputs: tf.Tensor, kernel_size: int) -> tf.Tensor:
         scale = tf.compat.v1.random_normal_initializer(stddev=kernel_size**-0.5)
         shape = [kernel_size, 1, inputs.shape[-1], 1]
         kernel = tf.compat.v1.get_variable("kernel", shape, initializer=scale)
-    # Time is the height of the image: on a CPU that is three to five times as fast as time as the width.
+    # Time is the height of the image. On a CPU, this is three to five times as fast as using the width.
     outputs = tf.nn.depthwise_conv2d(tf.expand_dims(inputs, 2), kernel, strides=[1, 1, 1, 1], padding="VALID")
-    return tf.squeeze(outputs, 2)  # unlike outputs[:, :, 0], without a copy in the gradient
+    return tf.squeeze(outputs, 2)  # the gradient of outputs[:, :, 0] would need a copy

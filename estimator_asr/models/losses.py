@@ -1,7 +1,7 @@
 """Loss functions: CTC per utterance; cross-entropy per label, over all classes or a sample of them.
 
-The blank is the last class. Samples are for decoders with so many classes that a softmax over all of them
-would be slow: each step draws some classes and compares every label with only these.
+The blank is the last class. Sampling is for decoders with so many classes that a softmax over all of them
+would be slow: each step samples some classes and compares every label with those only.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def ctc_loss(
     It is computed on the CPU even if the logits are on a GPU: cuDNN's kernel, tf.raw_ops.CTCLossV2, returned
     wrong losses in some steps (docs/experiments/gpu.md).
 
-    An utterance without labels has one alignment, a blank in each frame. One with fewer frames than labels
-    plus repeats has no alignment, so its loss and gradient are 0. The gradient of all frames at or beyond
-    num_frames is 0 too.
+    An utterance without labels has one alignment, a blank in each frame. An utterance with fewer frames than
+    labels plus repeated labels has none, so its loss and gradient are 0. The gradient at frames at or beyond
+    num_frames is also 0.
 
     Args:
         logits: float [batch, num_frames, num_classes].
@@ -36,15 +36,15 @@ def ctc_loss(
         num_tokens: int32 [batch].
 
     Returns:
-        float32 [batch]. Raises the errors of check_labels, for which the blank is not a valid label.
+        float32 [batch]. Raises the errors of check_labels; the blank, too, counts as an invalid label.
     """
     token_ids = check_labels(token_ids, num_tokens, logits.shape[-1] - 1)
     possible = has_alignment(num_frames, token_ids, num_tokens)
     is_frame = tf.sequence_mask(num_frames, tf.shape(logits)[1]) & possible[:, None]
     logits = tf.where(is_frame[:, :, None], tf.cast(logits, tf.float32), 0.0)
     is_spoken = possible & (num_tokens > 0)
-    # All other utterances get one label, zero logits and weight 0: the kernel refuses utterances without
-    # labels, and returns infinity for those with too few frames.
+    # All other utterances get one label, zero logits and weight 0: the kernel rejects utterances without
+    # labels, and returns infinity for utterances with too few frames.
     num_tokens = tf.where(is_spoken, num_tokens, tf.ones_like(num_tokens))
     token_ids = tf.pad(token_ids, [[0, 0], [0, 1]])
     is_token = tf.sequence_mask(num_tokens, tf.shape(token_ids)[1])
@@ -62,13 +62,14 @@ def ctc_loss(
 
 @tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would drop the check
 def check_labels(ids: tf.Tensor, num_ids: tf.Tensor, size: int) -> tf.Tensor:
-    """Checks ids, int32 [batch, max_ids], in each step; returns them with 0 at or beyond num_ids.
+    """Checks ids, int32 [batch, max_ids], at each step; returns them with zeros at or beyond num_ids.
 
-    The CTC kernel does not check labels: it silently drops or changes a blank among them.
+    The CTC kernel does not check labels: if a blank is among them, it silently drops or changes it.
 
     Raises:
         ValueError: the ids are not a matrix of integers.
-        tf.errors.InvalidArgumentError: when the step runs, with WRONG_LABEL; an id is not in 0 to size - 1.
+        tf.errors.InvalidArgumentError: an id is not in 0 to size - 1; raised when the step runs, with
+            WRONG_LABEL in the message.
     """
     if ids.shape.rank != 2 or not ids.dtype.is_integer:
         raise ValueError(
@@ -83,7 +84,7 @@ def check_labels(ids: tf.Tensor, num_ids: tf.Tensor, size: int) -> tf.Tensor:
 
 
 def has_alignment(num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
-    """Returns whether each utterance has at least vocabulary.min_ctc_frames of its labels, bool [batch]."""
+    """Returns True for utterances with enough frames for CTC, bool [batch]; see vocabulary.min_ctc_frames."""
     following = tf.concat([token_ids[:, 1:], -tf.ones_like(token_ids[:, :1])], axis=1)
     is_pair = tf.sequence_mask(num_tokens - 1, tf.shape(token_ids)[1])
     repeats = tf.reduce_sum(tf.cast(is_pair & tf.equal(token_ids, following), tf.int32), axis=1)
@@ -93,11 +94,11 @@ def has_alignment(num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Te
 def cross_entropy(
     logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, label_smoothing: float = 0.0
 ) -> tf.Tensor:
-    """Returns the sparse softmax cross-entropy of each position times its weight, float32 [batch, length].
+    """Returns the weighted sparse softmax cross-entropy at each position, float32 [batch, length].
 
-    Logits are float [batch, length, num_classes], labels int32 and weights float32 [batch, length]. Weight 0
-    excludes a position, even if its logits are NaN. With smoothing s, the target is 1 - s for the label plus
-    s spread evenly over all classes (Szegedy et al., 2016, section 7).
+    The logits are float [batch, length, num_classes]; the labels (int32) and weights (float32) are [batch,
+    length]. Weight 0 excludes a position, even if its logits are NaN. With smoothing s, the target is 1 - s
+    for the label, plus s spread evenly over all classes (Szegedy et al., 2016, section 7).
     """
     logits = layers.clear_padding(tf.cast(logits, tf.float32), weights)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
@@ -108,7 +109,7 @@ def cross_entropy(
 
 
 class LogitFactors(NamedTuple):
-    """The parts of a decoder's logits, which are hidden x vectors + biases."""
+    """The tensors from which a decoder's logits are computed: hidden x transpose(vectors) + biases."""
 
     hidden: tf.Tensor  # float32 [batch, length, units]
     vectors: tf.Tensor  # float32 [num_classes, units]
@@ -116,18 +117,19 @@ class LogitFactors(NamedTuple):
 
 
 class SampledClasses(NamedTuple):
-    """Sampled classes, all distinct, and each class's expected count in the sample: at most 1, above 0."""
+    """A sample of distinct classes, and the expected count of every class in it: above 0 and at most 1."""
 
     classes: tf.Tensor  # int32 [num_sampled]
     expected_counts: tf.Tensor  # float32 [num_classes]
 
 
 def log_uniform(by_frequency: Sequence[int]) -> np.ndarray:
-    """Returns the probability of each class, float32 [num_classes], from class ids, most frequent first.
+    """Returns each class's probability of being sampled, float32 [num_classes].
 
-    The class of frequency rank r = 0, 1, ... has (log(r + 2) - log(r + 1)) / log(num_classes + 1), close to
-    Zipf's law, as in tf.random.log_uniform_candidate_sampler. That op is not used: its random state is not
-    saved, so an interrupted training would continue with different samples; and it runs only on CPUs.
+    by_frequency lists the class ids, most frequent first. For rank r = 0, 1, ..., the probability is
+    (log(r + 2) - log(r + 1)) / log(num_classes + 1), close to Zipf's law, as in
+    tf.random.log_uniform_candidate_sampler. That op is not used: its random state is not saved, so a resumed
+    training would continue with different samples; and it runs only on CPUs.
     """
     ranks = np.empty(len(by_frequency))
     ranks[list(by_frequency)] = np.arange(len(by_frequency))
@@ -135,20 +137,20 @@ def log_uniform(by_frequency: Sequence[int]) -> np.ndarray:
 
 
 def draw(probabilities: np.ndarray, num_sampled: int, seed: tf.Tensor) -> SampledClasses:
-    """Samples distinct classes; the sample depends only on the seed (int64 [2]) and the place in the graph.
+    """Samples distinct classes; the sample depends only on the seed (see layers.uniform).
 
-    TensorFlow's op draws until num_sampled classes are distinct. This is like a race of Poisson processes:
-    class i arrives at an exponential time of rate P(i), and the first num_sampled classes are the sample.
-    Given the time T of the next arrival, class i is in the sample with probability 1 - exp(-P(i) T). Sums
-    over the sample are unbiased if each term is divided by it (Cohen and Kaplan 2007, section 6).
-    The op uses the number of draws in place of T.
+    TensorFlow's op draws until it has num_sampled distinct classes. This is like a race of Poisson processes:
+    class i arrives after an exponentially distributed time with rate P(i), and the first num_sampled classes
+    are the sample. If the next class arrives at time T, class i is in the sample with probability
+    1 - exp(-P(i) T). Sums over the sample are unbiased if each term is divided by this probability (Cohen and
+    Kaplan 2007, section 6). TensorFlow's op uses the number of draws in place of T.
 
     Args:
         probabilities: float32 [num_classes], above 0.
-        num_sampled: at most num_classes, in which case the sample is all classes.
+        num_sampled: at most num_classes; if it is num_classes, the sample contains all classes.
     """
     times = -tf.math.log1p(-layers.uniform([len(probabilities)], seed)) / probabilities
-    times = tf.concat([times, [np.inf]], axis=0)  # no class follows a sample of all classes
+    times = tf.concat([times, [np.inf]], axis=0)  # if the sample has all classes, the next one never arrives
     earliest, classes = tf.math.top_k(-times, num_sampled + 1)
     return SampledClasses(classes[:num_sampled], -tf.math.expm1(probabilities * earliest[num_sampled]))
 
@@ -158,18 +160,19 @@ def sampled_softmax(
 ) -> tf.Tensor:
     """Returns the cross-entropy over the label and the sample (Jean et al., 2015), float32 [batch, length].
 
-    Labels are int32 [batch, length]; a label that is also in the sample counts once. Weights are float32
-    [batch, length]; weight 0 excludes a position, even if its hidden values are NaN.
+    Labels are int32 [batch, length]; a label that is also in the sample counts once. The result is multiplied
+    by the weights, float32 [batch, length]; weight 0 excludes a position, even if its hidden values are NaN.
     """
     label, others = _score(scorer, labels, weights, sample)
     return weights * (tf.reduce_logsumexp(tf.concat([label, others], -1), -1) - label[..., 0])
 
 
 def nce(scorer: LogitFactors, labels: tf.Tensor, weights: tf.Tensor, sample: SampledClasses) -> tf.Tensor:
-    """Returns the loss of noise-contrastive estimation (Gutmann and Hyvarinen, 2010); see sampled_softmax.
+    """Returns the noise-contrastive estimation loss (Gutmann and Hyvarinen, 2010); see sampled_softmax.
 
-    It is the sum of the losses of logistic regressions that accept the label and reject each sampled class.
-    Logits are log probabilities plus log num_classes, so that training begins with equal probabilities.
+    It is the summed loss of logistic regressions, one that accepts the label and one per sampled class that
+    rejects it. Logits stand for log probabilities plus log num_classes: near zero, as at the start of
+    training, they mean equal probabilities.
     """
     sample = sample._replace(expected_counts=scorer.vectors.shape[0] * sample.expected_counts)
     label, others = _score(scorer, labels, weights, sample)
@@ -180,7 +183,7 @@ SAMPLED = {"sampled": sampled_softmax, "nce": nce}
 
 
 def _score(scorer, labels, weights, sample):
-    """Returns logits minus log expected counts, for labels [..., 1] and for the sample [..., num_sampled]."""
+    """Returns logits minus log expected counts: for labels, [..., 1], and sample, [..., num_sampled]."""
     hidden = layers.clear_padding(scorer.hidden, weights)
     corrected = scorer.biases - tf.math.log(sample.expected_counts)
     label = tf.reduce_sum(hidden * tf.gather(scorer.vectors, labels), -1) + tf.gather(corrected, labels)

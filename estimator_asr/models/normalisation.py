@@ -1,8 +1,8 @@
 """Batch norm that ignores padding, with moving averages whose momentum grows with the number of updates.
 
-In training, the statistics are those of the whole batch over all replicas. They are always computed in
-float32, and without matrix products, which mixed precision runs in float16. The training step applies the
-updates of the moving averages (pending_updates), or skips them if it skips the update of the weights.
+In training, the statistics cover the whole batch, across all replicas. They are always computed in float32,
+and without matrix products, because mixed precision would run those in float16. The training step updates the
+moving averages (see pending_updates), unless it skips the update of the weights.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ import tensorflow as tf
 from estimator_asr.models import layers, replicas
 
 EPSILON = 1e-3  # default of tf.compat.v1.layers.batch_normalization
-# The utterances of a batch have similar lengths, so statistics differ between batches: moving averages over
-# 100 batches (momentum 0.99) caused 10% more errors.
+# The utterances in a batch have similar lengths, so statistics vary from batch to batch: averaging over only
+# about 100 batches (momentum 0.99) caused 10% more errors.
 MOMENTUM = 0.998
 
 
 def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str = "batch_norm") -> tf.Tensor:
-    """Normalises each unit over the real positions of the batch (Ioffe and Szegedy, 2015).
+    """Normalises each unit over the real positions in the batch (Ioffe and Szegedy, 2015).
 
-    In training it uses the batch's own statistics and averages them over batches. Otherwise it uses these
-    moving averages.
+    In training, it uses the statistics of the batch itself and updates their moving averages. Otherwise, it
+    uses the moving averages.
 
     Args:
         inputs: float [batch, length, ..., units]; any axes between length and units have no padding.
         mask: float32 [batch, length].
 
     Returns:
-        Tensor of the dtype and shape of inputs; values at padding are normalised too.
+        Tensor with the dtype and shape of inputs; padding is normalised too.
     """
     units = inputs.shape[-1]
     with tf.compat.v1.variable_scope(name):
         scale, shift = layers.get_scale("scale", [units]), layers.get_bias("shift", [units])
-        # The moving averages of all replicas are equal, because their statistics are.
+        # All replicas have the same moving averages, because they compute the same statistics.
         moving_mean = replicas.get_variable("moving_mean", [units])
         moving_variance = replicas.get_variable("moving_variance", [units], 1.0)
         num_updates = replicas.get_variable("num_updates", [])
@@ -45,11 +45,11 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str 
         else:
             batch_mean, batch_variance = moments_over_replicas(inputs, mask, mean)
         count = tf.identity(num_updates)
-        # Momentum is low at first, to forget the initial values soon (as tf.train.ExponentialMovingAverage).
+        # Momentum starts low, to forget the initial values quickly (like tf.train.ExponentialMovingAverage).
         rate = 1.0 - tf.minimum(MOMENTUM, (1.0 + count) / (10.0 + count))
         _defer(moving_mean, (batch_mean - mean) * rate)
         _defer(moving_variance, (batch_variance - variance) * rate)
-        with tf.control_dependencies([count]):  # reads of the same step see the old count
+        with tf.control_dependencies([count]):  # reads in the same step see the old count
             _defer(num_updates, tf.ones([]))
         mean, variance = batch_mean, batch_variance
     gain = tf.math.rsqrt(variance + EPSILON) * scale
@@ -57,7 +57,7 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str 
 
 
 def pending_updates() -> list[tuple[tf.Variable, tf.Tensor]]:
-    """Returns this replica's updates of the moving averages: pairs of a variable and its change."""
+    """Returns this replica's updates of the moving averages, as pairs of a variable and its change."""
     variables, changes = (tf.compat.v1.get_collection(name) for name in _collections())
     return list(zip(variables, changes))
 
@@ -68,25 +68,25 @@ def _defer(average: tf.Variable, change: tf.Tensor) -> None:
 
 
 def _collections() -> tuple[str, str]:
-    """Returns the names of this replica's graph collections: all replicas are built in one graph."""
+    """Returns the names of this replica's own graph collections, because all replicas share one graph."""
     replica = tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)
     return f"moving_averages_{replica}", f"moving_average_changes_{replica}"
 
 
 def masked_moments(inputs: tf.Tensor, mask: tf.Tensor) -> tuple:
-    """Returns mean and variance, float32 [units], of [batch, length, ..., units] where the mask is 1."""
+    """Returns the mean and variance, float32 [units], of [batch, length, ..., units] where the mask is 1."""
     count = tf.maximum(_count(inputs, mask), 1.0)
     mean = _sum_real(tf.cast(inputs, tf.float32), mask) / count
-    # The derivative of the variance with respect to the mean is zero.
+    # No gradient is needed: the derivative of the variance with respect to the mean is zero.
     centred = tf.cast(inputs, tf.float32) - tf.stop_gradient(mean)
     return mean, _sum_real(centred, mask, tf.square) / count
 
 
 def moments_over_replicas(inputs: tf.Tensor, mask: tf.Tensor, centre: tf.Tensor) -> tuple:
-    """Returns mean and variance as masked_moments does, but over all replicas, with one sum over them.
+    """Returns the same as masked_moments, but for all replicas together, with a single sum over replicas.
 
-    The variance is the mean of squares minus the squared mean. Far from zero this difference would lose its
-    digits, so the inputs are shifted by `centre` [units], which is near the mean and equal on all replicas.
+    The variance is the mean of squares minus the squared mean. If the mean is far from zero, this difference
+    loses precision. So `centre` [units], near the mean and equal on all replicas, is subtracted first.
     """
     centred = tf.cast(inputs, tf.float32) - centre
     sums = [_sum_real(centred, mask), _sum_real(centred, mask, tf.square)]
@@ -97,14 +97,15 @@ def moments_over_replicas(inputs: tf.Tensor, mask: tf.Tensor, centre: tf.Tensor)
 
 
 def _sum_real(values, mask, function=tf.identity):
-    """Sums function(values), float32 [batch, length, ..., units], to [units] where mask is 1.
+    """Returns the sum of function(values) where the mask is 1, float32 [units].
 
-    It sums over frames first, which is faster because all axes of a frame are contiguous.
+    values are float32 [batch, length, ..., units]. Frames are added up first, which is faster because the
+    values of a frame are contiguous in memory.
     """
     rows = tf.reshape(function(layers.clear_padding(values, mask)), [-1, np.prod(values.shape[2:])])
     return tf.reduce_sum(tf.reshape(tf.reduce_sum(rows, axis=0), [-1, values.shape[-1]]), axis=0)
 
 
 def _count(inputs, mask):
-    """Returns the number of values per unit at real positions, float32 []."""
+    """Returns the number of values per unit, excluding padding, float32 []."""
     return tf.reduce_sum(mask) * np.prod(inputs.shape[2:-1], initial=1)

@@ -26,8 +26,8 @@ def run(
         mask: float32 [batch, length], 1 for real positions.
 
     Returns:
-        Outputs of the blocks in `numbers`, each shaped as hidden; if is_pre_norm, the output of the encoder's
-        last block includes the layer norm that follows it.
+        Outputs of the blocks in `numbers`, each shaped like hidden. If is_pre_norm, the output of the
+        encoder's last block includes the layer norm after that block.
     """
     outputs = {}
     for number in range(first, max(numbers) + 1):

@@ -1,6 +1,6 @@
-"""Sums over the replicas of a tf.distribute strategy; with a single replica, values stay as they are.
+"""Sums over the replicas of a tf.distribute strategy; with a single replica, values are returned unchanged.
 
-ReplicaContext.all_reduce is not used, because its gradient looks variables up by name, which fails for those
+ReplicaContext.all_reduce is not used, because its gradient looks up variables by name, and cannot find those
 of other replicas. All replicas must call these functions in the same order.
 """
 
@@ -20,21 +20,21 @@ def num_replicas() -> int:
 
 
 def name(variable: tf.Variable) -> str:
-    """Returns the name of a variable's op; for a variable with copies, that of the first replica."""
+    """Returns the name of a variable's op; if each replica has a copy, the first copy's name."""
     return variable.name.partition(":")[0]
 
 
 def get_variable(
     name: str, shape: Sequence[int], initial_value: float = 0.0, collections: Optional[list[str]] = None
 ) -> tf.Variable:
-    """Returns a float32 variable that is not trained and of which each replica has its own copy.
+    """Returns a float32 variable that is not trained, with a separate copy on each replica.
 
     A checkpoint stores the first replica's copy, from which all copies are restored.
     """
     return tf.compat.v1.get_variable(
         name,
         shape,
-        # Not a constant_initializer: its tensor would stay in memory beside the variable.
+        # constant_initializer is not used, because its tensor would stay in memory next to the variable.
         initializer=lambda shape, dtype: tf.fill(shape, tf.constant(initial_value, dtype)),
         trainable=False,
         collections=collections,
@@ -44,19 +44,19 @@ def get_variable(
 
 
 def sum_over_replicas(values: list) -> list:
-    """Returns the sum over all replicas of each tensor in a list; no gradient flows through the sums."""
+    """Sums each tensor in a list over all replicas; no gradient flows through the sums."""
     if num_replicas() == 1:
         return values
 
     def reduce(strategy, *per_replica):
-        pairs = [(value, value) for value in per_replica]  # each sum is placed on its part's devices
+        pairs = [(value, value) for value in per_replica]  # each sum stays on the devices of its terms
         return strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
 
     return tf.distribute.get_replica_context().merge_call(reduce, args=tuple(values))
 
 
 def differentiable_sum(value: tf.Tensor) -> tf.Tensor:
-    """Returns the sum of a float tensor over all replicas, which has a gradient.
+    """Sums a float tensor over all replicas; the sum has a gradient.
 
     Training minimises the sum of the replicas' losses. So the gradient with respect to a replica's value is
     the sum of all replicas' gradients with respect to the total.
@@ -79,8 +79,8 @@ def group_over_replicas(op: tf.Operation) -> tf.Operation:
 def add_local(value: tf.Tensor) -> tf.Tensor:
     """Returns the sum of a tensor over the replicas of this process, without a collective.
 
-    The sum can be fetched by itself, whereas a collective that only one replica runs waits forever. A
-    tf.group of all replicas' operations is no substitute: values that only control edges need are not
+    The sum can be fetched on its own, whereas a collective that only one replica runs would wait forever.
+    tf.group over all replicas' operations would not do: values needed only by control edges are not
     computed.
     """
     context = tf.distribute.get_replica_context()

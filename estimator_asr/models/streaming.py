@@ -1,11 +1,11 @@
 """Streaming encoders: chunk-masked attention, convolutions within chunks, and their state between calls.
 
-A frame attends to its chunk and to the LEFT_FRAMES before the chunk (Zhang et al. 2020, "Unified streaming
-and non-streaming two-pass end-to-end model", section 3.2). Convolutions see earlier frames too, but copies of
-the chunk's last frame instead of later ones (Li et al. 2023, "Dynamic chunk convolution for unified streaming
-and non-streaming Conformer ASR", section 3). Training samples chunk sizes, so one set of weights works with
-any size. A layer takes what it needs of earlier frames from a State, and puts back what the next call needs.
-So the state's inputs and outputs are collected while the graph is built.
+A frame attends to its chunk and to LEFT_FRAMES frames before the chunk (Zhang et al. 2020, "Unified streaming
+and non-streaming two-pass end-to-end model", section 3.2). Convolutions also see earlier frames, but instead
+of later frames they see copies of the chunk's last frame (Li et al. 2023, "Dynamic chunk convolution for
+unified streaming and non-streaming Conformer ASR", section 3). Training samples chunk sizes, so the same
+weights work with any size. While the graph is built, each layer takes the data that it needs about earlier
+frames from a State, and puts back the data for the next call; the State collects these inputs and outputs.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import tensorflow as tf
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import layers
 
-LEFT_FRAMES = 64  # encoder frames before a chunk to which its frames attend: 2.56 seconds
-_WHOLE_FRACTION = 0.25  # fraction of training batches that are not cut into chunks
+LEFT_FRAMES = 64  # encoder frames before a chunk to which the frames in the chunk attend: 2.56 s
+_WHOLE_FRACTION = 0.25  # fraction of training batches that are processed without chunks
 
 
 class State:
     """Named tensors [batch, ...] that one call passes to the next.
 
     Attributes:
-        inputs, outputs: placeholders for the state before a call, and the state after it.
+        inputs, outputs: placeholders for the state before a call, and tensors of the state after it.
         starts: the state at the start of a recording, without the batch axis.
     """
 
@@ -36,14 +36,14 @@ class State:
         self.starts: dict[str, tf.Tensor] = {}
 
     def take(self, name: str, start: tf.Tensor) -> tf.Tensor:
-        """Returns the value that the previous call put, [batch, *start.shape]; `start` in the first call."""
+        """Returns the value kept by the previous call, [batch, *start.shape]; in the first call, `start`."""
         name, start = self._full_name(name), tf.convert_to_tensor(start)
         self.starts[name] = start
         self.inputs[name] = tf.compat.v1.placeholder(start.dtype, [None, *start.shape], name)
         return self.inputs[name]
 
     def put(self, name: str, value: tf.Tensor) -> None:
-        """Keeps a value for the next call; `name` must have been taken before, in the same variable scope."""
+        """Keeps a value for the next call; `name` must have been taken first, in the same variable scope."""
         name = self._full_name(name)
         self.outputs[name] = tf.ensure_shape(value, self.inputs[name].shape)
 
@@ -54,11 +54,11 @@ class State:
 
 
 class Stream(NamedTuple):
-    """Processing of a batch in chunks of `chunk` encoder frames.
+    """Settings for processing a batch in chunks of `chunk` encoder frames.
 
-    Without a state, the batch holds whole recordings. With a state, it holds the frames that follow `before`
-    encoder frames, int32 [batch], a multiple of `chunk`. Unless a recording ends, their number is a multiple
-    of `chunk` too.
+    Without a state, the batch holds whole recordings. With a state, it holds the next frames of each
+    recording, after the `before` encoder frames (int32 [batch]) of earlier calls. `before` is a multiple of
+    `chunk`, and so is the number of new encoder frames, except at the end of a recording.
     """
 
     chunk: int | tf.Tensor  # int32 []
@@ -67,7 +67,7 @@ class Stream(NamedTuple):
 
 
 def sample(seed: tf.Tensor, subsampling: int) -> Stream:
-    """Returns a random chunk size for a training batch of whole recordings; seed is int64 [2]."""
+    """Returns a Stream with a random chunk size, for training on whole recordings; seed is int64 [2]."""
     shortest, longest = (frames // subsampling for frames in config_lib.CHUNK_FRAMES)
     first, second = tf.unstack(layers.uniform([2], seed))
     chunk = shortest + tf.cast(second * (longest - shortest + 1), tf.int32)
@@ -76,7 +76,7 @@ def sample(seed: tf.Tensor, subsampling: int) -> Stream:
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-    """The frames of a batch at one place in an encoder.
+    """The frames of a batch at one point in an encoder.
 
     num_frames is int32 [batch], mask float32 [batch, length]. If stream is None, whole recordings are
     processed without chunks.
@@ -87,7 +87,7 @@ class Span:
     stream: Optional[Stream] = None
 
     def extend(self, inputs: tf.Tensor, before: int, after: int) -> tf.Tensor:
-        """Extends frames for a convolution, by earlier frames if there are any, or by copies of the edges.
+        """Extends frames for a convolution, with earlier frames if there are any, or copies of the edges.
 
         Returns:
             float32 [batch, before + length + after, ...] for inputs [batch, length, ...].
@@ -103,9 +103,9 @@ class Span:
         return padded
 
     def cut(self, extended: tf.Tensor, width: int) -> tf.Tensor:
-        """Cuts frames that are extended by `width` on each side into chunks that are extended likewise.
+        """Cuts frames, extended by `width` on each side, into chunks that are extended in the same way.
 
-        Copies of its last frame follow each chunk. Without a stream, all frames are one chunk.
+        Each chunk is followed by copies of its last frame. Without a stream, all frames form one chunk.
 
         Returns:
             [batch x chunks, chunk + 2 x width, units] for frames [batch, length + 2 x width, units].
@@ -120,7 +120,7 @@ class Span:
         return tf.reshape(chunks, [-1, size + 2 * width, extended.shape[2]])
 
     def join(self, chunks: tf.Tensor) -> tf.Tensor:
-        """Joins convolved chunks, [batch x chunks, chunk, units], to frames [batch, length, units]."""
+        """Joins convolved chunks, [batch x chunks, chunk, units], into frames, [batch, length, units]."""
         if self.stream is None:
             return chunks
         batch, length = tf.unstack(tf.shape(self.mask))
@@ -130,8 +130,8 @@ class Span:
         """Prepends the keys and values of the LEFT_FRAMES earlier frames.
 
         Returns:
-            float32 [batch, heads, LEFT_FRAMES + length, units / heads] for [batch, heads, length, ...]; the
-            arguments themselves if there is no state.
+            float32 [batch, heads, LEFT_FRAMES + length, units / heads] for [batch, heads, length, ...]. If
+            there is no state, the arguments are returned unchanged.
         """
         if not (self.stream and self.stream.state):
             return keys, values
@@ -143,7 +143,7 @@ class Span:
         return both[:, 0], both[:, 1]
 
     def attention_mask(self) -> tf.Tensor:
-        """Returns the frames to which each frame attends: a mask for attention.self_attention."""
+        """Returns a mask for attention.self_attention: 1 for the frames to which each frame attends."""
         if self.stream is None:
             return self.mask
         length, before = tf.shape(self.mask)[1], self.stream.before
@@ -158,7 +158,7 @@ class Span:
 
 
 def take_rows(values: tf.Tensor, starts: tf.Tensor, width: int) -> tf.Tensor:
-    """Returns `width` rows of [batch, length, ...] from `starts`, int32 [batch], on; zeros beyond the end."""
+    """Returns `width` rows of [batch, length, ...], from `starts`, int32 [batch]; zeros beyond the end."""
     paddings = [[0, 0], [0, width]] + [[0, 0]] * (values.shape.rank - 2)
     return tf.gather(tf.pad(values, paddings), starts[:, None] + tf.range(width), batch_dims=1)
 
@@ -166,11 +166,11 @@ def take_rows(values: tf.Tensor, starts: tf.Tensor, width: int) -> tf.Tensor:
 def append(
     first: tf.Tensor, num_first: tf.Tensor, second: tf.Tensor, num_second: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Joins two batches of sequences, [batch, length, ...], whose numbers of rows are int32 [batch].
+    """Appends each sequence in `second` to the one in `first`; both are [batch, length, ...].
 
     Returns:
-        Sequences [batch, sum of both lengths, ...], and their numbers of rows, int32 [batch]; rows at or
-        beyond these are arbitrary.
+        Sequences [batch, length of first + length of second, ...]; and their numbers of valid rows, like
+        num_first and num_second int32 [batch]. All other rows are arbitrary.
     """
     places = tf.range(tf.shape(first)[1] + tf.shape(second)[1])
     beyond = places - num_first[:, None]

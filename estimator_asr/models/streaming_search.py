@@ -1,4 +1,4 @@
-"""CTC prefix beam search over a recording that arrives in pieces: the beam is part of the stream's state."""
+"""CTC prefix beam search over a recording that arrives in pieces; the beam is kept in the stream's state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from estimator_asr.decoding.search import scorers as scorers_lib
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import streaming
 
-# Probabilities are rounded to 1/100, so that the first of several almost certain frames is a token's peak.
+# Probabilities are rounded to 1/100, so that the first of several nearly certain frames becomes the peak.
 _STEPS = 100.0
 
 
@@ -38,12 +38,13 @@ def search(
     """Returns the hypotheses so far; see decoders.py for logits, num_frames and scorers.
 
     Args:
-        is_last: bool [batch], whether the recording ends, so that scorers also score the end.
-        max_tokens: maximum number of tokens in the state; the number of frames of a stream is enough.
+        is_last: bool [batch], True if the recording ends here, in which case scorers also score the end.
+        max_tokens: maximum number of tokens in the state; the number of frames in a stream is enough.
 
     Returns:
-        The hypotheses, and the frame in which each token was most probable before the next one was added,
-        [batch, num_best, max_tokens]: a prefix may be in the beam long before its last token is spoken.
+        The hypotheses, and for each token the frame in which it was most probable before the next token was
+        added, [batch, num_best, max_tokens]. The frame in which the token itself was added would be wrong: a
+        prefix may be in the beam long before its last token is spoken.
     """
     state, width = stream.state, config.beam_width
     start = prefix_beam_search.first_beam(width, 1, logits.shape[-1] - 1, scorers)
@@ -72,7 +73,7 @@ def search(
 
 
 def _take_beam(start: prefix_beam_search.Beam, state: streaming.State) -> prefix_beam_search.Beam:
-    """Returns the beam of the previous call, with its nodes reset to those of a search's first beam."""
+    """Returns the previous call's beam, with its nodes reset to those with which a search starts."""
     places = start.keys[0, :, 3]
     keys = state.take("keys", start.keys[0, :, :3])
     nodes = tf.broadcast_to(places, tf.shape(keys)[:2])
@@ -94,7 +95,7 @@ def _put_beam(beam: prefix_beam_search.Beam, state: streaming.State) -> None:
 
 
 def _take_tokens(state: streaming.State, roots: tf.Tensor, shape: list[int]) -> Tokens:
-    """Returns the tokens of the prefixes that a call has extended, by their places [batch, width]."""
+    """Returns the tokens of the prefixes that this call extends; roots are their places in the last beam."""
     starts = Tokens(
         tf.zeros(shape, tf.int32), tf.zeros(shape, tf.int32), tf.zeros(shape), tf.zeros(shape[:1], tf.int32)
     )
@@ -105,9 +106,10 @@ def _take_tokens(state: streaming.State, roots: tf.Tensor, shape: list[int]) -> 
 def _find_peaks(
     frames: frames_lib.Frames, traced: traces.Traced, tokens: Tokens, before: tf.Tensor
 ) -> tuple[Tokens, Tokens]:
-    """Returns the tokens of earlier calls, the last of which may have its peak in these frames, and new ones.
+    """Returns the tokens from earlier calls, and the new tokens.
 
-    The frames of a token are those from the one that added it up to the one that added the next token.
+    The last token from earlier calls may have its peak in these frames. A token's frames begin with the frame
+    that added it and end before the frame that added the next token.
     """
     is_last = tf.equal(tf.range(tf.shape(tokens.ids)[2]), tokens.num_tokens[..., None] - 1)
     last_ids = tf.reduce_sum(tf.where(is_last, tokens.ids, 0), axis=2, keepdims=True)

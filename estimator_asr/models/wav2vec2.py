@@ -1,4 +1,4 @@
-"""HuBERT (Hsu et al. 2021) and wav2vec 2.0 (Baevski et al. 2020; modeling_wav2vec2.py of Hugging Face).
+"""HuBERT (Hsu et al. 2021) and wav2vec 2.0 (Baevski et al. 2020; Hugging Face's modeling_wav2vec2.py).
 
 Seven convolutions turn 16 kHz samples into 50 vectors per second. A projection and a wide grouped
 convolution, which encodes positions, come before the Transformer blocks. Statistics over time are computed
@@ -12,8 +12,8 @@ import tensorflow as tf
 from estimator_asr.models import layers, pretrained_blocks
 from tfrecord_builder.audio import frontend, pretrained_encoder
 
-KERNEL_SIZES, STRIDES = (10, 3, 3, 3, 3, 2, 2), (5, 2, 2, 2, 2, 2, 2)  # windows of 400 samples every 320
-_WAVEFORM_EPSILON = 1e-7  # zero_mean_unit_var_norm in feature_extraction_wav2vec2.py
+KERNEL_SIZES, STRIDES = (10, 3, 3, 3, 3, 2, 2), (5, 2, 2, 2, 2, 2, 2)  # 400 samples, every 320 samples
+_WAVEFORM_EPSILON = 1e-7  # see zero_mean_unit_var_norm in Hugging Face's feature_extraction_wav2vec2.py
 
 
 def embed(
@@ -44,11 +44,11 @@ def embed(
 def log_mel(fbank: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns log-mel frames, float32 [batch, num_frames - 2, 80], and their number, int32 [batch]."""
     features = frontend.extract(_join_frames(fbank, num_frames), frontend.FrontendConfig())
-    return features, tf.maximum(num_frames - 2, 0)  # windows of 25 ms that fit into frames of 10 ms
+    return features, tf.maximum(num_frames - 2, 0)  # number of 25 ms windows that fit in the 10 ms frames
 
 
 def _join_frames(fbank, num_frames):
-    """Returns samples, float32 [batch, num_samples], 0 at padding; at least as many as one output needs."""
+    """Returns samples, float32 [batch, num_samples], zero at padding, and at least enough for one output."""
     length = tf.shape(fbank)[1]
     cleared = layers.clear_padding(fbank, layers.sequence_mask(num_frames, length))
     missing = tf.maximum(frontend.WAVEFORM_LEAST_FRAMES - length, 0)
@@ -57,7 +57,7 @@ def _join_frames(fbank, num_frames):
 
 
 def _standardise(inputs, lengths, epsilon):
-    """Normalises [batch, length, channels] to mean 0 and variance 1 over time; zero beyond lengths."""
+    """Normalises [batch, length, channels] to mean 0 and variance 1 over time; padding becomes zero."""
     mask = layers.sequence_mask(lengths, tf.shape(inputs)[1])
     count = tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)[:, None, None]
     mean = tf.reduce_sum(layers.clear_padding(inputs, mask), axis=1, keepdims=True) / count
@@ -82,7 +82,7 @@ def _convolve(layout, inputs, lengths, number):
 
 
 def _positions(encoder, hidden):
-    """Convolves groups of units over time, one by one: on CPUs TensorFlow fuses groups only with oneDNN."""
+    """Convolves groups of units over time, one by one, because on CPUs grouped convolutions need oneDNN."""
     width, groups = encoder.waveform.num_conv_pos_embeddings, encoder.waveform.num_conv_pos_embedding_groups
     with tf.compat.v1.variable_scope("positions"):
         kernel = layers.get_kernel("kernel", [width, encoder.units // groups, encoder.units])

@@ -1,8 +1,8 @@
-"""Whisper's encoder (Radford et al. 2022, section 2.2; modeling_whisper.py of Hugging Face).
+"""Whisper's encoder (Radford et al. 2022, section 2.2; Hugging Face's modeling_whisper.py).
 
-Two convolutions of width 3 with GELU, the second of which halves the number of frames; sinusoidal positions;
-Transformer blocks with layer norm before each module; and a layer norm at the end. Unlike in the original,
-utterances are not padded to 30 seconds, and padding is masked.
+It has two convolutions of width 3 with GELU, the second of which halves the number of frames; sinusoidal
+positions; Transformer blocks with layer norm before each module; and a layer norm at the end. Unlike in the
+original, utterances are not padded to 30 seconds, and padding is masked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LONGEST_WAVE = 10000.0
 def embed(
     encoder: pretrained_encoder.PretrainedEncoder, fbank: tf.Tensor, num_frames: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the input of the first block and its length: convolved frames plus positions.
+    """Returns the first block's input (convolved frames plus position encodings) and its length.
 
     Args:
         fbank: float32 [batch, num_frames, num_mel_bins], from the frontend whisper_log_mel.
@@ -39,7 +39,7 @@ def embed(
 
 
 def log_mel(fbank: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns its arguments unchanged, because they are log-mel frames already."""
+    """Returns its arguments unchanged, because Whisper's features are already log-mel frames."""
     return fbank, num_frames
 
 
@@ -53,7 +53,7 @@ def _convolve(inputs, units, stride, name):
 
 
 def _sinusoids(length, units):
-    """Returns positions, float32 [length, units]; unlike attention.py, the last rate is 1 / _LONGEST_WAVE."""
+    """Returns float32 [length, units]; unlike in attention.py, the last rate is 1 / _LONGEST_WAVE."""
     rates = np.exp(-math.log(_LONGEST_WAVE) / (units // 2 - 1) * np.arange(units // 2)).astype(np.float32)
     angles = tf.range(length, dtype=tf.float32)[:, None] * rates
     return tf.concat([tf.sin(angles), tf.cos(angles)], axis=1)

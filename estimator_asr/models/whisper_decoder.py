@@ -1,9 +1,9 @@
-"""Whisper's decoder (Radford et al. 2022, section 2.2; modeling_whisper.py of Hugging Face).
+"""Whisper's decoder (Radford et al. 2022, section 2.2; Hugging Face's modeling_whisper.py).
 
-Transformer blocks with layer norm before each module, learned positions, and embeddings that also classify
-(Press and Wolf, 2017). It scores transcripts and proposes its own. Its classes are the tokens that can spell
-the characters of a language model, and the end of the text. All other tokens have no probability, so it
-writes neither punctuation nor traditional characters.
+It has Transformer blocks with layer norm before each module, learned positions, and embeddings that are also
+the output weights (Press and Wolf, 2017). It scores transcripts and proposes its own. Its classes are the
+tokens that can spell the characters of a language model, and the end symbol. All other tokens are excluded,
+so the decoder outputs neither punctuation nor traditional characters.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ _IMPOSSIBLE = -1e9
 
 
 class DecoderArrays(NamedTuple):
-    """A decoder, reduced to the tokens that can spell the characters of a language model.
+    """A decoder reduced to the tokens with which a language model's characters can be spelled.
 
-    Symbols are characters or merged tokens: symbol i is character i, and the merged tokens follow.
+    Symbols are the characters (symbol i is character i), followed by the results of merging pairs of symbols.
     """
 
     heads: int
     layers: int
     weights: Mapping[str, np.ndarray]  # variables by name, without SCOPE
-    token_texts: np.ndarray  # bytes [num_tokens], UTF-8 or a part of a character; the end is class num_tokens
-    characters: np.ndarray  # str [num_characters], letters are upper case
+    token_texts: np.ndarray  # bytes [num_tokens], UTF-8 or part of a character; class num_tokens is the end
+    characters: np.ndarray  # str [num_characters]; letters are upper case
     readings: np.ndarray  # int32 [num_characters, max_readings], acoustic tokens, padded with -1
-    spellings: np.ndarray  # int32 [num_symbols, max_pieces], decoder tokens of each symbol, padded with -1
-    merged_pairs: np.ndarray  # int64 [num_merges], left x num_symbols + right, ascending
-    merged_ranks: np.ndarray  # int32 [num_merges]; the pair of the lowest rank is merged first
+    spellings: np.ndarray  # int32 [num_symbols, max_pieces], decoder tokens for each symbol, padded with -1
+    merged_pairs: np.ndarray  # int64 [num_merges], left x num_symbols + right, in ascending order
+    merged_ranks: np.ndarray  # int32 [num_merges]; the pair with the lowest rank is merged first
     merged_symbols: np.ndarray  # int32 [num_merges], the symbol that replaces each pair
 
 
 class Memory(NamedTuple):
-    """Encoder outputs in the form in which the decoder attends to them."""
+    """Encoder outputs as the keys and values to which the decoder attends."""
 
-    # Keys and values of each block, float32 [batch, heads, length, units / heads].
+    # Keys and values for each block, float32 [batch, heads, length, units / heads].
     blocks: list[tuple[tf.Tensor, tf.Tensor]]
     mask: tf.Tensor  # float32 [batch, length]
 
 
 def attend_to(decoder: DecoderArrays, outputs: tf.Tensor, num_outputs: tf.Tensor) -> Memory:
-    """Returns the memory of encoder outputs, float32 [batch, length, units]; num_outputs is int32 [batch]."""
+    """Converts encoder outputs, float32 [batch, length, units], to a Memory; num_outputs is int32 [batch]."""
     for name in decoder.weights:  # creates the variables now, because a while loop cannot create them
         _get(decoder, name)
     mask, blocks = layers.sequence_mask(num_outputs, tf.shape(outputs)[1]), []
@@ -63,10 +63,10 @@ def attend_to(decoder: DecoderArrays, outputs: tf.Tensor, num_outputs: tf.Tensor
 def score(decoder: DecoderArrays, memory: Memory, ids: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
     """Returns the log probabilities of token sequences including their ends, float32 [batch, num_sequences].
 
-    `ids` are int32 [batch, num_sequences, max_tokens]; those at or beyond num_tokens, int32 [batch,
+    ids is int32 [batch, num_sequences, max_tokens]; positions at or beyond num_tokens, int32 [batch,
     num_sequences], are ignored.
     """
-    # One sequence per utterance at a time: attention of all of them to 30 seconds would take gigabytes.
+    # One sequence per utterance at a time: if all attended to 30 seconds at once, it would take gigabytes.
     by_place = tf.transpose(ids, [1, 0, 2]), tf.transpose(num_tokens)
     scores = tf.map_fn(
         lambda sequences: _score(decoder, memory, *sequences),
@@ -91,7 +91,7 @@ def _score(decoder, memory, ids, num_tokens):
 
 
 class _Beam(NamedTuple):
-    """The best sequences of each utterance, best first."""
+    """The best sequences for each utterance, best first."""
 
     ids: tf.Tensor  # int32 [batch, width, length]
     scores: tf.Tensor  # float32 [batch, width]
@@ -101,7 +101,7 @@ class _Beam(NamedTuple):
 def propose(decoder: DecoderArrays, memory: Memory, limits: tf.Tensor, width: int) -> tf.Tensor:
     """Returns the sequences that beam search finds, int32 [batch, width, max_tokens], -1 beyond their ends.
 
-    A sequence has at most `limits` tokens, int32 [batch], all above 0.
+    `limits`, int32 [batch], holds the maximum length of each utterance's sequences in tokens, at least 1.
     """
     end_id, batch = len(decoder.token_texts), tf.shape(memory.mask)[0]
     logits, cache = _run(decoder, memory, _embed_prompt(decoder, batch), None)
@@ -126,7 +126,7 @@ def propose(decoder: DecoderArrays, memory: Memory, limits: tf.Tensor, width: in
 
 
 def _extend(decoder, memory, beam: _Beam, is_over) -> _Beam:
-    """Adds a token to each sequence: the end symbol if it has ended, or where is_over (bool [batch])."""
+    """Adds a token to each sequence: the end symbol if it has ended or is_over, bool [batch], is True."""
     batch, width, length = tf.unstack(tf.shape(beam.ids))
     end_id, last = len(decoder.token_texts), beam.ids[..., -1]
     hidden = _embed(decoder, tf.reshape(last, [-1, 1]), _prompt_length(decoder) + length - 1)
@@ -166,16 +166,16 @@ def _embed_prompt(decoder, rows) -> tf.Tensor:
 
 
 def _embed(decoder, ids, position=None) -> tf.Tensor:
-    """Returns the embeddings of ids, int32 [rows, length], from a position on (None: after the prompt)."""
+    """Returns the embeddings of ids, int32 [rows, length]; position None means right after the prompt."""
     first = _prompt_length(decoder) if position is None else position
     table = _get(decoder, "positions")
-    # Tokens after the last position of the table share it.
+    # Tokens beyond the last position in the table share that position.
     places = tf.minimum(first + tf.range(tf.shape(ids)[1]), table.shape[0] - 1)
     return tf.gather(_get(decoder, "embeddings"), ids) + tf.gather(table, places)
 
 
 def _run(decoder, memory: Memory, hidden, cache, first=0) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns logits, float32 [rows, length - first, num_classes], and keys and values up to these positions.
+    """Returns logits, float32 [rows, length - first, num_classes], and all keys and values so far.
 
     `hidden` is float32 [rows, length, units], where rows is a multiple of the batch size; `cache` holds the
     keys and values of earlier positions.
@@ -206,7 +206,7 @@ def _block(decoder, hidden, memory, past):
     normed = layers.layer_norm(hidden, "memory_norm", _EPSILON)
     keys, values, mask = memory
     with tf.compat.v1.variable_scope("cross_attention"):
-        grouped = tf.reshape(normed, [tf.shape(mask)[0], -1, units])  # joins an utterance's sequences
+        grouped = tf.reshape(normed, [tf.shape(mask)[0], -1, units])  # groups the sequences of each utterance
         (queries,) = attention.project(grouped, ("query",), units, heads)
         attended, _ = attention.attend(queries, keys, values, mask)
         hidden += tf.reshape(layers.dense(attended, units, "output"), shape)

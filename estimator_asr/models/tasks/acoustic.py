@@ -1,8 +1,8 @@
-"""Acoustic task: log-mel features to tokens, by CTC and an attention decoder.
+"""Acoustic task: converts log-mel features to tokens, with CTC and an attention decoder.
 
 With CTC weight w, the loss is w x CTC + (1 - w) x decoder, both summed over a batch. It is divided by
-w x (number of labels that CTC can align) + (1 - w) x (number of decoder positions: one more than labels in
-each utterance). Separate divisors would need two gradients per batch when gradients are accumulated, because
+w x (number of labels that CTC can align) + (1 - w) x (number of decoder positions, one more per utterance
+than it has labels). With separate divisors, gradient accumulation would need two gradients per batch, because
 the counts are known only at the end of the update.
 """
 
@@ -23,12 +23,12 @@ from estimator_asr.models.tasks import encoder_checks, metrics, task
 from tfrecord_builder import errors
 
 _PRETRAINED = "acoustic/encoder/pretrained"  # scope of models/frozen_encoder.py
-_EDGE = 2  # encoder output frames at each end of an utterance
-_FRAMES_PER_LABEL = 8  # encoder output frames, 0.16 or 0.32 s
+_EDGE = 2  # number of encoder output frames at each end of an utterance
+_FRAMES_PER_LABEL = 8  # encoder output frames; 0.32 s with the default hop
 
 
 class Acoustic(task.Task):
-    """Acoustic task: speech to tokens."""
+    """Acoustic task: converts speech to tokens."""
 
     spec = task_spec.ACOUSTIC
 
@@ -82,7 +82,7 @@ class Acoustic(task.Task):
         decoder = metrics.Ratio(tf.reduce_sum(loss), tf.reduce_sum(weights))
         parts["decoder-loss"] = decoder
         if training and config.softmax != config_lib.FULL:
-            # The full cross-entropy above is computed only if it is displayed.
+            # The full cross-entropy above is computed only in steps that fetch it.
             sample = self._draw(features["seed"])
             loss = losses_lib.SAMPLED[config.softmax](outputs.scorer, targets, weights, sample)
             decoder = metrics.Ratio(tf.reduce_sum(loss), tf.reduce_sum(weights))
@@ -94,8 +94,8 @@ class Acoustic(task.Task):
         return metrics.Losses(total, parts, num_labels)
 
     def _draw(self, seed) -> losses_lib.SampledClasses:
-        """Samples the classes over which the decoder's loss of a step is computed."""
-        # The end symbol, which each utterance has, counts as the most frequent class.
+        """Samples the classes over which a step's decoder loss is computed."""
+        # The end symbol is treated as the most frequent class, because every utterance has one.
         by_frequency = [self.model.tokens.blank_id, *self.model.config.tokens_by_frequency]
         probabilities = losses_lib.log_uniform(by_frequency)
         return losses_lib.draw(probabilities, self.model.config.acoustic.num_sampled, seed)
@@ -110,7 +110,7 @@ class Acoustic(task.Task):
             **frame_fractions(outputs.ctc_logits, outputs.num_frames),
             "length-ratio": metrics.length_ratio(num_ids, labels["num_tokens"]),
             "repeated-fraction": metrics.repeated_fraction(ids, num_ids, *references),
-            # Utterances with more labels than CTC can align with their frames.
+            # These utterances have more labels than CTC can align with their frames.
             "too-long-fraction": metrics.fraction_of(
                 ~losses_lib.has_alignment(outputs.num_frames, *references), labels["num_tokens"] > 0
             ),
@@ -120,9 +120,9 @@ class Acoustic(task.Task):
         return ratios
 
     def decode(self, outputs, features) -> task.Recognition:
-        """Returns the best hypotheses of the search that the model's DecodeConfig describes.
+        """Returns the best hypotheses from the search that the model's DecodeConfig specifies.
 
-        `features` may contain hotword_ids and hotword_boosts, the fields of phrases.Phrases.
+        `features` may contain hotword_ids and hotword_boosts, as in phrases.Phrases.
         """
         config, logits, num_frames = self.model.decode, outputs.ctc_logits, outputs.num_frames
         search_scorers = self._list_scorers(features)
@@ -144,9 +144,9 @@ class Acoustic(task.Task):
     def decode_stream(
         self, outputs, features, is_last, stream, max_tokens
     ) -> tuple[task.Recognition, token_times.TokenTimes]:
-        """Continues the search from the state of a stream; see streaming_search.search.
+        """Continues the search from a stream's state; see streaming_search.search.
 
-        The attention decoder, which needs whole recordings, does not take part.
+        The attention decoder is not used, because it needs whole recordings.
         """
         args = self.model.decode, outputs.ctc_logits, outputs.num_frames, is_last, stream, max_tokens
         n_best, times = streaming_search.search(*args, self._list_scorers(features))
@@ -156,9 +156,9 @@ class Acoustic(task.Task):
     def score_beside_ctc(
         self, recognition: task.Recognition, ids: tf.Tensor, num_tokens: tf.Tensor
     ) -> tf.Tensor:
-        """Returns the scores that `decode` adds to those of CTC, float32 [batch, num_sequences].
+        """Returns the scores that decode adds to the CTC scores, float32 [batch, num_sequences].
 
-        `ids` are int32 [batch, num_sequences, max_tokens], and `num_tokens` int32 [batch, num_sequences].
+        ids is int32 [batch, num_sequences, max_tokens], and num_tokens is int32 [batch, num_sequences].
         """
         shape = tf.shape(num_tokens)
         rows = tf.reshape(ids, [-1, tf.shape(ids)[2]]), tf.reshape(num_tokens, [-1])
@@ -170,13 +170,13 @@ class Acoustic(task.Task):
         return total
 
     def _attend_to(self, encoding, ids, num_tokens):
-        """Returns the weighted log probabilities that the attention decoder gives to sequences."""
+        """Returns the attention decoder's log probabilities for sequences, times attention_weight."""
         config, num_classes = self.model.config.acoustic, self.model.tokens.num_classes
         log_probs = acoustic.score(config, encoding, ids, num_tokens, num_classes, self.token_parts())
         return self.model.decode.attention_weight * log_probs
 
     def _list_scorers(self, features: task.Tensors) -> list[scorers.Scorer]:
-        """Returns the scorers whose scores the search adds to those of CTC."""
+        """Returns the scorers whose scores the search adds to the CTC scores."""
         config, search_scorers = self.model.decode, []
         if config.token_bonus:
             search_scorers.append(scorers.TokenBonus(config.token_bonus))
@@ -188,19 +188,19 @@ class Acoustic(task.Task):
         return search_scorers
 
     def rate_of(self, variable: str) -> float:
-        """Returns lower rates for pretrained blocks: layer-wise decay (Howard, Ruder 2018, section 3.2)."""
+        """Lowers the rates of pretrained blocks, the lowest most of all (Howard, Ruder 2018, section 3.2)."""
         if not variable.startswith(f"{_PRETRAINED}/"):
             return 1.0
         block = re.search(r"/block_(\d+)/", variable)
         layers, config = self.model.config.acoustic.pretrained.encoder.layers, self.model.config.optimizer
-        below = layers - int(block[1]) if block else 0  # the last layer norm comes after all blocks
+        below = layers - int(block[1]) if block else 0  # the final layer norm counts as the last block
         return config.pretrained_rate * config.pretrained_rate_decay**below
 
 
 def ctc_part(outputs: acoustic.AcousticOutputs, labels: dict) -> metrics.Ratio:
-    """Returns the CTC loss and the number of labels; utterances that cannot be aligned do not count.
+    """Returns the CTC loss and the number of labels, excluding utterances that cannot be aligned.
 
-    An utterance without words counts about as many labels as speech of its length has.
+    An utterance without labels counts as if it had about as many as speech of the same length.
     """
     token_ids, num_tokens = labels["token_ids"], labels["num_tokens"]
     loss = losses_lib.ctc_loss(outputs.ctc_logits, outputs.num_frames, token_ids, num_tokens)
@@ -211,17 +211,18 @@ def ctc_part(outputs: acoustic.AcousticOutputs, labels: dict) -> metrics.Ratio:
 
 
 def _decoder_positions(outputs, labels):
-    """Returns targets and weights of the decoder's positions: one for each label, and one for the end."""
+    """Returns targets and weights for the decoder's positions: one for each label, and one for the end."""
     end_id = outputs.decoder_logits.shape[-1] - 1
     targets, weights = acoustic.decoder_targets(labels["token_ids"], labels["num_tokens"], end_id)
-    # A row without frames only fills up a replica's batch, so its end symbol does not count.
+    # Rows without frames only fill up a replica's batch, so their end symbols do not count.
     return targets, weights * tf.cast(outputs.num_frames > 0, tf.float32)[:, None]
 
 
 def frame_fractions(logits: tf.Tensor, num_frames: tf.Tensor) -> dict[str, metrics.Ratio]:
-    """Returns the fraction of frames whose best class is the blank, and that of other frames at an edge.
+    """Returns the fraction of frames whose best class is the blank, and the edge fraction.
 
-    Edges are the first and last two frames, where a model may emit tokens that it should not.
+    The edge fraction is the fraction of all other frames that are among an utterance's first two or last two
+    frames, where a model may emit tokens that it should not.
     """
     position, length = tf.range(tf.shape(logits)[1])[None], num_frames[:, None]
     is_blank = tf.equal(tf.argmax(logits, axis=-1), logits.shape[-1] - 1)
@@ -234,7 +235,7 @@ def frame_fractions(logits: tf.Tensor, num_frames: tf.Tensor) -> dict[str, metri
 
 
 def teacher_forced_errors(logits: tf.Tensor, labels: dict) -> metrics.Ratio:
-    """Returns the decoder's error rate when it gets all previous labels; the end symbol counts as a label.
+    """Returns the decoder's error rate if fed the correct previous labels; the end symbol counts as a label.
 
     Logits are float32 [batch, max_tokens + 1, num_classes]. Utterances without labels do not count.
     """

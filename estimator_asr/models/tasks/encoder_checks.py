@@ -1,4 +1,4 @@
-"""Checks whether an encoder can read the features of the data, stream, and train its upper blocks."""
+"""Checks whether an encoder can read the data's features, can stream, and can train its upper blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfrecord_builder.audio import frontend, pretrained_encoder
 def check_features(
     name: str, applied: Optional[pretrained_encoder.Applied], features: frontend.FrontendConfig
 ) -> None:
-    """Raises UserError if the data, or the pretrained weights, are from another encoder."""
+    """Raises UserError if the data or weights belong to another encoder, or the data are plain waveforms."""
     if applied and applied.encoder.family != name:
         family = applied.encoder.family
         reason = "the data hold its outputs" if features.encoder else "--warm_start_from has its weights"
@@ -30,7 +30,7 @@ def check_features(
 def check_chunks(
     chosen: config_lib.AcousticConfig, entry: encoders.Encoder, features: frontend.FrontendConfig
 ) -> None:
-    """Raises UserError if a model is to stream, but its encoder or features cannot."""
+    """Raises UserError if chunk_frames is set, but the encoder or the features do not support streaming."""
     if chosen.chunk_frames and not entry.can_stream:
         names = [name for name, encoder in acoustic.ENCODERS.items() if encoder.can_stream]
         raise errors.UserError(
@@ -57,7 +57,7 @@ def check_pretrained(
     applied: Optional[pretrained_encoder.Applied],
     features: frontend.FrontendConfig,
 ) -> None:
-    """Raises UserError if an encoder cannot read the features of the data or train its upper blocks."""
+    """Raises UserError if the encoder is missing, cannot read the data, or cannot train its upper blocks."""
     if applied is None:
         raise errors.UserError(
             f"train: --encoder={chosen.encoder} needs encoded data or pretrained weights; run python -m "

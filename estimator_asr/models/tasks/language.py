@@ -1,4 +1,4 @@
-"""Language task: tokens to characters, one character per token."""
+"""Language task: converts tokens to characters, one character per token."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from estimator_asr.experiment import task_spec
 from estimator_asr.models import language, losses
 from estimator_asr.models.tasks import metrics, task
 
-_NO_CANDIDATE = -10.0  # log probability of a character that is not a candidate of its token
+_NO_CANDIDATE = -10.0  # log probability of a character that is not among its token's candidates
 
 
 class Language(task.Task):
-    """Language task: tokens to characters."""
+    """Language task: converts tokens to characters."""
 
     spec = task_spec.LANGUAGE
 
@@ -39,7 +39,7 @@ class Language(task.Task):
         )
 
     def build_best(self, features: task.Tensors) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the best candidates of each token, for a search; see language.build_best."""
+        """Returns the best candidates for each token, as input for a search; see language.build_best."""
         return language.build_best(
             self.model.config.language,
             features["token_ids"],
@@ -53,7 +53,7 @@ class Language(task.Task):
         length = tf.shape(features["token_ids"])[1]
         targets, is_paired = pair_characters(features["num_tokens"], length, labels)
         loss, weights = candidates.cross_entropy(outputs, targets)
-        weights *= is_paired[:, None]  # characters that are not candidates already have weight 0
+        weights *= is_paired[:, None]  # non-candidates already have weight 0
         return metrics.Losses(tf.reduce_sum(loss * weights), {}, tf.reduce_sum(weights))
 
     def metrics(self, outputs, features, labels, losses) -> dict[str, metrics.Ratio]:
@@ -65,12 +65,12 @@ class Language(task.Task):
             self.spec.error_rate: metrics.edit_ratio(characters, num_tokens, references, num_characters),
             "unknown-fraction": metrics.unknown_fraction(references, num_characters),
             "repeated-fraction": metrics.repeated_fraction(characters, num_paired, references, num_paired),
-            # Other labels are not paired with a token, or are not candidates of their token.
+            # All other labels have no paired token, or are not among its candidates.
             "used-label-fraction": metrics.Ratio(losses.num_labels, num_labels),
         }
 
     def decode(self, outputs, features) -> task.Recognition:
-        """Returns the best character of each token, or the best sentence if there is a tuned n-gram model."""
+        """Returns each token's best character, or the best sentence if an n-gram model is used."""
         num_tokens, scorer = features["num_tokens"], self._ngram_scorer()
         if scorer:
             best = character_search.search(self.model.decode, outputs, num_tokens, scorer)
@@ -82,11 +82,11 @@ class Language(task.Task):
     def score(
         self, outputs: candidates.ScoredPairs, features: task.Tensors, ids: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Scores the characters `ids` (int32 [batch, length]) in the way that `decode` scores its own.
+        """Scores the characters `ids` (int32 [batch, length]) in the same way as decode scores its results.
 
         Returns:
-            Scores, float32 [batch], and the probability of each character, float32 [batch, length]; the log
-            probability of a character that is not a candidate of its token is _NO_CANDIDATE.
+            Scores, float32 [batch], and the probability of each character, float32 [batch, length]. If a
+            character is not among its token's candidates, its log probability is _NO_CANDIDATE.
         """
         num_tokens, scorer = features["num_tokens"], self._ngram_scorer()
         losses, weights = candidates.cross_entropy(outputs, ids)
@@ -105,9 +105,9 @@ class Language(task.Task):
 
 
 def pair_characters(num_tokens: tf.Tensor, length: tf.Tensor, labels: dict) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the character of each token, int32 [batch, length], and weights of utterances, float32 [batch].
+    """Returns each token's character, int32 [batch, length], and each utterance's weight, float32 [batch].
 
-    The weight is 0 for utterances whose numbers of tokens and characters differ, otherwise 1.
+    The weight is 1 if the utterance has as many characters as tokens, otherwise 0.
     """
     characters = labels["character_ids"]
     missing = tf.maximum(length - tf.shape(characters)[1], 0)

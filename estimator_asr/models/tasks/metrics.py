@@ -10,55 +10,55 @@ import tensorflow as tf
 from estimator_asr.models import replicas
 from tfrecord_builder.data import vocabulary
 
-_NO_ID = -2  # differs from all ids, and from the padding of hypotheses, which is -1
+_NO_ID = -2  # differs from all ids and from -1, with which hypotheses are padded
 
 
 class Ratio(NamedTuple):
-    """Numerator and denominator, both float32 []; summed over batches before the division."""
+    """Numerator and denominator, both float32 []; each is summed over batches before the division."""
 
     numerator: tf.Tensor
     denominator: tf.Tensor
 
     def value(self) -> tf.Tensor:
-        """Returns the ratio of this batch, float32 []; zero if the denominator is zero."""
+        """Returns the ratio for this batch, float32 []; zero if the denominator is zero."""
         return tf.math.divide_no_nan(self.numerator, self.denominator)
 
     def metric(self):
-        """Returns the (value, update) pair of an evaluation metric: the ratio of sums over all batches."""
+        """Returns the (value, update) pair of an evaluation metric, the ratio of sums over all batches."""
         pairs = zip(*(tf.compat.v1.metrics.mean(number) for number in self))
         return tuple(tf.math.divide_no_nan(*means) for means in pairs)
 
 
 class Losses(NamedTuple):
-    """Losses of this replica's batch, as sums, which can be added over batches and replicas."""
+    """Sums of losses over this replica's batch, which can be added across batches and replicas."""
 
     total: tf.Tensor  # float32 [], weighted sum of the parts
-    parts: dict[str, Ratio]  # loss per label of each part, by tag
-    num_labels: tf.Tensor  # float32 [], weighted sum of the numbers of labels of the parts
+    parts: dict[str, Ratio]  # loss per label for each part, by tag
+    num_labels: tf.Tensor  # float32 [], weighted sum of the parts' numbers of labels
 
     def average(self) -> tf.Tensor:
         """Returns the average loss per label in this replica's batch."""
         return tf.math.divide_no_nan(self.total, self.num_labels)
 
     def to_minimise(self) -> tf.Tensor:
-        """Returns the loss whose mean over the replicas is the average loss per label of the whole batch.
+        """Returns the loss whose mean over the replicas is the average loss per label in the whole batch.
 
-        Replicas have different numbers of labels, so each divides its sum by the mean number of labels.
+        Replicas have different numbers of labels, so each one divides its sum by the mean number.
         """
         (all_labels,) = replicas.sum_over_replicas([self.num_labels])
         return tf.math.divide_no_nan(self.total, all_labels / replicas.num_replicas())
 
     def ratios(self) -> dict[str, Ratio]:
-        """Returns the average loss (avg-loss) and that of each part, by tag."""
+        """Returns the average loss (tag avg-loss) and the average loss of each part, by tag."""
         return {"avg-loss": Ratio(self.total, self.num_labels), **self.parts}
 
 
 def edit_ratio(ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_references: tf.Tensor) -> Ratio:
-    """Returns the edits per reference label of a batch, counted as scoring counts them in texts.
+    """Returns the number of edits per reference label in a batch, counted in the same way as for texts.
 
-    Ids are int32 [batch, max_ids] and ignored at or beyond their number, int32 [batch]. An unknown id stands
-    for any text outside the vocabulary: in a reference, it matches nothing, not even the unknown id of a
-    hypothesis.
+    Ids are int32 [batch, max_ids]; those at or beyond their number, int32 [batch], are ignored. An unknown id
+    stands for any text outside the vocabulary: in a reference, it matches nothing, not even an unknown id in
+    the hypothesis.
     """
     width = tf.maximum(tf.shape(ids)[1], tf.shape(references)[1])
     hypotheses = _to_sparse(ids, num_ids, width)
@@ -68,12 +68,12 @@ def edit_ratio(ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_re
 
 
 def mark_unknown(references: tf.Tensor) -> tf.Tensor:
-    """Returns references (int32) with each unknown id replaced by an id that no hypothesis contains."""
+    """Returns references (int32), with every unknown id replaced by an id that no hypothesis contains."""
     return tf.where(tf.equal(references, vocabulary.Vocabulary.unknown_id), _NO_ID, references)
 
 
 def unknown_fraction(references: tf.Tensor, num_references: tf.Tensor) -> Ratio:
-    """Returns the fraction of unknown ids in the references, which is the lowest possible edit_ratio."""
+    """Returns the fraction of unknown ids in the references; edit_ratio cannot be lower than this."""
     is_id = tf.sequence_mask(num_references, tf.shape(references)[1])
     return fraction_of(tf.equal(references, vocabulary.Vocabulary.unknown_id), is_id)
 
@@ -86,9 +86,9 @@ def length_ratio(num_ids: tf.Tensor, num_references: tf.Tensor) -> Ratio:
 def repeated_fraction(
     ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_references: tf.Tensor
 ) -> Ratio:
-    """Returns the fraction of utterances that share their hypothesis with one that has another reference.
+    """Returns the fraction of utterances whose hypothesis is shared by one with a different reference.
 
-    Arguments as for edit_ratio. Utterances without a reference do not count.
+    For the arguments see edit_ratio. Utterances without a reference do not count.
     """
     has_reference = num_references > 0
     is_other = ~_equal_rows(references, num_references) & has_reference[:, None] & has_reference[None, :]
@@ -97,7 +97,7 @@ def repeated_fraction(
 
 
 def fraction_of(is_counted: tf.Tensor, is_valid: tf.Tensor) -> Ratio:
-    """Returns the fraction of valid elements that are also counted; arguments are bool of the same shape."""
+    """Returns the fraction of valid elements that are also counted; arguments are bool, of equal shapes."""
     counts = (tf.reduce_sum(tf.cast(flag, tf.float32)) for flag in (is_counted & is_valid, is_valid))
     return Ratio(*counts)
 
@@ -105,7 +105,7 @@ def fraction_of(is_counted: tf.Tensor, is_valid: tf.Tensor) -> Ratio:
 def zero_fraction(gradients: Iterable[tuple]) -> Ratio:
     """Returns the fraction of exact zeros in the dense gradients of (gradient, variable) pairs.
 
-    Sparse gradients (tf.IndexedSlices) are left out, because most of their rows are always zero.
+    Sparse gradients (tf.IndexedSlices) are excluded, because most of their rows are always zero.
     """
     dense = [gradient for gradient, _ in gradients if isinstance(gradient, tf.Tensor)]
     zeros = [tf.reduce_sum(tf.cast(tf.equal(gradient, 0), tf.float32)) for gradient in dense]
@@ -114,14 +114,14 @@ def zero_fraction(gradients: Iterable[tuple]) -> Ratio:
 
 
 def _equal_rows(ids, num_ids):
-    """Returns bool [batch, batch]: True for pairs of rows that are equal up to num_ids."""
+    """Returns bool [batch, batch]: True for pairs of rows with the same ids, ignoring padding."""
     counted = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]), ids, -1)
     return tf.reduce_all(tf.equal(counted[:, None], counted[None, :]), axis=-1)
 
 
-@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA's tf.where returns another number of rows
+@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA's tf.where returns a different number of rows
 def _to_sparse(ids, num_ids, width):
-    """Returns ids as a sparse [batch, width]; both sides of tf.edit_distance need the same shape."""
+    """Returns ids as a sparse tensor [batch, width]; tf.edit_distance needs two tensors of the same shape."""
     indices = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]))
     shape = tf.cast(tf.stack([tf.shape(ids)[0], width]), tf.int64)
     return tf.SparseTensor(indices, tf.gather_nd(ids, indices), shape)

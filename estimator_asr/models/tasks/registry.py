@@ -1,4 +1,4 @@
-"""All tasks by name. A new task needs an entry here and in task_spec.SPECS."""
+"""Registry of the tasks, by name. A new task needs an entry here and in task_spec.SPECS."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from estimator_asr.experiment import experiment, model_directory
 from estimator_asr.models.tasks import task
 
 
-# The tasks are imported late, so that a program loads only the graph code of the models that it runs.
+# The tasks are imported late, so that a program loads graph code only for the models that it runs.
 def _load_acoustic():
     from estimator_asr.models.tasks import acoustic
 
@@ -25,10 +25,10 @@ TASKS: dict[str, Callable[[], type[task.Task]]] = {"acoustic": _load_acoustic, "
 
 
 def of(model: model_directory.ModelDirectory) -> task.Task:
-    """Returns the task of a model."""
+    """Returns the task for a model."""
     return TASKS[model.config.model]()(model)
 
 
 def complete(config: experiment.ExperimentConfig) -> experiment.ExperimentConfig:
-    """Returns the settings of a new run with derived settings filled in; see Task.complete."""
+    """Returns the settings for a new run, with derived settings filled in; see Task.complete."""
     return TASKS[config.model]().complete(config)

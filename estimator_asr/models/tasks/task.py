@@ -1,6 +1,6 @@
 """Task: one interface for everything that depends on the kind of model (acoustic or language).
 
-model_fn, evaluation, cascade and TensorBoard's prediction samples work with any Task of registry.py.
+model_fn, evaluation, cascade and TensorBoard's prediction samples work with any Task in registry.py.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Tensors = dict[str, tf.Tensor]
 
 
 class Forward(NamedTuple):
-    """Losses and metrics of a batch."""
+    """Losses and metrics for a batch."""
 
     losses: metrics.Losses  # sums over the batch
     ratios: dict[str, metrics.Ratio]  # decoded error rate and other metrics, by tag
-    num_inputs: tf.Tensor  # int32 [], frames or tokens without padding
+    num_inputs: tf.Tensor  # int32 [], number of frames or tokens, excluding padding
 
     def metrics(self) -> dict[str, metrics.Ratio]:
         """Returns losses per label and all other metrics, by tag."""
@@ -36,10 +36,10 @@ class Forward(NamedTuple):
 
 
 class Recognition(NamedTuple):
-    """Hypotheses of a batch. Fields with a default are set by one of the tasks only.
+    """Hypotheses for a batch. Fields with a default value are set by only one of the tasks.
 
-    `attention` is that of the decoder's last block to the labels, averaged over the heads; it is None without
-    labels or without a decoder.
+    `attention` holds the weights with which labels attend to frames in the decoder's last block, averaged
+    over the heads; it is None if there are no labels or no decoder.
     """
 
     ids: tf.Tensor  # int32 [batch, max_ids], tokens or characters, -1 at or beyond num_ids
@@ -48,7 +48,7 @@ class Recognition(NamedTuple):
     log_probs: Optional[tf.Tensor] = None  # CTC output, float32 [batch, num_subsampled, num_classes]
     attention: Optional[tf.Tensor] = None  # float32 [batch, num_labels + 1, num_subsampled]
     num_frames: Optional[tf.Tensor] = None  # number of CTC output frames, int32 [batch]
-    n_best: Optional[hypotheses.Hypotheses] = None  # hypotheses of the CTC search; the first is `ids`
+    n_best: Optional[hypotheses.Hypotheses] = None  # hypotheses from the CTC search; the first is `ids`
     character_probs: Optional[tf.Tensor] = None  # float32 [batch, max_ids]
     encoding: Optional[encoders.Encoding] = None  # output of the acoustic encoder
     scorers: Sequence[scorers.Scorer] = ()  # scorers that the CTC search used
@@ -57,7 +57,7 @@ class Recognition(NamedTuple):
 class Task(abc.ABC):
     """A model (settings and vocabularies) with its features and labels, graph, losses, metrics and decoding.
 
-    `features` and `labels` are the tensors of input_fn by key. All variables are under the scope `spec.name`.
+    `features` and `labels` are the tensors from input_fn by key. All variables are in the scope `spec.name`.
     """
 
     spec: task_spec.TaskSpec
@@ -69,10 +69,10 @@ class Task(abc.ABC):
     def build(
         self, features: Tensors, labels: Optional[Tensors] = None, seed: Optional[tf.Tensor] = None
     ) -> Any:
-        """Builds the graph and returns its outputs, which are arguments of `losses`, `metrics` and `decode`.
+        """Builds the graph and returns its outputs, which are passed to losses, metrics and decode.
 
-        `labels` are for a decoder that needs them. `seed` is the random seed of the batch in training, int64
-        [2]; if None, there is no dropout, and moving averages replace the statistics of the batch.
+        `labels` are used only by a decoder. `seed`, int64 [2], is the random seed for the batch in training;
+        if None, there is no dropout, and batch norm uses its moving averages.
         """
 
     @abc.abstractmethod
@@ -87,18 +87,18 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def decode(self, outputs: Any, features: Tensors) -> Recognition:
-        """Returns the best hypothesis of each utterance."""
+        """Returns the best hypothesis for each utterance."""
 
     @staticmethod
     def complete(config: experiment.ExperimentConfig) -> experiment.ExperimentConfig:
-        """Returns the settings of a new run with derived settings filled in.
+        """Returns the settings for a new run, with derived settings filled in.
 
-        Raises errors.UserError if the settings do not fit together.
+        Raises errors.UserError if the settings are incompatible.
         """
         return config
 
     def placeholders(self, batch_size: Optional[int] = None) -> Tensors:
-        """Returns placeholders for `spec.features`, named by their keys."""
+        """Returns placeholders for `spec.features`, named after their keys."""
         key, length_key = self.spec.features
         bins, dtype = [], tf.int32
         if self.spec.reads_audio:
@@ -109,34 +109,34 @@ class Task(abc.ABC):
         }
 
     def check_ids(self, features: Tensors, labels: Tensors) -> tuple[Tensors, Tensors]:
-        """Returns features and labels; a task may add checks that fail a step with an id out of range."""
+        """Returns features and labels; a task may add checks that stop a step if an id is out of range."""
         return features, labels
 
     def forward(self, features: Tensors, labels: Tensors, training: bool) -> Forward:
-        """Builds the model with its losses and metrics; in training, `features` contain the batch's seed."""
+        """Builds the model with its losses and metrics; in training, `features` must contain "seed"."""
         features, labels = self.check_ids(features, labels)
         outputs = self.build(features, labels, features["seed"] if training else None)
         num_inputs = tf.reduce_sum(features[self.spec.length_key])
         losses = self.losses(outputs, features, labels, training)
-        with tf.xla.experimental.jit_scope(compile_ops=False):  # XLA would compile for each length
+        with tf.xla.experimental.jit_scope(compile_ops=False):  # XLA would recompile for each length
             return Forward(losses, self.metrics(outputs, features, labels, losses), num_inputs)
 
     def recognise(self, features: Tensors, labels: Optional[Tensors] = None) -> Recognition:
-        """Builds the model and decodes; with labels, the attention to them is returned too."""
+        """Builds the model and decodes; if labels are passed, their attention weights are returned too."""
         return self.decode(self.build(features, labels), features)
 
     def predict(self, features: Tensors) -> Tensors:
-        """Returns the predictions of an EstimatorSpec: ids and their number (as `spec.labels`), and score."""
+        """Returns predictions for an EstimatorSpec: ids and their number (keys `spec.labels`), and score."""
         best = self.recognise(features)
         ids, num_ids = self.spec.labels
         return {ids: best.ids, num_ids: best.num_ids, "score": best.scores}
 
     def rate_of(self, variable: str) -> float:
-        """Returns the learning rate of a variable, given its name, as a fraction of the optimizer's."""
+        """Returns the factor by which the learning rate is multiplied for the variable with this name."""
         del variable
         return 1.0
 
     def token_parts(self) -> Optional[np.ndarray]:
-        """Returns syllables.part_matrix: initial, final, tone of each token; None for other token types."""
+        """Returns syllables.part_matrix (initial, final, tone of each token); None for other token types."""
         is_syllable = self.model.config.token_type == "syllable"
         return syllables.part_matrix(self.model.tokens.tokens) if is_syllable else None
