@@ -35,7 +35,7 @@ def main(config: build_config.BuildConfig, *others: object) -> None:
 
 
 def _describe(info: dataset_info.DatasetInfo) -> list[str]:
-    """Returns a summary of each split in one line; data from text have neither hours nor speakers."""
+    """Returns a one-line summary of each split; data built from text has no hours and no speakers."""
     lines = []
     for name, split in sorted(info.splits.items()):
         speakers = f"{split.num_speakers} speakers" if split.num_speakers else "speakers unknown"

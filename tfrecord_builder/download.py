@@ -4,8 +4,8 @@
     python -m tfrecord_builder.download --corpus=librispeech --parts=dev-clean,test-clean --corpus_dir=DIR
 
 DIR then contains the corpus (data_thchs30, LibriSpeech); the last line of the output is the command that
-builds records from it. Each archive is removed after it is unpacked; until then, about three times the size
-that is printed must be free on the disk.
+builds records from it. Each archive is removed after it has been unpacked; until then, the download needs
+about three times the printed size in free disk space.
 
 An interrupted download continues when the same command is run again; a complete one is not repeated. An
 archive that you already have can be put into DIR: it is verified, unpacked and removed like a downloaded one.
@@ -31,7 +31,7 @@ from tfrecord_builder.program import config_flags, program
 
 @dataclasses.dataclass(frozen=True)
 class DownloadConfig(config_flags.Checked):
-    """The corpus to download, and the directory for it."""
+    """The corpus to download, and the directory to put it in."""
 
     corpus: Optional[str] = config_flags.setting(
         None, "corpus to download", choices=sorted(archives.CORPORA), required=True
@@ -74,7 +74,7 @@ def main(config: DownloadConfig) -> None:
 def _is_site(address: str) -> bool:
     try:
         site = urllib.parse.urlsplit(address)
-    except ValueError:  # such as an incomplete IPv6 address
+    except ValueError:  # for example, an incomplete IPv6 address
         return False
     return site.scheme in ("http", "https") and bool(site.netloc)
 

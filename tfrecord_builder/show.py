@@ -1,10 +1,10 @@
-"""Shows one record of a data directory.
+"""Shows one record from a data directory.
 
     python -m tfrecord_builder.show --data_dir=DATA
     python -m tfrecord_builder.show --data_dir=DATA --utterance_id=A11_0 --output=A11_0.png
 
-Prints the fields of the record (default: the first record of train) and statistics of its features, and draws
-its spectrogram with transcript and pronunciation.
+Prints the record's fields and statistics of its features, and draws its spectrogram with the transcript and
+the pronunciation. By default, shows the first record of train.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tfrecord_builder.data import dataset_info, manifest, recordings, schema, vo
 from tfrecord_builder.program import config_flags, fonts, program
 from tfrecord_builder.storage import files
 
-_MAX_NAME_BYTES = 200  # file names have at most 255 bytes; the hash and temporary endings need the rest
+_MAX_NAME_BYTES = 200  # file names are limited to 255 bytes; hashes and temporary suffixes use the rest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,7 @@ class ShowConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class LocatedRecord:
-    """A record and where it is: `shard` is a path, and `number` the position in the shard, from 0."""
+    """A record and its location: `shard` is a path, and `number` the 0-based position in the shard."""
 
     record: schema.Record
     split: str
@@ -84,7 +84,7 @@ def find(
     expected: record_checks.RecordSpec,
     utterance_id: Optional[str],
 ) -> LocatedRecord:
-    """Finds an utterance's record; if the id is None, the first record of train (or else another split).
+    """Finds an utterance's record; if the id is None, finds the first record, in train if it has any.
 
     Raises:
         UserError: there is no such record, its shard is missing, or the record is damaged.
@@ -103,7 +103,7 @@ def find(
                         record, split, path, raw.number, (utterances or {}).get(record.utterance_id)
                     )
                 if raw.problem:
-                    damaged = damaged or (path, raw)  # its id may be damaged, so it may be the wanted record
+                    damaged = damaged or (path, raw)  # may be the requested record, with a damaged id
     reason = _rejection_reason(data_dir, utterance_id)
     if damaged and not reason:
         _parse(*damaged, expected)
@@ -111,7 +111,7 @@ def find(
 
 
 def _read_utterances(path: str) -> Optional[dict[str, manifest.Utterance]]:
-    """Reads the .jsonl of a shard, which is much smaller than the shard itself; None if it is missing."""
+    """Reads a shard's .jsonl file, which is much smaller than the shard; returns None if it is missing."""
     if not files.exists(recordings.path_of(path)):
         return None
     return {item.utterance.utterance_id: item.utterance for item in items.read(path)}
@@ -204,7 +204,7 @@ def _draw(record: schema.Record, expected: record_checks.RecordSpec, output: str
 
 
 def _file_name(utterance_id: str) -> str:
-    """Returns a file name for a picture; if the id does not fit, it is shortened and a hash is added."""
+    """Returns a file name for a picture; if the id must be shortened or changed, a hash is added."""
     safe = re.sub(r"[^\w.-]+", "_", utterance_id).lstrip(".") or "record"
     safe = safe.encode()[:_MAX_NAME_BYTES].decode(errors="ignore")
     if safe != utterance_id:

@@ -1,4 +1,4 @@
-"""Synthesises a corpus from text: recordings of many speakers with a manifest.
+"""Synthesises a corpus from text: recordings by many speakers, and a manifest.
 
     python -m tfrecord_builder.synthesise --text_dir=TEXT --tts=espeak --output_dir=CORPUS
     python -m tfrecord_builder.synthesise --text_dir=TEXT --tts=kokoro --model=DIR --output_dir=CORPUS
@@ -38,7 +38,7 @@ def main(
     recognise = recogniser_check.load(check.check) if check.check else None
     engine, output_dir = text_plan.TTS[config.tts](config), output.output_dir
     planned, rejected = text_plan.make_plan(config, engine)
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends workers as Ctrl-C does
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # stops workers as Ctrl-C does
     with synthesised_corpus.claim(output_dir, config, planned, engine):
         with dispatch.connect(output.runner, output.num_workers, (output_dir, config.model)) as run:
             recordings.write_recordings(output_dir, planned, engine, run)

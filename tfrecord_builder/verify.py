@@ -3,9 +3,9 @@
     python -m tfrecord_builder.verify --data_dir=DATA[,DATA2]
     python -m tfrecord_builder.verify --data_dir=DATA --sample=100
 
-Reads every byte and every record, and prints one line per problem with the shard, the number of the record
-(from 0), its byte offset and its utterance. The exit code is 1 if there is a problem. With --sample, that
-many records are also made again from their audio and compared.
+Reads every byte and every record, and prints one line per problem with the shard, the record's number (from
+0) and byte offset, and the utterance. The exit code is 1 if there is a problem. --sample also extracts that
+many records from their audio again, and compares them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tfrecord_builder.building.verification import data_directory, reextraction
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.program import config_flags, program, progress_bar
 
-_MAX_LINES = 20  # per kind of problem and directory
+_MAX_LINES = 20  # printed per directory for each kind of problem
 
 
 @dataclasses.dataclass(frozen=True)

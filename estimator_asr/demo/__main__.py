@@ -29,7 +29,7 @@ if not _FLAGS_DIR.is_dir():
     _FLAGS_DIR = pathlib.Path(console.find_flag_file("flags/demo/build.flags")).parent
 _NUM_TRANSCRIBED = 10
 
-# Flags that each size adds to the command lines. 94 speakers are two for each voice of eSpeak NG.
+# Flags that each size adds to the command lines. 94 speakers means two for each eSpeak NG voice.
 SIZES: dict[str, dict[str, str]] = {
     "full": {"sentences": "", "synthesise": "--num_speakers=94", "acoustic": "", "language": ""},
     "small": {
@@ -56,8 +56,8 @@ class DemoConfig(config_flags.Checked):
     )
 
 
-# Each stage: name and title, then its command. Builds have --overwrite, so that a complete build without a
-# stamp can be repeated.
+# For each stage: its name and title, then its command. Builds have --overwrite, so that a build that is
+# complete but has no stamp can be repeated.
 _STAGES = """
 sentences: Sample sentences from a small grammar
 estimator_asr.demo.sentences --output_dir={demo}/sentences {sentences}
@@ -102,7 +102,7 @@ estimator_asr.evaluate --saved_model={demo}/export --data_dir={demo}/data --outp
 
 
 def make_stages(directory: pathlib.Path, size: str) -> list[stages.Stage]:
-    """Returns all stages but the last: from the sentences to the evaluation of the SavedModel."""
+    """Returns all stages except the last: from sampling sentences to evaluating the SavedModel."""
     paths = {"demo": shlex.quote(str(directory)), "flags": shlex.quote(os.path.relpath(_FLAGS_DIR))}
     parsed = []
     for paragraph in _STAGES.strip().split("\n\n"):
@@ -113,7 +113,7 @@ def make_stages(directory: pathlib.Path, size: str) -> list[stages.Stage]:
 
 
 def make_transcription(directory: pathlib.Path) -> tuple[stages.Stage, list[dict[str, str]]]:
-    """Returns the last stage, and the manifest rows of the test recordings that it transcribes."""
+    """Returns the last stage, and the manifest rows for the test recordings that it transcribes."""
     with open(directory / "corpus" / "manifest.tsv", encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         test_rows = [row for row in rows if row["split"] == "test"][:_NUM_TRANSCRIBED]
@@ -124,7 +124,7 @@ def make_transcription(directory: pathlib.Path) -> tuple[stages.Stage, list[dict
 
 
 def main(config: DemoConfig) -> None:
-    """Runs the stages that are not finished, then prints the results of all."""
+    """Runs the unfinished stages, then prints the results of all stages."""
     _exit_on(signal.SIGTERM, signal.SIGHUP)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # inherited by the stages' programs
     _check_flag_files()
@@ -148,7 +148,7 @@ def main(config: DemoConfig) -> None:
 
 
 def _exit_on(*numbers: signal.Signals) -> None:
-    """Makes signals raise SystemExit with a shell's exit code (128 + number); this also ends the stage."""
+    """Makes signals raise SystemExit with exit code 128 + number, as in shells; this also ends the stage."""
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, lambda number, _: sys.exit(128 + number))

@@ -1,17 +1,17 @@
 """A small context-free grammar of everyday Mandarin (weather, orders, the home ...), and its readings.
 
-A rule maps a name (ASCII) to its expansions, which are sampled with equal probability. An expansion consists
-of words separated by spaces: hanzi, or names of other rules. A hanzi with several readings occurs in words
-that determine its reading, such as 银行 and 行李. No two sentences sound alike, so the pinyin always
+A rule maps an ASCII name to its expansions, which are sampled with equal probability. An expansion consists
+of words separated by spaces: hanzi, or names of other rules. A hanzi with several readings occurs only in
+words that determine its reading, such as 银行 and 行李. No two sentences sound the same, so pinyin always
 determines the hanzi.
 
     read("一起")  -> yi1 qi3
     read("不")    -> bu4
 
-The labels are dictionary readings, as in most Mandarin corpora: 一 is yi1, 不 is bu4 and a third tone does
-not change, whatever follows. (pinyin.PinyinReader, which labels any transcript, keeps third tones too, but
-some of pypinyin's phrases contain the sandhi of 一 and 不: 一个 is yi2 ge4, 不要 bu2 yao4.) The speech has
-tone sandhi; see EspeakEngine.pronounce in tfrecord_builder/synthesis/espeak.py.
+The labels are dictionary readings, as in most Mandarin corpora: 一 is yi1, 不 is bu4, and third tones do not
+change, whatever follows. (pinyin.PinyinReader, which labels any transcript, keeps third tones too, but some
+of pypinyin's phrases include tone sandhi for 一 and 不: 一个 is yi2 ge4, 不要 bu2 yao4.) The speech has tone
+sandhi; see EspeakEngine.pronounce in tfrecord_builder/synthesis/espeak.py.
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ RULES: dict[str, tuple[str, ...]] = {
 }
 
 
-# Readings that replace pypinyin's: of words where pypinyin differs from Xiandai Hanyu Cidian or has tone
-# sandhi, and of single hanzi with several readings.
+# Readings that replace pypinyin's: for words where pypinyin differs from Xiandai Hanyu Cidian or applies tone
+# sandhi, and for single hanzi with several readings.
 READINGS: dict[str, str] = {
     "一共": "yi1 gong4",
     "一点": "yi1 dian3",
@@ -181,7 +181,7 @@ READINGS: dict[str, str] = {
 
 
 def sample_sentence(rng: random.Random) -> tuple[str, ...]:
-    """Returns the words of one random sentence, such as ("今天", "北京", "有", "小雨")."""
+    """Returns the words of a random sentence, such as ("今天", "北京", "有", "小雨")."""
     return tuple(_expand("sentence", rng))
 
 

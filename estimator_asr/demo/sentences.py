@@ -1,10 +1,10 @@
-"""Samples the demo's sentences: those to synthesise, and the text for the language model.
+"""Samples the demo's sentences: those to be spoken, and the text for the language model.
 
     python -m estimator_asr.demo.sentences --output_dir=demo/sentences
 
 Writes spoken/ for `synthesise` and written/ for `build --corpus=text`, each with {train,dev,test}.tsv (hanzi,
-pinyin). Training sentences are spoken as often as they are sampled, so frequent ones have several voices. The
-sentences of dev and test are distinct and do not occur in training, but all their syllables and hanzi do.
+pinyin). Train sentences are spoken as often as they are sampled, so frequent ones have several voices. The
+sentences in dev and test are distinct and do not occur in train, but all their syllables and hanzi do.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MAX_SAMPLES = 500_000
 
 @dataclasses.dataclass(frozen=True)
 class SentencesConfig(config_flags.Checked):
-    """Output directory and numbers of sentences. The defaults yield about 2.6 hours of speech."""
+    """The output directory, and the numbers of sentences. The defaults yield about 2.6 hours of speech."""
 
     output_dir: str = config_flags.setting("", "directory to write to", required=True, local=True)
     num_train: int = config_flags.setting(3600, "number of spoken train sentences", minimum=1)
@@ -59,7 +59,7 @@ def main(config: SentencesConfig) -> None:
 def sample(config: SentencesConfig) -> tuple[dict[str, list[Sentence]], dict[str, list[Sentence]]]:
     """Returns the spoken and the written sentences, each by split.
 
-    Raises errors.UserError if the grammar or the train split is too small for so many sentences.
+    Raises errors.UserError if the grammar or train is too small to provide the requested sentences.
     """
     rng = random.Random(config.sampling_seed)
     samples = (grammar.sample_sentence(rng) for _ in itertools.count())
@@ -89,7 +89,7 @@ def _sample_distinct(samples, count, is_allowed, excluded, flag):
 
 
 def _coverage(train: Sequence[Sentence], min_occurrences: int) -> Callable[[Sentence], bool]:
-    """Returns a function that tells if train contains each reading of a sentence's hanzi often enough."""
+    """Returns a function that checks if train has every reading of a sentence's hanzi often enough."""
     counts = collections.Counter(reading for sentence in train for reading in _readings(sentence))
     return lambda sentence: all(counts[reading] >= min_occurrences for reading in _readings(sentence))
 

@@ -1,7 +1,7 @@
-"""Stages of the demo: each runs a program in a process of its own and writes a stamp when it is finished.
+"""Stages of the demo: each runs a program in its own process, and a stamp is written when it has finished.
 
 A stamp is <directory>/<name>.json: {"command": ..., "seconds": ...}; it is valid only for the same command.
-The directory of a demo is locked, so that only one demo at a time runs in it.
+The demo's directory is locked, so that only one demo at a time runs in it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tfrecord_builder.storage import files, locks
 
 @contextlib.contextmanager
 def claim(directory: pathlib.Path, size: str) -> Iterator[int]:
-    """Creates the directory for a demo of one size and locks it; yields the file descriptor of the lock.
+    """Creates and locks the directory for a demo with the given size; yields the lock's file descriptor.
 
-    A program that inherits the descriptor holds the lock as long as it lives.
+    A program that inherits the descriptor holds the lock until it ends.
 
     Raises:
-        errors.UserError: another demo is running in the directory, or it contains a demo of another size
-            or other files.
+        errors.UserError: another demo is running in the directory, or the directory contains a demo with
+            another size, or other files.
     """
     path = directory / "size.txt"
     directory.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def claim(directory: pathlib.Path, size: str) -> Iterator[int]:
 
 
 def check_order(stages: Sequence[Stage], stamps: pathlib.Path) -> None:
-    """Raises errors.UserError if a stage is finished but an earlier one, which makes its input, is not."""
+    """Raises errors.UserError if a stage is finished but an earlier one, which creates its input, is not."""
     is_finished = [seconds_of_finished(stage, stamps) is not None for stage in stages]
     if sorted(is_finished, reverse=True) != is_finished:
         missing = stages[is_finished.index(False)].title
@@ -76,7 +76,7 @@ class Stage:
     title: str
     module: str
     arguments: tuple[str, ...]
-    output: Optional[pathlib.Path] = None  # file for its standard output; None passes it through
+    output: Optional[pathlib.Path] = None  # file for standard output; if None, it is passed through
 
     @property
     def command(self) -> str:
@@ -108,16 +108,16 @@ def run(stage: Stage, stamps: pathlib.Path, keep_open: Sequence[int] = ()) -> fl
     """Runs a stage, writes its stamp, and returns the seconds that it took.
 
     Standard error is passed through, so that progress bars are visible. If an exception or a signal ends this
-    process, it first sends SIGTERM to the program and waits for it, because training then saves a checkpoint.
-    The program inherits the file descriptors `keep_open`.
+    process, it first sends SIGTERM to the program and waits for it to end, because training then saves a
+    checkpoint. The program inherits the file descriptors in `keep_open`.
 
     Raises:
-        errors.UserError: the program failed; it has printed its own message before.
+        errors.UserError: the program failed, after it had printed its own message.
     """
     started = time.monotonic()
     with contextlib.ExitStack() as stack:
         output = None
-        if stage.output:  # the file appears only if nothing is raised
+        if stage.output:  # the file is created only if the stage succeeds
             output = stack.enter_context(open(stack.enter_context(files.writing(str(stage.output))), "wb"))
         exit_code = _execute(stage, output, keep_open)
         if exit_code:
@@ -133,13 +133,13 @@ def run(stage: Stage, stamps: pathlib.Path, keep_open: Sequence[int] = ()) -> fl
 def _execute(stage, output, keep_open):
     """Runs the program of a stage and returns its exit code."""
     command = [sys.executable, "-m", stage.module, *stage.arguments]
-    # The program has its own session: Ctrl-C reaches only this process, which ends the program with SIGTERM.
+    # The program has its own session, so Ctrl-C reaches only this process, which sends the program SIGTERM.
     options = {"stdout": output, "start_new_session": True, "pass_fds": keep_open}
     with subprocess.Popen(command, **options) as process:
         try:
             return process.wait()
         except BaseException:
-            with contextlib.suppress(ProcessLookupError):  # the program has just ended
+            with contextlib.suppress(ProcessLookupError):  # the program has already ended
                 os.killpg(process.pid, signal.SIGTERM)  # includes the program's workers
             raise
         finally:

@@ -1,4 +1,4 @@
-"""Tables at the end of the demo: transcripts, error rates, durations of the stages, what to try next."""
+"""Tables at the end of the demo: transcripts, error rates, stage durations, and what to try next."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SURE = 0.8  # characters with a lower confidence are marked
 
 
 def transcripts(recordings: Sequence[Mapping[str, str]], output: pathlib.Path) -> list[str]:
-    """Returns a table of reference, hypothesis and errors per recording; uncertain characters have brackets.
+    """Tabulates each recording's reference, hypothesis (uncertain characters in brackets) and errors.
 
     Args:
-        recordings: rows of the manifest, in the order of the output.
-        output: output of estimator_asr.transcribe --format=json.
+        recordings: rows from the manifest, in the same order as the output.
+        output: file with the output of estimator_asr.transcribe --format=json.
     """
     results = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     rows = [("recording", "reference", "hypothesis", "errors")]
@@ -38,7 +38,7 @@ def transcripts(recordings: Sequence[Mapping[str, str]], output: pathlib.Path) -
 
 
 def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
-    """Returns a table of error rates with confidence intervals; `reports` are report directories by name."""
+    """Tabulates error rates with confidence intervals; `reports` maps names to report directories."""
     rows = []
     for name, directory in reports.items():
         metrics = json.loads((directory / report.METRICS_FILE).read_text(encoding="utf-8"))
@@ -49,13 +49,13 @@ def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
 
 
 def durations(seconds: Mapping[str, float]) -> list[str]:
-    """Returns a table of the seconds that each stage took, by title, and their sum."""
+    """Tabulates the seconds that each stage took, and the total; `seconds` is keyed by stage title."""
     rows = [(title, f"{value:.0f}") for title, value in seconds.items()]
     return ["Seconds", *align([*rows, ("total", f"{sum(seconds.values()):.0f}")])]
 
 
 def next_commands(directory: pathlib.Path) -> list[str]:
-    """Returns a table of commands to try on a finished demo."""
+    """Tabulates commands to try on a finished demo."""
     python, export = os.path.relpath(sys.executable), directory / "export"
     rows = [
         ("training curves", f"{python} -m tensorboard.main --logdir={directory}"),

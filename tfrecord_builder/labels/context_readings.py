@@ -2,15 +2,15 @@
 
     得    de5 after a verb or an adjective (跑得很快); dei3, "must", after an adverb or a pronoun (你得走了)
     地    de5 between an adverb of several hanzi and the word that it modifies (慢慢地走), not in nouns (盆地)
-    为    wei2 after a verb that it completes and before a number (称为, 意为, 比例为五点二)
-    长    zhang3 of persons (as in the dictionary), chang2 next to a measure or an adverb of degree (很长)
+    为    wei2 after a verb that it completes, or before a number (称为, 意为, 比例为五点二)
+    长    zhang3 for people (as in the dictionary), chang2 next to a measure or after a degree adverb (很长)
     只    zhi1 after a numeral, 这, 那, 哪, 几 or 犬 (两只手)
     倒    dao3 after a verb (推倒)
-    子    zi3 in words in which it is not a suffix (男子, 电子)
+    子    zi3 in words where it is not a suffix (男子, 电子)
     个    ge5 after 是, 有 and 了
     教 还 种: as verbs jiao1, huan2 and zhong4 (教我, 还钱, 种了)
-    words that the national Putonghua proficiency test lists with a neutral last tone
-    (普通话水平测试用必读轻声词语表), except those that are usually spoken with the full tone (时候, 故事)
+    words whose last tone is neutral in the list of the national Putonghua proficiency test
+    (普通话水平测试用必读轻声词语表), except those that are usually spoken with a full tone (时候, 故事)
     reduplicated verbs: 数一数 shu3, 量了量 liang2, 教教 jiao1 jiao5
 
 Most rules were developed on one half of CSMSC's sentences; docs/results.md has results for the other half.
@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-# Hanzi that determine a reading if they stand before (or beside) the hanzi to read; see _RULES.
+# Hanzi that determine how the hanzi after them (or beside them) is read; see _RULES.
 _NUMERALS = "一二两三四五六七八九十百千万亿几零〇半多"
 _BEFORE_DEI = "就还也只可都总非必吧我你您他她它们俺咱"
 _BEFORE_WEI = (
@@ -52,7 +52,7 @@ _NEUTRAL_WORDS = frozenset(
     泥鳅 菩萨 葡萄 蜡烛 算盘 看看 玩玩 尝尝 问问 查查 爹爹 指甲 苦处
     """.split()
 )
-# Words to which the rules of 得, 地, 为 and 长 do not apply.
+# Words to which the rules for 得, 地, 为 and 长 do not apply.
 _WORDS = frozenset(
     """
     获得 取得 赢得 难得 博得 求得 只得 非得 总得 心得 土地 产地 天地 耕地 目的地 根据地 所在地 发源地 殖民地
@@ -66,7 +66,7 @@ def correct(words: Sequence[str], syllables: Sequence[str], is_fixed: Sequence[b
 
     Args:
         words: the hanzi between two pauses, segmented into words.
-        syllables: toned, one per hanzi.
+        syllables: toned syllables, one per hanzi.
         is_fixed: for each hanzi, True if its syllable must not change.
     """
     text, corrected, end = "".join(words), list(syllables), 0
@@ -82,7 +82,7 @@ def correct(words: Sequence[str], syllables: Sequence[str], is_fixed: Sequence[b
 
 
 def _find_corrections(word, before, after, last):
-    """Yields (position in the word, reading) of each hanzi whose dictionary reading a rule overrides."""
+    """Yields (position in the word, reading) for each hanzi whose dictionary reading a rule overrides."""
     if len(word) == 1:
         yield from _read(0, word, before, after, _RULES_OF_SINGLE_HANZI)
     elif word in ("教教", "量量", "转转"):
@@ -105,8 +105,8 @@ def _read(position, hanzi, before, after, rules):
     yield from [(position, reading) for reading in readings][:1]
 
 
-# Readings of each hanzi, with patterns to search in "before|after", the two hanzi on each side; the first
-# match decides.
+# For each hanzi, readings and the patterns that select them. A pattern is searched for in "before|after", up
+# to two hanzi on each side; the first match wins.
 _RULES = {
     "得": (
         ("de2", rf"(?:^|[{_BEFORE_DEI}])\|了(?!解)"),

@@ -1,4 +1,4 @@
-"""Labels utterances: a normalised transcript, tokens and, if these align one to one, characters."""
+"""Labels utterances with a normalised transcript, tokens and, if they align one to one, characters."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tfrecord_builder.data import manifest, syllables, vocabulary
 from tfrecord_builder.labels import normalisation, numerals, subwords, tokenisation
 from tfrecord_builder.program import config_flags
 
-# Functions that turn a syllable into tokens, one for each token type that is pinyin.
+# For each pinyin token type, a function that turns a syllable into tokens.
 _SPLIT_SYLLABLE = {
     "syllable": lambda token: (token,),
     "toneless": lambda token: (syllables.without_tone(token),),
     "initial_final": syllables.split_initial_final,
 }
 PAIRED_TOKEN_TYPES = ("syllable", "toneless")  # their tokens align one to one with characters
-# Flags that work only with these token types.
+# Flags that work only with some token types, and these types.
 _TOKEN_TYPES_OF = {
     "user_dictionary": tuple(_SPLIT_SYLLABLE),
     "tone_sandhi": ("syllable", "initial_final"),
@@ -80,15 +80,15 @@ class Labels:
     """
 
     transcript: str  # normalised; empty if the corpus has only a pronunciation
-    tokens: tuple[str, ...]  # labels of the acoustic model; their type is LabelConfig.token_type
-    characters: tuple[str, ...]  # labels of the language model, one per token
+    tokens: tuple[str, ...]  # labels for the acoustic model; their type is LabelConfig.token_type
+    characters: tuple[str, ...]  # labels for the language model, one per token
 
 
 class Labeller:
-    """Labels utterances; labeller(utterance) depends only on it and on the constructor's arguments."""
+    """Labels utterances; labels depend only on the utterance and on the constructor's arguments."""
 
     def __init__(self, config: LabelConfig, bpe_model: Optional[bytes] = None):
-        """Loads the user's dictionary, if there is one, and the SentencePiece model of the token type bpe.
+        """Loads the user's dictionary, if there is one, and the SentencePiece model if the token type is bpe.
 
         Raises errors.UserError if the dictionary or the model cannot be read or is not valid.
         """
@@ -124,11 +124,11 @@ class Labeller:
         return uses_transcript and numerals.is_unclear(utterance.text, self.config.numbers)
 
     def count_left_out(self, utterance: manifest.Utterance) -> collections.Counter[str]:
-        """Counts, by kind, the characters of a transcript that become neither labels nor punctuation."""
+        """Counts, by kind, the characters other than punctuation that are left out of the labels."""
         return normalisation.count_left_out(_read_numbers(utterance, self.config))
 
     def unknown_syllables(self, utterance: manifest.Utterance, transcript: str) -> list[str]:
-        """Returns the tokens of the corpus's pinyin that are not syllables but should be, [] if not used."""
+        """Returns the tokens in the corpus's pinyin that should be syllables but are not; [] if unused."""
         is_used = self.config.token_type in _SPLIT_SYLLABLE
         return tokenisation.unknown_syllables(utterance.pinyin, transcript) if is_used else []
 
@@ -139,18 +139,18 @@ class Labeller:
         return pinyin.PinyinReader(self._phrases, self.config.tone_sandhi)
 
     def _read(self, text: str) -> list[str]:
-        """Returns a transcript's pinyin, phrase by phrase: no word and no tone sandhi crosses a pause."""
+        """Returns a transcript's pinyin, read phrase by phrase: words and tone sandhi never cross a pause."""
         phrases = normalisation.split_phrases(text)
         return [syllable for phrase in phrases for syllable in self._reader.read(phrase)]
 
 
 def make_transcript(utterance: manifest.Utterance, config: LabelConfig) -> str:
-    """Returns only the transcript of the labels; subwords are learned from such transcripts."""
+    """Returns an utterance's normalised transcript without its tokens; subwords are learned from these."""
     return normalisation.normalise(_read_numbers(utterance, config))
 
 
 def dictionary_tokens(character: str, config: LabelConfig) -> set[str]:
-    """Returns the tokens of a character's dictionary readings; tone sandhi adds those of changed third tones.
+    """Returns tokens for a character's dictionary readings and, with tone sandhi, for changed third tones.
 
     The user's dictionary is not needed here, because its readings occur in the labels.
     """

@@ -2,8 +2,8 @@
 
     normalise("\ufeffＯ Ｐ  Ａ（淮海 店）\r\n")  ->  "o p a淮海店"
 
-To add a rule, write a function from text to text and add it to STEPS. With --numbers=read, numerals.py has
-already written numbers in hanzi. docs/build.md says what happens to symbols.
+To add a rule, write a function that takes and returns text, and add it to STEPS. With --numbers=read,
+numerals.py has already converted numbers to hanzi. docs/build.md explains what happens to symbols.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _HANZI = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 HANZI_RUN = re.compile(f"([{_HANZI}]+)")
 _SPACE_NEXT_TO_HANZI = re.compile(f"(?<=[{_HANZI}]) | (?=[{_HANZI}])")
 _APOSTROPHES = re.compile("['\u2019\u02bc]")
-# Hanzi for radicals from U+2E81 and, below, strokes from U+31CF, which NFKC leaves as they are. Taken from
-# Unicode's EquivalentUnifiedIdeograph.
+# Hanzi that replace the radicals from U+2E81 on and (below) the strokes from U+31CF on, which NFKC does not
+# change. They are taken from Unicode's EquivalentUnifiedIdeograph.
 _RADICALS = (
     "厂乛乚乙亻冂𠘨刀刂卜㔾小小兀尣尢𡯂巳幺彑彐忄心扌攵\u2e9a旡日月歺母民氵氺灬爫爫丬牛犭王𤴔目示礻𥫗糹纟"
     "罓罒㓁冗𦉫羊𦍌𦍋耂肀聿肉𦥑艹艹艹虎衤覀西见角𧢲讠贝𧾷车辶辶辶邑钅長镸长门𨸏阝雨青韦页风飞食𩙿飠饣"
@@ -28,18 +28,18 @@ _RADICALS = (
 )
 _SAME = str.maketrans("≦≧∶〜∼−‐’", "≤≥:~~--'") | dict(enumerate(_RADICALS, 0x2E81))
 _SAME |= dict(enumerate("乀一丨丿丿丶𠃍乛𠃊𠃎𠄌亅𡿨𠃋乀𠃑乚乙𠄎", 0x31CF))
-_ENCLOSED = "[Ⅰ-ↂ①-⒛⓪-⓿❶-➓〡-〩㈠-㈩㉑-㉟㊀-㊉㊱-㊿]"  # single characters that are numbers
+_ENCLOSED = "[Ⅰ-ↂ①-⒛⓪-⓿❶-➓〡-〩㈠-㈩㉑-㉟㊀-㊉㊱-㊿]"  # single characters that stand for numbers
 _WORDS = "加 等于 乘 除以 小于 大于 约等于 不等于 小于等于 大于等于 正负 根号 无穷大 度 加加 摄氏度 华氏度"
 _SYMBOL_WORDS = dict(zip((*"+=×÷<>≈≠≤≥±√∞°", "++", "°c", "°f"), _WORDS.split()))
-# Symbols to replace by words. A match without groups stays: tags (<b>), and × for a gap in a name (张×同学).
-# The + of +1 is silent and does not match.
+# Symbols to replace with words. A match without a group is kept: tags (<b>), and × as a gap in a name
+# (张×同学). The + in +1 is silent and does not match.
 _SYMBOL = re.compile(
     rf"<[^<>]*>|(?<=[{_HANZI}])×(?=[{_HANZI}])|(?<=[\w)]) ?([+=×÷<>≈≠≤≥]) ?(?=[\w(√±∞])|(?<=\w)(\+\+?)(?!\+)"
     r"|([±√≈≤≥]|[<>](?= ?[0-9]))(?= ?[\w(])|(∞|(?<=\w)°(?![CcFf])|°[CcFf](?![A-Za-z]))"
 )
-_GAPS = "⺀□〓\ufffc\ufffd⿰⿱⿲⿳⿴⿵⿶⿷⿸⿹⿺⿻\u2ffc\u2ffd\u2ffe\u2fff"  # missing characters
-# Names by category (of `_categorise`): of characters that make transcripts unreadable, and of characters that
-# are left out.
+_GAPS = "⺀□〓\ufffc\ufffd⿰⿱⿲⿳⿴⿵⿶⿷⿸⿹⿺⿻\u2ffc\u2ffd\u2ffe\u2fff"  # marks for missing characters
+# Character categories (see `_categorise`) and their names: those that make a transcript unreadable, and those
+# that are left out of transcripts.
 _UNREADABLE = dict(Co="private use", Cc="control character", Cs="unpaired surrogate", Cn="unassigned")
 _LEFT_OUT = {
     "Cf": "zero-width characters",
@@ -62,7 +62,7 @@ def split_phrases(transcript: str) -> list[str]:
 
 
 def find_traditional(characters: Iterable[str]) -> dict[str, str]:
-    """Maps each traditional character whose simplified form also occurs in `characters` to that form."""
+    """Maps traditional characters to their simplified forms, where `characters` contains both."""
     import wetext  # slow to import
 
     hanzi = "".join(sorted(filter(is_hanzi, characters)))
@@ -71,7 +71,7 @@ def find_traditional(characters: Iterable[str]) -> dict[str, str]:
 
 
 def is_hanzi(text: str) -> bool:
-    """Returns True if the text consists of Chinese characters, at least one."""
+    """Returns True if the text consists of one or more Chinese characters."""
     return HANZI_RUN.fullmatch(text) is not None
 
 
@@ -84,12 +84,12 @@ def compose(text: str) -> str:
 
 
 def say_symbols(text: str) -> str:
-    """Replaces symbols that are read aloud by words, in a composed text: a+b=c becomes a加b等于c."""
+    """Replaces symbols that are read aloud with words; the text must be composed. a+b=c becomes a加b等于c."""
     return _SYMBOL.sub(lambda m: _SYMBOL_WORDS[m[m.lastindex].lower()] if m.lastindex else m[0], text)
 
 
 def find_unreadable(transcript: str) -> str:
-    """Returns code point and kind of the first unreadable character, as U+E863 (private use), or ""."""
+    """Returns the first unreadable character's code point and kind, such as U+E863 (private use), or ""."""
     return next((f"U+{ord(c):04X} ({_name_unreadable(c)})" for c in transcript if _name_unreadable(c)), "")
 
 
@@ -100,7 +100,7 @@ def count_left_out(transcript: str) -> collections.Counter[str]:
 
 
 def _fold(text: str) -> str:
-    """Returns the composed text in lower case, composed again: some letters compose only in lower case."""
+    """Composes and lowercases text, then composes it again: some letters compose only in lower case."""
     return unicodedata.normalize("NFKC", compose(text).lower())
 
 
@@ -121,7 +121,7 @@ def _keep_or_space(character: str) -> str:
 
 @functools.cache
 def _categorise(character: str) -> str:
-    """Returns Unicode's category, but Me for variation selectors, Sm for @ and the like, So for all emoji."""
+    """Returns the Unicode category, but Me for variation selectors, Sm for signs like @, and So for emoji."""
     if character in "@#&%‰*/":
         return "Sm"
     if "\U0001f000" <= character <= "\U0001faff":

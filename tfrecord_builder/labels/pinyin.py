@@ -1,9 +1,9 @@
 """Converts hanzi to toned syllables (spelled as in syllables.py) with pypinyin's and the user's dictionary.
 
-    Reader().read("o p a淮海店")  ->  o p a huai2 hai3 dian4
+    PinyinReader().read("o p a淮海店")  ->  o p a huai2 hai3 dian4
 
-Text is segmented from left to right into the longest words in either dictionary, as pypinyin does it. The
-user's phrases belong to one Reader; they are not added to pypinyin's tables, which are global. Even without
+Text is segmented from left to right into the longest words in either dictionary, as pypinyin does. The user's
+phrases belong to one PinyinReader; they are not added to pypinyin's tables, which are global. Even without
 tone sandhi, 一 and 不 have changed tones in some of pypinyin's phrases: 一个 is yi2 ge4, but 一天 yi1 tian1.
 """
 
@@ -26,15 +26,15 @@ from tfrecord_builder.data import syllables
 from tfrecord_builder.labels import context_readings, normalisation, tokenisation, tone_sandhi
 
 _TONED = re.compile("[a-z]+[1-5]")
-_LOOSE = frozenset("的了都谁是")  # not joined into phrases if jieba has them as words: 都会 has dou1, not du1
-_FORM = "phrase<TAB>pin1 yin1"  # form of a line in the user's dictionary
+_LOOSE = frozenset("的了都谁是")  # not joined into phrases if they are jieba words: 都会 is dou1, not du1
+_FORM = "phrase<TAB>pin1 yin1"  # format of a line in the user's dictionary
 
 
 class PinyinReader:
     """Converts transcripts to toned syllables with pypinyin's dictionary and the phrases of one user."""
 
     def __init__(self, user_phrases: Optional[Mapping[str, Sequence[str]]] = None, has_sandhi: bool = False):
-        """Stores phrases (or single hanzi) and their syllables; `has_sandhi` changes the tones of others."""
+        """Stores phrases (or single hanzi) and their syllables; `has_sandhi` applies sandhi to all others."""
         self._user_phrases = dict(user_phrases or {})
         self._user_lengths = sorted({len(phrase) for phrase in self._user_phrases}, reverse=True)
         self._has_sandhi = has_sandhi
@@ -42,7 +42,7 @@ class PinyinReader:
     def read(self, transcript: str) -> list[str]:
         """Returns the toned syllables of a normalised phrase.
 
-        A character that is not a hanzi, or a hanzi without a reading, is a token of its own.
+        A hanzi without a reading, and any other character except a space, is returned unchanged as a token.
         """
         tokens: list[str] = []
         for run in normalisation.HANZI_RUN.split(transcript):
@@ -75,9 +75,9 @@ class PinyinReader:
         return words
 
     def _cut(self, hanzi: str) -> list[str]:
-        """Returns the longest words of pypinyin's dictionary from left to right.
+        """Splits hanzi from left to right into the longest words in pypinyin's dictionary.
 
-        With tone sandhi, each is part of one jieba word, or joins whole ones: 还书, but not 人参 in 人参加.
+        With tone sandhi, a word is part of one jieba word or joins whole ones: 还书, but not 人参 in 人参加.
         """
         parts = _join_phrases(tone_sandhi.segment(hanzi)) if self._has_sandhi else [hanzi]
         return [word for part in parts for word in mmseg.seg.cut(part)]
@@ -109,7 +109,7 @@ def _join_phrases(words: Sequence[str]) -> list[str]:
 def load_phrases(path: str) -> dict[str, tuple[str, ...]]:
     """Returns the syllables of each phrase in a user's dictionary, with lines such as 重庆<TAB>chong2 qing4.
 
-    Raises errors.UserError if the file cannot be read, or a line has another form or a duplicate phrase.
+    Raises errors.UserError if the file cannot be read, or a line is malformed or repeats a phrase.
     """
     phrases: dict[str, tuple[str, ...]] = {}
     for number, line in enumerate(text_files.read_lines(path, f"pass a text file with lines {_FORM}"), 1):
@@ -147,7 +147,7 @@ def _find_problem(phrase: str, tab: str, tokens: list[str]) -> str:
 
 
 def dictionary_readings(character: str) -> list[str]:
-    """Returns the toned syllables that pypinyin's dictionary has for one hanzi; [] for other characters."""
+    """Returns the toned syllables that pypinyin's dictionary lists for a hanzi; [] for other characters."""
     readings = _pypinyin(pypinyin.pinyin, character, heteronym=True)
     return [reading for reading in readings[0] if _TONED.fullmatch(reading)] if readings else []
 
@@ -159,7 +159,7 @@ def _read(word: str) -> tuple[str, ...]:
 
 
 def _pypinyin(function, hanzi, **options):
-    """Calls a pypinyin function with the spelling of syllables.py; an unknown hanzi has no toned syllable."""
+    """Calls a pypinyin function with the spelling in syllables.py; unknown hanzi get no toned syllable."""
     return function(
         hanzi, style=pypinyin.Style.TONE3, neutral_tone_with_five=True, v_to_u=False, errors=list, **options
     )

@@ -13,7 +13,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import vocabulary
 
 _NUM_META_PIECES = 3  # <unk>, <s>, </s>
-_MAX_SENTENCES = 1_000_000  # kept in memory; from more, sentencepiece always takes the same sample
+_MAX_SENTENCES = 1_000_000  # kept in memory; if there are more, sentencepiece always picks the same sample
 _MAX_SENTENCE_BYTES = 1 << 20  # sentencepiece ignores longer sentences
 _LOG_ERRORS = 2
 
@@ -52,11 +52,11 @@ def train(transcripts: Iterable[str], size: int) -> bytes:
     """Learns a SentencePiece model; the same transcripts in the same order yield the same bytes.
 
     Args:
-        transcripts: normalised; empty ones are ignored.
-        size: maximum vocabulary size, including <unk>, <s> and </s>; few transcripts yield fewer subwords.
+        transcripts: normalised transcripts; empty ones are ignored.
+        size: maximum vocabulary size, including <unk>, <s> and </s>; a small corpus yields fewer subwords.
 
     Raises:
-        errors.UserError: there is no transcript, or size is too small for a subword per character.
+        errors.UserError: all transcripts are empty, or size is too small for one subword per character.
     """
     sentencepiece = _import_library()
     characters: set[str] = set()

@@ -3,7 +3,7 @@
     to_characters("o p a淮")         ->  o <space> p <space> a 淮
     normalise_pinyin("LÜ4 nu:3 de")  ->  lv4 nv3 de5
 
-If the corpus has no pronunciation for a transcript, pinyin.py makes it.
+If the corpus has no pronunciation for a transcript, pinyin.py generates one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _is_syllable = functools.cache(syllables.exists)
 
 
 def to_characters(transcript: str) -> list[str]:
-    """Returns the characters of a normalised transcript; a space is the token <space>."""
+    """Returns the characters of a normalised transcript; a space becomes the token <space>."""
     return [vocabulary.SPACE if character == " " else character for character in transcript]
 
 
@@ -28,15 +28,16 @@ def normalise_pinyin(pinyin: str, transcript: str = "") -> list[str]:
     """Returns the tokens of a pronunciation: lower case, v for u-umlaut, neutral tone 5.
 
     A syllable without a tone, or with tone 0, is neutral if the transcript has a hanzi at its position;
-    otherwise only if it is in lower case and has several letters (unlike o and k). Tone marks (nǐ) become
-    digits only at the position of a hanzi. A token at the position of the same Latin letter or digit becomes
-    that character. Other tokens that are not toned Mandarin syllables (phones of another language: HH, NG,
-    ER0) are kept as written; if the transcript has hanzi, tokens without letters and digits are dropped.
+    otherwise it is neutral only if it has several letters (unlike o and k), all in lower case. Tone marks
+    (nǐ) become digits only at the position of a hanzi. A token at the position of the same Latin letter or
+    digit becomes that character. Other tokens that are not toned Mandarin syllables, such as phones from
+    another language (HH, NG, ER0), are kept unchanged. If the transcript has hanzi, tokens that have neither
+    letters nor digits are dropped.
 
     Args:
         pinyin: tokens separated by spaces; invisible characters are dropped.
-        transcript: normalised. If it has hanzi, but not as many characters as there are tokens, each token
-            that it does not contain is treated as the syllable of a hanzi.
+        transcript: normalised transcript. If it has hanzi, but not one character per token, each token that
+            it does not contain is treated as the syllable of a hanzi.
     """
     visible = "".join(c for c in unicodedata.normalize("NFKC", pinyin) if unicodedata.category(c) != "Cf")
     tokens, characters = visible.split(), transcript.replace(" ", "")
@@ -54,9 +55,9 @@ def normalise_pinyin(pinyin: str, transcript: str = "") -> list[str]:
 def unknown_syllables(pinyin: str, transcript: str) -> list[str]:
     """Returns the tokens of a pronunciation that should be toned syllables but are not: hao9, xyz3.
 
-    If the transcript has hanzi, these are all tokens that are not syllables and that it does not contain (A楼
-    contains A). Otherwise they are the tokens of lower-case letters and a digit that the transcript contains
-    (all, if there is no transcript), so phones of another language are not returned.
+    If the transcript has hanzi, these are all invalid tokens except those that it contains (A楼 contains A).
+    Otherwise they are the invalid tokens that consist of lower-case letters and a digit, and that occur in
+    the transcript if there is one. So phones from another language are not returned.
     """
     others = [token for token in normalise_pinyin(pinyin, transcript) if not _is_syllable(token)]
     if normalisation.HANZI_RUN.search(transcript):
@@ -69,7 +70,7 @@ def align(transcript: str, tokens: list[str]) -> list[str]:
     """Returns the characters of a transcript if they align one to one with the tokens, otherwise [].
 
     They align if there are as many characters, without spaces, as tokens, and every character that is not a
-    hanzi equals its token. Er-hua in one syllable (huar1), or a transcript that is itself pinyin, returns [].
+    hanzi equals its token. Er-hua in one syllable (huar1) and transcripts written in pinyin do not align.
     """
     characters = list(transcript.replace(" ", ""))
     if len(characters) != len(tokens):
@@ -81,13 +82,13 @@ def align(transcript: str, tokens: list[str]) -> list[str]:
 
 @functools.cache
 def _normalise_token(token: str, character: str) -> str:
-    """Normalises a token; `character` is the character at its position, "" if that is not known."""
+    """Normalises a token; `character` is the transcript's character at its position, "" if unknown."""
     is_hanzi = normalisation.is_hanzi(character)
     if character and not is_hanzi and token.lower() == character:
         return character
     spelled = token.lower().replace("u:", "v")
     if is_hanzi and not spelled.isascii():
-        from pypinyin.contrib import tone_convert  # slow to import; most corpora write digits
+        from pypinyin.contrib import tone_convert  # slow to import; most corpora use digits
 
         spelled = tone_convert.to_tone3(spelled, v_to_u=False)
     spelled = spelled.replace("ü", "v")

@@ -1,10 +1,10 @@
-"""Mandarin tone sandhi: changes the tones of a dictionary into those of speech.
+"""Mandarin tone sandhi: changes dictionary tones into the tones of speech.
 
-It is never applied to the pinyin of a corpus. The rules apply to the words between two pauses:
+It is never applied to pinyin from a corpus. The rules apply to the words between two pauses:
 
     third tone  A third tone before another third tone becomes a second tone, first inside words, then between
-                them. Words of three or more hanzi consist of shorter ones (小老虎 of 小 and 老虎), which
-                come first. Words of one hanzi form pairs; a single one joins the word after it. Duanmu
+                them. Words of three or more hanzi are split into shorter ones (小老虎 into 小 and 老虎),
+                which come first. Words of one hanzi form pairs; a word left over joins the next one. Duanmu
                 2007, The Phonology of Standard Chinese; Chen 2000, Tone Sandhi (minimal rhythmic unit).
                 你好 ni2 hao3, 老展览 lao3 zhan2 lan3, 展览馆 zhan2 lan2 guan3, 你很好 ni2 hen2 hao3.
     不          Second tone before a fourth tone (不对 bu2 dui4, 是不是), neutral if the dictionary says so,
@@ -31,7 +31,7 @@ _KINSHIP = frozenset("爸妈哥姐弟妹爷奶叔伯舅姑婶嫂姥公婆太宝"
 
 
 def segment(hanzi: str) -> list[str]:
-    """Segments a text without punctuation into words with rjieba, which is jieba in Rust."""
+    """Segments a text without punctuation into words with rjieba, a Rust port of jieba."""
     import rjieba  # slow to import
 
     return rjieba.cut(hanzi, False)  # False: only dictionary words; guessed words would join 地 and a verb
@@ -42,7 +42,7 @@ def change_tones(words: Sequence[str], syllables: Sequence[str], is_fixed: Seque
 
     Args:
         words: the hanzi between two pauses, segmented into words.
-        syllables: toned, one per hanzi; anything else (a hanzi without a reading) is kept.
+        syllables: toned syllables, one per hanzi; a hanzi that has no reading is kept as it is.
         is_fixed: for each hanzi, True if its syllable must not change.
     """
     hanzi, changed = "".join(words), list(syllables)
@@ -95,9 +95,9 @@ def _group_feet(words: Sequence[str]) -> list[str]:
 
 
 def _order(parts: Sequence[str], tones: str) -> list[int]:
-    """Returns the positions whose third tones may change, in the order of the changes.
+    """Returns the positions of third tones that may change, in the order in which they change.
 
-    `parts` are words, or the parts of a word, and `tones` has a digit for each of their hanzi.
+    `parts` are words, or the parts of a word; `tones` has one digit per hanzi.
     """
     starts = [0, *itertools.accumulate(map(len, parts))]
     spans = [(start, start + len(part), part) for start, part in zip(starts, parts)]
@@ -116,7 +116,7 @@ def _order_inside(word: str, tones: str) -> list[int]:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _split_word(word: str) -> tuple[str, ...]:
-    """Returns the shorter words in a word and the hanzi between them, or only the word if there are none."""
+    """Splits a word into the shorter words that it contains and the remaining hanzi, if it contains any."""
     import rjieba  # slow to import
 
     spans = [(start, end) for _, start, end in rjieba.tokenize(word, "search") if end - start < len(word)]

@@ -1,7 +1,7 @@
-"""Vocabularies of a build: tokens, characters, and readings, the characters that may be written for a token.
+"""Vocabularies of a build: tokens, characters, and readings (the characters that each token can stand for).
 
-They come from the train split, or from an earlier build or model, either unchanged (frozen) or with what the
-train split adds (extended).
+They come from the train split, or from an earlier build or model. Earlier vocabularies are used unchanged
+(frozen) or extended with labels from the train split.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Vocabularies:
 
 
 class Collector:
-    """Counts the labels of a corpus; its memory grows with the vocabulary, not with the corpus."""
+    """Counts the labels of a corpus; memory use grows with the vocabulary, not with the corpus."""
 
     def __init__(self, config: labelling.LabelConfig):
         self.config = config
@@ -77,7 +77,7 @@ class Collector:
         self.characters: collections.Counter[str] = collections.Counter()  # all splits
         self.training_tokens: set[str] = set()  # train split
         self.training_characters: set[str] = set()  # train split
-        self.pairs: dict[str, set[str]] = {}  # train split: the characters that are written for a token
+        self.pairs: dict[str, set[str]] = {}  # train split: the characters written for each token
         self.left_out: collections.Counter[str] = collections.Counter()  # see normalisation.count_left_out
 
     def add(self, labels: labelling.Labels, split: str) -> None:
@@ -130,9 +130,9 @@ def check_token_type(directory: str, token_type: str) -> None:
 def make_subwords(
     label_config: labelling.LabelConfig, config: VocabularyConfig, training: Iterable[manifest.Utterance]
 ) -> Optional[bytes]:
-    """Reads or learns the SentencePiece model of the token type bpe; returns None for other token types.
+    """Reads or learns the SentencePiece model for the token type bpe; returns None for other token types.
 
-    Raises errors.UserError if the frozen vocabulary has no such model, or none can be learned.
+    Raises errors.UserError if the frozen vocabulary comes without a model, or none can be learned.
     """
     if label_config.token_type != "bpe":
         return None
@@ -156,10 +156,10 @@ def make_subwords(
 
 
 def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[bytes] = None) -> Vocabularies:
-    """Returns the vocabularies of a build; whatever is not frozen is made from labels of the train split.
+    """Returns the vocabularies of a build; those that are not frozen are made from the train split's labels.
 
-    A frozen directory may lack characters and readings, because a model that outputs tokens has none. Raises
-    errors.UserError if there is neither a train split nor a frozen vocabulary, or the frozen one is missing.
+    A frozen directory may lack characters and readings, because models that output tokens do not have them.
+    Raises errors.UserError if there is no train split and no frozen vocabulary, or its file is missing.
     """
     directory = config.vocabulary_dir
     tokens_file = os.path.join(directory, dataset_info.TOKENS_FILE) if directory else config.vocabulary
@@ -179,7 +179,7 @@ def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[byt
 def most_frequent_unknown(
     counts: Mapping[str, int], saved: vocabulary.Vocabulary, limit: int
 ) -> list[tuple[str, int]]:
-    """Returns at most `limit` of the tokens that a vocabulary lacks and their counts, most frequent first."""
+    """Returns up to `limit` tokens that the vocabulary lacks, with their counts, most frequent first."""
     unknown = [(token, count) for token, count in counts.items() if saved.count_unknown([token])]
     return sorted(unknown, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
@@ -194,7 +194,7 @@ def _make_vocabulary(path: str, training: Iterable[str], is_extended: bool) -> v
 def _make_readings(
     collector: Collector, characters: vocabulary.Vocabulary, config: VocabularyConfig
 ) -> readings.Readings:
-    """Returns the characters of each token, from the frozen readings, the train split and the dictionary."""
+    """Returns the characters for each token, from the frozen readings, the train split and the dictionary."""
     path = _find(config.vocabulary_dir, dataset_info.READINGS_FILE)
     frozen = readings.Readings.load(path) if path else readings.Readings({})
     if path and not config.extend_vocabulary:

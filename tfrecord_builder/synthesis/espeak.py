@@ -1,4 +1,4 @@
-"""Synthesises speech from pinyin with eSpeak NG, called by ctypes from its wheel (espeakng-loader).
+"""Synthesises speech from pinyin with eSpeak NG, called through ctypes from its wheel (espeakng-loader).
 
 eSpeak NG keeps hidden state between utterances (its flutter). To produce the same bytes again, a new process
 must synthesise the same utterances in the same order.
@@ -22,9 +22,9 @@ from tfrecord_builder.labels import tone_sandhi
 from tfrecord_builder.synthesis import prompts, voices
 
 _WHEEL = "espeakng-loader==0.2.4"
-_MAX_SPEAKERS_PER_VARIANT = 20  # more would hardly differ
+_MAX_SPEAKERS_PER_VARIANT = 20  # more speakers would hardly differ
 
-# Syllables that eSpeak NG would read in English: _UNKNOWN ones are rejected, _RESPELLED ones are replaced.
+# Syllables that eSpeak NG would read as English: _UNKNOWN are rejected, _RESPELLED are spelled differently.
 _UNKNOWN = re.compile("(?:h?m|n|hng|ê|iai|io|v.*|(?!e?r[1-5]).*r)[1-5]")
 _RESPELLED = (
     (re.compile("^([jqx])iong"), r"\1ong"),
@@ -32,7 +32,7 @@ _RESPELLED = (
     (re.compile("^r(?=[1-5])"), "er"),
 )
 
-# Constants and types of eSpeak NG's speak_lib.h.
+# Constants and types from eSpeak NG's speak_lib.h.
 _SYNCHRONOUS_TO_CALLBACK = 2
 _DO_NOT_EXIT_ON_ERROR = 0x8000
 _UTF8_TEXT = 1
@@ -60,7 +60,7 @@ class EspeakEngine(prompts.SpeechEngine):
         return list(voices.VARIANTS)
 
     def make_speakers(self, variants: Sequence[str], count: int) -> list[voices.Voice]:
-        """Returns at most `count` voices: one of each variant, then more of each."""
+        """Returns at most `count` voices: one for each variant, then another for each, and so on."""
         numbered = itertools.islice(
             itertools.product(range(1, _MAX_SPEAKERS_PER_VARIANT + 1), variants), count
         )
@@ -118,16 +118,16 @@ class EspeakSynthesiser:
         )
         if self.sample_rate <= 0:
             raise _damaged(f"eSpeak NG cannot start on {data_path} (sample rate {self.sample_rate})")
-        self._library.espeak_ng_SetRandSeed(ctypes.c_long(1))  # the default seed is the time of day
+        self._library.espeak_ng_SetRandSeed(ctypes.c_long(1))  # the seed is the time of day by default
         self._chunks: list[np.ndarray] = []
-        self._callback = _CALLBACK(self._collect)  # stored, because the library holds no reference to it
+        self._callback = _CALLBACK(self._collect)  # kept alive here, because the library has no reference
         self._library.espeak_SetSynthCallback(self._callback)
 
     def speak(self, pinyin: str, voice: voices.Voice, words_per_minute: int) -> np.ndarray:
         """Synthesises an utterance; returns float32 [num_samples] in [-1, 1] at `self.sample_rate`.
 
         Args:
-            pinyin: toned syllables; those of a word are written together, and words are separated by spaces.
+            pinyin: toned syllables, joined within each word; words are separated by spaces.
             voice: its timbre, pitch and pitch range are used; voices.record applies its level and noise.
             words_per_minute: speed of this utterance.
         """

@@ -1,7 +1,7 @@
 """Synthesises speech from pinyin with the neural model Kokoro-82M, run by ONNX Runtime.
 
-A voice is a table of style vectors, one for each number of phonemes in an utterance; the weighted mean of two
-voices is a new speaker. Phonemes are those of misaki 0.9 (zh.py, legacy_call), on which Kokoro-82M 1.0 was
+A voice is a table of style vectors, one for each possible number of phonemes; the weighted mean of two voices
+makes a new speaker. The phonemes are those in misaki 0.9 (zh.py, legacy_call), on which Kokoro-82M 1.0 was
 trained; styles and padding are as in kokoro's pipeline.py and model.py (hexgrad, Apache 2.0).
 """
 
@@ -26,20 +26,20 @@ from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import prompts
 
 _SAMPLE_RATE = 24000
-_STYLES = (510, 256)  # shape of a voice: numbers of phonemes, size of a style vector
+_STYLES = (510, 256)  # shape of a voice: number of style vectors, size of each
 _BLEND_PERCENT = range(30, 71, 5)  # possible weights of the first voice in a blend
-_SPEEDS = (0.85, 1.15)  # range of the mean speeds of speakers; 1 is Kokoro's usual speed
+_SPEEDS = (0.85, 1.15)  # range of speakers' mean speeds; 1 is Kokoro's normal speed
 _SPEED_RANGE = 0.1  # maximum deviation of an utterance from its speaker's mean speed
 
 _INITIALS = "b=p p=pʰ m=m f=f d=t t=tʰ n=n l=l g=k k=kʰ h=x j=ʨ q=ʨʰ x=ɕ zh=ꭧ ch=ꭧʰ sh=ʂ r=ɻ z=ʦ c=ʦʰ s=s"
-_FINALS = (  # the tone replaces 0
+_FINALS = (  # 0 is replaced by the tone
     "a=a0 ai=ai0 an=a0n ang=a0ŋ ao=au0 e=ɤ0 ê=ɛ0 ei=ei0 en=ə0n eng=ə0ŋ er=ɚ0 o=wo0 ong=ʊ0ŋ ou=ou0 -i=ɨ0 "
     "i=i0 ia=ja0 iai=jai0 ian=jɛ0n iang=ja0ŋ iao=jau0 ie=je0 in=i0n ing=i0ŋ io=jɔ0 iong=jʊ0ŋ iou=jou0 "
     "u=u0 ua=wa0 uai=wai0 uan=wa0n uang=wa0ŋ uei=wei0 uen=wə0n ueng=wə0ŋ uo=wo0 "
     "v=y0 van=ɥɛ0n ve=ɥe0 vn=y0n m=m0 n=n0 ng=ŋ0"
 )
 _TONES = "1=→ 2=↗ 3=↓ 4=↘ 5="
-# Names of Latin letters as in misaki's en.py, except a shorter w; no token has more than 6 phonemes.
+# Names of Latin letters as in misaki's en.py, but with a shorter w; no token has more than 6 phonemes.
 _LETTERS = (
     "a=ˈA b=bˈi c=sˈi d=dˈi e=ˈi f=ˈɛf g=ʤˈi h=ˈAʧ i=ˈI j=ʤˈA k=kˈA l=ˈɛl m=ˈɛm "
     "n=ˈɛn o=ˈO p=pˈi q=kjˈu r=ˈɑɹ s=ˈɛs t=tˈi u=jˈu v=vˈi w=dˈʌbju x=ˈɛks y=wˈI z=zˈi"
@@ -54,8 +54,8 @@ class Speaker:
     """A voice, or a blend of two voices."""
 
     name: str
-    weights: tuple[tuple[str, int], ...]  # (voice, percent) of one or two voices
-    speed: float  # mean speed of its utterances; 1 is Kokoro's usual speed
+    weights: tuple[tuple[str, int], ...]  # (voice, percent) for one or two voices
+    speed: float  # mean speed of the utterances; 1 is Kokoro's normal speed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +65,7 @@ class KokoroEngine(prompts.SpeechEngine):
     seed: int
     model_dir: str
     library = "onnxruntime"
-    prompts_per_process = 50  # two minutes of work, the most that an interruption costs
+    prompts_per_process = 50  # two minutes of work, the most that an interruption can lose
     default_prefix = "z"
 
     def __post_init__(self):
@@ -120,7 +120,8 @@ class KokoroEngine(prompts.SpeechEngine):
         ids = [self._vocabulary[symbol] for symbol in " ".join(self.spell(prompt))]
         shift = prompts.random_state(self.seed, prompt.utterance_id).uniform(-_SPEED_RANGE, _SPEED_RANGE)
         feeds = {
-            session.get_inputs()[0].name: np.array([[0, *ids, 0]], np.int64),  # tokens or input_ids
+            # Exports call this input tokens or input_ids.
+            session.get_inputs()[0].name: np.array([[0, *ids, 0]], np.int64),
             "style": self._read_styles(prompt.speaker)[len(ids) - 1, np.newaxis],
             "speed": np.array([prompt.speaker.speed + shift], np.float32),
         }
@@ -131,7 +132,7 @@ class KokoroEngine(prompts.SpeechEngine):
         return soxr.resample(speech, _SAMPLE_RATE, prompts.SAMPLE_RATE)
 
     def _read_styles(self, speaker: Speaker) -> np.ndarray:
-        """Returns a speaker's style vectors, one per number of phonemes; float32 of shape _STYLES."""
+        """Returns a speaker's style vectors, one for each number of phonemes; float32 of shape _STYLES."""
         styles = np.zeros(_STYLES, np.float32)
         for voice, percent in speaker.weights:
             values = np.fromfile(self._path(f"voices/{voice}.bin"), "<f4")
@@ -142,7 +143,7 @@ class KokoroEngine(prompts.SpeechEngine):
 
     @functools.cached_property
     def _vocabulary(self) -> dict[str, int]:
-        """Ids by symbol: the JSON object in the vocabulary's file, or its member "vocab"."""
+        """The id of each symbol, from the JSON object in the vocabulary file or from its "vocab" member."""
         try:
             path = next(filter(os.path.isfile, map(self._path, ("vocab.json", "config.json"))))
             content = config_json.parse(files.read_text(path))

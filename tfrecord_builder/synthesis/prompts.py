@@ -22,12 +22,12 @@ class Prompt:
 
     utterance_id: str
     split: str
-    speaker: Any  # made by Engine.make_speakers; it has a name, and its repr contains all its settings
+    speaker: Any  # from SpeechEngine.make_speakers; has a name, and a repr that shows all its settings
     phrases: tuple[tuple[str, ...], ...]  # the words of each phrase; there is a pause between phrases
-    pinyin: tuple[str, ...]  # the label: a toned syllable for each hanzi, and Latin letters
+    pinyin: tuple[str, ...]  # the label: one toned syllable per hanzi, and Latin letters
 
     def recording(self, output_dir: str) -> str:
-        """Returns the path of the prompt's WAV file in the directory of the corpus."""
+        """Returns the path of the prompt's WAV file in the corpus directory."""
         return os.path.join(output_dir, "wav", self.speaker.name, f"{self.utterance_id}.wav")
 
 
@@ -35,8 +35,8 @@ class SpeechEngine:
     """Base class of speech synthesisers, which are pickled for other processes. Subclasses define:
 
     library: the package that synthesises; every worker must have the same version of it.
-    prompts_per_process: prompts of one speaker per process; to reproduce their bytes, it repeats all.
-    default_prefix: names of voices without a foreign accent begin with it.
+    prompts_per_process: prompts by one speaker for each process; to reproduce one, all must be repeated.
+    default_prefix: prefix of the names of the default voices, which have no foreign accent.
     list_voices(): returns the names of all voices.
     make_speakers(voices, count): returns `count` speakers made from these voices, or as many as possible.
     pronounce(words, tokens): returns the engine's input for each token of a phrase.
@@ -60,12 +60,12 @@ class SpeechEngine:
 
 
 def fingerprint(prompts: Iterable[Prompt], engine: SpeechEngine) -> str:
-    """Returns a digest of what determines the recordings: id, speaker, words and pronunciation of prompts."""
+    """Returns a digest of what determines recordings: prompts' ids, speakers, words and pronunciations."""
     contents = ((item.utterance_id, item.speaker, *item.phrases, engine.spell(item)) for item in prompts)
     return hashlib.sha256("".join(map(repr, contents)).encode()).hexdigest()[:16]
 
 
 def random_state(seed: int, name: str) -> np.random.RandomState:
-    """Returns a random generator for a name; its numbers are the same in every version of numpy."""
+    """Returns a generator seeded with `seed` and `name`; its numbers are the same in every numpy version."""
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     return np.random.RandomState(int.from_bytes(digest[:4], "little"))

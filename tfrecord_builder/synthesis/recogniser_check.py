@@ -1,4 +1,4 @@
-"""Checks recordings with an exported SavedModel: finds those whose recognised pinyin differs too much."""
+"""Checks recordings with an exported SavedModel: finds those recognised as different pinyin."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class CheckConfig(config_flags.Checked):
 
 
 def load(export_dir: str) -> Callable:
-    """Returns a function from WAV files to statuses and pinyin, bytes [batch] each (see docs/export.md).
+    """Returns a function that maps WAV files to statuses and pinyin, both bytes [batch] (docs/export.md).
 
-    Raises errors.UserError if there is no SavedModel, or it cannot be loaded or used for toned syllables.
+    Raises errors.UserError if no SavedModel exists, loading fails, or it does not output toned syllables.
     """
     tf.get_logger().setLevel("ERROR")
     names = filter(str.isdecimal, os.listdir(export_dir) if os.path.isdir(export_dir) else ())
@@ -62,7 +62,7 @@ def load(export_dir: str) -> Callable:
 def find_misread(
     recognise: Callable, planned: Sequence[prompts.Prompt], output_dir: str, max_error_rate: float
 ) -> list[tuple[str, str, str, str]]:
-    """Returns rows of dataset_info.REJECTED_COLUMNS for recordings that `recognise` fails on or misreads."""
+    """Returns a row for rejected.tsv for each recording that `recognise` misreads or fails on."""
     rows = []
     for prompt in progress_bar.ProgressBar(planned, desc="checking", unit="utt"):
         path = prompt.recording(output_dir)

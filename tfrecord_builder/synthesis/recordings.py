@@ -1,7 +1,7 @@
-"""Synthesises recordings in units, which building.engines distributes; a unit is prompts of one speaker.
+"""Synthesises recordings in units, which building.engines distributes; a unit has prompts by one speaker.
 
-Only the plan decides which prompts are in a unit. Speech synthesisers keep hidden state, so each unit is
-synthesised in a process of its own.
+Only the plan decides which prompts a unit has. Speech synthesisers keep hidden state, so each unit is
+synthesised in its own process.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import prompts
 
-UNITS_DIR = ".units"  # kept in the corpus, so that the same command does not synthesise all again
+UNITS_DIR = ".units"  # kept in the corpus, so that the same command does not start all over again
 _HEADER_BYTES, _BYTES_PER_SECOND = 44, 2 * prompts.SAMPLE_RATE  # WAV files with 16 bits per sample
 
 
 @dataclasses.dataclass(frozen=True)
 class PromptUnit:
-    """Prompts of one speaker, and the file that lists the sizes of their recordings in bytes."""
+    """Prompts by one speaker, and the file that lists the sizes of their recordings in bytes."""
 
     file: str
     num_items: int
@@ -41,7 +41,7 @@ class PromptUnit:
 
 @dataclasses.dataclass(frozen=True)
 class PromptWriter(resumable.UnitWriter):
-    """Writes the recordings of units; if one is missing, its whole unit is repeated to get the same bytes."""
+    """Writes recordings; if one is missing, its whole unit is repeated, to reproduce the same bytes."""
 
     output_dir: str
     engine: prompts.SpeechEngine
@@ -51,7 +51,7 @@ class PromptWriter(resumable.UnitWriter):
         return prompts.fingerprint(unit.prompts, self.engine)
 
     def find_finished(self, unit: PromptUnit) -> Optional[resumable.ShardReceipt]:
-        """Returns the receipt of a unit if all its recordings exist with the listed sizes, else None."""
+        """Returns a unit's receipt if all its recordings exist and have the listed sizes, else None."""
         receipt = super().find_finished(unit)
         with contextlib.suppress(OSError, ValueError):
             sizes = [os.path.getsize(prompt.recording(self.output_dir)) for prompt in unit.prompts]
@@ -71,7 +71,7 @@ class PromptWriter(resumable.UnitWriter):
 def write_recordings(
     output_dir: str, planned: Sequence[prompts.Prompt], engine: prompts.SpeechEngine, run: dispatch.RunUnits
 ) -> None:
-    """Synthesises the units that are not finished; prints number and total length of all recordings."""
+    """Synthesises the unfinished units; prints the number and the total length of all recordings."""
     directory = os.path.join(output_dir, UNITS_DIR)
     files.make_directory(directory)
     units = list(_cut(planned, engine.prompts_per_process))
@@ -93,9 +93,9 @@ def _cut(planned: Sequence[prompts.Prompt], size: int) -> Iterator[PromptUnit]:
 
 
 def _speak(unit: PromptUnit, engine: prompts.SpeechEngine, output_dir: str) -> Iterator[int]:
-    """Synthesises a unit in a new process; yields the size of each recording once it is written, in bytes.
+    """Synthesises a unit in a new process; yields each recording's size in bytes when it has been written.
 
-    The process has a session of its own, so that a signal to a process group does not interrupt a recording.
+    The process has its own session, so that a signal to a process group does not interrupt a recording.
     If the worker dies, the process ends after the current recording.
     """
     code = f"import sys; from {__name__} import speak_here; speak_here(sys.argv[1])"
@@ -118,7 +118,7 @@ def _speak(unit: PromptUnit, engine: prompts.SpeechEngine, output_dir: str) -> I
 
 def speak_here(output_dir: str) -> None:
     """Synthesises prompts from standard input; prints the size of each recording, or an error, as JSON."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends the process if nobody reads its output
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends the process when its output has no reader
     planned, engine = pickle.load(sys.stdin.buffer)
     try:
         speak = engine.open()

@@ -21,7 +21,7 @@ _SETTINGS_FILE = "synthesis.json"
 
 @dataclasses.dataclass(frozen=True)
 class OutputConfig(config_flags.Checked):
-    """Settings that do not change a byte of the corpus: where it is written, and what runs the synthesis."""
+    """Settings that do not affect the corpus's contents: where it is written, and what runs the synthesis."""
 
     output_dir: str = config_flags.setting("", "directory to write the corpus to", required=True, local=True)
     num_workers: Optional[int] = config_flags.setting(None, "processes; default: one per core", minimum=1)
@@ -37,7 +37,7 @@ def claim(
 ) -> Iterator[None]:
     """Creates and locks the output directory, and writes the settings and a digest of the plan to it.
 
-    Raises errors.UserError if another synthesis has the lock, or the directory contains other files or a
+    Raises errors.UserError if another synthesis holds the lock, or the directory contains other files or a
     corpus with different settings or prompts.
     """
     os.makedirs(output_dir, exist_ok=True)

@@ -14,18 +14,18 @@ from tfrecord_builder.labels import labelling, normalisation, numerals, tone_san
 from tfrecord_builder.program import config_flags
 from tfrecord_builder.synthesis import espeak, kokoro, prompts
 
-TTS = {  # functions that make an engine from the settings
+TTS = {  # functions that create an engine from the settings
     "espeak": lambda config: espeak.EspeakEngine(config.synthesis_seed),
     "kokoro": lambda config: kokoro.KokoroEngine(config.synthesis_seed, config.model),
 }
-_MAX_TOKENS = 60  # each has at most 6 phonemes, a comma and a space; Kokoro accepts 510 symbols
+_MAX_TOKENS = 60  # each has up to 6 phonemes, a comma and a space; Kokoro accepts 510 symbols
 _RULE = f"a sentence needs 1 to {_MAX_TOKENS} hanzi with a toned syllable each (or Latin letters with kokoro)"
-_HELD_OUT = 4  # a quarter of the voices is only for dev, and another quarter only for test
+_HELD_OUT = 4  # one quarter of the voices is reserved for dev, another for test
 
 
 @dataclasses.dataclass(frozen=True)
 class SynthesisConfig(config_flags.Checked):
-    """Text, engine and speakers of a synthetic corpus."""
+    """The text, engine and speakers for a synthetic corpus."""
 
     text_dir: tuple[str, ...] = config_flags.setting(
         (), "directories of text, comma separated, as for build --corpus=text", required=True
@@ -53,7 +53,7 @@ class SynthesisConfig(config_flags.Checked):
 def make_plan(
     config: SynthesisConfig, engine: prompts.SpeechEngine
 ) -> tuple[list[prompts.Prompt], list[tuple[str, str, str, str]]]:
-    """Returns the prompts, and rows of dataset_info.REJECTED_COLUMNS for sentences that cannot be spoken.
+    """Returns the prompts, and a row for rejected.tsv for each sentence that cannot be spoken.
 
     Raises errors.UserError if the text cannot be read or spoken, or there are not enough voices.
     """
@@ -84,8 +84,8 @@ def assign_speakers(
 ) -> dict[str, list]:
     """Returns the speakers of each split.
 
-    Each split but the first gets a quarter of the voices and of the speakers for itself, so that no voice of
-    dev or test occurs in train, not even in a blend. Fewer than four voices are shared by all splits.
+    Each split except the first has its own quarter of the voices and speakers, so that no dev or test voice
+    occurs in train, not even in a blend. If there are fewer than four voices, all splits share them.
     """
     names, prefix = engine.list_voices(), engine.default_prefix
     voices = list(dict.fromkeys(config.voices)) or [name for name in names if name.startswith(prefix)]
@@ -118,7 +118,7 @@ def _sample_text(config: SynthesisConfig) -> list[manifest.Utterance]:
 
 
 def _segment(text: str, transcript: str) -> tuple[tuple[str, ...], ...]:
-    """Segments the text's phrases into words, or the transcript if the phrases do not match it."""
+    """Segments the text's phrases into words, or the transcript itself if the phrases do not match it."""
     options = map(normalisation.split_phrases, (text, numerals.read(text)))
     phrases = next((option for option in options if "".join(option) == transcript), [transcript])
     return tuple(tuple(tone_sandhi.segment(phrase)) for phrase in phrases)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfrecord_builder.synthesis import prompts
 
-# Variants that sound like a person and keep the tones; whispers (Alicia half whispers) and robots do not.
+# Variants that sound human and keep the tones; this rules out whispers (Alicia half whispers) and robots.
 VARIANTS = tuple(
     (
         "Alex Andy Annie Denis Diogo Gene Henrique Lee Mario Michael Mike Nguyen Reed adam announcer "
@@ -33,7 +33,7 @@ class Voice:
 
 
 def make_voice(variant: str, seed: int, number: int = 1) -> Voice:
-    """Samples a voice of a variant; `number`, from 1, distinguishes the voices of the same variant."""
+    """Makes a random voice from a variant; `number`, from 1, distinguishes voices with the same variant."""
     name = variant if number == 1 else f"{variant}-{number}"
     rng = prompts.random_state(seed, name)
     return Voice(
@@ -48,10 +48,10 @@ def make_voice(variant: str, seed: int, number: int = 1) -> Voice:
 
 
 def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.RandomState) -> np.ndarray:
-    """Adds random silence before and after the speech, then noise, and applies the level of the voice.
+    """Adds random silence before and after the speech, then noise, and scales the peak to the voice's level.
 
     Args:
-        speech: float32 [num_samples].
+        speech: samples, float32 [num_samples].
         sample_rate: in Hz.
         voice: its level and noise are used.
         rng: random generator for silence and noise.
@@ -69,7 +69,7 @@ def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.Ra
 
 
 def _pink_noise(num_samples: int, rng: np.random.RandomState) -> np.ndarray:
-    """Returns noise that falls by 3 dB per octave, as noise in rooms does, with an RMS of 1."""
+    """Returns noise with an RMS of 1 whose spectrum falls by 3 dB per octave, as that of room noise does."""
     spectrum = np.fft.rfft(rng.standard_normal(num_samples))
     noise = np.fft.irfft(spectrum / np.sqrt(np.maximum(np.arange(len(spectrum)), 1)), num_samples)
     return noise / np.std(noise)
