@@ -1,5 +1,5 @@
-"""Logits to text.
+"""Decoding: turns logits into text.
 
-search/ finds hypotheses, ngrams/ estimates and reads the n-gram models that rank them, hotwords/ holds the
-words that a user asks for, and sequences turns token ids into text.
+search/ finds hypotheses, ngrams/ estimates and reads the n-gram models that rank them, hotwords/ favours
+words that the user lists, and sequences turns token ids into text.
 """

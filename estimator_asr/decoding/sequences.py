@@ -1,4 +1,4 @@
-"""TensorFlow operations that look up the strings of tokens and characters, and join them to text."""
+"""TensorFlow operations that look up the strings of tokens and characters, and join them into text."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def join(sequences: Sequences, token_type: str) -> tf.Tensor:
 
 
 def join_initials(sequences: Sequences) -> tuple[Sequences, tf.Tensor]:
-    """Joins initials and finals to syllables; capital letters become small, as tokens of syllable models are.
+    """Joins initials and finals into syllables, in lower case like the tokens of syllable models.
 
     Returns:
-        The syllables, with probabilities of 1; the syllable index of each token, int32 [rows, max_length].
+        The syllables, with probabilities of 1; each token's syllable index, int32 [rows, max_length].
     """
     strings = tf.strings.split(tf.strings.lower(join(sequences, "initial_final"), "utf-8"))
     counts, syllables = tf.cast(strings.row_lengths(), tf.int32), strings.to_tensor()
@@ -53,24 +53,24 @@ def join_initials(sequences: Sequences) -> tuple[Sequences, tf.Tensor]:
 
 
 def spell(model: model_directory.ModelDirectory, file: str, ids: tf.Tensor) -> tf.Tensor:
-    """Returns the strings that a vocabulary file of the model has for ids (int32, any shape); "" for -1."""
+    """Looks up ids (int32, any shape) in one of the model's vocabulary files; returns strings, "" for -1."""
     table = _table(model, file, tf.int64, tf.string, "")
     return table.lookup(tf.cast(ids, tf.int64))
 
 
 def find_ids(model: model_directory.ModelDirectory, file: str, strings: tf.Tensor) -> tf.Tensor:
-    """Returns the ids that a vocabulary file of the model has for strings, int32; otherwise unknown_id."""
+    """Looks up strings in one of the model's vocabulary files; returns int32 ids, unknown_id if missing."""
     table = _table(model, file, tf.string, tf.int64, vocabulary.Vocabulary.unknown_id)
     return tf.cast(table.lookup(strings), tf.int32)
 
 
 def forget_tables() -> None:
-    """Empties the default graph's collection of tables, with which the graph could not be saved."""
+    """Clears the default graph's collection of tables, because the graph cannot be saved with it."""
     tf.compat.v1.get_default_graph().clear_collection(_TABLES)
 
 
 def _table(model, file, key_type, value_type, default) -> tf.lookup.StaticHashTable:
-    """Returns the lookup table from line number to line of a vocabulary file, or back; one per graph."""
+    """Returns the graph's table that maps a vocabulary file's line numbers to its lines, or vice versa."""
     collection = tf.compat.v1.get_collection_ref(_TABLES)
     if not collection:
         collection.append({})

@@ -1,10 +1,10 @@
 """Boosts hotwords in the beam search with an Aho-Corasick automaton (1975) over tokens, built in the graph.
 
-The state of a prefix is its longest suffix with which a phrase begins; in state 0 no phrase has begun. An
-incomplete phrase has a potential, a bonus that keeps it in the beam. The score of a token is the potential
-after it minus the potential before it, plus the boosts of the phrases that it completes. The end of the
-utterance subtracts the remaining potential. So in total, each occurrence of each phrase adds its boost, also
-if phrases overlap, and a match that fails adds nothing.
+The state of a prefix is its longest suffix that begins a phrase; in state 0, no phrase has begun. An
+incomplete phrase has a potential, a bonus that keeps it in the beam. A token's score is the potential after
+it minus the potential before it, plus the boosts of the phrases that it completes. At the end of the
+utterance, the remaining potential is subtracted. So in total, each occurrence of a phrase adds its boost,
+even if phrases overlap, and a match that is never completed adds nothing.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ import tensorflow as tf
 from estimator_asr.decoding.search import phrases as phrases_lib
 
 # A potential is this fraction of the boost, times the matched fraction of the phrase. Larger values fill the
-# beam with phrases that fail: on aishell-sample, 1.0 makes 1 % more errors in other words; 0.0 misses one
-# more phrase in two hundred.
+# beam with phrases that are never completed: on aishell-sample, 1.0 causes 1 % more errors in other words,
+# and 0.0 misses one more phrase in two hundred.
 _HEAD_START = 0.1
 
 
 class _Nodes(NamedTuple):
-    """All states but state 0: one for each distinct beginning of the phrases."""
+    """All states except state 0: one for each distinct beginning of a phrase."""
 
     tokens: tf.Tensor  # int32 [num_nodes], last token of the beginning
     parents: tf.Tensor  # int32 [num_nodes], state before that token
-    # A link leads from a state to itself, or to a state that is its suffix. The longest target comes first.
+    # A link leads from a state to itself, or to a state that is its suffix. The longest target is first.
     link_states: tf.Tensor  # int32 [num_links]
     link_targets: tf.Tensor  # int32 [num_links]
     link_lengths: tf.Tensor  # int32 [num_links], number of tokens that the target lacks
-    by_token: tf.Tensor  # int32 [num_phrases, max_length], state after each token of each phrase; 0: padding
+    by_token: tf.Tensor  # int32 [num_phrases, max_length], state after each token of a phrase; 0 as padding
 
 
 class HotwordScorer:
-    """Scores tokens by the boosts of phrases; of duplicate phrases, only the highest boost counts."""
+    """Scores tokens by the boosts of phrases; if phrases are equal, only the highest boost counts."""
 
     def __init__(self, phrases: phrases_lib.Phrases, num_tokens: int):
-        """Builds the automaton of any number of phrases; their token ids are below num_tokens."""
-        token_ids = tf.pad(phrases.token_ids, [[0, 0], [0, 1]], constant_values=-1)  # one column at least
+        """Builds an automaton for any number of phrases, whose token ids are below num_tokens."""
+        token_ids = tf.pad(phrases.token_ids, [[0, 0], [0, 1]], constant_values=-1)  # at least one column
         nodes = _list_nodes(token_ids)
         num_states = tf.shape(nodes.tokens)[0] + 1
         self._num_tokens = tf.constant(num_tokens, tf.int64)
@@ -66,7 +66,7 @@ class HotwordScorer:
         return tf.gather(self._gains, after) - tf.gather(self._potentials, states)[:, :, None], after
 
     def finish(self, states: tf.Tensor) -> tf.Tensor:
-        """Returns the score that removes the remaining potential, float32 [batch, width]."""
+        """Returns the score that cancels the remaining potential, float32 [batch, width]."""
         return -tf.gather(self._potentials, states)
 
 
@@ -102,12 +102,12 @@ def _list_transitions(nodes: _Nodes, num_states: tf.Tensor, num_tokens: int) -> 
     """Lists the transitions whose next state depends on the current state, not only on the token.
 
     Returns:
-        keys, state * num_tokens + token, int64 [num_transitions + 1], sorted, with a last one that is larger
-        than all others; and the next state for each key, int32 of the same shape.
+        keys (state * num_tokens + token), int64 [num_transitions + 1], sorted and followed by a key that is
+        larger than all others; and the next state for each key, int32 of the same shape.
     """
     order = tf.argsort(nodes.parents)
     bounds = tf.searchsorted(tf.gather(nodes.parents, order), tf.range(num_states + 1))
-    # The children of a link's target continue the link's state too.
+    # The children of a link's target also continue the state that the link starts from.
     children = tf.ragged.range(
         tf.gather(bounds, nodes.link_targets), tf.gather(bounds, nodes.link_targets + 1)
     )
@@ -126,7 +126,7 @@ def _list_transitions(nodes: _Nodes, num_states: tf.Tensor, num_tokens: int) -> 
 def _sum_boosts(
     nodes: _Nodes, num_states: tf.Tensor, boosts: tf.Tensor, token_ids: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns for each state its potential, and the sum of the boosts of the phrases that end in it."""
+    """Returns each state's potential, and the total boost of the phrases that end in the state."""
     is_token = token_ids >= 0
     positions = tf.cast(tf.cumsum(tf.cast(is_token, tf.int32), axis=1), tf.float32)
     lengths = tf.reduce_max(positions, axis=1, keepdims=True)
@@ -146,5 +146,5 @@ def _sum_boosts(
 
 
 def _highest(values: tf.Tensor, states: tf.Tensor, num_states: tf.Tensor) -> tf.Tensor:
-    """Returns the highest value of each state, or 0 if it has none above 0."""
+    """Returns the highest value for each state, or 0 if no value is above 0."""
     return tf.maximum(tf.math.unsorted_segment_max(values, states, num_states), 0.0)

@@ -1,4 +1,4 @@
-"""Reads the hotwords of --hotwords and --hotwords_file: a word, optionally its pinyin, optionally a boost.
+"""Reads hotwords from --hotwords and --hotwords_file: a word, optionally with its pinyin and a boost.
 
 # a file has one hotword per line
 神雕侠侣
@@ -34,7 +34,7 @@ FILE_FLAG_HELP = "file of words to recognise, one per line, in the form of --hot
 
 @dataclasses.dataclass(frozen=True)
 class Hotword:
-    """A word with one pronunciation, a syllable per character; boost None stands for the export's boost."""
+    """A word with one pronunciation, a syllable per character; if boost is None, the export's applies."""
 
     text: str
     syllables: tuple[str, ...]
@@ -42,16 +42,16 @@ class Hotword:
 
     def __str__(self) -> str:
         """Returns the hotword in the form that the SavedModel reads."""
-        # Earlier exports take a final digit for the boost, so a boost follows the syllable of a digit.
+        # Earlier exports read a final digit as the boost, so a boost must follow a digit's syllable.
         ends_in_digit = _NUMBER.fullmatch(" ".join(self.syllables[-1:]))
         boost = DEFAULT_BOOST if ends_in_digit and self.boost is None else self.boost
         return " ".join([self.text, *self.syllables, *([] if boost is None else [f"{boost:f}"])])
 
 
 def read_for(version_dir: str, token_type: str, flags) -> list[str]:
-    """Returns the hotwords of the flags hotwords and hotwords_file, in the form for the SavedModel.
+    """Returns the hotwords from the flags hotwords and hotwords_file, in the form that the SavedModel reads.
 
-    Prints a warning with the hotwords that the export will ignore. Raises what `read` raises.
+    Prints a warning if the export will ignore some of them. Raises the same errors as `read`.
     """
     hotwords = read(flags.hotwords, flags.hotwords_file)
     if hotwords and token_type in TOKEN_TYPES:
@@ -66,12 +66,12 @@ def read_for(version_dir: str, token_type: str, flags) -> list[str]:
 
 
 def read(words: Sequence[str], path: Optional[str]) -> list[Hotword]:
-    """Returns the hotwords of a flag and, unless path is None, of a file; one for each pronunciation.
+    """Returns hotwords from a flag and, unless path is None, from a file: one for each pronunciation.
 
     Empty lines and comment lines (#) of the file are skipped.
 
     Raises:
-        errors.UserError: the file cannot be read, or a hotword has a wrong form; the message names the line.
+        errors.UserError: the file cannot be read, or a hotword is malformed; the message says where.
     """
     words = [word for text in words for word in split(text) or [text]]
     lines = [(f"--hotwords: word {number}", word) for number, word in enumerate(words, 1)]
@@ -87,22 +87,22 @@ def read(words: Sequence[str], path: Optional[str]) -> list[Hotword]:
 
 
 def split(text: str) -> list[str]:
-    """Splits a text into words at commas, also Chinese ones, and at line breaks."""
+    """Splits a text into words at commas, including Chinese ones, and at line breaks."""
     return [word.strip() for word in _SEPARATORS.split(text) if word.strip()]
 
 
 def find_unknown(
     hotwords: Sequence[Hotword], tokens: vocabulary.Vocabulary, token_type: str
 ) -> list[Hotword]:
-    """Returns the hotwords with a syllable that `tokens`, those of an acoustic model, do not contain."""
+    """Returns the hotwords with a syllable that is missing in `tokens`, an acoustic model's vocabulary."""
     spell = syllables.without_tone if token_type == "toneless" else str
     return [hotword for hotword in hotwords if tokens.count_unknown(map(spell, hotword.syllables))]
 
 
 def _parse(line: str, where: str) -> list[Hotword]:
-    """Returns a hotword, once for each of its pronunciations."""
+    """Returns one hotword for each pronunciation of the word in a line."""
     text, *pinyin = unicodedata.normalize("NFKC", line).split() or [""]
-    is_spelled = len(pinyin) == len(text) and pinyin[-1:] == [text[-1:]]  # the last syllable is a digit's
+    is_spelled = len(pinyin) == len(text) and pinyin[-1:] == [text[-1:]]  # ends in a digit's syllable
     has_boost = pinyin and _NUMBER.fullmatch(pinyin[-1]) and not is_spelled
     boost = float(pinyin.pop()) if has_boost else None
     problem = _find_problem(text, pinyin, boost)
@@ -113,8 +113,8 @@ def _parse(line: str, where: str) -> list[Hotword]:
 
 
 def _read_pinyin(text: str) -> list[tuple[str, ...]]:
-    """Returns the dictionary's pinyin; if it has tone sandhi of 一 or 不, also the pinyin without it."""
-    from tfrecord_builder.labels import pinyin  # the import takes most of a second
+    """Returns the dictionary's pinyin and, if it has tone sandhi on 一 or 不, the pinyin without it."""
+    from tfrecord_builder.labels import pinyin  # takes most of a second to import
 
     reading = tuple(pinyin.PinyinReader().read(text))
     plain = tuple(_WITHOUT_SANDHI.get(character, token) for character, token in zip(text, reading))

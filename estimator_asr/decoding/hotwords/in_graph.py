@@ -2,11 +2,11 @@
 
     神雕侠侣                              the pinyin is looked up, hanzi by hanzi
     神雕侠侣 shen2 diao1 xia2 lv3         one syllable for each character
-    神雕侠侣 shen2 diao1 xia2 lv3 2.5     the boost is last, with or without pinyin
+    神雕侠侣 shen2 diao1 xia2 lv3 2.5     the boost comes last, with or without pinyin
     A4 a 4                                the last 4 is the syllable of the digit, not a boost
 
-hotword_list writes the second and third form. For requests in the first form, the graph contains the pinyin
-of each hanzi. A hotword with a syllable that the acoustic model lacks is ignored.
+hotword_list writes the second and third forms. For requests that use the first form, the graph contains the
+pinyin of each hanzi. A hotword with a syllable that the acoustic model lacks is ignored.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tfrecord_builder.data import dataset_info
 
 _HANZI = range(0x4E00, 0xA000)  # CJK unified ideographs
 _NUMBER = r"[0-9]+(\.[0-9]+)?|\.[0-9]+"
-_HIGHEST_LOG_PROB = -1e-6  # so that log odds are at most 14
-# Added to the boost of a hotword whose syllables were recognised: it then replaces characters with higher log
-# odds than its boost, because language models prefer frequent words and hotwords are rare. Of 659 spoken
-# hotwords, 38 more are written, but also 2 more that were not spoken (docs/results.md).
+_HIGHEST_LOG_PROB = -1e-6  # limits log odds to 14
+# Added to the boost of a hotword whose syllables were recognised, so that it can replace characters with log
+# odds above its boost: language models prefer frequent words, but hotwords are rare. With this bonus, 38 more
+# of 659 spoken hotwords are written, but also 2 more that were not spoken (docs/results.md).
 _RECOGNISED_BONUS = 6.0
 
 
@@ -46,11 +46,11 @@ def is_possible(acoustic: model_directory.ModelDirectory) -> bool:
 def parse(acoustic: model_directory.ModelDirectory, hotwords: tf.Tensor) -> Hotwords:
     """Parses hotwords, string [num_hotwords]; empty strings become phrases without tokens.
 
-    If a hotword has more or fewer syllables than characters, the session step fails and names the hotword.
+    If a hotword has more or fewer syllables than characters, the session step fails, naming the hotword.
     """
     words = tf.strings.split(hotwords)
     counts = tf.cast(words.row_lengths(), tf.int32)
-    words = tf.pad(words.to_tensor(), [[0, 0], [0, 1]])  # one column at least
+    words = tf.pad(words.to_tensor(), [[0, 0], [0, 1]])  # at least one column
     characters = tf.strings.unicode_split(words[:, 0], "UTF-8")
     last = tf.gather(words, tf.maximum(counts - 1, 0), batch_dims=1)
     is_digit = tf.equal(last, tf.strings.regex_replace(words[:, 0], ".*(.)", r"\1"))
@@ -69,15 +69,15 @@ def parse(acoustic: model_directory.ModelDirectory, hotwords: tf.Tensor) -> Hotw
 def write(hotwords: Hotwords, written: sequences.Sequences, token_ids: tf.Tensor) -> sequences.Sequences:
     """Writes the characters of each hotword into transcripts wherever its tokens were recognised.
 
-    Other characters are kept if their log odds exceed the boost of the hotword by more than 6.
+    Other characters are kept if their log odds exceed the hotword's boost by more than 6.
 
     Args:
-        hotwords: parsed.
+        hotwords: parsed hotwords.
         written: transcripts, one character per token.
         token_ids: recognised tokens, int32 [rows, max_tokens].
 
     Returns:
-        the transcripts with hotwords.
+        The transcripts with the hotwords in them.
     """
     length = tf.shape(token_ids)[1]
     strings, probs = written.strings[:, :length], written.probs[:, :length]
@@ -99,7 +99,7 @@ def write(hotwords: Hotwords, written: sequences.Sequences, token_ids: tf.Tensor
 
 
 def _sum(values: tf.Tensor, offsets: tf.Tensor) -> tf.Tensor:
-    """Returns for each token the sum of the values in its match, float32 [rows, max_tokens]."""
+    """Returns the sum of the values in the match that covers each token, float32 [rows, max_tokens]."""
     size = tf.size(values)
     starts = tf.reshape(tf.range(size), tf.shape(values)) - offsets
     return tf.gather(tf.math.unsorted_segment_sum(values, starts, size), starts)
@@ -109,7 +109,7 @@ def _check(hotwords, characters, syllables) -> tf.Operation:
     counts = characters.row_lengths(), syllables.row_lengths()
     is_wrong = (counts[1] > 0) & tf.not_equal(*counts)
     columns = (hotwords, *map(tf.strings.as_string, counts))
-    first = [tf.boolean_mask(column, is_wrong)[:1] for column in columns]  # the first wrong hotword
+    first = [tf.boolean_mask(column, is_wrong)[:1] for column in columns]  # the first invalid hotword
     got = ["hotwords: ", first[0], " has ", first[1], " characters and ", first[2], " syllables"]
     expected = ", expected one syllable for each character; fix it"
     message = tf.strings.join(["E_HOTWORD_SYLLABLES: ", *got, expected])
@@ -117,7 +117,7 @@ def _check(hotwords, characters, syllables) -> tf.Operation:
 
 
 def _choose_syllables(characters: tf.RaggedTensor, syllables: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Returns each hotword's syllables, or if it has none, those of its hanzi; letters are in upper case."""
+    """Returns each hotword's own syllables or else its hanzi's readings; letters are in upper case."""
     hanzi = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*_read_hanzi()), "")
     capitals, looked_up = tf.strings.upper(characters.flat_values), hanzi.lookup(characters.flat_values)
     looked_up = tf.where(tf.equal(looked_up, ""), capitals, looked_up)
@@ -132,7 +132,7 @@ def _choose_syllables(characters: tf.RaggedTensor, syllables: tf.RaggedTensor) -
 @functools.lru_cache(maxsize=1)
 def _read_hanzi() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Returns all hanzi, and the most frequent reading of each."""
-    from tfrecord_builder.labels import pinyin  # the import takes most of a second
+    from tfrecord_builder.labels import pinyin  # takes most of a second to import
 
     readings = {chr(code): pinyin.dictionary_readings(chr(code)) for code in _HANZI}
     pairs = [(hanzi, syllables[0]) for hanzi, syllables in readings.items() if syllables]

@@ -1,4 +1,4 @@
-"""Reads and writes n-gram models as ARPA text, plain or .gz, like KenLM, SRILM (ngram-format(5)) and others.
+"""Reads and writes n-gram models as ARPA text, plain or .gz, as KenLM, SRILM (ngram-format(5)) and others do.
 
     \\data\\
     ngram 1=4
@@ -68,7 +68,7 @@ def _format_lines(ngram_model: model.NgramModel) -> Iterator[str]:
 
 
 def read(path: str) -> model.NgramModel:
-    """Reads a model; raises errors.UserError (with the line) if the file is unreadable or not valid."""
+    """Reads a model; raises errors.UserError if the file cannot be read or is not a valid ARPA file."""
     lines = _Lines(path)
     firsts, orders, ids = [], [], {}
     for order, count in enumerate(_read_header(lines), start=1):
@@ -96,7 +96,7 @@ class _Lines:
         return self.lines[self.next].strip() if self.next < len(self.lines) else b""
 
     def expect(self, line: bytes) -> None:
-        """Moves past the next line, or raises errors.UserError if that is not `line`."""
+        """Moves past the next line; raises errors.UserError if the next line is not `line`."""
         if self.peek() != line:
             raise self.unexpected(line.decode())
         self.next += 1
@@ -149,7 +149,7 @@ def _read_header(lines: _Lines) -> list[int]:
 
 
 def _read_section(lines: _Lines, order: int, count: int, ids: dict[bytes, int]) -> tuple[int, model.Ngrams]:
-    """Returns the index of the line of an order's first n-gram, and the n-grams; order 1 fills `ids`."""
+    """Returns the line index of an order's first n-gram, and the order's n-grams; order 1 fills `ids`."""
     lines.expect(b"\\%d-grams:" % order)
     lines.peek()
     first, numbers, words = lines.next, array.array("d"), array.array("q")

@@ -14,7 +14,7 @@ import numpy as np
 from estimator_asr.decoding.ngrams import model
 from tfrecord_builder import errors
 
-# Log probability of unknown tokens in a model without <unk>: 1e-7, less than for any word of a usual model.
+# Log probability of unknown tokens in a model without <unk>: 1e-7, less than for any word in a typical model.
 UNKNOWN_LOG_PROB = -7 * np.log(10)
 _NUM_EXAMPLES = 5
 
@@ -43,7 +43,7 @@ class BackOffArrays(NamedTuple):
 
 
 def describe_missing(ngram_model: model.NgramModel, tokens: Sequence[str], path: str) -> Optional[str]:
-    """Returns a warning that lists tokens that the model of `path` lacks, or None if it lacks none."""
+    """Returns a warning with examples of tokens that the model in `path` lacks, or None if it lacks none."""
     words = {*ngram_model.words, model.UNKNOWN}
     missing = [token for token in tokens if token not in words]
     if not missing:
@@ -81,18 +81,18 @@ def compile_model(ngram_model: model.NgramModel, tokens: Sequence[str], path: st
 
 
 class _StateGraph:
-    """States of a model restricted to `words`, and to <s> at the start and </s> at the end of n-grams.
+    """The states of a model, restricted to n-grams of `words` that may begin with <s> and end with </s>.
 
     Attributes:
         back_off_weights: float64 [num_states], natural logarithms; state 0 is the empty context.
-        back_off_states: int64 [num_states], the longest shorter suffix that is a state.
+        back_off_states: int64 [num_states], each state's longest shorter suffix that is a state.
     """
 
     def __init__(self, ngram_model: model.NgramModel, words: set[int]):
         self._model, self._index = ngram_model, model.Index(ngram_model)
         self._start, self._end = (ngram_model.words.index(mark) for mark in (model.START, model.END))
         self._allowed = np.isin(np.arange(len(ngram_model.words)), list(words - {self._start, self._end}))
-        self._states = self._number_states()  # per order, the state of each n-gram; -1 if none
+        self._states = self._number_states()  # for each order, the state of each n-gram, or -1
         weights, parents = [np.zeros(1)], [np.zeros(1, np.int64)]
         for ngrams, numbers in zip(ngram_model.orders, self._states):
             weights.append(ngrams.back_offs[numbers >= 0])
@@ -100,7 +100,7 @@ class _StateGraph:
         self.back_off_weights, self.back_off_states = np.concatenate(weights), np.concatenate(parents)
 
     def find_states(self, words: np.ndarray) -> np.ndarray:
-        """Returns the longest suffix of each row that is a state, int64 [num_sequences].
+        """Returns the state that is the longest suffix of each row, int64 [num_sequences].
 
         `words` is int64 [num_sequences, length].
         """
@@ -112,7 +112,7 @@ class _StateGraph:
         return longest
 
     def extensions(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields words and log probabilities of the n-grams of each order from 2 that do not end in </s>."""
+        """Yields, for each order from 2, words and log probabilities of n-grams that do not end in </s>."""
         for ngrams in self._model.orders[1:]:
             rows = self._may_be_context(ngrams.words)
             yield ngrams.words[rows], ngrams.log_probs[rows]
@@ -121,7 +121,7 @@ class _StateGraph:
         """Returns the log probability of </s> in each state, back-off included, float64 [num_states]."""
         log_probs = np.full(len(self.back_off_weights), self._model.orders[0].log_probs[self._end])
         for numbers, longer in zip(self._states, self._model.orders[1:]):
-            # States are done by increasing length, because they back off to shorter states.
+            # Shorter states are processed first, because longer ones back off to them.
             states = numbers[numbers >= 0]
             log_probs[states] = self.back_off_weights[states] + log_probs[self.back_off_states[states]]
             ends = longer.words[:, -1] == self._end

@@ -1,4 +1,4 @@
-"""Counts the n-grams in sentences: for each order, the n-grams that occur and how often they do."""
+"""Counts n-grams in sentences: finds which n-grams of each order occur, and how often."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Text(NamedTuple):
 class Counts(NamedTuple):
     """The distinct n-grams of one order, sorted by context and word; all are int64 [num_ngrams]."""
 
-    contexts: np.ndarray  # index of the n-gram without its last word, in the order below
+    contexts: np.ndarray  # index of the n-gram without its last word, in the next lower order
     words: np.ndarray  # the last word
-    suffixes: np.ndarray  # index of the n-gram without its first word, in the order below
+    suffixes: np.ndarray  # index of the n-gram without its first word, in the next lower order
     occurrences: np.ndarray
 
 
 def encode(sentences: Iterable[Sequence[str]]) -> Text:
-    """Turns sentences into word ids; raises errors.UserError if there are no words, or one is <s> or </s>."""
+    """Turns sentences into word ids; raises errors.UserError if no words occur, or if <s> or </s> does."""
     ids = {word: index for index, word in enumerate(_RESERVED)}
     stream = array.array("q")
     for sentence in sentences:
@@ -76,7 +76,7 @@ def count(text: Text, order: int) -> list[Counts]:
 
 
 def _extend(stream, at, length, num_words):
-    """Counts the n-grams of `length` words; `at` has the index of the shorter n-gram at each position."""
+    """Counts the n-grams of `length` words; `at` lists the shorter n-gram at each position."""
     last_words, shorter = stream[length - 1 :], at[: max(len(stream) - length + 1, 0)]
     places = np.flatnonzero((shorter >= 0) & (last_words != START_ID))
     keys = shorter[places] * num_words + last_words[places]

@@ -3,7 +3,7 @@
 Chen and Goodman (1999), "An empirical study of smoothing techniques for language modeling", section 3, with
 the pruning and the special cases of Heafield et al. (2013), "Scalable modified Kneser-Ney language model
 estimation" (lmplz of KenLM): 1-grams are interpolated with the uniform distribution over all words but <s>;
-pruned n-grams still count in the statistics, and their probability goes to the back-off weights.
+pruned n-grams still count in the statistics, and their probability is added to the back-off weights.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def estimate(text: counting.Text, order: int, prune: Sequence[int] = ()) -> Esti
     Args:
         text: the sentences.
         order: length of the longest n-grams.
-        prune: a threshold for each order: n-grams that occur at most that often are left out. The first is 0,
-            thresholds never decrease, the last applies to all higher orders. If empty, nothing is pruned.
+        prune: thresholds by order: n-grams that occur at most this often are left out. The first is 0, none
+            is below the previous one, and the last applies to all higher orders. If empty, nothing is pruned.
     """
     counts = counting.count(text, order)
     thresholds = [*prune, *[prune[-1] if prune else 0] * order]
     is_kept = [ngrams.occurrences > limit for ngrams, limit in zip(counts, thresholds)]
-    is_kept[0][:] = True  # also <unk>, which does not occur
+    is_kept[0][:] = True  # including <unk>, which may not occur
     adjusted = _adjust(counts)
     estimated = [find_discounts(numbers) for numbers in adjusted]
     discounts = [values or FALLBACK_DISCOUNTS for values in estimated]
@@ -57,9 +57,9 @@ def estimate(text: counting.Text, order: int, prune: Sequence[int] = ()) -> Esti
 
 
 def find_discounts(counts: np.ndarray) -> Optional[tuple[float, float, float]]:
-    """Returns the discounts of the counts 1, 2, and 3 or more (Chen and Goodman, equation 17).
+    """Returns the discounts for the counts 1, 2, and 3 or more (Chen and Goodman, equation 17).
 
-    Returns None if one of these counts does not occur, or a discount is not above 0 and at most its count.
+    Returns None if one of these counts does not occur, or a discount is not positive or exceeds its count.
     `counts` are adjusted counts, int64 [num_ngrams].
     """
     n1, n2, n3, n4 = np.bincount(np.minimum(counts, 5), minlength=6)[1:5].tolist()
@@ -71,7 +71,7 @@ def find_discounts(counts: np.ndarray) -> Optional[tuple[float, float, float]]:
 
 
 def _adjust(counts) -> list[np.ndarray]:
-    """Returns each n-gram's number of distinct preceding words; in the highest order, its occurrences.
+    """Returns how many distinct words precede each n-gram; in the highest order, how often it occurs.
 
     No word precedes <s>, so n-grams that start with <s> keep their occurrences.
     """
@@ -89,7 +89,7 @@ def _adjust(counts) -> list[np.ndarray]:
 
 
 def _interpolate(counts, adjusted, is_kept, discounts) -> list[model.Ngrams]:
-    """Returns the n-grams of each order before pruning; word i of an n-gram of order n is in column i."""
+    """Returns the n-grams of each order before pruning; column i has the word i of each n-gram."""
     orders, num_words = [], len(counts[0].words)
     lower_probs = np.full(1, 1 / (num_words - 1))
     for n, (ngrams, numbers, keeps, values) in enumerate(zip(counts, adjusted, is_kept, discounts)):

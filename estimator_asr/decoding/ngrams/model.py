@@ -21,7 +21,7 @@ class Ngrams(NamedTuple):
 
     words: np.ndarray  # int64 [num_ngrams, order], indices into NgramModel.words
     log_probs: np.ndarray  # float64 [num_ngrams], log probability of the last word after the others
-    back_offs: np.ndarray  # float64 [num_ngrams], weight of the n-gram as a context; 0 in the highest order
+    back_offs: np.ndarray  # float64 [num_ngrams], back-off weight after this context; 0 in the highest order
 
 
 class NgramModel(NamedTuple):
@@ -59,7 +59,7 @@ class Index:
         return indices
 
     def find_duplicate(self, order: int) -> int:
-        """Returns the first row that repeats an earlier n-gram of an order (at least 2), or -1."""
+        """Returns the first row in an order (2 or higher) that repeats an earlier n-gram, or -1."""
         keys, rows = self._keys[order - 2], self._rows[order - 2]
         repeated = np.flatnonzero(keys[1:] == keys[:-1])
         return int(rows[repeated + 1].min()) if len(repeated) else -1

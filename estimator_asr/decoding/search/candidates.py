@@ -1,6 +1,6 @@
-"""Candidates: the characters with which a token can be written; only these are scored, not all characters.
+"""Candidates: the characters that a token can stand for; only these are scored, not all characters.
 
-A syllable has about 12 candidates (mean over running text) among some 6,000 characters. So instead of a
+In running text, a syllable has on average about 12 candidates among some 6,000 characters. So instead of a
 matrix product [batch, length, characters], the model scores a list of (position, character) pairs. A position
 is an index into batch x length, row by row; padding has no pairs.
 """
@@ -20,7 +20,7 @@ class Pairs(NamedTuple):
 
     positions: tf.Tensor  # int32 [num_pairs]
     characters: tf.Tensor  # int32 [num_pairs]
-    readings: tf.Tensor  # int32 [num_pairs], index of (token, character) among the pairs in the mask
+    readings: tf.Tensor  # int32 [num_pairs], index of (token, character) among the mask's pairs
 
 
 class ScoredPairs(NamedTuple):
@@ -43,13 +43,13 @@ class Best(NamedTuple):
 def list_pairs(
     token_ids: tf.Tensor, num_tokens: tf.Tensor, character_mask: np.ndarray, is_padded: bool = False
 ) -> Pairs:
-    """Returns the candidates of each real position that `character_mask`, bool [tokens, characters], allows.
+    """Returns the candidates that `character_mask`, bool [tokens, characters], allows at each real position.
 
     Args:
         token_ids: int32 [batch, length].
         num_tokens: int32 [batch]; tokens at or beyond it are ignored.
-        is_padded: whether to append pairs of position 0 and character -1, up to a power of two of at least
-            _USUAL_CANDIDATES pairs per position. Batches of equal shape then mostly have equally many pairs.
+        is_padded: whether to append pairs with position 0 and character -1, up to a power of two that is at
+            least _USUAL_CANDIDATES per position. Most batches of one shape then have equally many pairs.
     """
     tokens, characters = np.nonzero(character_mask)
     bounds = np.searchsorted(tokens, np.arange(len(character_mask) + 1)).astype(np.int32)
@@ -66,11 +66,11 @@ def list_pairs(
 
 
 def pad_readings(character_mask: np.ndarray, at_least: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the candidates of each token except <unk>, whose candidates are all characters.
+    """Returns the candidates of each token, but none for <unk>, whose candidates are all characters.
 
     Returns:
         Characters, -1 where a token has fewer than `count`, and readings (see Pairs), int32 [tokens, count];
-        count is the largest number of candidates of a token, or at_least.
+        count is the largest number of candidates that a token has, or at_least if that is larger.
     """
     tokens, characters = np.nonzero(character_mask)
     places = np.arange(len(tokens)) - np.searchsorted(tokens, tokens)
@@ -94,7 +94,7 @@ def cross_entropy(candidates: ScoredPairs, character_ids: tf.Tensor) -> tuple[tf
 
     Returns:
         Losses and weights, float32 [batch, length]. The weight is 1 where the label is a candidate.
-        Elsewhere, as at padding, weight and loss are 0.
+        Elsewhere, for example at padding, weight and loss are 0.
     """
     log_probs = log_softmax(candidates)
     labels = tf.gather(tf.reshape(character_ids, [-1]), candidates.positions)
@@ -116,7 +116,7 @@ def best(candidates: ScoredPairs) -> Best:
 
 
 def log_softmax(candidates: ScoredPairs) -> tf.Tensor:
-    """Returns the log probability of each pair among the pairs of its position, float32 [num_pairs]."""
+    """Returns the log probability of each pair among the pairs at its position, float32 [num_pairs]."""
     highest = tf.stop_gradient(tf.gather(_max(candidates, candidates.logits), candidates.positions))
     shifted = candidates.logits - highest
     totals = tf.gather(_sum(candidates, tf.exp(shifted)), candidates.positions)

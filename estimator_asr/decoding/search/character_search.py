@@ -1,7 +1,7 @@
-"""Beam search for the characters of a sentence: the language model's candidates, plus an n-gram model.
+"""Beam search for a sentence's characters among the language model's candidates, with an n-gram model.
 
 The language model's probability of a character does not depend on the other characters; the n-gram model
-knows which characters follow each other. Sentences are ranked by the product of both.
+knows which characters follow each other. Sentences are ranked by the product of both probabilities.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Sentence(NamedTuple):
     """The best characters of each utterance."""
 
     characters: tf.Tensor  # int32 [batch, length], -1 at padding
-    scores: tf.Tensor  # float32 [batch], log probability of the candidates plus score of the n-gram model
+    scores: tf.Tensor  # float32 [batch], log probability of the candidates plus the n-gram model's score
     probs: tf.Tensor  # float32 [batch, length], probability of each character given all others; 1 at padding
 
 
@@ -38,9 +38,9 @@ def search(
     num_tokens: tf.Tensor,
     scorer: scorers.NgramScorer,
 ) -> Sentence:
-    """Finds the best sentences; keeps the config.beam_width best ones at each position.
+    """Finds each utterance's best sentence; keeps the config.beam_width best ones at each position.
 
-    `num_tokens` is int32 [batch]; the scorer is an n-gram model of characters.
+    `num_tokens` is int32 [batch]; the scorer uses an n-gram model of characters.
     """
     lattice = _list_best(candidates, config.candidates)
     scores, links = _run(config.beam_width, lattice, num_tokens, scorer)
@@ -76,8 +76,8 @@ def _list_best(candidates, count) -> _Lattice:
 def _run(width, lattice: _Lattice, num_tokens, scorer) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns scores, float32 [batch, width], and links, int32 [length, batch, width, 3].
 
-    A link holds the previous sentence's place in the beam, the candidate's place in the lattice, and the
-    n-gram state before the candidate.
+    A link holds the index in the beam of the sentence that is extended, the index in the lattice of the
+    candidate, and the n-gram state before the candidate.
     """
     batch_size, length, count = tf.unstack(tf.shape(lattice.characters))
     shape = [batch_size, width]
@@ -117,12 +117,12 @@ def _trace(place, links):
 
 
 def _judge(lattice: _Lattice, characters, states, num_tokens, scorer) -> tf.Tensor:
-    """Scores each candidate with all other characters of the sentence fixed; float32, as the lattice."""
+    """Scores each candidate with the sentence's other characters fixed; float32, shaped like the lattice."""
     batch_size, length, count = tf.unstack(tf.shape(lattice.characters))
     rows = batch_size * length
     added, after = scorer.extend(tf.reshape(states, [rows, 1]), tf.reshape(lattice.characters, [rows, count]))
     scores, after = added[:, 0], after[:, 0]
-    for offset in range(1, scorer.context_length + 1):  # later characters whose context has the candidate
+    for offset in range(1, scorer.context_length + 1):  # later characters affected by the candidate
         following = tf.pad(characters[:, offset:], [[0, 0], [0, tf.minimum(offset, length)]])
         added, extended = scorer.extend(after, tf.maximum(tf.reshape(following, [rows, 1]), 0))
         place = tf.reshape(tf.range(length)[None] + offset - num_tokens[:, None], [rows, 1])

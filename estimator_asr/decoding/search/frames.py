@@ -1,4 +1,4 @@
-"""The frames that beam search processes: those whose blank is not almost certain, with their best tokens."""
+"""Selects the frames for beam search, where a blank is not almost certain, and their best tokens."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import tensorflow as tf
 
 
 class Frame(NamedTuple):
-    """The input of one step of the search; in Frames.stacked, all fields are [num_searched, ...]."""
+    """The input for one step of the search; in Frames.stacked, all fields are [num_searched, ...]."""
 
-    token_probs: tf.Tensor  # float32 [batch, num_candidates], the most probable tokens
+    token_probs: tf.Tensor  # float32 [batch, num_candidates], of the most probable tokens
     token_ids: tf.Tensor  # int64 [batch, num_candidates]
     blank_probs: tf.Tensor  # float32 [batch, 1]
     follow_token: tf.Tensor  # float32 [batch, 1], 0 if the frames just before were skipped, otherwise 1
@@ -18,9 +18,9 @@ class Frame(NamedTuple):
 
 
 class Frames(NamedTuple):
-    """The searched frames of each utterance, first to last.
+    """The frames of each utterance to search, in order.
 
-    Frames beyond the last one of an utterance change nothing: their blank has probability 1.
+    Frames beyond an utterance's last one have a blank probability of 1, so they change nothing.
     """
 
     probs: tf.Tensor  # float32 [num_searched, batch, num_classes]; arbitrary if a frame is not real
@@ -37,11 +37,11 @@ def select(
     num_candidates: int,
     follows_skipped: Optional[tf.Tensor] = None,
 ) -> Frames:
-    """Returns the frames to search; for logits and num_frames see decoders.py.
+    """Returns the frames to search; decoders.py describes logits and num_frames.
 
-    Frames whose blank, the last class, is more probable than `skipped_blank` are skipped (1 skips none). Each
-    frame has its `num_candidates` best tokens, which may extend a prefix. `follows_skipped` is ends_skipped
-    of the previous frames; None if there are none.
+    A frame is skipped if the probability of the blank, the last class, is above `skipped_blank` (1 skips no
+    frame). Only the `num_candidates` best tokens of a frame may extend a prefix. `follows_skipped` is
+    ends_skipped from the previous call, or None in the first call.
     """
     probs = tf.nn.softmax(tf.cast(logits, tf.float32))  # [batch, num_frames, num_classes]
     blank, is_frame = probs[..., -1], tf.sequence_mask(num_frames, tf.shape(logits)[1])
@@ -74,10 +74,10 @@ def select(
 
 
 def _list_true(mask):
-    """Returns the positions of each row's true values, int32, then arbitrary ones; and their numbers."""
+    """Returns the positions of each row's true values, int32, padded arbitrarily; and how many there are."""
     counts = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
     length = tf.shape(mask)[1]
-    # Earlier true values have larger keys than later ones, and all of them larger keys than false values.
+    # True values have larger keys than false values, and earlier true values larger keys than later ones.
     keys = tf.where(mask, 2 * length, length) - tf.range(length)
-    most = tf.maximum(tf.reduce_max(counts), 1)  # a search without any frames would need another graph
+    most = tf.maximum(tf.reduce_max(counts), 1)  # a search over no frames would need another graph
     return tf.math.top_k(keys, most).indices, counts

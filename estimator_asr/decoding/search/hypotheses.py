@@ -1,4 +1,4 @@
-"""Hypotheses, the result of every decoder."""
+"""Hypotheses: the output of every decoder."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import tensorflow as tf
 class Hypotheses(NamedTuple):
     """The best token sequences of each utterance, best first.
 
-    If there are fewer than num_best, the remaining ones have no tokens and a score of -inf.
+    If an utterance has fewer than num_best, the rest have no tokens and a score of -inf.
     """
 
     ids: tf.Tensor  # int32 [batch, num_best, max_tokens], -1 at and beyond num_tokens
     num_tokens: tf.Tensor  # int32 [batch, num_best]
-    scores: tf.Tensor  # float32 [batch, num_best], acoustic score plus the scores of the scorers
+    scores: tf.Tensor  # float32 [batch, num_best], acoustic score plus the scorers' scores
     acoustic_scores: tf.Tensor  # float32 [batch, num_best], log probability
 
     def reranked(self, added: tf.Tensor) -> Hypotheses:
@@ -26,7 +26,7 @@ class Hypotheses(NamedTuple):
         return Hypotheses(ids, num_tokens, scores, acoustic_scores)
 
     def joined(self, others: Hypotheses) -> Hypotheses:
-        """Returns these hypotheses followed by others of the same utterances."""
+        """Returns these hypotheses followed by others for the same utterances."""
         ids = join(self.ids, others.ids, -1)
         return Hypotheses(ids, *(tf.concat(pair, axis=1) for pair in zip(self[1:], others[1:])))
 

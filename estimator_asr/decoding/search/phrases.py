@@ -1,4 +1,4 @@
-"""Finds phrases of token ids in hypotheses: looks up 64-bit hashes of all token windows at once."""
+"""Finds phrases of tokens in hypotheses, by looking up 64-bit hashes of all token windows at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EMPTY_HASH = 1
 
 
 class Phrases(NamedTuple):
-    """Phrases to favour; a row without tokens is not a phrase."""
+    """Phrases to favour; rows without tokens are ignored."""
 
     token_ids: tf.Tensor  # int32 [num_phrases, max_length], -1 beyond the last token
     boosts: tf.Tensor  # float32 [num_phrases], in natural logarithms
@@ -48,14 +48,14 @@ def hash_windows(token_ids: tf.Tensor) -> tf.Tensor:
 def match(phrases: Phrases, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> Matches:
     """Finds phrases from left to right, the longest one at each token, without overlaps.
 
-    `token_ids` are int32 [rows, max_tokens], num_tokens int32 [rows]. It finds the first of equal phrases.
+    `token_ids` are int32 [rows, max_tokens], num_tokens int32 [rows]. Of equal phrases, it finds the first.
     """
     lengths = tf.reduce_sum(tf.cast(phrases.token_ids >= 0, tf.int32), axis=1)
     hashes = _hash_rows(phrases.token_ids)
     order = tf.argsort(tf.where(lengths > 0, hashes, EMPTY_HASH), stable=True)
     hashes, lengths = tf.gather(hashes, order), tf.gather(lengths, order)
     places = _find_longest(hashes, tf.reduce_max(tf.pad(lengths, [[0, 1]])), token_ids, num_tokens)
-    # The padding is for the place after the table's end, which means no phrase, of length 0.
+    # The padding covers the place after the table's end, which means that no phrase was found.
     return _choose(
         tf.gather(tf.pad(order, [[0, 1]], constant_values=-1), places),
         tf.gather(tf.pad(lengths, [[0, 1]]), places),
@@ -76,7 +76,7 @@ def _hash_rows(token_ids):
 
 
 def _find_longest(table, max_length, token_ids, num_tokens) -> tf.Tensor:
-    """Returns the place of the longest phrase that begins at each token; the table's size if none begins."""
+    """Returns the place of the longest phrase that begins at each token; the table's size if none does."""
     shape, size = tf.shape(token_ids), tf.shape(table)[0]
     remaining = num_tokens[:, None] - tf.range(shape[1])
     columns = tf.pad(tf.cast(token_ids, tf.int64), [[0, 0], [0, max_length]])

@@ -1,9 +1,9 @@
 """CTC prefix beam search in batches (Graves 2012, section 7.5.3; Hannun et al. 2014, algorithm 1).
 
 A prefix is a sequence of tokens. Its probability is the sum over all paths that spell it, except those whose
-own prefixes fell out of the beam; a hypothesis that was always in the beam has its exact probability.
-Probabilities are rescaled in every frame, which takes fewer operations than logarithms; prefixes 1e-38 times
-less probable than the best one are lost. Hypotheses do not depend on the batch or on padding.
+own prefixes fell out of the beam; if none did, the probability is exact. Probabilities are rescaled in every
+frame, which takes fewer operations than logarithms; a prefix is lost if its probability is less than 1e-38
+times that of the best one. Hypotheses do not depend on the batch or on padding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from estimator_asr.decoding.search import hypotheses, phrases, traces
 from estimator_asr.decoding.search import scorers as scorers_lib
 from estimator_asr.experiment import config as config_lib
 
-_NO_HASH = -1  # parent hash of prefixes without a parent
+_NO_HASH = -1  # parent hash of a prefix that has no parent
 
 
 class Beam(NamedTuple):
@@ -26,15 +26,15 @@ class Beam(NamedTuple):
 
     blank_probs: tf.Tensor  # float32 [batch, width], scaled probability of paths that end with a blank
     token_probs: tf.Tensor  # float32 [batch, width], scaled probability of paths that end with the last token
-    keys: tf.Tensor  # int64 [batch, width, 4]: hash, hash without the last token, last token, node of traces
-    bonuses: tf.Tensor  # float32 [batch, width], sum of the scores that the scorers added
+    keys: tf.Tensor  # int64 [batch, width, 4]: hash, hash without the last token, last token, node in traces
+    bonuses: tf.Tensor  # float32 [batch, width], sum of the scores from the scorers
     states: tuple[tf.Tensor, ...]  # int32 [batch, width] for each scorer
 
 
 class BeamExtensions(NamedTuple):
-    """Each prefix of a beam after a frame, followed by this prefix extended by each token of the frame.
+    """Candidates for the next beam: each prefix, followed by its extensions by each of the frame's tokens.
 
-    So the candidates axis has the size width x (1 + tokens).
+    So the size of the candidates axis is width x (1 + tokens).
     """
 
     blank_probs: tf.Tensor  # float32 [batch, width], as in Beam; extended prefixes cannot end with a blank
@@ -64,7 +64,7 @@ def prefix_beam_search(
 def search(
     frames: frames_lib.Frames, beam: Beam, scorers: Sequence[scorers_lib.Scorer]
 ) -> tuple[Beam, tf.Tensor, tf.Tensor]:
-    """Extends a beam by frames.
+    """Extends a beam frame by frame.
 
     Returns:
         The new beam; the logarithm of the number by which its probabilities were divided, float64 [batch];
@@ -84,7 +84,7 @@ def search(
         beam, norm, link = _select(frame, beam, candidates, i)
         return i + 1, beam, scale + tf.cast(norm, tf.float64), links.write(i, link)
 
-    # The scale is float64: over a minute, float32 would lose digits that shorter pieces do not lose.
+    # The scale is float64, because float32 would lose digits over a minute that it keeps in shorter audio.
     start = (0, beam, tf.zeros([batch_size, 1], tf.float64), links)
     _, beam, scale, links = tf.while_loop(lambda i, *_: i < length, step, start)
     return beam, scale[:, 0] + tf.cast(frames.skipped_score, tf.float64), links.stack()
@@ -110,12 +110,12 @@ def first_beam(
 
 
 def _impossible_hash(place: int) -> int:
-    """Returns a hash for a prefix of probability 0, which equals no other prefix's hash."""
+    """Returns the hash for a prefix with probability 0; it differs from all other prefixes' hashes."""
     return _NO_HASH - 1 - place
 
 
 def _extend(frame: frames_lib.Frame, last_probs, beam: Beam, scorers) -> BeamExtensions:
-    """Extends each prefix by a frame: by a blank, its last token again (last_probs), or a new token."""
+    """Extends each prefix by a frame: a blank, its last token again (last_probs), or a new token."""
     token_probs = beam.token_probs * frame.follow_token
     blank_probs = beam.blank_probs + (beam.token_probs - token_probs)
     hashes, parents, last_ids, _ = tf.unstack(beam.keys, axis=-1)
@@ -124,12 +124,12 @@ def _extend(frame: frames_lib.Frame, last_probs, beam: Beam, scorers) -> BeamExt
     differ = 1.0 - tf.cast(is_last, tf.float32)
     extended = (blank_probs[:, :, None] + token_probs[:, :, None] * differ) * frame.token_probs[:, None]
     is_parent = tf.equal(hashes[:, :, None], parents[:, None])  # [batch, prefix, its child]
-    # Small matrix products in float64 take a third of the time of those in float32, which oneDNN computes.
+    # Small matrix products take a third as long in float64 as in float32, which oneDNN computes.
     is_in_beam = tf.matmul(tf.cast(is_parent, tf.float64), tf.cast(is_last, tf.float64))
     differ = tf.cast(tf.not_equal(last_ids[:, :, None], last_ids[:, None]), tf.float32)
     from_parent = blank_probs[:, :, None] + token_probs[:, :, None] * differ
     from_parent *= tf.cast(is_parent, tf.float32)
-    # Frames that are not real change nothing, because another call may follow.
+    # Frames that are not real leave the beam unchanged, because another call may continue it.
     stay = (token_probs + tf.reduce_sum(from_parent, axis=1) * frame.is_real) * last_probs
     ended = (blank_probs + token_probs * frame.is_real) * frame.blank_probs
     extended *= 1.0 - tf.cast(is_in_beam, tf.float32)
@@ -149,7 +149,7 @@ def _score(scorers, beam: Beam, token_ids):
 
 
 def _select(frame: frames_lib.Frame, beam: Beam, candidates: BeamExtensions, i):
-    """Returns the best candidates as a beam; log of its scale; the previous node and last token of each."""
+    """Returns the best candidates as a beam, the log of its scale, and their previous nodes and tokens."""
     width, step = beam.keys.shape[1], 1 + tf.shape(frame.token_ids)[1]
     scores = tf.math.log(candidates.probs)
     if candidates.bonuses is not None:
@@ -177,7 +177,7 @@ def _select(frame: frames_lib.Frame, beam: Beam, candidates: BeamExtensions, i):
 
 
 def _follow(keys, tokens, is_new, is_impossible, i) -> tf.Tensor:
-    """Returns the keys of a beam, int64 [batch, width, 4], from the keys of its prefixes before the frame."""
+    """Returns a beam's keys, int64 [batch, width, 4], from its prefixes' keys before the frame."""
     hashes, parents, last_ids, nodes = tf.unstack(keys, axis=-1)
     width, zeros = keys.shape[1], tf.zeros_like(hashes)
     own = zeros + tf.cast(i * width + tf.range(width), tf.int64)
@@ -209,7 +209,7 @@ def rank(
     scorers: Sequence[scorers_lib.Scorer],
     is_ended: Optional[tf.Tensor] = None,
 ) -> RankedPrefixes:
-    """Ranks the prefixes; the scorers also score the end where is_ended (bool [batch]; None: everywhere)."""
+    """Ranks the prefixes; scorers also score the end where is_ended, bool [batch], is True (all if None)."""
     acoustic = tf.math.log(beam.blank_probs + beam.token_probs) + tf.cast(scale[:, None], tf.float32)
     added = tf.add_n(
         [tf.zeros_like(acoustic), *(scorer.finish(states) for scorer, states in zip(scorers, beam.states))]
@@ -221,6 +221,6 @@ def rank(
 
 
 def _join(alone, extended):
-    """Joins [batch, width] and [batch, width, tokens] to [batch, width x (1 + tokens)]."""
+    """Joins [batch, width] and [batch, width, tokens] into [batch, width x (1 + tokens)]."""
     both = tf.concat([alone[:, :, None], extended], axis=2)
     return tf.reshape(both, [tf.shape(both)[0], -1])

@@ -1,8 +1,8 @@
-"""CTC of texts whose characters have several readings: their probability, and the most probable readings.
+"""CTC for texts whose characters have several readings: finds their probabilities and best readings.
 
-The forward variables of CTC (Graves et al. 2006, section 4.1), one for each reading of each character, sum
-over all ways to read a text. After the last frame they give the probability of every prefix. So a text that
-is longer than the speech, for example because it repeats itself, is cut where it is most probable.
+CTC's forward variables (Graves et al. 2006, section 4.1), one for each reading of each character, sum over
+all ways to read a text. After the last frame, they give the probability of every prefix. So a text that is
+longer than the speech, for example because it repeats itself, is cut to its most probable prefix.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def find_best_prefixes(
     """Finds the most probable prefix of each text, and how its characters are read.
 
     Args:
-        log_probs: CTC's log probabilities, float32 [batch, num_frames, num_classes], the blank last.
+        log_probs: CTC's log probabilities, float32 [batch, num_frames, num_classes], with the blank last.
         num_frames: int32 [batch].
-        readings: tokens, int32 [batch, num_texts, max_characters, max_readings], padded with -1.
+        readings: token ids, int32 [batch, num_texts, max_characters, max_readings], padded with -1.
         num_characters: int32 [batch, num_texts].
     """
     batch, num_texts, length, count = tf.unstack(tf.shape(readings))
@@ -68,10 +68,11 @@ def _read(emissions, blanks, num_frames, readings, prefix_lengths):
 def _score_prefixes(emissions, blanks, num_frames, readings):
     """Returns the log probabilities of prefixes of 0, 1, ... characters, float32 [rows, length + 1]."""
     emissions, blanks = tf.transpose(emissions, [1, 0, 2, 3]), tf.transpose(blanks)[..., None]
-    # A reading may follow another one of the previous character (last axis) without a blank if they differ.
+    # Without a blank, a reading may follow only a different reading of the previous character (last axis).
     before = tf.pad(readings[:, :-1], [[0, 0], [1, 0], [0, 0]], constant_values=-1)
     may_follow = tf.not_equal(readings[..., None], before[:, :, None])
-    # Prefixes that end with a reading of their last character, or with a blank, as the empty one does.
+    # Prefixes that end with a reading of their last character, or with a blank. At first, only the empty
+    # prefix is possible.
     with_token = tf.fill(tf.shape(readings), _LOWEST)
     start = with_token, tf.pad(with_token[..., 0], [[0, 0], [1, 0]], constant_values=0.0)
 
@@ -90,5 +91,5 @@ def _score_prefixes(emissions, blanks, num_frames, readings):
 
 
 def _any(with_token):
-    """Returns log probabilities of prefixes that end with any reading, float32 [rows, length + 1]."""
+    """Returns the log probabilities of prefixes that end with any reading, float32 [rows, length + 1]."""
     return tf.pad(tf.reduce_logsumexp(with_token, axis=2), [[0, 0], [1, 0]], constant_values=_LOWEST)

@@ -1,6 +1,6 @@
-"""Scorers, which add to the score of a prefix while it grows, such as an n-gram model or hotwords.
+"""Scorers, for example an n-gram model or hotwords, which add to a prefix's score as it grows.
 
-Scores are natural logarithms, multiplied by the weight of the scorer.
+Scores are natural logarithms, multiplied by the scorer's weight.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ class Scorer(Protocol):
         """Returns the states of empty prefixes, int32 [batch]."""
 
     def extend(self, states: tf.Tensor, token_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Scores each token, int32 [batch, tokens], after each prefix with a state, int32 [batch, width].
+        """Scores each token, int32 [batch, tokens], after each prefix; states are int32 [batch, width].
 
         Returns:
-            Scores, float32 [batch, width, tokens], and the states after the token, int32 of the same shape.
+            Scores, float32 [batch, width, tokens], and the states after each token, int32 of the same shape.
         """
 
     def finish(self, states: tf.Tensor) -> tf.Tensor:
@@ -34,7 +34,7 @@ class TokenBonus:
         self._bonus = bonus
 
     def start(self, batch_size: tf.Tensor) -> tf.Tensor:
-        """Returns the only state."""
+        """Returns the only state, 0."""
         return tf.zeros([batch_size], tf.int32)
 
     def extend(self, states: tf.Tensor, token_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -48,21 +48,21 @@ class TokenBonus:
 
 
 class NgramScorer:
-    """Adds weight * log p(token | state) of a back-off n-gram model.
+    """Adds weight * log p(token | state) from a back-off n-gram model.
 
-    A state is the longest context known to the model with which a prefix ends.
+    The state of a prefix is its longest suffix that is a context in the model.
     """
 
     def __init__(self, arrays: NamedTuple, weight: float):
-        """Takes ngrams.back_off.BackOffArrays; arrays and weight may be numpy or tensors."""
-        self.context_length = int(arrays.order) - 1  # maximum number of tokens on which a score depends
+        """Stores ngrams.back_off.BackOffArrays as tensors; arrays and weight may be numpy or tensors."""
+        self.context_length = int(arrays.order) - 1  # maximum number of earlier tokens that affect a score
         self._weight = tf.convert_to_tensor(weight, tf.float32)
         self._keys = tf.convert_to_tensor(arrays.keys, tf.int64)
         self._back_off_weights = tf.convert_to_tensor(arrays.back_off_weights, tf.float32)
         self._back_off_states = tf.convert_to_tensor(arrays.back_off_states, tf.int32)
         self._end_log_probs = tf.convert_to_tensor(arrays.end_log_probs, tf.float32)
         self._start_state = tf.convert_to_tensor(arrays.start_state, tf.int32)
-        # Rows of the n-grams: the 1-grams in the order of their tokens, then those in the order of the keys.
+        # Each row is an n-gram: first the 1-grams in token order, then the others in key order.
         self._log_probs = tf.concat([arrays.unigram_log_probs, arrays.log_probs], 0)
         self._next_states = tf.concat([arrays.unigram_states, arrays.next_states], 0)
         self._num_tokens = tf.shape(arrays.unigram_states)[0]
@@ -80,7 +80,7 @@ class NgramScorer:
         rows, scores = tf.broadcast_to(token_ids, shape), tf.broadcast_to(weights[-1][:, :, None], shape)
         if self.context_length:
             longer, exists = self._look_up(tf.stack(contexts), token_ids)
-            for level in reversed(range(self.context_length)):  # ends with the longest, which wins
+            for level in reversed(range(self.context_length)):  # the longest n-gram is last and wins
                 rows = tf.where(exists[level], longer[level], rows)
                 scores = tf.where(exists[level], weights[level][:, :, None], scores)
         scores = self._weight * (scores + tf.gather(self._log_probs, rows))
@@ -91,7 +91,7 @@ class NgramScorer:
         return self._weight * tf.gather(self._end_log_probs, states)
 
     def _back_off(self, states):
-        """Returns `states` and those to which they back off, and the sums of back-off weights, one more."""
+        """Returns `states` and the states they back off to; and total back-off weights, one item more."""
         contexts, weights = [], [tf.zeros(tf.shape(states))]
         for _ in range(self.context_length):
             contexts.append(states)
@@ -109,7 +109,7 @@ class NgramScorer:
 
 
 def score_sequences(scorer: Scorer, ids: tf.Tensor, num_ids: tf.Tensor) -> tf.Tensor:
-    """Returns a scorer's scores of whole sequences, including their ends, float32 [rows].
+    """Returns a scorer's scores for whole sequences, including their ends, float32 [rows].
 
     `ids` are int32 [rows, length]; those at or beyond num_ids, int32 [rows], are ignored.
     """

@@ -1,4 +1,4 @@
-"""Forced alignment: when each token was spoken, by CTC's best path (Viterbi), as TensorFlow operations."""
+"""Forced alignment in TensorFlow: finds when each token was spoken, from CTC's best path (Viterbi)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class TokenTimes(NamedTuple):
     """The frames in which the tokens of a batch are emitted; 0 beyond the number of tokens."""
 
     starts: tf.Tensor  # int32 [batch, max_tokens], first frame
-    ends: tf.Tensor  # int32 [batch, max_tokens], frame after the last
+    ends: tf.Tensor  # int32 [batch, max_tokens], frame after the last one
     probs: tf.Tensor  # float32 [batch, max_tokens], highest probability of the token in its frames
 
 
@@ -72,7 +72,7 @@ def _search(emissions, states, num_frames):
 
 
 def _trace(moves, scores, last):
-    """Returns the best path that ends at state `last` or the one before, int32 [batch, num_frames]."""
+    """Returns the best path that ends in the state `last` or `last` - 1, int32 [batch, num_frames]."""
     ends = tf.stack([last, tf.maximum(last - 1, 0)], axis=1)
     better = tf.argmax(tf.gather(scores, ends, batch_dims=1), axis=1, output_type=tf.int32)
     length = tf.shape(moves)[0]

@@ -1,4 +1,4 @@
-"""Traces back which tokens a prefix beam search has added, by the links that it wrote for each frame."""
+"""Traces back the tokens that a prefix beam search added, along the links that it wrote for each frame."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-NO_NODE = -1  # stands for the first prefix of the beam with which a search begins; NO_NODE - i for prefix i
+NO_NODE = -1  # node of the first prefix in a search's initial beam; the node of prefix i is NO_NODE - i
 
 
 class Traced(NamedTuple):
-    """The tokens that a search has added to the beam with which it began."""
+    """The tokens that a search added to its initial beam."""
 
     ids: tf.Tensor  # int32 [batch, num_best, max_tokens], -1 beyond the last token
     num_tokens: tf.Tensor  # int32 [batch, num_best]
     frames: tf.Tensor  # int32 [batch, num_best, max_tokens], index of the frame that added each token, or -1
-    roots: tf.Tensor  # int32 [batch, num_best], place in that beam of the prefix that the tokens extend
+    roots: tf.Tensor  # int32 [batch, num_best], initial beam's index of the prefix that the tokens extend
 
 
 def trace(nodes: tf.Tensor, links: tf.Tensor) -> Traced:
-    """Follows nodes, int64 [batch, num_best], back to the beam with which the search began.
+    """Follows nodes, int64 [batch, num_best], back to the search's initial beam.
 
     A node is frame x width + place in the beam. Links, int64 [num_searched, batch, width, 2], hold the
     previous node and the token.
