@@ -74,7 +74,7 @@ def main(config: DownloadConfig) -> None:
 def _is_site(address: str) -> bool:
     try:
         site = urllib.parse.urlsplit(address)
-    except ValueError:  # for example, an incomplete IPv6 address
+    except ValueError:  # raised, for example, by an incomplete IPv6 address
         return False
     return site.scheme in ("http", "https") and bool(site.netloc)
 

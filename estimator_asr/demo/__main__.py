@@ -56,8 +56,8 @@ class DemoConfig(config_flags.Checked):
     )
 
 
-# For each stage: its name and title, then its command. Builds have --overwrite, so that a build that is
-# complete but has no stamp can be repeated.
+# Each stage has its name and title, then its command. Builds have --overwrite, so that complete builds can be
+# repeated if their stamps are missing.
 _STAGES = """
 sentences: Sample sentences from a small grammar
 estimator_asr.demo.sentences --output_dir={demo}/sentences {sentences}

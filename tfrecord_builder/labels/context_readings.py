@@ -105,8 +105,8 @@ def _read(position, hanzi, before, after, rules):
     yield from [(position, reading) for reading in readings][:1]
 
 
-# For each hanzi, readings and the patterns that select them. A pattern is searched for in "before|after", up
-# to two hanzi on each side; the first match wins.
+# Readings for each hanzi, and the patterns that select them. A pattern is searched for in "before|after", two
+# hanzi on each side; the first match wins.
 _RULES = {
     "得": (
         ("de2", rf"(?:^|[{_BEFORE_DEI}])\|了(?!解)"),

@@ -13,7 +13,7 @@ from tfrecord_builder.data import manifest, syllables, vocabulary
 from tfrecord_builder.labels import normalisation, numerals, subwords, tokenisation
 from tfrecord_builder.program import config_flags
 
-# For each pinyin token type, a function that turns a syllable into tokens.
+# Functions that turn a syllable into tokens, one for each pinyin token type.
 _SPLIT_SYLLABLE = {
     "syllable": lambda token: (token,),
     "toneless": lambda token: (syllables.without_tone(token),),

@@ -22,7 +22,7 @@ class Prompt:
 
     utterance_id: str
     split: str
-    speaker: Any  # from SpeechEngine.make_speakers; has a name, and a repr that shows all its settings
+    speaker: Any  # made by SpeechEngine.make_speakers; has a name, and a repr with all its settings
     phrases: tuple[tuple[str, ...], ...]  # the words of each phrase; there is a pause between phrases
     pinyin: tuple[str, ...]  # the label: one toned syllable per hanzi, and Latin letters
 

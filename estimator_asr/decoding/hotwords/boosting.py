@@ -30,7 +30,7 @@ class _Nodes(NamedTuple):
     link_states: tf.Tensor  # int32 [num_links]
     link_targets: tf.Tensor  # int32 [num_links]
     link_lengths: tf.Tensor  # int32 [num_links], number of tokens that the target lacks
-    by_token: tf.Tensor  # int32 [num_phrases, max_length], state after each token of a phrase; 0 as padding
+    by_token: tf.Tensor  # int32 [num_phrases, max_length], state after each phrase's tokens; 0 as padding
 
 
 class HotwordScorer:
@@ -38,7 +38,7 @@ class HotwordScorer:
 
     def __init__(self, phrases: phrases_lib.Phrases, num_tokens: int):
         """Builds an automaton for any number of phrases, whose token ids are below num_tokens."""
-        token_ids = tf.pad(phrases.token_ids, [[0, 0], [0, 1]], constant_values=-1)  # at least one column
+        token_ids = tf.pad(phrases.token_ids, [[0, 0], [0, 1]], constant_values=-1)  # avoids zero columns
         nodes = _list_nodes(token_ids)
         num_states = tf.shape(nodes.tokens)[0] + 1
         self._num_tokens = tf.constant(num_tokens, tf.int64)

@@ -50,7 +50,7 @@ def parse(acoustic: model_directory.ModelDirectory, hotwords: tf.Tensor) -> Hotw
     """
     words = tf.strings.split(hotwords)
     counts = tf.cast(words.row_lengths(), tf.int32)
-    words = tf.pad(words.to_tensor(), [[0, 0], [0, 1]])  # at least one column
+    words = tf.pad(words.to_tensor(), [[0, 0], [0, 1]])  # avoids zero columns
     characters = tf.strings.unicode_split(words[:, 0], "UTF-8")
     last = tf.gather(words, tf.maximum(counts - 1, 0), batch_dims=1)
     is_digit = tf.equal(last, tf.strings.regex_replace(words[:, 0], ".*(.)", r"\1"))

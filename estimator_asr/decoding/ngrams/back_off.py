@@ -14,7 +14,7 @@ import numpy as np
 from estimator_asr.decoding.ngrams import model
 from tfrecord_builder import errors
 
-# Log probability of unknown tokens in a model without <unk>: 1e-7, less than for any word in a typical model.
+# Log probability of unknown tokens in a model without <unk>: 1e-7, less than any word of a typical model has.
 UNKNOWN_LOG_PROB = -7 * np.log(10)
 _NUM_EXAMPLES = 5
 
@@ -92,7 +92,7 @@ class _StateGraph:
         self._model, self._index = ngram_model, model.Index(ngram_model)
         self._start, self._end = (ngram_model.words.index(mark) for mark in (model.START, model.END))
         self._allowed = np.isin(np.arange(len(ngram_model.words)), list(words - {self._start, self._end}))
-        self._states = self._number_states()  # for each order, the state of each n-gram, or -1
+        self._states = self._number_states()  # state of each n-gram, or -1; one array per order
         weights, parents = [np.zeros(1)], [np.zeros(1, np.int64)]
         for ngrams, numbers in zip(ngram_model.orders, self._states):
             weights.append(ngrams.back_offs[numbers >= 0])

@@ -76,7 +76,7 @@ def count(text: Text, order: int) -> list[Counts]:
 
 
 def _extend(stream, at, length, num_words):
-    """Counts the n-grams of `length` words; `at` lists the shorter n-gram at each position."""
+    """Counts the n-grams of `length` words; `at` has the shorter n-gram's index at each position."""
     last_words, shorter = stream[length - 1 :], at[: max(len(stream) - length + 1, 0)]
     places = np.flatnonzero((shorter >= 0) & (last_words != START_ID))
     keys = shorter[places] * num_words + last_words[places]

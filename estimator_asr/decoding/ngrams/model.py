@@ -21,7 +21,7 @@ class Ngrams(NamedTuple):
 
     words: np.ndarray  # int64 [num_ngrams, order], indices into NgramModel.words
     log_probs: np.ndarray  # float64 [num_ngrams], log probability of the last word after the others
-    back_offs: np.ndarray  # float64 [num_ngrams], back-off weight after this context; 0 in the highest order
+    back_offs: np.ndarray  # float64 [num_ngrams], back-off weight of the n-gram; 0 in the highest order
 
 
 class NgramModel(NamedTuple):

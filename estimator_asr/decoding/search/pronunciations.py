@@ -68,7 +68,7 @@ def _read(emissions, blanks, num_frames, readings, prefix_lengths):
 def _score_prefixes(emissions, blanks, num_frames, readings):
     """Returns the log probabilities of prefixes of 0, 1, ... characters, float32 [rows, length + 1]."""
     emissions, blanks = tf.transpose(emissions, [1, 0, 2, 3]), tf.transpose(blanks)[..., None]
-    # Without a blank, a reading may follow only a different reading of the previous character (last axis).
+    # If no blank separates them, a reading must differ from the previous character's reading (last axis).
     before = tf.pad(readings[:, :-1], [[0, 0], [1, 0], [0, 0]], constant_values=-1)
     may_follow = tf.not_equal(readings[..., None], before[:, :, None])
     # Prefixes that end with a reading of their last character, or with a blank. At first, only the empty
