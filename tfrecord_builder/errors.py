@@ -11,9 +11,9 @@ from typing import Optional
 
 _CHECK_PATH = "pass a path that can be read and written"
 _ADVICE = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space; finished work is kept")
-# Codes of errors that a restart does not fix.
+# Error codes of problems that persist after a restart.
 _LASTING = (*_ADVICE, errno.EFBIG, errno.EROFS, errno.EACCES)
-# TensorFlow reports a file that it cannot write by a line such as "PATH; No space left on device".
+# If TensorFlow cannot write a file, its message has a line such as "PATH; No space left on device".
 _REFUSALS = {os.strerror(code): code for code in _LASTING}
 _TENSORFLOW_REFUSAL = re.compile(
     rf"(?m)^(?: *\(\d+\) [A-Z_]+: )?(.+); ({'|'.join(map(re.escape, _REFUSALS))})$"
@@ -28,7 +28,7 @@ class UserError(ValueError):
 
 
 def store_failed(path: str, error: OSError) -> UserError:
-    """Returns an error that blames the disk or store of a file, which itself may be intact."""
+    """Returns an error that blames the disk or store that holds a file; the file itself may be intact."""
     return UserError(
         f"{path}: cannot be read ({error.strerror or error}); check the disk or store, and run the command "
         "again: finished work is kept."
@@ -36,14 +36,17 @@ def store_failed(path: str, error: OSError) -> UserError:
 
 
 def library_missing(user: str, error: ImportError, extra: str) -> UserError:
-    """Returns an error that names the library which `user` needs and the extra that installs it."""
+    """Returns an error that says which library `user` needs and which pip extra installs it."""
     return UserError(
         f"{user} needs {error.name}, which cannot be imported; run pip install 'estimator-asr[{extra}]'"
     )
 
 
 def describe_refusal(error: Exception) -> Optional[str]:
-    """Describes an OSError, or TensorFlow's OpError for a file it cannot write; None for other errors."""
+    """Describes an OSError, or an OpError of TensorFlow for a file that it cannot write.
+
+    Returns None for other errors.
+    """
     if isinstance(error, OSError) and error.errno is not None:
         where = error.filename or os.path.basename(sys.argv[0])
         return f"{where}: {error.strerror}; {_ADVICE.get(error.errno, _CHECK_PATH)}"
@@ -52,7 +55,7 @@ def describe_refusal(error: Exception) -> Optional[str]:
 
 
 def is_lasting(error: Exception) -> bool:
-    """Returns whether a restart would fail again: the disk is full or read-only, or permission is denied."""
+    """Returns whether a restart would fail too, because the disk is full or read-only or access is denied."""
     is_refused = isinstance(error, OSError) and error.errno in _LASTING
     return is_refused or _match_tensorflow(error) is not None
 
