@@ -81,7 +81,7 @@ def read_all(shard_paths: Iterable[str]) -> dict[str, Recording]:
 
 
 def read_items(shard_path: str, parse: Callable[[dict], Item]) -> Iterator[Item]:
-    """Yields parse(item) for each line of a shard's .jsonl file; raises UserError (invalid line) or OSError."""
+    """Yields parse(item) for each line of a shard's .jsonl file; an invalid line raises UserError."""
     path = path_of(shard_path)
     with files.open_binary(path) as file:
         for number, line in enumerate(file, 1):

@@ -115,7 +115,7 @@ def utterance_id(serialized: bytes) -> str:
 def parse_examples(
     dataset: tf.data.Dataset, num_bins: Optional[int] = None, fbank_dtype: str = "float16"
 ) -> tf.data.Dataset:
-    """Parses a dataset of serialised records, string [], in order; like parse_batch, but without batch axis."""
+    """Parses a dataset of serialised records, string [], in order; like parse_batch, but without batches."""
 
     def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = parse_batch(serialized[None], num_bins, fbank_dtype)

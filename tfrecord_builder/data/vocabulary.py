@@ -17,7 +17,7 @@ WORD_START = "\u2581"  # SentencePiece's mark for a space before a subword
 
 
 class Joining(NamedTuple):
-    """Rules for joining tokens into text: a separator, then ordered replacements (patterns for re and RE2)."""
+    """Rules for joining tokens into text: a separator, then ordered replacements (for re and RE2)."""
 
     separator: str
     rules: tuple[tuple[str, str], ...] = ()

@@ -27,7 +27,7 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # tabs, line breaks
 
 
 def escape_controls(text: str) -> str:
-    """Replaces control characters in text, such as a path, with backslash escapes, so that it fits on a line."""
+    """Replaces control characters in text, such as a path, with backslash escapes, to keep it on one line."""
     return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
@@ -103,7 +103,7 @@ def _size_and_time(path: str) -> tuple[int, int]:
 
 
 def concerns_one_file(error: OSError) -> bool:
-    """Returns whether an error concerns only one file (missing, forbidden, invalid), not its disk or store."""
+    """Returns whether an error concerns the file (missing, forbidden, invalid), not its disk or store."""
     kinds = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
     return isinstance(error, kinds) or error.errno in (errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL)
 

@@ -137,7 +137,7 @@ def request(path: str) -> Iterator[tuple[Any, str, str]]:
 
 
 def connect():
-    """Returns this process's client; each process needs its own, because connections do not survive a fork."""
+    """Returns this process's client; each process has its own, because connections do not survive a fork."""
     return _make_client(os.getpid())
 
 
@@ -179,7 +179,7 @@ def _prefix(key: str) -> str:
 
 
 def _is_normal(key: str) -> bool:
-    """Returns whether a path can refer to a key: no component is "." or "..", or empty as in folder markers."""
+    """Returns whether a path can name the key: no component is ".", ".." or empty (as in folder markers)."""
     return not {"", ".", ".."} & set(key.split("/"))
 
 
