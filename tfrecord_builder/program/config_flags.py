@@ -42,7 +42,7 @@ class Setting:
     alternative: str = ""  # field to ignore in flag files if this field is on the command line
     # Rejects paths with a scheme (gs://, s3://). Must be set unless the path is opened by files.py.
     local: bool = False
-    # For directories of checkpoints or SavedModels; rejects remote paths and TensorFlow's glob characters.
+    # Set for directories of checkpoints or SavedModels: rejects remote paths and TensorFlow's wildcards.
     checkpoints: bool = False
 
     def describe(self) -> str:
