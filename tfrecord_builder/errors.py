@@ -11,7 +11,7 @@ from typing import Optional
 
 _CHECK_PATH = "pass a path that can be read and written"
 _ADVICE = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space; finished work is kept")
-# Error codes that would occur again after a restart.
+# Error codes of problems that persist after a restart.
 _LASTING = (*_ADVICE, errno.EFBIG, errno.EROFS, errno.EACCES)
 # If TensorFlow cannot write a file, its message has a line such as "PATH; No space left on device".
 _REFUSALS = {os.strerror(code): code for code in _LASTING}
@@ -28,7 +28,7 @@ class UserError(ValueError):
 
 
 def store_failed(path: str, error: OSError) -> UserError:
-    """Returns an error that blames the disk or store for a failed read; the file itself may be intact."""
+    """Returns an error that blames the disk or store that holds a file; the file itself may be intact."""
     return UserError(
         f"{path}: cannot be read ({error.strerror or error}); check the disk or store, and run the command "
         "again: finished work is kept."
@@ -36,14 +36,17 @@ def store_failed(path: str, error: OSError) -> UserError:
 
 
 def library_missing(user: str, error: ImportError, extra: str) -> UserError:
-    """Returns an error that says which library `user` needs, and which extra installs it."""
+    """Returns an error that says which library `user` needs and which pip extra installs it."""
     return UserError(
         f"{user} needs {error.name}, which cannot be imported; run pip install 'estimator-asr[{extra}]'"
     )
 
 
 def describe_refusal(error: Exception) -> Optional[str]:
-    """Describes an OSError, or an OpError from TensorFlow about a write that failed; else returns None."""
+    """Describes an OSError, or an OpError of TensorFlow for a file that it cannot write.
+
+    Returns None for other errors.
+    """
     if isinstance(error, OSError) and error.errno is not None:
         where = error.filename or os.path.basename(sys.argv[0])
         return f"{where}: {error.strerror}; {_ADVICE.get(error.errno, _CHECK_PATH)}"
@@ -52,7 +55,7 @@ def describe_refusal(error: Exception) -> Optional[str]:
 
 
 def is_lasting(error: Exception) -> bool:
-    """Returns True if a restart would fail too, for example because the disk is full or read-only."""
+    """Returns whether a restart would fail too, because the disk is full or read-only or access is denied."""
     is_refused = isinstance(error, OSError) and error.errno in _LASTING
     return is_refused or _match_tensorflow(error) is not None
 

@@ -1,7 +1,7 @@
 """Audio to features.
 
-audio_files opens a recording (audio_stream, containers, unfinished_wav, stream_ends read its bytes), and
-frontend computes its features: spectrogram, whisper_log_mel, or the waveform itself. pretrained_encoder
-names the families of encoders and what each of them hears. augmentation/ makes copies of utterances that
-sound different.
+audio_files reads recordings (with audio_stream, containers, unfinished_wav and stream_ends), and frontend
+computes their features (with whisper_log_mel for Whisper's). spectrogram draws features. pretrained_encoder
+lists the families of pretrained encoders and the input that each needs. augmentation/ makes copies of
+utterances with altered sound.
 """

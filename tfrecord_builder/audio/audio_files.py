@@ -1,4 +1,4 @@
-"""Reads audio files as float32 mono samples at a chosen rate; raises AudioError for unusable files."""
+"""Reads audio files as mono float32 samples at a chosen sample rate; unusable files raise AudioError."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tfrecord_builder.audio import audio_stream, containers
 from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
-# Reasons why audio cannot be used; the builder counts rejected utterances by reason.
+# Reasons for rejecting audio; the builder counts the rejected utterances for each reason.
 MISSING = "no such audio file"
 UNREADABLE = "unreadable audio"
 EMPTY = "empty audio"
@@ -28,13 +28,14 @@ TOO_LONG = "longer than --max_seconds"
 NO_CHANNEL = "no such channel"
 DISK_FAILED = "disk failed"  # the audio itself may be intact
 
-SILENT_PEAK = 0.0005  # audio with a lower peak counts as silent: -66 dBFS, 16 steps of 16-bit audio
+SILENT_PEAK = 0.0005  # audio with a lower peak counts as silent; -66 dBFS, or 16 as a 16-bit sample
 FORMATS = "WAV, FLAC, Ogg, MP3, AIFF, AU, CAF, MP4, WebM, Matroska, AAC, AMR, WMA or MPEG-TS"
 _BLOCK_BYTES = 1 << 20
-# Channels cancel out if the variance of their sum is below CANCELLED times that of the loudest channel (the
-# mean of two is then 20 dB quieter). The first channel with at least LOUD times that variance is then used.
+# Channels cancel out if the variance of their sum is less than CANCELLED times the loudest channel's variance
+# (the mean of two channels is then 20 dB quieter than the loudest). The mean is then replaced by the first
+# channel whose variance is at least LOUD times that of the loudest.
 CANCELLED, LOUD = 0.04, 0.25
-SAMPLE_RATES_HZ = range(1000, 1_000_001)  # what recorders use; any other rate means a damaged header
+SAMPLE_RATES_HZ = range(1000, 1_000_001)  # any other rate means that the header is damaged
 
 
 class AudioError(errors.UserError):
@@ -46,7 +47,7 @@ class AudioError(errors.UserError):
 
 
 def encode_wav(waveform: np.ndarray, sample_rate: int, subtype: str = "PCM_16") -> bytes:
-    """Encodes samples, float [num_samples], as the bytes of a WAV file; `subtype` is one of soundfile's."""
+    """Encodes samples, float [num_samples], as a WAV file; `subtype` is a sample format of soundfile."""
     file = io.BytesIO()
     soundfile.write(file, waveform, sample_rate, subtype, format="WAV")
     return file.getvalue()
@@ -60,22 +61,22 @@ def read_audio(
     seconds: Optional[float] = None,
     channel: Optional[int] = None,
 ) -> np.ndarray:
-    """Reads an audio file or a segment of it: WAV, FLAC, Ogg, MP3 or a format that containers.py decodes.
+    """Reads an audio file or a segment of it; accepts WAV, FLAC, Ogg, MP3 and what containers.py decodes.
 
     Args:
-        path: a file of any sample rate, sample width and number of channels; its extension is ignored.
-        sample_rate: sample rate of the result in Hz; audio of another rate is resampled.
-        max_seconds: maximum duration to accept; little more than that is read.
+        path: a file with any sample rate, sample width and number of channels; its extension is ignored.
+        sample_rate: sample rate of the result in Hz; audio at other rates is resampled.
+        max_seconds: maximum duration to accept; of longer audio, only slightly more than this is read.
         start_seconds: start of the segment.
         seconds: duration of the segment; None to read to the end of the file.
         channel: channel to read, from 0; None for the mean of all channels, or a loud one if they cancel out.
 
     Returns:
-        float32 [num_samples] in [-1, 1] (resampling and float files may exceed that), num_samples > 0.
+        float32 [num_samples], num_samples > 0, in [-1, 1], which resampled audio and float files may exceed.
 
     Raises:
-        AudioError: the file is missing, empty, truncated, too long or not audio, or lacks the segment or the
-            channel.
+        AudioError: the file is missing, empty, truncated, too long or not audio, or does not contain the
+            segment or channel.
         OSError: the object store failed.
     """
     end_seconds = start_seconds + min(max_seconds, math.inf if seconds is None else seconds)
@@ -100,24 +101,24 @@ def read_audio(
 
 
 class AudioBlocks:
-    """Reads an audio file of any length in blocks, with the formats and the channel mixing of read_audio.
+    """Reads an audio file of any length in blocks; accepts the same formats and mixes channels as read_audio.
 
-    A block is made from up to 16,384 samples of the file: 1 s at 16 kHz, 2 s at 8 kHz.
+    A block comes from up to 16,384 samples of each channel: 1 s at 16 kHz, 2 s at 8 kHz.
 
     Attributes:
-        seconds: duration from the header, corrected if that is wrong; None if the header has no duration.
-        warning: why more samples are read than the header says; empty if the header is right.
+        seconds: duration in the header, corrected if it is wrong; None if the header has no duration.
+        warning: why more samples are read than the header states; empty if the header is right.
 
-    Raises (in the constructor and while iterating):
-        AudioError, OSError: as read_audio; truncation is noticed only at the end of the file.
+    Raises (in the constructor and during iteration):
+        AudioError, OSError: as for read_audio; truncation is detected only at the end of the file.
     """
 
     def __init__(
         self, path: str, sample_rate: int, file: Optional[BinaryIO] = None, max_seconds: float = math.inf
     ):
-        """Opens `path`, or uses an open, seekable file, which messages call `path`; an error closes the file.
+        """Opens `path`, or uses `file`, which must be seekable, with `path` as its name in messages.
 
-        If FFmpeg decodes the file, the samples may end soon after max_seconds.
+        Closes the file if there is an error. If FFmpeg decodes it, samples after max_seconds may be missing.
         """
         self._path, self._sample_rate, self._max_seconds = path, sample_rate, max_seconds
         with contextlib.ExitStack() as stack, _as_audio_error(path):
@@ -128,11 +129,11 @@ class AudioBlocks:
         self.seconds, self.warning = self._reader.seconds, self._reader.warning
 
     def close(self) -> None:
-        """Closes the file; iterating closes it too."""
+        """Closes the file, as does the end of an iteration."""
         self._opened.close()
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        """Yields float32 [num_samples] at `sample_rate`; the joined blocks equal the result of read_audio."""
+        """Yields float32 [num_samples] at `sample_rate`; concatenated, they equal read_audio's result."""
         with self._opened:
             yield from self._iterate()
 
@@ -157,7 +158,7 @@ class AudioBlocks:
         _check_not_empty(self._path, num_samples, self._sample_rate)
 
     def _read_blocks(self) -> Iterator[np.ndarray]:
-        """Yields the samples of the file; FFmpeg continues where libsndfile gives up."""
+        """Yields the samples of the file; where libsndfile gives up, FFmpeg takes over."""
         num_samples = 0
         for block in self._reader.read_blocks():
             num_samples += len(block)
@@ -172,7 +173,7 @@ class AudioBlocks:
 
 
 def _read_with(read: Callable, file: BinaryIO, max_seconds: float, stack: contextlib.ExitStack) -> tuple:
-    """Returns a reader and read(reader); uses FFmpeg if libsndfile cannot read the whole file."""
+    """Returns a reader and the result of read(reader); uses FFmpeg if libsndfile cannot read everything."""
     try:
         with _noticing_failed_reads(file):
             reader = audio_stream.AudioReader(file)
@@ -200,7 +201,7 @@ def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> n
         )
     if num_channels == 1 or channel is not None or not len(samples):
         return samples[:, channel or 0]
-    with np.errstate(over="ignore", invalid="ignore"):  # huge, NaN or Inf samples must not warn
+    with np.errstate(over="ignore", invalid="ignore"):  # no warnings for huge, NaN or Inf samples
         levels, total = samples.var(axis=0), samples.sum(axis=1).var()
         if total < CANCELLED * levels.max():
             return samples[:, np.argmax(levels >= LOUD * levels.max())]
@@ -222,7 +223,7 @@ def _check_whole(path: str, problem: str) -> None:
 
 @contextlib.contextmanager
 def _as_audio_error(path: str) -> Iterator[None]:
-    """Turns errors of decoders and of the file system into AudioError, except failures of an object store."""
+    """Converts errors of decoders and the file system to AudioError, but not failures of object stores."""
     try:
         yield
     except OSError as error:
@@ -235,7 +236,7 @@ def _as_audio_error(path: str) -> Iterator[None]:
         raise AudioError(f"{path}: {error}") from error
     except soundfile.LibsndfileError as error:
         reason = error.error_string.removeprefix("Error : ").rstrip(".")
-        if reason.startswith("File does not exist"):  # libsndfile says so of an MP3 without a whole frame
+        if reason.startswith("File does not exist"):  # what libsndfile says if an MP3 has no complete frame
             reason = "damaged MP3"
         raise AudioError(f"{path}: is not a readable {FORMATS} file ({reason})") from error
 
@@ -247,7 +248,7 @@ def _check_rate(path: str, rate: int) -> None:
 
 
 def _open(path: str) -> BinaryIO:
-    """Opens a file. soundfile itself would expect headerless audio in *.raw, and file names in UTF-8."""
+    """Opens a file; soundfile itself would treat *.raw as headerless audio and require UTF-8 file names."""
     try:
         file = files.open_binary(path)
     except (FileNotFoundError, ValueError):  # ValueError: the name contains a NUL
@@ -260,7 +261,7 @@ def _open(path: str) -> BinaryIO:
 
 @contextlib.contextmanager
 def _noticing_failed_reads(file: BinaryIO) -> Iterator[None]:
-    """Raises OSError instead of libsndfile's error if a read failed, which libsndfile treats as the end."""
+    """Replaces libsndfile's error by OSError if a read failed (libsndfile mistakes that for end of file)."""
     try:
         yield
     except soundfile.LibsndfileError:
@@ -269,7 +270,7 @@ def _noticing_failed_reads(file: BinaryIO) -> Iterator[None]:
 
 
 def _read_through(file: BinaryIO) -> None:
-    """Reads the whole file; raises OSError if a part of it cannot be read."""
+    """Reads the whole file; raises OSError if any part cannot be read."""
     os.lseek(file.fileno(), 0, os.SEEK_SET)
     while os.read(file.fileno(), _BLOCK_BYTES):
         pass

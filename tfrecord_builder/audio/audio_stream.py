@@ -15,32 +15,32 @@ import soundfile
 
 from tfrecord_builder.audio import stream_ends, unfinished_wav
 
-# libsndfile logs this for a WAV file that is shorter than its header says: "data : 64000 (should be 19169)".
+# libsndfile's log line if a WAV file is shorter than its header says: "data : 64000 (should be 19169)".
 _SHORT_WAV = re.compile(r"^data : (\d+) \(should be (\d+)\)$", re.MULTILINE)
-# Programs that write WAV to a pipe put this length or a larger one into its header: SoX 0x7ffff000, rounded
-# down to whole samples (wav.c), others 0x7fffffff or 0xffffffff.
+# Programs that write WAV to a pipe put at least this length in the header: SoX writes 0x7ffff000, rounded
+# down to whole samples (wav.c), and others write 0x7fffffff or 0xffffffff.
 _UNKNOWN_LENGTH = 0x7FFF0000
 _UNKNOWN_SAMPLES = 2**63 - 1  # libsndfile's sample count for a FLAC file that was written to a pipe
 _MP3_SLACK_SAMPLES = 2 * 1152  # two MP3 frames: the count in the header may include padding
-_BLOCK = 1 << 20  # samples per block, all channels together; most files are one block
-_SMALL_BLOCK = 1 << 14  # small enough for libFLAC's log to tell damage from truncation
+_BLOCK = 1 << 20  # samples per block, summed over channels; most files fit into one block
+_SMALL_BLOCK = 1 << 14  # small enough that libFLAC's log distinguishes damage from truncation
 _FLAC_END = "STREAM_DECODER_END_OF_STREAM"  # libFLAC logs this if a file ends within a frame
-# A segment may exceed the end of the file by this much (Kaldi, featbin/extract-segments.cc, --max-overshoot).
+# A segment may run past the end of the file by this much (Kaldi's extract-segments.cc, --max-overshoot).
 _OVERSHOOT_SECONDS = 0.5
 _STDERR_LOCK = threading.Lock()
 
 
 class AudioReader:
-    """Reads an open file once: as a whole, a segment of it, or in blocks, for recordings of any length.
+    """Reads an open file once: all of it, a segment, or (for recordings of any length) in blocks.
 
     Samples are float32 [num_samples, num_channels].
 
     Attributes:
         sample_rate: sample rate in Hz.
-        seconds: duration from the header; None if the header has none.
-        warning: why more was read than the header says; empty if the header is right.
+        seconds: duration in the header; None if the header has none.
+        warning: why more samples are read than the header states; empty if the header is right.
         problem: what is missing from the file, empty if nothing is; set once everything has been read.
-        rest: describes audio that libsndfile does not read at the end, empty if there is none; set then too.
+        rest: what audio libsndfile leaves out at the end, empty if none; also set after reading.
     """
 
     def __init__(self, file: BinaryIO, *raw: int):
@@ -61,7 +61,7 @@ class AudioReader:
             self._stream = _Stream(repaired or self._file.fileno(), "r", *self._raw, closefd=False, **options)
 
     def look_ahead(self) -> None:
-        """Sets `rest`, and `seconds` if the header has it wrong, before anything is read."""
+        """Sets `rest`, and corrects `seconds` if the header is wrong, before anything is read."""
         if self.format in ("mp3", "flac", "ogg"):
             self._skip_to_end()
             self._open()
@@ -82,9 +82,9 @@ class AudioReader:
     def read(
         self, max_seconds: float, start_seconds: float = 0.0, seconds: Optional[float] = None
     ) -> np.ndarray:
-        """Reads the file or a segment of it, but at most one sample more than max_seconds.
+        """Reads the file or a segment of it, up to one sample more than max_seconds.
 
-        The memory used depends on the samples that exist, not on the length in the header.
+        The memory used depends on how many samples exist, not on the length in the header.
         """
         start, wanted = (round((value or 0) * self.sample_rate) for value in (start_seconds, seconds))
         most = int(min(max_seconds * self.sample_rate + 1, _UNKNOWN_SAMPLES))
@@ -107,7 +107,7 @@ class AudioReader:
         return samples
 
     def _seek(self, start: int) -> bool:
-        """Moves to a sample; returns False if the file ends before it."""
+        """Seeks to a sample; returns False if the file ends before it."""
         if start >= self._stream.frames > 0:
             self._skip_to_end()
             return False
@@ -120,9 +120,9 @@ class AudioReader:
     def read_blocks(
         self, block_samples: int = _SMALL_BLOCK, start: int = 0, num_samples: int = _UNKNOWN_SAMPLES
     ) -> Iterator[np.ndarray]:
-        """Yields blocks of up to `block_samples`, together `num_samples` or all up to the end of the file.
+        """Yields blocks of up to `block_samples` samples, until `num_samples` samples or the end of the file.
 
-        `start` is the current position in the file, in samples.
+        `start` must be the current position in the file, in samples.
         """
         end, position = start + num_samples, start
         while position < end:
@@ -157,7 +157,7 @@ class AudioReader:
         return more and more + end
 
     def _find_truncation(self, num_samples: int) -> str:
-        """Describes what the file lacks compared with its header; empty if it is complete."""
+        """Describes what is missing compared with the header; returns "" if the file is complete."""
         stream = self._stream
         short_wav = _SHORT_WAV.search(stream.extra_info)
         if short_wav and int(short_wav[1]) < _UNKNOWN_LENGTH:
@@ -175,13 +175,13 @@ class AudioReader:
 
 @contextlib.contextmanager
 def _quiet_mp3(file: BinaryIO) -> Iterator[None]:
-    """Discards standard error while an MP3 is read: libmpg123 writes warnings there.
+    """Discards standard error while an MP3 is read, because libmpg123 writes warnings to it.
 
-    The lock is needed because all threads share the descriptor.
+    A lock is held because all threads share the file descriptor.
     """
     start = os.pread(file.fileno(), 3, 0)
     is_mp3 = start == b"ID3" or (start[:1] == b"\xff" and start[1:2] >= b"\xe0")  # an ID3 tag or a frame
-    if not is_mp3 or sys.stderr is None:  # if standard error is closed, descriptor 2 may be any file
+    if not is_mp3 or sys.stderr is None:  # if standard error is closed, descriptor 2 may be another file
         yield
         return
     with _STDERR_LOCK, open(os.devnull, "wb") as nowhere:
@@ -195,7 +195,7 @@ def _quiet_mp3(file: BinaryIO) -> Iterator[None]:
 
 
 class _Stream(soundfile.SoundFile):
-    """A sequentially read file: soundfile would seek after every block, which fails in some FLAC files."""
+    """Reads sequentially: soundfile would otherwise seek after each block, which fails in some FLAC files."""
 
     def seekable(self) -> bool:
         return False

@@ -1,8 +1,8 @@
-"""Decodes recordings with FFmpeg (PyAV): those of telephones and browsers (MP4, WebM, AAC, AMR), WMA,
-MPEG-TS, and MP3, Ogg and FLAC files that libsndfile cannot read to the end.
+"""Decodes recordings with FFmpeg (PyAV): formats of phones and browsers (MP4, WebM, AAC, AMR), WMA, MPEG-TS,
+and MP3, Ogg and FLAC files that libsndfile cannot read to the end.
 
 FFmpeg runs in a separate process with limited time and memory, because damaged files have crashed it and
-small files may hold hours of audio.
+even a small file may hold hours of audio.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from typing import BinaryIO
 
 from tfrecord_builder.audio import stream_ends
 
-# Limit of CPU time: a base, and an addition per second of audio, whose decoding usually takes 0.002 s.
+# Limit on CPU time: a constant, plus an amount per second of audio, which usually takes 0.002 s to decode.
 CPU_SECONDS, CPU_SECONDS_PER_SECOND = 5.0, 0.2
 _PROGRAM = "import sys; from tfrecord_builder.audio import containers; containers.run(*sys.argv[1:])"
 _STALLED_SECONDS = 60  # decoding is aborted after this time without a packet
 _MAX_MEMORY_BYTES, _MAX_RAW_BYTES = 1 << 30, 1 << 33
-_SLACK_SECONDS = 0.2  # a header may exceed the actual duration by this much
+_SLACK_SECONDS = 0.2  # the duration in a header may exceed the actual one by this much
 JOINED = ("mp3", "ogg", "flac")  # formats whose duration is known only after decoding
-_TIMED = ("mov", "matroska", "mpegts", "asf")  # formats whose packets carry the time of their recording
+_TIMED = ("mov", "matroska", "mpegts", "asf")  # formats whose packets have recording timestamps
 _INTERRUPTED = ("mp3", "mpegts")  # formats that may hold other data between their frames
 _JITTER_SECONDS = 0.1  # smaller gaps come from rounding, or from samples that an encoder adds at the start
-_MAX_GAP_SECONDS = 3600  # a longer gap can only be an error in the times
-# FFmpeg's name of each format, and a pattern of its first bytes (after ID3 tags). Formats without a name are
-# read by libsndfile only.
+_MAX_GAP_SECONDS = 3600  # a longer gap must be an error in the timestamps
+# FFmpeg's name for each format, and a pattern for its first bytes (after ID3 tags). The empty name is for
+# formats that only libsndfile reads.
 _STARTS = {
     "": rb"RIFF|RIFX|RF64|BW64|FORM|caff|\.snd",
     "mov": rb".{4}(ftyp|moov|mdat|wide|free|skip)",
@@ -46,7 +46,8 @@ _STARTS = {
     "ogg": rb"OggS",
     "flac": rb"fLaC",
 }
-# Two frames with equal first bytes, maybe after zeros or a part of a frame. Layer 0 is ADTS, 1 to 3 are MP3.
+# Two frames with the same first bytes, possibly after zeros or a partial frame. Layer 0 is ADTS, 1 to 3 are
+# MPEG audio such as MP3.
 _FRAMES = re.compile(
     rb"(?P<aac>\xff[\xf0\xf1\xf8\xf9].).{4,8189}?(?P=aac)"
     rb"|(?P<mp3>\xff[\xe2-\xe7\xf2-\xf7\xfa-\xff])[\x10-\xef].{20,2880}?(?P=mp3)",
@@ -65,14 +66,14 @@ _SIGNALS = dict.fromkeys(
 
 
 class DecodingError(Exception):
-    """A file cannot be decoded; the message continues a sentence that begins with the file's path."""
+    """Raised if a file cannot be decoded; the message completes a sentence that begins with the path."""
 
 
 class ContainerReader:
-    """A file that FFmpeg is decoding, with the interface of audio_stream.AudioReader.
+    """Reads a file that FFmpeg is decoding; has the interface of audio_stream.AudioReader.
 
-    `seconds` is the duration from the header, or that of all packets if the header has none. `problem` is set
-    after the samples have been read.
+    `seconds` is the duration in the header, or the total duration of the packets if that is longer or the
+    header has none. `problem` is set once the samples have been read.
     """
 
     rest = warning = ""
@@ -88,18 +89,18 @@ class ContainerReader:
         """Does nothing: FFmpeg decodes the whole file."""
 
     def read(self, *segment):
-        """Reads a segment as Reader.read does. Raises DecodingError, or OSError if the disk is full."""
+        """Reads a segment like AudioReader.read; raises DecodingError, or OSError if the disk is full."""
         reader = self._open()
         samples = reader.read(*segment)
         self.problem = self.problem or reader.problem
         return samples
 
     def read_blocks(self) -> Iterator:
-        """Waits until the process has ended, then yields blocks of float32 [num_samples, num_channels]."""
+        """Waits for the process to end, then yields blocks, float32 [num_samples, num_channels]."""
         yield from self._open().read_blocks()
 
     def _open(self):
-        from tfrecord_builder.audio import audio_stream  # takes 0.1 s; the decoding process does not need it
+        from tfrecord_builder.audio import audio_stream  # takes 0.1 s and is not needed for decoding
 
         self.problem = self._finish()
         self._raw.seek(0)
@@ -111,7 +112,7 @@ class ContainerReader:
         for error in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             if os.strerror(error) in text:
                 raise OSError(error, os.strerror(error))
-        if code:  # output of several lines is a traceback
+        if code:  # if the output has several lines, it is a traceback
             problem = _SIGNALS.get(code) or ("" if "\n" in text else text)
             if problem.startswith(_GAP):
                 raise DecodingError(problem)
@@ -120,7 +121,7 @@ class ContainerReader:
 
 
 def find_format(read: Callable[[int, int], bytes]) -> str:
-    """Returns FFmpeg's name of a file's format, or an empty string; read(count, offset) returns its bytes."""
+    """Returns FFmpeg's name for a file's format, or ""; read(count, offset) must return the file's bytes."""
     start = 0
     while (head := read(10, start))[:3] == b"ID3" and len(head) == 10:
         start += 10 + sum((byte & 127) << 7 * (9 - place) for place, byte in enumerate(head[6:], 6))
@@ -134,9 +135,9 @@ def find_format(read: Callable[[int, int], bytes]) -> str:
 
 @contextlib.contextmanager
 def decode(file: BinaryIO, format_name: str, max_seconds: float, why: str) -> Iterator[ContainerReader]:
-    """Starts decoding an open file up to max_seconds or slightly more; error messages begin with `why`."""
+    """Starts to decode an open file, up to max_seconds or slightly more; error messages begin with `why`."""
     is_joined = stream_ends.is_joined(file, format_name.upper())
-    if is_joined and format_name == "flac":  # FFmpeg leaves out a part of joined FLAC files
+    if is_joined and format_name == "flac":  # FFmpeg skips parts of concatenated FLAC files
         raise DecodingError(f"{why}{_JOIN_AS_WAV}")
     with tempfile.TemporaryFile(buffering=0) as raw:
         words = [sys.executable, "-c", _PROGRAM, format_name, str(raw.fileno()), str(max_seconds)]
@@ -154,7 +155,8 @@ def decode(file: BinaryIO, format_name: str, max_seconds: float, why: str) -> It
 def run(format_name: str, descriptor: str, max_seconds: str) -> None:
     """Decodes standard input and writes float32 samples to a file descriptor.
 
-    Prints sample rate, number of channels and seconds in one line, and in the next what the file lacks.
+    Prints the sample rate, number of channels and duration in seconds on one line, and on the next a
+    description of what is missing from the file (empty if nothing is).
     """
     try:
         import av
@@ -195,7 +197,7 @@ def _extend_time(seconds: float) -> None:
 
 
 class _Clock:
-    """Detects pauses in a recording from the timestamps of its packets or frames."""
+    """Detects gaps in a recording by the timestamps of its packets or frames."""
 
     def __init__(self, container, max_seconds: float):
         names = container.format.name.split(",")
@@ -204,7 +206,7 @@ class _Clock:
         self._zero = 0.0 if {"mov", "matroska"} & set(names) else (container.start_time or 0) / 1e6
 
     def find_gap(self, item, position: float) -> float:
-        """Returns the seconds of silence between `position`, the end of the samples so far, and `item`."""
+        """Returns the gap in seconds between the end of the samples so far and a packet or frame."""
         if not self._is_timed or item.pts is None:
             return 0.0
         gap = float(item.pts * item.time_base) - self._zero - position
@@ -218,13 +220,14 @@ class _Clock:
 def _measure(container, stream, max_seconds: float) -> tuple[float, str]:
     """Returns the duration in seconds and a description of what is missing (empty if nothing is).
 
-    The duration is that of the header or of all packets, whichever is longer; counting stops at max_seconds.
-    Packets are counted because FFmpeg would estimate it from the bit rate, and a header may be wrong.
+    The duration is the one in the header or the total of all packets, whichever is longer; adding stops at
+    max_seconds. The packets are added up because FFmpeg would estimate the duration from the bit rate, and
+    the header may be wrong.
     """
     promised, position, clock = 0.0, 0.0, _Clock(container, max_seconds)
     if "mov" in container.format.name and stream.duration:
         promised = float((stream.duration + max(stream.start_time or 0, 0)) * stream.time_base)
-    # A Matroska header has one duration, which may be that of the video if there is one.
+    # A Matroska header has only one duration, which may be that of a video track.
     if "matroska" in container.format.name and container.duration and len(container.streams) == 1:
         promised = container.duration / 1e6
     for packet in container.demux(stream):
@@ -237,7 +240,7 @@ def _measure(container, stream, max_seconds: float) -> tuple[float, str]:
 
 
 def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float, av) -> str:
-    """Writes the samples to `raw`; returns what the end of the recording lacks, or an empty string."""
+    """Writes the samples to `raw`; describes what is missing at the end, or returns "" if nothing is."""
     rate, layout, clock, resamplers = stream.rate, stream.layout, _Clock(container, max_seconds), {}
     sample_bytes = 4 * stream.channels
     for packet in container.demux(stream):
@@ -251,8 +254,8 @@ def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float,
             return "it ends within a frame"
         for frame in frames:
             gap = clock.find_gap(frame, raw.tell() / sample_bytes / rate)
-            raw.seek(round(gap * rate) * sample_bytes, os.SEEK_CUR)  # a hole in the file is silence
-            kind = frame.sample_rate, frame.layout.name, frame.format.name  # can change in joined files
+            raw.seek(round(gap * rate) * sample_bytes, os.SEEK_CUR)  # a hole in the file reads as silence
+            kind = frame.sample_rate, frame.layout.name, frame.format.name  # changes in concatenated files
             if kind not in resamplers:
                 resamplers[kind] = av.AudioResampler("flt", layout, rate)
             for block in resamplers[kind].resample(frame):

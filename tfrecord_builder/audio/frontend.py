@@ -1,9 +1,9 @@
 """Feature extraction in core TensorFlow ops, shared by the builder and the exported model.
 
-`log_mel` is Kaldi's fbank with its defaults (feature-window.cc, feature-fbank.cc, mel-computations.cc) and
-dither 0; `log_spectrogram` is log(|FFT| + 1) of a Hamming window. In both, a frame depends only on the
-samples under its window, so padding after a waveform adds frames without changing any. `whisper_log_mel` is
-in its own file. `waveform` cuts the samples into frames, for encoders that have learned their own features.
+`log_mel` is Kaldi's fbank with default options (feature-window.cc, feature-fbank.cc, mel-computations.cc) but
+no dither; `log_spectrogram` is log(|FFT| + 1) with a Hamming window. In both, a frame depends only on the
+samples in its window, so padding at the end adds frames but does not change the others. `whisper_log_mel` has
+its own module. `waveform` cuts the samples into frames, for encoders that have learned their own features.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.program import config_flags
 from tfrecord_builder.program import lazy_tensorflow as tf
 
-INT16_SCALE = 32768.0  # Kaldi and the classic spectrogram measure amplitude in 16-bit steps
+INT16_SCALE = 32768.0  # log_mel and log_spectrogram, like Kaldi, use the range of 16-bit samples
 PRE_EMPHASIS = 0.97  # feature-window.h, preemph_coeff
 LOW_HZ = 20.0  # mel-computations.h, low_freq; the upper edge is the Nyquist frequency
 POVEY_POWER = 0.85  # feature-window.cc, "povey"
 ENERGY_FLOOR = float(np.finfo(np.float32).eps)  # feature-fbank.cc
 
-# Frontends of pretrained encoders, and the num_mel_bins that each allows; Whisper large-v3 has 128.
+# Frontends for pretrained encoders, with the allowed values of num_mel_bins; Whisper large-v3 uses 128.
 PRETRAINED_MEL_BINS = {"whisper_log_mel": (80, 128), "waveform": (80,)}
-# Longest utterance of a pretrained encoder: Whisper has 1500 positions (Radford et al. 2022, section 2.2);
-# HuBERT was trained on 16 seconds, and the memory of its attention grows with the square of the length.
+# Longest utterance for a pretrained encoder: Whisper has 1500 positions (Radford et al. 2022, section 2.2);
+# HuBERT was trained on up to 16 seconds, and its attention needs memory quadratic in the length.
 PRETRAINED_SECONDS = 30
-WAVEFORM_LEAST_FRAMES = 3  # 480 samples: the encoder needs 400 for its first output
+WAVEFORM_LEAST_FRAMES = 3  # 480 samples; the encoder needs at least 400 to produce an output
 
 IntOrTensor = Union[int, "tf.Tensor"]
 
 
 @dataclasses.dataclass(frozen=True)
 class FrontendConfig(config_flags.Checked):
-    """Settings of the features; a model and its data must have the same ones."""
+    """Feature settings; a model and its data must use the same ones."""
 
     frontend: str = config_flags.setting(
         "log_mel",
@@ -52,7 +52,7 @@ class FrontendConfig(config_flags.Checked):
     )
     window_ms: float = config_flags.setting(25.0, "window length in ms", minimum=5, maximum=200)
     hop_ms: float = config_flags.setting(10.0, "frame shift in ms", minimum=1, maximum=100)
-    # Set if the records hold the outputs of a frozen encoder (estimator_asr.encode) instead of its input.
+    # Set if the records hold a frozen encoder's outputs (see estimator_asr.encode) instead of its inputs.
     encoder: Optional[pretrained_encoder.Applied] = None
 
     def __post_init__(self):
@@ -71,7 +71,7 @@ class FrontendConfig(config_flags.Checked):
             )
 
     def _check_pretrained(self):
-        """Raises UserError for settings with which no pretrained encoder was trained."""
+        """Raises UserError if the settings are not those that pretrained encoders were trained with."""
         usual = {name: (getattr(FrontendConfig, name),) for name in ("sample_rate", "window_ms", "hop_ms")}
         for name, values in {**usual, "num_mel_bins": PRETRAINED_MEL_BINS[self.frontend]}.items():
             if getattr(self, name) not in values:
@@ -82,7 +82,7 @@ class FrontendConfig(config_flags.Checked):
 
     @property
     def max_seconds(self) -> float:
-        """Duration of the longest utterance: PRETRAINED_SECONDS for a pretrained encoder, otherwise inf."""
+        """Maximum duration of an utterance: PRETRAINED_SECONDS for pretrained encoders, otherwise inf."""
         return PRETRAINED_SECONDS if self.frontend in PRETRAINED_MEL_BINS else math.inf
 
     @property
@@ -95,13 +95,13 @@ class FrontendConfig(config_flags.Checked):
 
     @property
     def frame_seconds(self) -> float:
-        """Frame shift in seconds: that of the encoder's outputs if the records hold them."""
+        """Frame shift in seconds; if the records hold encoder outputs, the shift between two outputs."""
         subsampling = self.encoder.encoder.subsampling if self.encoder else 1
         return subsampling * self.hop_samples / self.sample_rate
 
     @property
     def num_bins(self) -> int:
-        """Values per frame: mel bins, half the window for log_spectrogram, samples, or encoder outputs."""
+        """Number of values per frame: mel bins, FFT bins (half the window), samples or encoder outputs."""
         if self.encoder:
             return self.encoder.num_bins
         counts = {"log_spectrogram": self.window_samples // 2, "waveform": self.hop_samples}
@@ -109,13 +109,13 @@ class FrontendConfig(config_flags.Checked):
 
 
 def input_of(encoder: pretrained_encoder.PretrainedEncoder) -> FrontendConfig:
-    """Returns the settings of the features that a pretrained encoder reads."""
+    """Returns the feature settings that a pretrained encoder expects as input."""
     name = pretrained_encoder.FAMILIES[encoder.family]
     return FrontendConfig(frontend=name, num_mel_bins=encoder.num_mel_bins)
 
 
 def check_input(where: str, config: FrontendConfig, encoder: pretrained_encoder.PretrainedEncoder) -> None:
-    """Raises errors.UserError, beginning with `where`, if a pretrained encoder cannot read the features."""
+    """Raises UserError if a pretrained encoder cannot read the features; the message begins with `where`."""
     want = input_of(encoder)
     if (config.frontend, config.num_mel_bins) != (want.frontend, want.num_mel_bins):
         raise errors.UserError(
@@ -128,8 +128,8 @@ def check_input(where: str, config: FrontendConfig, encoder: pretrained_encoder.
 def num_frames(num_samples: IntOrTensor, config: FrontendConfig) -> IntOrTensor:
     """Returns the number of frames of a waveform.
 
-    That is the number of windows that fit into it (Kaldi's snip_edges). For a pretrained encoder it is the
-    number of hops (0 if the encoder needs more), or of outputs if the records hold outputs.
+    This is the number of windows that fit into the waveform (Kaldi's snip_edges). For a pretrained encoder,
+    hops are counted instead (0 if too few for an output), or outputs if the records hold outputs.
     """
     if config.frontend in PRETRAINED_MEL_BINS:
         count = num_samples // config.hop_samples
@@ -141,8 +141,8 @@ def num_frames(num_samples: IntOrTensor, config: FrontendConfig) -> IntOrTensor:
 
 
 def num_outputs(num_frames: IntOrTensor, encoder: pretrained_encoder.PretrainedEncoder) -> IntOrTensor:
-    """Returns the number of outputs that a pretrained encoder has for a number of frontend frames."""
-    if encoder.waveform:  # the windows of 400 samples that fit, with a hop of 320; a frame has 160 samples
+    """Returns the number of outputs that a pretrained encoder produces for a number of frontend frames."""
+    if encoder.waveform:  # counts the 400-sample windows that fit, at a hop of 320; a frame is 160 samples
         return _zero_below((num_frames - 1) // 2, 1)
     return num_subsampled_frames(num_frames, encoder.subsampling)
 
@@ -159,7 +159,7 @@ def num_subsampled_frames(num_frames: IntOrTensor, factor: int) -> IntOrTensor:
 
 
 def log_mel_of(features: np.ndarray, config: FrontendConfig) -> np.ndarray:
-    """Returns the log-mel features or spectrogram of a record, [num_frames, num_bins], no encoder outputs."""
+    """Returns a record's log-mel features or spectrogram, [num_frames, num_bins], without encoder outputs."""
     if config.encoder:
         num_stacked = config.encoder.encoder.subsampling * config.num_mel_bins
         return features[:, :num_stacked].reshape(-1, config.num_mel_bins)
@@ -172,16 +172,16 @@ def log_mel_of(features: np.ndarray, config: FrontendConfig) -> np.ndarray:
 def extract(
     waveform: tf.Tensor, config: FrontendConfig, num_samples: Optional[tf.Tensor] = None
 ) -> tf.Tensor:
-    """Computes the features of waveforms, but not the outputs of an encoder.
+    """Computes the features of waveforms; does not apply an encoder.
 
     Args:
         waveform: float32 [..., max_samples] in [-1, 1], at config.sample_rate; rank 1 or 2 for
             whisper_log_mel.
-        num_samples: int32 [...], lengths without padding; None if there is no padding. Only whisper_log_mel
-            needs them: it ignores the samples beyond.
+        num_samples: int32 [...], lengths without padding; None if there is no padding. Used only by
+            whisper_log_mel, which ignores later samples.
 
     Returns:
-        float32 [..., num_frames, num_features]; frames of padding have the features of silence, or zeros.
+        float32 [..., num_frames, num_features]; frames in the padding are zeros or the features of silence.
     """
     with tf.name_scope(config.frontend):
         if config.frontend == "whisper_log_mel":
@@ -198,7 +198,7 @@ def _log_mel(frames: tf.Tensor, config: FrontendConfig) -> tf.Tensor:
     frames -= tf.reduce_mean(frames, axis=-1, keepdims=True)
     previous = tf.concat([frames[..., :1], frames[..., :-1]], axis=-1)  # Kaldi repeats the first sample
     frames = (frames - PRE_EMPHASIS * previous) * _povey_window(config.window_samples)
-    # The padding of tf.signal.rfft itself fails if there are no frames.
+    # Padded here because the padding in tf.signal.rfft fails if there are no frames.
     padding = _fft_length(config.window_samples) - config.window_samples
     paddings = [[0, 0]] * (frames.shape.rank - 1) + [[0, padding]]
     frames = tf.pad(frames, paddings)  # [..., num_frames, fft_length]

@@ -1,27 +1,27 @@
-"""Describes a pretrained encoder (sizes and hash of its weights) in dataset_info.json and config.json."""
+"""Descriptions of pretrained encoders (sizes and weight hash) for dataset_info.json and config.json."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Optional
 
-# Encoder families (`model_type` in their config.json), and the frontend that each reads.
+# Encoder families (`model_type` in Hugging Face's config.json), and the frontend for each.
 FAMILIES = {"whisper": "whisper_log_mel", "hubert": "waveform", "wav2vec2": "waveform"}
-# Sizes and weights of an encoder, stored with the data that hold its outputs and the models that read them.
+# An encoder's sizes and weights, stored with data that hold its outputs and with models trained on them.
 FILES = ("encoder_config.json", "encoder.safetensors")
 
 
 @dataclasses.dataclass(frozen=True)
 class WaveformLayout:
-    """Architecture options of encoders that read samples; names and defaults are Hugging Face's."""
+    """Architecture options of encoders that read samples; names and defaults follow Hugging Face."""
 
-    conv_dim: tuple[int, ...] = (512,) * 7  # channels of each convolution over the samples
+    conv_dim: tuple[int, ...] = (512,) * 7  # output channels of each convolution over the samples
     conv_bias: bool = False
-    feat_extract_norm: str = "group"  # group: normalises the first one over time; layer: all, over channels
+    feat_extract_norm: str = "group"  # group: only the first layer, over time; layer: each, over channels
     do_stable_layer_norm: bool = False  # True: blocks normalise before each module; False: after it
-    num_conv_pos_embeddings: int = 128  # width of the convolution that encodes positions
+    num_conv_pos_embeddings: int = 128  # kernel size of the convolution that encodes positions
     num_conv_pos_embedding_groups: int = 16
-    do_normalize: bool = True  # True: waveforms are shifted and scaled to mean 0 and variance 1
+    do_normalize: bool = True  # if True, waveforms are normalised to mean 0 and variance 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class PretrainedEncoder:
 
     Attributes:
         family: a key of FAMILIES.
-        num_mel_bins: values per log-mel frame, which the encoder reads or which is stored with its outputs.
+        num_mel_bins: values per log-mel frame; the frames are the encoder's input or stored with its outputs.
         units, inner_units, heads, layers: values per frame, width of the feed-forward modules, attention
             heads and number of blocks of the Transformer.
         sha256: hex digest of the weights.
@@ -55,9 +55,10 @@ class PretrainedEncoder:
 
 
 def choose_layers(last: int) -> tuple[int, ...]:
-    """Returns the numbers of the blocks that are used by default: two thirds of `last`, and `last`.
+    """Returns the numbers of the blocks whose outputs are used by default: two thirds of `last`, and `last`.
 
-    Lower blocks encode the speaker's voice: models that use them do worse on new speakers (docs/results.md).
+    Lower blocks encode the speaker's voice, so models that use them do worse on new speakers
+    (docs/results.md).
     """
     return tuple(sorted({-(-last * part // 3) for part in (2, 3)}))
 
@@ -71,5 +72,5 @@ class Applied:
 
     @property
     def num_bins(self) -> int:
-        """Values per output frame: first the log-mel frames of its time, then the output of each layer."""
+        """Values per output frame: the log-mel frames that it covers, then the output of each block."""
         return self.encoder.subsampling * self.encoder.num_mel_bins + len(self.layers) * self.encoder.units

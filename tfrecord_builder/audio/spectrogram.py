@@ -8,9 +8,9 @@ _DYNAMIC_RANGE = 14.0  # 60 dB as a natural logarithm of power; lower values are
 
 
 def draw(axes, features: np.ndarray, frame_seconds: float):
-    """Draws log features, [num_frames, num_bins], on matplotlib axes; the x axis is time in seconds.
+    """Draws log features, [num_frames, num_bins], on matplotlib axes, with time in seconds on the x axis.
 
-    Returns the image that matplotlib made.
+    Returns matplotlib's AxesImage.
     """
     values = np.asarray(features, np.float32).T
     num_bins, num_frames = values.shape

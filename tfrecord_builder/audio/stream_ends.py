@@ -1,7 +1,7 @@
 """Finds the audio that libsndfile leaves out at the end of an MP3, Ogg or FLAC file.
 
-libsndfile reads only as many samples as the header promises or the size of an MP3 suggests, and only the
-first of several joined files.
+libsndfile stops at the number of samples that the header states or that it estimates from the size of an MP3,
+and reads only the first of several concatenated files.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 _BLOCK_BYTES, _PATTERN_BYTES = 1 << 16, 8
-_HEAD_BYTES = 1 << 20  # the header of an MP3 is searched in these bytes, as pictures may precede it
+_HEAD_BYTES = 1 << 20  # range searched for an MP3's header, which may be preceded by pictures
 _TAG_BYTES = 128  # size of an ID3v1 tag
 # First bytes of a FLAC or Ogg stream, or of an MP3 frame (layer II or III).
 _STARTS = {
@@ -20,14 +20,14 @@ _STARTS = {
     "MP3": re.compile(rb"\xff[\xe2-\xe5\xf2-\xf5\xfa-\xfd][\x10-\xef]"),
     "OGG": re.compile(rb"OggS\0[\2\3\6\7]"),
 }
-# The first frame of most MP3s tells how many frames follow. If all flags are set (15), it also tells how many
-# bytes follow and how many samples the encoder added at the start and at the end (12 bits each).
+# The first frame of most MP3s states how many frames follow. If all flags are set (15), it also states how
+# many bytes follow and how many samples the encoder added at the start and at the end (12 bits each).
 _INFO = re.compile(rb"\xff[\xe2-\xfd].{11,36}?(?:Xing|Info|VBRI)", re.DOTALL)
 _WHOLE_INFO = re.compile(rb"(?:Xing|Info)\0\0\0\x0f.{4}(.{4}).{125}.(..)", re.DOTALL)
 
 
 def find_rest(file: BinaryIO, kind: str, position: int) -> str:
-    """Describes the audio that follows byte `position`, where libsndfile stopped; empty if there is none."""
+    """Describes audio after byte `position`, where libsndfile stopped; returns "" if there is none."""
     if kind == "MP3":
         end = _find_tags(file)
         num_frames = sum(start < end for start in _find(file, kind, position))
@@ -52,7 +52,7 @@ def has_end(descriptor: int) -> bool:
 
 
 def is_longer_by_header(file: BinaryIO) -> bool:
-    """Returns whether the header of an MP3 promises more bytes than the file has, or lacks their number."""
+    """Returns whether an MP3's header states more bytes than the file has, or does not state a number."""
     head = os.pread(file.fileno(), _HEAD_BYTES, 0)
     info = _WHOLE_INFO.search(head)
     if info:
@@ -61,7 +61,7 @@ def is_longer_by_header(file: BinaryIO) -> bool:
 
 
 def _find_tags(file: BinaryIO) -> int:
-    """Returns the byte where the final tags (ID3v1, APEv2) begin; a picture in a tag may look like frames."""
+    """Returns the offset of the tags at the end (ID3v1, APEv2), whose pictures may look like MP3 frames."""
     end = os.fstat(file.fileno()).st_size
     end -= _TAG_BYTES * (os.pread(file.fileno(), 3, max(end - _TAG_BYTES, 0)) == b"TAG")
     footer = os.pread(file.fileno(), 32, max(end - 32, 0))
@@ -69,13 +69,13 @@ def _find_tags(file: BinaryIO) -> int:
 
 
 def _count_padding(file: BinaryIO) -> int:
-    """Returns how many frames at the end of an MP3 may consist of samples that the encoder added."""
+    """Returns how many frames at the end of an MP3 may hold only padding added by the encoder."""
     info = _WHOLE_INFO.search(os.pread(file.fileno(), _HEAD_BYTES, 0))
     return (int.from_bytes(info[2], "big") & 4095) // 576 if info else 0
 
 
 def _find(file: BinaryIO, kind: str, start: int) -> Iterator[int]:
-    """Yields the bytes, from `start` on, where a stream or an MP3 frame seems to begin."""
+    """Yields the byte offsets, from `start` on, at which a stream or an MP3 frame seems to begin."""
     while block := os.pread(file.fileno(), _BLOCK_BYTES + _PATTERN_BYTES - 1, start):
         yield from (
             start + at for match in _STARTS[kind].finditer(block) if (at := match.start()) < _BLOCK_BYTES

@@ -1,4 +1,4 @@
-"""Repairs WAV files of interrupted recordings: the header says 0 samples, but samples follow."""
+"""Repairs WAV files from interrupted recordings, whose header says 0 samples although samples follow."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ _CHUNK_NAME = re.compile(rb"[ -~]{4}")
 
 class _Map(mmap.mmap):
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> None:
-        """Moves, but not beyond the end: libsndfile skips padding that may be missing after an odd size."""
+        """Seeks, but not beyond the end: libsndfile skips a pad byte even if it is missing at the end."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self.tell(), os.SEEK_END: len(self)}[whence]
         super().seek(max(0, min(start + offset, len(self))))
 
 
 def open_repaired(file: BinaryIO) -> Optional[mmap.mmap]:
-    """Maps an unfinished WAV file into memory with the true size in its header; returns None for other files.
+    """Maps an unfinished WAV file into memory, with the size in its header corrected.
 
-    A file whose 0 samples are followed by chunks (such as LIST) up to its exact end is not unfinished.
+    Returns None for other files, including files without samples whose other chunks (such as LIST) run
+    exactly to the end of the file.
     """
     head = os.pread(file.fileno(), 12, 0)
     if head[:4] not in (b"RIFF", b"RF64", b"BW64") or head[8:] != b"WAVE":
@@ -43,6 +44,6 @@ def open_repaired(file: BinaryIO) -> Optional[mmap.mmap]:
         start += 8 + size + size % 2
     if not place or start - len(wav) in (0, 1):
         return None
-    wav[:4] = b"RIFF"  # RF64 would have the size elsewhere
+    wav[:4] = b"RIFF"  # an RF64 file stores the size elsewhere
     wav[place : place + 4] = struct.pack("<I", min(len(wav) - place - 4, _UNKNOWN_SIZE))
     return wav

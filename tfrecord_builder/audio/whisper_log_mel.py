@@ -1,8 +1,8 @@
 """Whisper's log-mel features (Radford et al. 2022; audio.py of the reference code) in core TensorFlow ops.
 
-The waveform is reflected at both ends, and the number of frames is the number of hops in it. Values are
-floored relative to the loudest one of the utterance, so each depends on the whole utterance: unlike Kaldi's
-features, they need the length of a padded waveform.
+The waveform is reflected at both ends, and there is one frame per complete hop. Values far below the loudest
+value of the utterance are raised to a floor, so each value depends on the whole utterance. Unlike Kaldi's
+features, these therefore cannot be computed from a padded waveform unless its actual length is known.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ import numpy as np
 from tfrecord_builder.program import lazy_tensorflow as tf
 
 SAMPLE_RATE, WINDOW, HOP = 16000, 400, 160  # Hz, samples, samples
-_FLOOR = 1e-10  # smallest power, which avoids log(0)
-_RANGE = 8.0  # decades; values further below the loudest one of the utterance are raised to that limit
+_FLOOR = 1e-10  # lower limit of the power, to avoid log(0)
+_RANGE = 8.0  # decades between the floor and the loudest value of the utterance
 # Mel scale of Slaney's Auditory Toolbox: linear below 1 kHz (200 / 3 Hz per mel), logarithmic above.
 _LINEAR_HZ, _LINEAR_MELS = 1000.0, 15.0
 _LOG_STEP = np.log(6.4) / 27.0
 
 
 def extract(waveform: tf.Tensor, num_samples: Optional[tf.Tensor], num_mel_bins: int) -> tf.Tensor:
-    """Computes the features of waveforms, or of a single one.
+    """Computes the features of a batch of waveforms or of a single waveform.
 
     Args:
         waveform: float32 [batch, max_samples] or [num_samples] at 16 kHz.
-        num_samples: int32 [batch], lengths; samples beyond are ignored. None if there is no padding.
+        num_samples: int32 [batch], lengths without padding; later samples are ignored. None if there is no
+            padding.
         num_mel_bins: 80 or 128.
 
     Returns:
-        float32 [batch, max_samples // 160, num_mel_bins], about -1 to 1.5, and 0 after the last frame. There
+        float32 [batch, max_samples // 160, num_mel_bins]; values are about -1 to 1.5, and 0 in padding. There
         is no batch axis if `waveform` has none.
     """
     waveform = tf.convert_to_tensor(waveform)
@@ -53,21 +54,21 @@ def extract(waveform: tf.Tensor, num_samples: Optional[tf.Tensor], num_mel_bins:
 
 
 def _frame(waveform, num_samples):
-    """Returns the windows around every HOP-th sample, float32 [batch, max_samples // HOP, WINDOW]."""
+    """Returns windows centred on every HOP-th sample, float32 [batch, max_samples // HOP, WINDOW]."""
     centres = HOP * tf.range(tf.shape(waveform)[1] // HOP)
     places = centres[:, None] + tf.range(-(WINDOW // 2), WINDOW - WINDOW // 2)  # [num_frames, WINDOW]
     last = tf.maximum(num_samples - 1, 1)[:, None, None]
-    # A reflection that does not repeat the ends has a period of twice the last index. The indices are made
-    # positive first, because ONNX computes other remainders of negative numbers.
+    # A signal that is reflected without repeating its end samples has a period of twice the last index. The
+    # indices are made positive first, because ONNX computes remainders of negative numbers differently.
     reflected = last - tf.abs(tf.math.floormod(places + WINDOW * last, 2 * last) - last)
-    is_inside = reflected < tf.shape(waveform)[1]  # False where a waveform of one sample would need a second
+    is_inside = reflected < tf.shape(waveform)[1]  # a one-sample waveform has no second sample to reflect
     return tf.gather(waveform, tf.where(is_inside, reflected, 0), axis=1, batch_dims=1)
 
 
 def mel_weights(num_mel_bins: int) -> np.ndarray:
-    """Returns Slaney's triangular filters of equal area from 0 to 8 kHz, float32 [201, num_mel_bins].
+    """Returns Slaney's equal-area triangular filters for 0 to 8 kHz, float32 [201, num_mel_bins].
 
-    They equal librosa.filters.mel(sr=16000, n_fft=400), with which Whisper's file of filters was made.
+    They equal librosa.filters.mel(sr=16000, n_fft=400), from which Whisper's filter file was made.
     """
     frequencies = np.linspace(0.0, SAMPLE_RATE / 2, WINDOW // 2 + 1)[:, None]
     edges = _mel_to_hz(np.linspace(0.0, _hz_to_mel(SAMPLE_RATE / 2), num_mel_bins + 2))

@@ -1,5 +1,5 @@
-"""The data directory: what the builder writes and the trainer reads.
+"""Formats of the data directory, which the builder writes and the trainer reads.
 
-recordings and manifest describe an utterance before its features are computed, schema its record, and
-dataset_info the directory. Tokens are written by vocabulary; syllables and readings know pinyin.
+manifest defines the utterances of a corpus, schema the records, recordings finds the recording of each
+record, and dataset_info describes the directory. vocabulary, syllables and readings handle tokens and pinyin.
 """

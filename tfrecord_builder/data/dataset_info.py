@@ -29,7 +29,7 @@ REPORT_FILE = "report.html"
 
 
 def load_all(data_dirs: Sequence[str]) -> list[DatasetInfo]:
-    """Reads the dataset_info.json of each directory; raises UserError as `load` does, and for duplicates."""
+    """Reads each directory's dataset_info.json; raises UserError like `load`, or if there are duplicates."""
     places = [path if urls.is_remote(path) else os.path.realpath(path) for path in data_dirs]
     repeated = sorted({path for path, place in zip(data_dirs, places) if places.count(place) > 1})
     if repeated:
@@ -40,13 +40,13 @@ def load_all(data_dirs: Sequence[str]) -> list[DatasetInfo]:
 
 
 def is_known_speaker(speaker: str) -> bool:
-    """Returns False if the corpus names no speaker: "", or "<directory>/" if there are several corpora."""
+    """Returns whether the speaker is known: not "", nor "<directory>/" as in builds from several corpora."""
     return bool(speaker) and not speaker.endswith("/")
 
 
 @dataclasses.dataclass(frozen=True)
 class ShardInfo:
-    """One TFRecord file; items_sha256 is the hash of its .jsonl file, empty if there is none."""
+    """A TFRecord file; items_sha256 is the hash of its .jsonl file, or empty if it has none."""
 
     file: str
     num_records: int
@@ -97,14 +97,15 @@ class DatasetInfo:
         frontend: settings of the features; None for text-only data.
         fbank_dtype: dtype of the stored features, "float16" or "float32".
         token_type: unit of the tokens, one of vocabulary.TOKEN_TYPES.
-        tokens_sha256, characters_sha256, readings_sha256: hex digests of the three files.
-        feature_mean, feature_stddev: per bin, over all frames of the train split; empty for text-only data.
+        tokens_sha256, characters_sha256, readings_sha256: hex digests of tokens.txt, characters.txt and
+            readings.tsv.
+        feature_mean, feature_stddev: for each bin, over all train frames; empty for text-only data.
         splits: map from the name of a split to its SplitInfo.
         num_rejected: number of rejected utterances in all splits.
-        config_sha256: hex digest of all settings of the records, except the corpus and the vocabularies.
+        config_sha256: hex digest of all settings that affect the records, except corpus and vocabularies.
         bpe_sha256: hex digest of the SentencePiece model; empty for other token types.
         token_counts: number of occurrences of each token in the train split, by token id.
-        rejected_sha256, report_sha256: hex digests of rejected.tsv and report.html; empty if missing.
+        rejected_sha256, report_sha256: hex digests of rejected.tsv and report.html; empty if there is none.
 
     Raises:
         errors.UserError: fbank_dtype or token_type is unknown.

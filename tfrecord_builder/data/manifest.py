@@ -24,9 +24,9 @@ class Utterance:
         split: "train", "dev" or "test".
         start_seconds: start of the utterance in the recording.
         seconds: duration of the utterance; None to read to the end of the recording.
-        channel: channel to read, from 0; None for the mean of all.
-        problem: reason why the corpus itself rejects the utterance; empty if there is none.
-        speed: speed factor to apply to the recording; it changes the pitch too.
+        channel: channel to read, from 0; None for the mean of all channels.
+        problem: reason why the utterance is already rejected by the corpus; empty if it is not.
+        speed: speed factor to apply to the recording, which also changes the pitch.
         volume_db: gain in dB to apply to the recording.
     """
 

@@ -1,4 +1,4 @@
-"""Reads and writes readings.tsv: the characters of each syllable, in lines `syllable<TAB>characters`."""
+"""Reads and writes readings.tsv: the characters for each syllable, in lines `syllable<TAB>characters`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfrecord_builder.storage import files
 
 
 class Readings:
-    """An immutable map from each syllable to the characters that have this reading.
+    """An immutable map from each syllable to the characters that can be read as that syllable.
 
     Attributes:
         pairs: dict from a syllable to a string of distinct characters; syllables and characters are sorted.

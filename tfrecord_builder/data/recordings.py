@@ -27,7 +27,7 @@ class Recording:
         path: path of the file at the time of the build.
         start_seconds: start of the segment.
         seconds: duration of the segment; None to read to the end of the file.
-        channel: channel of the utterance, from 0; None for the mean of all.
+        channel: channel of the utterance, from 0; None for the mean of all channels.
         num_bytes: size of the file when the data were built; None if unknown.
         is_augmented: True if the record is an augmented copy.
     """
@@ -41,7 +41,7 @@ class Recording:
 
 
 def url(audio: str, start_seconds: float, seconds: Optional[float]) -> str:
-    """Returns the URL with which a browser plays the file or a segment of it; empty if that is impossible."""
+    """Returns a URL for a browser to play a file or a segment of it; empty if browsers cannot open it."""
     if "://" in audio and not audio.startswith(_PLAYABLE):
         return ""
     whole = audio if "://" in audio else pathlib.Path(os.path.abspath(audio)).as_uri()
@@ -55,7 +55,7 @@ def path_of(shard_path: str) -> str:
 
 
 def find_all(shard_paths: Iterable[str], utterance_ids: Collection[str]) -> dict[str, Recording]:
-    """Returns the recordings of utterances by id; there are none for text and for shards without .jsonl.
+    """Maps utterance ids to recordings; omits text-only utterances and shards without a .jsonl file.
 
     Raises UserError or OSError, as read_items does.
     """
@@ -74,14 +74,14 @@ def find_all(shard_paths: Iterable[str], utterance_ids: Collection[str]) -> dict
 
 
 def read_all(shard_paths: Iterable[str]) -> dict[str, Recording]:
-    """Returns the recordings of all records by utterance id; otherwise like find_all."""
+    """Maps the utterance ids of all records to recordings; otherwise like find_all."""
     known = (path for path in shard_paths if files.exists(path_of(path)))
     items = (item for path in known for item in read_items(path, _parse))
     return {utterance_id: recording for utterance_id, recording in items if recording}
 
 
 def read_items(shard_path: str, parse: Callable[[dict], Item]) -> Iterator[Item]:
-    """Yields parse(item) for each line of a shard's .jsonl; raises UserError for a bad line, or OSError."""
+    """Yields parse(item) for each line of a shard's .jsonl file; an invalid line raises UserError."""
     path = path_of(shard_path)
     with files.open_binary(path) as file:
         for number, line in enumerate(file, 1):

@@ -21,15 +21,15 @@ from tfrecord_builder.program import lazy_tensorflow as tf
 
 FBANK_DTYPES = ("float16", "float32")
 DAMAGED = "E_DAMAGED_RECORD"  # error code for a record whose features do not have the expected size
-FRAMING_BYTES = 16  # bytes that a TFRecord file adds to each record: 12 before it, 4 after it
-_RAW_DTYPES = {"float16": "uint16", "float32": "float32"}  # decode_raw with a fixed length has no float16
+FRAMING_BYTES = 16  # bytes that a TFRecord file adds to each record: 12 before and 4 after
+_RAW_DTYPES = {"float16": "uint16", "float32": "float32"}  # fixed-length decode_raw does not support float16
 _COUNTED = {"num_tokens": "token_ids", "num_characters": "character_ids"}
 _STRING_KEYS = ("utterance_id", "speaker", "transcript", "pronunciation")
 
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """One utterance of the data.
+    """An utterance as it is stored in the data.
 
     Attributes:
         pronunciation: tokens separated by spaces.
@@ -71,7 +71,7 @@ def make_example(record: Record) -> bytes:
 
 
 def replace_features(serialized: bytes, fbank: np.ndarray) -> bytes:
-    """Replaces the fbank of a serialised record by another one, float16 or float32 [num_frames, num_bins]."""
+    """Replaces the features in a serialised record; fbank is float16 or float32 [num_frames, num_bins]."""
     example = tf.train.Example.FromString(serialized)
     features = example.features.feature
     features["fbank"].bytes_list.value[:] = [_to_bytes(fbank)]
@@ -80,7 +80,7 @@ def replace_features(serialized: bytes, fbank: np.ndarray) -> bytes:
 
 
 def count(serialized: bytes, key: str) -> int:
-    """Returns num_frames, num_tokens or num_characters of a serialised record."""
+    """Returns the num_frames, num_tokens or num_characters (`key`) of a serialised record."""
     features = tf.train.Example.FromString(serialized).features.feature
     if key == "num_frames":
         return features[key].int64_list.value[0]
@@ -88,13 +88,13 @@ def count(serialized: bytes, key: str) -> int:
 
 
 def masked_crc(data: bytes) -> int:
-    """Returns the CRC32C of data as TFRecord files store it: masked as by Mask in lib/hash/crc32c.h."""
+    """Returns the CRC32C of data as stored in TFRecord files: masked like Mask in lib/hash/crc32c.h."""
     crc = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def unframe(framed: bytes, size: int) -> bytes:
-    """Extracts a serialised record of `size` bytes from its framed bytes in a TFRecord file.
+    """Extracts a serialised record of `size` bytes from its framing in a TFRecord file.
 
     Raises ValueError if the length or the checksum of the data is wrong.
     """
@@ -115,7 +115,7 @@ def utterance_id(serialized: bytes) -> str:
 def parse_examples(
     dataset: tf.data.Dataset, num_bins: Optional[int] = None, fbank_dtype: str = "float16"
 ) -> tf.data.Dataset:
-    """Parses a dataset of serialised records, string [], in order; like parse_batch without a batch axis."""
+    """Parses a dataset of serialised records, string [], in order; like parse_batch, but without batches."""
 
     def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = parse_batch(serialized[None], num_bins, fbank_dtype)
@@ -164,7 +164,7 @@ def parse_batch(
 
 
 def parse_lengths(serialized: tf.Tensor, key: str) -> tf.Tensor:
-    """Returns num_frames, num_tokens or num_characters, int32 [batch], of records, string [batch]."""
+    """Returns the num_frames, num_tokens or num_characters (`key`) of string [batch] as int32 [batch]."""
     if key == "num_frames":
         spec = {key: tf.io.FixedLenFeature([], tf.int64)}
         return tf.cast(tf.io.parse_example(serialized, spec)[key], tf.int32)
@@ -191,7 +191,7 @@ def _decode_fbank(stored, num_frames, utterance_id, num_bins: int, fbank_dtype: 
     message = _describe_first_damaged(lengths, expected, num_frames, utterance_id, what)
     is_whole = tf.reduce_all(tf.equal(lengths, expected))
     with tf.control_dependencies([tf.debugging.Assert(is_whole, [message])]):
-        # The row has room for at least one number, as decode_raw refuses empty rows.
+        # Rows have room for at least one number, because decode_raw rejects empty rows.
         length = tf.maximum(longest * bytes_per_frame, dtype.size)
         raw = tf.io.decode_raw(stored, _RAW_DTYPES[fbank_dtype], little_endian=True, fixed_length=length)
     values = tf.bitcast(raw[:, : longest * num_bins], dtype)

@@ -1,9 +1,9 @@
 """Splits toned pinyin syllables into their parts: "zhuang4" is ("zh", "uang", "4").
 
-Tones are the digits 1 to 5 (5 is neutral), v is u-umlaut. Finals are named by sound, not by spelling: you3 is
-("", "iou", "3") as liu2 is ("l", "iou", "2"); ju4 is ("j", "v", "4") as yu4 is ("", "v", "4"); the vowel of
-zhi, chi, shi, ri, zi, ci, si is "-i". All parts are lower case, so Latin letters, which are written as
-capitals, cannot be mistaken for parts.
+Tones are the digits 1 to 5 (5 is neutral), and v is u-umlaut. Finals follow the sound, not the spelling: you3
+is ("", "iou", "3") like liu2, ("l", "iou", "2"); ju4 is ("j", "v", "4") like yu4, ("", "v", "4"); the vowel
+in zhi, chi, shi, ri, zi, ci, si is "-i". All parts are lower case, so that they cannot be confused with Latin
+letters, which are written as capitals.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FINALS_OF = {
 }
 _FINALS_OF = {initial: frozenset(finals.split()) for initial, finals in _FINALS_OF.items()}
 
-# Irregular spellings of syllables without an initial; in others only y or w changes: yan is i + an.
+# Irregular spellings of syllables without an initial; in others, y or w just replaces i or u: yan is i + an.
 _ZERO_INITIAL = {"yi": "i", "yin": "in", "ying": "ing", "you": "iou", "wu": "u", "wei": "uei", "wen": "uen"}
 _ZERO_INITIAL |= {"yu": "v", "yue": "ve", "yuan": "van", "yun": "vn", "r": "er"}
 _ZERO_INITIAL |= {"y": "", "w": ""}  # not syllables by themselves
@@ -56,7 +56,7 @@ _GLIDES = {"y": "i", "w": "u"}
 _CONTRACTED = {"iu": "iou", "ui": "uei", "un": "uen"}
 _UMLAUT = {"u": "v", "ue": "ve", "uan": "van", "un": "vn"}  # v is written as u after j, q and x
 
-INITIAL = "zh|ch|sh|[bpmfdtnlgkhjqxrzcs]"  # patterns of the tokens of type initial_final
+INITIAL = "zh|ch|sh|[bpmfdtnlgkhjqxrzcs]"  # patterns for tokens of type initial_final
 FINAL = "-?[a-zê]+[1-5]"
 # Patterns and replacements, applied in order, that turn initials and finals separated by two spaces into
 # syllables separated by one. They mean the same in Python's re and in TensorFlow's RE2.
@@ -80,7 +80,7 @@ JOIN_RULES = (
 def split_syllable(token: str) -> Optional[tuple[str, str, str]]:
     """Splits a toned syllable into (initial, final, tone).
 
-    Er-hua stays in the final: "dianr3" is ("d", "ianr", "3"); the suffix alone, "r5", is ("", "er", "5").
+    Er-hua is part of the final: "dianr3" is ("d", "ianr", "3"). The suffix "r5" alone is ("", "er", "5").
 
     Returns:
         An element of INITIALS, one of FINALS (followed by "r" for er-hua) and one of TONES; None if the token
@@ -97,23 +97,23 @@ def split_syllable(token: str) -> Optional[tuple[str, str, str]]:
 
 
 def exists(token: str) -> bool:
-    """Returns True if a token is a toned syllable of Mandarin, with or without er-hua.
+    """Returns True if a token is an existing Mandarin syllable with a tone, with or without er-hua.
 
-    "jang1" can be split into an initial, a final and a tone, but does not exist.
+    "jang1", for example, can be split into an initial, a final and a tone, but does not exist.
     """
     initial, final, _ = split_syllable(token) or ("", "", "")
     return not {final, final.removesuffix("r")}.isdisjoint(_FINALS_OF[initial])
 
 
 def without_tone(token: str) -> str:
-    """Returns a syllable without its tone, and any other token as `capitalise` returns it."""
+    """Removes the tone from a syllable; applies `capitalise` to any other token."""
     return token[:-1] if split_syllable(token) else capitalise(token)
 
 
 def capitalise(token: str) -> str:
-    """Returns Latin letters as capitals (A, ZH), so that they differ from toneless syllables and their parts.
+    """Converts Latin letters to capitals (A, ZH), to distinguish them from toneless syllables and parts.
 
-    Tokens that contain digits or another script are returned unchanged.
+    A token with any other character, such as a digit, is returned unchanged.
     """
     return token.upper() if token.isascii() and token.isalpha() else token
 
@@ -121,7 +121,7 @@ def capitalise(token: str) -> str:
 def split_initial_final(token: str) -> tuple[str, ...]:
     """Splits a syllable into its initial, if it has one, and its toned final: zhong1 is ("zh", "ong1").
 
-    Any other token stays one token (see capitalise), as does the suffix r5, which would become er5.
+    Any other token remains one token (see capitalise), as does the suffix r5, which would become er5.
     """
     parts = split_syllable(token)
     if parts is None or token[:-1] == "r":
@@ -131,13 +131,13 @@ def split_initial_final(token: str) -> tuple[str, ...]:
 
 
 def part_matrix(tokens: Sequence[str]) -> np.ndarray:
-    """Returns a matrix of the parts of each token, so that tokens that sound alike can share parameters.
+    """Returns a matrix of each token's parts, with which tokens that sound alike can share parameters.
 
     Args:
-        tokens: tokens of any vocabulary; the row of a token that is not a toned syllable is zero.
+        tokens: tokens of any vocabulary; if a token is not a toned syllable, its row is all zeros.
 
     Returns:
-        float32 [len(tokens), num_parts] of zeros and ones. The columns, in a fixed order, are the initials,
+        float32 [len(tokens), num_parts], zeros and ones. The columns stand, in a fixed order, for initials,
         finals, tones, all pairs of a final and a tone, and er-hua.
     """
     matrix = np.zeros([len(tokens), len(_COLUMNS)], np.float32)

@@ -17,13 +17,13 @@ WORD_START = "\u2581"  # SentencePiece's mark for a space before a subword
 
 
 class Joining(NamedTuple):
-    """Rules that join tokens to text: a separator, then replacements in order (patterns for re and RE2)."""
+    """Rules for joining tokens into text: a separator, then ordered replacements (for re and RE2)."""
 
     separator: str
     rules: tuple[tuple[str, str], ...] = ()
 
 
-# The token types, and the rules that join their tokens to text.
+# The token types, and the rules for joining their tokens into text.
 JOININGS = {
     "syllable": Joining(" "),
     "toneless": Joining(" "),
@@ -49,7 +49,7 @@ class Vocabulary:
     unknown_id = 0
 
     def __init__(self, tokens: Sequence[str]):
-        """Raises errors.UserError if <unk> is not first, or a token is empty, a duplicate or has a space."""
+        """Raises UserError if <unk> is not first, or a token is empty, a duplicate or contains whitespace."""
         self.tokens = tuple(tokens)
         _check_tokens(self.tokens)
         self.size = len(self.tokens)
@@ -60,7 +60,7 @@ class Vocabulary:
 
     @classmethod
     def build(cls, token_sequences: Iterable[Iterable[str]]) -> Vocabulary:
-        """Returns the vocabulary of all tokens that occur, sorted, after <unk>."""
+        """Returns a vocabulary of <unk> followed by all tokens that occur, sorted."""
         seen = {token for tokens in token_sequences for token in tokens}
         return cls([UNKNOWN, *sorted(seen - {UNKNOWN})])
 
@@ -85,11 +85,11 @@ class Vocabulary:
         return Vocabulary([*self.tokens, *sorted(set(tokens).difference(self.tokens))])
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
-        """Returns the ids of tokens; the id of a token that is not in the list is 0."""
+        """Returns the ids of tokens; a token that is not in the list gets the id 0."""
         return [self._ids.get(token, self.unknown_id) for token in tokens]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """Returns the tokens of ids; raises IndexError for an id that has no token, such as the blank."""
+        """Returns the tokens for ids; raises IndexError for an id without a token, such as the blank."""
         ids = list(ids)
         for index in ids:
             if not 0 <= index < self.size:
@@ -119,9 +119,9 @@ def read_lines(path: str, content: str) -> list[str]:
 
 
 def join_tokens(tokens: Iterable[str], token_type: str) -> str:
-    """Joins tokens to text: syllables with spaces between them, characters and subwords without.
+    """Joins tokens into text: syllables with spaces between them, characters and subwords without.
 
-    Initials and finals become syllables. Raises ValueError if token_type is not one of TOKEN_TYPES.
+    Initials and finals are combined into syllables. Raises ValueError if token_type is not in TOKEN_TYPES.
     """
     if token_type not in JOININGS:
         raise ValueError(f"token_type is {token_type!r}, expected one of {', '.join(TOKEN_TYPES)}")

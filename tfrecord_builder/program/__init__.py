@@ -1,7 +1,7 @@
-"""What every program shares: flags, errors as sentences, progress, and the machine that it runs on.
+"""Code that all programs share: flags, error messages, progress, TensorFlow and the CPU.
 
-program.run starts a program: config_flags makes flags of a dataclass, config_json its files, console and
-progress_bar write to the terminal. lazy_tensorflow imports TensorFlow at first use (tensorflow_release
-checks its version), cpu counts cores, interrupts handles Ctrl-C, urls tells stores from local paths, and
-pages and fonts are for the HTML and the pictures that programs write.
+program.run runs a program, console finds it by name, and progress_bar shows progress. config_flags makes
+flags from dataclasses, and config_json reads and writes dataclasses as JSON. lazy_tensorflow imports
+TensorFlow on first use (tensorflow_release checks its version), cpu counts cores, interrupts handles Ctrl-C,
+urls recognises remote paths, and pages and fonts are for the HTML and plots that programs write.
 """

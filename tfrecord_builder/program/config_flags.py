@@ -29,20 +29,20 @@ _BOOLEANS = {"true": True, "false": False}
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """The help text and the allowed values of a field; for a tuple field, those of each element."""
+    """The help text and allowed values of a field; in a tuple field, each element is checked."""
 
-    help: str  # one line for --help, with the unit
+    help: str  # one line for --help, including the unit
     choices: Optional[Sequence] = None
     minimum: Optional[float] = None  # inclusive
     maximum: Optional[float] = None  # inclusive
-    positive: bool = False  # refuses zero and negative values
-    required: bool = False  # refuses None and empty values
-    not_empty: bool = False  # refuses `--flag=`, which would mean None for an Optional[...] field
-    training_only: bool = False  # the value may change when the training of a model continues
-    alternative: str = ""  # name of a field that is ignored in flag files if this one is on the command line
-    # Refuses a path with a scheme (gs://, s3://). Must be set unless files.py opens the path.
+    positive: bool = False  # rejects zero and negative values
+    required: bool = False  # rejects None and empty values
+    not_empty: bool = False  # rejects `--flag=`, which would mean None in an Optional[...] field
+    training_only: bool = False  # the value may differ when the training of a model is resumed
+    alternative: str = ""  # field to ignore in flag files if this field is on the command line
+    # Rejects paths with a scheme (gs://, s3://). Must be set unless the path is opened by files.py.
     local: bool = False
-    # Set for directories of checkpoints or SavedModels: refuses remote paths and TensorFlow's patterns.
+    # Set for directories of checkpoints or SavedModels: rejects remote paths and TensorFlow's wildcards.
     checkpoints: bool = False
 
     def describe(self) -> str:
@@ -50,7 +50,7 @@ class Setting:
         return f"{self.help}; one of: {', '.join(map(str, self.choices))}" if self.choices else self.help
 
     def find_problem(self, value: Any) -> Optional[str]:
-        """Returns a description of the expected values, or None if the value is allowed."""
+        """Returns None if the value is allowed, otherwise a description of the allowed values."""
         for item in value if isinstance(value, tuple) else (value,):
             if item is None:
                 continue
@@ -85,16 +85,16 @@ class Setting:
 def setting(default: Any, help: str, **options: Any) -> Any:
     """Returns a dataclass field with an immutable default and a Setting made from the options.
 
-    A default of None needs an Optional[...] field, and a help text that explains None.
+    If the default is None, the field must be Optional[...] and the help text must explain None.
     """
     return dataclasses.field(default=default, metadata={"setting": Setting(help, **options)})
 
 
 class Checked:
-    """Base class of configs that checks the values of all settings when a config is created.
+    """Base class for configs; checks the values of all settings when a config is created.
 
     Raises:
-        errors.UserError: a value is not allowed; the message names the flag, the value and what is expected.
+        errors.UserError: a value is not allowed; the message states the flag, its value and what is allowed.
     """
 
     def __post_init__(self):
@@ -117,15 +117,15 @@ def define(config_class: type, flag_values: flags.FlagValues = flags.FLAGS) -> N
             parser, _Serializer(), field.name, field.default, described.describe(), boolean=is_switch
         )
         flags.DEFINE_flag(flag, flag_values)
-        # absl would list the flag under this module; --help lists the key flags of the program.
+        # --help lists only the main program's key flags; absl would assign the flag to this module.
         flag_values.register_key_flag_for_module(sys.argv[0], flag)
 
 
 def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags.FLAGS) -> Config:
-    """Makes a config from the parsed flags; on the command line, a flag overrides its alternative in a file.
+    """Makes a config from the parsed flags; a flag on the command line overrides its alternative in a file.
 
     Raises:
-        errors.UserError: a value is out of range, or the config's own __post_init__ refuses a combination.
+        errors.UserError: a value is not allowed, or the config's __post_init__ rejects a combination.
     """
     settings = list(_settings(config_class))
     passed = {word.lstrip("-").partition("=")[0] for word in sys.argv[1:] if word.startswith("-")}
@@ -135,13 +135,13 @@ def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags
 
 
 def to_command_line(config: object) -> list[str]:
-    """Returns the flags of a config whose values differ from the defaults, as `--name=value`."""
+    """Returns a `--name=value` flag for each value in a config that differs from its default."""
     values = ((field, getattr(config, field.name)) for field, _ in _settings(type(config)))
     return [f"--{field.name}={_to_text(value)}" for field, value in values if value != field.default]
 
 
 def with_training_settings(saved: Config, wanted: Config) -> Config:
-    """Returns the saved config with the training_only settings replaced by those of the wanted one."""
+    """Returns the saved config, but with the training_only settings of the wanted config."""
     names = [field.name for field, described in _settings(type(saved)) if described.training_only]
     return dataclasses.replace(saved, **{name: getattr(wanted, name) for name in names})
 
@@ -158,7 +158,7 @@ def _settings(config_class: type) -> Iterator[tuple[dataclasses.Field, Setting]]
 
 
 class _Parser(flags.ArgumentParser):
-    """Converts the text of a flag to the value of a field, and checks it."""
+    """Converts a flag's text to its field's type, and checks the value."""
 
     def __init__(self, field_type: Any, described: Setting):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Parses JSON, and converts frozen dataclasses to JSON and back; values of a wrong type are refused."""
+"""Parses JSON, and converts frozen dataclasses to JSON and back; rejects values of the wrong type."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ EXPECTED = {
     list: "a list",
     dict: "an object",
 }
-_MAX_DIGITS = 300  # floats go up to 308 digits
+_MAX_DIGITS = 300  # longer integers may not fit into a float, whose maximum is about 1.8e308
 
 
 def parse(text: str | bytes) -> Any:
-    """Parses JSON; raises ValueError if it is invalid, nested too deeply or has too long an integer."""
+    """Parses JSON; raises ValueError if it is invalid, is nested too deeply or has an integer too long."""
     try:
         return json.loads(text, parse_int=_parse_int)
     except RecursionError:
@@ -40,22 +40,22 @@ def _parse_int(digits: str) -> int:
 
 
 def to_json_dict(config: Any) -> dict[str, Any]:
-    """Converts a dataclass to JSON types: nested dataclasses become dicts, tuples lists and keys strings."""
+    """Converts a dataclass to JSON types: dataclasses to dicts, tuples to lists, and keys to strings."""
     return json.loads(json.dumps(dataclasses.asdict(config)))
 
 
 def from_json_dict(config_class: type[Config], values: Mapping[str, Any]) -> Config:
-    """Makes a config from a result of `to_json_dict`; missing keys get their default values.
+    """Makes a config from the output of `to_json_dict`; missing keys get their default values.
 
     Raises:
-        errors.UserError: a key is unknown, a key without a default is missing, or a value has a wrong type or
-            is NaN or Inf.
+        errors.UserError: a key is unknown, a key without a default is missing, or a value has the wrong type
+            or is NaN or Inf.
     """
     return _from_json(config_class, values, config_class.__name__)
 
 
 def without_none(field_type: Any) -> Optional[Any]:
-    """Returns X of Optional[X], and None for any other type."""
+    """Returns X for Optional[X], and None for any other type."""
     options = typing.get_args(field_type) if typing.get_origin(field_type) is typing.Union else ()
     return next((option for option in options if option is not type(None)), None)
 

@@ -1,7 +1,7 @@
-"""Console scripts: `tfrecord-builder build ...` runs the program `build` of the package tfrecord_builder.
+"""Console scripts: `tfrecord-builder build ...` runs the program `build` in the package tfrecord_builder.
 
-The flags are the same as with `python -m tfrecord_builder.build`. A `--flagfile=flags/...` that is not in the
-working directory is read from the installation.
+The flags are the same as for `python -m tfrecord_builder.build`. If a `--flagfile=flags/...` is not in the
+working directory, the installed copy is used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 
 def run(package: str, programs: Sequence[str]) -> None:
-    """Runs the program of a package whose name is the first command-line argument."""
+    """Runs one of a package's programs; the first command-line argument is the program's name."""
     name = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if name not in programs:
         is_help = name in ("-h", "--help", "help")
@@ -51,7 +51,10 @@ def _with_installed_flags(word: str) -> str:
 
 
 def find_flag_file(path: str) -> str:
-    """Returns the installed path of a flag file (flags/demo/build.flags), or `path` if there is none."""
+    """Returns the path of the installed copy of a flag file, such as flags/demo/build.flags.
+
+    Returns `path` if there is no installed copy.
+    """
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         for file in importlib.metadata.files("estimator-asr") or ():
             if file.match(f"share/estimator_asr/{path}"):

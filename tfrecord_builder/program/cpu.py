@@ -1,4 +1,4 @@
-"""Queries the CPU: the cores that this process may use, and its instruction sets."""
+"""Queries the CPU: the number of cores that this process may use, and the instruction sets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ INFO_FILE = "/proc/cpuinfo"  # exists only on Linux
 
 
 def count_cores() -> int:
-    """Returns the number of cores that this process may use (on macOS: that the machine has)."""
+    """Returns the number of cores that this process may use (on macOS: all cores of the machine)."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Fonts for plots with hanzi: matplotlib draws each character in the first font family that has it."""
+"""Fonts for plots with Chinese characters; matplotlib draws each in the first font family that has it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import matplotlib.font_manager
 
 INSTALL_FONT = "install a CJK font, for example: apt-get install fonts-noto-cjk (Debian, Ubuntu)"
-# matplotlib uses only the first font of a .ttc file; for Noto and Source Han that is JP, which has hanzi.
+# matplotlib uses only the first font in a .ttc file; in Noto and Source Han that is JP, which has hanzi too.
 _CJK_FAMILIES = (
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "Source Han Sans"),
     *("WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback", "AR PL UMing CN", "AR PL UKai CN"),
@@ -18,12 +18,12 @@ _CJK = re.compile("[\u2e80-\uffdc\U00020000-\U0003ffff]")
 
 
 def rc_params() -> dict:
-    """Returns parameters for matplotlib.rc_context: installed font families, and no formulas between $."""
+    """Returns parameters for matplotlib.rc_context: installed font families, and no math between $ signs."""
     installed = set(matplotlib.font_manager.get_font_names())
     families = ["DejaVu Sans", *(name for name in _CJK_FAMILIES if name in installed)]
     return {"font.family": families, "text.parse_math": False}
 
 
 def can_draw(text: str) -> bool:
-    """Returns whether a text has no CJK characters or a CJK font is installed."""
+    """Returns whether a text can be drawn: it has no CJK characters, or a CJK font is installed."""
     return not _CJK.search(text) or len(rc_params()["font.family"]) > 1

@@ -1,15 +1,18 @@
-"""Makes Ctrl-C end a program at once while it imports its modules, without the traceback of an import."""
+"""Makes Ctrl-C end a program at once, without a traceback, while it is importing its modules."""
 
 from __future__ import annotations
 
 import os
 import signal
 
-EXIT_CODE = 128 + signal.SIGINT  # the exit code by which shells report a process ended by SIGINT
+EXIT_CODE = 128 + signal.SIGINT  # the exit code that shells report if SIGINT ended a process
 
 
 def exit_at_once(module_name: str) -> None:
-    """Makes SIGINT end the process until raise_again(); not if it is ignored or the module is imported."""
+    """Makes SIGINT end the process until raise_again() is called.
+
+    Does nothing if SIGINT does not have Python's default handler, or if the module is not the main program.
+    """
     if module_name == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
 

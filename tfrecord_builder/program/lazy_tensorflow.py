@@ -1,4 +1,4 @@
-"""Imports TensorFlow on first use, so that `build --help` does not wait two seconds for it. Usage:
+"""Imports TensorFlow on first use, which saves programs such as `build --help` two seconds. Usage:
 
 from tfrecord_builder.program import lazy_tensorflow as tf
 """
@@ -18,7 +18,7 @@ from tfrecord_builder import errors as _errors  # `errors` would hide tf.errors
 from tfrecord_builder.program import cpu, interrupts, tensorflow_release
 
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
-_ERRORS_ONLY = "3"  # hides all log lines but fatal ones; errors are still raised as exceptions
+_ERRORS_ONLY = "3"  # hides all but fatal log lines; errors are still raised as exceptions
 
 
 def __getattr__(name: str) -> object:
@@ -29,7 +29,7 @@ def __getattr__(name: str) -> object:
 def load() -> ModuleType:
     """Imports TensorFlow and suppresses the log lines that it writes before its log level takes effect.
 
-    They are shown if the import fails, or if TF_CPP_MIN_LOG_LEVEL is set to another value than 3.
+    The lines are shown if the import fails, or if TF_CPP_MIN_LOG_LEVEL is set to a value other than 3.
 
     Raises:
         errors.UserError: the CPU lacks AVX, TensorFlow cannot be imported, or its release is not listed in
@@ -50,7 +50,7 @@ def load() -> ModuleType:
 
 
 def load_or_exit(module_name: str = "") -> None:
-    """Calls `load` for a program that imports TensorFlow next; prints a UserError and ends the program."""
+    """Calls `load` in a program that imports TensorFlow next; if that fails, prints the error and exits."""
     interrupts.exit_at_once(module_name)
     try:
         load()
@@ -59,7 +59,7 @@ def load_or_exit(module_name: str = "") -> None:
 
 
 def _require_avx() -> None:
-    """Raises UserError on an x86 CPU without AVX, on which importing TensorFlow's wheels would abort."""
+    """Raises UserError on an x86 CPU without AVX, where importing TensorFlow would abort the process."""
     flags = cpu.read_flags()
     if "sse2" in flags and "avx" not in flags:
         raise _errors.UserError(
@@ -70,9 +70,9 @@ def _require_avx() -> None:
 
 @contextlib.contextmanager
 def _without_keras() -> Iterator[None]:
-    """Keeps TensorFlow from importing Keras, which takes a second; using `tf.keras` still imports it."""
+    """Keeps TensorFlow from importing Keras, which takes a second; using `tf.keras` imports it later."""
     is_set = "TF_USE_LEGACY_KERAS" in os.environ
-    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # means the wheel tf_keras, which only tests install
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # selects the package tf_keras, needed only by tests
     try:
         yield
     finally:
@@ -82,9 +82,9 @@ def _without_keras() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Turns garbage collection off during the import of TensorFlow, which saves a third of a second.
+    """Turns off garbage collection while TensorFlow is imported, which saves a third of a second.
 
-    The modules are then excluded from collection, as they stay until the process ends.
+    The imported objects are then excluded from collection, because they stay until the process ends.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -98,7 +98,7 @@ def _without_garbage_collection() -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_standard_error() -> Iterator[None]:
-    """Discards what is written to file descriptor 2, also by C++ code; shows it if the block fails."""
+    """Suppresses output to file descriptor 2, including that of C++ code; shows it if the block fails."""
     try:
         standard_error = os.dup(2)
     except OSError:  # standard error is closed

@@ -1,4 +1,4 @@
-"""Renders HTML pages from Jinja templates; values are escaped, and undefined names are errors."""
+"""Jinja environments for HTML pages, in which values are escaped and undefined names are errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import jinja2
 
 
 def environment(directory: str | os.PathLike, **filters) -> jinja2.Environment:
-    """Returns a Jinja environment for the templates in a directory, which can include each other."""
+    """Returns a Jinja environment for the templates in a directory, with additional filters."""
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(directory),
         autoescape=True,

@@ -17,23 +17,23 @@ from tfrecord_builder.program import config_flags, interrupts
 def run(main: Callable[..., object], *config_classes: type, takes_words: bool = False) -> None:
     """Parses the command line, runs main and exits.
 
-    A UserError, a file system error (disk full, read-only, no permission), a wrong flag or an unexpected
-    argument prints one line on standard error; the exit code is 1. Ctrl-C in main prints one line; the exit
-    code is 130. --help exits with 0. Any other error is a bug and prints a traceback. Log lines consist of
-    the message alone. Characters that the encoding of standard output lacks, and bytes of file names that are
-    not UTF-8, are printed as backslash escapes.
+    For a UserError, a file system error (disk full, read-only, no permission), a wrong flag or an unexpected
+    argument, prints one line on standard error and exits with code 1. For Ctrl-C in main, prints one line and
+    exits with code 130. --help exits with code 0. Any other error is a bug and prints a traceback. Log lines
+    consist of the message alone. Characters that standard output cannot encode, and bytes in file names that
+    are not UTF-8, are printed as backslash escapes.
 
     Args:
-        main: function of one config per class, and of the words if takes_words; returns an exit code or None.
-        config_classes: classes whose fields are the flags (see config_flags).
-        takes_words: True allows arguments that are not flags (FILE...). They are refused otherwise, because
-            `--use_x False` would ignore `False`.
+        main: called with one config per class, and the words if takes_words; returns an exit code or None.
+        config_classes: classes whose fields become flags (see config_flags).
+        takes_words: if True, arguments that are not flags (FILE...) are allowed. Otherwise they are rejected,
+            because the `False` in `--use_x False` would be ignored.
     """
     if sys.stdout is not None:  # None if standard output is closed
         sys.stdout.reconfigure(errors="backslashreplace")
     handler = logging.get_absl_handler()
     handler.setFormatter(standard_logging.Formatter("%(message)s"))
-    # Log lines of other libraries below WARNING do not help users; tf2onnx writes 400 for one export.
+    # Other libraries' log lines below WARNING do not help users; tf2onnx writes 400 of them in one export.
     handler.addFilter(lambda line: line.name == "absl" or line.levelno > standard_logging.INFO)
     for config_class in config_classes:
         config_flags.define(config_class)
@@ -53,7 +53,7 @@ def run(main: Callable[..., object], *config_classes: type, takes_words: bool = 
         except KeyboardInterrupt:
             return _complain("interrupted", interrupts.EXIT_CODE)
         except BrokenPipeError:  # `show | head`
-            # Python flushes standard output at exit, which would fail again.
+            # Redirected, because Python flushes standard output at exit, which would fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         except Exception as error:
@@ -78,7 +78,7 @@ def _parse_flags(argv: list[str]) -> list[str]:
 
 
 def _flag_files_first(argv: list[str]) -> list[str]:
-    """Moves flag files to the front: absl uses the last value of a flag, and the command line must win."""
+    """Moves flag files to the front, because absl uses a flag's last value and the command line must win."""
     words, files, others = iter(argv[1:]), [], []
     for word in words:
         name, has_value, _ = word.partition("=")

@@ -1,4 +1,4 @@
-"""Lists the tested TensorFlow releases and the Python versions of each, without importing TensorFlow."""
+"""Lists the tested TensorFlow releases and the Python versions for each, without importing TensorFlow."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ RELEASES = (Release("2.15", (3, 10), (3, 11), tensorflow_io="0.36"), Release("2.
 
 
 def find(version: str) -> Optional[Release]:
-    """Returns the release that a TensorFlow version (2.15.1) belongs to; None if it is not tested."""
+    """Returns the tested release that a version, for example "2.15.1", belongs to; None if there is none."""
     minor = ".".join(version.split(".")[:2])
     return next((release for release in RELEASES if release.version == minor), None)
 
 
 def for_python(version: Sequence[int]) -> Optional[Release]:
-    """Returns the release for a Python version, such as (3, 12, 1); None if there is none."""
+    """Returns the tested release for a Python version, such as (3, 12, 1); None if there is none."""
     compatible = (r for r in RELEASES if r.first_python <= tuple(version[:2]) <= r.last_python)
     return next(compatible, None)
 
 
 def require(version: str) -> None:
-    """Raises errors.UserError if a TensorFlow version (2.17.0) is not tested."""
+    """Raises UserError unless a TensorFlow version, for example "2.17.0", belongs to a tested release."""
     if find(version) is None:
         raise errors.UserError(
             f"tensorflow: version is {version}, expected {' or '.join(map(str, RELEASES))}; "

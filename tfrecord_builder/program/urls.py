@@ -1,4 +1,4 @@
-"""Which paths are URLs of a store, such as s3:// and gs://."""
+"""Recognises remote paths, that is, URLs with a scheme such as s3:// or gs://."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ EXPECTED_LOCAL = (
 
 
 def is_remote(path: str) -> bool:
-    """Returns whether the path has a scheme."""
+    """Returns whether a path is a URL with a scheme."""
     return "://" in path

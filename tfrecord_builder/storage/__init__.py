@@ -1,5 +1,5 @@
-"""Files on disks and in object stores under one set of functions.
+"""File operations that work the same on local disks and in object stores.
 
-files is the door. A path with a scheme goes to s3_store or gfile_store, a path inside an archive to
-members. locks keeps two programs from writing to the same directory.
+Other packages use files, which calls s3_store or gfile_store for remote paths and members for files inside
+archives. locks keeps two programs from writing to the same directory.
 """

@@ -1,8 +1,8 @@
-"""The same functions for local files and for files in object stores.
+"""File functions for local files, remote files and members of archives.
 
 Paths with a scheme are handled by s3_store (s3://) or gfile_store (gs://, hdfs://), others by the operating
-system. A path may also name a member of an archive (speech.ark:17, see members.py), whose size and time are
-those of the archive. Every failure is an OSError, as with open().
+system. A path may also name a member of an archive (speech.ark:17, see members.py); its size and time are
+those of the archive. Every failure raises an OSError, as with open().
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # tabs, line breaks
 
 
 def escape_controls(text: str) -> str:
-    """Escapes control characters in text, such as a path, with backslashes, for a line of a table."""
+    """Replaces control characters in text, such as a path, with backslash escapes, to keep it on one line."""
     return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def _store(path: str):
-    """Returns the module for a remote path, imported only when a program uses such a path."""
+    """Returns the module for a remote path; it is imported only when it is first needed."""
     if path.startswith("s3://"):
         from tfrecord_builder.storage import s3_store as store
     else:
@@ -48,7 +48,7 @@ def exists(path: str) -> bool:
 
 
 def is_directory(path: str) -> bool:
-    """Returns whether a path is a directory; in an object store: a bucket, or a prefix that has objects."""
+    """Returns whether a path is a directory or, in an object store, a bucket or a prefix with objects."""
     return _store(path).is_directory(path) if urls.is_remote(path) else os.path.isdir(path)
 
 
@@ -60,9 +60,9 @@ def list_names(directory: str) -> list[str]:
 
 
 def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
-    """Yields the files below a directory that end with a suffix (in any case), in a fixed order.
+    """Yields the files below a directory whose names end with a suffix (in any case), in a fixed order.
 
-    Links to directories are followed; each directory is visited once.
+    Follows links to directories, and visits each directory only once.
     """
     if urls.is_remote(directory):
         yield from _store(directory).find_files(directory, suffixes)
@@ -79,13 +79,13 @@ def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
 
 
 def _raise_unless_missing(error: OSError) -> None:
-    """Raises the error for a directory that cannot be read, which os.walk would skip silently."""
+    """Raises the error if a directory exists but cannot be read; os.walk would skip it silently."""
     if not isinstance(error, FileNotFoundError):
         raise error
 
 
 def size_and_time(path: str) -> tuple[int, int]:
-    """Returns the size in bytes and the modification time in ns (rounded to seconds by object stores)."""
+    """Returns the size in bytes and the modification time in ns (object stores may round it to seconds)."""
     try:
         return _size_and_time(path)
     except FileNotFoundError:
@@ -103,13 +103,13 @@ def _size_and_time(path: str) -> tuple[int, int]:
 
 
 def concerns_one_file(error: OSError) -> bool:
-    """Returns whether an error concerns the file (missing, forbidden, no archive), not its disk or store."""
+    """Returns whether an error concerns the file (missing, forbidden, invalid), not its disk or store."""
     kinds = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
     return isinstance(error, kinds) or error.errno in (errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL)
 
 
 def open_binary(path: str) -> BinaryIO:
-    """Opens a file for reading; a remote file or a member of an archive is copied to a temporary file."""
+    """Opens a file for reading; remote files and archive members are first copied to a temporary file."""
     try:
         return _open_copy(path) if urls.is_remote(path) else open(path, "rb", opener=_open_regular)
     except FileNotFoundError:
@@ -121,7 +121,7 @@ def open_binary(path: str) -> BinaryIO:
 
 
 def _open_regular(path: str, flags: int) -> int:
-    """Opens a regular file for open(), which would wait on a pipe and never finish reading a device."""
+    """Opener for open() that rejects pipes, which would block, and devices, which may never end."""
     mode = os.stat(path).st_mode
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # open() itself refuses directories
         return os.open(path, flags)
@@ -139,7 +139,7 @@ def _open_copy(path: str) -> BinaryIO:
 
 @contextlib.contextmanager
 def _reading(member: members.Member) -> Iterator[BinaryIO]:
-    """Opens an archive at the start of a member."""
+    """Opens an archive, positioned at the start of a member."""
     if urls.is_remote(member.path):
         with _store(member.path).reading(member.path, member.offset, member.num_bytes) as file:
             yield file
@@ -164,14 +164,14 @@ def sha256(path: str) -> str:
 
 
 def make_directory(path: str) -> None:
-    """Creates a directory and its parents if it does not exist. Object stores have no directories."""
+    """Creates a directory and its parents if they do not exist; object stores do not need this."""
     if urls.is_remote(path):
         return _store(path).make_directory(path)
     os.makedirs(path, exist_ok=True)
 
 
 def move(source: str, target: str) -> None:
-    """Moves a file within a file system, replacing the target."""
+    """Moves a file within a file system; an existing target is replaced."""
     _store(source).move(source, target) if urls.is_remote(source) else os.replace(source, target)
 
 
@@ -187,9 +187,9 @@ def remove_tree(directory: str) -> None:
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[str]:
-    """Yields a temporary local path to write to; the file becomes `path` if the block ends without an error.
+    """Yields a temporary local path to write to; if the block succeeds, the file is moved to `path`.
 
-    Nobody sees an incomplete file: local files are renamed, and object stores show only complete files.
+    An incomplete file is never visible: local files are renamed, and object stores show only complete files.
 
     Raises:
         errors.UserError: as for find_target.
@@ -206,16 +206,16 @@ def writing(path: str) -> Iterator[str]:
         yield beside
         os.replace(beside, path)
     except BaseException:
-        with contextlib.suppress(OSError):  # frees the space, as the disk may be full
+        with contextlib.suppress(OSError):  # removed to free space, because the disk may be full
             os.remove(beside)
         raise
 
 
 def find_target(path: str) -> str:
-    """Returns the path of a file to write: a symbolic link is resolved, so that it is not overwritten.
+    """Returns the actual path of a file to write; resolves symbolic links, so that they are kept.
 
     Raises:
-        errors.UserError: the path is a directory, device, pipe, socket or cycle of links.
+        errors.UserError: the path is a directory, device, pipe, socket or circular link.
     """
     if urls.is_remote(path) or not os.path.lexists(path):
         return path
@@ -238,12 +238,12 @@ def read_text(path: str) -> str:
 
 
 def copy(source: str, target: str) -> None:
-    """Copies a file; if that fails, the target is unchanged."""
+    """Copies a file; if this fails, the target is unchanged."""
     with open_binary(source) as old, writing(target) as temporary, open(temporary, "wb") as new:
         shutil.copyfileobj(old, new)
 
 
 def write_text(path: str, text: str) -> None:
-    """Writes a UTF-8 file; if that fails, the file is unchanged."""
+    """Writes text to a UTF-8 file; if this fails, an existing file is unchanged."""
     with writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write(text)

@@ -1,4 +1,4 @@
-"""The functions of files.py for paths that tf.io.gfile handles (gs://, hdfs://)."""
+"""Implements the functions in files.py for paths that tf.io.gfile handles (gs://, hdfs://)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import BinaryIO, Optional
 from tfrecord_builder.program import lazy_tensorflow as tf
 
 _BUILT_IN = ("gs", "file", "ram")  # schemes that TensorFlow supports without plugins
-_OBJECT_STORES = ("gs",)  # schemes of stores that show only complete files and have no directories
+_OBJECT_STORES = ("gs",)  # schemes of stores where only complete files are visible and no directories exist
 _CONCURRENT_REQUESTS = 16
 
 
@@ -37,9 +37,9 @@ def list_names(directory: str) -> set[str]:
 
 
 def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
-    """Yields the files below a directory that end with a suffix (in any case), in the order of os.walk.
+    """Yields the files below a directory whose names end with a suffix (in any case), in os.walk's order.
 
-    A name with such a suffix is assumed to be a file, which saves a request.
+    Names with such a suffix are assumed to be files, which saves a request for each.
     """
     names = list_names(directory)
     files = sorted(name for name in names if name.lower().endswith(suffixes))
@@ -64,7 +64,7 @@ def download(path: str, file: BinaryIO) -> None:
 
 @contextlib.contextmanager
 def reading(path: str, offset: int = 0, num_bytes: Optional[int] = None) -> Iterator[BinaryIO]:
-    """Opens a file (without a descriptor) for reading from byte `offset` on; `num_bytes` is ignored."""
+    """Opens a file for reading from byte `offset` on; it has no file descriptor. Ignores `num_bytes`."""
     with _translated(path), _gfile(path).GFile(_normalise(path), "rb") as file:
         file.seek(offset)
         yield file
@@ -90,7 +90,7 @@ def remove_tree(directory: str) -> None:
 
 
 def upload(local_path: str, path: str, beside: str) -> None:
-    """Copies a local file to `path`; outside object stores, it is copied to `beside` and then renamed."""
+    """Copies a local file to `path`; outside object stores, by way of `beside`, which is then renamed."""
     target = path if _scheme(path) in _OBJECT_STORES else beside
     with open(local_path, "rb") as source, _translated(target):
         with _gfile(target).GFile(_normalise(target), "wb") as file:
@@ -105,14 +105,14 @@ def _scheme(path: str) -> str:
 
 
 def _normalise(path: str) -> str:
-    """Resolves . and .. in a path, and appends a slash if it is only a host or bucket."""
+    """Resolves . and .. in a path, and appends a slash if the path is just a host or bucket."""
     scheme, _, location = path.partition("://")
     host, _, name = location.partition("/")
     return f"{scheme}://{host}/{posixpath.normpath(f'/{name}').lstrip('/')}"
 
 
 def _call(function: str, path: str, *arguments, **options):
-    """Calls a function of tf.io.gfile and turns its errors into OSErrors."""
+    """Calls a function in tf.io.gfile and converts its errors to OSErrors."""
     with _translated(path):
         return getattr(_gfile(path), function)(_normalise(path), *arguments, **options)
 
@@ -129,7 +129,7 @@ def _translated(path: str) -> Iterator[None]:
 
 
 def _check_store(path: str) -> None:
-    """Raises OSError, but not FileNotFoundError, if the bucket or server of a path cannot be used."""
+    """Raises OSError (never FileNotFoundError) if a path's bucket or server cannot be used."""
     store = _normalise("/".join(path.split("/")[:3]))
     try:
         _gfile(path).stat(store)

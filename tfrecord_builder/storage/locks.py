@@ -1,6 +1,6 @@
 """Locks local files and directories with flock(2); the system releases the locks when a process ends.
 
-The locks work on one machine, and between machines over NFS 4 for files that are open for writing.
+The locks work within a machine and, for files that are open for writing, between machines that share NFS 4.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from absl import logging
 
 from tfrecord_builder import errors
 
-# Error codes of flock if the file system has no locks; NFS, for example, has none for directories.
+# flock's error codes if the file system does not support a lock; NFS, for example, cannot lock directories.
 _NO_LOCKS = (errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 _EXCLUSIVE = fcntl.LOCK_EX | fcntl.LOCK_NB
 
 
 @contextlib.contextmanager
 def exclusive(path: str, busy: str, wait_seconds: float = 0.0) -> Iterator[int]:
-    """Locks a directory or a file, which is created if it is missing; yields the descriptor of the lock.
+    """Locks a directory or a file (created if it is missing); yields the file descriptor of the lock.
 
-    A program that inherits the descriptor holds the lock until it ends. On a file system without locks, every
-    process gets the lock.
+    A child process that inherits the descriptor holds the lock until it ends. On a file system without locks,
+    every process gets the lock.
 
     Raises:
-        errors.UserError: another process still has the lock after `wait_seconds`; `busy` is the message.
+        errors.UserError: another process still holds the lock after `wait_seconds`; `busy` is the message.
     """
     flags = os.O_RDONLY if os.path.isdir(path) else os.O_RDWR | os.O_CREAT
     descriptor = os.open(path, flags, 0o666)
@@ -44,13 +44,13 @@ def exclusive(path: str, busy: str, wait_seconds: float = 0.0) -> Iterator[int]:
 
 @contextlib.contextmanager
 def in_turn(path: str) -> Iterator[None]:
-    """Waits until no other thread or process is inside such a block; the file exists only during the block.
+    """Runs a block once no other thread or process is in a block with this lock file, which is then removed.
 
     Raises:
-        OSError: the directory is missing, cannot be written, or is on a file system without locks.
+        OSError: the directory is missing, is not writable, or is on a file system without locks.
     """
     is_ours = False
-    while not is_ours:  # repeated if another process removes the file before it is locked
+    while not is_ours:  # try again if another process removed the file before it was locked
         with open(path, "w") as file:
             is_ours = _take(file.fileno(), path, fcntl.LOCK_EX, no_locks=())
             if is_ours:
@@ -63,10 +63,10 @@ def in_turn(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reserved(path: str, busy: str) -> Iterator[None]:
-    """Locks a local file while it is written, by an empty lock file next to it that is removed afterwards.
+    """Locks a local file while it is being written, using an empty lock file next to it, removed afterwards.
 
     Raises:
-        errors.UserError: another process has the lock; `busy` is the message.
+        errors.UserError: another process holds the lock; `busy` is the message.
     """
     lock = f"{path}.lock"
     with exclusive(lock, busy):
@@ -78,7 +78,7 @@ def reserved(path: str, busy: str) -> Iterator[None]:
 
 
 class ReadLock:
-    """Keeps remove_unless_read from removing a file, until release() or until the object is deleted.
+    """Keeps remove_unless_read from removing a file until release() is called or the object is deleted.
 
     Raises:
         FileNotFoundError: the file is missing, or was removed or replaced before it was locked.
@@ -101,10 +101,10 @@ class ReadLock:
 
 
 def remove_unless_read(path: str, remove: Callable[[], object]) -> bool:
-    """Calls `remove`, which removes a file, unless a process has a ReadLock on it; returns False if so."""
+    """Calls `remove` to remove a file, or returns False if a process holds a ReadLock on the file."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(FileNotFoundError):
-            # NFS grants an exclusive lock only on a file open for writing; elsewhere, reading is enough.
+            # NFS grants exclusive locks only on files open for writing; elsewhere, reading is enough.
             mode = "r+b" if os.access(path, os.W_OK) else "rb"
             file = stack.enter_context(open(path, mode))
             if not _take(file.fileno(), path):
@@ -125,7 +125,7 @@ def _wait(descriptor: int, path: str, busy: str, wait_seconds: float) -> None:
 
 
 def _take(descriptor: int, path: str, kind: int = _EXCLUSIVE, no_locks: tuple[int, ...] = _NO_LOCKS) -> bool:
-    """Locks a descriptor; returns False if another process has the lock, or `path` is now another file."""
+    """Locks a descriptor; returns False if another process holds the lock or has replaced the file."""
     try:
         fcntl.flock(descriptor, kind)
     except BlockingIOError:

@@ -1,5 +1,5 @@
-"""Members of archives: speech.ark:17 begins at byte 17 (as in Kaldi), shard.tar:1536+32044 begins at byte
-1536 and has 32044 bytes.
+"""Members of archives: speech.ark:17 is the file that begins at byte 17 of speech.ark (as in Kaldi), and
+shard.tar:1536+32044 the 32,044 bytes from byte 1536 on of shard.tar.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import tempfile
 from typing import BinaryIO, Optional
 
 _NAME = re.compile(r"(.+):(\d{1,15})(?:\+(\d{1,15}))?", re.DOTALL)
-_UNKNOWN_LENGTH = 0x7FFF0000  # WAV files written to a pipe have this length or more (see audio_stream.py)
+_UNKNOWN_LENGTH = 0x7FFF0000  # WAV headers written to a pipe state at least this (see audio_stream.py)
 _BLOCK_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """A part of an archive; num_bytes is None if the length is in the header of the member."""
+    """A file inside an archive; num_bytes is None if the member's own header states its length."""
 
     path: str
     offset: int
@@ -35,10 +35,10 @@ def parse(name: str) -> Optional[Member]:
 
 
 def copy(file: BinaryIO, member: Member) -> BinaryIO:
-    """Copies a member to a temporary file. The archive must be open, at the start of the member.
+    """Copies a member to a temporary file; `file` must be the archive, positioned at the member's start.
 
     Raises:
-        OSError: the length is neither in the member's name nor in a WAV or kaldiio header.
+        OSError: neither the member's name nor a WAV or kaldiio header states the length.
     """
     head, remaining = _read_head(file, member) if member.num_bytes is None else (b"", member.num_bytes)
     copied = tempfile.TemporaryFile()
@@ -54,7 +54,7 @@ def copy(file: BinaryIO, member: Member) -> BinaryIO:
 
 
 def _read_head(file: BinaryIO, member: Member) -> tuple[bytes, int]:
-    """Returns the bytes of the member that were read to find its length, and how many bytes follow them."""
+    """Reads a header to find a member's length; returns what it read of the member, and how much remains."""
     head = file.read(8)
     if head[:4] == b"RIFF" and len(head) == 8:
         num_bytes = struct.unpack("<I", head[4:])[0]

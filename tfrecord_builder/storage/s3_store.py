@@ -1,8 +1,8 @@
-"""The functions of files.py for objects in S3 and in stores with the same protocol (s3://bucket/key).
+"""Implements the functions in files.py for S3 and compatible object stores (s3://bucket/key).
 
-Paths are normalised, so keys with //, /./ or /../ cannot be named and are not listed. Settings are those of
-boto3 (AWS_* variables, profiles in ~/.aws), except timeouts and retries; S3_ENDPOINT is an alternative name
-for AWS_ENDPOINT_URL.
+Paths are normalised, so keys with //, /./ or /../ cannot be accessed and are not listed. Except for timeouts
+and retries, the settings are boto3's (AWS_* variables, profiles in ~/.aws); S3_ENDPOINT can be set instead of
+AWS_ENDPOINT_URL.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tfrecord_builder import errors
 
 _MAX_CONNECTIONS = 16
 _CONNECT_SECONDS, _READ_SECONDS = 5, 20
-_REFUSED = ("ExpiredToken", "InvalidToken")  # codes of refused access whose status is 400
-_PARTIAL = 206  # status of a response with a range of bytes
+_REFUSED = ("ExpiredToken", "InvalidToken")  # error codes that deny access although the status is 400
+_PARTIAL = 206  # HTTP status of a response that contains only the requested range
 
 
 def exists(path: str) -> bool:
@@ -45,7 +45,7 @@ def list_names(directory: str) -> set[str]:
 
 
 def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
-    """Lists all objects below a directory (1,000 per request) and yields those that end with a suffix."""
+    """Lists all objects below a directory (1,000 per request); yields those whose keys end with a suffix."""
     keys = (key for key in _list_keys(directory) if _is_normal(key) and key.lower().endswith(suffixes))
     for key in sorted(keys, key=_walk_order):
         yield os.path.join(directory, key)
@@ -76,7 +76,7 @@ def reading(path: str, offset: int, num_bytes: Optional[int] = None) -> Iterator
 
 
 def make_directory(path: str) -> None:
-    """Checks that the bucket exists; a store has no directories."""
+    """Only checks that the bucket can be used, because object stores have no directories."""
     _check_bucket(path)
 
 
@@ -87,13 +87,13 @@ def move(source: str, target: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Removes an object; it is no error if the object does not exist."""
+    """Removes an object; does nothing if the object does not exist."""
     with request(path) as (client, bucket, key):
         client.delete_object(Bucket=bucket, Key=key)
 
 
 def remove_tree(directory: str) -> None:
-    """Removes all objects below a directory, one by one: not every store can remove several at once."""
+    """Removes all objects below a directory, one per request, because some stores cannot remove several."""
     keys = _list_keys(directory)
     with (
         request(directory) as (client, bucket, key),
@@ -110,7 +110,7 @@ def upload(local_path: str, path: str, beside: str) -> None:
 
 @contextlib.contextmanager
 def request(path: str) -> Iterator[tuple[Any, str, str]]:
-    """Yields the client, the bucket and the key of a path; errors of boto3 in the block become OSErrors."""
+    """Yields a client, and a path's bucket and key; converts boto3's errors in the block to OSErrors."""
     try:
         import boto3.exceptions
         import s3transfer.exceptions
@@ -119,7 +119,7 @@ def request(path: str) -> Iterator[tuple[Any, str, str]]:
         raise errors.library_missing(path, error, "s3") from error
     try:
         client = connect()
-    except (ValueError, exceptions.BotoCoreError) as error:  # a setting is wrong
+    except (ValueError, exceptions.BotoCoreError) as error:  # a setting is invalid
         raise _unusable(error, path) from error
     try:
         yield (client, *_split(path))
@@ -137,7 +137,7 @@ def request(path: str) -> Iterator[tuple[Any, str, str]]:
 
 
 def connect():
-    """Returns the client of this process; each process has its own, as connections do not survive a fork."""
+    """Returns this process's client; each process has its own, because connections do not survive a fork."""
     return _make_client(os.getpid())
 
 
@@ -161,7 +161,7 @@ def _make_client(pid: int):
 
 
 def _checksums(endpoint: Optional[str]) -> dict[str, str]:
-    """Returns options that turn off the new checksums for custom endpoints, many of which refuse them."""
+    """Returns options that turn off S3's newer checksums for custom endpoints, many of which reject them."""
     if endpoint is None:
         return {}
     names = ("request_checksum_calculation", "response_checksum_validation")
@@ -169,7 +169,7 @@ def _checksums(endpoint: Optional[str]) -> dict[str, str]:
 
 
 def _split(path: str) -> tuple[str, str]:
-    """Returns the bucket and the key, with . and .. resolved; the key of the bucket itself is empty."""
+    """Returns a path's bucket and its key, with . and .. resolved; the key is empty for the bucket itself."""
     bucket, _, key = path.partition("://")[2].partition("/")
     return bucket, posixpath.normpath(f"/{key}").lstrip("/")
 
@@ -179,7 +179,7 @@ def _prefix(key: str) -> str:
 
 
 def _is_normal(key: str) -> bool:
-    """Returns whether a path can name the key: no component is empty (as in folder markers), . or .. ."""
+    """Returns whether a path can name the key: no component is ".", ".." or empty (as in folder markers)."""
     return not {"", ".", ".."} & set(key.split("/"))
 
 
@@ -231,7 +231,7 @@ def _os_error(error, path: str) -> OSError:
     if status != 404:
         return _unusable(error, path)
     try:
-        if code != "NoSuchKey":  # a response without a body has no such code
+        if code != "NoSuchKey":  # the response to a HEAD request has no body, and so no such code
             _check_bucket(path)
     except OSError as unusable:
         return unusable

@@ -8,12 +8,12 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio.augmentation import codecs
 from tfrecord_builder.program import config_flags
 
-_SNR_DB = (0.0, 20.0)  # the range of 20:10:15:5:0, which Kaldi's recipes pass to reverberate_data_dir.py
+_SNR_DB = (0.0, 20.0)  # Kaldi's recipes pass 20:10:15:5:0 to reverberate_data_dir.py
 
 
 @dataclasses.dataclass(frozen=True)
 class AugmentationConfig(config_flags.Checked):
-    """Settings of the augmented copies of train utterances; the defaults make no copies."""
+    """Settings for augmented copies of the train utterances; by default, there are no copies."""
 
     speed_perturb_factors: tuple[float, ...] = config_flags.setting(
         (1.0,),
@@ -93,5 +93,5 @@ class AugmentationConfig(config_flags.Checked):
 
     @property
     def is_plain(self) -> bool:
-        """True if every utterance is written once, unchanged."""
+        """True if each utterance is written exactly once, unchanged."""
         return self.speed_perturb_factors == (1.0,) and not self.augmented_copies and not self.sound_share

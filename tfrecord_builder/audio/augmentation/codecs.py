@@ -1,8 +1,8 @@
-"""Transmission channels of augmented copies: lossy codecs, the telephone, and a reduced bandwidth.
+"""Transmission channels for augmented copies: lossy codecs, the telephone, and reduced bandwidth.
 
-A channel changes neither the number of samples nor their timing: LAME and Opus delay the signal by about
-1,100 and 300 samples, but their file headers state the delay and libsndfile's decoders remove it. LAME writes
-no such header at low constant bit rates, so MP3 is encoded with an average bit rate.
+A channel preserves the number of samples and their timing: LAME and Opus delay the signal by about 1,100 and
+300 samples, but their file headers state the delay, and libsndfile's decoders remove it. At low constant bit
+rates, LAME does not write such a header, so MP3 is encoded at an average bit rate.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import soxr
 
 from tfrecord_builder import errors
 
-_CODED_RATE = 16000  # all three codecs support it; LAME then cuts off at 5.8 kHz at 24 kbit/s
-_BLOCK = 1 << 16  # samples per write: libsndfile's Vorbis encoder puts all of them on the stack
-_MP3_KBPS = (8, 160)  # bit rates of MPEG-2 (used at 16 kHz) at libsndfile's compression levels 1 and 0
+_CODED_RATE = 16000  # supported by all three codecs; at 24 kbit/s, LAME then cuts off at 5.8 kHz
+_BLOCK = 1 << 16  # samples per write; libsndfile's Vorbis encoder copies a whole write onto the stack
+_MP3_KBPS = (8, 160)  # bit rates for libsndfile's compression levels 1 and 0 (MPEG-2, used at 16 kHz)
 _OPUS_KBPS = (6, 256)
 _TELEPHONE_RATE = 8000
 # ITU-T G.712: flat from 300 to 3400 Hz, silent below 200 Hz and above 3700 Hz.
@@ -32,12 +32,12 @@ class Channel:
     """A transmission channel with one setting: a bit rate, quality, cutoff frequency or sample rate.
 
     Attributes:
-        name: template of the channel's name in the ids of copies; {} stands for the setting.
-        lowest: lowest value of the setting, at which the channel loses most.
+        name: template for the channel's name in the ids of copies; {} stands for the setting.
+        lowest: lowest value of the setting, with the most loss.
         highest: highest value of the setting.
-        transmit: function of samples, float32 [num_samples] in [-1, 1] at the channel's rate, and a setting.
-        subtype: subtype of libsndfile's encoder; empty if the channel needs none.
-        rate: sample rate in Hz; None for twice the setting.
+        transmit: takes samples, float32 [num_samples] in [-1, 1] at the channel's rate, and a setting.
+        subtype: libsndfile subtype that the channel's encoder needs; empty if any version has the encoder.
+        rate: sample rate in Hz; None means twice the setting.
     """
 
     name: str
@@ -48,15 +48,15 @@ class Channel:
     rate: Optional[int] = _CODED_RATE
 
     def sample(self, uniform: float) -> int:
-        """Converts a number in [0, 1) into a setting; every octave of the range is equally likely."""
+        """Converts a uniform number in [0, 1) to a setting whose logarithm is uniformly distributed."""
         return round(self.lowest * (self.highest / self.lowest) ** uniform)
 
 
 def transmit(waveform: np.ndarray, sample_rate: int, codec: str, setting: int) -> np.ndarray:
-    """Sends a waveform, float32 [num_samples] at a sample rate in Hz, through a channel of CHANNELS.
+    """Sends a waveform, float32 [num_samples], through one of CHANNELS; sample_rate is in Hz.
 
     Returns:
-        float32 [num_samples]. A waveform that exceeds -1 and 1 is scaled for the channel and scaled back.
+        float32 [num_samples]. A waveform that exceeds [-1, 1] is scaled down for the channel and then back.
     """
     if not len(waveform):
         return waveform  # MP3 cannot encode an empty file
@@ -98,23 +98,23 @@ def _vorbis(samples: np.ndarray, quality: int) -> np.ndarray:
 
 
 def _telephone(samples: np.ndarray, _: int) -> np.ndarray:
-    """Limits samples to the telephone band, with zero phase, and encodes them with the telephone's codec."""
-    # The filter is circular: padding keeps the end from leaking into the start.
+    """Limits samples to the telephone band, with zero phase, then encodes and decodes them as mu-law."""
+    # The filter is circular, so padding is added to keep the end from leaking into the start.
     padded = np.pad(samples.astype(np.float64), [0, _TELEPHONE_RATE // 4])
     spectrum = np.fft.rfft(padded)
     frequencies = np.fft.rfftfreq(len(padded), 1 / _TELEPHONE_RATE)
     spectrum *= np.interp(frequencies, _TELEPHONE_HZ, (0, 1, 1, 0))
     band = np.fft.irfft(spectrum, len(padded))[: len(samples)].astype(np.float32)
-    return _code(np.clip(band, -1, 1), "WAV", "ULAW")  # libsndfile reads outside its table for larger values
+    return _code(np.clip(band, -1, 1), "WAV", "ULAW")  # larger values would overrun libsndfile's table
 
 
 def _fit(samples: np.ndarray, num_samples: int) -> np.ndarray:
-    """Cuts samples, or pads them with zeros, to num_samples."""
+    """Cuts samples to num_samples, or pads them with zeros."""
     return np.pad(samples[:num_samples], [0, max(0, num_samples - len(samples))])
 
 
 def _code(samples: np.ndarray, container: str, subtype: str, **options) -> np.ndarray:
-    """Encodes and decodes float32 [num_samples] in memory, as 16 kHz audio whatever their actual rate is."""
+    """Encodes and decodes float32 [num_samples] in memory, as if the sample rate were 16 kHz."""
     with io.BytesIO() as file:
         with soundfile.SoundFile(file, "w", _CODED_RATE, 1, subtype, format=container, **options) as encoder:
             for start in range(0, len(samples), _BLOCK):

@@ -1,19 +1,19 @@
-"""Lists the augmented copies of an utterance, their ids, and the recordings that they sample from.
+"""Lists the augmented copies of an utterance, their ids, and the recordings that they use.
 
-There is one copy of the utterance per speed factor, and --augmented_copies more at that speed, each with its
-own reverberation, noise, volume and codec:
+For each speed factor, there is one copy at that speed, and --augmented_copies more with their own
+reverberation, noise, volume and codec:
 
     --speed_perturb_factors=0.9,1.0 --augmented_copies=1 --noise_dir=NOISE --volume_db=6
 
     u1~speed0.9    u1~speed0.9~copy1~noise-cafe-at12.3dB~volume-3.1dB
     u1             u1~copy1~noise-street-at4.0dB~volume+1.7dB
 
-With --sound_share, some utterances have one more copy: a sound is added to the words, or replaces them:
+With --sound_share, some utterances have one more copy, in which a sound is added to or replaces the words:
 
     u2~sound-music-at7.1dB    u3~wordless-babble
 
-Every random number is a hash of the seed, the utterance id, the copy and the sampled quantity, so it does not
-depend on the order of utterances, the number of workers or the contents of another directory.
+Each random number is a hash of the seed, the utterance id, the copy and the quantity sampled, so it does not
+depend on the order of utterances, the number of workers or the contents of other directories.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ _MAX_RIR_SECONDS = 10.0  # the reverberation time of a large cathedral
 _SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
 _UNKNOWN_SECONDS = 1e9  # no recording is longer, but a FLAC file from a pipe claims 2^63 - 1 samples
 _NUM_HASHES = 2**48
-# Babble sounds most like words. It is never added to words, or a model would learn to find words in babble.
+# Babble sounds most like speech, so it is more likely than other sounds, but it is never added to words:
+# a model would learn to find words in babble.
 _ALONE = ("noise", "tones", "music", "babble", "babble")
 _AROUND_WORDS = ("noise", "tones", "music")
-_LAST_OFFSET = 0.9  # noise starts in the first 90 % of its recording, so that some of it is left to read
+_LAST_OFFSET = 0.9  # noise starts in the first 90 % of its recording, so that some noise follows
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A recording of an impulse response or of noise.
+    """A recording of a room impulse response or of noise.
 
     Attributes:
         path: the file.
@@ -66,7 +67,7 @@ class Sources:
     noises: tuple[Source, ...] = ()
 
     def describe(self, config: augmentation_config.AugmentationConfig) -> list:
-        """Returns what copies depend on, for JSON: the settings, and each recording's name, size and time."""
+        """Returns what copies depend on, as JSON types: settings; name, size and time of each recording."""
         groups = (self.rirs, self.noises)
         rirs, noises = ([[source.name, *source.signature] for source in group] for group in groups)
         return [dataclasses.asdict(config), [rirs, noises]]
@@ -74,21 +75,21 @@ class Sources:
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """The changes that make a copy, as plain values: Variant(**dataclasses.asdict(variant)) equals `variant`.
+    """The changes that make a copy, as plain values, so Variant(**dataclasses.asdict(variant)) == variant.
 
     Attributes:
         speed: speed factor; 0.9 is slower and lower in pitch.
-        copy: number of the augmented copy at this speed, from 1; 0 for the copy that differs only in speed.
+        copy: number of the augmented copy at this speed, from 1; 0 for a copy that only changes the speed.
         room: path of a room impulse response; None for no reverberation.
         noise: path of a noise recording; None for no noise.
-        noise_seconds: duration of that recording.
-        noise_offset_seconds: position in the recording where the noise begins.
-        snr_db: signal-to-noise ratio in dB.
+        noise_seconds: duration of the noise recording.
+        noise_offset_seconds: position in the noise recording at which to start.
+        snr_db: signal-to-noise ratio in dB, for `noise` or `sound`.
         volume_db: gain in dB, applied before the codec.
-        codec: name of one of codecs.CHANNELS; None for no codec.
-        codec_setting: setting of that channel.
-        sound: name of one of sounds.KINDS; None for no such sound.
-        sound_seed: random seed of that sound.
+        codec: key of codecs.CHANNELS; None for no codec.
+        codec_setting: setting of the codec's channel.
+        sound: key of sounds.KINDS; None for no such sound.
+        sound_seed: random seed for the sound.
         is_wordless: True if the sound replaces the words, False if it is added to them at snr_db.
     """
 
@@ -107,7 +108,7 @@ class Variant:
     is_wordless: bool = False
 
     def name(self, utterance_id: str) -> str:
-        """Returns the id of the copy: the utterance id and the changes, separated by "~"."""
+        """Returns the copy's id: the utterance id followed by the changes, separated by "~"."""
         parts = [
             utterance_id,
             f"speed{self.speed:g}" if self.speed != 1 else "",
@@ -125,9 +126,9 @@ class Variant:
 def list_variants(
     utterance_id: str, config: augmentation_config.AugmentationConfig, sources: Sources
 ) -> list[Variant]:
-    """Returns the copies of an utterance; the unchanged one comes first, if it is among them.
+    """Returns the copies of an utterance; the unchanged one comes first if it is included.
 
-    Raises UserError if the utterance id looks like that of a copy.
+    Raises UserError if there is augmentation and the utterance id already looks like a copy's.
     """
     mark = copy_ids.COPY.search(utterance_id)
     if mark and not config.is_plain:
@@ -144,7 +145,7 @@ def list_variants(
 
 
 def _sample_sound(utterance_id: str, config) -> list[Variant]:
-    """Returns at most one copy: with a sound added to the words, or with a sound instead of them."""
+    """Returns at most one copy, in which a sound is added to the words or replaces them."""
 
     def sample(what: str) -> int:
         return _hash(config.augmentation_seed, utterance_id, what)
@@ -189,10 +190,10 @@ def _hash(*key) -> int:
 
 
 def find_sources(config: augmentation_config.AugmentationConfig) -> Sources:
-    """Finds the WAV, FLAC, Ogg and MP3 files of the directories, recursively, and reads their headers.
+    """Finds the WAV, FLAC, Ogg and MP3 files in the directories, recursively, and reads their headers.
 
-    Raises UserError if a directory has no such file, or a file is not audio, is empty, or is an impulse
-    response that is too long.
+    Raises UserError if a directory is missing or has no such file, or if a file is not audio, is empty, has
+    an unknown duration, or is an impulse response longer than 10 s.
     """
     return Sources(
         rirs=_find("rir_dir", config.rir_dir, _MAX_RIR_SECONDS) if config.rir_dir else (),
@@ -230,5 +231,5 @@ def _inspect(flag: str, path: str, name: str, max_seconds: Optional[float]) -> S
 
 
 def _stem(path: str) -> str:
-    """Returns the file name without its suffix and without characters that an id must not have."""
+    """Returns the file name without its suffix; characters not allowed in ids are replaced by "_"."""
     return re.sub(r"[^\w.+-]+", "_", os.path.splitext(os.path.basename(path))[0])

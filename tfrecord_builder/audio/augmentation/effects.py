@@ -16,18 +16,18 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 from tfrecord_builder.audio.augmentation import codecs, copies, sounds
 
-_CACHED_RIRS = 32  # each lasts at most 10 s; together they take 20 MB at 16 kHz
+_CACHED_RIRS = 32  # each is at most 10 s long, so all need at most 20 MB at 16 kHz
 
 
 def apply(waveform: np.ndarray, sample_rate: int, variant: copies.Variant) -> np.ndarray:
     """Applies a variant to a waveform, float32 [num_samples]; sample_rate is in Hz.
 
     Returns:
-        float32 [num_samples / speed]. Samples may exceed -1 and 1: features are computed from floats, so
-        nothing is clipped. If the variant changes nothing, the waveform itself.
+        float32 [num_samples / speed], or the waveform itself if the variant changes nothing. Samples may
+        exceed [-1, 1]: features are computed from floats, so nothing is clipped.
 
     Raises:
-        UserError: the impulse response or the noise cannot be read.
+        UserError: the impulse response or the noise cannot be used.
     """
     if variant.is_wordless:
         waveform = sounds.make(variant.sound, variant.sound_seed, waveform, sample_rate)
@@ -52,13 +52,13 @@ def reverberate(waveform: np.ndarray, rir: np.ndarray) -> np.ndarray:
     """Convolves a waveform, float32 [num_samples], with a room impulse response, float32 [num_rir_samples].
 
     Returns:
-        float32 [num_samples]: the convolution, scaled to the energy of the waveform. It starts at the
-        response's largest sample (the direct path), so that nothing is delayed.
+        float32 [num_samples]: the convolution, scaled to the energy of the waveform, without the delay of
+        the direct path (the response's largest sample).
     """
     num_samples = len(waveform)
-    length = num_samples + len(rir) - 1  # the FFT is fast for the next length with small prime factors
+    length = num_samples + len(rir) - 1  # rounded up to small prime factors, for which the FFT is fast
     fft_length = min(odd << max(0, -(-length // odd) - 1).bit_length() for odd in (1, 3, 5, 9, 15))
-    # The last bits would differ between numpy 1 and numpy 2, which computes float32 FFTs in float32.
+    # float64, because numpy 2 computes float32 FFTs in float32, so the last bits would differ from numpy 1.
     spectrum, response = (np.fft.rfft(samples.astype(np.float64), fft_length) for samples in (waveform, rir))
     direct = int(np.argmax(np.abs(rir)))
     reverberant = np.fft.irfft(spectrum * response, fft_length)[direct : direct + num_samples]
@@ -68,7 +68,7 @@ def reverberate(waveform: np.ndarray, rir: np.ndarray) -> np.ndarray:
 
 
 def add_noise(waveform: np.ndarray, noise: np.ndarray, snr_db: float) -> np.ndarray:
-    """Adds noise, float32 [num_samples], at a signal-to-noise ratio in dB; silent noise changes nothing."""
+    """Adds noise, float32 [num_samples], at a signal-to-noise ratio in dB; ignores silent noise."""
     power = _power(noise)
     if not power:
         return waveform
@@ -77,7 +77,7 @@ def add_noise(waveform: np.ndarray, noise: np.ndarray, snr_db: float) -> np.ndar
 
 @functools.lru_cache(maxsize=_CACHED_RIRS)
 def _read_rir(path: str, sample_rate: int) -> np.ndarray:
-    # Only the first channel is used: the mean of several microphones would act as a comb filter.
+    # Only the first channel is used, because averaging several microphones would act as a comb filter.
     rir = _read(path, sample_rate, channel=0)
     if not rir.any():
         raise errors.UserError(f"{path}: the room impulse response is silent; remove it from the directory.")
@@ -85,7 +85,7 @@ def _read_rir(path: str, sample_rate: int) -> np.ndarray:
 
 
 def _read_noise(variant: copies.Variant, num_samples: int, sample_rate: int) -> np.ndarray:
-    """Reads num_samples of noise from the variant's offset; a recording that is too short is repeated."""
+    """Reads num_samples of noise, starting at the variant's offset; repeats recordings that are too short."""
     read = functools.partial(_read, variant.noise, sample_rate)
     seconds, offset = num_samples / sample_rate, variant.noise_offset_seconds
     segment = read(start_seconds=offset, seconds=min(seconds, variant.noise_seconds - offset))
@@ -103,5 +103,5 @@ def _read(path: str, sample_rate: int, **segment) -> np.ndarray:
 
 
 def _power(samples: np.ndarray) -> float:
-    """Returns the mean square of samples."""
+    """Returns the mean square of the samples."""
     return float(np.mean(np.square(samples, dtype=np.float64)))

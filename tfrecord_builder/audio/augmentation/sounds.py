@@ -1,7 +1,7 @@
 """Synthesises sounds without words (noise, tones, music, babble), which teach a model to output nothing.
 
 Each sound depends only on a seed and the recording, so a copy of an utterance is always the same. The
-functions in KINDS return float64 [num_samples] of any loudness; `recording` is speech, float32 [samples].
+functions in KINDS return float64 [num_samples] at any level; `recording` is speech, float32 [samples].
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import soxr
 _SECONDS = (0.5, 10.0)
 _LEVELS_DBFS = (-55.0, -10.0)
 _VOICES = (8, 12)  # number of voices in babble
-_PIECE_SECONDS = (0.1, 0.8)  # duration of a note, of a piece of a voice, and of noise with constant loudness
-_PERIOD = 2048  # samples in the stored period of a tone; 39 harmonics need a few hundred
+_PIECE_SECONDS = (0.1, 0.8)  # duration of notes, pieces of voices, and sections of noise of equal level
+_PERIOD = 2048  # samples in the stored period of a tone; a few hundred would suffice for 39 harmonics
 
 
 def make(
     kind: str, seed: int, recording: np.ndarray, sample_rate: int, num_samples: Optional[int] = None
 ) -> np.ndarray:
-    """Returns a sound of one of KINDS, float32 [num_samples]; by default it lasts 0.5 to 10 s.
+    """Returns a random sound of one of KINDS, float32 [num_samples]; by default it lasts 0.5 to 10 s.
 
-    Its power is -55 to -10 dBFS, so samples of loud sounds can exceed -1 and 1. Some sounds have additional
+    Its power is -55 to -10 dBFS, so samples of loud sounds can exceed [-1, 1]. Some sounds are mixed with
     noise, are clipped, or contain a pause of digital silence.
     """
     rng = np.random.default_rng(seed)
@@ -39,7 +39,7 @@ def make(
 def coloured_noise(
     rng: np.random.Generator, recording: np.ndarray, num_samples: int, sample_rate: int
 ) -> np.ndarray:
-    """Returns noise between blue and brown, often limited to a band; its loudness may change."""
+    """Returns noise with a spectrum between blue and brown, often limited to a band; its level may vary."""
     hz = np.maximum(np.fft.rfftfreq(num_samples, 1 / sample_rate), 20.0)
     response = hz ** rng.uniform(-1.2, 0.3)
     if rng.uniform() < 0.5:
@@ -73,7 +73,7 @@ def music(rng: np.random.Generator, recording: np.ndarray, num_samples: int, sam
 
 
 def babble(rng: np.random.Generator, recording: np.ndarray, num_samples: int, sample_rate: int) -> np.ndarray:
-    """Returns 8 to 12 voices made of pieces of the recording, at different speeds, about half reversed."""
+    """Returns 8 to 12 voices made from pieces of the recording at different speeds, about half reversed."""
     samples = np.zeros(num_samples)
     for _ in range(rng.integers(_VOICES[0], _VOICES[1] + 1)):
         voice = soxr.resample(recording, rng.uniform(0.7, 1.4), 1.0)[:: rng.choice([1, -1])]
@@ -98,7 +98,7 @@ def _damage(rng, samples):
 
 
 def _play(rng, hz: float, num_samples: int, sample_rate: int) -> np.ndarray:
-    """Returns a tone: a fundamental in Hz and its harmonics, up to 39 together, with or without vibrato."""
+    """Returns a tone with or without vibrato: a fundamental at `hz` and its harmonics, up to 39 in all."""
     number = np.arange(1, rng.integers(2, 40))
     number = number[number * hz < sample_rate / 2][:, None]
     loudness = rng.uniform(0, 1, number.shape) / number ** rng.uniform(0.3, 2)
@@ -111,7 +111,7 @@ def _play(rng, hz: float, num_samples: int, sample_rate: int) -> np.ndarray:
 
 
 def _cut(rng, num_samples: int, sample_rate: int) -> Iterator[tuple[int, int]]:
-    """Yields the start and the end, in samples, of consecutive pieces of random duration."""
+    """Yields the start and end, in samples, of consecutive pieces of random duration."""
     begin = 0
     while begin < num_samples:
         end = min(num_samples, begin + 1 + int(sample_rate * rng.uniform(*_PIECE_SECONDS)))
@@ -120,6 +120,6 @@ def _cut(rng, num_samples: int, sample_rate: int) -> Iterator[tuple[int, int]]:
 
 
 def _unit(samples):
-    """Scales samples to power 1; silence stays silence."""
+    """Scales samples to a power of 1; silence is left unchanged."""
     power = np.mean(np.square(samples))
     return samples / np.sqrt(power) if power else samples
