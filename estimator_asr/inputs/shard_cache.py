@@ -152,7 +152,7 @@ class ShardCache:
 
 
 def download(shard: splits.DataShard, target: str) -> None:
-    """Downloads a shard to an existing file; if the copy is damaged, downloads the shard once more.
+    """Downloads a shard to an existing file; if the copy is damaged, downloads the shard again.
 
     Raises:
         errors.UserError: the shard's size or sha256 differs from the one in dataset_info.json.

@@ -14,7 +14,7 @@ import paths
 import pytest
 
 PACKAGES = ("estimator_asr", "estimator_asr_runtime", "tfrecord_builder")
-# A comment that begins so completes a sentence that is not there: "# of its parent".
+# A comment that begins so completes a sentence that is missing: "# of its parent".
 DANGLING = re.compile(
     r"#\s*(of|with|without|that|as|for|from|in|to|by|which|those|until|where|unless|than|else|or|and|but|at|on"
     r"|beside|before|after)\b",
