@@ -60,7 +60,7 @@ def _propose(acoustic, recognition, fbank, num_frames) -> Proposed:
     # The last features are the outputs of the encoder's last block.
     units = acoustic.config.frontend.encoder.encoder.units
     memory = whisper_decoder.attend_to(decoder, fbank[..., -units:], num_frames)
-    # Whisper would continue after the speech if there were no limit. Rare characters have two or three tokens.
+    # Whisper would continue after the speech without a limit. Rare characters have two or three tokens.
     limits = 4 + 2 * tf.reduce_max(n_best.num_tokens, axis=1)
     proposed = whisper_decoder.propose(decoder, memory, limits, NUM_PROPOSALS)
     strings, ids, counts = _spell(decoder, proposed)
