@@ -48,7 +48,7 @@ def average(config: AverageConfig) -> tuple[str, list[best_checkpoints.KeptCheck
     """Writes the averaged model directory; returns its path and the averaged checkpoints, best first.
 
     Raises:
-        errors.UserError: there are no best checkpoints, or one is damaged, or their variables differ.
+        errors.UserError: there are no best checkpoints, a checkpoint is damaged, or their variables differ.
     """
     model = model_directory.open_model_directory(config.model_dir)
     entries, read_locks = _lock_best(config)
@@ -69,7 +69,7 @@ def average(config: AverageConfig) -> tuple[str, list[best_checkpoints.KeptCheck
 
 
 def _lock_best(config):
-    """Returns the best checkpoints, locked so that a running training does not delete them, and the locks."""
+    """Returns the best checkpoints and the locks that keep a running training from deleting them."""
     while True:
         entries = best_checkpoints.read(config.model_dir)[: config.num_checkpoints]
         if not entries:
@@ -77,7 +77,7 @@ def _lock_best(config):
                 f"{os.path.join(config.model_dir, best_checkpoints.DIRECTORY)} has no best checkpoints; "
                 "train with a dev split first"
             )
-        with contextlib.suppress(FileNotFoundError):  # training has just replaced one, so read the list again
+        with contextlib.suppress(FileNotFoundError):  # training just replaced one; read the list again
             prefixes = [best_checkpoints.prefix(config.model_dir, entry.step) for entry in entries]
             return entries, [locks.ReadLock(f"{prefix}.index") for prefix in prefixes]
 

@@ -66,7 +66,7 @@ def examine(config: DoctorConfig) -> Iterator[tuple[str, Iterable[findings.Findi
 
 
 def _load(*names):
-    """Imports the modules of checks that need TensorFlow; raises ImportError or UserError if that fails."""
+    """Imports the check modules that need TensorFlow; raises ImportError or UserError if that fails."""
     tensorflow = lazy_tensorflow.load()
     tensorflow.get_logger().setLevel("ERROR")
     tensorflow.compat.v1.disable_eager_execution()
@@ -79,7 +79,7 @@ def show(sections: Iterable[tuple[str, Iterable[findings.Finding]]]) -> list[fin
     for title, lines in sections:
         print(f"\n{title}", flush=True)
         for finding in lines:
-            if finding.level == findings.PROBLEM and finding in shown:  # several checks may find one problem
+            if finding.level == findings.PROBLEM and finding in shown:  # several checks may find the same one
                 continue
             print(f"  {finding.level:8} {finding.text}", flush=True)
             shown.append(finding)

@@ -40,7 +40,7 @@ from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.program import config_flags, program
 
 _PRINTED = (*utterances.MEASURES, biasing.BIASED, biasing.UNBIASED)
-_MAX_COMPARED = 26  # a comparison names its reports by letters
+_MAX_COMPARED = 26  # a comparison labels its reports A to Z
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,7 +192,7 @@ def _open_subject(config: EvaluateConfig, data: recognised_split.Data) -> recogn
         return recognised_split.open_model(config.model_dir, config.decoding, data, chunks)
     version_dir = recogniser.find_version(config.saved_model)
     token_type = export_info.load(version_dir).token_type
-    # References in the data are in lower case.
+    # References in the data are lowercase.
     hotwords = [word.lower() for word in hotword_list.read_for(version_dir, token_type, config)]
     return recognised_split.open_version(version_dir, hotwords, data, config.streaming)
 

@@ -182,7 +182,7 @@ def _open(
 def _read_utterances(
     config: ExportConfig, acoustic: trained_model.TrainedModel
 ) -> tuple[recognised_split.Data, list[sample.ParityUtterance]]:
-    """Returns the data by directory, and the utterances of the split that are to be compared."""
+    """Returns each directory's data, and the utterances on which export and models are compared."""
     settings = acoustic.model.config
     data, source = recognised_split.open_split(acoustic.model, config.data_dir, config.split)
     seconds = statuses.find_max_seconds(settings.frontend)

@@ -118,7 +118,7 @@ def _check_usable(output_dir: str) -> None:
 
 
 def _judge(row: dict, audio_dir: str, limits: tuple[float, float]) -> None:
-    """Adds the utterance's id, and in "problem" why it is rejected, "" if it is kept, to its row."""
+    """Adds to an utterance's row its id, and its problem: why it is rejected, or "" if it is kept."""
     row["id"] = f"{os.path.relpath(row['audio'], audio_dir)}-{1000 * row['start']:08.0f}"
     row["problem"] = row["problem"] or pseudo_labels.find_problem(row, *limits)
     if _NOT_IN_MANIFEST.search(row["audio"]):
@@ -142,7 +142,7 @@ def _find_exports(config: PseudoLabelConfig) -> tuple[tuple[str, str], ...]:
 
 
 def _choose_confidence(config: PseudoLabelConfig, teacher_dir: str) -> float:
-    """Returns the minimum confidence; if a report is used, prints and draws what each keeps of dev."""
+    """Returns the minimum confidence; if a report is used, prints and plots how much of dev each keeps."""
     if config.report_dir is None:
         return config.min_confidence
     outputs, edits = _read_report(config.report_dir, teacher_dir)
@@ -184,7 +184,7 @@ def _read_report(report_dir: str, version_dir: str) -> tuple[list[dict], list]:
 
 
 def _write(output_dir: str, rows: Sequence[Mapping]) -> None:
-    """Writes manifest.tsv and rejected.tsv, and prints how many utterances and hours are kept."""
+    """Writes manifest.tsv and rejected.tsv, and prints how many utterances and hours were kept."""
     path = os.path.join(output_dir, manifest.MANIFEST_FILE)
     accepted = [row for row in rows if not row["problem"]]
     with files.writing(path) as temporary:

@@ -45,7 +45,7 @@ class Replay(NamedTuple):
     loss: float  # loss per label
     gradient_norm: float  # norm before gradients are clipped
     finding: Optional[nan_search.NonFiniteTensor]  # None if loss and gradients are finite
-    utterance_losses: list[float]  # loss per label of each utterance when it is a batch of its own
+    utterance_losses: list[float]  # loss per label of each utterance, run as a batch of one
 
 
 def main(config: ReplayConfig) -> None:
@@ -74,7 +74,7 @@ def replay(
     Args:
         model: the model.
         checkpoint: path prefix of the checkpoint whose weights are used.
-        features, labels: the batch as the model_fn got it in training; features["seed"] is its position.
+        features, labels: the batch that the model_fn received in training; features["seed"] is its position.
 
     Raises:
         errors.UserError: the checkpoint cannot be read, or belongs to another model.

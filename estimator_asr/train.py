@@ -58,13 +58,13 @@ class Directories(config_flags.Checked):
 def main(directories: Directories, *sections: Any) -> int:
     """Trains with `sections`, the settings of config.SECTIONS in their order; returns the exit code."""
     _set_up_logging()
-    # Messages append flags to this command, which override its own: the last of two equal flags counts.
+    # Messages append flags to this command, which override earlier ones: the last value of a flag counts.
     command = shlex.join(["python", "-m", "estimator_asr.train", *sys.argv[1:]])
     return run(directories.data_dir, directories.model_dir, dict(zip(config_lib.SECTIONS, sections)), command)
 
 
 def run(data_dirs: Sequence[str], model_dir: str, sections: dict[str, Any], command: str) -> int:
-    """Trains a model with `sections`, the settings by their names in config.SECTIONS; returns the exit code.
+    """Trains a model with `sections`, settings keyed by the names in config.SECTIONS; returns the exit code.
 
     `command` is the command line that started the program, which messages repeat.
 
@@ -115,7 +115,7 @@ def _train(training):
 def build_config(
     sections: dict[str, Any], infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str]
 ) -> experiment.ExperimentConfig:
-    """Returns the experiment's settings: those of the flags and those that the data determine.
+    """Returns the experiment's settings: settings from flags and settings determined by the data.
 
     Raises:
         errors.UserError: the data lack audio, characters or token counts that the model needs, or its

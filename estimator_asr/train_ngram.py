@@ -121,7 +121,7 @@ def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
 
 
 def describe(estimate: kneser_ney.Estimate) -> Iterator[str]:
-    """Yields a line for each order: the n-grams kept, the n-grams in the text, and the discounts."""
+    """Yields a line for each order: n-grams kept, n-grams in the text, and discounts."""
     for n, num_ngrams in enumerate(estimate.num_ngrams, start=1):
         num_kept = len(estimate.model.orders[n - 1].words) if n <= estimate.model.order else 0
         discounts = ", ".join(f"{value:.3f}" for value in estimate.discounts[n - 1])

@@ -98,7 +98,7 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
 
 
 def _run_job(config: TranscribeConfig, inputs: list[recordings.RecordingFile], words: list[str]) -> int:
-    """Transcribes the recordings that earlier runs have not; returns how many then have no transcript."""
+    """Transcribes recordings left by earlier runs; returns how many still have no transcript."""
     version_dir, info, hotwords = _read_export(config)
     recordings.make_output_dir(config.output_dir)
     jobs_dir = os.path.join(config.output_dir, _JOBS_DIR)
@@ -127,8 +127,8 @@ def _begin(
 ) -> set[recordings.RecordingFile]:
     """Adds the recordings to job.json, so that later runs may replace their transcripts.
 
-    Returns the recordings that have no transcript yet. Raises UserError if the existing transcripts are of
-    another export or other hotwords, or if a file would be replaced that is not of this job.
+    Returns the recordings that have no transcript yet. Raises UserError if the existing transcripts are from
+    another export or other hotwords, or if a file that is not from this job would be replaced.
     """
     path, job = os.path.join(directory, "job.json"), {"settings": settings, "begun": []}
     if files.exists(path):
@@ -183,7 +183,7 @@ def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
 
 
 def _read_export(config: TranscribeConfig) -> tuple[str, export_info.ExportInfo, list[str]]:
-    """Returns the version's directory, its export.json and the hotwords; prints what it cannot transcribe."""
+    """Returns the version's directory, its export.json and the hotwords; warns of missing tokens."""
     version_dir = recogniser.find_version(config.saved_model)
     info = export_info.load(version_dir)
     hotwords = hotword_list.read_for(version_dir, info.token_type, config)
@@ -194,7 +194,7 @@ def _read_export(config: TranscribeConfig) -> tuple[str, export_info.ExportInfo,
 
 
 def _load(config: TranscribeConfig) -> tuple[recogniser.LoadedVersion, recogniser.Recogniser]:
-    """Returns the loaded export, and the recogniser of its signature "waveform"."""
+    """Returns the loaded export, and the recogniser for its signature "waveform"."""
     version_dir, _, hotwords = _read_export(config)
     loaded = recogniser.load_version(version_dir)
     return loaded, loaded.find("waveform", hotwords)

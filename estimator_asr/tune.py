@@ -99,7 +99,7 @@ class TuneConfig(config_flags.Checked):
 def tune(config: TuneConfig) -> search.TuningResult:
     """Searches on the split, and saves the best settings and a picture in the model directory.
 
-    Raises errors.UserError if the models, the data and the n-gram model do not fit together.
+    Raises errors.UserError if the models, the data and the n-gram model are incompatible.
     """
     tuned, source = _open_tuned(config)
     with splits.explain_damage(config.data_dir, config.split):
@@ -153,7 +153,7 @@ def _open_whisper(config, acoustic, language, source) -> trials.WhisperBench:
 
 
 def read_ngram(path: str, model: model_directory.ModelDirectory) -> types.SimpleNamespace:
-    """Returns ModelDirectory.ngram for a model's output vocabulary; logs the words that the file lacks."""
+    """Returns ModelDirectory.ngram for a model's output vocabulary; logs words missing from the file."""
     ngram_model, words = arpa.read(path), model.output_vocabulary.tokens
     warning = back_off.describe_missing(ngram_model, words, path)
     if warning:

@@ -15,13 +15,13 @@ from estimator_asr_runtime import errors, resampling, statuses
 
 _SAMPLE_RATES_HZ = range(1000, 1_000_001)  # any other rate means a damaged header
 _BLOCK_NUMBERS = 1 << 18  # samples x channels read at a time
-# Two MP3 frames that begin alike. Encoders add up to seven frames, and pictures in tags may look like frames.
+# Two MP3 frames with the same header start. Encoders add up to 7 frames; images in tags may look like frames.
 _FRAMES = re.compile(rb"(?s)(\xff[\xe2-\xe5\xf2-\xf5\xfa-\xfd])[\x10-\xef].{20,2880}?\1")
-_MAX_FRAME_PAIRS = 3  # more pairs after the end are more audio
+_MAX_FRAME_PAIRS = 3  # more pairs after the end mean more audio
 _STREAMS = {"FLAC": re.compile(rb"fLaC[\0\x80]\0\0\x22"), "OGG": re.compile(rb"OggS\0[\2\3\6\7]")}
 _HEAD_BYTES = 1 << 20  # maximum size of the chunks before the samples
 _CHUNK_NAME = re.compile(rb"[ -~]{4}")
-_CANCELLED, _LOUD = np.float32(0.04), np.float32(0.25)  # equal those of tfrecord_builder/audio/audio_files.py
+_CANCELLED, _LOUD = np.float32(0.04), np.float32(0.25)  # the same as in tfrecord_builder/audio/audio_files.py
 
 
 class Audio(NamedTuple):
@@ -32,7 +32,7 @@ class Audio(NamedTuple):
 
 
 class _File(io.BufferedReader):
-    """A file without a name, so that its content tells its format; a seek that fails is ignored."""
+    """A file without a name, so that libsndfile detects its format; failed seeks are ignored."""
 
     name = None
 
@@ -46,8 +46,8 @@ class _File(io.BufferedReader):
 def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
     """Reads an audio file in any format of libsndfile, and resamples it to sample_rate (Hz).
 
-    Raises errors.UserError if the file cannot be opened, or has more audio after its end, as libsndfile
-    would leave that out.
+    Raises errors.UserError if the file cannot be opened, or if more audio follows its end, which libsndfile
+    would omit.
     """
     nothing = np.zeros(0, np.float32)
     if os.path.exists(path) and not os.path.isfile(path):
@@ -77,7 +77,7 @@ def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
 
 
 def _read_mono(sound: soundfile.SoundFile, most: int) -> np.ndarray:
-    """Reads up to `most` samples, or all if there are fewer; the header may have another number."""
+    """Reads up to `most` samples, or all if there are fewer; the header's count may be wrong."""
     sound.seekable = lambda: False  # soundfile would seek, which fails for FLAC of unknown length
     most = min(most, sound.frames)  # libsndfile would mistake a tag after the end for damaged FLAC
     block = np.empty([max(_BLOCK_NUMBERS // sound.channels, 1), sound.channels], np.float32)
@@ -89,7 +89,7 @@ def _read_mono(sound: soundfile.SoundFile, most: int) -> np.ndarray:
 
 
 def _is_longer(file: io.BufferedReader, kind: str) -> bool:
-    """Returns True if audio follows what was read: a second file, or more than the header promises."""
+    """Returns True if more audio follows: a second file, or more samples than the header declares."""
     if kind not in ("MP3", *_STREAMS):
         return False
     position = file.tell()
@@ -124,7 +124,7 @@ def _open(file: _File, max_seconds: int) -> tuple[soundfile.SoundFile, str]:
 
 
 def _find_samples(wav: bytearray) -> int:
-    """Returns where the samples begin; 0 if there are none, because the chunks end exactly with the file."""
+    """Returns the samples' offset; 0 if there are none, that is, if the chunks fill the file exactly."""
     place, start = 12, 0
     while place + 8 <= len(wav) and (not start or _CHUNK_NAME.match(wav, place)):
         name, size = struct.unpack_from("<4sI", wav, place)

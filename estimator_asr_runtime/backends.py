@@ -12,7 +12,7 @@ import numpy as np
 from estimator_asr_runtime import errors
 
 _AGAIN = "copy the export again, or export again"
-_GROUP_ROWS = 4  # sequences that a graph runs on at a time
+_GROUP_ROWS = 4  # sequences per run of a graph
 
 
 class OnnxGraph:
@@ -46,7 +46,7 @@ class OnnxGraph:
 
 
 class LiteRtGraph:
-    """A graph that LiteRT runs on the CPU; inputs and outputs are named like its tensors."""
+    """A graph that LiteRT runs on the CPU; inputs and outputs have the names of its tensors."""
 
     def __init__(self, path: str, num_threads: int):
         """Loads a graph; if num_threads is 0, the library chooses the number.
@@ -118,7 +118,7 @@ def run_on_sequences(graph: Graph, sequences: Sequence[Sequence[int]], **others)
 
 
 def _name(details: Mapping) -> str:
-    """Returns the plain name of a tensor: waveform for serving_default_waveform:0."""
+    """Returns a tensor's plain name, for example waveform for serving_default_waveform:0."""
     return details["name"].split(":")[0].removeprefix("serving_default_")
 
 

@@ -18,7 +18,7 @@ _EMPTY_HASH, _NO_HASH = 1, -1  # hash of the empty prefix, and a stand-in for it
 
 
 class Hypothesis(NamedTuple):
-    """A token sequence, its score, and its log probability by the acoustic model alone (both float32)."""
+    """A token sequence, its score, and its log probability under the acoustic model alone."""
 
     ids: tuple[int, ...]
     score: np.float32
@@ -36,7 +36,7 @@ class _Frames(NamedTuple):
 
 
 class _Beam(NamedTuple):
-    """The best possible prefixes, best first; arrays are int64 [width] unless a comment says otherwise."""
+    """The best prefixes of nonzero probability, sorted; arrays are int64 [width] unless noted otherwise."""
 
     blank_probs: np.ndarray  # float32, scaled probabilities of the paths that end with a blank
     token_probs: np.ndarray  # float32, scaled probabilities of the paths that end with the last token
@@ -105,14 +105,14 @@ def _find_best(values: np.ndarray, count: int) -> np.ndarray:
 
 
 def _make_first(blank_id: int, scorers) -> _Beam:
-    """Returns a beam that has only the empty prefix."""
+    """Returns a beam that contains only the empty prefix."""
     one, zero = np.ones(1, np.float32), np.zeros(1, np.float32)
     keys = (np.array([key]) for key in (_EMPTY_HASH, _NO_HASH, blank_id))
     return _Beam(one, zero, *keys, zero, tuple(np.array([scorer.start()]) for scorer in scorers), [()])
 
 
 def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, scorers):
-    """Extends a beam by frame i; returns the new beam, and the norm that divided its probabilities."""
+    """Extends a beam by frame i; returns the new beam and the norm that scaled its probabilities."""
     token_ids, count = frames.token_ids[i], frames.token_ids.shape[1]
     stay, ended, extended = _extend(frames, i, beam)
     bonuses, states = _score(decode, scorers, beam, token_ids)
@@ -120,7 +120,7 @@ def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, score
     places = np.argsort(-scores, kind="stable")[: decode.beam_width]
     places = places[scores[places] > -np.inf]
     before, ranks = np.divmod(places, 1 + count)
-    is_new, tokens = ranks > 0, token_ids[ranks - 1]  # the token has no meaning unless is_new
+    is_new, tokens = ranks > 0, token_ids[ranks - 1]  # a token is meaningful only where is_new
     blank_probs, token_probs = ended[before] * ~is_new, _join(stay, extended, count)[places]
     norm = np.max(blank_probs + token_probs)
     hashes, moves = beam.hashes[before], zip(before.tolist(), tokens.tolist(), is_new.tolist())
@@ -151,7 +151,7 @@ def _extend(frames: _Frames, i: int, beam: _Beam):
     is_last = last_ids == frames.token_ids[i]
     extended = np.where(is_last, after_blank, after_all) * frames.token_probs[i]
     is_parent = beam.hashes[:, None] == beam.parents  # [i, j]: prefix i is the parent of prefix j
-    extended *= ~(is_parent @ is_last)  # drops extensions that are in the beam already
+    extended *= ~(is_parent @ is_last)  # drops extensions that are already in the beam
     from_parent = np.where(last_ids == beam.last_ids, after_blank, after_all) * is_parent
     stay = (same_token + np.sum(from_parent, axis=0)) * frames.probs[i, beam.last_ids]
     return stay, probs * frames.probs[i, -1], extended
@@ -167,7 +167,7 @@ def _score(decode: model_json.Decode, scorers, beam: _Beam, token_ids: np.ndarra
 
 
 def _join(alone: np.ndarray, extended: np.ndarray, num_tokens: int) -> np.ndarray:
-    """Joins `alone` [width] and `extended` [width, num_tokens or 1] to one of [width x (1 + num_tokens)]."""
+    """Joins `alone` [width] and `extended` [width, num_tokens or 1] into [width x (1 + num_tokens)]."""
     joined = np.empty([len(alone), 1 + num_tokens], alone.dtype)
     joined[:, 0], joined[:, 1:] = alone, extended
     return joined.reshape(-1)

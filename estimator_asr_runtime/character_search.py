@@ -13,7 +13,7 @@ import numpy as np
 from estimator_asr_runtime import ngrams
 
 IMPOSSIBLE = np.float32(-1e9)  # log probability of a missing candidate
-_LOWEST = np.float32(-1e4)  # the graph's log probabilities below this mean that a candidate is missing
+_LOWEST = np.float32(-1e4)  # lower log probabilities in the graph's output mark missing candidates
 
 
 class Sentences(NamedTuple):
@@ -65,7 +65,7 @@ def _is_real(lattice: Lattice, num_tokens: np.ndarray) -> np.ndarray:
 def _run(width: int, lattice: Lattice, num_tokens: np.ndarray, scorer) -> tuple[np.ndarray, np.ndarray]:
     """Returns the beam's scores, float32 [rows, width], and paths, int [rows, width, length, 2].
 
-    For each token, a path has the place of its candidate, and the scorer's state before it.
+    For each token, a path holds the index of the chosen candidate, and the scorer's state before the token.
     """
     rows, length, count = lattice.characters.shape
     places = np.broadcast_to(np.arange(width), [rows, width])
@@ -91,7 +91,7 @@ def _score_alternatives(lattice: Lattice, characters, states, num_tokens, scorer
     rows, length, count = lattice.characters.shape
     added, after = scorer.extend(states.reshape(-1, 1), lattice.characters.reshape(-1, count))
     scores, after = added[:, 0], after[:, 0]
-    for offset in range(1, scorer.context_length + 1):  # later characters with the candidate in their context
+    for offset in range(1, scorer.context_length + 1):  # later characters whose context has the candidate
         following = np.pad(characters[:, offset:], [[0, 0], [0, min(offset, length)]])
         added, extended = scorer.extend(after, np.maximum(following.reshape(-1, 1), 0))
         place = (np.arange(length) + offset - num_tokens[:, None]).reshape(-1, 1)

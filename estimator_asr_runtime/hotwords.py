@@ -1,4 +1,4 @@
-"""Hotwords: their format, the automaton that favours them in the search, and their characters in transcripts.
+"""Hotwords: their format, the automaton that favours them in the search, and how transcripts show them.
 
     神雕侠侣 shen2 diao1 xia2 lv3         one syllable for each character
     神雕侠侣 shen2 diao1 xia2 lv3 2.5     with a boost (a natural logarithm)
@@ -22,7 +22,7 @@ DEFAULT_BOOST = 4.0
 _MOST_BOOST = 1_000_000
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?|\.[0-9]+")
 _TOKEN_TYPES = ("syllable", "toneless")
-_HEAD_START = np.float32(0.1)  # an incomplete phrase gets boost x this x its matched fraction
+_HEAD_START = np.float32(0.1)  # incomplete phrases get this x boost x matched fraction
 _HIGHEST_LOG_PROB = -1e-6  # limits log odds to 14
 _HEARD = 6.0  # added to the boost when it is compared with other characters' log odds, see in_graph.py
 _FORM = "WORD pin1 yin1, or with a boost WORD pin1 yin1 6, with one syllable per character"
@@ -37,9 +37,9 @@ class Hotword(NamedTuple):
 
 
 def parse(model: model_lib.Model, lines: Sequence[str]) -> list[Hotword]:
-    """Parses hotwords; leaves out those with a syllable that the acoustic model lacks.
+    """Parses hotwords; skips those with a syllable that the acoustic model lacks.
 
-    Raises errors.UserError if a line has another format, or the model does not support hotwords.
+    Raises errors.UserError if a line is malformed, or the model does not support hotwords.
     """
     settings = model.settings
     if lines and (settings.token_type not in _TOKEN_TYPES or settings.acoustic.decoding != "beam"):
@@ -84,14 +84,14 @@ def _without_tone(syllable: str) -> str:
 class HotwordScorer:
     """Adds the boosts of phrases to scores (see ngrams.py), with the automaton of Aho and Corasick (1975).
 
-    A state is the longest suffix of a token sequence with which a phrase begins. An incomplete phrase has a
-    potential, which keeps it in the beam, and which is taken back when the match ends or fails.
+    A state is the longest suffix of the tokens so far that is a prefix of a phrase. An incomplete phrase has
+    a potential, a bonus that keeps it in the beam and is withdrawn when the match ends or fails.
     """
 
     def __init__(self, hotwords: Sequence[Hotword]):
         prefixes = {word.ids[:length] for word in hotwords for length in range(len(word.ids) + 1)}
         self._states = {ids: state for state, ids in enumerate(sorted({(), *prefixes}, key=len))}
-        # Maps token id -> next state for each state, unless that is the state of the token alone.
+        # For each state, token id -> next state; omitted if the next state is that of the token alone.
         self._after = self._list_transitions()
         self._potentials, completed = self._sum_boosts(hotwords)
         self._gains = self._potentials + completed
@@ -112,11 +112,11 @@ class HotwordScorer:
         return self._gains[after] - self._potentials[states][:, None], after
 
     def finish(self, states: np.ndarray) -> np.ndarray:
-        """Returns the scores that take back the potentials of the states."""
+        """Returns the scores that withdraw the potentials of the states."""
         return -self._potentials[states]
 
     def _back_off(self, ids: tuple[int, ...]) -> int:
-        """Returns the state of the longest proper suffix that has one."""
+        """Returns the state of the longest proper suffix that has a state."""
         return next(self._states[ids[i:]] for i in range(1, len(ids) + 1) if ids[i:] in self._states)
 
     def _list_transitions(self) -> list[dict[int, int]]:
@@ -124,7 +124,7 @@ class HotwordScorer:
         for ids, state in self._states.items():
             if len(ids) > 1:
                 after[self._states[ids[:-1]]][ids[-1]] = state
-        for ids, state in self._states.items():  # shorter ones, to which others back off, come first
+        for ids, state in self._states.items():  # longer ones back off to shorter ones, which come first
             if ids:
                 after[state] = {**after[self._back_off(ids)], **after[state]}
         return after
@@ -146,11 +146,11 @@ class HotwordScorer:
 
 
 def write(hotwords: Sequence[Hotword], written: writing.Written, ids: Sequence[int]) -> writing.Written:
-    """Replaces the strings at each hotword's tokens with its characters; `ids` has the token of each string.
+    """Replaces the strings of each hotword's tokens with its characters; `ids` holds each string's token.
 
     Strings stay as they are if their log odds exceed the boost of the hotword by more than 6.
     """
-    by_ids = {word.ids: word for word in reversed(hotwords)}  # the first of those with equal tokens counts
+    by_ids = {word.ids: word for word in reversed(hotwords)}  # the first of equal ids counts
     strings, probs, start = list(written.strings), written.probs.copy(), 0
     longest = max(map(len, by_ids), default=0)
     while start < len(ids):

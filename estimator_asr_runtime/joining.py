@@ -14,13 +14,13 @@ FINAL = "-?[a-zê]+[1-5]"
 
 
 class Joining(NamedTuple):
-    """A separator to join tokens with, then regular expressions and their replacements, in order."""
+    """The separator between tokens, and regular expressions with replacements, applied in order."""
 
     separator: str
     rules: tuple[tuple[str, str], ...] = ()
 
     def join(self, tokens: Iterable[str]) -> str:
-        """Returns the text of tokens."""
+        """Joins tokens into text."""
         text = self.separator.join(tokens)
         for pattern, replacement in self.rules:
             text = re.sub(pattern, replacement, text)
@@ -51,7 +51,7 @@ JOININGS = {
     "character": Joining("", (("<space>", " "),)),
     "bpe": Joining("", (("\u2581", " "), ("^ ", ""))),
 }
-# Patterns of syllables. Other tokens that the language model lacks are written as they are.
+# Patterns of syllables. Other tokens that the language model lacks are output unchanged.
 SYLLABLES = {
     "syllable": "[a-zê]+[1-5]|<unk>",
     "initial_final": "[a-zê]+[1-5]|<unk>",  # initials and finals are joined before the match

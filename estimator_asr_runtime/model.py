@@ -15,7 +15,7 @@ UNKNOWN_ID = 0  # token id of <unk>
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """Everything that recognition needs; the parts of the language model are empty if there is none."""
+    """Everything that recognition needs; without a language model, its parts are None or empty."""
 
     path: str
     settings: model_json.ModelJson
@@ -30,7 +30,7 @@ class Model:
 
 
 def find(path: str, allowed: Sequence[str] = model_json.FORMATS) -> str:
-    """Returns a format's directory: `path` itself, or one in a version or an export's newest version.
+    """Returns a format's directory: `path` itself, or one in a version or in an export's newest version.
 
     If several allowed formats exist, the first one whose library is installed is chosen. If none exists,
     `path` or the newest version is returned.
@@ -59,7 +59,7 @@ def load(directory: str, num_threads: int = 0) -> Model:
         num_threads: threads per graph; if 0, the library chooses the number.
 
     Raises:
-        errors.UserError: a file is missing or damaged, or the library of the graphs is not installed.
+        errors.UserError: a file is missing or damaged, or the library that runs the graphs is not installed.
     """
     settings = model_json.load(directory)
     graphs = [

@@ -26,7 +26,7 @@ _BLOCK_BYTES = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Decode:
-    """Settings of decoding; the fields are those of estimator_asr's DecodeConfig."""
+    """Settings of decoding; the fields are the same as in estimator_asr's DecodeConfig."""
 
     decoding: str  # beam or greedy
     beam_width: int
@@ -47,7 +47,7 @@ class ModelJson:
     format: str  # one of FORMATS
     sample_rate: int  # Hz
     max_seconds: int  # length of the longest utterance
-    min_samples: int  # samples of one frame; shorter audio is empty
+    min_samples: int  # samples in one frame; shorter audio counts as empty
     token_type: str  # a key of joining.JOININGS
     output_seconds: float  # frame shift of log_probs
     acoustic: Decode
@@ -56,7 +56,7 @@ class ModelJson:
 
     @property
     def joining(self) -> joining.Joining:
-        """The rules by which the strings of a hypothesis are joined to a transcript."""
+        """The rules for joining the strings of a hypothesis into a transcript."""
         return joining.JOININGS["character" if self.language else self.token_type]
 
     @property
@@ -66,11 +66,11 @@ class ModelJson:
 
 
 def load(directory: str) -> ModelJson:
-    """Reads model.json, and checks its digest and those of the files beside it.
+    """Reads model.json; checks its digest and the digests of the files that it lists.
 
-    Files whose digests match are as the export wrote them, so their content is not checked further.
+    A matching digest means that the file is unchanged since the export, so its content is not checked.
 
-    Raises errors.UserError if model.json or a file is missing, damaged or of another layout.
+    Raises errors.UserError if model.json or a file is missing or damaged, or if the layout differs.
     """
     path = os.path.join(directory, FILE)
     values, is_intact = _read(path)
@@ -104,7 +104,7 @@ def _read(path: str) -> tuple[dict, bool]:
         raise errors.UserError(
             f"{path}: {error.strerror}; pass the directory of an export as ONNX or LiteRT"
         ) from error
-    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or too deep
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested too deeply
         raise errors.UserError(f"{path} is not valid JSON; {_AGAIN}") from error
 
 

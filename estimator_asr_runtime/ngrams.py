@@ -1,4 +1,4 @@
-"""N-gram models of an export, and the scorer that adds their probabilities to those of a search.
+"""N-gram models of an export, and the scorer that adds their log probabilities to a search.
 
 Equivalent to ngrams/back_off.py and search/scorers.py of estimator_asr/decoding. A scorer has three methods:
 
@@ -16,7 +16,7 @@ import numpy as np
 
 
 class BackOffArrays(NamedTuple):
-    """The arrays of a back-off model; logarithms are natural, token ids are those of the token list.
+    """The arrays of a back-off model; logarithms are natural, token ids index the token list.
 
         log p(token | state) = log_probs[i], then next_states[i]   if keys[i] = state * num_tokens + token
                              = unigram_log_probs[token], then unigram_states[token]        if state is 0
@@ -50,7 +50,7 @@ class NgramScorer:
     """
 
     def __init__(self, arrays: BackOffArrays, weight: float):
-        self.context_length = int(arrays.order) - 1  # a score depends on up to so many tokens before
+        self.context_length = int(arrays.order) - 1  # a score depends on at most this many previous tokens
         self._arrays, self._weight = arrays, np.float32(weight)
         self._num_tokens = len(arrays.unigram_log_probs)
         # First the 1-grams, in the order of the token ids, then the n-grams in the order of the keys.
@@ -65,7 +65,7 @@ class NgramScorer:
         """Returns weighted log probabilities, each given the longest known context, and the next states."""
         shape = (*states.shape, token_ids.shape[-1])
         tokens = np.broadcast_to(token_ids[..., None, :], shape).reshape(-1)
-        # Pending candidates have no n-gram so far; `weights` are the sums of their back-off weights.
+        # Pending candidates have no matching n-gram yet; `weights` are the sums of their back-off weights.
         pending, contexts = np.arange(tokens.size), np.repeat(states.reshape(-1), shape[-1])
         rows, totals, weights = tokens.astype(np.int64), *np.zeros([2, tokens.size], np.float32)
         for _ in range(self.context_length):
@@ -84,7 +84,7 @@ class NgramScorer:
         return self._weight * self._arrays.end_log_probs[states]
 
     def _look_up(self, contexts, tokens) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the place of each n-gram among the keys, and whether it exists."""
+        """Returns each n-gram's index in the keys, and whether the n-gram exists."""
         keys = self._arrays.keys
         candidates = contexts.astype(np.int64) * self._num_tokens + tokens
         places = np.minimum(np.searchsorted(keys, candidates), len(keys) - 1)

@@ -47,7 +47,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 def write(model_dir: str, library_dir: str, output_dir: str) -> int:
     """Writes the page into a new or empty directory; returns the size of the page in bytes.
 
-    Raises errors.UserError if the model is damaged or has another format, onnxruntime-web is missing, or the
+    Raises errors.UserError if the model is damaged or not ONNX, onnxruntime-web is missing, or the
     output directory has files or cannot be written.
     """
     library = page_files.find_library(library_dir)
@@ -73,7 +73,7 @@ def _check_output(path: str) -> None:
 
 
 def _write_whole(loaded: model.Model, library: page_files.Library, output_dir: str) -> int:
-    """Writes under a temporary name first, so that a directory with the final name is complete."""
+    """Writes under a temporary name, then renames, so that the output directory is never incomplete."""
     parent, name = os.path.split(os.path.abspath(output_dir))
     os.makedirs(parent, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=parent) as temporary:

@@ -22,7 +22,7 @@ import numpy as np
 from estimator_asr_runtime import errors, joining, model, model_json, ngrams
 
 _WEB_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "web")
-# The library for WebAssembly only, including its loader; with one thread, no other file is needed.
+# The build for WebAssembly only, which includes the loader; one thread needs no other file.
 _SCRIPT, _WASM = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"
 _ARRAYS = tuple(name for name in ngrams.BackOffArrays._fields if name not in ("order", "start_state"))
 
@@ -87,7 +87,7 @@ def _read_settings(loaded: model.Model) -> dict:
 
 
 def _unpack(loaded: model.Model, directory: str, part: str) -> Optional[Mapping]:
-    """Writes the arrays of an n-gram model; returns its entry in files.json, None if there is no model."""
+    """Writes the arrays of an n-gram model; returns its entry in files.json, or None without a model."""
     if getattr(loaded, f"{part}_ngram") is None:
         return None
     arrays = ngrams.load(os.path.join(loaded.path, f"{part}_ngram.npz"))

@@ -9,7 +9,7 @@ import numpy as np
 
 from estimator_asr_runtime import errors, model_json
 
-_LOWEST_PROB = np.float32(1e-6)  # so that the log odds are finite
+_LOWEST_PROB = np.float32(1e-6)  # keeps the log odds finite
 
 
 class Ranked(NamedTuple):
@@ -24,8 +24,8 @@ def rank(scores: Sequence[np.float32], transcripts: Sequence[str], path: str) ->
     """Orders transcripts by the sum of the probabilities of all hypotheses that have the same text.
 
     Scores are log probabilities; hypotheses without a finite score are left out. Equivalent to
-    estimator_asr.exporting.saved_model.ranking.rank. Raises errors.UserError, with the path of the model,
-    if none is left.
+    estimator_asr.exporting.saved_model.ranking.rank. Raises errors.UserError, whose message names the
+    model's path, if no hypothesis is left.
     """
     groups = {}
     for place, text in enumerate(transcripts):

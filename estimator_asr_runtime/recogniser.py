@@ -32,7 +32,7 @@ class Recogniser:
     def __init__(self, model: model_lib.Model, words: Sequence[str] = ()):
         """`words` are hotwords for all utterances, in the format that hotwords.py describes.
 
-        Raises errors.UserError if a hotword has another format, or the model does not support hotwords.
+        Raises errors.UserError if a hotword is malformed, or the model does not support hotwords.
         """
         self._model, self._hotwords = model, hotwords.parse(model, words)
         self._scorers = _list_scorers(model, self._hotwords)
@@ -53,14 +53,14 @@ class Recogniser:
         """Recognises an utterance, float32 [num_samples] at the sample rate of the model, full scale 1.
 
         Returns:
-            A dict of transcript, pinyin and greedy_pinyin (str; the latter is that of greedy decoding),
+            A dict of transcript, pinyin and greedy_pinyin (str; greedy_pinyin is from greedy decoding),
             acoustic_score, language_score and confidence (float), status (str, see statuses.py); characters,
             a list of dicts with character, pinyin, start and end (seconds) and confidence; n_best, a list of
             dicts with transcript and score, best first.
 
         Raises:
-            errors.UserError: the waveform has another type or rank, or the graphs return no valid
-                probabilities for it.
+            errors.UserError: the type or rank of the waveform is wrong, or the graphs return invalid
+                probabilities.
         """
         settings = self._model.settings
         if waveform.dtype.kind != "f" or waveform.ndim != 1:
@@ -142,20 +142,20 @@ def make_empty(status: str) -> dict:
 
 
 def _are_log_probs(log_probs: np.ndarray) -> bool:
-    """Returns True if there are frames, and the highest value in each is possible in a distribution."""
+    """Returns True if there are frames and each frame's highest value is possible in a distribution."""
     highest, lowest_possible = np.max(log_probs, axis=1), -np.log(log_probs.shape[1])
     is_possible = (highest > lowest_possible - _TOLERANCE) & (highest < _TOLERANCE)  # False for NaN
     return len(log_probs) > 0 and bool(np.all(is_possible))
 
 
 def _list_scorers(model: model_lib.Model, words: Sequence[hotwords.Hotword]) -> list:
-    """Returns the scorers that add to CTC's scores in the search: the n-gram model and the hotwords."""
+    """Returns the scorers whose scores are added to the CTC scores: the n-gram model and the hotwords."""
     chosen = [] if model.acoustic_ngram is None else [model.acoustic_ngram]
     return [*chosen, hotwords.HotwordScorer(words)] if words else chosen
 
 
 def _attend(model: model_lib.Model, encoding: np.ndarray, hypotheses: list) -> list[beam_search.Hypothesis]:
-    """Adds the attention decoder's weighted log probabilities to the scores; returns the best first."""
+    """Adds the weighted scores of the attention decoder; returns the hypotheses, best first."""
     ids = [hypothesis.ids for hypothesis in hypotheses]
     outputs = backends.run_on_sequences(model.decoder, ids, encoding=encoding)
     added = np.float32(model.settings.acoustic.attention_weight) * outputs["scores"]
@@ -165,4 +165,4 @@ def _attend(model: model_lib.Model, encoding: np.ndarray, hypotheses: list) -> l
 
 
 def _to_float(number: np.floating) -> float:
-    return float(str(number))  # 0.12 and not 0.11999999731
+    return float(str(number))  # 0.12 instead of 0.11999999731

@@ -1,6 +1,6 @@
 """Resampling with a windowed sinc, by the method of estimator_asr/exporting/saved_model/resampling.py.
 
-The output is computed in blocks: the input samples under a block times a matrix of filter weights. The matrix
+The output is computed in blocks, each the product of its input samples and a matrix of filter weights, which
 depends on the block's phase, its distance from the input sample before it; all phases are 0 if the ratio of
 the rates is simple.
 """
@@ -15,7 +15,7 @@ _ZERO_CROSSINGS = 80  # zero crossings of the sinc on each side
 _CUTOFF = 0.957  # fraction of the lower Nyquist frequency
 _BETA = 10.0  # shape of the window exp(beta (sqrt(1 - x^2) - 1)) (Barnett, Magland and af Klinteberg, 2019)
 _BLOCK = 64  # minimum output samples per block
-_MAX_PERIOD_SIZE = 1 << 19  # largest step x period of a ratio that counts as simple
+_MAX_PERIOD_SIZE = 1 << 19  # largest step x period for which a ratio counts as simple
 _GROUP_NUMBERS = 1 << 20  # samples gathered at a time
 
 
@@ -27,7 +27,7 @@ def resample(waveform: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
     if from_rate == to_rate:
         return waveform
     common = math.gcd(from_rate, to_rate)
-    step, period = from_rate // common, to_rate // common  # input and output samples of a period
+    step, period = from_rate // common, to_rate // common  # input and output samples per period
     block = period * -(-_BLOCK // period) if step * period <= _MAX_PERIOD_SIZE else _BLOCK
     num_samples = (len(waveform) * period + step // 2) // step
     cutoff = _CUTOFF / max(step / period, 1.0)  # fraction of the input's Nyquist frequency

@@ -1,4 +1,4 @@
-"""Status of an utterance: ok, a remark, or why it has no text; like those of SavedModels."""
+"""Status of an utterance: ok, unfinished, or why it has no transcript; the same as in SavedModels."""
 
 from __future__ import annotations
 

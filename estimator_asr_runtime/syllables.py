@@ -1,4 +1,4 @@
-"""Joins initials and finals to syllables, and their times; like estimator_asr/decoding/sequences.py."""
+"""Joins initials and finals into syllables and merges times; like estimator_asr/decoding/sequences.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from estimator_asr_runtime import joining, token_times
 
 
 def join(tokens: Sequence[str]) -> list[str]:
-    """Joins initials and finals to syllables; letters become lowercase, as in syllable models."""
+    """Joins initials and finals into syllables; letters are lowercased, as in syllable models."""
     return joining.JOININGS["initial_final"].join(tokens).lower().split()
 
 

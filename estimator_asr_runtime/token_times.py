@@ -1,4 +1,4 @@
-"""When each token was spoken: the best path of CTC through the tokens (Viterbi).
+"""When each token was spoken: the best CTC path through the tokens (Viterbi).
 
 Equivalent to estimator_asr/decoding/search/token_times.py; states as in Graves et al. (2006), section 4.1.
 """
@@ -24,7 +24,7 @@ class TokenTimes(NamedTuple):
 def align(log_probs: np.ndarray, ids: Sequence[int]) -> TokenTimes:
     """Aligns tokens with frames; log_probs is float32 [num_frames, num_classes], the blank is the last class.
 
-    There must be at least one frame, one for each token, and one more before each repeated token.
+    There must be at least one frame, one for each token, and another before each repeated token.
     """
     states = np.full(2 * len(ids) + 1, log_probs.shape[1] - 1)  # blank, token, blank, ..., token, blank
     states[1::2] = ids

@@ -39,7 +39,7 @@ examples:
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Runs the program; returns its exit code."""
     args = _make_parser().parse_args(argv)
-    sys.stdout.reconfigure(errors="backslashreplace")  # escapes what the encoding lacks
+    sys.stdout.reconfigure(errors="backslashreplace")  # escapes characters that the encoding lacks
     try:
         hotwords = _read_lines(args.hotwords_file) if args.hotwords_file else ()
         loaded = recogniser.Recogniser(model.load(model.find(args.model), args.threads), hotwords)
@@ -85,7 +85,7 @@ def _transcribe(loaded: recogniser.Recogniser, path: str, style: str) -> int:
 
 
 def _escape_controls(path: str) -> str:
-    """Returns a path with its tabs, line breaks and other control characters as backslash escapes."""
+    """Replaces tabs, line breaks and other control characters in a path with backslash escapes."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", lambda match: ascii(match[0])[1:-1], path)
 
 

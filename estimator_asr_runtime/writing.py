@@ -59,7 +59,7 @@ def _choose_characters(model: model_lib.Model, lattice, num_tokens) -> character
 
 
 def _keep_foreign(model: model_lib.Model, token: str) -> Optional[str]:
-    """Returns the text of a token that the language model lacks and is not a syllable, otherwise None."""
+    """Returns a token's text if it is not a syllable and the language model lacks it, otherwise None."""
     is_unknown = model.language_ids.get(token, model_lib.UNKNOWN_ID) == model_lib.UNKNOWN_ID
     if not is_unknown or re.fullmatch(model.settings.syllable_pattern, token):
         return None
