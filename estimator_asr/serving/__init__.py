@@ -1,5 +1,5 @@
-"""What transcribes recordings and answers clients, from an export alone.
+"""Transcribes recordings and serves clients; the only model file that it needs is an export.
 
-transcripts/ reads recordings of any length and writes what was recognised, recording_units divides
-thousands of them between workers, and server/ answers HTTP requests.
+transcripts/ reads recordings of any length and writes their transcripts, recording_units divides thousands
+of recordings among workers, and server/ responds to HTTP requests.
 """

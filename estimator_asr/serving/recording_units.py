@@ -1,9 +1,9 @@
 """Recognises recordings in units of work, on any engine, for transcribe and pseudo_label.
 
-A unit writes a file of JSON lines, one row per recording: signature (absolute path, size and time), problem
-(empty unless the recording cannot be read), and the values that the program keeps. A later run into the same
-directory skips recordings that have a row with the same signature and without a problem. Each recording is
-recognised alone, so the result does not depend on the units or the engine.
+Each unit writes a JSON Lines file with one row per recording: its signature (absolute path, size and time),
+its problem (empty unless the recording cannot be read), and the values that the program keeps. A later run
+with the same directory skips every recording whose signature has a row without a problem. Each recording is
+recognised on its own, so the result does not depend on the units or the engine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
 NUM_WORKERS_HELP = "processes on this machine, each with the model in memory; one if empty"
-_MAX_UNITS = 1000  # an engine handles 1000 units at little cost, and a lost worker loses a thousandth
+_MAX_UNITS = 1000  # cheap for every engine, and a lost worker loses only a thousandth of the work
 _ROWS_FILE = "rows.jsonl"
 _CONCURRENT_REQUESTS = 32
 
@@ -39,7 +39,7 @@ Signature = tuple  # absolute path, size in bytes and modification time of a rec
 
 @dataclasses.dataclass(frozen=True)
 class RecordingUnit:
-    """Recordings for one worker, each with its signature; `file` is the name of the rows' file."""
+    """Recordings for one worker, each with its signature; `file` is the name of the file for their rows."""
 
     file: str
     signed: tuple[tuple[recordings.RecordingFile, Signature], ...]
@@ -51,13 +51,14 @@ class RecordingUnit:
 
 @dataclasses.dataclass(frozen=True)
 class RecordingWriter(resumable.UnitWriter):
-    """Recognises the recordings of units.
+    """Recognises the recordings in each unit.
 
     Attributes:
-        directory: directory of the rows; all are from the same exports and settings.
-        exports: (directory of the version, sha256 of the export) for each model.
-        find_model: takes the loaded exports, returns the model for transcriber.transcribe.
-        keep: takes a recording and its transcript; may save it; returns values to add to the recording's row.
+        directory: directory for the rows, which all come from the same exports and settings.
+        exports: for each model, the directory of the version and the sha256 of the export.
+        find_model: function that returns the model for transcriber.transcribe, given the loaded exports.
+        keep: function of a recording and its transcript; may save the transcript; returns values to add to
+            the recording's row.
     """
 
     exports: tuple[tuple[str, str], ...]
@@ -72,7 +73,7 @@ class RecordingWriter(resumable.UnitWriter):
     def make(
         self, unit: RecordingUnit, path: str, on_progress: resumable.OnProgress
     ) -> resumable.ShardReceipt:
-        """Recognises the recordings of a unit; raises UserError if a model cannot be loaded."""
+        """Recognises the recordings in a unit; raises UserError if a model cannot be loaded."""
         versions = [load_export(*export) for export in self.exports]
         model, sample_rate = self.find_model(versions), versions[0].info.frontend.sample_rate
         rejected, notes = [], []
@@ -95,7 +96,7 @@ class RecordingWriter(resumable.UnitWriter):
         )
 
     def _transcribe(self, recording, model, *arguments):
-        """Returns the transcript; adds the recording to errors that would otherwise name only the unit."""
+        """Returns the transcript; adds the recording's path to errors that would name only the unit."""
         try:
             return transcriber.transcribe(model, recording, *arguments)
         except OSError as error:
@@ -125,14 +126,14 @@ def recognise(
     shared: Collection[str],
     lost: Collection[recordings.RecordingFile] = (),
 ) -> list[dict]:
-    """Recognises recordings that have no row yet or are in `lost`; returns the row of each input.
+    """Recognises recordings that have no valid row or are in `lost`; returns one row for each input.
 
     Args:
-        inputs, writer: the recordings, and the writer that recognises the recordings of a unit.
+        inputs, writer: the recordings, and the writer that recognises each unit.
         title: name for the progress bar.
         runner, num_workers, shared: arguments of dispatch.connect; if num_workers is None, one process runs
-            locally, because a GPU can serve only one.
-        lost: recordings whose outputs are missing although they may have a row.
+            locally, because a GPU can serve only one process.
+        lost: recordings that are recognised even if they have a row, because their outputs are missing.
     """
     with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:  # object stores respond slowly
         signed = list(zip(inputs, pool.map(_sign, inputs)))
@@ -155,14 +156,14 @@ def _show_seconds(on_progress, number, rejected, seconds, total):
 
 
 def _divide(pending: Sequence[tuple]) -> list[RecordingUnit]:
-    """Returns units with unique file names, because workers of a killed launcher may still be writing."""
+    """Returns units with file names unique to this run: workers of a killed run may still be writing."""
     size, run_name = math.ceil(len(pending) / _MAX_UNITS), uuid.uuid4().hex[:8]
     starts = range(0, len(pending), size)
     return [RecordingUnit(f"{run_name}-{i:07}.jsonl", tuple(pending[i : i + size])) for i in starts]
 
 
 def _merge(directory: str, rows: dict[Signature, dict]) -> None:
-    """Replaces the units' files with a single file, and removes unfinished files of killed workers."""
+    """Merges the units' files into a single file, and removes unfinished files that killed workers left."""
     names = files.list_names(directory)
     text = "".join(f"{json.dumps(row)}\n" for row in rows.values())
     files.write_text(os.path.join(directory, _ROWS_FILE), text)
@@ -172,7 +173,7 @@ def _merge(directory: str, rows: dict[Signature, dict]) -> None:
 
 
 def _read_rows(directory: str, names: Iterable[str]) -> dict[Signature, dict]:
-    """Returns the rows of unit files by signature; a row without a problem has precedence.
+    """Returns the rows in the named files, keyed by signature; rows without a problem take precedence.
 
     A damaged file is read up to its first invalid line; a file that is not UTF-8 is ignored.
     """

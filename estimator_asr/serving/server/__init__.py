@@ -2,6 +2,6 @@
 
 A :predict request passes through middleware, app, tensorflow_api, service, tensorflow_request, item_queue,
 batching, versions, and saved_model/recogniser, which runs the graph. An audio/transcriptions request passes
-through openai_api and openai_request instead; uploads decodes the recording and cuts it with
-transcripts/pauses before it is queued, and transcripts/captions formats the response.
+through openai_api and openai_request instead; uploads decodes the recording, which transcripts/pauses cuts
+before it is queued, and transcripts/captions formats the response.
 """

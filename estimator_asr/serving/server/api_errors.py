@@ -1,4 +1,4 @@
-"""Errors that the server responds with, and their JSON in the format of each API."""
+"""Errors that the server sends to clients, as JSON in the format of each API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Optional
 
 from starlette import responses
 
-CLOSE = {"connection": "close"}  # because the rest of the body is not read
+CLOSE = {"connection": "close"}  # the rest of the body is not read, so the connection cannot be reused
 _OPENAI_PATHS, _TENSORFLOW_PATHS = "/v1/", "/v1/models/"
 OVERLOADED = 429
 FAILED = "the server failed; see its log for details"
@@ -16,7 +16,7 @@ _CLIENT_GONE = 499  # nginx's status for a connection that the client has closed
 
 
 class ApiError(Exception):
-    """Refuses a request with an HTTP status and a message; `field` names the form field at fault, if any."""
+    """An HTTP status and a message that refuse a request; `field` is the invalid form field, if any."""
 
     def __init__(
         self, status: int, message: str, headers: Optional[Mapping] = None, field: Optional[str] = None
@@ -31,7 +31,7 @@ def refuse(message: str, field: Optional[str] = None) -> ApiError:
 
 
 def client_gone() -> ApiError:
-    """Returns the error for a request whose client has closed the connection, so that nobody will read it."""
+    """Returns the error for a request whose client has closed the connection; nobody will read it."""
     return ApiError(_CLIENT_GONE, "the client has closed the connection", CLOSE)
 
 
@@ -43,7 +43,7 @@ def overloaded(what: str, seconds: float) -> ApiError:
 
 
 def respond(path: str, error: ApiError) -> responses.JSONResponse:
-    """Returns the response for an error, in the format of the API that the path belongs to."""
+    """Returns the response for an error, in the format of the API to which the path belongs."""
     # Messages may quote lone surrogates from JSON, which UTF-8 cannot encode.
     message = error.message.encode("utf-8", "backslashreplace").decode("utf-8")
     content = {"error": message}

@@ -1,4 +1,4 @@
-"""The ASGI application: routes of all APIs, health, metrics and the page."""
+"""The ASGI application: routes for all APIs, the health check, the metrics and the web page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from estimator_asr.serving.server import (
 from tfrecord_builder import errors
 
 _PAGE_DIR = os.path.join(os.path.dirname(__file__), "page")
-_HEALTH_SECONDS = 4.5  # so that /healthz responds within five
+_HEALTH_SECONDS = 4.5  # so that /healthz responds within 5 s
 _SHARED_SECONDS = 1.0  # requests to /healthz within this time share one inference
 
 
@@ -35,7 +35,7 @@ def build(
     hosts: Optional[tuple[str, ...]] = None,
     max_open: int = 500,
 ) -> ASGIApp:
-    """Returns the application, which starts and stops the service; see middleware.check and .Observed."""
+    """Returns the application, which starts and stops the service; other parameters are for middleware."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_):
@@ -52,7 +52,7 @@ def build(
         *live_api.LiveApi(parts).list_routes(),
         routing.Route("/healthz", Health(parts).show_health, methods=["GET"]),
         routing.Route("/metrics", show_metrics, methods=["GET"]),
-        *map(_make_page_route, sorted(os.listdir(_PAGE_DIR))),  # so that requests cannot name other files
+        *map(_make_page_route, sorted(os.listdir(_PAGE_DIR))),  # so that requests cannot read other files
     ]
     app = applications.Starlette(routes=routes, lifespan=lifespan)
     for kind in (api_errors.ApiError, errors.UserError, exceptions.HTTPException, Exception):
@@ -82,11 +82,11 @@ async def _respond_to_error(request: requests.Request, error: Exception) -> resp
 
 
 class Health:
-    """/healthz: checks that the model recognises, by sending a second of noise through the queue and threads.
+    """/healthz: sends a second of noise through the queue and threads, to check that the model recognises it.
 
-    The noise may have to wait for a long batch. The worker then counts as busy, not as failed, until that
-    batch has taken four times as long as the measured rate predicts (batching.Batcher.is_busy). Requests to
-    /healthz within a second share one inference, so that many of them do not slow down other requests.
+    The noise may have to wait for a long batch. The server is then reported as busy, not as failed, until
+    that batch has taken much longer than predicted (batching.Batcher.is_busy). Requests to /healthz within
+    the same second share one inference, so that frequent health checks do not slow down other requests.
     """
 
     def __init__(self, parts: service.Service):
@@ -95,7 +95,7 @@ class Health:
         self._began = 0.0
 
     async def show_health(self, _: requests.Request) -> responses.Response:
-        """Returns 200 with the version, even while a long batch is running, or 503 with an error message."""
+        """Responds with 200 and the version, even while a long batch is running, or with 503 and an error."""
         is_old = time.monotonic() - self._began >= _SHARED_SECONDS
         if self._probe is None or (self._probe.done() and is_old):
             self._probe, self._began = asyncio.create_task(self._recognise()), time.monotonic()

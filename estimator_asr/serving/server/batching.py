@@ -1,10 +1,10 @@
-"""Dynamic batching: items wait in a queue, and threads recognise the first one with others of similar length.
+"""Dynamic batching: items wait in a queue; threads recognise the first one with others of similar length.
 
-If no batch is running, one starts as soon as it is full, or no request has arrived for a few milliseconds and
-none is being read, or its oldest item has waited for the delay. If there are enough items, a full batch is
-split in two halves, which run in two threads: while one half runs, the clients of the other get their results
-and send new requests. Items whose client has disconnected are dropped. A request that would exceed the limit
-of the queue is refused, with the time after which the queue will have room at the measured rate.
+If no batch is running, one starts as soon as it is full, or its oldest item has waited for the maximum delay,
+or no request is being read and none has arrived for a few milliseconds. If batches are large enough, a full
+batch is split into two halves, which run in two threads: while one half runs, the clients of the other get
+their results and send new requests. Items whose client has disconnected are dropped. A request that would
+exceed the queue's limit is refused; the response says when, at the measured rate, the queue will have room.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from estimator_asr.serving.server import item_queue, metrics
 from tfrecord_builder import errors
 
 _NUM_THREADS = 2
-_LEAST_HALF = 8  # items; a smaller batch takes almost as long as one of twice its size
-_QUIET_SECONDS = 0.004  # clients that get their results together send their next requests together
+_LEAST_HALF = 8  # items; a smaller batch takes almost as long as one twice its size
+_QUIET_SECONDS = 0.004  # clients that get results at the same time send new requests at the same time
 _RATE_MEMORY = 0.8  # weight of the previous value in the moving average of the rate
-_PATIENCE = 4.0  # a batch that takes this many times as long as predicted from the measured rate has stalled
+_PATIENCE = 4.0  # a batch has stalled if it takes this many times as long as the measured rate predicts
 _LEAST_PATIENCE_SECONDS = 3.0
-_LINEAR_SECONDS = 20.0  # longer items take time proportional to their squared length, because of attention
+_LINEAR_SECONDS = 20.0  # beyond this, attention makes time grow with the square of the length
 
 
 class Batcher:
-    """Recognises the items of a queue in batches; `run` must be running for `recognise` to return."""
+    """Recognises queued items in batches; `recognise` returns only while `run` is running."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Batcher:
         self._has_new = asyncio.Event()
         self._half = max_batch_size // 2 if max_batch_size >= 2 * _LEAST_HALF else None
         self._threads = futures.ThreadPoolExecutor(_NUM_THREADS)
-        self._tasks: dict[asyncio.Task, float] = {}  # running batches, and the time when each has stalled
+        self._tasks: dict[asyncio.Task, float] = {}  # running batches; when each will count as stalled
         counters.queue_length.set_function(lambda: len(self._queue.items))
         counters.queue_seconds.set_function(lambda: self._queue.seconds)
 
@@ -57,16 +57,16 @@ class Batcher:
 
     @property
     def is_crowded(self) -> bool:
-        """True if an interim result that is queued now would have to wait for more than the next batch."""
+        """True if an interim item that is queued now would have to wait for more than the next batch."""
         turn = time.monotonic() + item_queue.INTERIM_SECONDS
         return sum(item.turn <= turn for item in self._queue.items) >= self._max_batch_size
 
     async def recognise(
         self, batch: Sequence[item_queue.QueuedUtterance], is_urgent: bool = False
     ) -> list[dict]:
-        """Returns the outputs of each item, see versions.ServedVersion.run.
+        """Returns the outputs for each item; see versions.ServedVersion.run.
 
-        The caller must keep the items' version in use (ServedVersion.used). Cancelling the call removes the
+        The caller must keep the items' version open (ServedVersion.used). Cancelling the call removes the
         items from the queue. Urgent items go to the head of the queue, even if it is full.
 
         Raises:
@@ -85,7 +85,7 @@ class Batcher:
                 item.result.cancel()
 
     async def run(self) -> None:
-        """Recognises the items of the queue until it is cancelled."""
+        """Recognises queued items until the task is cancelled."""
         try:
             while True:
                 await self._wait_for_turn()
@@ -97,7 +97,7 @@ class Batcher:
                 task.cancel()
 
     async def _wait_for_turn(self) -> None:
-        """Returns when a batch may start: any batch if none is running, half a full batch beside another."""
+        """Waits until a batch may start: any batch if none is running, otherwise half of a full batch."""
         while True:
             await self._has_new.wait()
             if not self._tasks:
@@ -130,7 +130,7 @@ class Batcher:
 
     def _begin(self, batch: Sequence[item_queue.QueuedUtterance]) -> None:
         longest = max(item.seconds for item in batch)
-        # The seconds of audio in short items that would take as long as this batch.
+        # How many seconds of audio, in short items, would take as long as this batch.
         cost = sum(item.seconds for item in batch) * max(1.0, longest / _LINEAR_SECONDS)
         patience = max(_LEAST_PATIENCE_SECONDS, _PATIENCE * cost / self._queue.rate)
         task = asyncio.create_task(self._recognise(batch))
@@ -146,7 +146,7 @@ class Batcher:
         rows, started = [item.row for item in batch], time.monotonic()
         loop = asyncio.get_running_loop()
         try:
-            with version.used():  # even if all clients of the batch disconnect
+            with version.used():  # keeps the version open even if all clients of the batch disconnect
                 results = await loop.run_in_executor(self._threads, version.run, signature, hotwords, rows)
         except Exception as error:
             return await self._blame(batch, error)
@@ -156,7 +156,7 @@ class Batcher:
                 item.result.set_result(result)
 
     async def _blame(self, batch: Sequence[item_queue.QueuedUtterance], error: Exception) -> None:
-        """Recognises each item of a failed batch alone, so that a bad item does not affect the others."""
+        """Recognises each item of a failed batch on its own, so that a bad item does not affect others."""
         if len(batch) > 1:
             for item in batch:
                 if not item.result.done():
@@ -168,9 +168,9 @@ class Batcher:
             batch[0].result.set_exception(error)
 
     def _measure(self, batch: Sequence[item_queue.QueuedUtterance], seconds: float) -> None:
-        """Updates the rate and the metrics with a batch; urgent items are health checks and do not count."""
+        """Adds a batch to the rate and the metrics, except urgent items, which are health checks."""
         lengths = [item.seconds for item in batch if not item.is_urgent]
         if lengths:
-            rate = len(self._tasks) * sum(lengths) / max(seconds, 1e-3)  # all running batches together
+            rate = len(self._tasks) * sum(lengths) / max(seconds, 1e-3)  # total across all running batches
             self._queue.rate = _RATE_MEMORY * self._queue.rate + (1 - _RATE_MEMORY) * rate
             self._metrics.count_batch(len(lengths), sum(lengths))

@@ -1,4 +1,4 @@
-"""The queue of utterances: ordered by their turns, and limited in seconds of audio."""
+"""The queue of utterances: ordered by turn, with a limit on the total seconds of audio."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from estimator_asr.serving.server import api_errors, versions
 
 _SHORTEST_SECONDS = 0.1  # shorter items count as this long
 # Attention's memory is proportional to batch size x (seconds of the longest item)^2. A batch may use as much
-# as a single item of maximum length.
+# memory as a single item of maximum length.
 _MAX_SQUARE_SECONDS = statuses.MAX_SECONDS**2
 INTERIM_SECONDS = 0.5  # interim results are queued as if they had arrived this much later
 _FIRST_RATE = 10.0  # seconds of audio per second, assumed until a batch has been measured
 
 
 class Group(NamedTuple):
-    """Items of the same group can share a batch, in which all items have the same hotwords."""
+    """Items can share a batch only if their groups are equal, including the hotwords."""
 
     version: versions.ServedVersion
     signature: str
     hotwords: tuple[str, ...] = ()
-    is_interim: bool = False  # speech that has not ended; items of ended speech go first
+    is_interim: bool = False  # the speech has not ended; items whose speech has ended go first
 
 
 @dataclasses.dataclass(eq=False)
@@ -36,11 +36,11 @@ class QueuedUtterance:
     """One utterance."""
 
     group: Group
-    row: Mapping[str, bytes | np.ndarray]  # inputs except hotwords, without the batch axis
+    row: Mapping[str, bytes | np.ndarray]  # the inputs except hotwords, without the batch axis
     seconds: float  # length of the audio
-    result: asyncio.Future = dataclasses.field(init=False)  # outputs, see versions.ServedVersion.run
+    result: asyncio.Future = dataclasses.field(init=False)  # the outputs; see versions.ServedVersion.run
     arrival: float = dataclasses.field(init=False)  # time.monotonic()
-    turn: float = dataclasses.field(init=False)  # items are recognised in this order, see ItemQueue.add
+    turn: float = dataclasses.field(init=False)  # the earliest turn is recognised first; see ItemQueue.add
     is_urgent: bool = dataclasses.field(init=False, default=False)  # a health check
 
     def __post_init__(self):
@@ -58,7 +58,7 @@ def make_item(
     """Returns the item for a waveform, float32 [num_samples] at the version's sample rate.
 
     Raises:
-        api_errors.ApiError: there are hotwords, but the model does not support them.
+        api_errors.ApiError: the request has hotwords, but the model does not support them.
     """
     signature = f"waveform_{recogniser.HOTWORDS}" if hotwords else "waveform"
     if signature not in version.definitions:
@@ -72,7 +72,7 @@ def make_item(
 
 
 def make_piece(version: versions.ServedVersion, piece: Mapping[str, np.ndarray]) -> QueuedUtterance:
-    """Returns the item for a piece of a stream, see stream_client.GrowingSegment."""
+    """Returns the item for a piece of a stream; see stream_client.GrowingSegment."""
     seconds = len(piece["waveform"]) / version.sample_rate
     return QueuedUtterance(Group(version, "stream", is_interim=True), piece, seconds)
 
@@ -97,13 +97,13 @@ class ItemQueue:
     def add(self, batch: Sequence[QueuedUtterance], is_urgent: bool) -> None:
         """Adds the items of a request.
 
-        Each item's turn is when the earlier items of its request are done at the measured rate, so that short
-        requests go in between. Waiting items whose turn comes after the last new item do not count towards
-        the limit: a long request does not keep short ones out.
+        An item's turn is the time at which, at the measured rate, the earlier items in its request will be
+        done, so short requests go in between. Waiting items whose turn comes after that of the last new item
+        do not count towards the limit, so a long request does not keep short ones out.
 
         Raises:
-            api_errors.ApiError: the queue is full. A request of any length is accepted if no waiting item has
-                its turn before the request's last item; other limits apply to its length.
+            api_errors.ApiError: the queue is full. If no waiting item has its turn before the request's last
+                item, the request is accepted whatever its length; other limits apply to its length.
         """
         seconds = 0.0
         for item in batch:
@@ -124,7 +124,7 @@ class ItemQueue:
         self.items[:] = [item for item in self.items if id(item) not in removed]
 
     def take(self, max_size: int) -> list[QueuedUtterance]:
-        """Removes and returns the first item, and the items of its group that are closest to it in length."""
+        """Removes and returns the first item, and the items in its group that are closest to it in length."""
         self.items[:] = [item for item in self.items if not item.result.done()]
         if not self.items:
             return []

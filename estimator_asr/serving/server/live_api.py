@@ -1,7 +1,7 @@
-"""/v1/stream: a WebSocket that receives audio while it is spoken and sends the transcript as it settles.
+"""/v1/stream: a WebSocket that receives audio during speech and sends the transcript as it settles.
 
 A client sends mono samples in binary messages, and JSON text messages: {"hotwords": "..."} before the samples
-and {"end": true} after them. It gets {"type": "partial", "stable", "partial", ...} and, after the end,
+and {"end": true} after them. It receives {"type": "partial", "stable", "partial", ...} and, after the end,
 {"type": "final", ...}, or {"type": "error", "error": {"message"}} at any time; see docs/serve.md for details.
 """
 
@@ -22,9 +22,9 @@ from estimator_asr.serving.transcripts import live
 from tfrecord_builder import errors
 
 SUBPROTOCOL = "asr"
-_SLICE_SECONDS = 0.5  # audio is added in slices of this length, so that other clients get their turn
+_SLICE_SECONDS = 0.5  # audio is added in slices of this length, so that other clients are not delayed
 _SEND_SECONDS = 10.0
-_RETRY_SECONDS = 1.0  # wait before another try when the queue is full
+_RETRY_SECONDS = 1.0  # wait before another attempt if the queue is full
 _NORMAL, _POLICY_VIOLATION, _INTERNAL_ERROR = 1000, 1008, 1011
 
 
@@ -47,14 +47,14 @@ class LiveApi:
         except (api_errors.ApiError, errors.UserError) as error:
             await _close(socket, _POLICY_VIOLATION, str(error))
         except (websockets.WebSocketDisconnect, asyncio.TimeoutError):
-            pass  # the client has disconnected, or does not read what it is sent
+            pass  # the client has disconnected, or does not read the messages
         except Exception:
             await _close(socket, _INTERNAL_ERROR, api_errors.FAILED)
             raise
 
 
 async def _close(socket: websockets.WebSocket, code: int, sentence: str = "") -> None:
-    """Sends an error message, if there is one, and closes the connection; ignores a client that is gone."""
+    """Sends `sentence`, if any, as an error and closes the connection; the client may already be gone."""
     with contextlib.suppress(websockets.WebSocketDisconnect, asyncio.TimeoutError, RuntimeError, OSError):
         if sentence:
             await _send(socket, {"type": "error", "error": {"message": sentence}})
@@ -79,14 +79,14 @@ class _Stream:
         self._segment = stream_client.GrowingSegment(start) if start else None
         self._hotwords: tuple[str, ...] = ()
         self._has_news, self._has_room = asyncio.Event(), asyncio.Event()
-        self._is_over = self._is_closed = False  # whether the audio has ended; whether the connection has
-        self._waited = 0.0  # seconds spent waiting for messages of the client
+        self._is_over = self._is_closed = False  # whether the audio, or the connection, has ended
+        self._waited = 0.0  # seconds spent waiting for messages from the client
 
     async def run(self) -> None:
         """Serves the stream until its audio ends, then sends the final transcript.
 
         Raises:
-            WebSocketDisconnect, TimeoutError: the client has disconnected, or does not read.
+            WebSocketDisconnect, TimeoutError: the client has disconnected, or does not read the messages.
             api_errors.ApiError, errors.UserError: an error to report to the client.
         """
         tasks = [asyncio.ensure_future(coroutine) for coroutine in (self._read(), self._recognise())]
@@ -97,7 +97,7 @@ class _Stream:
                 task.cancel()
             self._is_closed = True  # ends both loops even if wait_for loses the cancellation
             self._has_news.set(), self._has_room.set()
-            await asyncio.wait(tasks, timeout=_SEND_SECONDS)  # so that nothing uses the version afterwards
+            await asyncio.wait(tasks, timeout=_SEND_SECONDS)  # afterwards, nothing may use the version
         final = openai_api.describe(self._version, ("word",), self._live.segments, self._seconds)
         await _send(self._socket, {"type": "final", **final, "text": self._live.stable})
 
@@ -115,7 +115,7 @@ class _Stream:
                 if command.hotwords and self._live.num_samples:
                     raise api_errors.refuse("hotwords came after audio; send them before the first samples")
                 self._hotwords, self._is_over = command.hotwords or self._hotwords, command.is_end
-                if self._hotwords:  # the streaming signature does not support them
+                if self._hotwords:  # the streaming signature does not support hotwords
                     self._segment, self._live.step_seconds = None, live.STEP_SECONDS
         async with self._changes:
             self._live.add(self._resample(np.empty(0, np.float32), last=True))
@@ -123,7 +123,7 @@ class _Stream:
         self._has_news.set()
 
     async def _receive(self) -> dict:
-        """Returns the next message. All waits together may exceed the length of the audio by body_seconds."""
+        """Returns the next message; the total waiting time may exceed the audio's length by body_seconds."""
         patience, began = self._parts.limits.body_seconds, time.monotonic()
         try:
             remaining = patience + self._seconds - self._waited
@@ -143,7 +143,7 @@ class _Stream:
     async def _add(self, samples: np.ndarray) -> None:
         size = int(_SLICE_SECONDS * self._audio.rate)
         for place in range(0, len(samples), size):
-            async with self._changes:  # a thread, because voice activity detection takes time
+            async with self._changes:  # voice activity detection takes time, so it runs in a thread
                 await asyncio.to_thread(self._add_slice, samples[place : place + size])
             self._has_news.set()
         most = self._parts.limits.max_audio_seconds
@@ -159,7 +159,7 @@ class _Stream:
     async def _recognise(self) -> None:
         while not self._is_closed:
             async with self._changes:
-                # Interim results, which may still change, wait while other requests fill the next batch.
+                # Interim results may still change, so they wait if other requests fill the next batch.
                 is_due = self._is_over or self._live.has_ended or not self._parts.batcher.is_crowded
                 window = self._live.take() if is_due else None
             if window is not None:

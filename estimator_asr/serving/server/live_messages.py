@@ -1,4 +1,4 @@
-"""Messages from a client of /v1/stream: samples, and commands in JSON."""
+"""Messages from clients of /v1/stream: samples, and commands in JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from estimator_asr.serving.server import api_errors, openai_request
 from estimator_asr.serving.transcripts import file_headers
 
 _MAX_MESSAGE_BYTES = 1 << 18
-_ENCODINGS = {"s16le": ("<i2", 1 / 32768), "f32le": ("<f4", 1.0)}  # dtype and scale of a sample
+_ENCODINGS = {"s16le": ("<i2", 1 / 32768), "f32le": ("<f4", 1.0)}  # dtype and scale of the samples
 _RATES = range(8000, 192001)  # Hz
 _ADVICE = "send only the samples of one channel, or send the whole file to /v1/audio/transcriptions"
 
@@ -27,7 +27,7 @@ class Audio:
     """
 
     def __init__(self, query: Mapping[str, str]):
-        """Reads the query of the URL; raises ApiError if its encoding or sample rate is not supported."""
+        """Reads the URL's query; raises ApiError if the encoding or sample rate is not supported."""
         encoding, rate = query.get("encoding", "s16le"), query.get("sample_rate", "16000")
         if encoding not in _ENCODINGS:
             expected = " or ".join(_ENCODINGS)

@@ -1,4 +1,4 @@
-"""Server metrics in Prometheus' text format."""
+"""Server metrics in the Prometheus text format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
-    """Counters, gauges and histograms of one server."""
+    """Counters, gauges and histograms for one server."""
 
     def __init__(self):
         self._registry = prometheus_client.CollectorRegistry()

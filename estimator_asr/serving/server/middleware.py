@@ -1,8 +1,9 @@
 """Middleware around every request: ids, metrics, the log, access checks, and unexpected exceptions.
 
-Any web site can point a host name of its own at 127.0.0.1, and its pages can then read what this server sends
-to the browser (DNS rebinding); the Host header still has that site's name. Pages of other sites can also send
-requests whose responses they cannot read; browsers mark these in Sec-Fetch-Site, older browsers in Origin.
+Any web site can point its own host name at 127.0.0.1, so that its pages can read what this server sends to
+the browser (DNS rebinding); the Host header still has that site's name. Pages from other sites can also send
+requests, although they cannot read the responses; browsers mark such requests with Sec-Fetch-Site, older
+browsers with Origin.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from estimator_asr.serving.server import api_errors, metrics
 
 _UNKNOWN_ROUTE = "other"
 _WITHOUT_TOKEN = ("/healthz", "/")
-_WEBSOCKET, _SWITCHED = "WEBSOCKET", 101  # a WebSocket's method (in checks and the log) and its status
+_WEBSOCKET, _SWITCHED = "WEBSOCKET", 101  # method (in checks and the log) and status of a WebSocket request
 _ANSWERS = ("http.response.start", "websocket.http.response.start", "websocket.accept")
-_DENIED = "websocket.close"  # sent before websocket.accept if the path is not a WebSocket
+_DENIED = "websocket.close"  # sent instead of websocket.accept if the path has no WebSocket route
 _BEARER = "bearer."
 _PAGE = "/page/"  # needs no token: the page asks the user for it
-_MAX_HEAD_BYTES = 1 << 14  # uvicorn limits URL and headers only if they arrive in several pieces
-_REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)  # clients' ids that are safe to write to the log
+_MAX_HEAD_BYTES = 1 << 14  # uvicorn limits the URL and headers only if they arrive in several pieces
+_REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)  # ids from clients that are safe to write to the log
 # The page may load only its own files, and no other page may embed it.
 _HEADERS = {
     "x-content-type-options": "nosniff",
@@ -41,15 +42,15 @@ _HEADERS = {
 
 
 class Observed:
-    """Assigns an id to each request, checks it, counts it by route and status, and logs statuses >= 500.
+    """Gives each request an id, checks it, counts it by route and status, and logs server errors.
 
-    A request that is cancelled because the server stops gets a response too.
+    A request that is cancelled because the server stops also gets a response.
     """
 
     def __init__(
         self, app: ASGIApp, counters: metrics.Metrics, check: Callable[[Scope], None], max_open: int
     ):
-        """`check` raises api_errors.ApiError to refuse a request; at most `max_open` may be open at once."""
+        """`check` raises api_errors.ApiError to refuse a request; at most `max_open` requests may be open."""
         self._app, self._metrics, self._check, self._max_open = app, counters, check, max_open
         self._num_open = 0
 
@@ -75,7 +76,7 @@ class Observed:
             logging.error(message, _find_method(scope), path, status, request_id, exc_info=bug)
 
     async def _run(self, scope: Scope, receive: Receive, send: Send, statuses: list) -> Optional[Exception]:
-        """Processes a request; returns the exception if the application raised an unexpected one."""
+        """Processes a request; if the application raises an unexpected exception, returns it."""
         self._num_open += 1
         try:
             await (self._refuse(scope) or self._app)(scope, receive, send)
@@ -105,10 +106,10 @@ class Observed:
 
 
 def check(token: Optional[str], hosts: Optional[tuple[str, ...]], scope: Scope) -> None:
-    """Raises api_errors.ApiError if a request is not allowed, before its body is read.
+    """Raises api_errors.ApiError if a request is not allowed; its body has not been read yet.
 
-    It must have the token, and one of `hosts` (a port may follow) as its Host header. If `token` or `hosts`
-    is None, that check is skipped.
+    The request must have the token, and its Host header must be one of `hosts`, with or without a port. If
+    `token` or `hosts` is None, that check is skipped.
     """
     headers = datastructures.Headers(scope=scope)
     url = scope.get("raw_path", b"") + scope.get("query_string", b"")
@@ -117,7 +118,7 @@ def check(token: Optional[str], hosts: Optional[tuple[str, ...]], scope: Scope) 
         problem = f"the URL and headers have {num_bytes} bytes, expected at most {_MAX_HEAD_BYTES}"
         raise api_errors.refuse(f"{problem}; shorten them")
     if "content-length" in headers and "transfer-encoding" in headers:
-        # A proxy might use one of them and this server the other (request smuggling).
+        # A proxy might use one of these headers and this server the other (request smuggling).
         raise api_errors.refuse(
             "the request has both Content-Length and Transfer-Encoding; send only one of them"
         )
@@ -143,14 +144,14 @@ def _without_port(host: str) -> str:
 
 
 def _is_own_page(headers: datastructures.Headers) -> bool:
-    """Returns True if a request comes from this server's own page, or not from a web page."""
+    """Returns True if a request comes from this server's own page, or does not come from a web page."""
     if "sec-fetch-site" in headers:
         return headers["sec-fetch-site"] in ("same-origin", "none")
     return "origin" not in headers or headers["origin"].partition("://")[2] == headers.get("host", "")
 
 
 def _has_token(scope: Scope, headers: datastructures.Headers, token: str) -> bool:
-    """Looks for the token in the Authorization header and, for WebSockets of browsers, in a subprotocol."""
+    """Looks for the token in the Authorization header and, for browsers' WebSockets, in the subprotocols."""
     scheme, _, credentials = headers.get("authorization", "").partition(" ")
     encoded = base64.urlsafe_b64encode(token.encode()).decode().rstrip("=")
     pairs = [(credentials.strip() if scheme.lower() == "bearer" else "", token)]

@@ -25,7 +25,7 @@ from estimator_asr.serving.transcripts import captions
 from tfrecord_builder import errors
 
 _CAPTIONS = {"text": captions.to_text, "srt": captions.to_srt, "vtt": captions.to_vtt}
-_UNBUFFERED = {"cache-control": "no-cache", "x-accel-buffering": "no"}  # the second is for nginx
+_UNBUFFERED = {"cache-control": "no-cache", "x-accel-buffering": "no"}  # x-accel-buffering is for nginx
 _NOTHING = {**captions.join([]), "status": statuses.SILENT, "n_best": []}
 
 
@@ -69,7 +69,7 @@ class OpenAIApi:
 async def _stream(
     parts: service.Service, version: versions.ServedVersion, batch: Sequence[item_queue.QueuedUtterance]
 ) -> responses.Response:
-    """Returns server-sent events: the text of each segment once it is recognised, then the whole text.
+    """Returns server-sent events: each segment's text once it has been recognised, then the whole text.
 
     https://platform.openai.com/docs/api-reference/audio/transcript-text-delta-event
     """
@@ -84,7 +84,7 @@ async def _stream(
             for item in batch:
                 await asyncio.wait([recognition, item.result], return_when=asyncio.FIRST_COMPLETED)
                 if recognition.done():
-                    recognition.result()  # raises the error of whichever item failed
+                    recognition.result()  # raises the exception if an item has failed
                 result = item.result.result()
                 parts.metrics.utterances.labels(result["status"]).inc()
                 longer = captions.join_texts([text, result["transcript"]])
@@ -100,7 +100,7 @@ async def _stream(
             recognition.cancel()
 
     recognition = asyncio.ensure_future(recognise())
-    await asyncio.sleep(0)  # recognise() runs until the batch is queued, or fails
+    await asyncio.sleep(0)  # lets recognise() run until the batch is queued or refused
     if recognition.done():
         recognition.result()
     events = (f"data: {json.dumps(event, ensure_ascii=False)}\n\n" async for event in list_events())
@@ -113,7 +113,7 @@ def _respond(
     segments: Sequence[captions.TranscriptSegment],
     seconds: float,
 ) -> responses.Response:
-    """Returns the response for a recording that lasts `seconds`; `segments` is empty if it has no speech."""
+    """Returns the response for a recording that lasts `seconds`; `segments` may be empty."""
     if form.response_format in _CAPTIONS:
         media_type = "text/vtt" if form.response_format == "vtt" else "text/plain"
         return responses.Response(_CAPTIONS[form.response_format](segments), media_type=media_type)
@@ -129,8 +129,8 @@ def describe(
     segments: Sequence[captions.TranscriptSegment],
     seconds: float,
 ) -> dict:
-    """Returns verbose_json: OpenAI's fields, and the additional outputs of this project, such as pinyin."""
-    # Characters or subwords may be from any language, pinyin is Chinese.
+    """Returns verbose_json: OpenAI's fields, and the outputs that this project adds, such as pinyin."""
+    # Characters or subwords may be in any language, but pinyin is always Chinese.
     is_chinese = bool(version.info.language) or version.info.token_type not in ("character", "bpe")
     language = "zh" if is_chinese else "und"  # ISO 639: undetermined
     joined = captions.join(segments) if segments else _NOTHING

@@ -19,7 +19,7 @@ from estimator_asr.decoding.hotwords import hotword_list
 from estimator_asr.serving.server import api_errors, service
 from tfrecord_builder import errors
 
-# Fields whose other values must be refused, not ignored: pattern of the accepted values, and a description.
+# Fields whose values must not be ignored: a pattern that accepts the supported values, and a description.
 _FIELDS = {
     "response_format": ("json|text|srt|vtt|verbose_json", "one of json, text, srt, vtt, verbose_json"),
     "timestamp_granularities": ("word|segment", "one of word, segment"),
@@ -39,7 +39,7 @@ for _name in ("python_multipart", "multipart"):
 
 
 class _Parser(formparsers.MultiPartParser):
-    """Treats the part `file` as a file even if its header has no `filename`, or only `filename*`."""
+    """Treats the part `file` as a file, even if its header has only `filename*` or no file name at all."""
 
     def on_headers_finished(self) -> None:
         part = self._current_part
@@ -49,7 +49,7 @@ class _Parser(formparsers.MultiPartParser):
 
 
 class Form(NamedTuple):
-    """The form fields that are used; hotwords are in the format of the graph's input."""
+    """The form fields that the server uses; hotwords are in the format of the graph's input."""
 
     content: bytes
     response_format: str
@@ -95,7 +95,7 @@ async def _read(form: datastructures.FormData) -> Form:
         raise api_errors.refuse("the form has no field file; send the recording as a file in it", "file")
     fields = collections.defaultdict(list)
     for name, value in form.multi_items():
-        base = name.partition("[")[0]  # drops brackets, as in timestamp_granularities[]
+        base = name.partition("[")[0]  # drops the brackets of names such as timestamp_granularities[]
         if isinstance(value, str) and value:
             pattern, expected = _FIELDS.get(base, (".*", ""))
             if not re.fullmatch(pattern, value, re.ASCII | re.DOTALL):
@@ -110,7 +110,7 @@ async def _read(form: datastructures.FormData) -> Form:
 
 
 def read_hotwords(texts: list[str]) -> tuple[str, ...]:
-    """Splits texts at commas and line breaks; returns hotwords as the graph reads them. Raises ApiError."""
+    """Splits texts at commas and line breaks; returns the hotwords for the graph, or raises ApiError."""
     total, most = sum(map(len, texts)), 2 * service.MAX_HOTWORD_CHARACTERS
     if total > most:
         problem = f"the hotwords and their separators have {total} characters, expected at most {most}"

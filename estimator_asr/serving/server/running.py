@@ -18,12 +18,12 @@ from estimator_asr.serving.server import service
 from tfrecord_builder import errors
 
 _BACKLOG = 1024
-_MAX_MESSAGE_BYTES = 1 << 20  # higher than in live_messages.py, which sends an error message
+_MAX_MESSAGE_BYTES = 1 << 20  # live_messages.py has a lower limit, whose error message clients should get
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Returns a socket that is bound to an address; port 0 chooses any free port.
+    """Returns a socket that is bound to the address; if `port` is 0, to any free port.
 
     Raises:
         errors.UserError: the address is in use, or does not belong to this machine.
@@ -42,14 +42,14 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def list_local_hosts(host: str, bound: socket.socket) -> Optional[tuple[str, ...]]:
-    """Returns this machine's names if no other machine can reach a socket bound to `host`; otherwise None."""
+    """Returns this machine's names if no other machine can reach the bound socket, otherwise None."""
     if not ipaddress.ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback:
         return None
     return tuple(dict.fromkeys((*_LOCAL_HOSTS, f"[{host}]" if ":" in host else host.lower())))
 
 
 class _WebSocket(websockets_sansio_impl.WebSocketsSansIOProtocol):
-    """Adds a response where the package websockets refuses an upgrade, to which uvicorn does not respond."""
+    """Responds to upgrades that the package websockets refuses; uvicorn would not respond."""
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -61,7 +61,7 @@ class _WebSocket(websockets_sansio_impl.WebSocketsSansIOProtocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server with our settings; middleware.py limits open requests and the size of headers."""
+    """A uvicorn server with our settings; middleware.py limits open requests and the size of headers."""
 
     def __init__(self, app: ASGIApp, limits: service.Limits, on_ready: Callable[[], object]):
         config = uvicorn.Config(
@@ -81,7 +81,7 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=max(1, round(limits.stop_seconds)),
         )
         super().__init__(config)
-        # When text is not UTF-8, uvicorn closes the stream with code 1007; this filter drops its traceback.
+        # If a text message is not UTF-8, uvicorn closes the stream with code 1007; this drops its traceback.
         logging.getLogger("uvicorn.error").addFilter(
             lambda record: not isinstance((record.exc_info or (None, None))[1], UnicodeDecodeError)
         )
@@ -96,12 +96,12 @@ class Server(uvicorn.Server):
 def run(
     app: ASGIApp, bound: socket.socket, limits: service.Limits, on_ready: Callable[[str], object]
 ) -> None:
-    """Serves on a socket from `bind` until SIGTERM or SIGINT; open requests then have stop_seconds to finish.
+    """Serves on a socket from `bind` until SIGTERM or SIGINT, then lets open requests finish in stop_seconds.
 
     `on_ready` is called with the URL as soon as connections are accepted.
     """
     host, port = bound.getsockname()[:2]
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again after it has stopped
+    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises the signals again after it has stopped
         signal.signal(number, lambda *_: None)
     Server(app, limits, lambda: on_ready(url)).run(sockets=[bound])

@@ -1,4 +1,4 @@
-"""What all APIs share: the served version, the queue, the reader of request bodies, and their limits."""
+"""The parts that all APIs share: the served version, the queue, the reader of request bodies, and limits."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from estimator_asr.serving.server import api_errors, batching, item_queue, metri
 
 T = TypeVar("T")
 _BODIES_AT_ONCE = 8  # request bodies held in memory, each up to max_request_bytes
-# Limits for the hotwords of a request, because the graph's tables grow with them.
-MAX_HOTWORD_CHARACTERS = 40_000  # all hotwords together
+# Limits on a request's hotwords, because the graph's tables grow with them.
+MAX_HOTWORD_CHARACTERS = 40_000  # total length of all hotwords
 _MAX_HOTWORDS = 1000
-_MAX_HOTWORD_LENGTH = 400  # characters of one hotword with its pinyin, about 50 hanzi
+_MAX_HOTWORD_LENGTH = 400  # characters in one hotword with its pinyin, about 50 hanzi
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Service:
         self._tasks: list[asyncio.Future] = []
 
     async def start(self) -> None:
-        """Starts the queue and the search for new versions, in the event loop that will run the server."""
+        """Starts the queue and the search for new versions, in the server's event loop."""
         limits = self.limits
         self.decoder = uploads.UploadDecoder(limits.max_queue_seconds, limits.max_audio_seconds)
         self.batcher = batching.Batcher(
@@ -61,7 +61,7 @@ class Service:
             self.metrics,
             lambda: self.bodies.num_open,
         )
-        dictionary = asyncio.to_thread(hotword_list.read, ("词",), None)  # loading it takes a second
+        dictionary = asyncio.to_thread(hotword_list.read, ("词",), None)  # takes a second to load
         self._tasks = [
             asyncio.ensure_future(job) for job in (self.batcher.run(), self.versions.watch(), dictionary)
         ]
@@ -74,7 +74,7 @@ class Service:
     async def recognise(
         self, request: requests.Request, batch: Sequence[item_queue.QueuedUtterance]
     ) -> list[dict]:
-        """Returns the outputs of each item; stops if the client disconnects. See Batcher.recognise."""
+        """Returns the outputs for each item; stops if the client disconnects. See Batcher.recognise."""
         results = await while_connected(request, self.batcher.recognise(batch))
         for result in results:
             self.metrics.utterances.labels(result.get("status", statuses.OK)).inc()
@@ -82,10 +82,10 @@ class Service:
 
 
 def check_hotwords(hotwords: Sequence[str]) -> None:
-    """Checks the number and lengths of a request's hotwords, with or without their pinyin.
+    """Checks the number and the lengths of a request's hotwords, which may include pinyin.
 
     Raises:
-        api_errors.ApiError: there are too many, or they are too long.
+        api_errors.ApiError: there are too many hotwords, or they are too long.
     """
     longest, total = max(map(len, hotwords), default=0), sum(map(len, hotwords))
     if len(hotwords) > _MAX_HOTWORDS:
@@ -102,7 +102,7 @@ def check_hotwords(hotwords: Sequence[str]) -> None:
 
 
 async def while_connected(request: requests.Request, work: Awaitable[T]) -> T:
-    """Awaits `work`, or cancels it and raises api_errors.ApiError if the client closes its connection."""
+    """Awaits `work`; if the client closes its connection, cancels it and raises api_errors.ApiError."""
     tasks = [asyncio.ensure_future(work), asyncio.ensure_future(_wait_for_disconnect(request))]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -120,10 +120,10 @@ async def _wait_for_disconnect(request: requests.Request) -> None:
 
 
 class BodyReader:
-    """Reads request bodies within limits: the size of each, the size of all together, and the time.
+    """Reads request bodies within limits on the size of each, on their total size, and on the time.
 
     Attributes:
-        num_open: number of request bodies that are being read or held.
+        num_open: number of request bodies that are being read or are in memory.
     """
 
     def __init__(self, max_bytes: int, max_seconds: float):
@@ -133,7 +133,7 @@ class BodyReader:
 
     @contextlib.contextmanager
     def counted(self) -> Iterator[None]:
-        """Counts one more in num_open during the block, for work whose request body is no longer held."""
+        """Adds one to num_open during the block, for work that no longer needs its request body."""
         self.num_open += 1
         try:
             yield
@@ -142,10 +142,10 @@ class BodyReader:
 
     @contextlib.asynccontextmanager
     async def read(self, request: requests.Request) -> AsyncIterator[bytearray]:
-        """Yields the body, which counts as held until the block ends; the block may clear it after parsing.
+        """Yields the body, which counts in num_open until the block ends; the block may clear it once parsed.
 
         Raises:
-            api_errors.ApiError: the body is too large or arrives too slowly, or too many bytes are held.
+            api_errors.ApiError: the body is too large or arrives too slowly, or too many bytes are in memory.
         """
         declared = request.headers.get("content-length", "")
         if declared.isdecimal():

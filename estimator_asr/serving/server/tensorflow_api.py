@@ -1,4 +1,4 @@
-"""TensorFlow Serving's REST API for one model: its status, its metadata, and predict.
+"""TensorFlow Serving's REST API for one model: status, metadata and predict.
 
 https://www.tensorflow.org/tfx/serving/api_rest
 """
@@ -29,10 +29,10 @@ from tfrecord_builder.audio import frontend
 
 MODEL = "asr"
 _PARSERS = 2  # threads that parse large requests
-# The same argument of MessageToDict, as protobuf 5 and later and earlier releases name it.
+# The name of one MessageToDict argument in protobuf 5 and later, and its name in earlier releases.
 _PRINT_ALL = ("always_print_fields_with_no_presence", "including_default_value_fields")
-_LOWEST_SCORE = float(str(np.finfo(np.float32).min))  # pads n_best.score, as the graph does
-_SECONDS_PER_TOKEN = 0.2  # pinyin counts as audio, as if it were spoken
+_LOWEST_SCORE = float(str(np.finfo(np.float32).min))  # pads n_best.score, as in the graph
+_SECONDS_PER_TOKEN = 0.2  # text inputs (pinyin) count as audio, as if they were spoken
 
 
 class TensorFlowApi:
@@ -86,7 +86,7 @@ class TensorFlowApi:
         return responses.Response(format_response(call, results), media_type="application/json")
 
     def _find(self, request: requests.Request) -> versions.ServedVersion:
-        """Returns the current version, unless the path names another one.
+        """Returns the current version, which is the only one that the path may name.
 
         Raises:
             api_errors.ApiError: the path names another model or version.
@@ -102,13 +102,13 @@ class TensorFlowApi:
 
 
 def describe(version: versions.ServedVersion) -> dict:
-    """Returns the model in the format of OpenAI's API, in which the status path is that of the model."""
+    """Returns the model in OpenAI's format; in that API, the status path is the path of the model."""
     created = int(version.number or 0)  # versions are seconds since 1970
     return {"id": MODEL, "object": "model", "created": created, "owned_by": "estimator_asr"}
 
 
 def measure_seconds(row: Mapping, config: frontend.FrontendConfig) -> float:
-    """Returns the seconds of audio in one row of inputs; for a WAV file, according to its header."""
+    """Returns the seconds of audio in one row of inputs; those of a WAV file come from its header."""
     if "wav_bytes" in row:
         return _measure_wav(row["wav_bytes"], config.sample_rate)
     if "waveform" in row:
@@ -120,7 +120,7 @@ def measure_seconds(row: Mapping, config: frontend.FrontendConfig) -> float:
 
 
 def format_response(call: tensorflow_request.Call, results: Sequence[Mapping]) -> bytes:
-    """Returns the response for the results of all rows, see versions.ServedVersion.run."""
+    """Returns the response for the results of all rows; see versions.ServedVersion.run."""
     columns = {name: _make_column(name, results) for name in call.outputs}
     only = next(iter(columns)) if len(columns) == 1 else None
     if call.is_columnar:
@@ -132,7 +132,7 @@ def format_response(call: tensorflow_request.Call, results: Sequence[Mapping]) -
 
 
 def _make_column(name: str, results: Sequence[Mapping]) -> list:
-    """Returns one output for every row; lists of characters or transcripts are padded, as the graph does."""
+    """Returns one output for every row; lists of characters or transcripts are padded, as in the graph."""
     group, _, field = name.partition(".")
     if not field:
         return [result[name] for result in results]
@@ -147,7 +147,7 @@ def _make_column(name: str, results: Sequence[Mapping]) -> list:
 def _read(
     body: bytearray, version: versions.ServedVersion, max_seconds: float
 ) -> tuple[tensorflow_request.Call, list[float]]:
-    """Returns a parsed request and the seconds of audio of each row."""
+    """Returns a parsed request and the seconds of audio in each row."""
     call = tensorflow_request.parse(body, version.definitions)
     longest = version.info.max_seconds
     seconds = [min(longest, measure_seconds(row, version.info.frontend)) for row in call.rows]
@@ -160,11 +160,11 @@ def _read(
 
 
 def _measure_wav(content: bytes, sample_rate: int) -> float:
-    """Returns the seconds of a WAV file; if its header does not say, those of 8-bit mono audio.
+    """Returns the length of a WAV file in seconds; without a valid header, assumes 8-bit mono audio.
 
-    Like the model (saved_model/wav.py), it uses the first format chunk, and no more than MAX_CHUNKS chunks,
-    so that no header makes long audio look short. libsndfile is not used, because it refuses files that the
-    model reads, and trusts other size fields.
+    Like the model (saved_model/wav.py), it uses the first format chunk, and reads at most MAX_CHUNKS chunks,
+    so that no header can make long audio look short. libsndfile is not used, because it refuses files that
+    the model reads, and relies on other size fields.
     """
     bytes_per_second, start = 0, 12
     for _ in range(statuses.MAX_CHUNKS):

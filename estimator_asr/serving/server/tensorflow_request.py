@@ -4,7 +4,7 @@
     {"inputs": {"waveform": [[...], ...], "num_samples": [...]}}                     -> {"outputs": {...}}
 
 https://www.tensorflow.org/tfx/serving/api_rest. Waveforms in one request may differ in length. Types and
-shapes are checked; nothing is guessed.
+shapes must match the signature exactly.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from estimator_asr.serving.server import api_errors, service
 
 _DEFAULT_SIGNATURE = "serving_default"
 _LENGTHS = {"num_samples": "waveform", "num_frames": "fbank"}
-_MAX_VALUES = 4_000_000  # JSON numbers, strings, lists and objects in a request: 240 s of waveforms
+_MAX_VALUES = 4_000_000  # JSON numbers, strings, lists and objects per request; allows 240 s of waveforms
 _MAX_DIGITS = 32
-_MAX_ROWS = 1000  # utterances in a request; each becomes an item of the queue
+_MAX_ROWS = 1000  # utterances per request; each becomes an item in the queue
 
 
 class Call(NamedTuple):
     """A parsed request.
 
     Attributes:
-        rows: inputs of each utterance, except hotwords, which apply to all utterances.
+        rows: inputs for each utterance, except hotwords, which apply to all utterances.
         outputs: names of the signature's outputs.
     """
 
@@ -43,7 +43,7 @@ class Call(NamedTuple):
 
 
 def parse(body: bytes | bytearray, definitions: Mapping) -> Call:
-    """Parses a request for one of the signatures; `definitions` has a SignatureDef for each name.
+    """Parses a request for one of the signatures; `definitions` maps their names to SignatureDefs.
 
     Raises:
         api_errors.ApiError: the request is not JSON of this form, or does not match the signature.
@@ -72,7 +72,7 @@ def _read_json(body: bytes | bytearray) -> dict:
             f"the request has more than {_MAX_VALUES} JSON values; send less at once, or send WAV"
         )
     try:
-        # Callbacks in Python, so that other threads can run during parsing.
+        # Python callbacks let other threads run during parsing.
         request = json.loads(body, parse_int=_parse_int, parse_float=lambda digits: float(digits))
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -126,7 +126,7 @@ def _check_list(where: str, values) -> None:
 
 
 def _name(where: str, value, inputs: Mapping) -> Mapping:
-    """Returns the inputs by name; the name may be left out if a signature has only one input."""
+    """Returns the inputs by name; clients may omit the name if the signature has only one input."""
     is_named = isinstance(value, dict) and set(value) != {"b64"}
     if len(inputs) == 1 and not is_named:
         value = {next(iter(inputs)): value}
@@ -176,7 +176,7 @@ def _read_numbers(where: str, value, dtype: np.dtype) -> np.ndarray:
     is_float = dtype.kind == "f"
     limits = np.iinfo(np.int64 if is_float else dtype)
     unchecked = [value]
-    while unchecked:  # np.array would give every string in a list the size of the longest one
+    while unchecked:  # np.array would store each string in a list at the size of the longest one
         item = unchecked.pop()
         if isinstance(item, list):
             unchecked += item

@@ -1,7 +1,7 @@
-"""Uploaded recordings: decodes audio of any format from memory in threads, and cuts it at pauses.
+"""Uploaded recordings: decodes audio in any format from memory, in threads, and cuts it at pauses.
 
-Time and memory are limited, because a small FLAC file may hold hours of silence. The recordings that are
-being decoded or wait for it are limited in seconds of audio, all together. Long recordings have their own
+Time and memory are limited, because a small FLAC file may hold hours of silence. The total length of the
+recordings that are being decoded or are waiting to be decoded is limited too. Long recordings have their own
 thread and their own limit, so that short ones do not wait for them.
 """
 
@@ -23,27 +23,27 @@ from estimator_asr.serving.transcripts import pauses
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files, containers
 
-SMALL_BYTES = 1 << 20  # JSON, or the header of a recording, is read in a few milliseconds up to this size
+SMALL_BYTES = 1 << 20  # JSON or recording headers up to this size take only a few milliseconds to parse
 _NAME = "file"  # the form field; the name of the client's file is not used
-# CPU seconds allowed for decoding: a minimum, plus some per second of audio (0.02 in the slowest format).
+# CPU seconds allowed for decoding: a constant, plus some per second of audio (the slowest format needs 0.02).
 _DECODING_SECONDS, _SECONDS_PER_SECOND = containers.CPU_SECONDS, containers.CPU_SECONDS_PER_SECOND
 _LONG_SECONDS = 60.0
 _RATE = 20.0  # minimum seconds of audio decoded per second
 
 
 class Upload(NamedTuple):
-    """A decoded recording: its segments (none if it has no speech) and its length in seconds."""
+    """A decoded recording: its segments (none if no speech was found) and its length in seconds."""
 
     pieces: list[pauses.Piece]
     seconds: float
-    is_unfinished: bool = False  # its header says 0 samples, although some follow
+    is_unfinished: bool = False  # the header says 0 samples, but samples follow
 
 
 class UploadDecoder:
     """Decodes uploads in threads."""
 
     def __init__(self, max_seconds: float, max_upload_seconds: float):
-        """`max_seconds` limits all long uploads together, and all short ones; `max_upload_seconds`, each."""
+        """`max_seconds` limits the total of long and of short uploads; `max_upload_seconds` limits each."""
         self._max_upload_seconds = max_upload_seconds
         self._headers, self._containers = (futures.ThreadPoolExecutor(1) for _ in range(2))
         self._short, self._long = _Lane(max_seconds), _Lane(max_seconds)
@@ -52,13 +52,13 @@ class UploadDecoder:
         """Returns the recording, resampled to `sample_rate` in Hz; see `read`.
 
         Raises:
-            api_errors.ApiError: too many seconds of audio are being decoded. A recording of any length is
-                accepted if no other one of its kind, long or short, is being decoded.
+            api_errors.ApiError: too many seconds of audio are being decoded. If no other recording of its
+                kind (long or short) is being decoded, a recording is accepted whatever its length.
             errors.UserError: the recording is invalid; see `read`.
         """
         arguments = content, sample_rate, self._max_upload_seconds
         name = containers.find_format(lambda count, start: content[start : start + count])
-        if name or len(content) > SMALL_BYTES:  # may start a process to read the header
+        if name or len(content) > SMALL_BYTES:  # reading the header may start a process
             thread = self._containers if name not in ("", *containers.JOINED) else self._headers
             seconds = await asyncio.get_running_loop().run_in_executor(thread, measure, *arguments)
         else:
@@ -68,7 +68,7 @@ class UploadDecoder:
 
 
 class _Lane:
-    """A decoding thread; `seconds` of audio, according to the headers, are being decoded or wait for it."""
+    """A decoding thread; `seconds` is the length of the audio in it or waiting, according to the headers."""
 
     def __init__(self, max_seconds: float):
         self._thread, self._max_seconds = futures.ThreadPoolExecutor(1), max_seconds
@@ -79,7 +79,7 @@ class _Lane:
             raise api_errors.overloaded(
                 f"{self.seconds:.0f} s of audio are being decoded and this request has {seconds:.0f} s "
                 f"(limit: {self._max_seconds:g} s together)",
-                self.seconds / _RATE,  # the time that decoding all of them takes
+                self.seconds / _RATE,  # the time that it takes to decode all of them
             )
         self.seconds += seconds
         try:
@@ -89,10 +89,10 @@ class _Lane:
 
 
 def measure(content: bytes, sample_rate: int, max_seconds: float) -> float:
-    """Returns the seconds of a recording according to its header, or `max_seconds` if it does not say.
+    """Returns a recording's length in seconds from its header, or `max_seconds` if the header has none.
 
     Raises:
-        errors.UserError: it is not audio, is empty, or is too long.
+        errors.UserError: the content is not audio, is empty, or is too long.
     """
     with _open(content, sample_rate, max_seconds) as blocks:
         return max_seconds if blocks.seconds is None else blocks.seconds
@@ -102,8 +102,8 @@ def read(content: bytes, sample_rate: int, max_seconds: float) -> Upload:
     """Decodes a recording, resamples it to `sample_rate` in Hz, and cuts it at pauses.
 
     Raises:
-        errors.UserError: it is not audio, is damaged, empty, too long or far too loud, has NaN or Inf
-            samples, or takes too long to decode.
+        errors.UserError: the content is not audio, is damaged, empty, too long or far too loud, has NaN
+            or Inf samples, or takes too long to decode.
     """
     with _open(content, sample_rate, max_seconds) as blocks:
         checked = _Checked(blocks, sample_rate, max_seconds)
@@ -124,7 +124,7 @@ def _open(content: bytes, sample_rate: int, max_seconds: float) -> Iterator[audi
 
 
 class _Checked:
-    """Checks the blocks of a recording as they are read; `seconds` is the length of those read so far."""
+    """Checks a recording's blocks as they are read; `seconds` is the length of the audio read so far."""
 
     def __init__(self, blocks: audio_files.AudioBlocks, sample_rate: int, max_seconds: float):
         self._blocks, self._sample_rate, self._max_seconds = blocks, sample_rate, max_seconds

@@ -1,8 +1,8 @@
-"""The version that is served: newer versions are loaded beside it and take over without a dropped request.
+"""The version that is served; a newer version is loaded alongside it and takes over without dropped requests.
 
-A new version may still be being copied, so it is loaded once its files are the same in two successive polls.
-A version that fails to load is tried again when its files change. When the current version is removed, the
-newest one that loads takes over.
+The copying of a new version may not be finished, so it is loaded once two successive polls find the same
+files. A version that fails to load is tried again when its files change. If the current version is removed,
+the newest one that can be loaded takes over.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from tfrecord_builder.audio import audio_files
 
 POLL_SECONDS = 2.0
 _LOG_SECONDS = 60
-_LINE_LENGTH = 300  # characters that are shown of a message from TensorFlow
-# An error sentence of the graph, after its code; exports of 0.1.0 have one such sentence without a code.
+_LINE_LENGTH = 300  # maximum number of characters shown from a TensorFlow message
+# An error sentence from the graph, after its code; exports from 0.1.0 have one sentence without a code.
 _REFUSAL = re.compile(r"\[(?:E_[A-Z_]+: |(?=hotwords: .*; fix it\]))(.*)\]")
 _Files = frozenset[tuple[str, int, int]]
 _Row = Mapping[str, "bytes | np.ndarray"]
 
 
 class ServedVersion:
-    """A loaded version; its session closes once the version is retired and nobody uses it.
+    """A loaded version; its session is closed once the version is retired and no request uses it.
 
     Attributes:
-        number: name of the version's directory, "" if that is not a number.
+        number: name of the version's directory, or "" if the name is not a number.
         info: content of export.json.
-        definitions: SignatureDef by signature name, except those of streams, whose state is meant for
-            programs that load the export.
-        stream_start: state of a new stream, see stream_client.py; None if the model does not stream.
-        load_seconds: time that loading and the first batch took.
+        definitions: maps signature names to SignatureDefs. Streaming signatures are left out: their state is
+            for programs that load the export.
+        stream_start: initial state of a stream (see stream_client.py); None if the model does not stream.
+        load_seconds: time taken by loading and the first batch.
     """
 
     def __init__(self, version_dir: str):
@@ -73,12 +73,12 @@ class ServedVersion:
 
     @property
     def step_seconds(self) -> float:
-        """Seconds of new audio after which a segment that is still being spoken is recognised again."""
+        """Seconds of new audio after which an unfinished segment is recognised again."""
         return self.info.chunk_seconds or live.STEP_SECONDS
 
     @property
     def min_confidence(self) -> float:
-        """Minimum confidence of characters that settle before their segment has ended."""
+        """Minimum confidence that a character needs to settle before its segment has ended."""
         return live.find_min_confidence(self.info.acoustic.decode)
 
     @property
@@ -87,15 +87,15 @@ class ServedVersion:
         return self.info.frontend.sample_rate
 
     def make_probe(self) -> _Row:
-        """Returns a second of noise as an input row for the signature `waveform`."""
+        """Returns a second of noise as a row of inputs for the signature `waveform`."""
         noise = np.random.default_rng(0).normal(0, 0.1, self.sample_rate).astype(np.float32)
         return {"waveform": noise, "num_samples": np.int32(noise.size)}
 
     def run(self, signature: str, hotwords: Sequence[str], rows: Sequence[_Row]) -> list[dict]:
-        """Recognises rows with the same hotwords; a row has the inputs without the batch axis.
+        """Recognises rows that share the same hotwords; each row has the inputs without the batch axis.
 
         Returns:
-            The outputs of each row, named as in recogniser.Recogniser.run.
+            The outputs for each row, named as in recogniser.Recogniser.run.
 
         Raises:
             errors.UserError: the graph rejected the inputs.
@@ -122,7 +122,7 @@ class ServedVersion:
             self._close_if_unused()
 
     def retire(self) -> None:
-        """Closes the session as soon as nobody uses it any more."""
+        """Closes the session as soon as no request uses it any more."""
         self._is_retired = True
         self._close_if_unused()
 
@@ -169,14 +169,14 @@ class Versions:
     """Keeps the newest version of an export directory loaded.
 
     Attributes:
-        current: the newest version that could be loaded, or the last one served if no other is left.
+        current: the newest version that could be loaded; if all versions are removed, the last one served.
     """
 
     def __init__(self, saved_model: str, counters: metrics.Metrics):
-        """Loads the newest version of an export directory, or one version, which is then never replaced.
+        """Loads the newest version in an export directory, or a single version, which is never replaced.
 
         Raises:
-            errors.UserError: there is no version, or it is damaged.
+            errors.UserError: there is no version, or the version is damaged.
         """
         self._path, self._metrics, self._loader = saved_model, counters, futures.ThreadPoolExecutor(1)
         version_dir = recogniser.find_version(saved_model)
@@ -187,7 +187,7 @@ class Versions:
         counters.version.set(float(self.current.number or 0))
 
     async def watch(self) -> None:
-        """Looks for newer versions until it is cancelled."""
+        """Looks for newer versions until the task is cancelled."""
         while not self._is_fixed:
             await asyncio.sleep(POLL_SECONDS)
             try:
@@ -209,7 +209,7 @@ class Versions:
             self._failed[version_dir] = files
 
     def _list_newer(self) -> list[str]:
-        """Returns the versions newer than the current one, or all if it was removed; newest first."""
+        """Returns the versions newer than the current one, or all if that one was removed; newest first."""
         numbers = reversed(recogniser.list_versions(self._path))
         version_dirs = [os.path.join(self._path, str(number)) for number in numbers]
         current = self.current.version_dir
@@ -230,7 +230,7 @@ class Versions:
 
 
 def _list_files(version_dir: str) -> _Files:
-    """Returns path, size and modification time of each file; files that disappear meanwhile are left out."""
+    """Returns the path, size and modification time of each file; skips files that disappear meanwhile."""
     files = set()
     for parent, _, names in os.walk(version_dir):
         for path in (os.path.join(parent, name) for name in names):

@@ -1,1 +1,1 @@
-"""Recordings of any length: reads them, cuts them at pauses, and writes their transcripts."""
+"""Reads recordings of any length, cuts them at pauses, and writes their transcripts."""

@@ -1,7 +1,7 @@
-"""Breaks transcripts with times into caption lines.
+"""Breaks timed transcripts into caption lines.
 
-A line ends at each pause and at the end of each sentence. A line that is still too long is cut in two again
-and again: at a long gap, preferably after punctuation and near the middle, never within a Latin word.
+A line ends at each pause and at the end of each sentence. A line that is still too long is cut in two,
+repeatedly: at a long gap, preferably after punctuation and near the middle, never within a Latin word.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import NamedTuple, Optional
 
 from tfrecord_builder.data import vocabulary
 
-_WIDE, _NARROW = 18, 42  # maximum number of hanzi, or of Latin characters, per line
+_WIDE, _NARROW = 18, 42  # maximum number of hanzi or Latin characters per line
 _LONGEST = 7.0  # maximum seconds per line
 _PAUSE = 0.7  # seconds between the emissions of two characters
-# CTC emits a character somewhere within its syllable, so lines begin earlier and end later than emissions.
+# CTC emits a character somewhere within its syllable, so a line begins before and ends after its emissions.
 _LEAD, _TAIL = 0.2, 0.4
-_SHORTEST = 1.0  # seconds that a line stays for reading, unless the next line begins earlier
+_SHORTEST = 1.0  # seconds that a line stays on screen, unless the next line begins sooner
 _SENTENCE_ENDS, _CLAUSE_ENDS = tuple("。！？；.!?;…"), tuple("，、：,:")
-_CLAUSE_SECONDS = 0.5  # a comma counts as this much additional gap
+_CLAUSE_SECONDS = 0.5  # a comma counts as this many more seconds of gap
 
 
 class Line(NamedTuple):
@@ -39,11 +39,11 @@ class _Unit(NamedTuple):
 
 
 def split(spans: Iterable[tuple[float, float, str, Sequence[dict]]]) -> list[Line]:
-    """Returns the caption lines of a recording; each has text and lasts at least a millisecond.
+    """Returns the caption lines for a recording; each has text and lasts at least a millisecond.
 
     Args:
-        spans: for each segment, in order of time: start, end, transcript, and its characters (dicts with
-            character, start and end). All times are seconds from the start of the recording.
+        spans: the start, end, transcript and characters of each segment, in order of time. Characters are
+            dicts with character, start and end. All times are seconds from the start of the recording.
     """
     drafts = []
     for start, end, transcript, characters in spans:
@@ -60,14 +60,14 @@ def split(spans: Iterable[tuple[float, float, str, Sequence[dict]]]) -> list[Lin
 
 
 def needs_space(before: str, after: str) -> bool:
-    """Returns True if a space belongs between two characters, because neither is wide or a space."""
+    """Returns True if two characters need a space between them: neither is wide, and neither is a space."""
     return not any(is_wide(character) or character.isspace() for character in (before, after))
 
 
 def locate(transcript: str, characters: Sequence[dict]) -> Optional[list[str]]:
-    """Returns each character's part of the transcript, with the spaces before it; None if one is missing.
+    """Returns each character's part of the transcript, with the spaces before it, or None if one is missing.
 
-    Together, the parts are the transcript. The part of a token that is a space is empty.
+    The parts add up to the transcript. If a token is a space, its part is empty.
     """
     parts, place = [], 0
     for item in characters:
@@ -100,7 +100,7 @@ def _spread(transcript: str, start: float, end: float) -> list[_Unit]:
 
 
 def _part(units: Sequence[_Unit]) -> list[list[_Unit]]:
-    """Splits units into lines at every pause and end of a sentence."""
+    """Splits units into lines at every pause and every sentence end."""
     parts = [list(units[:1])] if units else []
     for before, unit in zip(units, units[1:]):
         is_end = unit.start - before.end > _PAUSE or before.text.endswith(_SENTENCE_ENDS)
@@ -111,7 +111,7 @@ def _part(units: Sequence[_Unit]) -> list[list[_Unit]]:
 
 
 def _halve(units: Sequence[_Unit]) -> list[list[_Unit]]:
-    """Cuts units in two until each line is short enough, or cannot be cut."""
+    """Cuts units in two until each line is short enough or cannot be cut any further."""
     width = sum(map(_width, units))
     fits = width <= 1 and units[-1].end - units[0].start <= _LONGEST
     places = [i for i in range(1, len(units)) if _may_break(units[i - 1], units[i])]
@@ -128,7 +128,7 @@ def _cut_quality(units: Sequence[_Unit], place: int, width: float) -> float:
 
 
 def _may_break(before: _Unit, after: _Unit) -> bool:
-    """Returns True between words and next to wide characters, but not before punctuation."""
+    """Returns True between words or next to wide characters, but not before punctuation."""
     first, last = after.text[0], before.text[-1]
     if first.isspace() or last.isspace():
         return True

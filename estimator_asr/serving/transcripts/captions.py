@@ -1,6 +1,7 @@
-"""Formats the transcript of a recording that was cut into segments: TSV, JSON, text, SRT or WebVTT.
+"""Formats the transcript of a recording that was cut into segments, as TSV, JSON, text, SRT or WebVTT.
 
-SRT has no specification; the format is that of SubRip. WebVTT: W3C Candidate Recommendation, 4 April 2019.
+SRT has no specification; the output follows SubRip. WebVTT follows the W3C Candidate Recommendation of
+4 April 2019.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from estimator_asr.serving.transcripts import caption_lines, pauses
 from tfrecord_builder.storage import files
 
 FORMATS = ("tsv", "json", "txt", "srt", "vtt")
-_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}  # reserved characters of WebVTT
-_N_BEST = 10  # transcripts of a whole recording, as many as a model returns for each segment
-_PINYIN = ("pinyin", "greedy_pinyin")  # exports by earlier releases have only the first
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}  # reserved characters in WebVTT
+_N_BEST = 10  # transcripts per recording, as many as a model returns per segment
+_PINYIN = ("pinyin", "greedy_pinyin")  # exports from earlier releases have only the first
 _SCORES = ("acoustic_score", "language_score")
 
 
@@ -28,7 +29,7 @@ class TranscriptSegment(NamedTuple):
 
     Attributes:
         start, end: seconds from the start of the recording.
-        result: outputs of recogniser.Recogniser.run; the times of the characters count from `start`.
+        result: outputs of recogniser.Recogniser.run; its character times are relative to `start`.
     """
 
     start: float
@@ -43,7 +44,7 @@ def make_segment(piece: pauses.Piece, sample_rate: int, result: dict) -> Transcr
 
 
 class Transcript(NamedTuple):
-    """The segments of a recording; `is_cut` is True if the recording was too long for one segment."""
+    """The segments of a recording; `is_cut` is True if it was too long for a single segment."""
 
     path: str
     segments: Sequence[TranscriptSegment]
@@ -51,7 +52,7 @@ class Transcript(NamedTuple):
 
 
 def render(transcript: Transcript, format: str) -> str:
-    """Returns the complete output for a recording, in one of FORMATS."""
+    """Returns the whole output for a recording in one of FORMATS."""
     as_text = {"txt": to_text, "srt": to_srt, "vtt": to_vtt}
     if format in as_text:
         return as_text[format](transcript.segments)
@@ -76,19 +77,19 @@ def to_srt(segments: Sequence[TranscriptSegment]) -> str:
 
 
 def to_vtt(segments: Sequence[TranscriptSegment]) -> str:
-    """Returns WebVTT captions; &, < and > are escaped, so that text is not read as markup or an arrow."""
+    """Returns WebVTT captions; &, < and > are escaped, or text could be read as markup or as an arrow."""
     return "WEBVTT\n\n" + "".join(_captions(segments, ".", _ESCAPES))
 
 
 def join(segments: Sequence[TranscriptSegment]) -> dict:
-    """Joins the results of segments to the result of the recording; a single segment from 0 is unchanged.
+    """Joins the segments' results into one for the recording; a single segment that starts at 0 is unchanged.
 
-    The times of characters count from the start of the recording. Scores are summed over the segments, and
-    n_best has the highest sums. The confidence is the mean over the characters. The status is ok if that of
-    any segment is.
+    Character times are relative to the start of the recording. Scores are summed over the segments, and
+    n_best has the highest sums. The confidence is the mean over the characters. The status is ok if at least
+    one segment's status is.
 
     Args:
-        segments: of one recording and one model, in order; empty if nothing was said.
+        segments: segments of one recording from one model, in order; empty if no speech was found.
     """
     if len(segments) == 1 and segments[0].start == 0:
         return segments[0].result
@@ -108,7 +109,7 @@ def join(segments: Sequence[TranscriptSegment]) -> dict:
 
 
 def list_segments(segments: Sequence[TranscriptSegment]) -> list[dict]:
-    """Returns start and end (in seconds, to the millisecond), transcript and confidence of each segment."""
+    """Returns each segment's start and end (in seconds, to the millisecond), transcript and confidence."""
     return [
         {
             "start": round(segment.start, 3),
@@ -121,7 +122,7 @@ def list_segments(segments: Sequence[TranscriptSegment]) -> list[dict]:
 
 
 def join_texts(texts: Sequence[str]) -> str:
-    """Joins texts, with a space unless one side is a hanzi or another wide character, or a space."""
+    """Joins texts with spaces, except next to a wide character (such as a hanzi) or another space."""
     joined = ""
     for text in filter(None, texts):
         if joined and caption_lines.needs_space(joined[-1], text[0]):
@@ -131,7 +132,7 @@ def join_texts(texts: Sequence[str]) -> str:
 
 
 def _join_n_best(lists: Sequence[Sequence[dict]]) -> list[dict]:
-    """Combines one transcript from each list; returns the texts with the best total scores, each once."""
+    """Combines one transcript from each list; returns the distinct texts with the best total scores."""
     best = [(0.0, "")]
     for items in filter(None, lists):
         sums = [(score + item["score"], text, item["transcript"]) for score, text in best for item in items]
@@ -144,7 +145,7 @@ def _join_n_best(lists: Sequence[Sequence[dict]]) -> list[dict]:
 
 
 def _round(score: float) -> float:
-    """Rounds a sum to the digits of a float32, as in the result of a segment."""
+    """Rounds a sum to float32 precision, as in the result for a segment."""
     return float(str(np.float32(score)))
 
 

