@@ -91,7 +91,7 @@ class HotwordScorer:
     def __init__(self, hotwords: Sequence[Hotword]):
         prefixes = {word.ids[:length] for word in hotwords for length in range(len(word.ids) + 1)}
         self._states = {ids: state for state, ids in enumerate(sorted({(), *prefixes}, key=len))}
-        # Maps each state and token id to the next state; omitted if the next state is that of the token alone.
+        # Maps each state and token id to the next state, unless that is the state after the token alone.
         self._after = self._list_transitions()
         self._potentials, completed = self._sum_boosts(hotwords)
         self._gains = self._potentials + completed
