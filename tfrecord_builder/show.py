@@ -45,7 +45,7 @@ class ShowConfig(config_flags.Checked):
         super().__post_init__()
         if self.output and not self.output.lower().endswith(".png"):
             raise errors.UserError(
-                f"--output is {self.output}, expected a file name that ends in .png; rename it."
+                f"--output is {self.output}, expected a file name that ends in .png."
             )
 
 

@@ -15,7 +15,7 @@ DEFAULT_EPOCHS = 30
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig(config_flags.Checked):
-    """Settings for the optimizer (Adam or momentum) and the learning rate schedule, used for both models."""
+    """Settings for the optimizer (Adam or momentum) and the learning rate schedule."""
 
     optimizer: str = setting("adam", "update rule", choices=("adam", "momentum"))
     learning_rate: float = setting(0.001, "initial learning rate", positive=True)

@@ -119,7 +119,7 @@ def open_source(model: model_directory.ModelDirectory) -> transfer.WeightSource:
 
 
 def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretrained_encoder.Applied]:
-    """Returns the pretrained encoder in a published or model directory, with the blocks that a model reads.
+    """Returns the pretrained encoder at `path` (a published one, or a model directory) and its blocks to use.
 
     Returns None if `path` is None, or if the model at `path` has no pretrained encoder. The encoder's last
     `num_trained` blocks will also be trained.

@@ -119,7 +119,7 @@ class Loop:
     def _train_locally(self):
         estimator = self._build_estimator(self.strategy)
         regular = recovery.RegularSaver(self.model.path, self.model.config.train.save_checkpoints_steps)
-        # The saver comes last: after SIGTERM its listener raises, and the hooks after it would not end.
+        # The saver is last: its listener raises after SIGTERM, and end() of later hooks would not be called.
         hooks = [stopping.StopTrainingHook(self.termination), regular]
         listeners = [stopping.CheckpointListener(self.termination, self.clock.pause)]
         max_steps = self.plan.max_steps

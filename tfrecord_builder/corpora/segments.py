@@ -27,7 +27,7 @@ EMPTY = "segment ends at or before its start"
 SAMPLES = "segment in samples: set start and end or duration in seconds"
 
 _ROUNDING_SECONDS = 0.05  # accepted difference between end and start + duration, because tables are rounded
-_CHANNELS = {"a": 0, "b": 1}  # sides of a telephone call; other channels are numbers from 0
+_CHANNELS = {"a": 0, "b": 1}  # sides of a telephone call; otherwise, a channel is a number from 0
 _RATES = (8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000)
 
 

@@ -17,7 +17,7 @@ _LOWEST = -1e9  # log probability of impossible paths
 
 
 class BestPrefixes(NamedTuple):
-    """The most probable prefix of each text."""
+    """For each text, its prefix that matches the audio best, with the reading of each character."""
 
     num_characters: tf.Tensor  # int32 [batch, num_texts]
     scores: tf.Tensor  # float32 [batch, num_texts], log probability
@@ -27,7 +27,7 @@ class BestPrefixes(NamedTuple):
 def find_best_prefixes(
     log_probs: tf.Tensor, num_frames: tf.Tensor, readings: tf.Tensor, num_characters: tf.Tensor
 ) -> BestPrefixes:
-    """Finds the most probable prefix of each text, and how its characters are read.
+    """Finds the prefix of each text that matches the audio best, and how its characters are read.
 
     Args:
         log_probs: CTC's log probabilities, float32 [batch, num_frames, num_classes], with the blank last.

@@ -179,7 +179,7 @@ def plan_outputs(
             if folder in sources:
                 raise errors.UserError(
                     f"{folder} would be the output of {sources[folder]} and also the folder for the output "
-                    f"of {source}; rename the folder"
+                    f"of {source}; rename the folder of {source}"
                 )
     return list(sources)
 

@@ -61,7 +61,7 @@ def transcribe(
 
 
 def find_model(hotwords: Sequence[str], versions: Sequence):
-    """Returns the model of the first loaded export (recogniser.LoadedVersion), with hotwords."""
+    """Returns the model of the first loaded export (recogniser.LoadedVersion); it boosts `hotwords`."""
     return versions[0].find("waveform", hotwords)
 
 
