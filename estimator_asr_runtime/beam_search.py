@@ -36,7 +36,7 @@ class _Frames(NamedTuple):
 
 
 class _Beam(NamedTuple):
-    """The best prefixes of nonzero probability, best first; arrays are int64 [width] unless noted otherwise."""
+    """The best prefixes of nonzero probability, best first; arrays are int64 [width] unless noted."""
 
     blank_probs: np.ndarray  # float32, scaled probabilities of the paths that end with a blank
     token_probs: np.ndarray  # float32, scaled probabilities of the paths that end with the last token
