@@ -44,9 +44,7 @@ class ShowConfig(config_flags.Checked):
     def __post_init__(self):
         super().__post_init__()
         if self.output and not self.output.lower().endswith(".png"):
-            raise errors.UserError(
-                f"--output is {self.output}, expected a file name that ends in .png."
-            )
+            raise errors.UserError(f"--output is {self.output}, expected a file name that ends in .png.")
 
 
 @dataclasses.dataclass(frozen=True)
