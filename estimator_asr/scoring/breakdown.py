@@ -164,14 +164,16 @@ def _compare(scored: utterances.ScoredUtterance, take: Callable[[str], str]) -> 
 
 
 class Matrix(NamedTuple):
-    """Confusion matrix: `counts` of (reference, hypothesis); the `names` that occur, in their usual order."""
+    """Confusion matrix: `counts` of (reference, hypothesis); names are in their usual order."""
 
-    names: list[str]
     counts: dict[tuple[str, str], int]
+    names: list[str]  # names that are confused with another name
+    right: list[str]  # names that occur, and are never confused
 
     @property
     def totals(self) -> dict[str, int]:
-        totals = dict.fromkeys(self.names, 0)
+        """Occurrences of each name in the references."""
+        totals = collections.Counter()
         for (reference, _), number in self.counts.items():
             totals[reference] += number
         return totals
@@ -199,5 +201,10 @@ def _list_pairs(positions: Sequence[Sequence[attribution.AlignedPosition]]) -> I
 def _make_matrix(kind: str, counts: Mapping[tuple[str, str], int]) -> Matrix:
     order = {name: index for index, name in enumerate(_MATRICES[kind])}
     occurring = {name for pair in counts for name in pair}
+    confused = {name for pair in counts for name in pair if len(set(pair)) > 1}
     # Finals with er-hua, such as "ianr", follow the others.
-    return Matrix(sorted(occurring, key=lambda name: (order.get(name, len(order)), name)), dict(counts))
+    parts = (
+        sorted(names, key=lambda name: (order.get(name, len(order)), name))
+        for names in (confused, occurring - confused)
+    )
+    return Matrix(dict(counts), *parts)

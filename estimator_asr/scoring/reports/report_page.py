@@ -33,50 +33,71 @@ def render(split: scored_split.ScoredSplit, values: Mapping) -> str:
     """Returns the page; `values` is the content of metrics.json."""
     is_silent = not any(row.hypothesis_tokens for row in split.scored)
     levels = clips.measure_levels(split.recordings)
+    floors = {scored_split.FLOORS[name]: rate for name, rate in values["floors"].items()}
+    named = [name for name in (*split.measures, *_PARTS) if name in values]
     return template("report.html").render(
         facts=split.facts,
         command=split.command,
         metrics=values,
         delay=formats.describe_delay(values["emission_delay"]) if "emission_delay" in values else "",
         advice=list(formats.list_advice(values, is_silent)),
-        sections=[_section(split, name) for name in split.measures],
-        parts={formats.format_name(name): values[name] for name in _PARTS if name in values},
-        causes=attribution.CAUSES,
-        floors=scored_split.FLOORS,
+        sections=[_section(split, values, name) for name in split.measures],
+        overall=_separate({formats.format_name(name): values[name] for name in named}),
+        causes=_most_first(values["attribution"]),
+        meanings=attribution.CAUSES,
+        floors=_separate(floors),
         matrices=breakdown.count_matrices(split.positions),
         breakdowns=_break_down(split, levels),
         data=_data(split, levels),
     )
 
 
-def _section(split: scored_split.ScoredSplit, name: str) -> dict:
-    scored = split.measures[name]
+def _separate(rows: Mapping[str, Mapping]) -> dict:
+    """Separates rows of a table into {"wrong": rows that have errors, "right": names of the other rows}."""
     return {
-        "name": name,
+        "wrong": {name: row for name, row in rows.items() if row["errors"]},
+        "right": [name for name, row in rows.items() if not row["errors"]],
+    }
+
+
+def _most_first(rows: Mapping[str, Mapping]) -> dict:
+    return _separate(dict(sorted(rows.items(), key=lambda item: -item[1]["errors"])))
+
+
+def _section(split: scored_split.ScoredSplit, values: Mapping, name: str) -> dict:
+    scored = split.measures[name]
+    groups, speakers = (
+        _most_first({label: rates[name] for label, rates in values[table].items()}) if table in values else {}
+        for table in ("by_group", "by_speaker")
+    )
+    return {
         "title": formats.format_name(name),
+        "name": name,
+        "groups": groups,
+        "speakers": speakers,
         "lengths": breakdown.by_length(scored, split.are_speakers_people),
         # The confusions of the last measure are in the table of characters or tokens.
         "confusions": breakdown.confusions(scored, _NUM_CONFUSIONS) if name != split.measure else [],
     }
 
 
-def _break_down(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict[str, dict[str, dict]]:
-    """Returns the error rates for further breakdowns, by title, then by name."""
+def _break_down(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict[str, dict]:
+    """Returns the tables of further breakdowns, by title."""
     unreachable = {
         row.utterance_id
         for row, positions in zip(split.scored, split.positions)
         if any(position.cause == attribution.UNREACHABLE for position in positions)
     }
-    breakdowns = {}
+    tables = {}
     if levels:
-        breakdowns["By loudness"] = breakdown.by_level(split.scored, levels, split.are_speakers_people)
+        tables["By loudness"] = breakdown.by_level(split.scored, levels, split.are_speakers_people)
     if unreachable:
-        breakdowns["By vocabulary"] = breakdown.by_membership(
+        tables["By vocabulary"] = breakdown.by_membership(
             split.scored, unreachable, _WITH_UNREACHABLE, split.are_speakers_people
         )
     return {
-        title: {name: dataclasses.asdict(rate) for name, rate in rates.items()}
-        for title, rates in breakdowns.items()
+        title: _separate({name: dataclasses.asdict(rate) for name, rate in rates.items()})
+        for title, rates in tables.items()
     }
 
 

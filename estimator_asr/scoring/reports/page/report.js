@@ -18,8 +18,13 @@ function countTexts() {
     row.wrong += 1;
     row.became.set(became, (row.became.get(became) || 0) + 1);
   }
-  return [...rows.values()].sort((left, right) => right.wrong - left.wrong);
+  return [...rows.values()];
 }
+
+const allTexts = countTexts();
+const wrongTexts = allTexts.filter((row) => row.wrong).sort((left, right) => right.wrong - left.wrong);
+document.getElementById("right-texts").textContent =
+  `Characters or tokens without errors, not shown: ${allTexts.length - wrongTexts.length} of ${allTexts.length}.`;
 
 const listBecame = (row) =>
   [...row.became].sort((left, right) => right[1] - left[1]).slice(0, 8).map(([text, count]) => `${text} ${count}`).join(", ");
@@ -30,7 +35,7 @@ function showText(row) {
   button.addEventListener("click", () => {
     causeChoice.value = "";
     utteranceTable.filter.value = `wrong:${row.text}`;
-    utteranceTable.draw(ROWS_AT_ONCE);
+    utteranceTable.draw(ROWS_AT_FIRST);
     utteranceTable.filter.scrollIntoView({ block: "center" });
     utteranceTable.filter.focus({ preventScroll: true });
   });
@@ -43,7 +48,7 @@ const textTable = new Table(document.getElementById("texts"), [
   { title: "wrong", value: (row) => row.wrong, show: (row) => row.wrong, isNumber: true },
   { title: "rate", value: (row) => (row.count ? row.wrong / row.count : null), show: (row) => percent(row.wrong, row.count), isNumber: true },
   { title: "recognised as", value: (row) => row.became.size, show: listBecame },
-], countTexts(), (row, query) => row.text.toLowerCase().includes(query.toLowerCase()), "characters");
+], wrongTexts, (row, query) => row.text.toLowerCase().includes(query.toLowerCase()), "characters");
 
 function matchesUtterance(row, query) {
   const cause = causeChoice.value;
@@ -90,4 +95,4 @@ const utteranceTable = new Table(document.getElementById("utterances"), [
   number("confidence", (row) => row.confidence, 2),
 ], utterances, matchesUtterance, "utterances");
 utteranceTable.tools.prepend(causeChoice);
-causeChoice.addEventListener("change", () => utteranceTable.draw(ROWS_AT_ONCE));
+causeChoice.addEventListener("change", () => utteranceTable.draw(ROWS_AT_FIRST));

@@ -1,6 +1,6 @@
 // Tables that can be sorted by clicking a column and filtered by text; alignments with coloured differences.
 
-const ROWS_AT_ONCE = 50;
+const ROWS_AT_FIRST = 10, MORE_ROWS = 50;
 
 // make("td", {className: "number"}, "text", node, ...)
 function make(name, properties = {}, ...children) {
@@ -12,19 +12,19 @@ function make(name, properties = {}, ...children) {
 // columns: {title, value: row => sort key, show: row => text or node, isNumber, className}; rows in initial order.
 class Table {
   constructor(place, columns, rows, matches, label) {
-    Object.assign(this, { columns, rows, matches, shown: ROWS_AT_ONCE, sorted: null, descending: true });
+    Object.assign(this, { columns, rows, matches, shown: ROWS_AT_FIRST, sorted: null, descending: true });
     this.filter = make("input", { type: "search", placeholder: "filter", ariaLabel: `filter ${label}` });
-    this.filter.addEventListener("input", () => this.draw(ROWS_AT_ONCE));
+    this.filter.addEventListener("input", () => this.draw(ROWS_AT_FIRST));
     this.count = make("span", { className: "note" });
     this.count.setAttribute("role", "status");
     this.tools = make("div", { className: "table-tools" }, this.filter, this.count);
     this.heads = columns.map((column) => this.makeHead(column));
     this.body = make("tbody");
     this.more = make("button", { type: "button", textContent: "show more" });
-    this.more.addEventListener("click", () => this.draw(this.shown + ROWS_AT_ONCE));
+    this.more.addEventListener("click", () => this.draw(this.shown + MORE_ROWS));
     const table = make("table", {}, make("thead", {}, make("tr", {}, ...this.heads)), this.body);
     place.append(this.tools, make("div", { className: "wide" }, table), this.more);
-    this.draw(ROWS_AT_ONCE);
+    this.draw(ROWS_AT_FIRST);
   }
 
   makeHead(column) {
@@ -40,7 +40,7 @@ class Table {
     this.heads[this.columns.indexOf(column)].setAttribute("aria-sort", this.descending ? "descending" : "ascending");
     const sign = this.descending ? -1 : 1;
     this.rows.sort((left, right) => sign * compare(column.value(left), column.value(right)));
-    this.draw(ROWS_AT_ONCE);
+    this.draw(ROWS_AT_FIRST);
   }
 
   draw(shown) {

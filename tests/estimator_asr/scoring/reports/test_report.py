@@ -6,6 +6,7 @@ import html.parser
 import json
 import os
 import pathlib
+import re
 
 import pytest
 
@@ -99,6 +100,20 @@ def test_page_is_well_formed_self_contained_and_escaped(tmp_path):
     assert "(nothing)" in text
 
 
+def test_utterances_come_first_and_rows_without_errors_are_left_out(tmp_path):
+    report.write(make_split(group_pattern="^[AB]"), str(tmp_path))
+    text = (tmp_path / "report.html").read_text("utf-8")
+    titles = re.findall(r"<h2>(\w+)", text)
+    assert titles[:4] == ["Utterances", "Characters", "Where", "Errors"]
+    assert "<td>A1</td>" in text and "<td>A2</td>" not in text
+    assert text.index("<td>B1</td>") < text.index("<td>A1</td>")  # more wrong tokens
+    assert text.count("Rows without errors, not shown: 1 of 3 (A2).") == 2
+    assert "Causes without errors, not shown: 7 of 9 (acoustic initial" in text
+    assert "Rows and columns without confusions, not shown: 2 of 4 (1, 4)." in text
+    assert "Rows and columns without confusions, not shown: 4 of 4 (t, n, h, q)." in text
+    assert "<td>0.00 %" not in text
+
+
 def test_older_report_is_replaced_and_other_files_are_left_alone(tmp_path):
     (tmp_path / "metrics.json").write_text("old")
     (tmp_path / "mine.txt").write_text("mine")
@@ -136,7 +151,7 @@ def test_unknown_speakers_are_reported(tmp_path):
 def test_known_speakers_are_counted_except_for_text(tmp_path):
     metrics = report.write(make_split(), str(tmp_path))
     assert (metrics["num_speakers"], metrics["num_utterances_of_unknown_speakers"]) == (3, 0)
-    assert "<th>speakers</th><td>3</td>" in (tmp_path / "report.html").read_text("utf-8")
+    assert "· speakers: 3</p>" in (tmp_path / "report.html").read_text("utf-8")
     assert "num_speakers" not in scored_split.measure(make_split(are_speakers_people=False))
 
 
