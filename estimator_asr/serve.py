@@ -24,6 +24,7 @@ lazy_tensorflow.load_or_exit(__name__)
 import tensorflow as tf
 from absl import logging
 
+from estimator_asr.serving.server import limits
 from tfrecord_builder import errors
 from tfrecord_builder.program import config_flags, program
 from tfrecord_builder.storage import files
@@ -32,7 +33,7 @@ _LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"
 
 
 @dataclasses.dataclass(frozen=True)
-class ServeConfig(config_flags.Checked):
+class ServeConfig(limits.Limits):
     """Flags of serve."""
 
     saved_model: str = config_flags.setting(
@@ -42,33 +43,6 @@ class ServeConfig(config_flags.Checked):
     host: str = config_flags.setting("127.0.0.1", "address to listen on; 0.0.0.0 for all networks")
     token_file: Optional[str] = config_flags.setting(
         None, "file with the bearer token that requests must have; if not set, they need none", not_empty=True
-    )
-    max_batch_size: int = config_flags.setting(16, "maximum number of utterances in a batch", minimum=1)
-    batch_delay_ms: float = config_flags.setting(
-        50.0, "longest time that an utterance waits for others to arrive for its batch, in ms", minimum=0
-    )
-    max_queue_seconds: float = config_flags.setting(
-        600.0,
-        "maximum seconds of audio in the queue; further requests are refused with status 429",
-        positive=True,
-    )
-    max_request_mb: float = config_flags.setting(32.0, "largest request in MiB", positive=True)
-    max_audio_seconds: float = config_flags.setting(
-        600.0,
-        "longest recording for /v1/audio/transcriptions, and total audio of a :predict request, in seconds",
-        positive=True,
-    )
-    max_body_seconds: float = config_flags.setting(
-        30.0, "seconds for a request to arrive; ten minutes of WAV in 30 s need 5 Mbit/s", positive=True
-    )
-    max_connections: int = config_flags.setting(
-        500, "maximum number of connections with an open request", minimum=1
-    )
-    idle_seconds: float = config_flags.setting(
-        75.0, "seconds until an idle connection is closed; proxies close theirs after 60", positive=True
-    )
-    stop_seconds: float = config_flags.setting(
-        30.0, "seconds that open requests have to finish when the server is stopped", positive=True
     )
 
 
@@ -100,17 +74,7 @@ def main(config: ServeConfig) -> None:
     logging.get_absl_handler().setFormatter(standard_logging.Formatter(*_LOG_FORMAT))
     token = read_token(config.token_file)
     bound = running.bind(config.host, config.port)
-    limits = service.Limits(
-        max_request_bytes=int(config.max_request_mb * 2**20),
-        max_audio_seconds=config.max_audio_seconds,
-        max_queue_seconds=config.max_queue_seconds,
-        body_seconds=config.max_body_seconds,
-        max_batch_size=config.max_batch_size,
-        batch_delay_seconds=config.batch_delay_ms / 1000,
-        idle_seconds=config.idle_seconds,
-        stop_seconds=config.stop_seconds,
-    )
-    parts = service.Service(config.saved_model, limits)
+    parts = service.Service(config.saved_model, config)
     version = parts.versions.current
     if version.info.unread.tokens:
         logging.warning("%s", version.info.describe_unread(version.version_dir))
@@ -124,8 +88,8 @@ def main(config: ServeConfig) -> None:
         logging.warning(
             "--host=%s: every machine that reaches the server can use it; pass --token_file", config.host
         )
-    application = app.build(parts, token, hosts, config.max_connections)
-    running.run(application, bound, limits, announce)
+    application = app.build(parts, token, hosts)
+    running.run(application, bound, config, announce)
     os._exit(0)  # ends the process even if a thread hangs
 
 

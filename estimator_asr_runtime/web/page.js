@@ -1,13 +1,13 @@
 // The page: transcribes a file or the microphone, entirely in the browser.
 
-import { decode, record } from "./audio.js";
 import { Remote } from "./remote.js";
-import { STRINGS } from "./strings.js";
+import { decode, findLevel, record } from "./shared/audio.js";
+import { chooseLanguage, translatePage } from "./shared/strings.js";
 import { showResult } from "./transcript.js";
 
 const find = (id) => document.getElementById(id);
-let language = navigator.language.startsWith("zh") ? "zh" : "en";
-let words = STRINGS[language];
+let language = chooseLanguage();
+let words = translatePage(language);
 let sentence = null; // [function that makes the status text, whether it is an error], for a change of language
 let shown = null; // the result on the page
 let settings = null; // the model's settings, once it is loaded
@@ -21,19 +21,13 @@ function say(makeText, isError = false) {
 }
 
 function translate() {
-  words = STRINGS[language];
-  document.documentElement.lang = language;
-  document.title = words.title;
-  for (const item of document.querySelectorAll("[data-text]")) item.textContent = words[item.dataset.text];
-  for (const item of document.querySelectorAll("[data-label]")) item.setAttribute("aria-label", words[item.dataset.label]);
-  find("language").textContent = words.other;
-  find("language").lang = language === "en" ? "zh" : "en";
+  words = translatePage(language);
   if (sentence) say(...sentence);
   if (shown) showResult(shown, words);
 }
 
 function fail(error) {
-  const known = { NotAllowedError: "refused", NotFoundError: "missing", EncodingError: "malformed" }[error.name];
+  const known = { NotAllowedError: "refused", NotFoundError: "missing", EncodingError: "undecodable" }[error.name];
   say(() => (known ? words[known] : words.failed(error.message || String(error))), true);
 }
 
@@ -85,9 +79,9 @@ async function toggleRecording() {
 async function startRecording() {
   allow(false); // until the microphone is open
   try {
-    stopRecording = await record(settings.sample_rate, (peak) => (find("level").value = Math.sqrt(peak)));
+    stopRecording = await record(settings.sample_rate, (block) => (find("level").value = findLevel(block)));
     limit = setTimeout(toggleRecording, 1000 * settings.max_seconds);
-    say(() => words.listening(settings.max_seconds));
+    say(() => words.listeningFor(settings.max_seconds));
   } catch (error) {
     fail(error);
   }

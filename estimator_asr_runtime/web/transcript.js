@@ -15,7 +15,7 @@ function makeCharacter({ character, pinyin, start, end, confidence }, words) {
   const ruby = document.createElement("ruby");
   const reading = document.createElement("rt");
   reading.textContent = pinyin === character ? "" : pinyin;
-  ruby.title = words.character(start.toFixed(2), end.toFixed(2), Math.round(100 * confidence));
+  ruby.title = words.characterTimes(start.toFixed(2), end.toFixed(2), Math.round(100 * confidence));
   ruby.style.background = `rgb(var(--unsure) / ${(MAX_SHADE * (1 - confidence)).toFixed(2)})`;
   ruby.append(character, reading);
   return ruby;

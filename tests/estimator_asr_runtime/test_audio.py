@@ -180,9 +180,10 @@ def test_statuses_are_those_of_the_export():
     from estimator_asr.exporting.saved_model import statuses as of_export
     from tfrecord_builder.audio import audio_files
 
-    names = {name for name in statuses.SENTENCES if name != statuses.MALFORMED}
-    assert set(of_export.SENTENCES) == {*names, statuses.MALFORMED}
-    assert all(statuses.SENTENCES[name] == of_export.SENTENCES[name] for name in names)
+    names = ("OK", "MALFORMED", "EMPTY", "SILENT", "NOT_FINITE", "TOO_LONG", "UNFINISHED")
+    assert [getattr(of_export, name) for name in names] == list(statuses.SENTENCES)
+    assert f"at least {audio_files.SILENT_PEAK:g} of full scale" in statuses.SENTENCES[statuses.SILENT]
+    assert statuses.SENTENCES[statuses.NOT_FINITE] == of_export.NOT_FINITE_PROBLEM
     assert (statuses.SILENT_PEAK, statuses.LOUDEST_PEAK) == (
         np.float32(audio_files.SILENT_PEAK),
         np.float32(of_export.LOUDEST_PEAK),

@@ -73,17 +73,27 @@ def read(words: Sequence[str], path: Optional[str]) -> list[Hotword]:
     Raises:
         errors.UserError: the file cannot be read, or a hotword is malformed; the message says where.
     """
-    words = [word for text in words for word in split(text) or [text]]
-    lines = [(f"--hotwords: word {number}", word) for number, word in enumerate(words, 1)]
+    hotwords = read_words(words, "--hotwords")
     if path is not None:
-        text = text_files.read_lines(path, f"pass a text file with lines {_FORM}")
-        numbered = [(number, line) for number, line in enumerate(text, 1) if line.strip()]
-        lines += [
-            (f"--hotwords_file: {path}: line {number}", line)
-            for number, line in numbered
-            if not line.strip().startswith("#")
-        ]
-    return [hotword for where, line in lines for hotword in _parse(line, where)]
+        lines = text_files.read_lines(path, f"pass a text file with lines {_FORM}")
+        for number, line in enumerate(map(str.strip, lines), 1):
+            if line and not line.startswith("#"):
+                hotwords += _parse(line, f"--hotwords_file: {path}: line {number}")
+    return hotwords
+
+
+def read_words(texts: Sequence[str], source: str) -> list[Hotword]:
+    """Returns the hotwords in texts, one for each pronunciation; `source` names the texts in errors.
+
+    Raises:
+        errors.UserError: a hotword is malformed.
+    """
+    words = [word for text in texts for word in split(text) or [text]]
+    return [
+        hotword
+        for number, word in enumerate(words, 1)
+        for hotword in _parse(word, f"{source}: word {number}")
+    ]
 
 
 def split(text: str) -> list[str]:

@@ -21,16 +21,10 @@ MAX_CHUNKS = 128  # maximum chunks read from a WAV file, so that no file can kee
 LOUDEST_PEAK = 1e12  # full scale is 1; the energy of a much higher peak overflows float32
 LARGEST_FEATURE = 1e14  # log features are below 100; squares of values much above the limit overflow float32
 
-# A message consists of the file name, a colon and one of these.
-SENTENCES = {
-    OK: "was transcribed",
-    MALFORMED: "is not a WAV file that can be read; convert it to WAV, 16-bit PCM",
-    EMPTY: "has no samples, or fewer than one frame; record it again",
-    SILENT: "audio is silent, expected a peak of at least 0.0005 of full scale; its transcript is empty",
-    NOT_FINITE: f"has NaN or Inf samples, or a peak above {LOUDEST_PEAK:.0e} of full scale; save it again",
-    TOO_LONG: "is longer than the model accepts; cut it at pauses",
-    UNFINISHED: "was transcribed up to the end of the file, although its header says 0 samples",
-}
+# Follows the name of a file in messages of the server.
+NOT_FINITE_PROBLEM = (
+    f"has NaN or Inf samples, or a peak above {LOUDEST_PEAK:.0e} of full scale; save it again"
+)
 
 
 def find_max_seconds(config: frontend.FrontendConfig) -> int:

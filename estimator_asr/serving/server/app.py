@@ -7,6 +7,7 @@ import contextlib
 import functools
 import os
 import time
+from importlib import resources
 from typing import Optional
 
 from starlette import applications, exceptions, requests, responses, routing
@@ -14,28 +15,27 @@ from starlette.types import ASGIApp
 
 from estimator_asr.serving.server import (
     api_errors,
-    item_queue,
     live_api,
     metrics,
     middleware,
     openai_api,
+    served_version,
     service,
     tensorflow_api,
 )
 from tfrecord_builder import errors
 
 _PAGE_DIR = os.path.join(os.path.dirname(__file__), "page")
+# Files of this page and of the page without a server, which is in the other package of the same wheel.
+_SHARED_DIR = str(resources.files("estimator_asr_runtime") / "web" / "shared")
 _HEALTH_SECONDS = 4.5  # so that /healthz responds within 5 s
 _SHARED_SECONDS = 1.0  # requests to /healthz within this time share one inference
 
 
 def build(
-    parts: service.Service,
-    token: Optional[str] = None,
-    hosts: Optional[tuple[str, ...]] = None,
-    max_open: int = 500,
+    parts: service.Service, token: Optional[str] = None, hosts: Optional[tuple[str, ...]] = None
 ) -> ASGIApp:
-    """Returns the application, which starts and stops the service; other parameters are for middleware."""
+    """Returns the application, which starts and stops the service; token and hosts are for middleware."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_):
@@ -52,20 +52,29 @@ def build(
         *live_api.LiveApi(parts).list_routes(),
         routing.Route("/healthz", Health(parts).show_health, methods=["GET"]),
         routing.Route("/metrics", show_metrics, methods=["GET"]),
-        *map(_make_page_route, sorted(os.listdir(_PAGE_DIR))),  # so that requests cannot read other files
+        *_list_page_routes(_PAGE_DIR, "/page/"),
+        *_list_page_routes(_SHARED_DIR, "/page/shared/"),
     ]
     app = applications.Starlette(routes=routes, lifespan=lifespan)
     for kind in (api_errors.ApiError, errors.UserError, exceptions.HTTPException, Exception):
         app.add_exception_handler(kind, _respond_to_error)
     check = functools.partial(middleware.check, token, hosts)
-    return middleware.Observed(app, parts.metrics, check, max_open)
+    return middleware.Observed(app, parts.metrics, check, parts.limits.max_connections)
 
 
-def _make_page_route(name: str) -> routing.Route:
+def _list_page_routes(directory: str, url: str) -> list[routing.Route]:
+    """Returns a route for each file, so that requests cannot read other files; index.html is the page /."""
+    return [
+        routing.Route("/" if name == "index.html" else url + name, _make_page_view(directory, name))
+        for name in sorted(os.listdir(directory))
+    ]
+
+
+def _make_page_view(directory: str, name: str):
     async def show_page(_: requests.Request) -> responses.Response:
-        return responses.FileResponse(os.path.join(_PAGE_DIR, name))
+        return responses.FileResponse(os.path.join(directory, name))
 
-    return routing.Route("/" if name == "index.html" else f"/page/{name}", show_page, methods=["GET"])
+    return show_page
 
 
 async def _respond_to_error(request: requests.Request, error: Exception) -> responses.Response:
@@ -115,8 +124,8 @@ class Health:
 
     async def _recognise(self) -> str:
         with self._parts.versions.current.used() as version:
-            probe = item_queue.QueuedUtterance(
-                item_queue.Group(version, "waveform"), version.make_probe(), seconds=1.0
+            probe = served_version.QueuedUtterance(
+                served_version.Group(version, "waveform"), version.make_probe(), seconds=1.0
             )
             await asyncio.wait_for(self._parts.batcher.recognise([probe], is_urgent=True), _HEALTH_SECONDS)
             return version.number

@@ -10,13 +10,15 @@ exceed the queue's limit is refused; the response says when, at the measured rat
 from __future__ import annotations
 
 import asyncio
+import operator
 import time
 from collections.abc import Callable, Sequence
 from concurrent import futures
 
 from absl import logging
 
-from estimator_asr.serving.server import item_queue, metrics
+from estimator_asr.exporting.saved_model import statuses
+from estimator_asr.serving.server import api_errors, limits, metrics, served_version
 from tfrecord_builder import errors
 
 _NUM_THREADS = 2
@@ -26,29 +28,94 @@ _RATE_MEMORY = 0.8  # weight of the previous value in the moving average of the 
 _PATIENCE = 4.0  # a batch has stalled if it takes this many times as long as the measured rate predicts
 _LEAST_PATIENCE_SECONDS = 3.0
 _LINEAR_SECONDS = 20.0  # beyond this, attention makes time grow with the square of the length
+# Attention's memory is proportional to batch size x (seconds of the longest item)^2. A batch may use as much
+# memory as a single item of maximum length.
+_MAX_SQUARE_SECONDS = statuses.MAX_SECONDS**2
+_INTERIM_SECONDS = 0.5  # interim results are queued as if they had arrived this much later
+_FIRST_RATE = 10.0  # seconds of audio per second, assumed until a batch has been measured
+
+
+class ItemQueue:
+    """The items that are waiting to be recognised.
+
+    Attributes:
+        items: the waiting items in the order of their turns.
+        rate: seconds of audio recognised per second, a moving average.
+    """
+
+    def __init__(self, max_seconds: float):
+        self._max_seconds = max_seconds
+        self.items: list[served_version.QueuedUtterance] = []
+        self.rate = _FIRST_RATE
+
+    @property
+    def seconds(self) -> float:
+        return sum(item.seconds for item in self.items)
+
+    def add(self, batch: Sequence[served_version.QueuedUtterance], is_urgent: bool) -> None:
+        """Adds the items of a request.
+
+        An item's turn is the time at which, at the measured rate, the earlier items in its request will be
+        done, so short requests go in between. Waiting items whose turn comes after that of the last new item
+        do not count towards the limit, so a long request does not keep short ones out.
+
+        Raises:
+            api_errors.ApiError: the queue is full. If no waiting item has its turn before the request's last
+                item, the request is accepted whatever its length; other limits apply to its length.
+        """
+        seconds = 0.0
+        for item in batch:
+            item.is_urgent = is_urgent
+            item.turn = float("-inf") if is_urgent else item.arrival + seconds / self.rate
+            item.turn += _INTERIM_SECONDS * item.group.is_interim
+            seconds += item.seconds
+        waiting = sum(item.seconds for item in self.items if batch and item.turn <= batch[-1].turn)
+        excess = waiting + seconds - self._max_seconds
+        if waiting and excess > 0 and not is_urgent:
+            sizes = f"{waiting:.0f} s of audio are waiting and this request has {seconds:.0f} s"
+            problem = f"{sizes} (limit: {self._max_seconds:g} s together)"
+            raise api_errors.overloaded(problem, min(excess, waiting) / self.rate)
+        self.items[:] = sorted([*self.items, *batch], key=operator.attrgetter("turn"))
+
+    def remove(self, batch: Sequence[served_version.QueuedUtterance]) -> None:
+        removed = set(map(id, batch))
+        self.items[:] = [item for item in self.items if id(item) not in removed]
+
+    def take(self, max_size: int) -> list[served_version.QueuedUtterance]:
+        """Removes and returns the first item, and the items in its group that are closest to it in length."""
+        self.items[:] = [item for item in self.items if not item.result.done()]
+        if not self.items:
+            return []
+        first = self.items[0]
+        others = [item for item in self.items[1:] if item.group == first.group]
+        batch, longest = [first], first.seconds
+        for item in sorted(others, key=lambda item: abs(item.seconds - first.seconds)):
+            longest = max(longest, item.seconds)
+            if len(batch) >= max_size or (len(batch) + 1) * longest**2 > _MAX_SQUARE_SECONDS:
+                break
+            batch.append(item)
+        self.remove(batch)
+        return batch
 
 
 class Batcher:
-    """Recognises queued items in batches; `recognise` returns only while `run` is running."""
+    """Recognises queued items in batches; `recognise` returns only while `run` is running.
 
-    def __init__(
-        self,
-        max_batch_size: int,
-        delay_seconds: float,
-        max_queue_seconds: float,
-        counters: metrics.Metrics,
-        count_requests: Callable[[], int],
-    ):
+    Attributes:
+        queue: the waiting items.
+    """
+
+    def __init__(self, settings: limits.Limits, counters: metrics.Metrics, count_requests: Callable[[], int]):
         """`count_requests` returns the number of requests that are being read or recognised."""
-        self._max_batch_size, self._delay, self._metrics = max_batch_size, delay_seconds, counters
-        self._count_requests, self._num_requests = count_requests, 0
-        self._queue = item_queue.ItemQueue(max_queue_seconds)
+        self._max_batch_size, self._delay = settings.max_batch_size, settings.batch_delay_ms / 1000
+        self._metrics, self._count_requests, self._num_requests = counters, count_requests, 0
+        self.queue = ItemQueue(settings.max_queue_seconds)
         self._has_new = asyncio.Event()
-        self._half = max_batch_size // 2 if max_batch_size >= 2 * _LEAST_HALF else None
+        self._half = self._max_batch_size // 2 if self._max_batch_size >= 2 * _LEAST_HALF else None
         self._threads = futures.ThreadPoolExecutor(_NUM_THREADS)
         self._tasks: dict[asyncio.Task, float] = {}  # running batches; when each will count as stalled
-        counters.queue_length.set_function(lambda: len(self._queue.items))
-        counters.queue_seconds.set_function(lambda: self._queue.seconds)
+        counters.queue_length.set_function(lambda: len(self.queue.items))
+        counters.queue_seconds.set_function(lambda: self.queue.seconds)
 
     @property
     def is_busy(self) -> bool:
@@ -58,13 +125,13 @@ class Batcher:
     @property
     def is_crowded(self) -> bool:
         """True if an interim item that is queued now would have to wait for more than the next batch."""
-        turn = time.monotonic() + item_queue.INTERIM_SECONDS
-        return sum(item.turn <= turn for item in self._queue.items) >= self._max_batch_size
+        turn = time.monotonic() + _INTERIM_SECONDS
+        return sum(item.turn <= turn for item in self.queue.items) >= self._max_batch_size
 
     async def recognise(
-        self, batch: Sequence[item_queue.QueuedUtterance], is_urgent: bool = False
+        self, batch: Sequence[served_version.QueuedUtterance], is_urgent: bool = False
     ) -> list[dict]:
-        """Returns the outputs for each item; see versions.ServedVersion.run.
+        """Returns the outputs for each item; see served_version.ServedVersion.run.
 
         The caller must keep the items' version open (ServedVersion.used). Cancelling the call removes the
         items from the queue. Urgent items go to the head of the queue, even if it is full.
@@ -73,14 +140,14 @@ class Batcher:
             api_errors.ApiError: the queue is full.
             errors.UserError: the graph rejected an item.
         """
-        self._queue.add(batch, is_urgent)
+        self.queue.add(batch, is_urgent)
         self._num_requests += not is_urgent
         self._has_new.set()
         try:
             return await asyncio.gather(*(item.result for item in batch))
         finally:
             self._num_requests -= not is_urgent
-            self._queue.remove(batch)
+            self.queue.remove(batch)
             for item in batch:
                 item.result.cancel()
 
@@ -102,12 +169,12 @@ class Batcher:
             await self._has_new.wait()
             if not self._tasks:
                 return await self._wait_for_others()
-            if self._half and len(self._tasks) < _NUM_THREADS and len(self._queue.items) >= self._half:
+            if self._half and len(self._tasks) < _NUM_THREADS and len(self.queue.items) >= self._half:
                 return None
             self._has_new.clear()
 
     async def _wait_for_others(self) -> None:
-        waiting = self._queue.items
+        waiting = self.queue.items
         while waiting and len(waiting) < self._max_batch_size:
             remaining = waiting[0].arrival + self._delay - time.monotonic()
             if remaining <= 0:
@@ -119,20 +186,20 @@ class Batcher:
                 if self._count_requests() <= self._num_requests:
                     return
 
-    def _take(self) -> list[item_queue.QueuedUtterance]:
-        is_full = bool(self._tasks) or len(self._queue.items) >= self._max_batch_size
-        batch = self._queue.take(self._half if self._half and is_full else self._max_batch_size)
-        if self._queue.items:
+    def _take(self) -> list[served_version.QueuedUtterance]:
+        is_full = bool(self._tasks) or len(self.queue.items) >= self._max_batch_size
+        batch = self.queue.take(self._half if self._half and is_full else self._max_batch_size)
+        if self.queue.items:
             self._has_new.set()
         else:
             self._has_new.clear()
         return batch
 
-    def _begin(self, batch: Sequence[item_queue.QueuedUtterance]) -> None:
+    def _begin(self, batch: Sequence[served_version.QueuedUtterance]) -> None:
         longest = max(item.seconds for item in batch)
         # How many seconds of audio, in short items, would take as long as this batch.
         cost = sum(item.seconds for item in batch) * max(1.0, longest / _LINEAR_SECONDS)
-        patience = max(_LEAST_PATIENCE_SECONDS, _PATIENCE * cost / self._queue.rate)
+        patience = max(_LEAST_PATIENCE_SECONDS, _PATIENCE * cost / self.queue.rate)
         task = asyncio.create_task(self._recognise(batch))
         self._tasks[task] = time.monotonic() + patience
         task.add_done_callback(self._end)
@@ -141,7 +208,7 @@ class Batcher:
         del self._tasks[task]
         self._has_new.set()
 
-    async def _recognise(self, batch: Sequence[item_queue.QueuedUtterance]) -> None:
+    async def _recognise(self, batch: Sequence[served_version.QueuedUtterance]) -> None:
         version, signature, hotwords, _ = batch[0].group
         rows, started = [item.row for item in batch], time.monotonic()
         loop = asyncio.get_running_loop()
@@ -155,7 +222,7 @@ class Batcher:
             if not item.result.done():
                 item.result.set_result(result)
 
-    async def _blame(self, batch: Sequence[item_queue.QueuedUtterance], error: Exception) -> None:
+    async def _blame(self, batch: Sequence[served_version.QueuedUtterance], error: Exception) -> None:
         """Recognises each item of a failed batch on its own, so that a bad item does not affect others."""
         if len(batch) > 1:
             for item in batch:
@@ -167,10 +234,10 @@ class Batcher:
         if not batch[0].result.done():
             batch[0].result.set_exception(error)
 
-    def _measure(self, batch: Sequence[item_queue.QueuedUtterance], seconds: float) -> None:
+    def _measure(self, batch: Sequence[served_version.QueuedUtterance], seconds: float) -> None:
         """Adds a batch to the rate and the metrics, except urgent items, which are health checks."""
         lengths = [item.seconds for item in batch if not item.is_urgent]
         if lengths:
             rate = len(self._tasks) * sum(lengths) / max(seconds, 1e-3)  # total across all running batches
-            self._queue.rate = _RATE_MEMORY * self._queue.rate + (1 - _RATE_MEMORY) * rate
+            self.queue.rate = _RATE_MEMORY * self.queue.rate + (1 - _RATE_MEMORY) * rate
             self._metrics.count_batch(len(lengths), sum(lengths))

@@ -17,7 +17,7 @@ import numpy as np
 from starlette import routing, websockets
 
 from estimator_asr.exporting.saved_model import stream_client
-from estimator_asr.serving.server import api_errors, item_queue, live_messages, openai_api, service, versions
+from estimator_asr.serving.server import api_errors, live_messages, openai_api, served_version, service
 from estimator_asr.serving.transcripts import live
 from tfrecord_builder import errors
 
@@ -68,7 +68,7 @@ class _Stream:
         self,
         parts: service.Service,
         socket: websockets.WebSocket,
-        version: versions.ServedVersion,
+        version: served_version.ServedVersion,
         audio: live_messages.Audio,
     ):
         self._parts, self._socket, self._version, self._audio = parts, socket, version, audio
@@ -123,8 +123,8 @@ class _Stream:
         self._has_news.set()
 
     async def _receive(self) -> dict:
-        """Returns the next message; the total waiting time may exceed the audio's length by body_seconds."""
-        patience, began = self._parts.limits.body_seconds, time.monotonic()
+        """Returns the next message; in total, it may wait max_body_seconds longer than the audio lasts."""
+        patience, began = self._parts.limits.max_body_seconds, time.monotonic()
         try:
             remaining = patience + self._seconds - self._waited
             message = await asyncio.wait_for(self._socket.receive(), remaining)
@@ -186,9 +186,9 @@ class _Stream:
             is_piece = is_interim and self._segment is not None
             if is_piece:
                 piece = self._segment.next_piece(window.start, window.waveform)
-                item = item_queue.make_piece(self._version, piece)
+                item = self._version.make_piece(piece)
             else:
-                item = item_queue.make_item(self._version, window.waveform, self._hotwords, is_interim)
+                item = self._version.make_item(window.waveform, self._hotwords, is_interim)
             try:
                 with self._parts.bodies.counted():
                     (result,) = await self._parts.batcher.recognise([item])

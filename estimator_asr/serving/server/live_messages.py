@@ -50,7 +50,7 @@ class Audio:
             )
         samples = np.frombuffer(content, self._dtype).astype(np.float32) * np.float32(self._scale)
         if not np.isfinite(samples).all() or np.max(np.abs(samples), initial=0) > statuses.LOUDEST_PEAK:
-            raise api_errors.refuse(f"message: {statuses.SENTENCES[statuses.NOT_FINITE]}")
+            raise api_errors.refuse(f"message: {statuses.NOT_FINITE_PROBLEM}")
         return samples
 
     def make_resampler(self, sample_rate: int) -> Callable[..., np.ndarray]:
@@ -68,7 +68,7 @@ class Command(NamedTuple):
 
 
 def read_command(text: str) -> Command:
-    """Parses a text message; raises ApiError if it is not a command."""
+    """Parses a text message; raises ApiError or UserError if it or one of its hotwords is invalid."""
     try:
         content = json.loads(text if len(text) <= _MAX_MESSAGE_BYTES else "")
         if not isinstance(content, dict) or content.keys() - {"hotwords", "end"}:

@@ -15,11 +15,10 @@ from starlette import requests, responses, routing
 from estimator_asr.exporting.saved_model import statuses
 from estimator_asr.serving.server import (
     api_errors,
-    item_queue,
     openai_request,
+    served_version,
     service,
     tensorflow_api,
-    versions,
 )
 from estimator_asr.serving.transcripts import captions
 from tfrecord_builder import errors
@@ -53,9 +52,7 @@ class OpenAIApi:
             with version.used():
                 decoding = self._parts.decoder.decode(form.content, version.sample_rate)
                 upload = await service.while_connected(request, decoding)
-                batch = [
-                    item_queue.make_item(version, piece.waveform, form.hotwords) for piece in upload.pieces
-                ]
+                batch = [version.make_item(piece.waveform, form.hotwords) for piece in upload.pieces]
                 if form.is_streamed:
                     return await _stream(self._parts, version, batch)
                 results = await self._parts.recognise(request, batch)
@@ -67,7 +64,9 @@ class OpenAIApi:
 
 
 async def _stream(
-    parts: service.Service, version: versions.ServedVersion, batch: Sequence[item_queue.QueuedUtterance]
+    parts: service.Service,
+    version: served_version.ServedVersion,
+    batch: Sequence[served_version.QueuedUtterance],
 ) -> responses.Response:
     """Returns server-sent events: each segment's text once it has been recognised, then the whole text.
 
@@ -109,7 +108,7 @@ async def _stream(
 
 def _respond(
     form: openai_request.Form,
-    version: versions.ServedVersion,
+    version: served_version.ServedVersion,
     segments: Sequence[captions.TranscriptSegment],
     seconds: float,
 ) -> responses.Response:
@@ -124,7 +123,7 @@ def _respond(
 
 
 def describe(
-    version: versions.ServedVersion,
+    version: served_version.ServedVersion,
     granularities: Sequence[str],
     segments: Sequence[captions.TranscriptSegment],
     seconds: float,

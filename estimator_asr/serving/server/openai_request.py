@@ -17,7 +17,6 @@ from starlette import datastructures, formparsers
 
 from estimator_asr.decoding.hotwords import hotword_list
 from estimator_asr.serving.server import api_errors, service
-from tfrecord_builder import errors
 
 # Fields whose values must not be ignored: a pattern that accepts the supported values, and a description.
 _FIELDS = {
@@ -62,7 +61,7 @@ async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
     """Parses a request.
 
     Raises:
-        api_errors.ApiError: the body is not a valid form, or a field or hotword is invalid.
+        api_errors.ApiError, errors.UserError: the body is not a valid form, or a field or hotword is invalid.
     """
     if not headers.get("content-type", "").lower().startswith("multipart/form-data"):
         got = repr(headers.get("content-type", "")[:80])
@@ -110,16 +109,18 @@ async def _read(form: datastructures.FormData) -> Form:
 
 
 def read_hotwords(texts: list[str]) -> tuple[str, ...]:
-    """Splits texts at commas and line breaks; returns the hotwords for the graph, or raises ApiError."""
+    """Splits texts at commas and line breaks; returns the hotwords for the graph.
+
+    Raises:
+        api_errors.ApiError: there are too many hotwords, or they are too long.
+        errors.UserError: a hotword is malformed.
+    """
     total, most = sum(map(len, texts)), 2 * service.MAX_HOTWORD_CHARACTERS
     if total > most:
         problem = f"the hotwords and their separators have {total} characters, expected at most {most}"
         raise api_errors.refuse(f"{problem}; send fewer hotwords")
     words = [word for text in texts for word in hotword_list.split(text)]
     service.check_hotwords(words)
-    try:
-        hotwords = tuple(map(str, hotword_list.read(words, None)))
-    except errors.UserError as error:
-        raise api_errors.refuse(str(error).removeprefix("--")) from None
+    hotwords = tuple(map(str, hotword_list.read_words(words, "hotwords")))
     service.check_hotwords(hotwords)
     return hotwords

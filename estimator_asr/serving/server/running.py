@@ -14,7 +14,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.websockets import websockets_sansio_impl
 
-from estimator_asr.serving.server import service
+from estimator_asr.serving.server import limits
 from tfrecord_builder import errors
 
 _BACKLOG = 1024
@@ -63,7 +63,7 @@ class _WebSocket(websockets_sansio_impl.WebSocketsSansIOProtocol):
 class Server(uvicorn.Server):
     """A uvicorn server with our settings; middleware.py limits open requests and the size of headers."""
 
-    def __init__(self, app: ASGIApp, limits: service.Limits, on_ready: Callable[[], object]):
+    def __init__(self, app: ASGIApp, settings: limits.Limits, on_ready: Callable[[], object]):
         config = uvicorn.Config(
             app,
             http="h11",
@@ -77,8 +77,8 @@ class Server(uvicorn.Server):
             access_log=False,
             server_header=False,
             backlog=_BACKLOG,
-            timeout_keep_alive=limits.idle_seconds,
-            timeout_graceful_shutdown=max(1, round(limits.stop_seconds)),
+            timeout_keep_alive=settings.idle_seconds,
+            timeout_graceful_shutdown=max(1, round(settings.stop_seconds)),
         )
         super().__init__(config)
         # If a text message is not UTF-8, uvicorn closes the stream with code 1007; this drops its traceback.
@@ -94,7 +94,7 @@ class Server(uvicorn.Server):
 
 
 def run(
-    app: ASGIApp, bound: socket.socket, limits: service.Limits, on_ready: Callable[[str], object]
+    app: ASGIApp, bound: socket.socket, settings: limits.Limits, on_ready: Callable[[str], object]
 ) -> None:
     """Serves on a socket from `bind` until SIGTERM or SIGINT, then lets open requests finish in stop_seconds.
 
@@ -104,4 +104,4 @@ def run(
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises the signals again after it has stopped
         signal.signal(number, lambda *_: None)
-    Server(app, limits, lambda: on_ready(url)).run(sockets=[bound])
+    Server(app, settings, lambda: on_ready(url)).run(sockets=[bound])

@@ -1,10 +1,9 @@
-"""The parts that all APIs share: the served version, the queue, the reader of request bodies, and limits."""
+"""The parts that all APIs share: the served version, the queue, and the reader of request bodies."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from typing import TypeVar
 
@@ -12,56 +11,43 @@ from starlette import requests
 
 from estimator_asr.decoding.hotwords import hotword_list
 from estimator_asr.exporting.saved_model import statuses
-from estimator_asr.serving.server import api_errors, batching, item_queue, metrics, uploads, versions
+from estimator_asr.serving.server import (
+    api_errors,
+    batching,
+    limits,
+    metrics,
+    served_version,
+    uploads,
+    versions,
+)
 
 T = TypeVar("T")
-_BODIES_AT_ONCE = 8  # request bodies held in memory, each up to max_request_bytes
+_BODIES_AT_ONCE = 8  # request bodies held in memory, each up to max_request_mb
 # Limits on a request's hotwords, because the graph's tables grow with them.
 MAX_HOTWORD_CHARACTERS = 40_000  # total length of all hotwords
 _MAX_HOTWORDS = 1000
 _MAX_HOTWORD_LENGTH = 400  # characters in one hotword with its pinyin, about 50 hanzi
 
 
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """Limits of the server; sizes in bytes, times in seconds."""
-
-    max_request_bytes: int = 32 << 20
-    max_audio_seconds: float = 600.0
-    max_queue_seconds: float = 600.0
-    max_batch_size: int = 16
-    batch_delay_seconds: float = 0.05
-    body_seconds: float = 30.0
-    idle_seconds: float = 75.0
-    stop_seconds: float = 30.0
-
-
 class Service:
     """The parts of a running server."""
 
-    def __init__(self, saved_model: str, limits: Limits):
+    def __init__(self, saved_model: str, settings: limits.Limits):
         """Loads the model.
 
         Raises:
             errors.UserError: there is no model, or it is damaged.
         """
-        self.limits, self.metrics = limits, metrics.Metrics()
+        self.limits, self.metrics = settings, metrics.Metrics()
         self.versions = versions.Versions(saved_model, self.metrics)
-        self.bodies = BodyReader(limits.max_request_bytes, limits.body_seconds)
+        self.bodies = BodyReader(int(settings.max_request_mb * 2**20), settings.max_body_seconds)
         self._tasks: list[asyncio.Future] = []
 
     async def start(self) -> None:
         """Starts the queue and the search for new versions, in the server's event loop."""
-        limits = self.limits
-        self.decoder = uploads.UploadDecoder(limits.max_queue_seconds, limits.max_audio_seconds)
-        self.batcher = batching.Batcher(
-            limits.max_batch_size,
-            limits.batch_delay_seconds,
-            limits.max_queue_seconds,
-            self.metrics,
-            lambda: self.bodies.num_open,
-        )
-        dictionary = asyncio.to_thread(hotword_list.read, ("词",), None)  # takes a second to load
+        self.decoder = uploads.UploadDecoder(self.limits.max_queue_seconds, self.limits.max_audio_seconds)
+        self.batcher = batching.Batcher(self.limits, self.metrics, lambda: self.bodies.num_open)
+        dictionary = asyncio.to_thread(hotword_list.read_words, ("词",), "")  # takes a second to load
         self._tasks = [
             asyncio.ensure_future(job) for job in (self.batcher.run(), self.versions.watch(), dictionary)
         ]
@@ -72,7 +58,7 @@ class Service:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def recognise(
-        self, request: requests.Request, batch: Sequence[item_queue.QueuedUtterance]
+        self, request: requests.Request, batch: Sequence[served_version.QueuedUtterance]
     ) -> list[dict]:
         """Returns the outputs for each item; stops if the client disconnects. See Batcher.recognise."""
         results = await while_connected(request, self.batcher.recognise(batch))

@@ -19,11 +19,10 @@ from starlette import requests, responses, routing
 from estimator_asr.exporting.saved_model import statuses
 from estimator_asr.serving.server import (
     api_errors,
-    item_queue,
+    served_version,
     service,
     tensorflow_request,
     uploads,
-    versions,
 )
 from tfrecord_builder.audio import frontend
 
@@ -80,12 +79,12 @@ class TensorFlowApi:
                     loop = asyncio.get_running_loop()
                     call, seconds = await loop.run_in_executor(self._parsers, _read, *arguments)
                 body.clear()
-                group = item_queue.Group(version, call.signature, call.hotwords)
-                batch = [item_queue.QueuedUtterance(group, *pair) for pair in zip(call.rows, seconds)]
+                group = served_version.Group(version, call.signature, call.hotwords)
+                batch = [served_version.QueuedUtterance(group, *pair) for pair in zip(call.rows, seconds)]
                 results = await self._parts.recognise(request, batch)
         return responses.Response(format_response(call, results), media_type="application/json")
 
-    def _find(self, request: requests.Request) -> versions.ServedVersion:
+    def _find(self, request: requests.Request) -> served_version.ServedVersion:
         """Returns the current version, which is the only one that the path may name.
 
         Raises:
@@ -101,7 +100,7 @@ class TensorFlowApi:
         return current
 
 
-def describe(version: versions.ServedVersion) -> dict:
+def describe(version: served_version.ServedVersion) -> dict:
     """Returns the model in OpenAI's format; in that API, the status path is the path of the model."""
     created = int(version.number or 0)  # versions are seconds since 1970
     return {"id": MODEL, "object": "model", "created": created, "owned_by": "estimator_asr"}
@@ -120,7 +119,7 @@ def measure_seconds(row: Mapping, config: frontend.FrontendConfig) -> float:
 
 
 def format_response(call: tensorflow_request.Call, results: Sequence[Mapping]) -> bytes:
-    """Returns the response for the results of all rows; see versions.ServedVersion.run."""
+    """Returns the response for the results of all rows; see served_version.ServedVersion.run."""
     columns = {name: _make_column(name, results) for name in call.outputs}
     only = next(iter(columns)) if len(columns) == 1 else None
     if call.is_columnar:
@@ -145,7 +144,7 @@ def _make_column(name: str, results: Sequence[Mapping]) -> list:
 
 
 def _read(
-    body: bytearray, version: versions.ServedVersion, max_seconds: float
+    body: bytearray, version: served_version.ServedVersion, max_seconds: float
 ) -> tuple[tensorflow_request.Call, list[float]]:
     """Returns a parsed request and the seconds of audio in each row."""
     call = tensorflow_request.parse(body, version.definitions)

@@ -155,7 +155,7 @@ class _Checked:
                 "convert the file to WAV or FLAC"
             )
         if not np.isfinite(block).all() or np.max(np.abs(block)) > statuses.LOUDEST_PEAK:
-            raise errors.UserError(f"{_NAME}: {statuses.SENTENCES[statuses.NOT_FINITE]}")
+            raise errors.UserError(f"{_NAME}: {statuses.NOT_FINITE_PROBLEM}")
 
 
 def _check_length(seconds: float, max_seconds: float) -> None:

@@ -14,7 +14,7 @@ import time
 
 import requests
 
-from estimator_asr.serving.server import app, running, service
+from estimator_asr.serving.server import app, limits, running, service
 
 
 @dataclasses.dataclass
@@ -37,11 +37,11 @@ class LocalServer:
 
 
 @contextlib.contextmanager
-def serve(saved_model, token=None, max_open=50, stop_seconds=5, **limits):
-    limits = service.Limits(stop_seconds=stop_seconds, **limits)
-    parts = service.Service(str(saved_model), limits)
+def serve(saved_model, token=None, max_connections=50, stop_seconds=5, **changes):
+    settings = limits.Limits(stop_seconds=stop_seconds, max_connections=max_connections, **changes)
+    parts = service.Service(str(saved_model), settings)
     bound = running.bind("127.0.0.1", 0)
-    server = running.Server(app.build(parts, token, None, max_open), limits, lambda: None)
+    server = running.Server(app.build(parts, token), settings, lambda: None)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     port = bound.getsockname()[1]
     thread.start()

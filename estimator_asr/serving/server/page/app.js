@@ -1,17 +1,18 @@
 // The page: transcribes a file or the microphone, and shows characters at their times.
 
 import { askVersion, Refused, transcribe } from "./api.js";
-import { decode, encodeWav, record } from "./audio.js";
 import { copy } from "./clipboard.js";
 import { Live } from "./live.js";
 import { Player } from "./player.js";
 import { showResult } from "./result.js";
-import { STRINGS } from "./strings.js";
+import { decode, findLevel, record } from "./shared/audio.js";
+import { chooseLanguage, translatePage } from "./shared/strings.js";
+import { encodeWav, SAMPLE_RATE } from "./wav.js";
 
 const find = (id) => document.getElementById(id);
 const player = new Player();
-let language = navigator.language.startsWith("zh") ? "zh" : "en";
-let words = STRINGS[language];
+let language = chooseLanguage();
+let words = translatePage(language);
 let stopRecording = null;
 let live = null; // the stream of the current recording
 let version = null;
@@ -19,14 +20,7 @@ let newest = 0; // number of the latest request; late responses to earlier reque
 let shown = null; // the result on the page, which redraw() shows again in the other language
 
 function translate() {
-  words = STRINGS[language];
-  document.documentElement.lang = language;
-  document.title = words.title;
-  for (const item of document.querySelectorAll("[data-text]")) item.textContent = words[item.dataset.text];
-  for (const item of document.querySelectorAll("[data-label]")) item.setAttribute("aria-label", words[item.dataset.label]);
-  for (const item of document.querySelectorAll("[data-hint]")) item.placeholder = words[item.dataset.hint];
-  find("language").textContent = words.other;
-  find("language").lang = language === "en" ? "zh" : "en";
+  words = translatePage(language);
   find("model").textContent = version === null ? "" : words.model(version);
   redraw();
 }
@@ -46,7 +40,7 @@ function describe({ result, seconds, samples }) {
   const problem = words.status[result.status];
   if (problem) return [problem, true];
   if (!result.text) return [words.nothing, false];
-  const audio = (result.duration ?? samples.length / 16000).toFixed(1);
+  const audio = (result.duration ?? samples.length / SAMPLE_RATE).toFixed(1);
   return [words.done(audio, seconds.toFixed(2), Math.round(100 * result.confidence)), false];
 }
 
@@ -75,7 +69,7 @@ async function show(ask, samples, begin = performance.now()) {
   try {
     const result = await ask();
     if (number !== newest) return;
-    if (samples && Math.abs(result.duration - samples.length / 16000) > 0.5) samples = null;
+    if (samples && Math.abs(result.duration - samples.length / SAMPLE_RATE) > 0.5) samples = null;
     shown = { result, samples, seconds: (performance.now() - begin) / 1000 };
     player.load(samples);
     redraw();
@@ -87,7 +81,7 @@ async function show(ask, samples, begin = performance.now()) {
 async function openFile(file) {
   if (!file) return;
   const bytes = await file.arrayBuffer();
-  const samples = await decode(bytes).catch(() => null); // only for the pictures, because browsers leave out gaps
+  const samples = await decode(bytes, SAMPLE_RATE).catch(() => null); // only for the pictures, because browsers leave out gaps
   await recognise(file, file.name, samples);
 }
 
@@ -97,7 +91,7 @@ function recogniseSamples(samples) {
 
 // Sends a block of a recording to its stream, which starts with the first block.
 function hear(block, rate) {
-  find("level").value = Math.sqrt(block.reduce((peak, x) => Math.max(peak, Math.abs(x)), 0));
+  find("level").value = findLevel(block);
   const settings = [find("hotwords").value.trim(), find("token").value];
   live ??= new Live(rate, block.length / rate, ...settings, (problem) => say(words.streamFailed(problem), true));
   live.send(block);
@@ -130,7 +124,7 @@ async function toggleRecording() {
     } else if (!navigator.mediaDevices) {
       say(words.noMicrophone, true);
     } else {
-      stopRecording = await record(hear);
+      stopRecording = await record(SAMPLE_RATE, hear);
       showRecording();
       say(words.listening);
     }

@@ -1,6 +1,7 @@
 // Plays a recording or a part of it, and reports the position that is playing.
 
-import { SAMPLE_RATE, toBuffer } from "./audio.js";
+import { toBuffer } from "./shared/audio.js";
+import { SAMPLE_RATE } from "./wav.js";
 
 export class Player {
   constructor() {
@@ -11,7 +12,7 @@ export class Player {
 
   load(samples) {
     this.stop();
-    this.buffer = samples && samples.length ? toBuffer(samples) : null;
+    this.buffer = samples && samples.length ? toBuffer(samples, SAMPLE_RATE) : null;
   }
 
   get seconds() {

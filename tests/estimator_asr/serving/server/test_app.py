@@ -11,6 +11,7 @@ import re
 import socket
 import threading
 import time
+import urllib.parse
 
 import local_server
 import numpy as np
@@ -27,8 +28,8 @@ MAX_BYTES = 1 << 20
 
 @pytest.fixture(scope="module")
 def server(tiny_export):
-    limits = {"max_request_bytes": MAX_BYTES, "body_seconds": 1.0, "max_queue_seconds": 20.0}
-    with local_server.serve(tiny_export.export_dir, max_open=20, **limits) as started:
+    limits = {"max_request_mb": MAX_BYTES / 2**20, "max_body_seconds": 1.0, "max_queue_seconds": 20.0}
+    with local_server.serve(tiny_export.export_dir, max_connections=20, **limits) as started:
         yield started
 
 
@@ -296,7 +297,7 @@ def test_a_full_queue_refuses_and_a_stalled_worker_is_unhealthy(server, stall):
     batcher = server.parts.batcher
     for number, thread in enumerate(threads):  # the first is taken, the others wait
         thread.start()
-        wait_until(lambda number=number: batcher._tasks and len(batcher._queue.items) == number)
+        wait_until(lambda number=number: batcher._tasks and len(batcher.queue.items) == number)
     found = server.predict({"instances": [make_instance(16000 * 9)]})
     assert found.status_code == 429
     assert found.headers["retry-after"].isdecimal()
@@ -322,7 +323,7 @@ def test_a_worker_with_a_long_batch_is_healthy(server, stall, monkeypatch):
     """At 10 s of audio per second, a batch of 30 s may take 18 s; the probe waits for it."""
     monkeypatch.setattr(app, "_HEALTH_SECONDS", 0.5)
     monkeypatch.setattr(app, "_SHARED_SECONDS", 0.0)
-    monkeypatch.setattr(server.parts.batcher._queue, "rate", 10.0)
+    monkeypatch.setattr(server.parts.batcher.queue, "rate", 10.0)
     long = {"instances": [make_instance(16000 * 30)]}
     thread = threading.Thread(target=server.predict, args=(long,))
     thread.start()
@@ -404,7 +405,15 @@ def test_the_page_and_its_files(server):
     page = server.get("/")
     assert page.headers["content-type"].startswith("text/html")
     assert page.headers["x-content-type-options"] == "nosniff"
-    assert server.get("/page/app.js").status_code == 200
+    unread, read = {"/"}, {}
+    while unread:
+        path = unread.pop()
+        read[path] = server.get(path)
+        links = re.findall(r"""(?:src=|href=|from |URL\()"(?!data:)([^"]+)\.(js|css)""", read[path].text)
+        found = {urllib.parse.urljoin(path, ".".join(link)) for link in links}
+        unread |= found - read.keys()
+    assert {"/page/app.js", "/page/shared/recorder.js", "/page/shared/style.css"} < read.keys()
+    assert {response.status_code for response in read.values()} == {200}
     for path in ("/page/..%2fapp.py", "/page/../app.py", "/page/missing.js"):
         assert server.get(path).status_code == 404
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from estimator_asr.serving.server import api_errors, batching, item_queue, metrics
+from estimator_asr.serving.server import api_errors, batching, limits, metrics, served_version
 from tfrecord_builder import errors
 
 
@@ -43,8 +43,12 @@ def serve(scenario, max_batch_size=4, delay_seconds=0.02, max_queue_seconds=100.
     """Runs scenario(batcher, version) while a batcher is running; returns its result."""
 
     async def run():
-        limits = max_batch_size, delay_seconds, max_queue_seconds
-        batcher = batching.Batcher(*limits, metrics.Metrics(), count_requests)
+        settings = limits.Limits(
+            max_batch_size=max_batch_size,
+            batch_delay_ms=1000 * delay_seconds,
+            max_queue_seconds=max_queue_seconds,
+        )
+        batcher = batching.Batcher(settings, metrics.Metrics(), count_requests)
         task = asyncio.ensure_future(batcher.run())
         try:
             return await asyncio.wait_for(scenario(batcher, Version()), 20)
@@ -55,7 +59,8 @@ def serve(scenario, max_batch_size=4, delay_seconds=0.02, max_queue_seconds=100.
 
 
 def make_item(version, x, seconds=1.0, hotwords=()):
-    return item_queue.QueuedUtterance(item_queue.Group(version, "waveform", hotwords), {"x": x}, seconds)
+    group = served_version.Group(version, "waveform", hotwords)
+    return served_version.QueuedUtterance(group, {"x": x}, seconds)
 
 
 def test_items_that_arrive_together_share_a_batch():
@@ -94,10 +99,10 @@ def test_the_queue_is_crowded_if_the_next_batch_is_full():
     """The later items of a long request do not count, however many there are."""
 
     async def scenario(batcher, version):
-        batcher._queue.add([make_item(version, "a", 10.0) for _ in range(9)], False)
+        batcher.queue.add([make_item(version, "a", 10.0) for _ in range(9)], False)
         found = [batcher.is_crowded]
         for _ in range(3):
-            batcher._queue.add([make_item(version, "b")], False)
+            batcher.queue.add([make_item(version, "b")], False)
             found.append(batcher.is_crowded)
         return found
 
@@ -189,7 +194,7 @@ def test_the_queue_continues_after_an_unexpected_exception():
 def test_a_full_queue_refuses_and_says_when_to_retry():
     async def scenario(batcher, version):
         version.may_run.clear()
-        batcher._queue.rate = 5.0
+        batcher.queue.rate = 5.0
         running = asyncio.ensure_future(batcher.recognise([make_item(version, "a")]))
         await asyncio.sleep(0.1)
         waiting = asyncio.ensure_future(batcher.recognise([make_item(version, "b", 90)]))
@@ -216,7 +221,7 @@ def test_the_rate_is_a_moving_average():
     async def scenario(batcher, version):
         for _ in range(60):
             await batcher.recognise([make_item(version, "a", 50.0)])
-        return batcher._queue.rate
+        return batcher.queue.rate
 
     assert serve(scenario, delay_seconds=0) > 1000
 
@@ -229,7 +234,7 @@ def test_a_long_batch_is_busy_and_a_stalled_one_is_not(monkeypatch):
         found = [batcher.is_busy]
         for seconds, pause in ((2.0, 0.3), (2.0, 0.9), (40.0, 0.3)):
             version.may_run.clear()
-            batcher._queue.rate = 10.0
+            batcher.queue.rate = 10.0
             running = asyncio.ensure_future(batcher.recognise([make_item(version, "a", seconds)]))
             await asyncio.sleep(pause)
             found.append(batcher.is_busy)
@@ -272,7 +277,7 @@ def test_health_checks_are_not_counted():
         counted = []
         batcher._metrics.count_batch = lambda *counts: counted.append(counts)
         await batcher.recognise([make_item(version, "health")], is_urgent=True)
-        assert batcher._queue.rate == 10.0
+        assert batcher.queue.rate == 10.0
         version.may_run.clear()
         first = asyncio.ensure_future(batcher.recognise([make_item(version, "first", 2.0)]))
         await asyncio.sleep(0.1)
@@ -284,3 +289,97 @@ def test_health_checks_are_not_counted():
         return version.batches, counted
 
     assert serve(scenario) == ([["health"], ["first"], ["health", "a"]], [(1, 2.0), (1, 3.0)])
+
+
+def make_items(*lengths, group="a", is_interim=False):
+    own = served_version.Group(None, group, (), is_interim)
+    return [served_version.QueuedUtterance(own, {}, seconds) for seconds in lengths]
+
+
+def make_queue(max_seconds, rate):
+    queue = batching.ItemQueue(max_seconds)
+    queue.rate = rate
+    return queue
+
+
+def call(scenario):
+    async def run():
+        return scenario()
+
+    return asyncio.run(run())
+
+
+def test_takes_the_first_item_and_those_of_similar_length():
+    """The other request goes before the second item of the first one, which waits for the first item."""
+
+    def scenario():
+        queue = make_queue(100.0, 1.0)
+        queue.add(make_items(10, 1, 11), False)
+        queue.add(make_items(10, group="b"), False)
+        assert queue.seconds == 32
+        taken = [[item.seconds for item in queue.take(2)] for _ in range(4)]
+        assert (queue.items, queue.seconds) == ([], 0)
+        return taken
+
+    assert call(scenario) == [[10, 11], [10], [1], []]
+
+
+def test_attention_memory_limits_the_size_of_a_batch():
+    """The limit is that of one item of 180 s: two items of 127 s need as much."""
+
+    def scenario():
+        queue = make_queue(1000.0, 10.0)
+        queue.add(make_items(127, 127, 127), False)
+        return [len(queue.take(16)) for _ in range(2)]
+
+    assert call(scenario) == [2, 1]
+
+
+def test_a_full_queue_refuses_all_but_urgent_items():
+    def scenario():
+        queue = make_queue(10.0, 5.0)
+        queue.add(make_items(30), False)
+        problem = r"30 s of audio are waiting and this request has 5 s \(limit: 10 s together\)"
+        with pytest.raises(api_errors.ApiError, match=f"{problem}; .* in 5 s"):
+            queue.add(make_items(5), False)
+        queue.add(make_items(1, group="urgent"), True)
+        return [(item.seconds, item.is_urgent) for item in queue.take(1) + queue.take(1)]
+
+    assert call(scenario) == [(1, True), (30, False)]
+
+
+def test_a_long_request_keeps_out_another_long_one_but_no_short_one():
+    """600 s take a minute, so the last item has its turn in a minute; the 3 s go before it."""
+
+    def scenario():
+        queue = make_queue(600.0, 10.0)
+        queue.add(make_items(*[24] * 25), False)
+        queue.add(make_items(3, group="short"), False)
+        problem = r"60. s of audio are waiting and this request has 600 s \(limit: 600 s together\)"
+        with pytest.raises(api_errors.ApiError, match=f"{problem}; "):
+            queue.add(make_items(*[24] * 25), False)
+        return [item.seconds for item in (*queue.take(1), *queue.take(1), *queue.take(1))]
+
+    assert call(scenario) == [24, 3, 24]
+
+
+def test_items_whose_client_has_gone_are_dropped():
+    def scenario():
+        queue, batch = make_queue(10.0, 5.0), make_items(1, 2)
+        queue.add(batch, False)
+        batch[0].result.cancel()
+        return [item.seconds for item in queue.take(5)]
+
+    assert call(scenario) == [2]
+
+
+def test_interim_results_wait_for_speech_that_has_ended():
+    """Interim items are in separate batches, and have their turn half a second after they arrive."""
+
+    def scenario():
+        queue = make_queue(100.0, 1.0)
+        queue.add(make_items(3, is_interim=True), False)
+        queue.add(make_items(3), False)
+        return [[item.group.is_interim for item in queue.take(8)] for _ in range(2)]
+
+    assert call(scenario) == [[False], [True]]

@@ -19,7 +19,7 @@ import telephone_files
 from websockets import exceptions
 from websockets.sync import client as websocket_client
 
-from estimator_asr.serving.server import api_errors, live_api, versions
+from estimator_asr.serving.server import api_errors, live_api, served_version
 from estimator_asr.serving.transcripts import pauses
 
 RATE = 16000
@@ -35,7 +35,7 @@ def detector(monkeypatch):
 
 @pytest.fixture(scope="module")
 def server(tiny_export):
-    with local_server.serve(tiny_export.export_dir, max_audio_seconds=100.0, body_seconds=3.0) as started:
+    with local_server.serve(tiny_export.export_dir, max_audio_seconds=100.0, max_body_seconds=3.0) as started:
         yield started
 
 
@@ -101,13 +101,13 @@ def test_stable_text_never_changes(server, waveform):
 @pytest.mark.long
 def test_a_streaming_model_processes_each_sample_once(streaming_export, waveform, monkeypatch):
     calls = []
-    run = versions.ServedVersion.run
+    run = served_version.ServedVersion.run
 
     def record(version, signature, hotwords, rows):
         calls.append((signature, sum(len(row.get("waveform", ())) for row in rows)))
         return run(version, signature, hotwords, rows)
 
-    monkeypatch.setattr(versions.ServedVersion, "run", record)
+    monkeypatch.setattr(served_version.ServedVersion, "run", record)
     speech = np.concatenate([waveform] * 5)
     with local_server.serve(streaming_export) as server:
         calls.clear()
@@ -309,7 +309,7 @@ def test_a_client_that_reads_nothing_is_dropped(server, waveform, monkeypatch):
         send(socket, to_pcm(waveform))
         assert read(socket) == []
     deadline = time.monotonic() + 20
-    while version._num_users:
+    while version.num_users:
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -360,7 +360,7 @@ def test_a_client_that_disconnects_leaves_no_work_behind(server, waveform):
             socket.send(to_pcm(np.resize(waveform, RATE)))
             socket.socket.close()  # without a word
     deadline = time.monotonic() + 30
-    while version._num_users or batcher._queue.items:
+    while version.num_users or batcher.queue.items:
         assert time.monotonic() < deadline
         time.sleep(0.05)
 

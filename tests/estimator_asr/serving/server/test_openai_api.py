@@ -384,6 +384,6 @@ def test_hotwords_need_a_model_that_supports_them(tiny_export, tmp_path, wavefor
 
 def test_no_request_waits_until_the_dictionary_of_hotwords_is_loaded(tiny_export, monkeypatch):
     read = threading.Event()
-    monkeypatch.setattr(service.hotword_list, "read", lambda words, path: read.set())
+    monkeypatch.setattr(service.hotword_list, "read_words", lambda words, source: read.set())
     with local_server.serve(tiny_export.export_dir):
         assert read.wait(30)

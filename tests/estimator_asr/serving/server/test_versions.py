@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import os
-import pathlib
 import shutil
 import threading
 import time
-import types
 
 import local_server
 import numpy as np
 import programs
 import pytest
-import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 
-from estimator_asr.exporting.saved_model import export_info
 from estimator_asr.serving.server import metrics, versions
 from tfrecord_builder import errors
 
@@ -68,19 +62,6 @@ def test_a_new_version_takes_over_without_an_error(export_dir, monkeypatch):
         assert server.get("/v1/models/asr/versions/1").status_code == 404
         with pytest.raises(RuntimeError, match="closed"):
             first.run("waveform", (), [first.make_probe()])
-
-
-def test_a_version_in_use_keeps_its_session(export_dir):
-    """A request uses the version from before its body was parsed, even if another one takes over."""
-    version = versions.ServedVersion(str(export_dir / "1"))
-    batch = [
-        {"waveform": np.float32(np.random.default_rng(1).normal(0, 0.1, 8000)), "num_samples": np.int32(8000)}
-    ]
-    with version.used():
-        version.retire()
-        assert len(version.run("waveform", (), batch)) == 1
-    with pytest.raises(RuntimeError, match="closed"):
-        version.run("waveform", (), batch)
 
 
 def test_a_version_that_does_not_load_is_logged_once(export_dir, monkeypatch, caplog):
@@ -181,79 +162,6 @@ def test_the_directory_of_one_version_is_never_replaced(export_dir, monkeypatch)
         assert server.get("/healthz").json()["version"] == "1"
 
 
-def test_an_export_without_the_output_status(export_dir, monkeypatch):
-    path = export_dir / "1"
-    graph = (path / "saved_model.pb").read_bytes()
-    (path / "saved_model.pb").write_bytes(graph.replace(b"\n\x06status\x12", b"\n\x06stAtus\x12"))
-    (path / "assets.extra" / "export.json").write_text(_sign(path))
-    with pytest.raises(errors.UserError, match=r"1 has no output status, so it is from another release"):
-        versions.ServedVersion(str(path))
-
-
-def test_an_export_without_the_signature_waveform(export_dir):
-    path = export_dir / "1"
-    saved_model = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
-    del saved_model.meta_graphs[0].signature_def["waveform"]
-    (path / "saved_model.pb").write_bytes(saved_model.SerializeToString())
-    (path / "assets.extra" / "export.json").write_text(_sign(path))
-    with pytest.raises(
-        errors.UserError, match=r"1 has no signature waveform, so it is from another release; export"
-    ):
-        versions.ServedVersion(str(path))
-
-
-NODE = "\n\t [[{{node Assert/Assert}}]]"
-OLD = "泥郝 ni3 has 2 characters and 1 syllables, expected one syllable for each character; fix it"
-
-
-@pytest.mark.parametrize(
-    "message, sentence",
-    [
-        (
-            "assertion failed: [E_AUDIO_TOO_LONG: audio: any [improved] sentence]" + NODE,
-            "audio: any [improved] sentence",
-        ),
-        (
-            "assertion failed: [E_HOTWORD_SYLLABLES: hotwords: [泥] fix them]" + NODE,
-            "hotwords: [泥] fix them",
-        ),
-        (f"assertion failed: [hotwords: {OLD}]" + NODE, f"hotwords: {OLD}"),  # exports of 0.1.0
-        (
-            "assertion failed: [waveform: is too short]" + NODE,  # as well
-            "the model rejected the inputs (assertion failed: [waveform: is too short] "
-            "[[{{node Assert/Assert}}]])",
-        ),
-    ],
-)
-def test_error_messages_of_the_graph(message, sentence):
-    class Refusing:
-        def run(self, _):
-            raise tf.errors.InvalidArgumentError(None, None, message)
-
-    version = types.SimpleNamespace(_recognisers={"waveform": Refusing()})
-    with pytest.raises(errors.UserError) as refused:
-        versions.ServedVersion.run(version, "waveform", (), [{"num_samples": np.int32(1)}])
-    assert str(refused.value) == sentence
-
-
-def test_a_length_that_the_graph_refuses_has_its_message(tiny_export):
-    version = versions.ServedVersion(tiny_export.version_dir)
-    row = {"waveform": np.zeros(3, np.float32), "num_samples": np.int32(5)}
-    with pytest.raises(errors.UserError) as refused:
-        version.run("waveform", (), [row])
-    assert str(refused.value) == (
-        "num_samples is [5], expected one length from 0 to 3 for each of the 1 rows of waveform; "
-        "send the true lengths"
-    )
-    version.retire()
-
-
 def test_a_missing_export_is_refused(tmp_path):
     with pytest.raises(errors.UserError, match="contains no SavedModel"):
         versions.Versions(str(tmp_path), metrics.Metrics())
-
-
-def _sign(path: pathlib.Path) -> str:
-    info = export_info.load(str(path))
-    info.save(str(path))
-    return json.dumps(json.loads((path / "assets.extra" / "export.json").read_text()))

@@ -1,4 +1,4 @@
-// Audio in the browser: reads files and the microphone as Float32Array at the model's sample rate.
+// Audio in the browser, for the server's page and the page without a server: files and the microphone as Float32Array.
 
 // Decodes a file in any format that the browser supports; channels are mixed.
 export async function decode(bytes, rate) {
@@ -6,7 +6,7 @@ export async function decode(bytes, rate) {
   return mix(await context.decodeAudioData(bytes));
 }
 
-// Returns the mean of the channels, or a loud channel if they cancel each other; equivalent to _mix in audio.py.
+// Returns the mean of the channels, or a loud channel if they cancel each other; equivalent to _mix in audio_files.py.
 export function mix(buffer) {
   const channels = Array.from({ length: buffer.numberOfChannels }, (_, i) => buffer.getChannelData(i));
   const sum = channels[0].map((_, i) => channels.reduce((total, channel) => total + channel[i], 0));
@@ -25,15 +25,25 @@ async function resample(samples, fromRate, rate) {
   if (!samples.length) return samples;
   const context = new OfflineAudioContext(1, Math.max(1, Math.round((samples.length * rate) / fromRate)), rate);
   const source = context.createBufferSource();
-  source.buffer = context.createBuffer(1, samples.length, fromRate);
-  source.buffer.copyToChannel(samples, 0);
+  source.buffer = toBuffer(samples, fromRate);
   source.connect(context.destination);
   source.start();
   return (await context.startRendering()).getChannelData(0);
 }
 
-// Records until stop(), which returns the samples; onPeak is called with the peak of each block.
-export async function record(rate, onPeak) {
+export function toBuffer(samples, rate) {
+  const buffer = new AudioBuffer({ length: Math.max(1, samples.length), sampleRate: rate });
+  buffer.copyToChannel(samples, 0);
+  return buffer;
+}
+
+// Returns the height of the level meter for a block.
+export function findLevel(block) {
+  return Math.sqrt(block.reduce((peak, x) => Math.max(peak, Math.abs(x)), 0));
+}
+
+// Records until stop(), which returns the samples at `rate`; onBlock is called with each block and its own rate.
+export async function record(rate, onBlock) {
   const stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
   const context = new AudioContext();
   const end = () => {
@@ -41,13 +51,13 @@ export async function record(rate, onPeak) {
     return context.close();
   };
   try {
-    await context.audioWorklet.addModule("recorder.js");
+    await context.audioWorklet.addModule(new URL("recorder.js", import.meta.url));
     await context.resume(); // Safari creates the context suspended
   } catch (error) {
     await end();
     throw error;
   }
-  const finish = collect(context, stream, onPeak);
+  const finish = collect(context, stream, onBlock);
   return async function stop() {
     const samples = await finish();
     await end();
@@ -56,14 +66,14 @@ export async function record(rate, onPeak) {
 }
 
 // Collects the blocks of a stream; returns a function that stops collecting and returns all samples.
-function collect(context, stream, onPeak) {
+function collect(context, stream, onBlock) {
   const node = new AudioWorkletNode(context, "recorder", { numberOfOutputs: 0 });
   const blocks = [];
   let isWhole = null; // called when the last block has arrived
   node.port.onmessage = ({ data }) => {
     blocks.push(data.block);
     if (data.isLast) isWhole();
-    onPeak(data.block.reduce((peak, x) => Math.max(peak, Math.abs(x)), 0));
+    onBlock(data.block, context.sampleRate);
   };
   context.createMediaStreamSource(stream).connect(node);
   return async function finish() {

@@ -1,0 +1,113 @@
+"""A served version: its session, exports that it refuses, and messages of the graph."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from estimator_asr.exporting.saved_model import export_info, recogniser
+from estimator_asr.serving.server import served_version
+from tfrecord_builder import errors
+
+
+@pytest.fixture
+def export_dir(tiny_export, tmp_path):
+    path = tmp_path / "export"
+    shutil.copytree(tiny_export.version_dir, path / "1")
+    return path
+
+
+@pytest.fixture(scope="module")
+def version(tiny_export):
+    loaded = served_version.ServedVersion(tiny_export.version_dir)
+    yield loaded
+    loaded.retire()
+
+
+def test_a_version_in_use_keeps_its_session(export_dir):
+    """A request uses the version from before its body was parsed, even if another one takes over."""
+    version = served_version.ServedVersion(str(export_dir / "1"))
+    batch = [
+        {"waveform": np.float32(np.random.default_rng(1).normal(0, 0.1, 8000)), "num_samples": np.int32(8000)}
+    ]
+    with version.used():
+        version.retire()
+        assert len(version.run("waveform", (), batch)) == 1
+    with pytest.raises(RuntimeError, match="closed"):
+        version.run("waveform", (), batch)
+
+
+def test_an_export_without_the_output_status(export_dir, monkeypatch):
+    path = export_dir / "1"
+    graph = (path / "saved_model.pb").read_bytes()
+    (path / "saved_model.pb").write_bytes(graph.replace(b"\n\x06status\x12", b"\n\x06stAtus\x12"))
+    (path / "assets.extra" / "export.json").write_text(_sign(path))
+    with pytest.raises(errors.UserError, match=r"1 has no output status, so it is from another release"):
+        served_version.ServedVersion(str(path))
+
+
+def test_an_export_without_the_signature_waveform(export_dir):
+    path = export_dir / "1"
+    saved_model = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    del saved_model.meta_graphs[0].signature_def["waveform"]
+    (path / "saved_model.pb").write_bytes(saved_model.SerializeToString())
+    (path / "assets.extra" / "export.json").write_text(_sign(path))
+    with pytest.raises(
+        errors.UserError, match=r"1 has no signature waveform, so it is from another release; export"
+    ):
+        served_version.ServedVersion(str(path))
+
+
+NODE = "\n\t [[{{node Assert/Assert}}]]"
+OLD = "泥郝 ni3 has 2 characters and 1 syllables, expected one syllable for each character; fix it"
+
+
+@pytest.mark.parametrize(
+    "message, sentence",
+    [
+        (
+            "assertion failed: [E_AUDIO_TOO_LONG: audio: any [improved] sentence]" + NODE,
+            "audio: any [improved] sentence",
+        ),
+        (
+            "assertion failed: [E_HOTWORD_SYLLABLES: hotwords: [泥] fix them]" + NODE,
+            "hotwords: [泥] fix them",
+        ),
+        (f"assertion failed: [hotwords: {OLD}]" + NODE, f"hotwords: {OLD}"),  # exports of 0.1.0
+        (
+            "assertion failed: [waveform: is too short]" + NODE,  # as well
+            "the model rejected the inputs (assertion failed: [waveform: is too short] "
+            "[[{{node Assert/Assert}}]])",
+        ),
+    ],
+)
+def test_error_messages_of_the_graph(version, message, sentence, monkeypatch):
+    def refuse(*_):
+        raise tf.errors.InvalidArgumentError(None, None, message)
+
+    monkeypatch.setattr(recogniser.Recogniser, "run", refuse)
+    with pytest.raises(errors.UserError) as refused:
+        version.run("waveform", (), [version.make_probe()])
+    assert str(refused.value) == sentence
+
+
+def test_a_length_that_the_graph_refuses_has_its_message(version):
+    row = {"waveform": np.zeros(3, np.float32), "num_samples": np.int32(5)}
+    with pytest.raises(errors.UserError) as refused:
+        version.run("waveform", (), [row])
+    assert str(refused.value) == (
+        "num_samples is [5], expected one length from 0 to 3 for each of the 1 rows of waveform; "
+        "send the true lengths"
+    )
+
+
+def _sign(path: pathlib.Path) -> str:
+    info = export_info.load(str(path))
+    info.save(str(path))
+    return json.dumps(json.loads((path / "assets.extra" / "export.json").read_text()))
