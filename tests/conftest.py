@@ -6,6 +6,7 @@ import dataclasses
 import fcntl
 import gc
 import json
+import logging
 import os
 import pathlib
 import pickle
@@ -53,6 +54,19 @@ def _databases_are_closed():
     yield
     if sys.version_info >= (3, 13):
         gc.collect()
+
+
+@pytest.fixture
+def log():
+    """The lines that absl logs during a test, from level INFO on."""
+    logger, lines, handler = logging.getLogger("absl"), [], logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield lines
+    logger.setLevel(level)
+    logger.removeHandler(handler)
 
 
 def _build_once(tmp_path_factory, name: str, build) -> pathlib.Path:

@@ -6,7 +6,7 @@ import html
 import itertools
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -28,10 +28,8 @@ _COLUMNS = 16  # columns in a table of tokens; wider tables do not fit on the pa
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~])")
 
 
-class PredictionSamples(estimator_api.Exporter):
+class PredictionSamples:
     """Writes samples of --show_utterances utterances to MODEL_DIR/eval, next to the evaluation's metrics."""
-
-    name = "prediction_samples"
 
     def __init__(
         self,
@@ -48,15 +46,18 @@ class PredictionSamples(estimator_api.Exporter):
         self._recogniser = None
         self._is_sound_written = False
 
-    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+    def write(
+        self, estimator: estimator_api.Estimator, checkpoint: str, metrics: Mapping[str, float]
+    ) -> None:
+        """Recognises the utterances with a checkpoint and writes the samples."""
         started = time.monotonic()
         if self._recogniser is None:
             self._recogniser = SampleRecogniser(self._model)
             self._warn_without_font()
-        self._recogniser.restore(checkpoint_path)
+        self._recogniser.restore(checkpoint)
         values = [value for utterance in self._utterances for value in self._show(utterance)]
         self._is_sound_written = True
-        tensorboard.write_values(estimator.eval_dir(), values, int(eval_result["global_step"]))
+        tensorboard.write_values(estimator.eval_dir(), values, int(metrics["global_step"]))
         seconds = time.monotonic() - started
         if seconds > _MANY_SECONDS:
             message = "showing %d utterances in TensorBoard took %.0f s; pass a smaller --show_utterances"

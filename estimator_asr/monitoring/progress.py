@@ -102,7 +102,7 @@ class DataWaitHook(estimator_api.SessionRunHook):
     wait: tf.Tensor  # float64 [], seconds that the step waited (see step_time.time_input)
     step: tf.Tensor  # int64 [], number of previous steps
     every_steps: int  # number of steps covered by each fraction
-    model_dir: str  # directory of the event file
+    event_dir: str  # directory of the event file
     clock: step_time.Clock
     doctor_command: str  # command that times the input pipeline alone
 
@@ -130,7 +130,7 @@ class DataWaitHook(estimator_api.SessionRunHook):
 
     def _show(self, fraction, step):
         value = tensorboard.Value(tag="data_wait_fraction", simple_value=fraction)
-        tensorboard.write_values(self.model_dir, [value], step)
+        tensorboard.write_values(self.event_dir, [value], step)
         if fraction > _MUCH_WAITING and not self._has_warned:
             self._has_warned = True
             logging.warning(

@@ -42,12 +42,14 @@ class Watchdog:
         self._steps.append(step)
         self._check(alarms.STEP_ALARMS, step.number, self._training.model_dir)
 
-    def add_evaluation(self, metrics: Mapping[str, float], event_dir: str) -> None:
-        """Adds an evaluation on dev; `metrics` must include global_step. Alarms are written to event_dir."""
+    def add_evaluation(
+        self, estimator: estimator_api.Estimator, checkpoint: str, metrics: Mapping[str, float]
+    ) -> None:
+        """Adds an evaluation on dev (see evaluation.AfterEvaluation)."""
         step = int(metrics["global_step"])
         train = observations.mean_metrics([observed.metrics for observed in self._steps])
         self._evaluations.append(observations.DevEvaluation(step, train, dict(metrics)))
-        self._check(alarms.DEV_ALARMS, step, event_dir)
+        self._check(alarms.DEV_ALARMS, step, estimator.eval_dir())
 
     def _check(self, kinds, step, event_dir):
         observed = observations.Observations(self._training, list(self._steps), list(self._evaluations))
@@ -96,17 +98,6 @@ class WatchdogHook(estimator_api.SessionRunHook):
             step = observations.ObservedStep(int(values["number"]) + 1, metrics, tuple(self._losses))
             self._losses = []
             self.watchdog.add_step(step)
-
-
-@dataclasses.dataclass
-class WatchdogExporter(estimator_api.Exporter):
-    """Passes every evaluation's metrics to the watchdog; exports nothing."""
-
-    watchdog: Watchdog
-    name = "watchdog"
-
-    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-        self.watchdog.add_evaluation(eval_result, estimator.eval_dir())
 
 
 def last_alarm(model_dir: str) -> Optional[tuple[int, str]]:

@@ -23,11 +23,11 @@ from tfrecord_builder.data import dataset_info
 
 
 class Observers(NamedTuple):
-    """Hooks and exporters that observe and explain training without changing it."""
+    """Hooks and functions that observe and explain training without changing it."""
 
     build_hooks: Sequence[model_fn.BuildHook] = ()  # functions that return a hook for a step's tensors
     evaluation_hooks: Sequence[estimator_api.SessionRunHook] = ()  # run during each evaluation
-    exporters: Sequence[estimator_api.Exporter] = ()  # run after each evaluation on dev
+    after_evaluation: Sequence[evaluation.AfterEvaluation] = ()
     running: contextlib.AbstractContextManager = contextlib.nullcontext()  # active while training runs
 
 
@@ -99,7 +99,7 @@ class Loop:
             hooks = [stopping.StopEvaluationHook(termination), *observers.evaluation_hooks]
             dev = splits.read_split(self.infos, self.data_dirs, evaluation.DEV_SPLIT, self.model.config.spec)
             dev_input_fn = self._build_input_fn(dev, training=False)
-            self.dev = evaluation.DevEvaluator(self.model, dev_input_fn, hooks, observers.exporters)
+            self.dev = evaluation.DevEvaluator(self.model, dev_input_fn, hooks, observers.after_evaluation)
         else:
             logging.warning("%s: no dev split, so the model is not evaluated", ",".join(self.data_dirs))
         if self.is_writer:

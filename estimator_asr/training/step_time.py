@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -20,36 +21,41 @@ from estimator_asr.training.distributed import cluster as cluster_lib
 
 EXIT_STALLED = os.EX_TEMPFAIL  # 75
 EXIT_WORKER_DIED = os.EX_SOFTWARE  # 70
-_POLL_SECONDS = 5.0
-_SIGNAL_SECONDS = 40.0  # time for a step to end after SIGTERM or Ctrl-C
+POLL_SECONDS = 5.0
+SIGNAL_SECONDS = 40.0  # time for a step to end after SIGTERM or Ctrl-C
 _WORKER_SECONDS = 20.0  # a worker silent for this long is dead, unless a step ends meanwhile
 # Stages that a replica goes through in a step, worded for use in a message.
-_NOT_BEGUN = "has not begun the step"
-_BEGUN = "waits for its input"
-_INPUT = "has its input and waits for its loss (batch norm sums over all replicas)"
-_LOSS = "has its loss and waits for its gradients or the sums over all replicas"
-_SUMS = "has the sums over all replicas"
+NOT_BEGUN = "has not begun the step"
+BEGUN = "waits for its input"
+HAS_INPUT = "has its input and waits for its loss (batch norm sums over all replicas)"
+HAS_LOSS = "has its loss and waits for its gradients or the sums over all replicas"
+HAS_SUMS = "has the sums over all replicas"
 _CONTINUES = "the same command continues from the last checkpoint"
 
 
 class Clock:
-    """Counts the seconds spent in training steps; pauses while a checkpoint is saved and evaluated."""
+    """Counts seconds while it is not paused. One thread sets it; others may read it at the same time."""
 
-    def __init__(self, now=time.monotonic):
+    def __init__(self, now: Callable[[], float] = time.monotonic):
         self._now = now
         self._seconds = 0.0
         self._running_since = None
 
     @property
+    def is_running(self) -> bool:
+        return self._running_since is not None
+
+    @property
     def seconds(self) -> float:
-        running = 0.0 if self._running_since is None else self._now() - self._running_since
-        return self._seconds + running
+        # Read in this order: if another thread pauses the clock meanwhile, no time is counted twice.
+        seconds, since = self._seconds, self._running_since
+        return seconds if since is None else seconds + self._now() - since
 
     def pause(self) -> None:
-        self._seconds, self._running_since = self.seconds, None
+        self._running_since, self._seconds = None, self.seconds
 
     def resume(self) -> None:
-        if self._running_since is None:
+        if not self.is_running:
             self._running_since = self._now()
 
 
@@ -80,11 +86,12 @@ class StepWatch:
         config: training_config.TrainConfig,
         termination: stopping.Termination,
         cluster: Optional[cluster_lib.Cluster],
+        now: Callable[[], float] = time.monotonic,
+        end: Optional[Callable[[int, str], None]] = None,
     ):
-        self._config, self._termination, self._peers = config, termination, cluster_lib.Peers(cluster)
-        self._since = None  # time.monotonic() at the start of the step; None if no step is running
-        self._paused_after = 0.0  # seconds that the step had been running when it was paused
-        self._is_first = True
+        self._config, self._termination, self._peers = config, termination, cluster_lib.Peers(cluster, now)
+        self._now, self._end = now, end or end_process
+        self._clock, self._is_first = Clock(now), True  # of the step
         self._ended = threading.Event()
         self.stages: dict[int, str] = {}  # stage of each replica of this process, keyed by replica number
 
@@ -95,10 +102,16 @@ class StepWatch:
     def __exit__(self, *_):
         self._ended.set()
 
+    @property
+    def seconds(self) -> Optional[float]:
+        """Duration of the running step so far, without pauses; None if no step is running."""
+        clock = self._clock
+        return clock.seconds if clock.is_running else None
+
     def begin_step(self, is_first: bool = False) -> None:
         """Starts timing a step; is_first is True if it is a session's first step, which also compiles."""
-        self._is_first = is_first
-        self._since = time.monotonic()
+        self._is_first, self._clock = is_first, Clock(self._now)
+        self._clock.resume()
 
     def end_step(self) -> None:
         """Starts timing the next step, and records that all workers took part in this one."""
@@ -107,46 +120,45 @@ class StepWatch:
 
     def resume(self) -> None:
         """Continues timing a step that was paused."""
-        if self._since is None:
-            self._since = time.monotonic() - self._paused_after
+        self._clock.resume()
 
     def pause(self) -> None:
         """Stops timing the step while a checkpoint is saved and evaluated, or because training ends."""
-        if self._since is not None:
-            self._paused_after = time.monotonic() - self._since
-            self._since = None
+        self._clock.pause()
 
     def _watch(self):
-        while not self._ended.wait(_POLL_SECONDS):
-            self._peers.ask()
-            since = self._since
-            if since is not None and not self._ended.is_set():
-                self._judge(time.monotonic() - since)
+        while not self._ended.wait(POLL_SECONDS):
+            self.check()
 
-    def _judge(self, seconds):
+    def check(self) -> None:
+        """Ends the process if the running step takes too long, or if another worker has died."""
+        self._peers.ask()
+        seconds = self.seconds
+        if seconds is None or self._ended.is_set():
+            return
         name = "max_first_step_minutes" if self._is_first else "max_step_minutes"
         limit, dead = getattr(self._config, name), self._peers.find_dead(_WORKER_SECONDS)
-        signal_number = self._termination.received_before(_SIGNAL_SECONDS)
+        signal_number = self._termination.received_before(SIGNAL_SECONDS)
         if dead:
             reason = f"{' and '.join(dead)} died, so this worker ends too"
-            _end(EXIT_WORKER_DIED, f"{reason}; start all workers again; {_CONTINUES}")
-        elif signal_number and seconds >= _SIGNAL_SECONDS:
-            reason = f"train: the step has not ended {_SIGNAL_SECONDS:.0f} s after signal {signal_number}"
+            self._end(EXIT_WORKER_DIED, f"{reason}; start all workers again; {_CONTINUES}")
+        elif signal_number and seconds >= SIGNAL_SECONDS:
+            reason = f"train: the step has not ended {SIGNAL_SECONDS:.0f} s after signal {signal_number}"
             reason += ", so no checkpoint was saved"
-            _end(128 + signal_number, f"{reason}; {self._describe()}; {_CONTINUES}")
+            self._end(128 + signal_number, f"{reason}; {self._describe()}; {_CONTINUES}")
         elif seconds >= 60 * limit:
             reason = f"train: the step has not ended in {seconds / 60:.1f} minutes"
             reason += f" (limit: --{name}={limit:g})"
-            _end(EXIT_STALLED, f"{reason}; {self._describe()}; {_CONTINUES}", with_stacks=True)
+            self._end(EXIT_STALLED, f"{reason}; {self._describe()}; {_CONTINUES}")
 
     def _describe(self):
         stages = (f"replica {number} {stage}" for number, stage in sorted(self.stages.items()))
         return ", ".join([*stages, *self._peers.describe_missing()])
 
 
-def _end(code, sentence, with_stacks=False):
+def end_process(code: int, sentence: str) -> None:
     """Ends the process from this thread, because the main thread is blocked in TensorFlow."""
-    if with_stacks:
+    if code == EXIT_STALLED:
         faulthandler.dump_traceback(sys.stderr, all_threads=True)
     logging.error("%s", sentence)
     logging.flush()
@@ -167,10 +179,10 @@ class StepWatchHook(estimator_api.SessionRunHook):
     def __post_init__(self):
         replica = int(tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group))
         sums = [self.step.update.loss, self.step.update.gradient_norm]
-        has = {_INPUT: [self.step.wait], _LOSS: [self.step.scalars["total-loss"]], _SUMS: sums}
+        has = {HAS_INPUT: [self.step.wait], HAS_LOSS: [self.step.scalars["total-loss"]], HAS_SUMS: sums}
         marks = [self._mark(replica, stage, tensors) for stage, tensors in has.items()]
         self._marks = replicas.group_over_replicas(tf.group(*marks))
-        self.watch.stages[replica] = _NOT_BEGUN
+        self.watch.stages[replica] = NOT_BEGUN
 
     def _mark(self, replica, stage, tensors):
         with tf.control_dependencies(tensors), tf.device("/device:CPU:0"):
@@ -196,7 +208,7 @@ class StepWatchHook(estimator_api.SessionRunHook):
 
     def before_run(self, run_context):
         self.watch.resume()
-        self.watch.stages.update(dict.fromkeys(self.watch.stages, _BEGUN))
+        self.watch.stages.update(dict.fromkeys(self.watch.stages, BEGUN))
         return estimator_api.SessionRunArgs(self._marks)
 
     def after_run(self, run_context, run_values):

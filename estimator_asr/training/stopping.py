@@ -159,6 +159,11 @@ class EarlyStoppingHook(estimator_api.SessionRunHook):
             run_context.request_stop()
 
 
+def _sum_over_workers(tensor):
+    reduce = tf.distribute.get_strategy().extended.reduce_to
+    return reduce(tf.distribute.ReduceOp.SUM, tensor, tensor)
+
+
 @dataclasses.dataclass(eq=False)
 class CoordinatedStopHook(estimator_api.SessionRunHook):
     """Stops all workers of a cluster after the same step if one of them received SIGTERM or must stop early.
@@ -171,12 +176,12 @@ class CoordinatedStopHook(estimator_api.SessionRunHook):
     termination: Termination  # requested on all workers as soon as one of them receives SIGTERM
     num_workers: int
     should_stop: Callable[[int], object]  # called in every step with the global step
+    add_up: Callable[[tf.Tensor], tf.Tensor] = _sum_over_workers
 
     def begin(self):
         self._global_step = tf.compat.v1.train.get_global_step()
         self._own = tf.compat.v1.placeholder_with_default(tf.zeros([3], tf.int64), [3], "stop_requests")
-        reduce = tf.distribute.get_strategy().extended.reduce_to
-        self._sums = reduce(tf.distribute.ReduceOp.SUM, self._own, self._own)
+        self._sums = self.add_up(self._own)
 
     def after_create_session(self, session, coord):
         self._is_first = True

@@ -23,13 +23,12 @@ def model(tiny_export, tmp_path):
     """A model whose three best checkpoints are, from best to worst, of steps 20, 10 and 30."""
     path = shutil.copytree(tiny_export.acoustic_dir, str(tmp_path / "am"))
     model = model_directory.open_model_directory(path)
-    keeper = best_checkpoints.BestCheckpoints(model, "rate")
     weights = average.average_variables([checkpoints.latest(path)])
     for step, rate in [(10, 0.3), (20, 0.2), (30, 0.4)]:
         changed = {name: _change(value, step) for name, value in weights.items()}
         slots = {"acoustic/ctc/bias/Adam": np.float32([1]), "beta1_power": np.float32(1)}
         saved = small_checkpoints.save(path, step, {**changed, **slots, "global_step": np.int64(step)})
-        keeper.export(None, "", saved, {"rate": rate, "global_step": step}, False)
+        best_checkpoints.keep_if_best(model, saved, {"token-error-rate": rate, "global_step": step})
     return model
 
 

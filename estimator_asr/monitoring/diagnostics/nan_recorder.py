@@ -32,12 +32,12 @@ class NanRecorderHook(estimator_api.SessionRunHook):
     """
 
     tensors: Mapping[str, tf.Tensor]
-    model_dir: str  # directory to which the files are written
+    model_dir: str
     config_json: str  # settings of the run, as JSON text
     read_records: Callable[[Sequence[int]], list[bytes]]
     fbank_dtype: str  # dtype of the features in the records
     max_skipped: int  # maximum number of skipped steps, including those in earlier runs
-    is_chief: bool = True  # only the chief writes files, but every worker counts skipped steps
+    is_writer: bool = True  # one worker writes the files, but every worker counts skipped steps
 
     def begin(self):
         self._steps = set(nan_files.read_quarantine(self.model_dir))
@@ -57,7 +57,7 @@ class NanRecorderHook(estimator_api.SessionRunHook):
         self._last = step
         self._steps.add(step)
         path = nan_files.step_directory(self.model_dir, step)
-        utterances = self._write(path, step, values, run_context.session) if self.is_chief else []
+        utterances = self._write(path, step, values, run_context.session) if self.is_writer else []
         problem = _describe(values, utterances)
         if len(self._steps) > self.max_skipped:
             raise errors.UserError(self._refusal(path, step, problem))

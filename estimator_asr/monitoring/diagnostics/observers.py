@@ -12,8 +12,6 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Optional
 
-import tensorflow as tf
-
 from estimator_asr.experiment import model_directory
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.models import replicas
@@ -36,11 +34,17 @@ class Training(NamedTuple):
     cluster: Optional[cluster_lib.Cluster]  # the cluster of this process; None if it trains alone
 
     @property
-    def directory(self) -> str:
-        """Directory for the hooks' files: the model directory for the chief, a subdirectory for others."""
-        if self.cluster is None or self.cluster.is_chief:
-            return self.model.path
-        return os.path.join(self.model.path, f"tmp_{self.cluster.name}")
+    def is_writer(self) -> bool:
+        """True if this process writes the model directory."""
+        return self.cluster is None or self.cluster.is_chief
+
+    @property
+    def event_dir(self) -> str:
+        """Directory for the hooks' event files: the model directory, or a run of its own for each worker.
+
+        TensorBoard stops reading a file once it finds a second one in the same directory.
+        """
+        return self.model.path if self.is_writer else os.path.join(self.model.path, self.cluster.name)
 
     def observe(self, plan: plan_lib.TrainingPlan, clock: step_time.Clock) -> loop.Observers:
         """Checks a sample of the labels and returns the observers of this process.
@@ -59,28 +63,33 @@ class Training(NamedTuple):
             functools.partial(self._measure_data_wait, clock),
             functools.partial(self._record_nan, plan),
         ]
-        exporters, evaluation_hooks = [], []
-        if watch.watchdog and (self.cluster is None or self.cluster.is_chief or self.cluster.is_evaluator):
-            self._watch(plan, hooks, exporters)
+        after_evaluation, evaluation_hooks = [], []
+        if watch.watchdog and (self.is_writer or self.cluster.is_evaluator):
+            self._watch(plan, hooks, after_evaluation)
         if watch.try_worst_batch:
             hooks.append(functools.partial(self._try_worst_batch, plan))
         if display.histogram_steps:
-            hooks.append(self._show_histograms)
+            hooks.append(
+                lambda step: tensorboard.histogram_hook(
+                    step.update.gradients, display.histogram_steps, self.event_dir
+                )
+            )
         if display.profile_steps:
-            hooks.append(lambda step: tensorboard.ProfileHook(*display.profile_steps, self.directory))
+            hooks.append(lambda step: tensorboard.ProfileHook(*display.profile_steps, self.event_dir))
         if any(evaluation.DEV_SPLIT in info.splits for info in self.infos):
             evaluation_hooks.append(self._show_evaluation())
             if display.show_utterances and (self.cluster is None or self.cluster.is_evaluator):
-                exporters.append(self._show_samples())
-        return loop.Observers(hooks, evaluation_hooks, exporters, self._run())
+                after_evaluation.append(self._build_samples().write)
+        return loop.Observers(hooks, evaluation_hooks, after_evaluation, self._run())
 
     @contextlib.contextmanager
     def _run(self) -> Iterator[None]:
         """In training, explains wrong labels, keeps log lines above bars and fills the HPARAMS tab."""
         explained = label_checks.explain(self.infos, self.data_dirs, self.model)
-        is_writer = self.cluster is None or self.cluster.is_chief
-        session = hparams.session(self.model.path, self.model.config)
-        with explained, progress.beside_log_lines(), session if is_writer else contextlib.nullcontext():
+        hparams_tab = contextlib.nullcontext()
+        if self.is_writer:
+            hparams_tab = hparams.session(self.model.path, self.model.config)
+        with explained, progress.beside_log_lines(), hparams_tab:
             yield
 
     def _show_progress(self, plan, clock, step):
@@ -105,7 +114,7 @@ class Training(NamedTuple):
             step.wait,
             step.update.number,
             every_steps=self.model.config.train.save_summary_steps,
-            model_dir=self.directory,
+            event_dir=self.event_dir,
             clock=clock,
             doctor_command=advice.doctor(",".join(self.data_dirs), self.model.path),
         )
@@ -121,16 +130,16 @@ class Training(NamedTuple):
                 "gradient_norm": step.update.gradient_norm,
                 "learning_rate": step.scalars["learning-rate"],
             },
-            model_dir=self.directory,
+            model_dir=self.model.path,
             config_json=config.to_json(indent=2),
             read_records=functools.partial(input_fn.read_batch, plan.source, bucketing, config.input),
             fbank_dtype=plan.source.fbank_dtype,
             max_skipped=config.watch.skip_bad_batches,
-            is_chief=tf.distribute.get_strategy().extended.should_checkpoint,
+            is_writer=self.is_writer,
         )
 
-    def _watch(self, plan, hooks, exporters):
-        """Adds the watchdog's hook and exporter."""
+    def _watch(self, plan, hooks, after_evaluation):
+        """Lets a watchdog observe the steps and the evaluations."""
         from estimator_asr.monitoring import observations, watchdog
 
         config = self.model.config
@@ -150,7 +159,7 @@ class Training(NamedTuple):
         )
         dog = watchdog.Watchdog(training)
         hooks.append(lambda step: watchdog.WatchdogHook(dog, step.update.number, step.scalars))
-        exporters.append(watchdog.WatchdogExporter(dog))
+        after_evaluation.append(dog.add_evaluation)
 
     def _try_worst_batch(self, plan, step):
         from estimator_asr.monitoring.diagnostics import memory_probe
@@ -166,16 +175,12 @@ class Training(NamedTuple):
             first_step=plan.first_step,
         )
 
-    def _show_histograms(self, step):
-        every_steps = self.model.config.display.histogram_steps
-        return tensorboard.histogram_hook(step.update.gradients, every_steps, self.directory)
-
     def _show_evaluation(self):
         source = splits.read_split(self.infos, self.data_dirs, evaluation.DEV_SPLIT, self.model.config.spec)
         num_batches = source.bucket(self.model.config.input).batches_per_epoch
         return progress.EvaluationHook(evaluation.DEV_SPLIT, num_batches)
 
-    def _show_samples(self):
+    def _build_samples(self):
         from estimator_asr.monitoring import prediction_samples
 
         split = evaluation.DEV_SPLIT

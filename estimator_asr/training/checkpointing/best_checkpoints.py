@@ -10,11 +10,12 @@ from __future__ import annotations
 import functools
 import math
 import os
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from absl import logging
 
-from estimator_asr.experiment import checkpoints, estimator_api, model_directory
+from estimator_asr.experiment import checkpoints, model_directory
 from estimator_asr.training.checkpointing import evaluation_log
 from tfrecord_builder import errors
 from tfrecord_builder.storage import locks
@@ -53,29 +54,19 @@ def prefix(model_dir: str, step: int) -> str:
     return checkpoints.prefix_of(os.path.join(model_dir, DIRECTORY), step)
 
 
-class BestCheckpoints(estimator_api.Exporter):
-    """Keeps the evaluated checkpoint if it is among the best."""
-
-    name = "best_checkpoints"
-
-    def __init__(self, model: model_directory.ModelDirectory, error_rate: str):
-        self._model, self._error_rate = model, error_rate
-
-    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-        metrics = {name: float(value) for name, value in eval_result.items()}
-        rate = metrics.get(self._error_rate, math.inf)
-        if math.isinf(rate) or any(map(math.isnan, metrics.values())):
-            return
-        try:
-            _keep(
-                self._model, checkpoint_path, KeptCheckpoint(int(eval_result["global_step"]), rate, metrics)
-            )
-        except OSError as error:  # no reason to abort a long training run
-            logging.warning(
-                "%s: cannot be added to the best checkpoints (%s); training continues",
-                checkpoint_path,
-                error.strerror,
-            )
+def keep_if_best(
+    model: model_directory.ModelDirectory, checkpoint: str, metrics: Mapping[str, float]
+) -> None:
+    """Keeps an evaluated checkpoint (path prefix) if it is among the best; metrics include global_step."""
+    metrics = {name: float(value) for name, value in metrics.items()}
+    rate = metrics[model.config.spec.error_rate]
+    if math.isinf(rate) or any(map(math.isnan, metrics.values())):
+        return
+    try:
+        _keep(model, checkpoint, KeptCheckpoint(int(metrics["global_step"]), rate, metrics))
+    except OSError as error:  # no reason to abort a long training run
+        message = "%s: cannot be added to the best checkpoints (%s); training continues"
+        logging.warning(message, checkpoint, error.strerror)
 
 
 def _keep(model, checkpoint, entry):

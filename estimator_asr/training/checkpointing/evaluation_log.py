@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from estimator_asr.experiment import checkpoints, estimator_api
@@ -40,6 +40,18 @@ def record(model_dir: str, evaluation: LoggedEvaluation) -> None:
     """Adds an evaluation to the log, replacing any earlier evaluation of the same step."""
     others = [other for other in read(model_dir) if other.step != evaluation.step]
     write_rows(os.path.join(model_dir, FILE), sorted([*others, evaluation]))
+
+
+def record_metrics(estimator: estimator_api.Estimator, metrics: Mapping[str, float]) -> None:
+    """Adds the result of Estimator.evaluate to the log in the Estimator's model directory."""
+    step = known_at = int(metrics["global_step"])
+    if estimator.config.task_type == "evaluator":
+        # The workers are at most one checkpoint interval past the newest checkpoint. Another interval gives
+        # every process time to see the file.
+        steps = [step, *map(checkpoints.step_of, checkpoints.list_checkpoints(estimator.model_dir))]
+        known_at = max(steps) + 2 * estimator.config.save_checkpoints_steps
+    values = {tag: float(value) for tag, value in metrics.items() if tag != "global_step"}
+    record(estimator.model_dir, LoggedEvaluation(step, known_at, values))
 
 
 def forget_after(model_dir: str, step: int) -> None:
@@ -78,28 +90,6 @@ def write_rows(path: str, rows: Sequence[NamedTuple]) -> None:
         metrics = {tag: value if math.isfinite(value) else str(value) for tag, value in row.metrics.items()}
         values.append({**row._asdict(), "metrics": metrics})
     files.write_text(path, json.dumps(values, indent=1))
-
-
-class Recorder(estimator_api.Exporter):
-    """An exporter that adds every evaluation to evaluations.json."""
-
-    name = "evaluations"
-
-    def __init__(self, error_rate: str):
-        self._error_rate = error_rate
-
-    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-        if self._error_rate not in eval_result:
-            return
-        model_dir = estimator.model_dir
-        step = known_at = int(eval_result["global_step"])
-        if estimator.config.task_type == "evaluator":
-            # The workers are at most one checkpoint interval past the newest checkpoint. Another interval
-            # gives every process time to see the file.
-            steps = [step, *map(checkpoints.step_of, checkpoints.list_checkpoints(model_dir))]
-            known_at = max(steps) + 2 * estimator.config.save_checkpoints_steps
-        metrics = {tag: float(value) for tag, value in eval_result.items() if tag != "global_step"}
-        record(model_dir, LoggedEvaluation(step, known_at, metrics))
 
 
 class History:

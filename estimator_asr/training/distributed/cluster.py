@@ -16,7 +16,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Optional
 
 from tfrecord_builder import errors
@@ -161,10 +161,10 @@ def check_port(cluster: Cluster) -> None:
 class Peers:
     """The other workers of a cluster, and when each last answered; empty if there is no cluster."""
 
-    def __init__(self, cluster: Optional[Cluster]):
+    def __init__(self, cluster: Optional[Cluster], now: Callable[[], float] = time.monotonic):
         workers = {} if cluster is None or cluster.is_evaluator else dict(enumerate(cluster.workers))
         self._addresses = {rank: address for rank, address in workers.items() if rank != cluster.rank}
-        self._answered = {}  # time.monotonic() of each worker's last answer, keyed by rank
+        self._now, self._answered = now, {}  # time of each worker's last answer, keyed by rank
 
     def ask(self) -> None:
         """Connects to all other workers in parallel, waiting at most _ANSWER_SECONDS for each."""
@@ -182,15 +182,15 @@ class Peers:
         host, _, port = address.rpartition(":")
         with contextlib.suppress(OSError):
             socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
-            self._answered[rank] = time.monotonic()
+            self._answered[rank] = self._now()
 
     def confirm(self) -> None:
         """Records an answer from every worker, since a collective has just ended."""
-        self._answered.update(dict.fromkeys(self._addresses, time.monotonic()))
+        self._answered.update(dict.fromkeys(self._addresses, self._now()))
 
     def find_dead(self, seconds: float) -> list[str]:
         """Returns the workers that have answered before, but not within the last `seconds`."""
-        latest = time.monotonic() - seconds
+        latest = self._now() - seconds
         return [self._describe(rank) for rank, last in sorted(self._answered.items()) if last <= latest]
 
     def describe_missing(self) -> list[str]:

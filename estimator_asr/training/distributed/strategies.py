@@ -20,7 +20,7 @@ from estimator_asr.training.distributed import cluster as cluster_lib
 from tfrecord_builder import errors
 from tfrecord_builder.program import cpu
 
-_DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # GPU device files
+DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # GPU device files
 _NVIDIA, _DISPLAY = "0x10de", "0x03"  # PCI vendor id and class prefix
 # CPUs with one of these flags support bfloat16; others emulate it in float32, which is slower.
 _CPU_FLAGS = ("avx512_bf16", "amx_bf16")
@@ -102,7 +102,7 @@ def _check_cpu():
 def log_devices(num_cpu_replicas: int, cluster: Optional[cluster_lib.Cluster]) -> None:
     """Logs the devices of this process, and warns if TensorFlow cannot use a GPU that is present."""
     gpus, task = _gpus(), "training"
-    if not gpus and (any(map(glob.glob, _DEVICE_FILES)) or find_on_pci_bus()):
+    if not gpus and (any(map(glob.glob, DEVICE_FILES)) or find_on_pci_bus()):
         logging.warning(
             "a GPU is present but TensorFlow cannot use it, so training runs on the CPU; "
             "run python -m estimator_asr.doctor"

@@ -42,7 +42,7 @@ def save_weights(model, seed):
 
 def export(exporter, path, checkpoint, step):
     with tf.Graph().as_default():  # a program has no eager execution
-        exporter.export(Estimator(path), "", checkpoint, {"global_step": step}, False)
+        exporter.write(Estimator(path), checkpoint, {"global_step": step})
 
 
 class Made:
@@ -141,22 +141,19 @@ def test_each_evaluation_uses_its_own_checkpoint(acoustic, monkeypatch):
     assert restored == ["model.ckpt-1", "model.ckpt-2"]
 
 
-def test_slow_samples_are_logged(acoustic, monkeypatch):
-    said, times = [], iter([0.0, 6.0])
-    monkeypatch.setattr(prediction_samples.logging, "info", lambda text, *values: said.append(text % values))
+def test_slow_samples_are_logged(acoustic, monkeypatch, log):
+    times = iter([0.0, 6.0])
     monkeypatch.setattr(prediction_samples.time, "monotonic", lambda: next(times))
     acoustic.export(11)
-    assert said[-1] == "showing 4 utterances in TensorBoard took 6 s; pass a smaller --show_utterances"
+    assert log[-1] == "showing 4 utterances in TensorBoard took 6 s; pass a smaller --show_utterances"
 
 
-def test_a_missing_font_is_logged_once(acoustic, monkeypatch):
-    said = []
+def test_a_missing_font_is_logged_once(acoustic, monkeypatch, log):
     exporter = prediction_samples.PredictionSamples(acoustic.model, [acoustic.info], [acoustic.data], "test")
-    monkeypatch.setattr(prediction_samples.logging, "info", lambda text, *values: said.append(text % values))
     monkeypatch.setattr(prediction_samples.fonts, "can_draw", lambda text: False)
     for step in (1, 2):
         export(exporter, acoustic.path / "other", acoustic.checkpoint, step)
-    assert [line for line in said if line.startswith("TensorBoard: no installed font")] == [
+    assert [line for line in log if line.startswith("TensorBoard: no installed font")] == [
         "TensorBoard: no installed font has all tokens, so some are drawn as boxes; install a CJK font, for "
         "example: apt-get install fonts-noto-cjk (Debian, Ubuntu)"
     ]

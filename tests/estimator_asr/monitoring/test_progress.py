@@ -190,7 +190,7 @@ class Waiting:
             "wait",
             "step",
             every_steps=every_steps,
-            model_dir=str(path),
+            event_dir=str(path),
             clock=self,
             doctor_command="DOCTOR",
         )
@@ -207,23 +207,16 @@ class Waiting:
             self.step += 1
 
 
-@pytest.fixture
-def warnings(monkeypatch):
-    said = []
-    monkeypatch.setattr(progress.logging, "warning", lambda text, *values: said.append(text % values))
-    return said
-
-
-def test_the_wait_fraction_is_written_per_group_of_steps_without_the_first(tmp_path, warnings):
+def test_the_wait_fraction_is_written_per_group_of_steps_without_the_first(tmp_path, log):
     Waiting(tmp_path).run_steps(0.9, 0.01, 0.03, 0.0, 0.1)
     shown = scalars(tmp_path)
     assert set(shown) == {(3, "data_wait_fraction"), (5, "data_wait_fraction")}
     np.testing.assert_allclose([shown[key] for key in sorted(shown)], [0.02, 0.05], rtol=1e-5)
-    assert warnings == []
+    assert log == []
 
 
-def test_a_large_wait_fraction_is_warned_about_once(tmp_path, warnings):
+def test_a_large_wait_fraction_is_warned_about_once(tmp_path, log):
     Waiting(tmp_path).run_steps(0.0, 0.3, 0.3, 0.5, 0.5)
-    assert len(warnings) == 1
-    assert "steps wait for data 30 % of the time, expected less than 2 %" in warnings[0]
-    assert warnings[0].endswith("measure the input alone: DOCTOR")
+    assert len(log) == 1
+    assert "steps wait for data 30 % of the time, expected less than 2 %" in log[0]
+    assert log[0].endswith("measure the input alone: DOCTOR")

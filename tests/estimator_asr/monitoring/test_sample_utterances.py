@@ -5,7 +5,6 @@ import io
 import pathlib
 
 import numpy as np
-import pytest
 import small_records
 import soundfile
 
@@ -15,13 +14,6 @@ from estimator_asr.monitoring import sample_utterances
 from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
-
-
-@pytest.fixture
-def said(monkeypatch):
-    lines = []
-    monkeypatch.setattr(sample_utterances.logging, "info", lambda text, *values: lines.append(text % values))
-    return lines
 
 
 def make_data(tmp_path, name="data", **options):
@@ -92,15 +84,15 @@ def test_the_sound_is_the_records_segment_of_the_recording(tmp_path):
     np.testing.assert_allclose(samples, np.linspace(-0.5, 0.5, 4000), atol=1e-4)
 
 
-def test_a_missing_recording_is_logged(tmp_path, said):
+def test_a_missing_recording_is_logged(tmp_path, log):
     utterance = write_recording(tmp_path, tmp_path / "gone.wav")
     assert sample_utterances.read_wav(utterance, 8000) is None
-    (line,) = said
+    (line,) = log
     assert line.startswith("no sound of u in TensorBoard: ") and "gone.wav: audio file does not exist" in line
 
 
-def test_data_without_recordings_has_no_sound(tmp_path, said):
+def test_data_without_recordings_has_no_sound(tmp_path, log):
     utterance = sample_utterances.SampleUtterance("u", str(tmp_path / "dev-0.tfrecord"), {})
-    assert sample_utterances.read_wav(utterance, 8000) is None and said == []
+    assert sample_utterances.read_wav(utterance, 8000) is None and log == []
     (tmp_path / "dev-0.jsonl").write_text("{")
-    assert sample_utterances.read_wav(utterance, 8000) is None and "line 1 is not a valid item" in said[0]
+    assert sample_utterances.read_wav(utterance, 8000) is None and "line 1 is not a valid item" in log[0]

@@ -13,13 +13,6 @@ from estimator_asr.monitoring import observations, watchdog
 BLANK = {"blank-fraction": 1.0}
 
 
-@pytest.fixture
-def lines(monkeypatch):
-    said = []
-    monkeypatch.setattr(watchdog.logging, "warning", lambda text, *values: said.append(text % values))
-    return said
-
-
 @pytest.fixture(autouse=True)
 def graph():
     with tf.Graph().as_default():  # as in a training: TensorBoard's writer of version 1 needs it
@@ -35,11 +28,11 @@ def make_watchdog(tmp_path, **changes):
     return watchdog.Watchdog(alarm_cases.TRAINING._replace(model_dir=str(tmp_path), **changes))
 
 
-def test_an_alarm_is_logged_written_with_time_step_and_kind_and_shown_in_tensorboard(tmp_path, lines):
+def test_an_alarm_is_logged_written_with_time_step_and_kind_and_shown_in_tensorboard(tmp_path, log):
     dog = make_watchdog(tmp_path)
     for step in alarm_cases.repeat(BLANK, last_step=6000):
         dog.add_step(step)
-    (line,) = lines
+    (line,) = log
     assert line.startswith("watchdog: step 6000: 100 % of the frames are blank")
     (written,) = (tmp_path / "alarms.log").read_text(encoding="utf-8").splitlines()
     time, step, kind, sentence = written.split("\t")
@@ -58,31 +51,30 @@ def read_values(directory):
     return [(event.step, value) for event in events for value in event.summary.value]
 
 
-def test_one_kind_is_raised_again_only_after_ten_times_the_patience(tmp_path, lines):
+def test_one_kind_is_raised_again_only_after_ten_times_the_patience(tmp_path, log):
     dog = make_watchdog(tmp_path)
     for step in alarm_cases.repeat(BLANK, count=206, last_step=16100):
         dog.add_step(step)
-    steps = [int(line.split()[2].rstrip(":")) for line in lines if "frames are blank" in line]
+    steps = [int(line.split()[2].rstrip(":")) for line in log if "frames are blank" in line]
     assert steps == [6050, 11050, 16050]
 
 
-def test_the_first_observation_raises_nothing(tmp_path, lines):
+def test_the_first_observation_raises_nothing(tmp_path, log):
     dog = make_watchdog(tmp_path)
     dog.add_step(observations.ObservedStep(1, {}))
-    dog.add_evaluation({"global_step": 1, "loss": 1.0}, str(tmp_path / "eval"))
-    assert lines == [] and not os.listdir(tmp_path)
+    dog.add_evaluation(Estimator(tmp_path), "", {"global_step": 1, "loss": 1.0})
+    assert log == [] and not os.listdir(tmp_path)
 
 
-def test_evaluations_are_compared_with_the_steps_before(tmp_path, lines):
+def test_evaluations_are_compared_with_the_steps_before(tmp_path, log):
     dog = make_watchdog(tmp_path)
-    exporter, estimator = watchdog.WatchdogExporter(dog), Estimator(tmp_path)
     for step in alarm_cases.repeat({}, last_step=6000, error_rate=0.125):
         dog.add_step(step)
     for step in (6000, 6500):
-        assert lines == []
+        assert log == []
         figures = {"global_step": np.int64(step), "token-error-rate": np.float32(0.75)}
-        exporter.export(estimator, "", "", figures, False)
-    (line,) = lines
+        dog.add_evaluation(Estimator(tmp_path), "", figures)
+    (line,) = log
     said = "watchdog: step 6500: the error rate is 12.5 % in training but 75 % on dev; likely"
     assert line.startswith(said)
     # Another process may write the events of training, and TensorBoard reads one file at a time.
@@ -90,11 +82,11 @@ def test_evaluations_are_compared_with_the_steps_before(tmp_path, lines):
     assert not list(tmp_path.glob("events.*"))
 
 
-def test_an_evaluation_without_any_observed_step_is_checked_too(tmp_path, lines):
+def test_an_evaluation_without_any_observed_step_is_checked_too(tmp_path, log):
     figures = {"global_step": np.int64(9000), "loss": np.float32("nan"), "length-ratio": np.float32(0)}
-    make_watchdog(tmp_path).add_evaluation(figures, str(tmp_path / "eval"))
-    assert [line.split(":")[1] for line in lines] == [" step 9000"] * 2
-    assert "NaN on dev (loss)" in lines[0] and "hardly anything on dev (0 %" in lines[1]
+    make_watchdog(tmp_path).add_evaluation(Estimator(tmp_path), "", figures)
+    assert [line.split(":")[1] for line in log] == [" step 9000"] * 2
+    assert "NaN on dev (loss)" in log[0] and "hardly anything on dev (0 %" in log[1]
 
 
 class Dog:

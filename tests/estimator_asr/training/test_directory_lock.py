@@ -43,9 +43,8 @@ def test_a_training_that_was_killed_leaves_no_lock_behind(tmp_path):
         assert os.listdir(tmp_path) == ["training.lock"]
 
 
-def test_the_chief_of_a_cluster_waits_for_the_lock_of_the_one_that_died(tmp_path, monkeypatch):
-    first, waits, lines = directory_lock.reserve(str(tmp_path)), [], []
-    monkeypatch.setattr(locks.logging, "info", lambda text, *rest: lines.append(text % rest))
+def test_the_chief_of_a_cluster_waits_for_the_lock_of_the_one_that_died(tmp_path, monkeypatch, log):
+    first, waits = directory_lock.reserve(str(tmp_path)), []
     first.__enter__()
 
     def sleep(seconds):
@@ -57,7 +56,7 @@ def test_the_chief_of_a_cluster_waits_for_the_lock_of_the_one_that_died(tmp_path
     with directory_lock.reserve(str(tmp_path), wait_seconds=60.0):
         assert waits == [1.0, 1.0, 1.0]
     lock = tmp_path / "training.lock"
-    assert lines == [f"{lock}: locked by another process, waiting for at most 60 seconds"]
+    assert log == [f"{lock}: locked by another process, waiting for at most 60 seconds"]
 
 
 def test_a_new_directory_is_removed_if_the_run_is_refused(tmp_path):
@@ -133,8 +132,8 @@ def test_a_model_directory_with_its_own_exports_is_trained_again(tmp_path):
 )
 def test_checkpoints_of_workers_are_removed_unless_the_worker_may_be_alive(tmp_path, rank, kept):
     three = None if rank is None else cluster.Cluster(("a:1", "b:1", "c:1"), None, rank)
-    kept = ["best", "tmp_worker-1", *kept]
-    for name in ("best", "tmp_worker-1", "tmp_worker_0", "tmp_worker_1", "tmp_worker_2"):
+    kept = ["best", "worker-1", *kept]
+    for name in ("best", "worker-1", "tmp_worker_0", "tmp_worker_1", "tmp_worker_2"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "model.ckpt-7.index").touch()
     with contextlib.suppress(ZeroDivisionError), directory_lock.clear_copies(str(tmp_path), three):

@@ -1,42 +1,76 @@
 from __future__ import annotations
 
+import dataclasses
 import os
+import pathlib
 import shutil
 import types
 
 import loop_models
 import pytest
+import small_checkpoints
 import tensorflow as tf
 
+from estimator_asr.experiment import checkpoints, training_config
 from estimator_asr.training import evaluation, stopping
-from estimator_asr.training.checkpointing import evaluation_log
+from estimator_asr.training.checkpointing import best_checkpoints, evaluation_log
+from tfrecord_builder import errors
 
 
-def test_the_report_shows_every_metric_once(monkeypatch):
-    lines = []
-    monkeypatch.setattr(evaluation.logging, "info", lambda text, *values: lines.append(text % values))
-    result = {"loss": 9.0, "global_step": 12, "token-error-rate": 0.25, "avg-loss": 1.5}
-    evaluation.MetricsReport().export(None, "", "", result, False)
-    assert lines == ["dev at step 12: avg-loss 1.5000  token-error-rate 0.2500"]
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return loop_models.make_model(tmp_path_factory.mktemp("evaluation"))[0]
 
 
-class Alarms(evaluation.MetricsReport):
-    name = "alarms"
-
-
-def test_the_log_comes_after_the_best_checkpoints_and_memory_is_freed_last(tmp_path):
-    model, _, _ = loop_models.make_model(tmp_path)
-    dev = evaluation.DevEvaluator(model, lambda: None, [], [Alarms()])
-    names = [exporter.name for exporter in dev.spec().exporters]
-    assert names == ["best_checkpoints", "evaluations", "report", "alarms", "memory"]
+@pytest.fixture
+def model(made, tmp_path):
+    """A model without checkpoints, whose evaluator need not wait between two evaluations."""
+    return dataclasses.replace(made, path=shutil.copytree(made.path, str(tmp_path / "model")))
 
 
 class Estimator:
-    def __init__(self, model_dir):
-        self.model_dir = model_dir
+    """Reads the weights of each checkpoint that it evaluates, after something happened."""
+
+    config = types.SimpleNamespace(task_type="worker")
+
+    def __init__(self, model, while_it_runs=lambda checkpoint: None):
+        self.model_dir = model.path
+        self.evaluated, self._while_it_runs = [], while_it_runs
 
     def latest_checkpoint(self):
-        return "model.ckpt-20"
+        return tf.train.latest_checkpoint(self.model_dir)
+
+    def evaluate(self, input_fn, hooks, checkpoint_path):
+        self._while_it_runs(checkpoint_path)
+        self.evaluated.append(int(tf.train.load_variable(checkpoint_path, "global_step")))
+        return {"global_step": self.evaluated[-1], "character-error-rate": 0.25, "avg-loss": 1.5, "loss": 9.0}
+
+
+def test_what_follows_an_evaluation(model, log):
+    """The log comes after the best checkpoints, because a logged evaluation is not repeated."""
+
+    def observe(estimator, checkpoint, metrics):
+        assert [best.step for best in best_checkpoints.read(model.path)] == [12]
+        assert evaluation.is_evaluated(model.path, 12) and not evaluation.is_evaluated(model.path, 11)
+        seen.append((checkpoint, metrics["avg-loss"]))
+
+    seen, estimator = [], Estimator(model)
+    checkpoint = small_checkpoints.save(model.path, 12)
+    dev = evaluation.DevEvaluator(model, lambda: None, [], [observe])
+    dev.run(estimator, checkpoint)
+    (exporter,) = dev.spec().exporters  # train_and_evaluate calls it
+    exporter.export(estimator, "", checkpoint, estimator.evaluate(None, None, checkpoint), False)
+    assert seen == [(checkpoint, 1.5)] * 2
+    assert log == ["dev at step 12: avg-loss 1.5000  character-error-rate 0.2500"] * 2
+
+
+def test_an_evaluation_that_cannot_be_kept_is_not_logged(model):
+    small_checkpoints.save(f"{model.path}/best", 1)
+    pathlib.Path(model.path, "best", "best_checkpoints.json").write_text("3")
+    checkpoint = small_checkpoints.save(model.path, 12)
+    with pytest.raises(errors.UserError, match="best_checkpoints.json: cannot be read"):
+        evaluation.DevEvaluator(model, None, [], []).run(Estimator(model), checkpoint)
+    assert not evaluation.is_evaluated(model.path, 12)
 
 
 @pytest.mark.parametrize(
@@ -51,47 +85,20 @@ class Estimator:
     ],
 )
 def test_an_evaluation_that_was_killed_is_caught_up_where_it_matters(
-    tmp_path, monkeypatch, patience, step, last, known, is_evaluated
+    model, patience, step, last, known, is_evaluated
 ):
     for each in known:
-        evaluation_log.record(str(tmp_path), evaluation_log.LoggedEvaluation(each, each, {}))
-    model = types.SimpleNamespace(
-        path=str(tmp_path),
-        config=types.SimpleNamespace(
-            spec=types.SimpleNamespace(error_rate="error-rate"),
-            train=types.SimpleNamespace(save_checkpoints_steps=10),
-            optimizer=types.SimpleNamespace(schedule="step"),
-            stopping=types.SimpleNamespace(early_stopping_evaluations=patience),
-        ),
+        evaluation_log.record(model.path, evaluation_log.LoggedEvaluation(each, each, {}))
+    small_checkpoints.save(model.path, step)
+    config = dataclasses.replace(
+        model.config,
+        train=dataclasses.replace(model.config.train, save_checkpoints_steps=10),
+        stopping=training_config.StoppingConfig(early_stopping_evaluations=patience),
     )
-    evaluated = []
-    monkeypatch.setattr(evaluation.checkpoints, "latest_step", lambda path: step)
-    monkeypatch.setattr(evaluation.DevEvaluator, "run", lambda self, estimator, path: evaluated.append(path))
-    dev = evaluation.DevEvaluator(model, None, [], [])
-    dev.catch_up(Estimator(str(tmp_path)), lambda each: each >= last)
-    assert evaluated == ["model.ckpt-20"] * is_evaluated
-
-
-def save(model_dir, step):
-    """Makes a checkpoint that is the newest of the directory."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        tf.compat.v1.get_variable("global_step", initializer=tf.constant(step, tf.int64))
-        session.run(tf.compat.v1.global_variables_initializer())
-        return tf.compat.v1.train.Saver().save(session, os.path.join(model_dir, "model.ckpt"), step)
-
-
-class Evaluation(evaluation.DevEvaluator):
-    """Reads the weights of each checkpoint, as the exporters do, after something happened."""
-
-    throttle_seconds = 0
-
-    def __init__(self, while_it_runs=lambda checkpoint: None):
-        self.seen = []
-        self._while_it_runs = while_it_runs
-
-    def run(self, estimator, checkpoint):
-        self._while_it_runs(checkpoint)
-        self.seen.append(int(tf.train.load_variable(checkpoint, "global_step")))
+    estimator = Estimator(model)
+    dev = evaluation.DevEvaluator(dataclasses.replace(model, config=config), None, [], [])
+    dev.catch_up(estimator, lambda each: each >= last)
+    assert estimator.evaluated == [step] * is_evaluated
 
 
 @pytest.fixture
@@ -109,105 +116,84 @@ def world(monkeypatch):
     return events, now
 
 
-def run(model_dir, dev, termination=None, throttle=0, last=30):
-    dev._model = types.SimpleNamespace(path=str(model_dir))
-    dev.throttle_seconds = throttle
-    dev.follow(None, lambda step: step >= last, termination or stopping.Termination())
+def follow(model, while_it_runs=lambda checkpoint: None, termination=None, throttle=0):
+    """Follows a training that ends at step 30; returns the steps that were evaluated."""
+    train = dataclasses.replace(model.config.train, eval_throttle_seconds=throttle)
+    model = dataclasses.replace(model, config=dataclasses.replace(model.config, train=train))
+    estimator, dev = Estimator(model, while_it_runs), evaluation.DevEvaluator(model, None, [], [])
+    dev.follow(estimator, lambda step: step >= 30, termination or stopping.Termination())
+    return estimator.evaluated
 
 
-def test_each_checkpoint_is_evaluated_once_and_the_last_one_ends_it(tmp_path, world):
+def test_each_checkpoint_is_evaluated_once_and_the_last_one_ends_it(model, world):
     events, _ = world
-    events += [
-        lambda: save(tmp_path, 10),
-        lambda: None,
-        lambda: save(tmp_path, 20),
-        lambda: save(tmp_path, 30),
-    ]
-    dev = Evaluation()
-    run(tmp_path, dev)
-    assert dev.seen == [10, 20, 30]
+    for steps in ([10], [], [20], [30]):
+        events.append(lambda steps=steps: [small_checkpoints.save(model.path, step) for step in steps])
+    assert follow(model) == [10, 20, 30]
 
 
-def test_evaluations_are_throttled_except_for_the_last(tmp_path, world):
+def test_evaluations_are_throttled_except_for_the_last(model, world):
     events, now = world
-    save(tmp_path, 10)
-    events += [lambda: save(tmp_path, 20), *[lambda: None] * 8, lambda: save(tmp_path, 25)]
-    events += [lambda: save(tmp_path, 30)]
-    dev = Evaluation()
-    run(tmp_path, dev, throttle=5)
-    assert dev.seen == [10, 20, 25, 30] and now[0] == 11
+    small_checkpoints.save(model.path, 10)
+    events += [lambda: small_checkpoints.save(model.path, 20), *[lambda: None] * 8]
+    events += [lambda step=step: small_checkpoints.save(model.path, step) for step in (25, 30)]
+    assert follow(model, throttle=5) == [10, 20, 25, 30] and now[0] == 11
 
 
-def delete(model_dir, step):
-    """Deletes a checkpoint as the Saver of the chief does."""
-    for path in model_dir.glob(f"model.ckpt-{step}.*"):
-        path.unlink()
+def replace_checkpoint(model, checkpoint):
+    """Deletes the checkpoint of step 10, as the chief's Saver does, and saves that of step 30."""
+    if checkpoint.endswith("-10"):
+        for path in checkpoints.list_files(f"{model.path}/model.ckpt-10"):
+            os.remove(path)
+        small_checkpoints.save(model.path, 30)
 
 
-def test_a_checkpoint_that_is_deleted_during_its_evaluation_is_still_evaluated(tmp_path, world):
-    def lose(checkpoint):
-        if checkpoint.endswith("-10"):
-            delete(tmp_path, 10)
-            save(tmp_path, 30)
-
-    dev = Evaluation(lose)
-    save(tmp_path, 10)
-    run(tmp_path, dev)
-    assert dev.seen == [10, 30]
-    assert not [path for path in tmp_path.iterdir() if path.is_dir() and any(path.iterdir())]  # no copy stays
+def test_a_checkpoint_that_is_deleted_during_its_evaluation_is_still_evaluated(model, world):
+    small_checkpoints.save(model.path, 10)
+    assert follow(model, lambda checkpoint: replace_checkpoint(model, checkpoint)) == [10, 30]
 
 
 def test_a_checkpoint_that_is_deleted_before_its_evaluation_is_skipped_with_a_warning(
-    tmp_path, world, monkeypatch
+    model, world, monkeypatch, log
 ):
-    lines, link = [], evaluation.checkpoints.link
-    monkeypatch.setattr(evaluation.logging, "warning", lambda text, *rest: lines.append(text % rest))
+    link = checkpoints.link
 
     def delete_and_link(checkpoint, directory):
-        if checkpoint.endswith("-10"):
-            delete(tmp_path, 10)
-            save(tmp_path, 30)
+        replace_checkpoint(model, checkpoint)
         return link(checkpoint, directory)
 
-    monkeypatch.setattr(evaluation.checkpoints, "link", delete_and_link)
-    dev = Evaluation()
-    deleted = save(tmp_path, 10)
-    run(tmp_path, dev)
-    assert dev.seen == [30]
-    assert lines == [f"{deleted} was deleted before it could be evaluated"]
+    monkeypatch.setattr(checkpoints, "link", delete_and_link)
+    deleted = small_checkpoints.save(model.path, 10)
+    assert follow(model) == [30]
+    assert log[0] == f"{deleted} was deleted before it could be evaluated"
 
 
-def test_links_left_by_a_killed_evaluator_are_removed(tmp_path, world):
-    (tmp_path / "evaluating").mkdir()
-    (tmp_path / "evaluating" / "model.ckpt-5.index").write_text("")
-    save(tmp_path, 30)
-    run(tmp_path, Evaluation())
-    assert not (tmp_path / "evaluating").exists()
+def test_links_are_removed_even_those_of_a_killed_evaluator(model, world):
+    small_checkpoints.save(f"{model.path}/evaluating", 5)
+    small_checkpoints.save(model.path, 30)
+    follow(model)
+    assert not os.path.exists(f"{model.path}/evaluating")
 
 
-def test_open_files_that_nfs_keeps_do_not_stop_the_evaluator(tmp_path, world, monkeypatch):
+def test_open_files_that_nfs_keeps_do_not_stop_the_evaluator(model, world, monkeypatch):
     """NFS renames an open file that is removed, so the directory cannot be removed."""
-    events, _ = world
     monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
-    events.append(lambda: save(tmp_path, 30))
-    save(tmp_path, 10)
-    dev = Evaluation()
-    run(tmp_path, dev)
-    assert dev.seen == [10, 30]
+    world[0].append(lambda: small_checkpoints.save(model.path, 30))
+    small_checkpoints.save(model.path, 10)
+    assert follow(model) == [10, 30]
 
 
-def test_errors_of_an_evaluation_are_raised(tmp_path, world):
+def test_errors_of_an_evaluation_are_raised(model, world):
     def fail(checkpoint):
         raise tf.errors.DataLossError(None, None, "record")
 
-    save(tmp_path, 10)
+    small_checkpoints.save(model.path, 10)
     with pytest.raises(tf.errors.DataLossError):
-        run(tmp_path, Evaluation(fail))
+        follow(model, fail)
 
 
-def test_sigterm_ends_the_wait_for_a_checkpoint(tmp_path, world):
-    events, _ = world
+def test_sigterm_ends_the_wait_for_a_checkpoint(model, world):
     termination = stopping.Termination()
-    events.append(lambda: setattr(termination, "is_requested", True))
+    world[0].append(lambda: setattr(termination, "is_requested", True))
     with pytest.raises(stopping.Terminated):
-        run(tmp_path, Evaluation(), termination)
+        follow(model, termination=termination)

@@ -13,41 +13,31 @@ from estimator_asr.training.checkpointing import recovery
 from tfrecord_builder import errors
 
 
-@pytest.fixture
-def lines(monkeypatch):
-    logged = []
-    for level in ("info", "warning"):
-        monkeypatch.setattr(
-            loop.logging, level, lambda text, *values: logged.append(text % values if values else text)
-        )
-    return logged
-
-
 @pytest.mark.long
-def test_epochs_end_training_and_a_finished_model_has_nothing_to_do(tmp_path, lines):
+def test_epochs_end_training_and_a_finished_model_has_nothing_to_do(tmp_path, log):
     model, infos, dirs = loop_models.make_model(tmp_path, train_epochs=1.5)
     loop.train(model, infos, dirs)
     # 4 utterances each of 1, 2 and 3 tokens, 6 tokens per batch: with buckets up to 1 and 3, 1 + 4 batches.
     assert loop_models.latest_step(model) == 8
     assert any(
         "12 utterances" in line and "5 batches per epoch in 2 buckets, 2.4 utterances per step" in line
-        for line in lines
+        for line in log
     )
-    assert any("training: 8 steps (1.6 epochs), 1 replica(s)" in line for line in lines)
-    assert any(line.startswith("dev at step 8: ") and "character-error-rate" in line for line in lines)
+    assert any("training: 8 steps (1.6 epochs), 1 replica(s)" in line for line in log)
+    assert any(line.startswith("dev at step 8: ") and "character-error-rate" in line for line in log)
     assert [path.name for path in pathlib.Path(model.path, "best").glob("*.index")] == ["model.ckpt-8.index"]
     loop.train(model, infos, dirs)
-    assert lines[-1] == f"{model.path}: already at step 8 of 8; nothing to do"
+    assert log[-1] == f"{model.path}: already at step 8 of 8; nothing to do"
 
 
 @pytest.mark.long
-def test_a_last_evaluation_that_was_interrupted_is_done_by_the_next_run(tmp_path, lines):
+def test_a_last_evaluation_that_was_interrupted_is_done_by_the_next_run(tmp_path, log):
     model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
     loop.train(model, infos, dirs)
     os.remove(os.path.join(model.path, "evaluations.json"))
-    del lines[:]
+    del log[:]
     loop.train(model, infos, dirs)
-    assert any(line.startswith("dev at step 3: ") for line in lines) and loop_models.latest_step(model) == 3
+    assert any(line.startswith("dev at step 3: ") for line in log) and loop_models.latest_step(model) == 3
 
 
 def test_a_damaged_record_ends_training_with_one_sentence(tmp_path):
@@ -62,29 +52,29 @@ def test_a_damaged_record_ends_training_with_one_sentence(tmp_path):
 
 
 @pytest.mark.long
-def test_a_checkpoint_cut_short_falls_back_to_the_one_before(tmp_path, lines):
+def test_a_checkpoint_cut_short_falls_back_to_the_one_before(tmp_path, log):
     model, infos, dirs = loop_models.make_model(
         tmp_path, [("train", 12)], train_steps=4, save_checkpoints_steps=2
     )
     loop.train(model, infos, dirs)
     (data,) = pathlib.Path(model.path).glob("model.ckpt-4.data-*")
     os.truncate(data, 100)
-    del lines[:]
+    del log[:]
     loop.train(model, infos, dirs)
-    assert any("model.ckpt-4 cannot be read" in line and "from model.ckpt-2" in line for line in lines)
-    assert f"{model.path}: continues from step 2" in lines
+    assert any("model.ckpt-4 cannot be read" in line and "from model.ckpt-2" in line for line in log)
+    assert f"{model.path}: continues from step 2" in log
     assert loop_models.latest_step(model) == 4
 
 
 @pytest.mark.long
-def test_without_a_dev_split_nothing_is_evaluated(tmp_path, lines):
+def test_without_a_dev_split_nothing_is_evaluated(tmp_path, log):
     model, infos, dirs = loop_models.make_model(tmp_path, splits=[("train", 6)], train_steps=3)
     loop.train(model, infos, dirs)
-    assert f"{dirs[0]}: no dev split, so the model is not evaluated" in lines
+    assert f"{dirs[0]}: no dev split, so the model is not evaluated" in log
     assert loop_models.latest_step(model) == 3
     assert not os.path.exists(os.path.join(model.path, "best"))
     loop.train(model, infos, dirs)
-    assert lines[-1] == f"{model.path}: already at step 3 of 3; nothing to do"
+    assert log[-1] == f"{model.path}: already at step 3 of 3; nothing to do"
 
 
 def test_a_missing_train_split_is_refused(tmp_path):

@@ -9,13 +9,6 @@ from estimator_asr.training import plan as plan_lib
 
 
 @pytest.fixture
-def logged(monkeypatch):
-    lines = []
-    monkeypatch.setattr(plan_lib.logging, "info", lines.append)
-    return lines
-
-
-@pytest.fixture
 def plan(tmp_path):
     path = str(tmp_path / "data")
     info = small_records.make_data(path, splits=[("train", 24)], with_audio=False)
@@ -52,18 +45,18 @@ def test_train_steps_takes_precedence_over_train_epochs(plan):
     assert plan(train_steps=7).max_steps == 7
 
 
-def test_smaller_batches_restart_the_epoch_and_train_as_many_epochs(plan, logged):
+def test_smaller_batches_restart_the_epoch_and_train_as_many_epochs(plan, log):
     plan(train_epochs=3)
     made = plan(12, batch_tokens=3, train_epochs=3)
     # Three tokens per batch: 3 + 8 + 8 batches per epoch. After 12 steps of 9 per epoch it is the second one.
     assert made.steps_per_epoch == 19 and made.start == (1, 0)
     assert made.max_steps == 12 + 2 * 19 and made.step_offset == 19 - 12
-    assert logged == [
+    assert log == [
         "epoch 1 restarts, because the batches, the data, the seed or the replicas changed after 3 of its "
         "batches"
     ]
     again = plan(15, batch_tokens=3, train_epochs=3)
-    assert again.start == (1, 3) and again.max_steps == made.max_steps and len(logged) == 1
+    assert again.start == (1, 3) and again.max_steps == made.max_steps and len(log) == 1
 
 
 def test_epochs_of_a_schedule_follow_changed_batches(plan):
@@ -73,16 +66,16 @@ def test_epochs_of_a_schedule_follow_changed_batches(plan):
     assert made.step_offset == 2 * 4.75 - 5  # epoch 3 ends at step 9.75, or 14.25 of these batches alone
 
 
-def test_changed_batches_at_the_end_of_an_epoch_are_not_logged(plan, logged):
+def test_changed_batches_at_the_end_of_an_epoch_are_not_loggedged(plan, log):
     plan(train_steps=20)
-    assert plan(9, train_steps=20, seed=5).start == (1, 0) and logged == []
+    assert plan(9, train_steps=20, seed=5).start == (1, 0) and log == []
 
 
-def test_the_plan_is_logged(plan, logged):
+def test_the_plan_is_logged(plan, log):
     made = plan(train_epochs=3)
     optimizer = training_config.OptimizerConfig(learning_rate=0.012, learning_rate_batch_size=32)
     plan_lib.log(made, optimizer, num_replicas=2)
-    assert logged == [
+    assert log == [
         "train: 24 utterances, 48 tokens; 9 batches per epoch in 3 buckets, "
         "2.7 utterances per step, 0.0% padding",
         "batch sizes in utterances x tokens: 6 x 1, 3 x 2, 2 x 3",

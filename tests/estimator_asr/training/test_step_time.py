@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import re
@@ -93,204 +94,195 @@ def test_a_signal_ends_a_stuck_step(tmp_path, number, code):
 def test_the_limits_leave_time_to_compile_and_a_minute_to_stop():
     config = training_config.TrainConfig()
     assert (config.max_first_step_minutes, config.max_step_minutes) == (30, 10)
-    assert step_time._SIGNAL_SECONDS + 2 * step_time._POLL_SECONDS < 60
+    assert step_time.SIGNAL_SECONDS + 2 * step_time.POLL_SECONDS < 60
 
 
-@pytest.fixture
-def ended(monkeypatch):
-    """What the process would have ended with."""
-    codes = []
-    monkeypatch.setattr(step_time, "_end", lambda *arguments, **options: codes.append(arguments))
-    return codes
+class Watched:
+    """A StepWatch with a clock that tests set, and what the process would have ended with."""
 
-
-@pytest.fixture
-def make_watch():
-    def make(peers=(), **limits):
+    def __init__(self, termination, peers=(), **limits):
+        self.now, self.ended = 1000.0, []
         worker = cluster_lib.Cluster(("127.0.0.1:1", *peers), None, 0) if peers else None
-        return step_time.StepWatch(training_config.TrainConfig(**limits), termination, worker)
+        self.watch = step_time.StepWatch(
+            training_config.TrainConfig(**limits),
+            termination,
+            worker,
+            now=lambda: self.now,
+            end=lambda code, sentence: self.ended.append((code, sentence)),
+        )
 
+    def check(self, seconds):
+        """Lets time pass and checks the step; returns the exit codes until then."""
+        self.now += seconds
+        self.watch.check()
+        return [code for code, _ in self.ended]
+
+
+@pytest.fixture
+def build():
     with stopping.Termination() as termination:
-        yield make
+        yield functools.partial(Watched, termination)
 
 
-def test_the_first_step_has_a_limit_of_its_own(ended, make_watch):
-    watch = make_watch(max_first_step_minutes=2, max_step_minutes=1)
-    watch.begin_step(is_first=True)
-    watch._judge(119.0)
-    assert ended == []
-    watch.begin_step()
-    watch._judge(59.0)
-    assert ended == []
-    watch._judge(60.0)
-    assert [code for code, _ in ended] == [75]
+def test_the_first_step_has_a_limit_of_its_own(build):
+    watched = build(max_first_step_minutes=2, max_step_minutes=1)
+    watched.watch.begin_step(is_first=True)
+    assert watched.check(119.0) == []
+    watched.watch.begin_step()
+    assert watched.check(59.0) == [] and watched.check(1.0) == [75]
 
 
-def test_the_message_says_what_each_replica_waits_for(ended, make_watch):
-    watch = make_watch()
-    stages = step_time._LOSS, step_time._INPUT, step_time._BEGUN, step_time._NOT_BEGUN
-    watch.stages = dict(enumerate(stages))
-    watch._judge(1800.0)
-    ((_, sentence),) = ended
+def test_the_message_says_what_each_replica_waits_for(build):
+    watched = build()
+    stages = step_time.HAS_LOSS, step_time.HAS_INPUT, step_time.BEGUN, step_time.NOT_BEGUN
+    watched.watch.stages.update(enumerate(stages))
+    watched.watch.begin_step()
+    watched.check(1800.0)
     assert (
         "replica 0 has its loss and waits for its gradients or the sums over all replicas, "
         "replica 1 has its input and waits for its loss (batch norm sums over all replicas), "
         "replica 2 waits for its input, replica 3 has not begun the step; the same command"
-    ) in sentence
+    ) in watched.ended[0][1]
 
 
-def test_a_worker_that_no_longer_answers_is_dead_and_one_that_never_did_is_missing(ended, make_watch):
+def test_a_worker_that_no_longer_answers_is_dead_and_one_that_never_did_is_missing(build):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         peer = f"127.0.0.1:{listener.getsockname()[1]}"
-        watch = make_watch([peer, "127.0.0.1:2"])
-        watch._peers.ask()
-        watch._judge(1000.0)
-    assert ended == []
-    watch._peers.ask()
-    watch._judge(20.0)  # a single answer may be lost
-    assert ended == []
-    watch._peers._answered[1] -= 20.0
-    watch._judge(0.0)  # TensorFlow may have tried it again just now
-    assert ended == [
-        (
-            70,
-            f"worker 1 ({peer}) died, so this worker ends too; start all workers again; "
-            "the same command continues from the last checkpoint",
-        )
-    ]
-    assert watch._describe() == "worker 2 (127.0.0.1:2) never answered"
+        watched = build([peer, "127.0.0.1:2"])
+        watched.watch.begin_step(is_first=True)
+        assert watched.check(1000.0) == []
+    assert watched.check(19.0) == []  # a single answer may be lost
+    watched.watch.begin_step(is_first=True)  # TensorFlow may have tried it again just now
+    assert watched.check(1.0) == [70]
+    assert watched.ended[0][1] == (
+        f"worker 1 ({peer}) died, so this worker ends too; start all workers again; "
+        "the same command continues from the last checkpoint"
+    )
+    alone = build(["127.0.0.1:2"])
+    alone.watch.begin_step()
+    alone.check(1800.0)
+    assert "; worker 1 (127.0.0.1:2) never answered; the same" in alone.ended[0][1]
+
+
+def test_a_worker_that_dies_after_the_first_step_is_dead_even_if_never_asked(build):
+    watched = build(["127.0.0.1:2"])
+    watched.watch.begin_step(is_first=True)
+    assert watched.check(1000.0) == []
+    watched.watch.end_step()
+    assert watched.check(20.0) == [70]
+
+
+def test_a_checkpoint_before_the_first_step_keeps_the_first_steps_limit(build):
+    """A cluster saves whenever a session is created; each save restarted the time, so it never ran out."""
+    watched = build(max_first_step_minutes=2, max_step_minutes=1)
+    watched.watch.begin_step(is_first=True)
+    assert watched.check(100.0) == []
+    for _ in range(2):
+        watched.watch.pause()
+        assert watched.check(10_000.0) == [] and watched.watch.seconds is None
+        watched.watch.resume()
+    assert watched.check(19.0) == [] and watched.check(1.0) == [75]
+
+
+def test_the_thread_checks_while_a_step_runs(build, monkeypatch):
+    monkeypatch.setattr(step_time, "POLL_SECONDS", 0.01)
+    watched = build()
+    watched.watch.begin_step()
+    watched.now += 600.0
+    with watched.watch:
+        deadline = time.monotonic() + 30
+        while not watched.ended and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert watched.ended[0][0] == 75
 
 
 class Noting(estimator_api.SessionRunHook):
-    """Notes since when the step runs that begins, and then calls a function."""
+    """Notes how long the step has run that begins; then it takes ten seconds and calls a function."""
 
-    def __init__(self, watch, then):
-        self.since, self._watch, self._then = [], watch, then
+    def __init__(self, watched, then=lambda: None):
+        self.seconds, self._watched, self._then = [], watched, then
 
     def before_run(self, run_context):
-        self.since.append(self._watch._since)
+        self.seconds.append(self._watched.watch.seconds)
+        self._watched.now += 10.0
         self._then()
 
 
-def make_hook(watch):
+def make_hook(watched):
     one = tf.constant(1.0)
     update = types.SimpleNamespace(loss=one, gradient_norm=one)
     step = types.SimpleNamespace(wait=one, scalars={"total-loss": one}, update=update)
-    return step_time.StepWatchHook(watch, step)
+    return step_time.StepWatchHook(watched.watch, step)
 
 
-def run_steps(watch, noting, num_steps):
+def run_steps(watched, noting, num_steps):
     with tf.Graph().as_default():
-        hooks, one = [make_hook(watch), noting], tf.constant(1.0)
+        hooks, one = [make_hook(watched), noting], tf.constant(1.0)
         with tf.compat.v1.train.MonitoredTrainingSession(hooks=hooks) as session:
             for _ in range(num_steps):
                 session.run(one)
-                watch.pause()  # as a checkpoint does
+                watched.watch.pause()  # as a checkpoint does
 
 
-def test_a_session_that_is_created_again_begins_no_step(make_watch):
+def test_a_session_that_is_created_again_begins_no_step(build):
     """While a worker is dead, TensorFlow creates session after session; the time of the step continues."""
 
     def fail():
-        if len(noting.since) < 4:
+        if len(noting.seconds) < 4:
             raise tf.errors.UnavailableError(None, None, "closed")
         raise ZeroDivisionError
 
-    noting = Noting(make_watch(), fail)
+    watched = build()
+    noting = Noting(watched, fail)
     with pytest.raises(ZeroDivisionError):
-        run_steps(noting._watch, noting, 1)
-    assert len(noting.since) == 4 and len(set(noting.since)) == 1
+        run_steps(watched, noting, 1)
+    assert noting.seconds == [0.0, 10.0, 20.0, 30.0]
 
 
-def test_a_session_that_is_created_again_and_saves_again_begins_no_step(make_watch):
-    """A cluster saves whenever a session is created; each save restarted the time, so it never ran out."""
-    watch = make_watch()
-    watch.begin_step()
-    watch._since -= 100.0
-    for _ in range(2):
-        watch.pause()
-        assert watch._since is None
-        watch.resume()
-    assert time.monotonic() - watch._since >= 100.0
+def test_the_step_after_a_checkpoint_is_watched(build):
+    watched = build()
+    noting = Noting(watched)
+    run_steps(watched, noting, 3)
+    assert noting.seconds == [0.0] * 3
 
 
-def test_a_checkpoint_before_the_first_step_keeps_the_first_steps_limit(ended, make_watch):
-    watch = make_watch(max_first_step_minutes=2, max_step_minutes=1)
-    watch.begin_step(is_first=True)
-    watch.pause()
-    watch.resume()
-    watch._judge(119.0)
-    assert ended == []
-    watch._judge(120.0)
-    assert [code for code, _ in ended] == [75]
+class Saver(tf.compat.v1.train.Saver):
+    """Notes whether the watch is paused when it saves; may fail as if a worker had died."""
+
+    def watch(self, watched, fails=False):
+        self.watched, self.fails, self.seconds = watched, fails, []
+        tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SAVERS, self)
+        return self
+
+    def save(self, *arguments, **options):
+        self.seconds.append(self.watched.watch.seconds)
+        if self.fails:
+            raise tf.errors.UnavailableError(None, None, "closed")
+        return super().save(*arguments, **options)
 
 
-def test_the_step_after_a_checkpoint_is_watched(make_watch):
-    noting = Noting(make_watch(), lambda: None)
-    run_steps(noting._watch, noting, 3)
-    assert None not in noting.since and len(set(noting.since)) == 3
-
-
-def test_a_hook_that_saves_pauses_the_watch(make_watch, tmp_path):
+def test_a_hook_that_saves_pauses_the_watch(build, tmp_path):
     """Workers of a cluster have no listeners, so a long save looked like a step that hangs."""
-    watch, saved_at = make_watch(), []
-
-    class Saver(tf.compat.v1.train.Saver):
-        def save(self, *arguments, **options):
-            saved_at.append(watch._since)
-            return super().save(*arguments, **options)
-
+    watched = build()
     with tf.Graph().as_default():
         step = tf.compat.v1.train.create_global_step().assign_add(1)
-        tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SAVERS, Saver())
-        settings = dict(checkpoint_dir=str(tmp_path), save_checkpoint_steps=2, hooks=[make_hook(watch)])
+        saver = Saver().watch(watched)
+        settings = dict(checkpoint_dir=str(tmp_path), save_checkpoint_steps=2, hooks=[make_hook(watched)])
         with tf.compat.v1.train.MonitoredTrainingSession(**settings) as session:
             for _ in range(4):
                 session.run(step)
-                assert watch._since is not None
-    assert saved_at == [None] * 3  # before the first step, on the way and at the end
+                assert watched.watch.seconds is not None
+    assert saver.seconds == [None] * 3  # before the first step, on the way and at the end
 
 
-def test_the_watch_continues_after_a_failed_save(make_watch):
+def test_the_watch_continues_after_a_failed_save(build):
     """If a worker died during a save, the watch stayed paused while TensorFlow tried again forever."""
-
-    class Saver(tf.compat.v1.train.Saver):
-        def save(self, *arguments, **options):
-            raise tf.errors.UnavailableError(None, None, "closed")
-
-    watch = make_watch()
+    watched = build()
     with tf.Graph().as_default():
-        saver = Saver([tf.compat.v1.train.create_global_step()])
-        tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SAVERS, saver)
-        hook = make_hook(watch)
+        tf.compat.v1.train.create_global_step()
+        saver, hook = Saver().watch(watched, fails=True), make_hook(watched)
         hook.begin()
         hook.after_run(None, None)
         with pytest.raises(tf.errors.UnavailableError):
             saver.save(None, "unused")
-    assert watch._since is not None
-
-
-def test_a_worker_that_dies_after_the_first_step_is_dead_even_if_never_asked(ended, make_watch):
-    watch = make_watch(["127.0.0.1:2"])
-    watch.begin_step(is_first=True)
-    watch._judge(1000.0)
-    assert ended == []
-    watch.end_step()
-    watch._peers._answered[1] -= 20.0
-    watch._judge(20.0)
-    assert [code for code, _ in ended] == [70]
-
-
-def test_nothing_is_watched_while_a_checkpoint_is_saved(ended, make_watch, monkeypatch):
-    monkeypatch.setattr(step_time, "_POLL_SECONDS", 0.01)
-    watch = make_watch(max_step_minutes=1e-6)
-    with watch:
-        watch.begin_step()
-        watch.pause()
-        time.sleep(0.1)
-        assert ended == []
-        watch.begin_step()
-        deadline = time.monotonic() + 30
-        while not ended and time.monotonic() < deadline:
-            time.sleep(0.01)
-    assert ended[0][0] == 75
+    assert watched.watch.seconds is not None

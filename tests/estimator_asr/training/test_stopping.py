@@ -7,13 +7,14 @@ import os
 import signal
 
 import loop_models
+import numpy as np
 import paths
 import programs
 import pytest
 import stopping_replicas
 import tensorflow as tf
 
-from estimator_asr.training import loop, step_time, stopping
+from estimator_asr.training import loop, stopping
 from estimator_asr.training.checkpointing import evaluation_log
 from tfrecord_builder import errors
 
@@ -75,14 +76,6 @@ def test_the_hook_ends_training_with_the_step_that_was_evaluated():
     assert last == 30
 
 
-class Time:
-    def __init__(self):
-        self.now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
 def test_sigterm_is_remembered_and_the_previous_handler_restored():
     before = signal.getsignal(signal.SIGTERM)
     with stopping.Termination() as termination:
@@ -116,29 +109,16 @@ def test_sigterm_stops_training_and_aborts_evaluation():
 
 
 def test_after_sigterm_no_evaluation_follows_a_checkpoint():
-    time = Time()
-    termination, clock = stopping.Termination(), step_time.Clock(time)
-    listener = stopping.CheckpointListener(termination, clock.pause)
-    clock.resume()
+    termination, pauses = stopping.Termination(), []
+    listener = stopping.CheckpointListener(termination, lambda: pauses.append("paused"))
     listener.before_save(None, 1)
-    time.now += 10
-    assert clock.seconds == 0
+    assert pauses == ["paused"]
     listener.after_save(None, 1)
     listener.end(None, 1)
     termination.is_requested = True
     for method in (listener.after_save, listener.end):
         with pytest.raises(stopping.Terminated):
             method(None, 1)
-
-
-@pytest.fixture
-def lines(monkeypatch):
-    logged = []
-    for module in (loop, stopping):
-        monkeypatch.setattr(
-            module.logging, "info", lambda text, *values: logged.append(text % values if values else text)
-        )
-    return logged
 
 
 @pytest.mark.slow
@@ -151,7 +131,7 @@ def test_two_replicas_stop_and_lower_their_rate_as_one_does(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_training_that_learns_nothing_ends_in_order_whatever_was_killed_before(tmp_path, lines):
+def test_a_training_that_learns_nothing_ends_in_order_whatever_was_killed_before(tmp_path, log):
     model, infos, dirs = stopping_replicas.make_model(tmp_path, train_steps=4)
     loop.train(model, infos, dirs)
     evaluation_log.forget_after(model.path, 2)  # as if killed while the checkpoint of step 4 was evaluated
@@ -163,73 +143,58 @@ def test_a_training_that_learns_nothing_ends_in_order_whatever_was_killed_before
     assert stopping_replicas.read_rates(model) == {1: 1, 2: 1, 3: 1, 4: 1, 5: 0.5, 6: 0.5}
     lowest = found[0].metrics["character-error-rate"]
     reason = f"no new lowest error rate on dev in 2 evaluations (the lowest was {lowest:.4f} at step 2)"
-    assert lines.count(f"training ends at step 6: {reason}") == 1
+    assert log.count(f"training ends at step 6: {reason}") == 1
     loop.train(model, infos, dirs)
-    assert lines[-1] == f"{model.path}: stopped early at step 6, {reason}; nothing to do"
+    assert log[-1] == f"{model.path}: stopped early at step 6, {reason}; nothing to do"
 
 
-class Run:
-    """One step of a worker whose peers request what is given."""
+def run_worker(peers, is_terminated_after=None, should_stop=False):
+    """Runs a worker from step 100 while its peer requests the rows of `peers`, one per step.
 
-    def __init__(self, should_stop=lambda step: False, num_workers=2, first_step=100):
-        self.termination = stopping.Termination()
-        self.hook = stopping.CoordinatedStopHook(self.termination, num_workers, should_stop)
-        self.hook._own, self.hook._sums = "own", "sums"
-        self.hook._global_step = "step"
-        self.first_step = first_step
-        self.hook.after_create_session(self, None)
-        self.is_stopped = False
+    Returns the number of steps that were run, and whether SIGTERM is requested on this worker.
+    """
+    termination, rows = stopping.Termination(), iter(peers)
 
-    def run(self, fetch):
-        return self.first_step
+    def add_peer(own):
+        peer = tf.numpy_function(lambda: np.int64(next(rows)), [], tf.int64)
+        return own + tf.ensure_shape(peer, [3])
 
-    def request_stop(self):
-        self.is_stopped = True
-
-    def step(self, *peers):
-        (own,) = self.hook.before_run(None).feed_dict.values()
-        sums = [sum(column) for column in zip(own, *peers)]
-        self.hook.after_run(self, tf.compat.v1.train.SessionRunValues([sums, self.first_step], None, None))
-        return own
-
-
-def test_training_continues_while_no_worker_requests_a_stop():
-    run = Run()
-    assert run.step([0, 0, 100]) == [0, 0, 100]
-    assert not run.is_stopped and not run.termination.is_requested
+    with tf.Graph().as_default():
+        step = tf.compat.v1.train.create_global_step()
+        hook = stopping.CoordinatedStopHook(termination, 2, lambda step: should_stop, add_peer)
+        train = tf.compat.v1.assign_add(step, 1)
+        creator = tf.compat.v1.train.ChiefSessionCreator(
+            tf.compat.v1.train.Scaffold(init_op=tf.compat.v1.assign(step, 100))
+        )
+        with tf.compat.v1.train.MonitoredSession(creator, [hook]) as session:
+            for count in range(1, len(peers) + 1):
+                session.run(train)
+                if session.should_stop():
+                    break
+                termination.is_requested |= count == is_terminated_after
+    return count, termination.is_requested
 
 
-def test_sigterm_of_one_worker_stops_all():
-    run = Run()
-    run.step([0, 0, 100])
-    run.step([1, 0, 100])
-    assert run.is_stopped and run.termination.is_requested
+GOES_ON, TERMINATED = [0, 0, 100], [1, 0, 100]
 
 
-def test_a_request_takes_effect_in_the_step_that_all_workers_share():
-    run = Run()
-    run.step([0, 0, 100])
-    run.termination.is_requested = True
-    assert not run.is_stopped
-    assert run.step([0, 0, 100])[0] == 1
-    assert run.is_stopped
-
-
-def test_the_stopping_criterion_of_one_worker_stops_all_without_sigterm():
-    run = Run(should_stop=lambda step: True)
-    assert run.step([0, 0, 100]) == [0, 1, 100]
-    assert run.is_stopped and not run.termination.is_requested
+@pytest.mark.parametrize(
+    "peers, options, expected",
+    [
+        ([GOES_ON] * 3, {}, (3, False)),
+        ([GOES_ON, TERMINATED, GOES_ON], {}, (2, True)),  # SIGTERM of one worker stops all
+        # A request takes effect in the next step, which all workers share.
+        ([GOES_ON] * 3, {"is_terminated_after": 1}, (2, True)),
+        ([GOES_ON] * 3, {"should_stop": True}, (1, False)),
+        ([GOES_ON, [0, 1, 100], GOES_ON], {}, (2, False)),
+        ([GOES_ON, [0, 0, 7]], {}, (2, False)),  # workers compare their start only in the first step
+    ],
+)
+def test_workers_stop_after_the_same_step(peers, options, expected):
+    assert run_worker(peers, **options) == expected
 
 
 def test_workers_that_start_at_different_steps_are_refused():
-    with pytest.raises(
-        errors.UserError,
-        match="starts at step 100, but other workers start at a different step; all workers need the same",
-    ):
-        Run().step([0, 0, 50])
-
-
-def test_workers_compare_their_start_only_in_the_first_step():
-    run = Run()
-    run.step([0, 0, 100])
-    run.step([0, 0, 7])  # impossible, but ignored
+    sentence = "starts at step 100, but other workers start at a different step; all workers need the same"
+    with pytest.raises(errors.UserError, match=sentence):
+        run_worker([[0, 0, 50]])

@@ -25,13 +25,13 @@ def read_memory() -> float:
 
 def main():
     tf.compat.v1.disable_eager_execution()
-    free = evaluation.FreeMemory.export
+    finish = evaluation.DevEvaluator.finish
 
-    def export(*args, **kwargs):
-        free(*args, **kwargs)
+    def finish_and_print(*args):
+        finish(*args)
         print(f"{read_memory():.1f}", flush=True)
 
-    evaluation.FreeMemory.export = export
+    evaluation.DevEvaluator.finish = finish_and_print
     steps = int(sys.argv[2])
     loop.train(
         *loop_models.make_model(pathlib.Path(sys.argv[1]), train_steps=steps, save_checkpoints_steps=1)

@@ -27,7 +27,7 @@ class FetchAlone(estimator_api.SessionRunHook):
 
 def main(path, minutes):
     tf.compat.v1.disable_eager_execution()
-    step_time._POLL_SECONDS, step_time._SIGNAL_SECONDS = 0.1, 1.0
+    step_time.POLL_SECONDS, step_time.SIGNAL_SECONDS = 0.1, 1.0
     model, infos, dirs = loop_models.make_model(
         pathlib.Path(path), num_cpu_replicas=2, train_steps=40, max_step_minutes=float(minutes)
     )

@@ -78,9 +78,8 @@ def build_hooks(tmp_path, rows, num_replicas, fetch):
         )
 
 
-def test_inputs_of_all_replicas_are_fed_and_one_line_is_logged(tmp_path, monkeypatch):
-    said, fetched = [], []
-    monkeypatch.setattr(memory_probe.logging, "info", said.append)
+def test_inputs_of_all_replicas_are_fed_and_one_line_is_logged(tmp_path, log):
+    fetched = []
 
     def fetch(features, labels):
         fetched.append(tf.reduce_sum(features["num_frames"]) + tf.reduce_sum(labels["token_ids"]))
@@ -93,9 +92,9 @@ def test_inputs_of_all_replicas_are_fed_and_one_line_is_logged(tmp_path, monkeyp
         hook.after_create_session(session, None)
         session.run(tf.compat.v1.train.get_global_step().assign(5))
         hook.after_create_session(session, None)  # continues after an evaluation
-    assert len(said) == 1
-    assert said[0].startswith("largest batch: 7 utterances of 40 frames: ")
-    assert " s including set-up, peak " in said[0] and said[0].endswith("GiB of memory")
+    assert len(log) == 1
+    assert log[0].startswith("largest batch: 7 utterances of 40 frames: ")
+    assert " s including set-up, peak " in log[0] and log[0].endswith("GiB of memory")
 
 
 def exhaust():

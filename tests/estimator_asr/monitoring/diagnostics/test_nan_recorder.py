@@ -17,6 +17,8 @@ RECORDS = [
     for record in small_records.make_records("train", 5, small_records.TOKENS, small_records.FRONTEND, True)
 ]
 
+ROW = nan_files.BatchRow("dev000", "S", 9, 1)
+
 
 class Training:
     """Steps of a loss that is fed, in a session with the hook."""
@@ -63,13 +65,6 @@ def graph():
         yield
 
 
-@pytest.fixture
-def lines(monkeypatch):
-    said = []
-    monkeypatch.setattr(nan_recorder.logging, "warning", lambda text, *values: said.append(text % values))
-    return said
-
-
 def test_the_first_step_with_nan_ends_training_with_one_sentence(tmp_path):
     training = Training(tmp_path, [1.0, math.nan, 1.0])
     path = tmp_path / "nan" / "step-1"
@@ -89,16 +84,16 @@ def test_the_first_step_with_nan_ends_training_with_one_sentence(tmp_path):
     assert list(nan_files.read_quarantine(str(tmp_path))) == [1]
 
 
-def test_steps_within_the_limit_are_skipped_and_listed_in_quarantine(tmp_path, lines):
+def test_steps_within_the_limit_are_skipped_and_listed_in_quarantine(tmp_path, log):
     training = Training(tmp_path, [math.inf, 1.0, math.nan, 1.0], max_skipped=2)
     assert training.run() == [0, 1, 2, 3]
     assert sorted(os.listdir(tmp_path / "nan")) == ["quarantine.tsv", "step-0", "step-2"]
     assert [len(rows) for rows in nan_files.read_quarantine(str(tmp_path)).values()] == [5, 5]
-    assert lines[0].startswith("step 0 skipped: loss is inf for utterances train000, ")
-    assert lines[0].endswith(f"and 2 more; 1 of at most 2 skipped steps, see {tmp_path}/nan/step-0")
+    assert log[0].startswith("step 0 skipped: loss is inf for utterances train000, ")
+    assert log[0].endswith(f"and 2 more; 1 of at most 2 skipped steps, see {tmp_path}/nan/step-0")
 
 
-def test_steps_of_earlier_runs_count_but_the_same_step_only_once(tmp_path, lines):
+def test_steps_of_earlier_runs_count_but_the_same_step_only_once(tmp_path, log):
     with pytest.raises(errors.UserError, match="--skip_bad_batches=1 skips the batch and continues"):
         Training(tmp_path, [math.nan]).run()
     with tf.Graph().as_default():
@@ -109,22 +104,27 @@ def test_steps_of_earlier_runs_count_but_the_same_step_only_once(tmp_path, lines
             Training(tmp_path, [math.nan, 1.0, math.inf], max_skipped=1).run()
 
 
-def test_utterances_that_are_in_all_bad_batches_are_named(tmp_path, lines):
+def test_utterances_that_are_in_all_bad_batches_are_named(tmp_path, log):
     os.makedirs(tmp_path / "nan")
-    others = [nan_files.BatchRow(name, "S", 9, 1) for name in ("dev000", "train003")]
+    others = [ROW._replace(utterance_id=name) for name in ("dev000", "train003")]
     nan_files.add_to_quarantine(str(tmp_path), 9, (1, 9), others)
     with pytest.raises(errors.UserError, match="; all 2 such batches contain train003; python -m"):
         Training(tmp_path, [1.0, math.nan], max_skipped=1).run()
 
 
-def test_a_worker_that_is_not_chief_stops_alike_but_writes_nothing(tmp_path, lines):
-    training = Training(tmp_path, [math.nan, 1.0, math.nan], max_skipped=1, is_chief=False)
-    with pytest.raises(errors.UserError, match="loss is nan at step 2 after --skip_bad_batches=1"):
+def test_a_worker_that_does_not_write_stops_alike_and_counts_the_steps_of_earlier_runs(tmp_path, log):
+    training = Training(tmp_path, [math.nan, 1.0, math.nan], max_skipped=1, is_writer=False)
+    refused = pytest.raises(errors.UserError, match="loss is nan at step 2 after --skip_bad_batches=1")
+    with refused:
         training.run()
     assert os.listdir(tmp_path) == [] and training.read_positions == []
+    os.makedirs(tmp_path / "nan")
+    nan_files.add_to_quarantine(str(tmp_path), 9, (1, 9), [ROW])  # by the chief, before a restart
+    with tf.Graph().as_default(), refused:
+        Training(tmp_path, [1.0, 1.0, math.nan], max_skipped=1, is_writer=False).run()
 
 
-def test_only_the_first_bad_batch_of_a_step_is_recorded(tmp_path, lines):
+def test_only_the_first_bad_batch_of_a_step_is_recorded(tmp_path, log):
     training = Training(tmp_path, [1.0], max_skipped=1)
     values = {
         "is_finite": False,

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import types
 
 import loop_models
 import paths
@@ -35,15 +36,16 @@ def test_the_evaluator_of_a_cluster_watches_dev_and_the_chief_its_steps(tmp_path
         "worker-1": 3,
         "evaluator": 4,
     }
-    exporters = {name: [exporter.name for exporter in each.exporters] for name, each in observed.items()}
-    assert exporters == {"chief": ["watchdog"], "worker-1": [], "evaluator": ["watchdog"]}
+    after = {name: [call.__name__ for call in each.after_evaluation] for name, each in observed.items()}
+    assert after == {"chief": ["add_evaluation"], "worker-1": [], "evaluator": ["add_evaluation"]}
 
 
 def test_the_watchdog_knows_how_much_data_an_epoch_has(tmp_path):
     model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
-    (exporter,) = observe(model, infos, dirs, None).exporters
+    (add_evaluation,) = observe(model, infos, dirs, None).after_evaluation
+    estimator = types.SimpleNamespace(eval_dir=lambda: str(tmp_path / "eval"))
     with tf.Graph().as_default():  # which the writer of event files needs
-        exporter.watchdog.add_evaluation({"global_step": 3, "length-ratio": 0.0}, str(tmp_path / "eval"))
+        add_evaluation(estimator, "", {"global_step": 3, "length-ratio": 0.0})
     epochs = 3 / plan_lib.make(model, infos, dirs, 0).steps_per_epoch
     (alarm,) = (tmp_path / "model" / "alarms.log").read_text(encoding="utf-8").splitlines()
     seen = f"{epochs:.1f} epochs of 12 utterances"
@@ -55,13 +57,13 @@ def test_only_the_chief_writes_in_the_model_directory(tmp_path):
     directories = {
         name: observers.Training(
             model, infos, dirs, "", cluster.Cluster(("a:1", "b:1"), None, rank)
-        ).directory
+        ).event_dir
         for rank, name in NAMES.items()
     }
     assert directories == {
         "chief": model.path,
-        "worker-1": f"{model.path}/tmp_worker-1",
-        "evaluator": f"{model.path}/tmp_evaluator",
+        "worker-1": f"{model.path}/worker-1",
+        "evaluator": f"{model.path}/evaluator",
     }
 
 

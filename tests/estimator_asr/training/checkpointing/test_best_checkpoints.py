@@ -7,10 +7,10 @@ import os
 import pathlib
 import shutil
 
+import loop_models
 import pytest
 import small_checkpoints
 import tensorflow as tf
-import tiny_models
 
 from estimator_asr.experiment import checkpoints, model_directory, training_config
 from estimator_asr.exporting.saved_model import trained_model
@@ -18,30 +18,26 @@ from estimator_asr.training.checkpointing import best_checkpoints
 from tfrecord_builder import errors
 from tfrecord_builder.storage import locks
 
+RATE = "character-error-rate"
+
 
 @pytest.fixture(scope="module")
 def described(tmp_path_factory):
     """A model directory without checkpoints."""
-    path = tmp_path_factory.mktemp("described") / "model"
-    tiny_models.make_acoustic_model(str(path))
-    for file in path.glob("model.ckpt*"):
-        file.unlink()
-    (path / "checkpoint").unlink()
-    return path
+    return loop_models.make_model(tmp_path_factory.mktemp("described"))[0].path
 
 
 @pytest.fixture
 def model(described, tmp_path):
-    return model_directory.open_model_directory(shutil.copytree(described, str(tmp_path / "am")))
+    return model_directory.open_model_directory(shutil.copytree(described, str(tmp_path / "lm")))
 
 
 def keep(model, step, rate, count=2, **metrics):
-    """Saves a checkpoint, tells the exporter its error rate, and deletes it as the Saver would."""
+    """Saves a checkpoint, keeps it if it is among the best, and deletes it as the Saver would."""
     stopping = training_config.StoppingConfig(keep_best_checkpoints=count)
     model = dataclasses.replace(model, config=dataclasses.replace(model.config, stopping=stopping))
     checkpoint = small_checkpoints.save(model.path, step)
-    exporter = best_checkpoints.BestCheckpoints(model, "rate")
-    exporter.export(None, "", checkpoint, {"rate": rate, "global_step": step, **metrics}, False)
+    best_checkpoints.keep_if_best(model, checkpoint, {RATE: rate, "global_step": step, **metrics})
     for path in checkpoints.list_files(checkpoint):
         os.remove(path)
 
@@ -57,7 +53,7 @@ def kept(model):
 @pytest.mark.long
 def test_the_best_checkpoints_survive_restarts_and_the_saver(model):
     for step, rate in [(1, 0.5), (2, 0.7), (3, 0.4), (4, 0.6), (5, 0.45)]:
-        keep(model, step, rate)  # each by a new exporter, as after a restart
+        keep(model, step, rate)
     assert steps(model) == [3, 5] and kept(model) == [3, 5]
     assert small_checkpoints.continue_from(os.path.join(model.path, "best")) == 3
     assert [entry.error_rate for entry in best_checkpoints.read(model.path)] == [0.4, 0.45]
@@ -72,7 +68,7 @@ def test_the_earlier_checkpoint_is_kept_if_error_rates_are_equal(model):
 def test_the_registry_is_readable_json(model):
     keep(model, 7, 0.5, loss=2.0)
     text = pathlib.Path(model.path, "best", "best_checkpoints.json").read_text(encoding="utf-8")
-    metrics = {"rate": 0.5, "global_step": 7.0, "loss": 2.0}
+    metrics = {RATE: 0.5, "global_step": 7.0, "loss": 2.0}
     assert json.loads(text) == [{"step": 7, "error_rate": 0.5, "metrics": metrics}]
 
 
@@ -103,12 +99,10 @@ def test_a_smaller_number_to_keep_deletes_the_others(model):
 
 
 @pytest.mark.long
-def test_best_opens_as_a_model_directory(described, tmp_path):
-    path = shutil.copytree(described, str(tmp_path / "am"))
-    model = tiny_models.save_weights(model_directory.open_model_directory(path))
-    exporter = best_checkpoints.BestCheckpoints(model, "rate")
-    saved = checkpoints.latest(path)
-    exporter.export(None, "", saved, {"rate": 0.5, "global_step": 7}, False)
+def test_best_opens_as_a_model_directory(tiny_export, tmp_path):
+    path = shutil.copytree(tiny_export.acoustic_dir, str(tmp_path / "am"))
+    saved, metrics = checkpoints.latest(path), {"token-error-rate": 0.5, "global_step": 7}
+    best_checkpoints.keep_if_best(model_directory.open_model_directory(path), saved, metrics)
     trained = trained_model.open_trained_model(os.path.join(path, "best"))
     assert trained.checkpoint == os.path.join(path, "best", "model.ckpt-7") and trained.global_step == 7
     assert os.path.samefile(f"{trained.checkpoint}.index", f"{saved}.index")  # costs no disk
@@ -134,10 +128,7 @@ def test_leftovers_of_a_killed_process_are_removed_and_not_listed(model):
     assert steps(model) == [2] and kept(model) == [2]
 
 
-def test_a_checkpoint_that_cannot_be_kept_does_not_end_training(model, monkeypatch):
-    lines = []
-    monkeypatch.setattr(best_checkpoints.logging, "warning", lambda text, *rest: lines.append(text % rest))
-
+def test_a_checkpoint_that_cannot_be_kept_does_not_end_training(model, monkeypatch, log):
     def refuse(source, target):
         raise OSError(28, "No space left on device")
 
@@ -146,21 +137,18 @@ def test_a_checkpoint_that_cannot_be_kept_does_not_end_training(model, monkeypat
     said = (
         "model.ckpt-1: cannot be added to the best checkpoints (No space left on device); training continues"
     )
-    assert len(lines) == 1 and lines[0].endswith(said)
+    assert len(log) == 1 and log[0].endswith(said)
     monkeypatch.undo()
     keep(model, 2, 0.6)
     assert steps(model) == [2]
 
 
-def test_a_checkpoint_that_was_deleted_meanwhile_is_not_listed(model, monkeypatch):
-    lines = []
-    monkeypatch.setattr(best_checkpoints.logging, "warning", lambda text, *rest: lines.append(text % rest))
+def test_a_checkpoint_that_was_deleted_meanwhile_is_not_listed(model, log):
     keep(model, 1, 0.5, count=1)
-    exporter = best_checkpoints.BestCheckpoints(model, "rate")
     gone = checkpoints.prefix_of(model.path, 2)
-    exporter.export(None, "", gone, {"rate": 0.1, "global_step": 2}, False)
+    best_checkpoints.keep_if_best(model, gone, {RATE: 0.1, "global_step": 2})
     said = "cannot be added to the best checkpoints (No such file or directory); training continues"
-    assert lines == [f"{gone}: {said}"]
+    assert log == [f"{gone}: {said}"]
     listed = json.loads(pathlib.Path(model.path, "best", "best_checkpoints.json").read_text(encoding="utf-8"))
     assert [row["step"] for row in listed] == [1] and kept(model) == [1]
     assert small_checkpoints.continue_from(os.path.join(model.path, "best")) == 1

@@ -22,10 +22,6 @@ def make_estimator(model_dir, task_type="worker", save_checkpoints_steps=100):
     return types.SimpleNamespace(model_dir=str(model_dir), config=config)
 
 
-def export(estimator, **result):
-    evaluation_log.Recorder("rate").export(estimator, "", "", result, False)
-
-
 def test_recorded_evaluations_are_read_oldest_first(tmp_path):
     path = str(tmp_path)
     assert evaluation_log.read(path) == []
@@ -68,19 +64,17 @@ def test_evaluations_after_the_resume_point_are_forgotten(tmp_path):
     assert [evaluation.step for evaluation in evaluation_log.read(path)] == [2, 4]
 
 
-def test_the_exporter_records_every_evaluation_with_an_error_rate(tmp_path):
-    estimator = make_estimator(tmp_path)
-    export(estimator, global_step=3, rate=0.5, loss=2.0)
-    export(estimator, global_step=4)  # without a dev split
-    assert evaluation_log.read(str(tmp_path)) == [
-        evaluation_log.LoggedEvaluation(3, 3, {"rate": 0.5, "loss": 2.0})
-    ]
+def test_the_result_of_an_evaluation_is_recorded_without_its_step_among_the_metrics(tmp_path):
+    result = {"global_step": 3, "rate": 0.5, "loss": 1.0}
+    evaluation_log.record_metrics(make_estimator(tmp_path), result)
+    assert evaluation_log.read(str(tmp_path)) == [make_evaluation(3, 0.5)]
 
 
 def test_an_evaluation_by_another_process_is_known_two_intervals_after_the_newest_checkpoint(tmp_path):
     for step in (100, 300):
         small_checkpoints.save(tmp_path, step)
-    export(make_estimator(tmp_path, task_type="evaluator"), global_step=100, rate=0.5)
+    evaluator = make_estimator(tmp_path, task_type="evaluator")
+    evaluation_log.record_metrics(evaluator, {"global_step": 100, "rate": 0.5})
     history = evaluation_log.History(str(tmp_path), "rate")
     assert history.known_at(499) == [] and history.known_at(500) == [(100, 0.5)]
 

@@ -12,13 +12,6 @@ from tfrecord_builder import errors
 
 
 @pytest.fixture
-def lines(monkeypatch):
-    said = []
-    monkeypatch.setattr(recovery.logging, "warning", lambda text, *values: said.append(text % values))
-    return said
-
-
-@pytest.fixture
 def three(tmp_path):
     """A model directory with checkpoints of steps 1, 2 and 10."""
     for step in (1, 2, 10):
@@ -26,71 +19,71 @@ def three(tmp_path):
     return tmp_path
 
 
-def test_an_intact_directory_is_unchanged(three, lines):
+def test_an_intact_directory_is_unchanged(three, log):
     before = {path.name: path.read_bytes() for path in three.iterdir()}
     assert recovery.recover(str(three)) == str(three / "model.ckpt-10")
-    assert {path.name: path.read_bytes() for path in three.iterdir()} == before and not lines
+    assert {path.name: path.read_bytes() for path in three.iterdir()} == before and not log
 
 
-def test_a_state_edited_by_hand_is_respected(three, lines):
+def test_a_state_edited_by_hand_is_respected(three, log):
     checkpoints.write_state(str(three), "model.ckpt-2", ["model.ckpt-1", "model.ckpt-2"])
-    assert recovery.recover(str(three)) == str(three / "model.ckpt-2") and not lines
+    assert recovery.recover(str(three)) == str(three / "model.ckpt-2") and not log
 
 
 @pytest.mark.parametrize("damage", small_checkpoints.DAMAGES)
-def test_a_damaged_checkpoint_is_replaced_by_the_one_before(three, lines, damage):
+def test_a_damaged_checkpoint_is_replaced_by_the_one_before(three, log, damage):
     newest = str(three / "model.ckpt-10")
     small_checkpoints.DAMAGES[damage](newest)
     left = len(checkpoints.list_files(newest))
     assert recovery.recover(str(three)) == str(three / "model.ckpt-2")
     assert small_checkpoints.continue_from(three) == 2
-    (line,) = lines
+    (line,) = log
     assert line.startswith(f"{three}: model.ckpt-10 cannot be read (")
     assert "; training continues from model.ckpt-2, the newest readable one; damaged files were moved" in line
     assert len(list((three / "damaged" / "model.ckpt-10").iterdir())) == left
     assert not checkpoints.list_files(newest)
-    del lines[:]
-    assert recovery.recover(str(three)) == str(three / "model.ckpt-2") and not lines
+    del log[:]
+    assert recovery.recover(str(three)) == str(three / "model.ckpt-2") and not log
 
 
-def test_a_step_that_is_damaged_twice_is_moved_twice(three, lines):
+def test_a_step_that_is_damaged_twice_is_moved_twice(three, log):
     for step in (2, 10):
         small_checkpoints.cut(three / f"model.ckpt-{step}.index")
     assert recovery.recover(str(three)) == str(three / "model.ckpt-1")
-    assert lines[0].index("model.ckpt-10 cannot") < lines[0].index("model.ckpt-2 cannot")
+    assert log[0].index("model.ckpt-10 cannot") < log[0].index("model.ckpt-2 cannot")
     small_checkpoints.save(three, 2)
     small_checkpoints.cut(three / "model.ckpt-2.index")
     recovery.recover(str(three))
     assert sorted(os.listdir(three / "damaged")) == ["model.ckpt-10", "model.ckpt-2", "model.ckpt-2-2"]
 
 
-def test_a_missing_state_is_written_again(three, lines):
+def test_a_missing_state_is_written_again(three, log):
     (three / "checkpoint").unlink()
     assert recovery.recover(str(three)) == str(three / "model.ckpt-10")
     assert small_checkpoints.continue_from(three) == 10
-    assert lines == [
+    assert log == [
         f"{three}: checkpoint is missing; training continues from model.ckpt-10, the newest readable one"
     ]
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe", b"model_checkpoint_path model"])
-def test_a_damaged_state_is_written_again(three, lines, content):
+def test_a_damaged_state_is_written_again(three, log, content):
     (three / "checkpoint").write_bytes(content)
     assert recovery.recover(str(three)) == str(three / "model.ckpt-10")
     assert small_checkpoints.continue_from(three) == 10
     said = "checkpoint cannot be read; training continues from model.ckpt-10, the newest readable one"
-    assert lines == [f"{three}: {said}"]
+    assert log == [f"{three}: {said}"]
     assert not (three / "damaged").exists()
 
 
-def test_a_state_that_names_a_missing_checkpoint_is_repaired(three, lines):
+def test_a_state_that_names_a_missing_checkpoint_is_repaired(three, log):
     checkpoints.write_state(str(three), "model.ckpt-11", ["model.ckpt-10", "model.ckpt-11"])
     assert recovery.recover(str(three)) == str(three / "model.ckpt-10")
-    assert lines[0].startswith(f"{three}: model.ckpt-11 cannot be read (its .index is missing); training")
+    assert log[0].startswith(f"{three}: model.ckpt-11 cannot be read (its .index is missing); training")
     assert small_checkpoints.continue_from(three) == 10
 
 
-def test_the_saver_continues_to_delete_the_oldest_after_a_recovery(three, lines):
+def test_the_saver_continues_to_delete_the_oldest_after_a_recovery(three, log):
     small_checkpoints.cut(three / "model.ckpt-10.data-00000-of-00001")
     recovery.recover(str(three))
     text = (three / "checkpoint").read_text(encoding="utf-8")
@@ -111,12 +104,12 @@ def test_checkpoints_that_are_all_damaged_are_refused_and_not_moved(three):
     assert sorted(os.listdir(three)) == before
 
 
-def test_without_checkpoint_files_training_starts_from_step_0(tmp_path, lines):
-    assert recovery.recover(str(tmp_path)) is None and not lines
+def test_without_checkpoint_files_training_starts_from_step_0(tmp_path, log):
+    assert recovery.recover(str(tmp_path)) is None and not log
     assert recovery.recover(str(tmp_path / "nowhere")) is None
     checkpoints.write_state(str(tmp_path), "model.ckpt-3", ["model.ckpt-3"])
     assert recovery.recover(str(tmp_path)) is None
-    assert lines == [
+    assert log == [
         f"{tmp_path}: model.ckpt-3 cannot be read (its .index is missing); training starts from step 0"
     ]
     assert os.listdir(tmp_path) == []
