@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from estimator_asr.experiment import checkpoints, experiment, model_directory, training_config
 from estimator_asr.inputs import input_fn, splits
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from estimator_asr.monitoring.diagnostics import nan_files, nan_search, trial
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import replica_sums
@@ -82,7 +82,7 @@ def replay(
     config = strategies.session_config(training_config.TrainConfig())
     with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
         inputs = trial.placeholders((features, labels))
-        loss = registry.of(model).forward(*inputs, True).losses.average()
+        loss = tasks.for_model(model).forward(*inputs, True).losses.average()
         gradients = tf.gradients(loss, tf.compat.v1.trainable_variables())
         gradients = [replica_sums.merge_rows(gradient) for gradient in gradients if gradient is not None]
         norm = tf.linalg.global_norm(gradients)

@@ -29,7 +29,7 @@ from absl import logging
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment, model_directory, task_spec
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from estimator_asr.monitoring.diagnostics import observers
 from estimator_asr.training import directory_lock, loop, plan, stopping
 from estimator_asr.training.distributed import cluster as cluster_lib
@@ -136,7 +136,7 @@ def build_config(
     config = experiment.ExperimentConfig.for_data(infos[0], **sections)
     if spec.reads_audio and config.acoustic.encoder in pretrained_encoder.FAMILIES:
         config = _find_pretrained(config, data_dirs[0])
-    config = registry.complete(config)
+    config = tasks.complete(config)
     if spec.reads_audio and config.acoustic.softmax != config_lib.FULL:
         config = sort_tokens(config, infos, data_dirs)
     return config

@@ -15,7 +15,7 @@ from estimator_asr.experiment import checkpoints
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.exporting.formats import bundle, parts, writer
 from estimator_asr.exporting.saved_model import saved_model_writer, trained_model
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from estimator_asr_runtime import model as runtime_model
 from estimator_asr_runtime import model_json
 from estimator_asr_runtime import recogniser as runtime
@@ -36,7 +36,7 @@ def make_model(config: config_lib.AcousticConfig, path: str) -> trained_model.Tr
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.set_random_seed(1)
         tf.compat.v1.train.create_global_step()
-        task = registry.of(dataclasses.replace(model, config=settings))
+        task = tasks.for_model(dataclasses.replace(model, config=settings))
         task.recognise(task.placeholders())
         variables = tf.compat.v1.global_variables()
         session.run(tf.compat.v1.global_variables_initializer())

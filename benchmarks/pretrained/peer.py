@@ -20,11 +20,11 @@ from benchmarks.train_step import peer_layers as torch_layers
 from benchmarks.train_step import work as train_step_work
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment
-from estimator_asr.models import frozen_encoder, pretrained_blocks
+from estimator_asr.models import frozen_encoder, layers
 from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder.audio import pretrained_encoder
 
-_NORM = {"eps": pretrained_blocks.LAYER_NORM_EPSILON}
+_NORM = {"eps": layers.PYTORCH_EPSILON}
 _TRANSLATED = ("layers", "embed_positions")
 _NAMES = {
     "attention_norm": "self_attn_layer_norm",

@@ -8,7 +8,7 @@ import tensorflow as tf
 from benchmarks.train_step import ours as train_step_ours
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from tfrecord_builder.audio import frontend
 
 _NUM_TOKENS = 1300
@@ -35,7 +35,7 @@ class Recogniser:
             num_samples = tf.compat.v1.placeholder(tf.int32, [None])
             fbank = frontend.extract(samples, model.config.frontend, num_samples)
             num_frames = frontend.num_frames(num_samples, model.config.frontend)
-            found = registry.of(model).recognise({"fbank": fbank, "num_frames": num_frames})
+            found = tasks.for_model(model).recognise({"fbank": fbank, "num_frames": num_frames})
             self._variables = tf.compat.v1.global_variables()
             initialise = tf.compat.v1.global_variables_initializer()
         self._session = tf.compat.v1.Session(graph=graph)

@@ -13,7 +13,7 @@ from benchmarks.train_step import work
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import estimator_api, experiment, model_directory, task_spec, training_config
 from estimator_asr.inputs import buckets, input_progress, splits
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from estimator_asr.monitoring.diagnostics import observers
 from estimator_asr.training import model_fn, step_time
 from estimator_asr.training import plan as plan_lib
@@ -146,7 +146,7 @@ def make_model(
         characters_sha256="",
         readings_sha256="",
     )
-    return model_directory.ModelDirectory(path, registry.complete(settings), tokens, None, None)
+    return model_directory.ModelDirectory(path, tasks.complete(settings), tokens, None, None)
 
 
 def _build_model_fn(model, plan, turns=None):

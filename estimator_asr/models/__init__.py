@@ -1,7 +1,7 @@
 """The acoustic and the language model, as functions from tensors to tensors.
 
 acoustic and language build models from the blocks in encoders, layers, attention and normalisation; losses
-holds the loss functions. frozen_encoder, whisper, wav2vec2 and pretrained_blocks run pretrained encoders;
+holds the loss functions. frozen_encoder, whisper and wav2vec2 run pretrained encoders;
 whisper_decoder and byte_pairs run Whisper's decoder; streaming and streaming_search serve models that process
 audio in chunks. tasks/ combines each model with its features, labels, metrics and decoding.
 """

@@ -133,10 +133,15 @@ def rotate(inputs: tf.Tensor, first: Optional[tf.Tensor] = None) -> tf.Tensor:
 
 def add_positions(inputs: tf.Tensor) -> tf.Tensor:
     """Adds sine and cosine waves to [batch, length, units] (Vaswani et al., 2017, section 3.5)."""
-    length, units = tf.shape(inputs)[1], inputs.shape[-1]
-    angles = tf.range(length, dtype=tf.float32)[:, None] * _wave_rates(units)  # [length, units / 2]
-    waves = tf.concat([tf.sin(angles), tf.cos(angles)], axis=1)[None, :, :units]
+    units = inputs.shape[-1]
+    waves = sinusoids(tf.shape(inputs)[1], _wave_rates(units))[None, :, :units]
     return inputs + tf.cast(waves, inputs.dtype)
+
+
+def sinusoids(length: tf.Tensor, rates: np.ndarray) -> tf.Tensor:
+    """Returns a sine wave for each rate (radians per position), then the cosines, [length, 2 x rates]."""
+    angles = tf.range(length, dtype=tf.float32)[:, None] * rates
+    return tf.concat([tf.sin(angles), tf.cos(angles)], axis=1)
 
 
 def _wave_rates(units):

@@ -45,11 +45,8 @@ def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False)
     is_frame = mask[:, :, None] > 0
     peaks = tf.reduce_max(tf.where(is_frame, fbank, fbank.dtype.min), axis=1, keepdims=True)
     loudest = tf.reduce_max(peaks, axis=2, keepdims=True)
-    raised = layers.clear_padding(tf.maximum(fbank, loudest - DYNAMIC_RANGE), mask)
-    count = tf.maximum(tf.reduce_sum(mask, axis=1)[:, None, None], 1.0)
-    centred = layers.clear_padding(raised - tf.reduce_sum(raised, axis=1, keepdims=True) / count, mask)
-    variance = tf.reduce_sum(tf.square(centred), axis=1, keepdims=True) / count
-    normalised = centred * tf.math.rsqrt(variance + VARIANCE_FLOOR)
+    raised = tf.maximum(fbank, loudest - DYNAMIC_RANGE)
+    normalised = normalisation.standardise(raised, mask, VARIANCE_FLOOR)
     if not fill_bands:
         return normalised
     lows = tf.reduce_min(tf.where(is_frame, fbank, fbank.dtype.max), axis=1, keepdims=True)

@@ -8,12 +8,13 @@ Outputs are read from records written by estimator_asr.encode, or computed in th
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Optional
 
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.models import encoders, layers, normalisation, pretrained_blocks, wav2vec2, whisper
+from estimator_asr.models import attention, encoders, layers, normalisation, wav2vec2, whisper
 from tfrecord_builder.audio import frontend, pretrained_encoder
 
 FAMILIES = {"whisper": whisper, "hubert": wav2vec2, "wav2vec2": wav2vec2}
@@ -41,12 +42,58 @@ def build(
     with tf.compat.v1.variable_scope(scope, custom_getter=layers.as_constant):
         hidden, num_outputs = family.embed(encoder, fbank, num_frames)
         mask = layers.sequence_mask(num_outputs, tf.shape(hidden)[1])
-        outputs = pretrained_blocks.run(encoder, hidden, mask, applied.layers)
+        outputs = run_blocks(encoder, hidden, mask, applied.layers)
     log_mel, num_log_mel = family.log_mel(fbank, num_frames)
     is_frame = layers.sequence_mask(num_log_mel, tf.shape(log_mel)[1])
     stacked = stack(layers.clear_padding(log_mel, is_frame), encoder.subsampling)
     joined = layers.clear_padding(tf.concat([stacked, *outputs], axis=-1), mask)
     return tf.cast(joined, tf.float16), num_outputs
+
+
+def run_blocks(
+    encoder: pretrained_encoder.PretrainedEncoder,
+    hidden: tf.Tensor,
+    mask: tf.Tensor,
+    numbers: Sequence[int],
+    first: int = 1,
+) -> list[tf.Tensor]:
+    """Runs the blocks from number `first` to the highest of `numbers`; the first block has number 1.
+
+    Args:
+        hidden: float32 [batch, length, units], the input of block `first`.
+        mask: float32 [batch, length], 1 for real positions.
+
+    Returns:
+        Outputs of the blocks in `numbers`, each shaped like hidden. If is_pre_norm, the output of the
+        encoder's last block includes the layer norm after that block.
+    """
+    outputs = {}
+    for number in range(first, max(numbers) + 1):
+        hidden = outputs[number] = _block(encoder, hidden, mask, number)
+    if encoder.is_pre_norm and encoder.layers in outputs:
+        outputs[encoder.layers] = layers.layer_norm(hidden, "output_norm", layers.PYTORCH_EPSILON)
+    return [outputs[number] for number in numbers]
+
+
+def _block(encoder, hidden, mask, number):
+    with tf.compat.v1.variable_scope(f"block_{number}"):
+        for module, name in ((_attend, "attention_norm"), (_feed_forward, "feed_forward_norm")):
+            if encoder.is_pre_norm:
+                hidden += module(encoder, layers.layer_norm(hidden, name, layers.PYTORCH_EPSILON), mask)
+            else:
+                hidden = layers.layer_norm(
+                    hidden + module(encoder, hidden, mask), name, layers.PYTORCH_EPSILON
+                )
+        return hidden
+
+
+def _attend(encoder, inputs, mask):
+    return attention.self_attention(inputs, mask, encoder.heads)
+
+
+def _feed_forward(encoder, inputs, mask):
+    inner = layers.dense(inputs, encoder.inner_units, "inner", layers.gelu)
+    return layers.dense(inner, encoder.units, "outer")
 
 
 def stack(fbank: tf.Tensor, factor: int) -> tf.Tensor:
@@ -106,5 +153,5 @@ def _add_trained_blocks(applied, vectors, mask):
     encoder, last = applied.encoder, vectors[..., -applied.encoder.units :]
     with tf.compat.v1.variable_scope(LOWER_SCOPE):
         first = applied.layers[-1] + 1
-        (upper,) = pretrained_blocks.run(encoder, last, mask, [encoder.layers], first)
+        (upper,) = run_blocks(encoder, last, mask, [encoder.layers], first)
     return tf.concat([vectors, upper], axis=-1)

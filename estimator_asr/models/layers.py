@@ -17,6 +17,7 @@ from typing import Optional
 import tensorflow as tf
 
 LAYER_NORM_EPSILON = 1e-6
+PYTORCH_EPSILON = 1e-5  # default of PyTorch's layer norm, which pretrained models use
 MASKED_SCORE = -3e4  # finite in float16, and its exp() is zero in float32
 
 
@@ -81,6 +82,11 @@ def layer_norm(inputs: tf.Tensor, name: str = "layer_norm", epsilon: float = LAY
     centred = values - tf.reduce_mean(values, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
     return tf.cast(centred * tf.math.rsqrt(variance + epsilon) * scale + shift, inputs.dtype)
+
+
+def gelu(inputs: tf.Tensor) -> tf.Tensor:
+    """Exact GELU, PyTorch's default: x times the probability that a standard normal value is below x."""
+    return tf.nn.gelu(inputs, approximate=False)
 
 
 def clear_padding(inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_asr.models import layers, pretrained_blocks
+from estimator_asr.models import layers, normalisation
 from tfrecord_builder.audio import frontend, pretrained_encoder
 
 KERNEL_SIZES, STRIDES = (10, 3, 3, 3, 3, 2, 2), (5, 2, 2, 2, 2, 2, 2)  # 400 samples, every 320 samples
@@ -27,17 +27,17 @@ def embed(
     hidden = tf.expand_dims(_join_frames(fbank, num_frames), 2)
     lengths = num_frames * fbank.shape[-1]
     if encoder.waveform.do_normalize:
-        hidden = _standardise(hidden, lengths, _WAVEFORM_EPSILON)
+        hidden = normalisation.standardise(hidden, _mask(hidden, lengths), _WAVEFORM_EPSILON)
     for number, (kernel_size, stride) in enumerate(zip(KERNEL_SIZES, STRIDES)):
         lengths = (lengths - kernel_size) // stride + 1
         hidden = _convolve(encoder.waveform, hidden, lengths, number)
-    hidden = layers.layer_norm(hidden, "projection_norm", pretrained_blocks.LAYER_NORM_EPSILON)
+    hidden = layers.layer_norm(hidden, "projection_norm", layers.PYTORCH_EPSILON)
     hidden = layers.dense(hidden, encoder.units, "projection")
     num_outputs = frontend.num_outputs(num_frames, encoder)
-    hidden = layers.clear_padding(hidden, layers.sequence_mask(num_outputs, tf.shape(hidden)[1]))
+    hidden = layers.clear_padding(hidden, _mask(hidden, num_outputs))
     hidden += _positions(encoder, hidden)
     if not encoder.is_pre_norm:
-        hidden = layers.layer_norm(hidden, "input_norm", pretrained_blocks.LAYER_NORM_EPSILON)
+        hidden = layers.layer_norm(hidden, "input_norm", layers.PYTORCH_EPSILON)
     return hidden, num_outputs
 
 
@@ -47,27 +47,20 @@ def log_mel(fbank: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tens
     return features, tf.maximum(num_frames - 2, 0)  # number of 25 ms windows that fit in the 10 ms frames
 
 
+def _mask(inputs, lengths):
+    return layers.sequence_mask(lengths, tf.shape(inputs)[1])
+
+
 def _join_frames(fbank, num_frames):
     """Returns samples, float32 [batch, num_samples], zero at padding, and at least enough for one output."""
-    length = tf.shape(fbank)[1]
-    cleared = layers.clear_padding(fbank, layers.sequence_mask(num_frames, length))
+    length, cleared = tf.shape(fbank)[1], layers.clear_padding(fbank, _mask(fbank, num_frames))
     missing = tf.maximum(frontend.WAVEFORM_LEAST_FRAMES - length, 0)
     padded = tf.pad(cleared, [[0, 0], [0, missing], [0, 0]])
     return tf.reshape(padded, [tf.shape(fbank)[0], (length + missing) * fbank.shape[-1]])
 
 
-def _standardise(inputs, lengths, epsilon):
-    """Normalises [batch, length, channels] to mean 0 and variance 1 over time; padding becomes zero."""
-    mask = layers.sequence_mask(lengths, tf.shape(inputs)[1])
-    count = tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)[:, None, None]
-    mean = tf.reduce_sum(layers.clear_padding(inputs, mask), axis=1, keepdims=True) / count
-    centred = layers.clear_padding(inputs - mean, mask)
-    variance = tf.reduce_sum(tf.square(centred), axis=1, keepdims=True) / count
-    return centred * tf.math.rsqrt(variance + epsilon)
-
-
 def _convolve(layout, inputs, lengths, number):
-    channels, epsilon = layout.conv_dim[number], pretrained_blocks.LAYER_NORM_EPSILON
+    channels, epsilon = layout.conv_dim[number], layers.PYTORCH_EPSILON
     with tf.compat.v1.variable_scope(f"convolution_{number}"):
         kernel = layers.get_kernel("kernel", [KERNEL_SIZES[number], inputs.shape[-1], channels])
         hidden = tf.nn.conv1d(inputs, kernel, STRIDES[number], "VALID")
@@ -77,8 +70,8 @@ def _convolve(layout, inputs, lengths, number):
             hidden = layers.layer_norm(hidden, "norm", epsilon)
         elif number == 0:
             scale, shift = layers.get_scale("norm/scale", channels), layers.get_bias("norm/shift", channels)
-            hidden = _standardise(hidden, lengths, epsilon) * scale + shift
-        return pretrained_blocks.gelu(hidden)
+            hidden = normalisation.standardise(hidden, _mask(hidden, lengths), epsilon) * scale + shift
+        return layers.gelu(hidden)
 
 
 def _positions(encoder, hidden):
@@ -90,4 +83,4 @@ def _positions(encoder, hidden):
     padded = tf.pad(hidden, [[0, 0], [width // 2, (width - 1) // 2], [0, 0]])
     pairs = zip(tf.split(padded, groups, axis=-1), tf.split(kernel, groups, axis=-1))
     convolved = tf.concat([tf.nn.conv1d(*pair, 1, "VALID") for pair in pairs], axis=-1)
-    return pretrained_blocks.gelu(tf.nn.bias_add(convolved, bias))
+    return layers.gelu(tf.nn.bias_add(convolved, bias))

@@ -12,7 +12,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.models import layers, pretrained_blocks
+from estimator_asr.models import attention, layers
 from tfrecord_builder.audio import frontend, pretrained_encoder
 
 _LONGEST_WAVE = 10000.0
@@ -34,7 +34,7 @@ def embed(
         mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
         fbank = _convolve(layers.clear_padding(fbank, mask), encoder.units, stride, f"convolution_{i}")
         num_frames = frontend.num_subsampled_frames(num_frames, factor=stride)
-    positions = _sinusoids(tf.shape(fbank)[1], encoder.units)
+    positions = attention.sinusoids(tf.shape(fbank)[1], wave_rates(encoder.units))
     return fbank + tf.cast(positions, fbank.dtype), num_frames
 
 
@@ -49,11 +49,9 @@ def _convolve(inputs, units, stride, name):
         bias = layers.get_bias("bias", [units])
     padded = tf.pad(inputs, [[0, 0], [1, 1], [0, 0]])
     hidden = tf.nn.conv1d(tf.cast(padded, kernel.dtype), kernel, stride, "VALID")
-    return pretrained_blocks.gelu(tf.nn.bias_add(hidden, bias))
+    return layers.gelu(tf.nn.bias_add(hidden, bias))
 
 
-def _sinusoids(length, units):
-    """Returns float32 [length, units]; unlike in attention.py, the last rate is 1 / _LONGEST_WAVE."""
-    rates = np.exp(-math.log(_LONGEST_WAVE) / (units // 2 - 1) * np.arange(units // 2)).astype(np.float32)
-    angles = tf.range(length, dtype=tf.float32)[:, None] * rates
-    return tf.concat([tf.sin(angles), tf.cos(angles)], axis=1)
+def wave_rates(units: int) -> np.ndarray:
+    """Returns the rates of the position waves, float32 [units / 2]; unlike in attention, the last is 1e-4."""
+    return np.exp(-math.log(_LONGEST_WAVE) / (units // 2 - 1) * np.arange(units // 2)).astype(np.float32)

@@ -14,10 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.models import attention, layers, pretrained_blocks
+from estimator_asr.models import attention, layers
 
 SCOPE = "whisper_decoder"
-_EPSILON = pretrained_blocks.LAYER_NORM_EPSILON
 _IMPOSSIBLE = -1e9
 
 
@@ -187,13 +186,13 @@ def _run(decoder, memory: Memory, hidden, cache, first=0) -> tuple[tf.Tensor, tf
             hidden, new = _block(decoder, hidden, (keys, values, memory.mask), past)
         parts += new
     with _scope():
-        hidden = layers.layer_norm(hidden[:, first:], "output_norm", _EPSILON)
+        hidden = layers.layer_norm(hidden[:, first:], "output_norm", layers.PYTORCH_EPSILON)
     return layers.linear(hidden, tf.transpose(_get(decoder, "embeddings")), None), tf.stack(parts)
 
 
 def _block(decoder, hidden, memory, past):
     units, heads, shape = _units(decoder), int(decoder.heads), tf.shape(hidden)
-    normed = layers.layer_norm(hidden, "attention_norm", _EPSILON)
+    normed = layers.layer_norm(hidden, "attention_norm", layers.PYTORCH_EPSILON)
     with tf.compat.v1.variable_scope("self_attention"):
         queries, *new = attention.project(normed, ("query", "key", "value"), units, heads)
         keys, values = new = (
@@ -203,15 +202,13 @@ def _block(decoder, hidden, memory, past):
         mask = tf.linalg.band_part(tf.ones([1, length, total]), -1, total - length)
         attended, _ = attention.attend(queries, keys, values, mask)
         hidden += layers.dense(attended, units, "output")
-    normed = layers.layer_norm(hidden, "memory_norm", _EPSILON)
+    normed = layers.layer_norm(hidden, "memory_norm", layers.PYTORCH_EPSILON)
     keys, values, mask = memory
     with tf.compat.v1.variable_scope("cross_attention"):
         grouped = tf.reshape(normed, [tf.shape(mask)[0], -1, units])  # groups the sequences of each utterance
         (queries,) = attention.project(grouped, ("query",), units, heads)
         attended, _ = attention.attend(queries, keys, values, mask)
         hidden += tf.reshape(layers.dense(attended, units, "output"), shape)
-    normed = layers.layer_norm(hidden, "feed_forward_norm", _EPSILON)
-    inner = layers.dense(
-        normed, decoder.weights["block_1/inner/bias"].shape[0], "inner", pretrained_blocks.gelu
-    )
+    normed = layers.layer_norm(hidden, "feed_forward_norm", layers.PYTORCH_EPSILON)
+    inner = layers.dense(normed, decoder.weights["block_1/inner/bias"].shape[0], "inner", layers.gelu)
     return hidden + layers.dense(inner, units, "outer"), new

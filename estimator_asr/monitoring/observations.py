@@ -51,15 +51,17 @@ class TrainingFacts(NamedTuple):
     def commands(self) -> dict[str, str]:
         """Returns the commands that alarms suggest, keyed by their names in the sentences."""
         slower, sibling = f"{self.base_rate / 3:.2g}", self.model_dir.rstrip("/")
-        where = (f"--model_dir={self.model_dir}", f"--data_dir={self.data_dir}", "--split=dev")
+        data, where = {"data_dir": self.data_dir}, {"model_dir": self.model_dir, "data_dir": self.data_dir}
         new_models = {
             "slower": [f"--model_dir={sibling}-rate{slower}", f"--learning_rate={slower}"],
             "more_ctc": [f"--model_dir={sibling}-ctc0.9", "--ctc_weight=0.9"],
         }
         return {
-            "doctor": advice.doctor(self.data_dir, self.model_dir),
-            "verify": advice.verify(self.data_dir),
-            "evaluate": advice.command("estimator_asr.evaluate", *where, f"--output_dir={sibling}-report"),
+            "doctor": advice.command("estimator_asr.doctor", **data, model_dir=self.model_dir),
+            "verify": advice.command("tfrecord_builder.verify", **data),
+            "evaluate": advice.command(
+                "estimator_asr.evaluate", **where, split="dev", output_dir=f"{sibling}-report"
+            ),
             "overfit": f"{self.command} --overfit_batches=1",
             "histograms": f"{self.command} --histogram_steps={self.constant_loss_steps}",
             **{name: f"{self.command} {shlex.join(flags)}" for name, flags in new_models.items()},

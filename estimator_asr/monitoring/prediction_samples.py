@@ -17,7 +17,7 @@ from rapidfuzz.distance import Levenshtein
 from estimator_asr.decoding.search import token_times
 from estimator_asr.experiment import estimator_api, model_directory
 from estimator_asr.inputs import shard_cache
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from estimator_asr.monitoring import sample_picture, sample_utterances, tensorboard
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.data import dataset_info, vocabulary
@@ -113,13 +113,13 @@ class SampleRecogniser:
 
     def __init__(self, model: model_directory.ModelDirectory):
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
-            features = registry.of(model).placeholders(batch_size=1)
+            features = tasks.for_model(model).placeholders(batch_size=1)
             ids, num_ids = model.config.spec.labels
             labels = {
                 ids: tf.compat.v1.placeholder(tf.int32, [1, None]),
                 num_ids: tf.compat.v1.placeholder(tf.int32, [1]),
             }
-            recognition = registry.of(model).recognise(features, labels)
+            recognition = tasks.for_model(model).recognise(features, labels)
             self._inputs = {**features, **labels}
             fetches = {
                 name: getattr(recognition, name) for name in ("ids", "num_ids", "log_probs", "attention")

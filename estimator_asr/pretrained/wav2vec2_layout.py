@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from estimator_asr.models import pretrained_blocks, wav2vec2
+from estimator_asr.models import layers, wav2vec2
 from estimator_asr.pretrained import encoder_tensors
 from tfrecord_builder.audio import frontend, pretrained_encoder
 from tfrecord_builder.program import config_json
@@ -28,7 +28,7 @@ _FIXED = {  # the only values that models/wav2vec2.py supports
     "conv_stride": list(wav2vec2.STRIDES),
     "feat_extract_activation": "gelu",
     "hidden_act": "gelu",
-    "layer_norm_eps": pretrained_blocks.LAYER_NORM_EPSILON,
+    "layer_norm_eps": layers.PYTORCH_EPSILON,
     "feat_proj_layer_norm": True,
     "conv_pos_batch_norm": False,
     "adapter_attn_dim": None,

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from estimator_asr.experiment import checkpoints, estimator_api, model_directory
 from estimator_asr.models import replicas
-from estimator_asr.models.tasks import metrics, registry
+from estimator_asr.models.tasks import metrics, tasks
 from estimator_asr.training import plan as plan_lib
 from estimator_asr.training import step_time
 from estimator_asr.training.checkpointing import evaluation_log
@@ -48,7 +48,7 @@ def build_model_fn(
         plan: the training plan; required only in TRAIN mode.
         build_hooks: functions that return a session hook for the tensors of a training step.
     """
-    task = registry.of(model)
+    task = tasks.for_model(model)
 
     def model_fn(features, labels, mode):
         if mode == estimator_api.ModeKeys.PREDICT:

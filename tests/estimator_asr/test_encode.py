@@ -17,7 +17,7 @@ import small_whisper
 from estimator_asr import train as train_program
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory, training_config
-from estimator_asr.models.tasks import encoder_checks
+from estimator_asr.models.tasks import feature_checks
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend, pretrained_encoder
 from tfrecord_builder.data import dataset_info
@@ -162,7 +162,7 @@ def test_blocks_that_a_warm_start_does_not_read_are_refused(directory):
         "is 2, expected 1, because --warm_start_from reads the outputs of blocks 2 of 3, but not of block 1; "
     )
     with pytest.raises(errors.UserError, match=said):
-        encoder_checks.check_pretrained(chosen, chosen.pretrained, in_graph.frontend)
+        feature_checks.check_pretrained(chosen, chosen.pretrained, in_graph.frontend)
 
 
 def test_blocks_are_not_trained_on_weights_in_an_object_store(directory):

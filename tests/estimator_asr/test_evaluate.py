@@ -20,7 +20,7 @@ from estimator_asr import evaluate, export
 from estimator_asr.evaluation import recognised_split
 from estimator_asr.experiment import model_directory
 from estimator_asr.exporting.saved_model import cascade, recogniser, saved_model_writer, trained_model
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from estimator_asr.scoring import utterances
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
@@ -112,8 +112,8 @@ def test_greedy_decoding_on_request(tiny_export, tmp_path):
     assert found["greedy"] != found["beam"]
     model = model_directory.open_model_directory(tiny_export.acoustic_dir)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        features = registry.of(model).placeholders(1)
-        log_probs = registry.of(model).recognise(features).log_probs
+        features = tasks.for_model(model).placeholders(1)
+        log_probs = tasks.for_model(model).recognise(features).log_probs
         cascade.restore(session, model, tf.train.latest_checkpoint(model.path))
         for name, (*_, waveform) in tiny_export.utterances.items():
             fbank = tiny_models.extract(waveform)

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from estimator_asr import replay
 from estimator_asr.models import feature_norm
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from estimator_asr.monitoring.diagnostics import nan_files
 from tfrecord_builder import errors
 from tfrecord_builder.data import schema
@@ -44,7 +44,7 @@ def nan_dir(tmp_path_factory):
         part = small_batches.make_part(records, range(3))
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             features = {key: tf.constant(value) for key, value in part.items()}
-            registry.of(model).forward(features, features, True)
+            tasks.for_model(model).forward(features, features, True)
             session.run(tf.compat.v1.global_variables_initializer())
             tf.compat.v1.train.Saver().save(session, prefix, write_meta_graph=False, write_state=False)
 
@@ -142,7 +142,7 @@ def make_checkpoint(model, changes=()):
         features, labels = (
             {key: tf.constant(value) for key, value in arrays.items()} for arrays in (features, labels)
         )
-        registry.of(model).forward(features, labels, True)
+        tasks.for_model(model).forward(features, labels, True)
         tf.compat.v1.train.create_global_step()
         session.run(tf.compat.v1.global_variables_initializer())
         for variable in tf.compat.v1.global_variables():

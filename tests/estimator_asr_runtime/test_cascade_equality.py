@@ -64,21 +64,21 @@ def build(acoustic, language, fbank, words):
     from estimator_asr.decoding.search import character_search
     from estimator_asr.exporting.saved_model import cascade, proposals
     from estimator_asr.models import acoustic as acoustic_lib
-    from estimator_asr.models.tasks import registry
+    from estimator_asr.models.tasks import tasks
 
     lengths = tf.constant([len(fbank)])
     given = tf.constant(words) if words else None
     found = proposals.find_hypotheses(acoustic, language, tf.constant(fbank[None]), lengths, given)
     outputs = cascade.write(acoustic, language, *found)
     ids, counts = tf.compat.v1.placeholder(tf.int32, [None, None]), tf.compat.v1.placeholder(tf.int32, [None])
-    inputs, task = {"token_ids": ids, "num_tokens": counts}, registry.of(acoustic)
+    inputs, task = {"token_ids": ids, "num_tokens": counts}, tasks.for_model(acoustic)
     args = ids[None], counts[None], acoustic.tokens.num_classes, task.token_parts()
     scores = acoustic_lib.score(acoustic.config.acoustic, found[0].encoding, *args)[0]
     heard = {"log_probs": found[0].log_probs, "encoding": found[0].encoding[0]}
     graphs = [({}, heard), (inputs, {"scores": scores}), None]
     if language:
         with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=True):
-            pairs = registry.of(language).build(inputs)
+            pairs = tasks.for_model(language).build(inputs)
         count = language.decode.candidates if language.ngram else 1
         graphs[2] = inputs, character_search._list_best(pairs, count)._asdict()
     return outputs, graphs

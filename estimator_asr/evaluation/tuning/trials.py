@@ -16,7 +16,7 @@ from estimator_asr.exporting.saved_model import cascade, proposals, recogniser, 
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.models import acoustic as acoustic_lib
 from estimator_asr.models import encoders
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from estimator_asr.scoring import edit_distance, utterances
 from tfrecord_builder import errors
 
@@ -40,8 +40,8 @@ def compute_posteriors(
     """
     model = trained.model
     with tf.Graph().as_default(), contextlib.closing(tf.compat.v1.Session()) as session:
-        features = registry.of(model).placeholders()
-        outputs = registry.of(model).recognise(features)
+        features = tasks.for_model(model).placeholders()
+        outputs = tasks.for_model(model).recognise(features)
         units = None if model.config.acoustic.decoder_layers else 0
         tensors = {
             "log_probs": outputs.log_probs,
@@ -121,7 +121,7 @@ class Bench:
             mask = tf.sequence_mask(num_frames, tf.shape(encoding)[1], tf.float32)
             encoded = encoders.Encoding(encoding, num_frames, mask)
             outputs = acoustic_lib.AcousticOutputs(log_probs, num_frames, None, encoded)
-            decoded = registry.of(acoustic).decode(outputs, {})
+            decoded = tasks.for_model(acoustic).decode(outputs, {})
             transcripts = cascade.write(acoustic, language and language.model, decoded)
             initialize_tables = tf.compat.v1.tables_initializer()
             cascade.restore(session, acoustic, self.acoustic.checkpoint)
@@ -177,7 +177,7 @@ class WhisperBench:
         """Returns each utterance's candidates, which do not depend on the weights that are tuned."""
         acoustic, language = self._with(dataclasses.replace(config, whisper_weight=1.0)).model, self.language
         with tf.Graph().as_default() as graph, contextlib.closing(recogniser.open_session(graph)) as session:
-            features = registry.of(acoustic).placeholders()
+            features = tasks.for_model(acoustic).placeholders()
             hypotheses = proposals.find_hypotheses(acoustic, language.model, **features)
             candidates = cascade.list_candidates(acoustic, language.model, *hypotheses)
             pinyin = tf.reshape(sequences.join(candidates.spoken, "syllable"), tf.shape(candidates.texts))

@@ -26,7 +26,7 @@ from estimator_asr.exporting.formats import rewriting
 from estimator_asr.exporting.saved_model import cascade, trained_model
 from estimator_asr.models import acoustic as acoustic_model
 from estimator_asr.models import encoders, frozen_encoder, layers
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
@@ -93,7 +93,7 @@ def _build_acoustic(trained, has_decoder) -> tuple[Tensors, Tensors]:
     waveform = tf.compat.v1.placeholder(tf.float32, [1, None], "waveform")
     num_samples = tf.shape(waveform)[1:]
     fbank, num_frames = _extract(waveform, num_samples, trained.model.config.frontend)
-    results = registry.of(trained.model).build({"fbank": fbank, "num_frames": num_frames})
+    results = tasks.for_model(trained.model).build({"fbank": fbank, "num_frames": num_frames})
     outputs = {"log_probs": tf.nn.log_softmax(tf.cast(results.ctc_logits, tf.float32))}
     if has_decoder:
         outputs["encoding"] = results.encoding.outputs
@@ -121,7 +121,7 @@ def _build_decoder(trained) -> tuple[Tensors, Tensors]:
     mask = layers.sequence_mask(num_frames, num_frames[0])
     encoding = encoders.Encoding(inputs["encoding"], num_frames, mask)
     sequences = inputs["token_ids"][None], inputs["num_tokens"][None]
-    parts = registry.of(model).token_parts()
+    parts = tasks.for_model(model).token_parts()
     scores = acoustic_model.score(
         model.config.acoustic, encoding, *sequences, model.tokens.num_classes, parts
     )
@@ -133,5 +133,5 @@ def _build_language(trained) -> tuple[Tensors, Tensors]:
         "token_ids": tf.compat.v1.placeholder(tf.int32, [None, None], "token_ids"),
         "num_tokens": tf.compat.v1.placeholder(tf.int32, [None], "num_tokens"),
     }
-    characters, log_probs = registry.of(trained.model).build_best(inputs)
+    characters, log_probs = tasks.for_model(trained.model).build_best(inputs)
     return inputs, {"characters": characters, "log_probs": log_probs}

@@ -18,7 +18,7 @@ from estimator_asr.decoding.search import decoders, token_times
 from estimator_asr.experiment import checkpoints, model_directory
 from estimator_asr.exporting.saved_model import characters, model_pairs, proposals, ranking
 from estimator_asr.models import layers, whisper_decoder
-from estimator_asr.models.tasks import registry, task
+from estimator_asr.models.tasks import task, tasks
 from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder.data import dataset_info, vocabulary
 
@@ -222,7 +222,7 @@ def _convert_ids(
     model: model_directory.ModelDirectory, features: dict[str, tf.Tensor], fixed: Optional[tf.Tensor] = None
 ) -> sequences.Sequences:
     features = {**features, "token_ids": layers.at_least_one(features["token_ids"])}
-    writer = registry.of(model)
+    writer = tasks.for_model(model)
     outputs = writer.build(features)
     best = writer.decode(outputs, features)
     strings = sequences.spell(model, dataset_info.CHARACTERS_FILE, best.ids)

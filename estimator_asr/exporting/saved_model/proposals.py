@@ -14,7 +14,7 @@ from estimator_asr.decoding.hotwords import in_graph
 from estimator_asr.decoding.search import hypotheses, pronunciations
 from estimator_asr.experiment import model_directory
 from estimator_asr.models import byte_pairs, layers, whisper_decoder
-from estimator_asr.models.tasks import registry, task
+from estimator_asr.models.tasks import task, tasks
 
 NUM_PROPOSALS = 5  # Whisper's own beam size (Radford et al. 2022, section 4.5)
 _UNSPELLED = -10.0  # log probability of a character that the decoder's tokens cannot spell
@@ -49,7 +49,7 @@ def find_hypotheses(
     if hotwords is not None:
         parsed = in_graph.parse(acoustic, hotwords)
         features |= {"hotword_ids": parsed.phrases.token_ids, "hotword_boosts": parsed.phrases.boosts}
-    recognition = registry.of(acoustic).recognise(features)
+    recognition = tasks.for_model(acoustic).recognise(features)
     if language and acoustic.decode.whisper_weight and acoustic.decode.decoding == "beam":
         proposed = _propose(acoustic, recognition, fbank, num_frames)
     return TranscriptParts(recognition, parsed, proposed)
@@ -69,7 +69,7 @@ def _propose(acoustic, recognition, fbank, num_frames) -> Proposed:
         recognition.log_probs, recognition.num_frames, readings, counts
     )
     lengths = prefixes.num_characters
-    added = registry.of(acoustic).score_beside_ctc(recognition, prefixes.ids, lengths)
+    added = tasks.for_model(acoustic).score_beside_ctc(recognition, prefixes.ids, lengths)
     proposals = hypotheses.Hypotheses(prefixes.ids, lengths, prefixes.scores + added, prefixes.scores)
     is_in_prefix = tf.sequence_mask(lengths, tf.shape(ids)[2])
     strings = tf.where(is_in_prefix, tf.strings.lower(strings, "utf-8"), "")

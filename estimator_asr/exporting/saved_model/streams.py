@@ -19,7 +19,7 @@ import tensorflow as tf
 from estimator_asr.experiment import model_directory
 from estimator_asr.exporting.saved_model import cascade, item_checks, statuses
 from estimator_asr.models import layers, streaming
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from tfrecord_builder.audio import frontend
 
 START, STREAM, FEATURES = "stream_start", "stream", "stream_features"
@@ -104,7 +104,10 @@ def _transcribe(acoustic, language, features, is_last, state):
     state.put("num_frames", total - num_frames)
     state.put("num_outputs", num_outputs + frontend.num_subsampled_frames(num_frames, config.subsampling))
     fbank = layers.at_least_one(joined[:, : tf.reduce_max(num_frames)])
-    model, stream = registry.of(acoustic), streaming.Stream(chunk // config.subsampling, num_outputs, state)
+    model, stream = (
+        tasks.for_model(acoustic),
+        streaming.Stream(chunk // config.subsampling, num_outputs, state),
+    )
     features = {"fbank": fbank, "num_frames": num_frames}
     outputs = model.build(features, stream=stream)
     max_tokens = frontend.num_subsampled_frames(max_frames, config.subsampling)

@@ -10,7 +10,7 @@ import tensorflow as tf
 from estimator_asr.decoding.search import decoders
 from estimator_asr.experiment import checkpoints, model_directory, task_spec
 from estimator_asr.exporting.saved_model import cascade, recogniser, stream_client, streams
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from estimator_asr.training.checkpointing import best_checkpoints
 from tfrecord_builder import errors
 from tfrecord_builder.storage import locks
@@ -124,7 +124,7 @@ def _build(trained, language, signatures=()) -> list[recogniser.Recogniser]:
     """Builds the recogniser and the named streaming signatures, in one session."""
     session = tf.compat.v1.Session(graph=tf.Graph())
     with session.graph.as_default():
-        features = registry.of(trained.model).placeholders()
+        features = tasks.for_model(trained.model).placeholders()
         if language is None:
             outputs = cascade.recognise(trained.model, features)
         else:

@@ -1,6 +1,6 @@
 """Task: one interface for everything that depends on the kind of model (acoustic or language).
 
-model_fn, evaluation, cascade and TensorBoard's prediction samples work with any Task in registry.py.
+model_fn, evaluation, cascade and TensorBoard's prediction samples work with any Task in tasks.py.
 """
 
 from __future__ import annotations

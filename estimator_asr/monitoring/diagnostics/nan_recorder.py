@@ -80,7 +80,7 @@ class NanRecorderHook(estimator_api.SessionRunHook):
 
     def _refusal(self, path, step, problem):
         allowed = f" after --skip_bad_batches={self.max_skipped}" if self.max_skipped else ""
-        replay = advice.command("estimator_asr.replay", f"--nan_dir={path}")
+        replay = advice.command("estimator_asr.replay", nan_dir=path)
         return (
             f"{path}: {problem} at step {step}{allowed}; {self._common_utterances()}{replay} finds "
             f"the cause; --skip_bad_batches={len(self._steps)} skips the batch and continues"

@@ -116,7 +116,9 @@ class Training(NamedTuple):
             every_steps=self.model.config.train.save_summary_steps,
             event_dir=self.event_dir,
             clock=clock,
-            doctor_command=advice.doctor(",".join(self.data_dirs), self.model.path),
+            doctor_command=advice.command(
+                "estimator_asr.doctor", data_dir=",".join(self.data_dirs), model_dir=self.model.path
+            ),
         )
 
     def _record_nan(self, plan, step):

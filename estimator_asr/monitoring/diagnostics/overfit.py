@@ -143,30 +143,32 @@ def describe(result: OverfitResult, train_command: str, base_rate: float, data_d
     num_utterances = sum(len(labels[result.spec.labels[1]]) for _, labels in result.batches)
     steps = f"{result.seconds:.0f} s ({len(result.metrics)} steps)"
     loss, error_rate = result.metrics[-1]["avg-loss"], result.metrics[-1][result.spec.error_rate]
+    show = advice.command("tfrecord_builder.show", data_dir=data_dir.split(",")[0])
     if result.is_learned:
         return (
             f"{num_utterances} utterances memorised after {steps}: loss {loss:.3f} per label, "
             "no errors; model, loss and optimizer can learn. Wrong labels would be memorised too: to check "
-            f"that a record matches its labels, run {advice.show(data_dir)}"
+            f"that a record matches its labels, run {show}"
         )
-    causes = (*_causes_in_data(result, data_dir), _cause_in_losses(result, train_command, base_rate))
+    causes = (*_causes_in_data(result, data_dir, show), _cause_in_losses(result, train_command, base_rate))
     return (
         f"{num_utterances} utterances not memorised after {steps}, loss {loss:.3g} per label, "
         f"error rate {100 * error_rate:.0f} %; {causes[0]}"
     )
 
 
-def _causes_in_data(result, data_dir):
+def _causes_in_data(result, data_dir, show):
     key, num_contradictions = result.spec.features[0], count_contradictions(result)
     if not all(np.isfinite(features[key]).all() for features, _ in result.batches):
-        yield f"features contain NaN or Inf; find them with {advice.verify(data_dir)}"
+        verify = advice.command("tfrecord_builder.verify", data_dir=data_dir)
+        yield f"features contain NaN or Inf; find them with {verify}"
     if num_contradictions:
         text = f"{num_contradictions} of them have the same input as another utterance but different labels"
-        yield f"{text}; inspect a record with {advice.show(data_dir)}"
+        yield f"{text}; inspect a record with {show}"
     too_long = result.metrics[-1].get("too-long-fraction", 0.0)
     if too_long:
         text = f"{100 * too_long:.0f} % of them have more labels than frames after subsampling"
-        yield f"{text}; list the worst with {advice.doctor(data_dir)}"
+        yield f"{text}; list the worst with {advice.command('estimator_asr.doctor', data_dir=data_dir)}"
 
 
 def _cause_in_losses(result, train_command, base_rate):

@@ -7,7 +7,7 @@ import pytest
 import small_hubert
 import tensorflow as tf
 
-from estimator_asr.models import frozen_encoder, layers, pretrained_blocks
+from estimator_asr.models import frozen_encoder, layers
 from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder.audio import frontend, pretrained_encoder
 
@@ -32,7 +32,7 @@ class Blocks:
                 family = frozen_encoder.FAMILIES[encoder.family]
                 hidden, num_outputs = family.embed(encoder, self.fbank, self.num_frames)
                 mask = layers.sequence_mask(num_outputs, tf.shape(hidden)[1])
-                outputs = pretrained_blocks.run(encoder, hidden, mask, range(1, encoder.layers + 1))
+                outputs = frozen_encoder.run_blocks(encoder, hidden, mask, range(1, encoder.layers + 1))
             self.outputs = tf.stack(outputs), num_outputs
             encoder_weights.load(self.session, weights_dir, encoder)
 

@@ -7,7 +7,7 @@ import pytest
 import small_whisper
 import tensorflow as tf
 
-from estimator_asr.models import frozen_encoder, whisper
+from estimator_asr.models import attention, frozen_encoder, whisper
 from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder.audio import pretrained_encoder
 
@@ -64,7 +64,7 @@ def test_padding_and_neighbours_change_nothing(weights_dir):
 
 def test_positions_are_those_of_the_published_weights():
     with tf.compat.v1.Session(graph=tf.Graph()) as session, session.graph.as_default():
-        found = session.run(whisper._sinusoids(1500, 64))
+        found = session.run(attention.sinusoids(1500, whisper.wave_rates(64)))
     np.testing.assert_allclose(found, small_whisper.sinusoids(1500, 64), atol=2e-4)
 
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tiny_models
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from estimator_asr.monitoring import prediction_samples, sample_utterances
 from tfrecord_builder.building.records import items
 from tfrecord_builder.data import dataset_info, manifest
@@ -35,7 +35,7 @@ def save_weights(model, seed):
         tf.compat.v1.set_random_seed(seed)
         labels = {"token_ids": tf.constant([[1]]), "num_tokens": tf.constant([1])}
         features = {"fbank": tf.zeros([1, 9, 20]), "num_frames": tf.constant([9])}
-        registry.of(model).build(features, labels)
+        tasks.for_model(model).build(features, labels)
         session.run(tf.compat.v1.global_variables_initializer())
         tf.compat.v1.train.Saver().save(session, os.path.join(model.path, "model.ckpt"), seed)
 

@@ -15,7 +15,7 @@ import tiny_models
 
 from estimator_asr import show_weights
 from estimator_asr.experiment import checkpoints, estimator_api
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from estimator_asr.pretrained import encoder_weights, transfer, warm_start
 from estimator_asr.training import model_fn
 from tfrecord_builder import errors
@@ -46,7 +46,7 @@ def lines(monkeypatch):
 def build_model(model):
     """Builds the model without losses and optimizer."""
     features, _ = tf.compat.v1.data.make_one_shot_iterator(new_models.build_input_fn(model)()).get_next()
-    registry.of(model).build(features, features)
+    tasks.for_model(model).build(features, features)
 
 
 def build_training_step(model):

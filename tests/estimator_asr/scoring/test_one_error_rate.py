@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_asr import evaluate
 from estimator_asr.experiment import config, experiment, model_directory, training_config
 from estimator_asr.inputs import input_fn, splits
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 
 
 def spoil(record):
@@ -42,7 +42,7 @@ def make_model(path, kind):
 
 def evaluate_as_training(info, model, data_dir, favour):
     """Returns the task's error rate on dev, for random weights that favour <unk>; writes a checkpoint."""
-    task = registry.of(model)
+    task = tasks.for_model(model)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         source = splits.read_split([info], [data_dir], "dev", model.config.spec)
         read = input_fn.build_input_fn(source, config.InputConfig(), training=False)

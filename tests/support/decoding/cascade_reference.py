@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimator_asr.experiment import estimator_api, model_directory
 from estimator_asr.exporting.saved_model import model_pairs, trained_model
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from tfrecord_builder.data import vocabulary
 
 
@@ -45,7 +45,7 @@ def recognise(
 
 def _predict(trained: trained_model.TrainedModel, features, describe) -> Iterator[Mapping[str, np.ndarray]]:
     """Yields Estimator.predict's outputs for batches of one, whose features are given."""
-    task = registry.of(trained.model)
+    task = tasks.for_model(trained.model)
     shapes = {name: [None, None] for name in task.spec.features}
     shapes[task.spec.length_key] = [None]
     if task.spec.reads_audio:

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment, model_directory, training_config
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder.audio import frontend, pretrained_encoder
 from tfrecord_builder.data import dataset_info, readings, schema, vocabulary
@@ -161,7 +161,7 @@ def save_weights(model: model_directory.ModelDirectory, seed: int = 3) -> model_
         labels = {
             name: tf.ensure_shape(labels[name], shape) for name, shape in zip(labels, [[None, None], [None]])
         }
-        registry.of(model).recognise(registry.of(model).placeholders(), labels)
+        tasks.for_model(model).recognise(tasks.for_model(model).placeholders(), labels)
         for variable in tf.compat.v1.global_variables():
             if variable.op.name.endswith("num_updates"):
                 session.run(variable.initializer)

@@ -16,7 +16,7 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr.experiment import estimator_api, training_config
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from estimator_asr.training import model_fn as model_fn_lib
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import gradient_accumulation, optimization
@@ -44,7 +44,7 @@ def make_input_fn(is_whole):
 
 
 def build_model_fn(model, optimizer_config, num_batches, precision="float32"):
-    task = registry.of(model)
+    task = tasks.for_model(model)
 
     def model_fn(features, labels, mode):
         losses = task.forward(features, labels, True).losses

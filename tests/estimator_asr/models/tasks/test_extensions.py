@@ -17,7 +17,7 @@ from estimator_asr.decoding.search import decoders
 from estimator_asr.experiment import config, estimator_api, experiment, model_directory, training_config
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.models import acoustic
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 from estimator_asr.training import model_fn
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
@@ -65,7 +65,7 @@ def recognise(model, decoding):
     model = dataclasses.replace(model, decode=config.DecodeConfig(decoding=decoding))
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         shape = [1, 20, model.config.frontend.num_bins]
-        found = registry.of(model).recognise({"fbank": tf.zeros(shape), "num_frames": tf.constant([20])})
+        found = tasks.for_model(model).recognise({"fbank": tf.zeros(shape), "num_frames": tf.constant([20])})
         session.run(tf.compat.v1.global_variables_initializer())
         return session.run(found.ids).tolist()
 
@@ -77,7 +77,7 @@ def test_a_toy_decoder_recognises(tmp_path, monkeypatch):
 
 @pytest.mark.long
 def test_a_toy_loss_is_minimised(tmp_path, monkeypatch):
-    monkeypatch.setitem(registry.TASKS, "acoustic", lambda: toy_loss.TripleCtc)
+    monkeypatch.setitem(tasks.TASKS, "acoustic", lambda: toy_loss.TripleCtc)
     metrics = run(tmp_path, *make_model(tmp_path))
     assert metrics["avg-loss"] == pytest.approx(3 * metrics["ctc-loss"], rel=1e-5)
 

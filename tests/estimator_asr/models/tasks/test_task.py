@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimator_asr.experiment import config, experiment, model_directory, training_config
 from estimator_asr.exporting.saved_model import cascade
-from estimator_asr.models.tasks import registry
+from estimator_asr.models.tasks import tasks
 
 SMALL = dict(encoder_layers=1, encoder_units=16, encoder_inner_units=16, attention_heads=2)
 SEED = [1, 2]
@@ -48,7 +48,7 @@ def test_an_acoustic_model_that_was_trained_can_be_served(tmp_path, encoder, tok
 
     def train():
         features = constants(FEATURES)
-        registry.of(model).forward({**features, "seed": SEED}, features, training=True)
+        tasks.for_model(model).forward({**features, "seed": SEED}, features, training=True)
 
     trained = variables_of(train)
     served = variables_of(lambda: cascade.recognise(model, constants(FEATURES)))
@@ -62,7 +62,9 @@ def test_dropout_and_the_weights_of_losses_do_not_change_the_variables(tmp_path)
         section = config.AcousticConfig(decoder_layers=1, **SMALL, **settings)
         model = make_model(tmp_path / name, acoustic=section)
         inputs = {**FEATURES, "seed": SEED}
-        return variables_of(lambda: registry.of(model).forward(constants(inputs), constants(FEATURES), True))
+        return variables_of(
+            lambda: tasks.for_model(model).forward(constants(inputs), constants(FEATURES), True)
+        )
 
     other = variables("other", acoustic_dropout=0.0, ctc_weight=1.0, label_smoothing=0.0)
     assert other == variables("usual") and len(other) > 20
@@ -77,7 +79,7 @@ def test_a_language_model_that_was_trained_can_be_served(tmp_path, ngram_rows):
         train=training_config.TrainConfig(model="language"),
     )
     trained = variables_of(
-        lambda: registry.of(model).forward(
+        lambda: tasks.for_model(model).forward(
             constants({**FEATURES, "seed": SEED}), constants(LABELS), training=True
         )
     )
@@ -93,7 +95,7 @@ def test_without_labels_there_is_no_decoder(tmp_path):
         with tf.Graph().as_default():
             features = constants(FEATURES)
             labels = features if has_labels else None
-            outputs.append(registry.of(model).build(features, labels))
+            outputs.append(tasks.for_model(model).build(features, labels))
     plain, taught = outputs
     assert plain.decoder_logits is None
     assert taught.decoder_logits.shape.as_list() == [2, 3, model.tokens.num_classes]

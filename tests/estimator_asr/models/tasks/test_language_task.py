@@ -6,13 +6,15 @@ import tensorflow as tf
 import tiny_models
 
 from estimator_asr.experiment import config, experiment, model_directory, training_config
-from estimator_asr.models.tasks import language
+from estimator_asr.models.tasks import language_task
 
 
 def pair(num_tokens, length, characters, num_characters):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         labels = {"character_ids": tf.constant(characters), "num_characters": tf.constant(num_characters)}
-        return session.run(language.pair_characters(tf.constant(num_tokens), tf.constant(length), labels))
+        return session.run(
+            language_task.pair_characters(tf.constant(num_tokens), tf.constant(length), labels)
+        )
 
 
 def test_characters_are_cut_or_padded_to_the_tokens():
@@ -42,7 +44,7 @@ def test_the_error_rate_counts_all_utterances_and_the_loss_those_with_one_charac
             "character_ids": tf.constant([impossible, [1, 0]]),  # 你 alone for two tokens
             "num_characters": tf.constant([2, 1]),
         }
-        forward = language.Language(model).forward(features, labels, training=False)
+        forward = language_task.Language(model).forward(features, labels, training=False)
         session.run(tf.compat.v1.global_variables_initializer())
         # Two wrong characters for a reference of two, and two for one.
         assert session.run(forward.ratios["character-error-rate"]) == (4, 3)
@@ -58,7 +60,7 @@ def test_given_characters_are_scored_like_decoded_ones(tmp_path):
     given = np.int32([characters("你好"), characters("你郝"), characters("字好")])
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         writer, features = (
-            language.Language(model),
+            language_task.Language(model),
             {"token_ids": token_ids, "num_tokens": np.int32([2, 2, 2])},
         )
         features = {name: tf.constant(value) for name, value in features.items()}

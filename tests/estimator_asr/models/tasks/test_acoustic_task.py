@@ -13,7 +13,7 @@ import tiny_models
 from estimator_asr.experiment import config
 from estimator_asr.exporting.saved_model import cascade
 from estimator_asr.models import acoustic
-from estimator_asr.models.tasks import acoustic as acoustic_task
+from estimator_asr.models.tasks import acoustic_task
 
 
 def run(tensors):

@@ -19,7 +19,7 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment, task_spec
 from estimator_asr.models import acoustic, streaming_search
 from estimator_asr.models import losses as losses_lib
-from estimator_asr.models.tasks import encoder_checks, metrics, task
+from estimator_asr.models.tasks import feature_checks, metrics, task
 from tfrecord_builder import errors
 
 _PRETRAINED = "acoustic/encoder/pretrained"  # scope of models/frozen_encoder.py
@@ -40,16 +40,16 @@ class Acoustic(task.Task):
             raise errors.UserError(f"train: --encoder is {chosen.encoder}, expected one of {expected}")
         entry = acoustic.ENCODERS[chosen.encoder]
         applied = stored or chosen.pretrained
-        encoder_checks.check_features(chosen.encoder, applied, config.frontend)
+        feature_checks.check_features(chosen.encoder, applied, config.frontend)
         if chosen.local_ctc_weight and (entry.is_pretrained or chosen.encoder == "cnn"):
             raise errors.UserError(
                 f"train: --local_ctc_weight is {chosen.local_ctc_weight:g}, but --encoder={chosen.encoder} "
                 "has no frames that see only their own time; leave out --local_ctc_weight"
             )
-        encoder_checks.check_chunks(chosen, entry, config.frontend)
+        feature_checks.check_chunks(chosen, entry, config.frontend)
         if not entry.is_pretrained:
             return dataclasses.replace(config, subsampling=entry.subsampling)
-        encoder_checks.check_pretrained(chosen, applied, config.frontend)
+        feature_checks.check_pretrained(chosen, applied, config.frontend)
         chosen = dataclasses.replace(chosen, pretrained=applied)
         factor = 1 if stored else applied.encoder.subsampling
         return dataclasses.replace(config, acoustic=chosen, subsampling=factor * entry.subsampling)
