@@ -36,8 +36,7 @@ import tqdm
 from benchmarks import bars
 from estimator_asr.exporting.saved_model import recogniser
 from tfrecord_builder import errors
-from tfrecord_builder.building import shard_writer
-from tfrecord_builder.building.records import items as items_lib
+from tfrecord_builder.building import shard_writer, sharding
 from tfrecord_builder.program import config_flags, program
 
 RATE = 16000
@@ -211,7 +210,7 @@ def read_voices(data_dirs: Sequence[str]) -> list[list[np.ndarray]]:
     voices = collections.defaultdict(list)
     for data_dir in data_dirs:
         for shard in sorted(glob.glob(os.path.join(glob.escape(data_dir), "dev-*.tfrecord"))):
-            for item in items_lib.read(shard):
+            for item in sharding.read(shard):
                 waveform = drop_pauses(shard_writer.read_waveform(item.utterance, RATE, MAX_SECONDS))
                 if len(waveform):
                     voices[item.utterance.speaker].append(waveform / np.sqrt(np.mean(waveform**2)))

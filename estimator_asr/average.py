@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import shutil
 from collections.abc import Sequence
 
 from tfrecord_builder.program import lazy_tensorflow
@@ -25,7 +24,7 @@ from estimator_asr.experiment import checkpoints, model_directory
 from estimator_asr.training.checkpointing import best_checkpoints
 from tfrecord_builder import errors
 from tfrecord_builder.program import config_flags, program
-from tfrecord_builder.storage import locks
+from tfrecord_builder.storage import directories, locks
 
 DIRECTORY = "averaged"
 
@@ -58,13 +57,10 @@ def average(config: AverageConfig) -> tuple[str, list[best_checkpoints.KeptCheck
     for lock in read_locks:
         lock.release()
     path = os.path.join(model.path, DIRECTORY)
-    with locks.reserved(path, f"--model_dir: another average is writing {path}; wait until it ends"):
-        incomplete = f"{path}.incomplete"
-        shutil.rmtree(incomplete, ignore_errors=True)  # left by a killed run
+    busy = f"--model_dir: another average is writing {path}; wait until it ends"
+    with locks.exclusive(f"{path}.lock", busy, is_temporary=True), directories.writing(path) as incomplete:
         model_directory.copy_description(model, incomplete)
         checkpoints.save(values, checkpoints.prefix_of(incomplete, checkpoints.step_of(prefixes[-1])))
-        shutil.rmtree(path, ignore_errors=True)
-        os.rename(incomplete, path)
     return path, entries
 
 

@@ -10,7 +10,6 @@ omits the 3-grams that occur only once, often three in four; --prune=0 keeps all
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator, Sequence
@@ -80,7 +79,7 @@ def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
     if directory and not urls.is_remote(path) and not files.is_directory(directory):
         raise errors.UserError(f"{directory}: directory does not exist; create it or change --output_file")
     busy = f"--output_file: another train_ngram is writing {path}; wait until it ends, or choose another file"
-    lock = contextlib.nullcontext() if urls.is_remote(path) else locks.reserved(path, busy)
+    lock = locks.exclusive(f"{path}.lock", busy, is_temporary=True)
     with lock, progress_bar.ProgressBar(desc="estimate", total=3, unit="step") as progress:
         text = counting.encode(read_sentences(config.data_dir, config.unit))
         progress.update()

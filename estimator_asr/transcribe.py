@@ -17,7 +17,6 @@ Silence has an empty transcript, and a warning on standard error.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import json
@@ -105,7 +104,7 @@ def _run_job(config: TranscribeConfig, inputs: list[recordings.RecordingFile], w
     directory = os.path.join(jobs_dir, config.format)
     files.make_directory(directory)
     busy = f"--output_dir: another transcribe is writing to {config.output_dir}; wait until it ends"
-    with contextlib.nullcontext() if urls.is_remote(jobs_dir) else locks.exclusive(jobs_dir, busy):
+    with locks.exclusive(jobs_dir, busy):
         lost = _begin(directory, resumable.hash_json([info.sha256, hotwords]), inputs, config)
         writer = recording_units.RecordingWriter(
             directory,

@@ -20,13 +20,13 @@ import os
 
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.audio.augmentation import augmentation_config
-from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.building import builder
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.labels import labelling, vocabularies
 from tfrecord_builder.program import program
 
 
-def main(config: build_config.BuildConfig, *others: object) -> None:
+def main(config: builder.BuildConfig, *others: object) -> None:
     """Builds the data directory and prints a summary."""
     info = builder.build(config, *others)
     print("\n".join(_describe(info)))
@@ -53,7 +53,7 @@ def _describe(info: dataset_info.DatasetInfo) -> list[str]:
 if __name__ == "__main__":
     program.run(
         main,
-        build_config.BuildConfig,
+        builder.BuildConfig,
         frontend.FrontendConfig,
         augmentation_config.AugmentationConfig,
         labelling.LabelConfig,

@@ -23,7 +23,8 @@ from typing import Optional
 import numpy as np
 
 from tfrecord_builder import errors
-from tfrecord_builder.building.records import items, pictures, record_checks, record_file
+from tfrecord_builder.building import sharding
+from tfrecord_builder.building.verification import pictures, stored_records
 from tfrecord_builder.data import dataset_info, manifest, recordings, schema, vocabulary
 from tfrecord_builder.program import config_flags, fonts, program
 from tfrecord_builder.storage import files
@@ -69,7 +70,7 @@ def show(config: ShowConfig) -> None:
         vocabulary.Vocabulary.load(os.path.join(config.data_dir, name))
         for name in (dataset_info.TOKENS_FILE, dataset_info.CHARACTERS_FILE)
     )
-    expected = record_checks.RecordSpec(tokens, characters, info.frontend, info.fbank_dtype)
+    expected = stored_records.RecordSpec(tokens, characters, info.frontend, info.fbank_dtype)
     entry = find(config.data_dir, info, expected, config.utterance_id)
     print("\n".join(_describe(entry, expected)))
     if entry.record.fbank is not None:
@@ -79,7 +80,7 @@ def show(config: ShowConfig) -> None:
 def find(
     data_dir: str,
     info: dataset_info.DatasetInfo,
-    expected: record_checks.RecordSpec,
+    expected: stored_records.RecordSpec,
     utterance_id: Optional[str],
 ) -> LocatedRecord:
     """Finds an utterance's record; if the id is None, finds the first record, in train if it has any.
@@ -95,7 +96,7 @@ def find(
             if utterance_id is not None and utterances is not None and utterance_id not in utterances:
                 continue
             for raw in _read(path):
-                if utterance_id in (None, record_checks.utterance_id(raw.data or b"")):
+                if utterance_id in (None, stored_records.utterance_id(raw.data or b"")):
                     record = _parse(path, raw, expected)
                     return LocatedRecord(
                         record, split, path, raw.number, (utterances or {}).get(record.utterance_id)
@@ -112,22 +113,22 @@ def _read_utterances(path: str) -> Optional[dict[str, manifest.Utterance]]:
     """Reads a shard's .jsonl file, which is much smaller than the shard; returns None if it is missing."""
     if not files.exists(recordings.path_of(path)):
         return None
-    return {item.utterance.utterance_id: item.utterance for item in items.read(path)}
+    return {item.utterance.utterance_id: item.utterance for item in sharding.read_items(path)}
 
 
-def _read(path: str) -> Iterator[record_file.RawRecord]:
+def _read(path: str) -> Iterator[stored_records.RawRecord]:
     if not files.exists(path):
         raise errors.UserError(f"{path}: shard is missing; copy or build the data again.")
     with files.open_binary(path) as file:
-        yield from record_file.RecordFile(file).records()
+        yield from stored_records.RecordFile(file).records()
 
 
-def _parse(path: str, raw: record_file.RawRecord, expected: record_checks.RecordSpec) -> schema.Record:
+def _parse(path: str, raw: stored_records.RawRecord, expected: stored_records.RecordSpec) -> schema.Record:
     problem = raw.problem
     try:
         if not problem:
-            return record_checks.read_record(raw.data, expected)
-    except record_checks.DamagedRecordError as error:
+            return stored_records.read_record(raw.data, expected)
+    except stored_records.DamagedRecordError as error:
         problem = str(error)
     raise errors.UserError(
         f"{path}: record {raw.number} at byte {raw.offset} is damaged: {problem}. "
@@ -158,7 +159,7 @@ def _rejection_reason(data_dir: str, utterance_id: Optional[str]) -> str:
         return next((row[2] for row in rows if row[0] == utterance_id and len(row) > 2), "")
 
 
-def _describe(entry: LocatedRecord, expected: record_checks.RecordSpec) -> Iterator[str]:
+def _describe(entry: LocatedRecord, expected: stored_records.RecordSpec) -> Iterator[str]:
     record = entry.record
     yield f"utterance_id   {record.utterance_id}"
     yield f"split          {entry.split}, record {entry.number} of {os.path.basename(entry.shard)}"
@@ -193,7 +194,7 @@ def _describe_ids(name: str, ids: list[int], words: vocabulary.Vocabulary) -> li
     ]
 
 
-def _draw(record: schema.Record, expected: record_checks.RecordSpec, output: str) -> None:
+def _draw(record: schema.Record, expected: stored_records.RecordSpec, output: str) -> None:
     with files.writing(output) as path:
         omitted = pictures.draw(record, expected.frontend, path)
     print(f"picture        {output}")

@@ -15,9 +15,8 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.builder import corpus
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import catalog, chunks, shard_writer, sharding
+from tfrecord_builder.building import catalog, shard_statistics, shard_writer, sharding
 from tfrecord_builder.building.engines import dispatch
-from tfrecord_builder.building.records import items, shard_statistics
 from tfrecord_builder.data import manifest, schema
 from tfrecord_builder.labels import labelling, vocabularies
 
@@ -96,19 +95,21 @@ def _plan(
 
 
 def _write_plan(
-    found: Iterable[items.LabelledUtterance], num_shards: int, directory: str
+    found: Iterable[sharding.LabelledUtterance], num_shards: int, directory: str
 ) -> list[sharding.PlannedShard]:
-    lines = sorted(map(chunks.to_line, found))
+    lines = sorted(map(sharding.to_labelled_line, found))
     with tempfile.TemporaryDirectory() as scratch, catalog.open_new(scratch) as listed:
         labelled = pathlib.Path(scratch, "labelled")
         labelled.write_bytes(b"".join(lines))
         return sharding.write([str(labelled)], {"train": len(lines)}, num_shards, directory, listed)
 
 
-def _make_item(index: int, recording: corpus.SpokenFile) -> items.LabelledUtterance:
+def _make_item(index: int, recording: corpus.SpokenFile) -> sharding.LabelledUtterance:
     text = "".join(recording.tokens)
     utterance = manifest.Utterance(f"u{index:06d}", recording.path, "", text, "", "train")
-    return items.LabelledUtterance(utterance, _make_labels(recording), items.file_signature(recording.path))
+    return sharding.LabelledUtterance(
+        utterance, _make_labels(recording), sharding.file_signature(recording.path)
+    )
 
 
 def _make_labels(recording: corpus.SpokenFile) -> labelling.Labels:

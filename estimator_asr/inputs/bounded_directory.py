@@ -16,7 +16,7 @@ from typing import Optional
 from tfrecord_builder.storage import locks
 
 INCOMPLETE = ".incomplete"  # suffix that files.writing adds while a file is being written
-LOCK = ".lock"  # suffix of the lock files for locks.in_turn
+LOCK = ".lock"  # suffix of the lock files
 FULL = (errno.ENOSPC, errno.EDQUOT)  # error codes for a full disk or an exceeded quota
 _ABANDONED_SECONDS = 3600  # an older incomplete file is no longer being written
 
@@ -38,7 +38,7 @@ def reserve(path: str, num_bytes: int, max_bytes: float) -> None:
         OSError: the disk is full, and all remaining files are held.
     """
     directory = os.path.dirname(path)
-    with locks.in_turn(os.path.join(directory, f"directory{LOCK}")):
+    with locks.exclusive(os.path.join(directory, f"directory{LOCK}"), is_temporary=True):
         _remove_abandoned(directory)
         while count_bytes(directory) + num_bytes > max_bytes and _remove_oldest(directory):
             pass

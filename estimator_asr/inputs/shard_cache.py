@@ -103,7 +103,7 @@ class ShardCache:
         try:
             os.makedirs(self.directory, exist_ok=True)
             while not self._hold(path):  # tries again if another process has removed the copy
-                with locks.in_turn(f"{path}{bounded_directory.LOCK}"):
+                with locks.exclusive(f"{path}{bounded_directory.LOCK}", is_temporary=True):
                     if not os.path.exists(path):
                         self._download(shard, path)
         except OSError as error:

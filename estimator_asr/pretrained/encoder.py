@@ -12,9 +12,8 @@ from estimator_asr.inputs import splits
 from estimator_asr.pretrained import encoder_weights, shard_encoder
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend, pretrained_encoder
-from tfrecord_builder.building import resumable
+from tfrecord_builder.building import output_directory, resumable
 from tfrecord_builder.building.engines import dispatch
-from tfrecord_builder.building.output import output_directory, staging
 from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.storage import files
 
@@ -57,13 +56,13 @@ def encode(
         output_directory.reserve(output_dir, overwrite),
     ):
         fingerprint = resumable.hash_json([dataclasses.asdict(applied), *map(dataclasses.asdict, shards)])
-        directory = staging.start(output_dir, fingerprint, overwrite)
+        directory = output_directory.start(output_dir, fingerprint, overwrite)
         encoder_weights.save(directory, weights_dir)
         writer = shard_encoder.ShardEncoder(directory, data_dir, weights_dir, applied, info.fbank_dtype)
         encoded_shards = run(shards, writer, "encoding")
         _copy_files(data_dir, directory, shards)
         new_info = _describe(info, applied, {shard.file: shard for shard in encoded_shards})
-        staging.publish(output_dir, new_info)
+        output_directory.publish(output_dir, new_info)
     return new_info
 
 

@@ -9,7 +9,7 @@ import matplotlib.font_manager
 import pytest
 
 from tfrecord_builder import errors, show
-from tfrecord_builder.building.records import record_checks
+from tfrecord_builder.building.verification import stored_records
 from tfrecord_builder.data import dataset_info, manifest, vocabulary
 
 
@@ -119,14 +119,14 @@ def _find(data_dir, utterance_id=None):
     tokens, characters = (
         vocabulary.Vocabulary.load(str(data_dir / name)) for name in ("tokens.txt", "characters.txt")
     )
-    expected = record_checks.RecordSpec(tokens, characters, info.frontend, info.fbank_dtype)
+    expected = stored_records.RecordSpec(tokens, characters, info.frontend, info.fbank_dtype)
     return show.find(str(data_dir), info, expected, utterance_id)
 
 
 def test_without_an_id_the_first_record_of_train_is_found(data_dir):
     entry = _find(data_dir)
     first = built_data.read(data_dir / "train-00000-of-00003.tfrecord")[0]
-    assert entry.record.utterance_id == record_checks.utterance_id(first)
+    assert entry.record.utterance_id == stored_records.utterance_id(first)
     assert (entry.split, entry.number, os.path.basename(entry.shard)) == (
         "train",
         0,
@@ -189,7 +189,7 @@ def test_the_error_for_a_damaged_record_names_it(data_dir):
 
 def test_a_record_with_a_damaged_id_is_not_reported_as_missing(data_dir):
     path = data_dir / "train-00000-of-00003.tfrecord"
-    name = record_checks.utterance_id(built_data.read(path)[0])
+    name = stored_records.utterance_id(built_data.read(path)[0])
     content = bytearray(path.read_bytes())
     content[12] ^= 255  # the record can no longer be parsed
     path.write_bytes(content)

@@ -3,32 +3,70 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import os
+from typing import Optional
 
+from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.audio.augmentation import augmentation_config, codecs, copies
 from tfrecord_builder.building import (
-    build_config,
     catalog,
     chunks,
     listing,
+    output_directory,
     resumable,
     shard_writer,
     sharding,
     summary,
 )
 from tfrecord_builder.building.engines import dispatch
-from tfrecord_builder.building.output import output_directory, staging
-from tfrecord_builder.data import dataset_info, recordings
+from tfrecord_builder.corpora import registry
+from tfrecord_builder.data import dataset_info, recordings, schema
 from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.program import config_flags
 
 PLAIN = augmentation_config.AugmentationConfig()
 SYLLABLES = labelling.LabelConfig()
 OF_THE_TRAIN_SPLIT = vocabularies.VocabularyConfig()
 
 
+@dataclasses.dataclass(frozen=True)
+class BuildConfig(config_flags.Checked):
+    """Settings of a build. Features, labels and vocabularies have their own configs."""
+
+    corpus: str = config_flags.setting("manifest", "layout of the corpus", choices=sorted(registry.CORPORA))
+    corpus_dir: tuple[str, ...] = config_flags.setting(
+        (),
+        "corpus directory (for table and wenet also a list file); separate several with commas",
+        required=True,
+    )
+    output_dir: str = config_flags.setting(
+        "", "directory to write to; must be new or empty unless --overwrite is set", required=True
+    )
+    dev_fraction: float = config_flags.setting(
+        0.0,
+        "if the corpus has no dev split, fraction of train to move to dev, whole speakers at a time",
+        minimum=0,
+        maximum=0.5,
+    )
+    max_seconds: float = config_flags.setting(30.0, "recordings longer than this are rejected", positive=True)
+    max_rejected: float = config_flags.setting(
+        0.05, "fraction of rejected utterances above which the build fails", minimum=0, maximum=1
+    )
+    fbank_dtype: str = config_flags.setting(
+        "float16", "data type of the stored features", choices=schema.FBANK_DTYPES
+    )
+    num_shards: int = config_flags.setting(16, "shards per split, at most one per utterance", minimum=1)
+    num_workers: Optional[int] = config_flags.setting(None, "workers; one per core if empty", minimum=1)
+    runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
+    overwrite: bool = config_flags.setting(
+        False, "replace the build in --output_dir, once the new one is complete"
+    )
+
+
 def build(
-    config: build_config.BuildConfig,
+    config: BuildConfig,
     frontend_config: frontend.FrontendConfig,
     augmentation: augmentation_config.AugmentationConfig = PLAIN,
     label_config: labelling.LabelConfig = SYLLABLES,
@@ -43,7 +81,7 @@ def build(
         UserError: the corpus, the output directory or the frozen vocabulary cannot be used, too many
             utterances are rejected, or two flags contradict each other.
     """
-    build_config.check_text(config, frontend_config, augmentation, label_config)
+    _check_text(config, frontend_config, augmentation, label_config)
     codecs.require(augmentation.codecs)
     sources = copies.find_sources(augmentation)
     if vocabulary_config.vocabulary_dir:
@@ -59,24 +97,26 @@ def build(
             bpe_model = vocabularies.make_subwords(label_config, vocabulary_config, training)
             labeller = labelling.Labeller(label_config, bpe_model)
             collector, shards = _label(config, labeller, augmentation, sources, corpus, workspace, run)
-            summary.check_rejected(config, corpus)
+            summary.check_rejected(config.output_dir, config.max_rejected, corpus)
             saved = vocabularies.make(collector, vocabulary_config, bpe_model)
             summary.log_vocabulary(collector, saved)
             settings = _make_settings(config, frontend_config, saved, augmentation, sources)
             fingerprint = sharding.fingerprint(shards, settings)
-            directory = staging.start(config.output_dir, fingerprint, config.overwrite)
-            staging.take_over((recordings.path_of(shard.file) for shard in shards), workspace, directory)
+            directory = output_directory.start(config.output_dir, fingerprint, config.overwrite)
+            output_directory.take_over(
+                (recordings.path_of(shard.file) for shard in shards), workspace, directory
+            )
             statistics = run(shards, shard_writer.RecordWriter(directory, settings), title="building")
             corpus.reject(row for shard in statistics for row in shard.rejected)
-            summary.check_rejected(config, corpus)
+            summary.check_rejected(config.output_dir, config.max_rejected, corpus)
             info = summary.write(directory, settings, label_config, statistics, corpus, collector.left_out)
-            staging.publish(config.output_dir, info)
+            output_directory.publish(config.output_dir, info)
             summary.log_rejected(corpus)
     return info
 
 
 def _label(
-    config: build_config.BuildConfig,
+    config: BuildConfig,
     labeller: labelling.Labeller,
     augmentation: augmentation_config.AugmentationConfig,
     sources: copies.Sources,
@@ -85,8 +125,8 @@ def _label(
     run: dispatch.RunUnits,
 ) -> tuple[vocabularies.Collector, list[sharding.PlannedShard]]:
     """Labels the corpus and assigns its items to shards; returns the label counts and the shards."""
-    directory, lists = staging.scratch_directory(config.output_dir), list(corpus.lists())
-    staging.take_over((utterance_list.file for utterance_list in lists), workspace, directory)
+    directory, lists = output_directory.scratch_directory(config.output_dir), list(corpus.lists())
+    output_directory.take_over((utterance_list.file for utterance_list in lists), workspace, directory)
     labelled = chunks.label_corpus(lists, labeller, augmentation, sources, directory, run)
     corpus.reject(row for chunk in labelled for row in chunk.rejected)
     collector, split_sizes = vocabularies.Collector(labeller.config), collections.Counter()
@@ -99,7 +139,7 @@ def _label(
 
 
 def _make_settings(
-    config: build_config.BuildConfig,
+    config: BuildConfig,
     frontend_config: frontend.FrontendConfig,
     saved: vocabularies.Vocabularies,
     augmentation: augmentation_config.AugmentationConfig,
@@ -108,3 +148,28 @@ def _make_settings(
     features = None if config.corpus == "text" else frontend_config
     copies_sha256 = "" if augmentation.is_plain else resumable.hash_json(sources.describe(augmentation))
     return sharding.Settings(saved, features, config.fbank_dtype, config.max_seconds, copies_sha256)
+
+
+def _check_text(
+    config: BuildConfig,
+    frontend_config: frontend.FrontendConfig,
+    augmentation: augmentation_config.AugmentationConfig,
+    label_config: labelling.LabelConfig,
+) -> None:
+    """Raises UserError if a text corpus is combined with audio flags or an unsuitable token type."""
+    if config.corpus != "text":
+        return
+    changed = []
+    for settings in (frontend_config, augmentation):
+        defaults = dataclasses.asdict(type(settings)())
+        values = dataclasses.asdict(settings)
+        changed += [f"--{name}={value}" for name, value in values.items() if value != defaults[name]]
+    if changed:
+        raise errors.UserError(
+            f"--corpus=text: a text corpus has no audio features; leave out {' and '.join(changed)}."
+        )
+    if label_config.token_type not in labelling.PAIRED_TOKEN_TYPES:
+        raise errors.UserError(
+            f"--token_type={label_config.token_type} does not support --corpus=text, in which each character "
+            f"is paired with a syllable; use {' or '.join(labelling.PAIRED_TOKEN_TYPES)}."
+        )

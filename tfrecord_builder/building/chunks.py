@@ -11,7 +11,6 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import dataclasses
-import hashlib
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -19,9 +18,8 @@ from typing import Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio.augmentation import augmentation_config, copies
-from tfrecord_builder.building import catalog, resumable
+from tfrecord_builder.building import catalog, resumable, sharding
 from tfrecord_builder.building.engines import tasks
-from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling, normalisation, vocabularies
 from tfrecord_builder.program import config_json, urls
@@ -106,7 +104,11 @@ class ChunkLabeller(resumable.UnitWriter):
                 collector.left_out.update(self.labeller.count_left_out(utterance))
                 for copy, variant in list_copies(utterance, self.augmentation, self.sources):
                     copy_labels = _WORDLESS if variant and variant.is_wordless else labels
-                    lines.append(to_line(items.LabelledUtterance(copy, copy_labels, signature, variant)))
+                    lines.append(
+                        sharding.to_labelled_line(
+                            sharding.LabelledUtterance(copy, copy_labels, signature, variant)
+                        )
+                    )
                     labelled.split_sizes[copy.split] += 1
             on_progress(done, len(labelled.rejected))
         labelled.num_records, labelled.counts = len(utterances) - len(labelled.rejected), collector.to_json()
@@ -188,14 +190,6 @@ def find_signatures(recordings: Sequence[Optional[str]]) -> list[Optional[tuple[
         return list(pool.map(_find_signature, recordings))
 
 
-def to_line(item: items.LabelledUtterance) -> bytes:
-    """Returns an item's line for a .labelled file; the sentence is the transcript, else the pronunciation."""
-    name, labels = item.utterance.utterance_id, item.labels
-    digest = hashlib.sha256(name.encode()).hexdigest()
-    sentence = hashlib.sha256((labels.transcript or " ".join(labels.tokens)).encode()).hexdigest()
-    return f"{digest}\t{item.utterance.split}\t{sentence}\t{name}\t{items.to_line(item)}".encode()
-
-
 def _divide(lists: Sequence[catalog.UtteranceList]) -> Iterator[Chunk]:
     size = -(-len(lists) // _MAX_CHUNKS)
     for number, start in enumerate(range(0, len(lists), size)):
@@ -206,13 +200,13 @@ def _divide(lists: Sequence[catalog.UtteranceList]) -> Iterator[Chunk]:
 def _is_unchanged(path: str) -> bool:
     """Returns True if no recording of a labelled chunk has changed; `path` is the chunk's .labelled file."""
     with files.open_binary(path) as file:
-        chunk_items = [items.from_json(config_json.parse(line.split(b"\t", 4)[4])) for line in file]
+        chunk_items = [sharding.from_json(config_json.parse(line.split(b"\t", 4)[4])) for line in file]
     signatures = find_signatures([item.utterance.audio for item in chunk_items])
     return signatures == [item.signature for item in chunk_items]
 
 
 def _find_signature(audio: Optional[str]) -> Optional[tuple[int, int]]:
     try:
-        return items.file_signature(audio)
+        return sharding.file_signature(audio)
     except OSError as error:
         raise errors.store_failed(audio, error) from error

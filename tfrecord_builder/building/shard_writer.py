@@ -14,8 +14,7 @@ import numpy as np
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files, frontend
 from tfrecord_builder.audio.augmentation import effects
-from tfrecord_builder.building import resumable, sharding
-from tfrecord_builder.building.records import items, loudness, shard_statistics
+from tfrecord_builder.building import resumable, shard_statistics, sharding
 from tfrecord_builder.data import manifest, recordings, schema, vocabulary
 from tfrecord_builder.program import lazy_tensorflow as tf
 
@@ -63,8 +62,8 @@ class RecordWriter(resumable.UnitWriter):
 
 
 def make_record(
-    item: items.LabelledUtterance, settings: sharding.Settings
-) -> tuple[schema.Record, Optional[loudness.Loudness]]:
+    item: sharding.LabelledUtterance, settings: sharding.Settings
+) -> tuple[schema.Record, Optional[shard_statistics.Loudness]]:
     """Returns the record of an item and the loudness of its recording (None for text).
 
     Raises:
@@ -111,16 +110,16 @@ def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: 
     return waveform
 
 
-def _read_items(path: str) -> Iterator[items.LabelledUtterance]:
+def _read_items(path: str) -> Iterator[sharding.LabelledUtterance]:
     try:
-        yield from items.read(path)
+        yield from sharding.read_items(path)
     except OSError as error:
         raise errors.store_failed(recordings.path_of(path), error) from error
 
 
 def _add_features(
-    record: schema.Record, item: items.LabelledUtterance, settings: sharding.Settings
-) -> tuple[schema.Record, loudness.Loudness]:
+    record: schema.Record, item: sharding.LabelledUtterance, settings: sharding.Settings
+) -> tuple[schema.Record, shard_statistics.Loudness]:
     sample_rate = settings.frontend.sample_rate
     waveform = read_waveform(item.utterance, sample_rate, settings.max_seconds)
     if item.variant:
@@ -133,11 +132,13 @@ def _add_features(
     if not is_finite:  # very loud samples overflow; a single Inf would make the feature mean Inf
         raise RejectedRecording("features overflow")
     duration_ms = round(1000 * len(waveform) / sample_rate)
-    return dataclasses.replace(record, fbank=fbank, duration_ms=duration_ms), loudness.measure(waveform)
+    return dataclasses.replace(
+        record, fbank=fbank, duration_ms=duration_ms
+    ), shard_statistics.measure_loudness(waveform)
 
 
-def _check_unchanged(item: items.LabelledUtterance) -> None:
-    if items.file_signature(item.utterance.audio) != item.signature:
+def _check_unchanged(item: sharding.LabelledUtterance) -> None:
+    if sharding.file_signature(item.utterance.audio) != item.signature:
         raise errors.UserError(
             f"{item.utterance.audio}: the recording has changed since the corpus was listed; "
             "run the build again, and do not change the corpus while it runs; finished shards are kept."

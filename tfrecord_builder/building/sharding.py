@@ -1,4 +1,14 @@
-"""Assigns the items of a build to shards; the result depends only on the corpus and the flags."""
+"""The items of a build (labelled utterances), and how they are assigned to shards.
+
+The items of a shard are in the .jsonl file next to it, one per line:
+
+    {"utterance": {"utterance_id": "u1", "audio": "/c/u1.wav", "text": "一下", ...},
+     "labels": {"transcript": "一下", "tokens": ["yi1", "xia4"], "characters": ["一", "下"]},
+     "stamp": [43218, 1700000000000000000], "variant": null}
+
+The file stays in the data directory to show which recording each record was made from (see recordings.py).
+It also contains the utterances that were rejected while the shard was written.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +16,31 @@ import contextlib
 import dataclasses
 import hashlib
 import heapq
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Optional
+from typing import Any, Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
+from tfrecord_builder.audio.augmentation import copies
 from tfrecord_builder.building import catalog, resumable
-from tfrecord_builder.data import recordings, schema
-from tfrecord_builder.labels import vocabularies
+from tfrecord_builder.data import manifest, recordings, schema
+from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
 _BUFFER_BYTES = 1 << 26  # total size of the write buffers of all shards
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledUtterance:
+    """An utterance or an augmented copy, with its labels."""
+
+    utterance: manifest.Utterance
+    labels: labelling.Labels
+    signature: Optional[tuple[int, int]] = None  # file_signature of the recording when it was labelled
+    variant: Optional[copies.Variant] = None  # the augmentation; None if not augmented
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +88,53 @@ class PlannedShard:
     num_items: int
     ids_sha256: str
     items_sha256: str
+
+
+def to_line(item: LabelledUtterance) -> str:
+    """Returns an item as one line of JSON; bytes in file names that are not UTF-8 are escaped."""
+    parts = {
+        "utterance": vars(item.utterance),
+        "labels": vars(item.labels),
+        "stamp": item.signature,
+        "variant": item.variant and vars(item.variant),
+    }
+    return json.dumps(parts, ensure_ascii=False).encode("utf-8", "backslashreplace").decode() + "\n"
+
+
+def to_labelled_line(item: LabelledUtterance) -> bytes:
+    """Returns an item's line for a .labelled file (see chunks.py)."""
+    name, labels = item.utterance.utterance_id, item.labels
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    sentence = hashlib.sha256((labels.transcript or " ".join(labels.tokens)).encode()).hexdigest()
+    return f"{digest}\t{item.utterance.split}\t{sentence}\t{name}\t{to_line(item)}".encode()
+
+
+def from_json(parts: dict[str, Any]) -> LabelledUtterance:
+    """Converts a parsed line to an item; raises KeyError or TypeError if to_line did not write the line."""
+    labels = {name: tuple(v) if isinstance(v, list) else v for name, v in parts["labels"].items()}
+    return LabelledUtterance(
+        manifest.Utterance(**parts["utterance"]),
+        labelling.Labels(**labels),
+        tuple(parts["stamp"]) if parts["stamp"] else None,
+        copies.Variant(**parts["variant"]) if parts["variant"] else None,
+    )
+
+
+def read_items(shard_path: str) -> Iterator[LabelledUtterance]:
+    """Yields the items of a shard in file order; raises the same errors as recordings.read_items."""
+    return recordings.read_items(shard_path, from_json)
+
+
+def file_signature(audio: Optional[str]) -> Optional[tuple[int, int]]:
+    """Returns (size in bytes, modification time in ns) of a recording; None if it does not exist."""
+    try:
+        return audio and files.size_and_time(audio)
+    except (FileNotFoundError, ValueError):  # ValueError: no file can have this name
+        return None
+    except OSError as error:
+        if urls.is_remote(audio) or not files.concerns_one_file(error):
+            raise  # the disk or store failed, not only this file
+        return None
 
 
 def write(

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from absl import logging
 
 from tfrecord_builder import errors
-from tfrecord_builder.building import build_config, catalog, chunks, resumable, sharding
-from tfrecord_builder.building.output import staging
-from tfrecord_builder.building.records import shard_statistics
+from tfrecord_builder.building import catalog, chunks, output_directory, resumable, shard_statistics, sharding
 from tfrecord_builder.building.report import page
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.labels import labelling, normalisation, vocabularies
@@ -30,19 +28,19 @@ _UNCLEAR = {
 }
 
 
-def check_rejected(config: build_config.BuildConfig, corpus: catalog.Catalog) -> None:
+def check_rejected(output_dir: str, max_rejected: float, corpus: catalog.Catalog) -> None:
     """Writes rejected.tsv and raises UserError if all or too many utterances were rejected."""
     reasons, num_candidates = corpus.reasons(), corpus.count_candidates()
     num_rejected = sum(count for _, count in reasons)
-    is_too_many = num_rejected / num_candidates > config.max_rejected
+    is_too_many = num_rejected / num_candidates > max_rejected
     if not is_too_many and num_rejected < num_candidates:
         return
-    path = staging.failure_path(config.output_dir, dataset_info.REJECTED_FILE)
+    path = output_directory.failure_path(output_dir, dataset_info.REJECTED_FILE)
     _write_rejected(path, corpus)
     remedy = "fix the corpus or raise --max_rejected" if is_too_many else "fix the corpus"
     raise errors.UserError(
         f"--max_rejected: {num_rejected} of {num_candidates} utterances were rejected, "
-        f"{f'expected at most {config.max_rejected:.1%}' if is_too_many else 'so that no data is left'}: "
+        f"{f'expected at most {max_rejected:.1%}' if is_too_many else 'so that no data is left'}: "
         f"{_format_counts(reasons[:3])}; read {path}, {remedy}."
     )
 

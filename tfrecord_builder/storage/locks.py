@@ -16,6 +16,7 @@ from typing import Optional
 from absl import logging
 
 from tfrecord_builder import errors
+from tfrecord_builder.program import urls
 
 # flock's error codes if the file system does not support a lock; NFS, for example, cannot lock directories.
 _NO_LOCKS = (errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
@@ -23,58 +24,36 @@ _EXCLUSIVE = fcntl.LOCK_EX | fcntl.LOCK_NB
 
 
 @contextlib.contextmanager
-def exclusive(path: str, busy: str, wait_seconds: float = 0.0) -> Iterator[int]:
+def exclusive(
+    path: str, busy: Optional[str] = None, wait_seconds: float = 0.0, is_temporary: bool = False
+) -> Iterator[Optional[int]]:
     """Locks a directory or a file (created if it is missing); yields the file descriptor of the lock.
 
-    A child process that inherits the descriptor holds the lock until it ends. On a file system without locks,
-    every process gets the lock.
+    A child process that inherits the descriptor holds the lock until it ends. Nothing is locked in object
+    stores or, if there is a message `busy`, on file systems without locks.
+
+    Args:
+        path: path of the directory or file.
+        busy: message of the error if another process holds the lock; if None, threads and processes wait for
+            each other, however long it takes.
+        wait_seconds: how long to wait before the error.
+        is_temporary: the file exists only for the lock, and is removed on exit.
 
     Raises:
-        errors.UserError: another process still holds the lock after `wait_seconds`; `busy` is the message.
+        errors.UserError: another process still holds the lock after `wait_seconds`.
+        OSError: the path cannot be opened, or `busy` is None and the file system has no locks.
     """
-    flags = os.O_RDONLY if os.path.isdir(path) else os.O_RDWR | os.O_CREAT
-    descriptor = os.open(path, flags, 0o666)
+    if urls.is_remote(path):
+        yield None
+        return
+    descriptor = _open_locked(path, busy, wait_seconds)
     try:
-        if not _take(descriptor, path):
-            _wait(descriptor, path, busy, wait_seconds)
         yield descriptor
     finally:
+        if is_temporary:
+            with contextlib.suppress(FileNotFoundError):  # the directory may have been cleared
+                os.remove(path)
         os.close(descriptor)
-
-
-@contextlib.contextmanager
-def in_turn(path: str) -> Iterator[None]:
-    """Runs a block once no other thread or process is in a block with this lock file, which is then removed.
-
-    Raises:
-        OSError: the directory is missing, is not writable, or is on a file system without locks.
-    """
-    is_ours = False
-    while not is_ours:  # try again if another process removed the file before it was locked
-        with open(path, "w") as file:
-            is_ours = _take(file.fileno(), path, fcntl.LOCK_EX, no_locks=())
-            if is_ours:
-                try:
-                    yield
-                finally:
-                    with contextlib.suppress(FileNotFoundError):  # the directory may have been cleared
-                        os.remove(path)
-
-
-@contextlib.contextmanager
-def reserved(path: str, busy: str) -> Iterator[None]:
-    """Locks a local file while it is being written, using an empty lock file next to it, removed afterwards.
-
-    Raises:
-        errors.UserError: another process holds the lock; `busy` is the message.
-    """
-    lock = f"{path}.lock"
-    with exclusive(lock, busy):
-        try:
-            yield
-        finally:
-            with contextlib.suppress(FileNotFoundError):  # removed by another process without locks
-                os.remove(lock)
 
 
 class ReadLock:
@@ -113,15 +92,31 @@ def remove_unless_read(path: str, remove: Callable[[], object]) -> bool:
     return True
 
 
-def _wait(descriptor: int, path: str, busy: str, wait_seconds: float) -> None:
-    if wait_seconds:
-        logging.info("%s: locked by another process, waiting for at most %g seconds", path, wait_seconds)
+def _open_locked(path: str, busy: Optional[str], wait_seconds: float) -> int:
     limit = time.monotonic() + wait_seconds
-    while time.monotonic() < limit:
-        time.sleep(1.0)
-        if _take(descriptor, path):
-            return
-    raise errors.UserError(busy)
+    descriptor = _open_once(path, busy)
+    if descriptor is None and wait_seconds:
+        logging.info("%s: locked by another process, waiting for at most %g seconds", path, wait_seconds)
+    while descriptor is None:
+        if busy is not None:
+            if time.monotonic() >= limit:
+                raise errors.UserError(busy)
+            time.sleep(1.0)
+        descriptor = _open_once(path, busy)
+    return descriptor
+
+
+def _open_once(path: str, busy: Optional[str]) -> Optional[int]:
+    """Opens and locks a path; returns None if another process has locked, removed or replaced it."""
+    flags = os.O_RDONLY if os.path.isdir(path) else os.O_RDWR | os.O_CREAT
+    how = (fcntl.LOCK_EX, ()) if busy is None else (_EXCLUSIVE, _NO_LOCKS)
+    with contextlib.ExitStack() as stack:
+        descriptor = os.open(path, flags, 0o666)
+        stack.callback(os.close, descriptor)
+        if not _take(descriptor, path, *how):
+            return None
+        stack.pop_all()
+    return descriptor
 
 
 def _take(descriptor: int, path: str, kind: int = _EXCLUSIVE, no_locks: tuple[int, ...] = _NO_LOCKS) -> bool:

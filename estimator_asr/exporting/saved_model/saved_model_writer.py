@@ -34,6 +34,7 @@ from estimator_asr.exporting.saved_model import (
 )
 from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder.data import dataset_info
+from tfrecord_builder.storage import directories
 
 
 def write(
@@ -49,9 +50,8 @@ def write(
     Returns:
         Path of the version. Its name is the time in seconds, or the newest version plus 1 if that is larger.
     """
-    os.makedirs(export_dir, exist_ok=True)
-    temporary = os.path.join(export_dir, f"incomplete-{uuid.uuid4().hex[:8]}")
-    try:
+    incomplete = os.path.join(export_dir, f"incomplete-{uuid.uuid4().hex[:8]}")
+    with directories.temporary(incomplete) as temporary:
         info = _describe(acoustic, language)
         _write_graph(acoustic, language, temporary)
         if acoustic.model.config.bpe_sha256:  # next to tokens.txt, so that --vocabulary_dir finds both
@@ -61,8 +61,6 @@ def write(
         complete(temporary, info)
         info.save(temporary)  # again, to include the files that `complete` added
         return _publish(temporary, export_dir)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)  # still exists only if writing failed
 
 
 def _publish(temporary: str, export_dir: str) -> str:

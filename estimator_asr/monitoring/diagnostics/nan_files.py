@@ -14,7 +14,6 @@ import json
 import math
 import os
 import pathlib
-import shutil
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ import tensorflow as tf
 
 from tfrecord_builder import errors
 from tfrecord_builder.program import config_json
-from tfrecord_builder.storage import files
+from tfrecord_builder.storage import directories, files
 
 CHECKPOINT = "model.ckpt"
 _REPORT_FILE, _RECORDS_FILE, _QUARANTINE_FILE = "report.json", "batch.tfrecord", "quarantine.tsv"
@@ -59,19 +58,16 @@ def write(
 
     `path` comes from step_directory; records are serialised; `save` writes a checkpoint to a path prefix.
     """
-    temporary = pathlib.Path(f"{path}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
     utterances = list_utterances(records)
-    save(str(temporary / CHECKPOINT))
-    (temporary / _REPORT_FILE).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    (temporary / "config.json").write_text(config_json + "\n", encoding="utf-8")
-    (temporary / "utterances.tsv").write_text(_to_tsv([BatchRow._fields, *utterances]), encoding="utf-8")
-    with tf.io.TFRecordWriter(str(temporary / _RECORDS_FILE)) as writer:
-        for record in records:
-            writer.write(record)
-    shutil.rmtree(path, ignore_errors=True)
-    os.replace(temporary, path)
+    with directories.writing(path) as incomplete:
+        save(os.path.join(incomplete, CHECKPOINT))
+        texts = {_REPORT_FILE: json.dumps(report, indent=2) + "\n", "config.json": config_json + "\n"}
+        texts["utterances.tsv"] = _to_tsv([BatchRow._fields, *utterances])
+        for name, text in texts.items():
+            files.write_text(os.path.join(incomplete, name), text)
+        with tf.io.TFRecordWriter(os.path.join(incomplete, _RECORDS_FILE)) as writer:
+            for record in records:
+                writer.write(record)
     return utterances
 
 

@@ -17,7 +17,7 @@ from estimator_asr.exporting import sample
 from estimator_asr.inputs import splits
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.building import builder
 from tfrecord_builder.data import dataset_info
 
 
@@ -64,9 +64,7 @@ def test_utterances_that_are_too_long_for_the_export_are_left_out(tmp_path):
     noise = np.random.default_rng(0).uniform(-0.1, 0.1, 17000)
     soundfile.write(f"{corpus_dir}/audio/u13.wav", noise, 16000)
     soundfile.write(f"{corpus_dir}/audio/u14.wav", noise[:16040], 16000)  # as many frames as a second
-    long = build_config.BuildConfig(
-        corpus_dir=(corpus_dir,), output_dir=str(tmp_path / "long"), num_workers=1
-    )
+    long = builder.BuildConfig(corpus_dir=(corpus_dir,), output_dir=str(tmp_path / "long"), num_workers=1)
     builder.build(long, frontend.FrontendConfig())
     assert set(read(long.output_dir)) == {"u12", "u13", "u14"}
     found = read(long.output_dir, max_seconds=1)

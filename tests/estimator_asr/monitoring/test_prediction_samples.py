@@ -16,7 +16,7 @@ import tiny_models
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models.tasks import tasks
 from estimator_asr.monitoring import prediction_samples, sample_utterances
-from tfrecord_builder.building.records import items
+from tfrecord_builder.building import sharding
 from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.labels import labelling
 
@@ -86,8 +86,8 @@ def write_items(made):
             soundfile.write(path, waveform, tiny_models.FRONTEND.sample_rate, subtype="PCM_16")
         utterance = manifest.Utterance(name, str(path), speaker, text, pinyin, "test")
         lines.append(
-            items.to_line(
-                items.LabelledUtterance(utterance, labelling.Labels(text, tuple(pinyin.split()), ()))
+            sharding.to_line(
+                sharding.LabelledUtterance(utterance, labelling.Labels(text, tuple(pinyin.split()), ()))
             )
         )
     pathlib.Path(made.data, "test-00000-of-00001.jsonl").write_text("".join(lines), encoding="utf-8")

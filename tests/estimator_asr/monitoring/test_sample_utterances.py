@@ -11,7 +11,7 @@ import soundfile
 from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import shard_cache
 from estimator_asr.monitoring import sample_utterances
-from tfrecord_builder.building.records import items
+from tfrecord_builder.building import sharding
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
 
@@ -69,8 +69,8 @@ def test_data_without_the_split_has_no_samples(tmp_path):
 def write_recording(tmp_path, audio):
     """An utterance of 0.5 s on the second channel of a recording, from 1 s on."""
     utterance = manifest.Utterance("u", str(audio), "s", "你", "ni3", "dev", 1.0, 0.5, 1)
-    item = items.LabelledUtterance(utterance, labelling.Labels("你", ("ni3",), ("你",)))
-    (tmp_path / "dev-0.jsonl").write_text(items.to_line(item), encoding="utf-8")
+    item = sharding.LabelledUtterance(utterance, labelling.Labels("你", ("ni3",), ("你",)))
+    (tmp_path / "dev-0.jsonl").write_text(sharding.to_line(item), encoding="utf-8")
     return sample_utterances.SampleUtterance("u", str(tmp_path / "dev-0.tfrecord"), {})
 
 

@@ -17,7 +17,7 @@ import pytest
 import small_records
 import soundfile
 
-from tfrecord_builder.building.records import items
+from tfrecord_builder.building import sharding
 from tfrecord_builder.data import dataset_info, manifest, recordings
 from tfrecord_builder.labels import labelling
 
@@ -62,7 +62,8 @@ def _write_recordings(path):
     soundfile.write(path / "a.wav", np.zeros(4000), 16000)
     utterances = [manifest.Utterance(f"dev{i:03d}", str(path / "a.wav"), "", "", "", "dev") for i in range(3)]
     lines = [
-        items.to_line(items.LabelledUtterance(each, labelling.Labels("", (), ()))) for each in utterances
+        sharding.to_line(sharding.LabelledUtterance(each, labelling.Labels("", (), ())))
+        for each in utterances
     ]
     pathlib.Path(recordings.path_of(shard)).write_text("".join(lines), encoding="utf-8")
 

@@ -18,8 +18,8 @@ from estimator_asr.inputs import input_fn, splits
 from estimator_asr.pretrained import encoder, shard_encoder
 from tfrecord_builder import errors, verify
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import build_config, builder
-from tfrecord_builder.building.engines import local_engine, run_units
+from tfrecord_builder.building import builder
+from tfrecord_builder.building.engines import dispatch, local_engine
 from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.program import lazy_tensorflow as tf
 from tfrecord_builder.storage import files
@@ -30,7 +30,7 @@ WAVEFORM = frontend.FrontendConfig(frontend="waveform")
 
 def build(directory, features=WHISPER):
     corpus = small_corpora.make_manifest_corpus(directory / "corpus")
-    config = build_config.BuildConfig(
+    config = builder.BuildConfig(
         corpus_dir=(corpus,), output_dir=str(directory / "data"), num_shards=2, num_workers=1
     )
     builder.build(config, features)
@@ -241,7 +241,7 @@ def test_the_output_directory_may_not_be_the_data_directory(weights, data):
 
 def test_text_is_refused(weights, tmp_path):
     corpus = small_corpora.make_text_corpus(tmp_path / "text")
-    config = build_config.BuildConfig(
+    config = builder.BuildConfig(
         corpus="text", corpus_dir=(corpus,), output_dir=str(tmp_path / "data"), num_workers=1
     )
     builder.build(config, frontend.FrontendConfig())
@@ -312,7 +312,7 @@ def test_outputs_that_overflow_are_refused_with_the_utterance_id(data, tmp_path)
 
 def test_progress_counts_every_utterance(weights, data, tmp_path, monkeypatch):
     told = []
-    monkeypatch.setattr(run_units._Progress, "note", lambda self, *message: told.append(message))
+    monkeypatch.setattr(dispatch._Progress, "note", lambda self, *message: told.append(message))
     encoder.encode(weights, data, str(tmp_path / "out"), (3,), num_workers=1, overwrite=False)
     first = dataset_info.DatasetInfo.load(data).splits["train"].shards[0].file
     # After each of its three utterances, and when it is whole.

@@ -11,7 +11,7 @@ import small_corpora
 import tensorflow as tf
 
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.building import builder
 from tfrecord_builder.data import dataset_info, schema
 
 
@@ -19,7 +19,7 @@ def make(directory: pathlib.Path, num_train: int = 12, num_dev: int = 3, **optio
     """Builds directory/data from directory/corpus; train has three shards."""
     corpus_dir = small_corpora.make_manifest_corpus(directory / "corpus", num_train, num_dev)
     data_dir = str(directory / "data")
-    config = build_config.BuildConfig(
+    config = builder.BuildConfig(
         corpus_dir=(corpus_dir,), output_dir=data_dir, num_shards=3, num_workers=1, **options
     )
     builder.build(config, frontend.FrontendConfig())
@@ -28,7 +28,7 @@ def make(directory: pathlib.Path, num_train: int = 12, num_dev: int = 3, **optio
 
 def make_text(directory: pathlib.Path) -> str:
     """Builds directory/text from three sentences."""
-    config = build_config.BuildConfig(
+    config = builder.BuildConfig(
         corpus="text",
         corpus_dir=(small_corpora.make_text_corpus(directory / "sentences"),),
         output_dir=str(directory / "text"),

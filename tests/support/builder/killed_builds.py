@@ -55,7 +55,7 @@ def _serve(corpus_dir: str) -> None:
 
     from tfrecord_builder import errors
     from tfrecord_builder.audio import frontend
-    from tfrecord_builder.building import build_config, builder
+    from tfrecord_builder.building import builder
 
     for line in sys.stdin:
         pid = os.fork()
@@ -65,7 +65,7 @@ def _serve(corpus_dir: str) -> None:
             print(-os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status), flush=True)
             continue
         try:
-            config = build_config.BuildConfig(
+            config = builder.BuildConfig(
                 corpus_dir=(corpus_dir,),
                 output_dir=line.rstrip("\n"),
                 num_shards=6,

@@ -6,7 +6,7 @@ import collections
 import pathlib
 import tempfile
 
-from tfrecord_builder.building import catalog, chunks, sharding
+from tfrecord_builder.building import catalog, sharding
 from tfrecord_builder.building.engines import dispatch
 
 
@@ -15,7 +15,7 @@ def write(items, num_shards: int, directory) -> list[sharding.PlannedShard]:
     split_sizes = collections.Counter(item.utterance.split for item in items)
     with tempfile.TemporaryDirectory() as scratch, catalog.open_new(scratch) as corpus:
         labelled = pathlib.Path(scratch, "labelled")
-        labelled.write_bytes(b"".join(sorted(map(chunks.to_line, items))))
+        labelled.write_bytes(b"".join(sorted(map(sharding.to_labelled_line, items))))
         return sharding.write([str(labelled)], split_sizes, num_shards, str(directory), corpus)
 
 

@@ -13,9 +13,8 @@ import tensorflow as tf
 from tfrecord_builder import errors, verify
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.audio.augmentation import augmentation_config, codecs
-from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.building import builder, shard_statistics
 from tfrecord_builder.building.engines import local_engine
-from tfrecord_builder.building.records import shard_statistics
 from tfrecord_builder.data import dataset_info, readings, recordings, schema, vocabulary
 from tfrecord_builder.labels import labelling, vocabularies
 from tfrecord_builder.storage import files
@@ -27,7 +26,7 @@ def _build(corpus_dir, output_dir, frontend_config=FRONTEND, augmentation=builde
     corpus_dirs = corpus_dir if isinstance(corpus_dir, tuple) else (str(corpus_dir),)
     others = [_pick(config, options) for config in (labelling.LabelConfig, vocabularies.VocabularyConfig)]
     usual = dict(corpus_dir=corpus_dirs, output_dir=str(output_dir), num_workers=1)
-    config = build_config.BuildConfig(**{**usual, **options})
+    config = builder.BuildConfig(**{**usual, **options})
     return builder.build(config, frontend_config, augmentation, *others)
 
 
@@ -707,4 +706,4 @@ def test_text_refuses_audio_flags(tmp_path):
 )
 def test_config_refuses(options, message):
     with pytest.raises(errors.UserError, match=message):
-        build_config.BuildConfig(**{"corpus_dir": ("in",), "output_dir": "out", **options})
+        builder.BuildConfig(**{"corpus_dir": ("in",), "output_dir": "out", **options})

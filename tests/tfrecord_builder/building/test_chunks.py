@@ -1,5 +1,6 @@
 import dataclasses
 import errno
+import hashlib
 import json
 import os
 import pathlib
@@ -12,9 +13,8 @@ import small_shards
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.audio.augmentation import augmentation_config, copies
-from tfrecord_builder.building import build_config, builder, catalog, chunks, listing
+from tfrecord_builder.building import builder, catalog, chunks, listing, sharding
 from tfrecord_builder.building.engines import tasks
-from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.storage import files
@@ -63,12 +63,14 @@ def _note_labelled(monkeypatch):
 
 def test_to_line_has_hash_split_sentence_id_and_item():
     utterance = manifest.Utterance("c", "/c.wav", "s", "你，", "", "train")
-    item = items.LabelledUtterance(utterance, labelling.Labels("你", ("ni3",), ("你",)), (1, 2))
-    digest, split, sentence, name, line = chunks.to_line(item).decode().split("\t")
-    assert (split, name, line) == ("train", "c", items.to_line(item))
-    assert digest.startswith("2e7d2c03") and sentence == chunks.hashlib.sha256("你".encode()).hexdigest()
-    spoken = items.LabelledUtterance(utterance, labelling.Labels("", ("ni3", "hao3"), ()))
-    assert chunks.to_line(spoken).split(b"\t")[2].decode() == chunks.hashlib.sha256(b"ni3 hao3").hexdigest()
+    item = sharding.LabelledUtterance(utterance, labelling.Labels("你", ("ni3",), ("你",)), (1, 2))
+    digest, split, sentence, name, line = sharding.to_labelled_line(item).decode().split("\t")
+    assert (split, name, line) == ("train", "c", sharding.to_line(item))
+    assert digest.startswith("2e7d2c03") and sentence == hashlib.sha256("你".encode()).hexdigest()
+    spoken = sharding.LabelledUtterance(utterance, labelling.Labels("", ("ni3", "hao3"), ()))
+    assert (
+        sharding.to_labelled_line(spoken).split(b"\t")[2].decode() == hashlib.sha256(b"ni3 hao3").hexdigest()
+    )
 
 
 def test_chunks_of_a_corpus(listed, tmp_path):
@@ -110,7 +112,7 @@ def test_a_changed_recording_relabels_only_its_chunk(listed, tmp_path, monkeypat
     lines = (tmp_path / "labels" / "00001.labelled").read_bytes().splitlines()
     found = [json.loads(line.split(b"\t")[4]) for line in lines]
     (stamp,) = [each["stamp"] for each in found if each["utterance"]["utterance_id"] == "u04"]
-    assert tuple(stamp) == items.file_signature(path)
+    assert tuple(stamp) == sharding.file_signature(path)
 
 
 @pytest.fixture
@@ -210,7 +212,7 @@ def test_labels_do_not_depend_on_the_number_of_chunks_or_workers(tmp_path, monke
         monkeypatch.setattr(listing, "_LIST_SIZE", size)
         output_dir = tmp_path / str(size)
         usual = dict(corpus_dir=(corpus,), output_dir=str(output_dir), max_rejected=0.5, num_shards=3)
-        config = build_config.BuildConfig(num_workers=workers, **usual)
+        config = builder.BuildConfig(num_workers=workers, **usual)
         assert builder.build(config, frontend.FrontendConfig(), speeds).num_rejected == 3
         contents[size] = {name: (output_dir / name).read_bytes() for name in os.listdir(output_dir)}
     assert contents[100] == contents[3]

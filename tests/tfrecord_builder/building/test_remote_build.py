@@ -17,9 +17,8 @@ import small_records
 from estimator_asr.experiment import experiment, model_directory, training_config
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import build_config, builder, listing, shard_writer
+from tfrecord_builder.building import builder, listing, output_directory, shard_writer
 from tfrecord_builder.building.engines import dispatch, local_engine
-from tfrecord_builder.building.output import output_directory
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.storage import files
 
@@ -70,7 +69,7 @@ def written(monkeypatch):
 
 def _build(corpus, output_dir, **options):
     usual = dict(num_shards=2, max_rejected=0.5)
-    config = build_config.BuildConfig(corpus_dir=(corpus,), output_dir=output_dir, **{**usual, **options})
+    config = builder.BuildConfig(corpus_dir=(corpus,), output_dir=output_dir, **{**usual, **options})
     return builder.build(config, frontend.FrontendConfig())
 
 

@@ -11,7 +11,7 @@ import small_corpora
 
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.audio.augmentation import augmentation_config
-from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.building import builder
 
 # First digits of the SHA-256 of train and dev, made with TensorFlow 2.15.1.
 HASHES = {
@@ -56,7 +56,7 @@ def corpora(tmp_path_factory):
 @pytest.mark.parametrize("kind", HASHES)
 def test_a_build_has_the_expected_bytes(tmp_path, corpora, kind):
     corpus_dir, options, frontend_config, augmentation = corpora[kind]
-    config = build_config.BuildConfig(
+    config = builder.BuildConfig(
         corpus_dir=(corpus_dir,), output_dir=str(tmp_path / "data"), num_shards=1, num_workers=1, **options
     )
     info = builder.build(config, frontend_config, augmentation)

@@ -13,7 +13,6 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files, frontend
 from tfrecord_builder.audio.augmentation import copies
 from tfrecord_builder.building import shard_writer, sharding
-from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest, schema
 from tfrecord_builder.labels import labelling
 
@@ -28,7 +27,7 @@ def _settings(**changes):
 
 def _item(name, audio, found=LABELS):
     utterance = manifest.Utterance(name, audio, f"speaker-{name}", "", "", "train")
-    return items.LabelledUtterance(utterance, found, items.file_signature(audio))
+    return sharding.LabelledUtterance(utterance, found, sharding.file_signature(audio))
 
 
 def _shard(tmp_path, *found):
@@ -84,7 +83,7 @@ def test_classic_spectrogram_in_float32(tmp_path, tones):
 
 
 def test_text_records_have_no_features(tmp_path):
-    item = items.LabelledUtterance(
+    item = sharding.LabelledUtterance(
         manifest.Utterance("t1", None, "news", "你好", "ni3 hao3", "train"), LABELS
     )
     statistics = _write(tmp_path, [item], _settings(frontend=None))
@@ -166,7 +165,9 @@ def test_a_segment_of_a_recording_is_read(tmp_path, tones):
     whole = audio_files.read_audio(tones[2], 16000)
     utterance = manifest.Utterance("u0", tones[2], "s", "", "", "train", 0.1, 0.5)
     _write(
-        tmp_path, [items.LabelledUtterance(utterance, LABELS, items.file_signature(tones[2]))], _settings()
+        tmp_path,
+        [sharding.LabelledUtterance(utterance, LABELS, sharding.file_signature(tones[2]))],
+        _settings(),
     )
     (record,) = _read(tmp_path, num_bins=80)
     expected = frontend.extract(whole[1600:9600], frontend.FrontendConfig()).numpy()

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import os
 
 import pytest
 import small_corpora
@@ -8,15 +9,15 @@ import small_shards
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import shard_writer, sharding
-from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest, readings, recordings
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.storage import files
 
 
 def _items(*names, split="train", signature=(1, 2), text="你"):
     found = labelling.Labels(text, ("ni3",), ("你",))
     return [
-        items.LabelledUtterance(manifest.Utterance(n, "/a.wav", "s", text, "", split), found, signature)
+        sharding.LabelledUtterance(manifest.Utterance(n, "/a.wav", "s", text, "", split), found, signature)
         for n in names
     ]
 
@@ -30,7 +31,7 @@ def _settings(**changes):
 
 def _names(directory, shards):
     return [
-        "".join(item.utterance.utterance_id for item in items.read(str(directory / shard.file)))
+        "".join(item.utterance.utterance_id for item in sharding.read_items(str(directory / shard.file)))
         for shard in shards
     ]
 
@@ -88,7 +89,7 @@ def test_items_are_lines_of_json_beside_the_shard(tmp_path):
         "stamp": [1, 2],
         "variant": None,
     }
-    assert list(items.read(str(tmp_path / shard.file))) == _items("a")
+    assert list(sharding.read_items(str(tmp_path / shard.file))) == _items("a")
 
 
 def test_fingerprint_of_a_shard_changes_with_whatever_changes_its_bytes(tmp_path):
@@ -140,3 +141,38 @@ def test_fingerprint_of_a_build_depends_on_the_list_but_not_on_the_recordings(tm
         fingerprint(_items(*"abc"), max_seconds=20.0),
     ]
     assert len({first, *others}) == 4
+
+
+LABELS = labelling.Labels("你", ("ni3",), ("你",))
+
+
+def test_items_with_any_bytes_in_the_file_name_survive_saving_and_loading():
+    name = os.fsdecode("/语/你.wav".encode("gbk"))
+    utterance = manifest.Utterance("u", name, "s", "你 \u2028\n", "", "dev", 1.5, 2.25, 1)
+    item = sharding.LabelledUtterance(utterance, LABELS, (10, 20))
+    line = sharding.to_line(item)
+    assert sharding.from_json(json.loads(line)) == item
+    assert line.endswith("\n") and line.count("\n") == 1 and "你" in line
+    line.encode("utf-8")
+
+
+def test_text_has_neither_recording_nor_signature():
+    item = sharding.LabelledUtterance(manifest.Utterance("u", None, "", "你", "ni3", "train"), LABELS)
+    assert sharding.from_json(json.loads(sharding.to_line(item))) == item
+
+
+def test_file_signature(tmp_path):
+    path = tmp_path / "a.wav"
+    assert sharding.file_signature(None) is None and sharding.file_signature(str(path)) is None
+    path.write_bytes(b"123")
+    os.utime(path, ns=(5, 7))
+    assert sharding.file_signature(str(path)) == (3, 7)
+
+
+@pytest.mark.parametrize("error", [PermissionError(), NotADirectoryError(), ValueError()])
+def test_a_recording_that_cannot_be_reached_has_no_signature(monkeypatch, error):
+    def size_and_time(path):
+        raise error
+
+    monkeypatch.setattr(files, "size_and_time", size_and_time)
+    assert sharding.file_signature("/c/a.wav") is None

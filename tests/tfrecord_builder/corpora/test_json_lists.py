@@ -8,7 +8,7 @@ import small_corpora
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
-from tfrecord_builder.building.records import items
+from tfrecord_builder.building import sharding
 from tfrecord_builder.corpora import json_lists, registry
 
 
@@ -32,7 +32,7 @@ def test_wenet_a_recording_is_read_in_place(tmp_path):
         audio_files.read_audio(found.audio, 16000),
         audio_files.read_audio(str(tmp_path / "wav" / "b.wav"), 16000),
     )
-    assert items.file_signature(found.audio)[0] == os.path.getsize(
+    assert sharding.file_signature(found.audio)[0] == os.path.getsize(
         tmp_path / "shards" / "shards_000000000.tar"
     )
 
@@ -62,7 +62,7 @@ def test_wenet_a_shard_with_only_a_transcript_or_a_recording(tmp_path):
         ("d", "", False),  # a part of a file, which no file is named like
     ]
     assert not found[0].problem
-    assert items.file_signature(found[0].audio) is None and items.file_signature(found[1].audio)
+    assert sharding.file_signature(found[0].audio) is None and sharding.file_signature(found[1].audio)
 
 
 def test_wenet_a_transcript_of_another_encoding_rejects_its_utterance(tmp_path):

@@ -9,7 +9,7 @@ import small_corpora
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
-from tfrecord_builder.building.records import items
+from tfrecord_builder.building import sharding
 from tfrecord_builder.corpora import kaldi, segments
 
 
@@ -104,7 +104,7 @@ def test_archives_that_kaldiio_writes(tmp_path, write_function):
     for utterance in found:
         samples = audio_files.read_audio(utterance.audio, 16000)
         np.testing.assert_allclose(samples, waves[utterance.utterance_id], atol=1e-4)
-        assert items.file_signature(utterance.audio) == items.file_signature(str(tmp_path / "wav.ark"))
+        assert sharding.file_signature(utterance.audio) == sharding.file_signature(str(tmp_path / "wav.ark"))
     assert len(audio_files.read_audio(found[1].audio, 16000, start_seconds=0.1, seconds=0.25)) == 4000
 
 

@@ -5,8 +5,7 @@ import tensorflow as tf
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import build_config, builder
-from tfrecord_builder.building.records import items
+from tfrecord_builder.building import builder, sharding
 from tfrecord_builder.corpora import lhotse
 from tfrecord_builder.data import schema
 
@@ -346,7 +345,7 @@ def test_a_build_rejects_an_unsupported_cut(tmp_path):
     ]
     corpus_dir = corpus_trees.tree(tmp_path / "corpus", {}, ("wav/a.wav",))
     corpus_trees.write_gzip(f"{corpus_dir}/cuts_train.jsonl.gz", corpus_trees.to_lines(cuts))
-    config = build_config.BuildConfig(
+    config = builder.BuildConfig(
         corpus="lhotse",
         corpus_dir=(corpus_dir,),
         output_dir=str(tmp_path / "out"),
@@ -355,7 +354,7 @@ def test_a_build_rejects_an_unsupported_cut(tmp_path):
     )
     info = builder.build(config, frontend.FrontendConfig())
     (path,) = info.shard_paths(config.output_dir, "train")
-    found = {item.utterance.utterance_id: item.variant for item in items.read(path)}
+    found = {item.utterance.utterance_id: item.variant for item in sharding.read_items(path)}
     assert found["a-0"] is None
     assert (found["slow"].speed, found["slow"].volume_db) == (0.8, pytest.approx(6.0206, abs=1e-4))
     records = schema.parse_examples(tf.data.TFRecordDataset(path), num_bins=80).as_numpy_iterator()

@@ -6,19 +6,19 @@ import pytest
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio.augmentation import copies
-from tfrecord_builder.building.records import items
+from tfrecord_builder.building import sharding
 from tfrecord_builder.data import manifest, recordings
 from tfrecord_builder.labels import labelling
 
 
 def write(path, *made):
-    path.write_text("".join(map(items.to_line, made)), encoding="utf-8")
+    path.write_text("".join(map(sharding.to_line, made)), encoding="utf-8")
     return str(path.with_suffix(".tfrecord"))
 
 
 def item(utterance_id, audio="/c/a.wav", variant=None, stamp=(123, 456), **part):
     utterance = manifest.Utterance(utterance_id, audio, "一", "yi1", "S", "train", **part)
-    return items.LabelledUtterance(utterance, labelling.Labels("一", ("yi1",), ("一",)), stamp, variant)
+    return sharding.LabelledUtterance(utterance, labelling.Labels("一", ("yi1",), ("一",)), stamp, variant)
 
 
 def find(shard, utterance_id):

@@ -15,7 +15,7 @@ from estimator_asr.exporting.saved_model import recogniser
 from estimator_asr.serving.transcripts import recordings, transcriber
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.building import builder
 from tfrecord_builder.data import vocabulary
 from tfrecord_builder.labels import labelling, vocabularies
 
@@ -23,7 +23,7 @@ from tfrecord_builder.labels import labelling, vocabularies
 def build(corpus_dir, output_dir, token_type, **vocabulary_options):
     options = dict(corpus_dir=(corpus_dir,), output_dir=str(output_dir), num_shards=1, num_workers=1)
     return builder.build(
-        build_config.BuildConfig(**options),
+        builder.BuildConfig(**options),
         frontend.FrontendConfig(num_mel_bins=20),
         label_config=labelling.LabelConfig(token_type=token_type),
         vocabulary_config=vocabularies.VocabularyConfig(**vocabulary_options),

@@ -49,16 +49,16 @@ def test_directories_files_and_new_files_can_be_locked(tmp_path, path, name):
 
 
 def test_a_file_can_be_reserved_by_only_one_process(path):
-    with locks.reserved(path, "a: is busy; wait"):
+    with locks.exclusive(f"{path}.lock", is_temporary=True, busy="a: is busy; wait"):
         assert os.path.exists(f"{path}.lock")
         with (
             pytest.raises(errors.UserError, match="^a: is busy; wait$"),
-            locks.reserved(path, "a: is busy; wait"),
+            locks.exclusive(f"{path}.lock", is_temporary=True, busy="a: is busy; wait"),
         ):
             pass
     assert not os.path.exists(f"{path}.lock")
     open(f"{path}.lock", "w").close()  # left by a killed run
-    with locks.reserved(path, ""):
+    with locks.exclusive(f"{path}.lock", is_temporary=True, busy=""):
         pass
     assert os.listdir(os.path.dirname(path)) == ["file"]
 
@@ -108,13 +108,19 @@ def test_without_locks_in_the_file_system_every_process_gets_them(path, no_locks
 
 
 def test_without_locks_in_the_file_system_a_file_can_be_reserved_twice(path, no_locks):
-    with locks.reserved(path, ""), locks.reserved(path, ""):
+    with (
+        locks.exclusive(f"{path}.lock", is_temporary=True, busy=""),
+        locks.exclusive(f"{path}.lock", is_temporary=True, busy=""),
+    ):
         pass
     assert os.listdir(os.path.dirname(path)) == ["file"]
 
 
 def test_in_turn_fails_without_locks_in_the_file_system(tmp_path, no_locks):
-    with pytest.raises(OSError, match="No locks available"), locks.in_turn(str(tmp_path / "a")):
+    with (
+        pytest.raises(OSError, match="No locks available"),
+        locks.exclusive(str(tmp_path / "a"), is_temporary=True),
+    ):
         pass
 
 
@@ -123,7 +129,7 @@ def test_only_one_thread_at_a_time_is_inside_in_turn(tmp_path):
 
     def enter():
         for _ in range(20):
-            with locks.in_turn(str(tmp_path / "a")):
+            with locks.exclusive(str(tmp_path / "a"), is_temporary=True):
                 inside.append(True)
                 most.append(len(inside))
                 time.sleep(0.001)
@@ -140,7 +146,7 @@ def test_only_one_thread_at_a_time_is_inside_in_turn(tmp_path):
 def test_the_directory_may_be_cleared_while_locked(tmp_path):
     directory = tmp_path / "cleared"
     directory.mkdir()
-    with locks.in_turn(str(directory / "a")):
+    with locks.exclusive(str(directory / "a"), is_temporary=True):
         shutil.rmtree(directory)
-    with pytest.raises(FileNotFoundError), locks.in_turn(str(directory / "a")):
+    with pytest.raises(FileNotFoundError), locks.exclusive(str(directory / "a"), is_temporary=True):
         pass

@@ -12,7 +12,7 @@ import small_corpora
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
-from tfrecord_builder.building.records import items
+from tfrecord_builder.building import sharding
 from tfrecord_builder.storage import files
 
 BUCKET = s3_server.BUCKET
@@ -270,6 +270,6 @@ def test_a_failed_store_is_not_damaged_audio():
     with pytest.raises(OSError, match="no such bucket") as caught:
         audio_files.read_audio("s3://nobody/a.wav", 16000)
     assert not isinstance(caught.value, errors.UserError)
-    assert items.file_signature(f"{BUCKET}/none.wav") is None
+    assert sharding.file_signature(f"{BUCKET}/none.wav") is None
     with pytest.raises(OSError, match="no such bucket"):
-        items.file_signature("s3://nobody/a.wav")
+        sharding.file_signature("s3://nobody/a.wav")

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from tfrecord_builder import errors
-from tfrecord_builder.building.engines import dispatch, tasks, worker_process
+from tfrecord_builder.building.engines import dispatch, local_engine, tasks
 from tfrecord_builder.synthesis import espeak, prompts, recordings
 
 ENGINE = espeak.EspeakEngine(seed=1)
@@ -108,7 +108,7 @@ def test_a_process_that_dies_is_an_error(monkeypatch, tmp_path):
 def test_the_units_of_a_worker_that_dies_run_again(monkeypatch, tmp_path, caplog):
     planned, killed = sum((make_prompts("a", voice=voice) for voice in ("f1", "m3", "Lee")), []), []
     write(tmp_path / "here", planned)
-    start = worker_process.start
+    start = local_engine.start_worker
 
     def start_and_kill_the_first():
         connection, process = start()
@@ -117,7 +117,7 @@ def test_the_units_of_a_worker_that_dies_run_again(monkeypatch, tmp_path, caplog
             os.kill(process.pid, signal.SIGKILL)
         return connection, process
 
-    monkeypatch.setattr(worker_process, "start", start_and_kill_the_first)
+    monkeypatch.setattr(local_engine, "start_worker", start_and_kill_the_first)
     write(tmp_path / "there", planned, num_workers=2)
     assert (
         "1 units will run again. --runner=local: a worker was killed, probably because memory" in caplog.text

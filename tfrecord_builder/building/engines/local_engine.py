@@ -5,11 +5,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import multiprocessing.connection
+import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Optional
 
-from tfrecord_builder.building.engines import tasks, worker_process
+from tfrecord_builder.building.engines import tasks
 from tfrecord_builder.program import cpu
+
+REPORT_SECONDS = 0.5
 
 
 @contextlib.contextmanager
@@ -27,7 +33,7 @@ def _run(
     queue, processes, exit_code = [(task, unit) for unit in reversed(units)], {}, 0
     try:
         for _ in range(min(num_workers, len(units))):
-            connection, process = worker_process.start()
+            connection, process = start_worker()
             processes[connection] = process
         for connection in processes:  # a separate loop, because a full pipe blocks until it is read
             _send_next(connection, queue)
@@ -56,3 +62,40 @@ def _send_next(connection: multiprocessing.connection.Connection, queue: list[tu
     """Sends the next unit, or None if there is none; ignores a dead process, which recv() will detect."""
     with contextlib.suppress(OSError):
         connection.send(queue.pop() if queue else None)
+
+
+def start_worker() -> tuple[Connection, BaseProcess]:
+    """Starts a worker; returns our end of its pipe and its process, without waiting until it is ready."""
+    context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
+    ours, theirs = context.Pipe()
+    process = context.Process(target=run_worker, args=(theirs,), daemon=True)
+    # The worker blocks Ctrl-C until it can exit without a traceback, a few seconds after its start.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    process.start()
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    theirs.close()  # so that recv() fails after the worker has exited
+    return ours, process
+
+
+def run_worker(connection: Connection) -> None:
+    """Runs every (task, unit) received from a pipe, until it receives None or the pipe is closed.
+
+    Sends (file, utterances done, utterances rejected) at most every REPORT_SECONDS, and finally the outcome.
+    """
+    # Ctrl-C reaches the whole process group: workers exit silently, and the parent reports it in one line.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    with contextlib.suppress(EOFError, ConnectionError):  # the parent died
+        while message := connection.recv():
+            task, unit = message
+            connection.send(task(unit, _Reporter(connection)))
+
+
+class _Reporter:
+    def __init__(self, connection: Connection):
+        self._connection, self._sent = connection, time.monotonic()
+
+    def __call__(self, *progress) -> None:
+        if time.monotonic() - self._sent >= REPORT_SECONDS:
+            self._connection.send(progress)
+            self._sent = time.monotonic()

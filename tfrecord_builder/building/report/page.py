@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Optional
 
-from tfrecord_builder.building.records import shard_statistics
+from tfrecord_builder.building import shard_statistics
 from tfrecord_builder.building.report import charts
 from tfrecord_builder.data import dataset_info, manifest, recordings, syllables, vocabulary
 from tfrecord_builder.labels import vocabularies

@@ -1,1 +1,1 @@
-"""Checks data directories: files, shards, and records, some of which are extracted again from their audio."""
+"""Reads, checks and draws the records of data directories; extracts some again from their audio."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Optional
 
 from tfrecord_builder import errors
-from tfrecord_builder.building.records import record_checks, record_file
+from tfrecord_builder.building.verification import stored_records
 from tfrecord_builder.data import dataset_info, readings, recordings, vocabulary
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.storage import files
@@ -36,9 +36,9 @@ class Problem:
         return f"{self.path}: {self.text}"
 
 
-def locate(record: record_file.RawRecord) -> str:
+def locate(record: stored_records.RawRecord) -> str:
     """Describes where a record is: its index from 0, its byte offset, and its utterance id if readable."""
-    utterance_id = record_checks.utterance_id(record.data or b"")
+    utterance_id = stored_records.utterance_id(record.data or b"")
     utterance = f" (utterance {utterance_id})" if utterance_id else ""
     return f"record {record.number} at byte {record.offset}{utterance}"
 
@@ -80,7 +80,7 @@ def check(
             yield _unreadable(path, error, "file")
     expected = None
     if saved:
-        expected = record_checks.RecordSpec(saved.tokens, saved.characters, info.frontend, info.fbank_dtype)
+        expected = stored_records.RecordSpec(saved.tokens, saved.characters, info.frontend, info.fbank_dtype)
     else:
         text = "labels and features were not checked, because a vocabulary is missing or damaged"
         yield Problem(FILES, data_dir, text)
@@ -90,7 +90,7 @@ def check(
             path = os.path.join(data_dir, shard.file)
             try:
                 with files.open_binary(path) as file:
-                    reader = record_file.RecordFile(file)
+                    reader = stored_records.RecordFile(file)
                     yield from _check_shard(reader, path, shard, expected, places, advance)
             except OSError as error:
                 yield _unreadable(path, error, "shard")
@@ -110,10 +110,10 @@ def _sidecar_files(info: dataset_info.DatasetInfo) -> dict[str, str]:
 
 
 def _check_shard(
-    reader: record_file.RecordFile,
+    reader: stored_records.RecordFile,
     path: str,
     shard: dataset_info.ShardInfo,
-    expected: Optional[record_checks.RecordSpec],
+    expected: Optional[stored_records.RecordSpec],
     places: _Places,
     advance: Callable[[int], object],
 ) -> Iterator[Problem]:
@@ -139,14 +139,14 @@ def _check_shard(
 
 
 def _check_record(
-    raw: record_file.RawRecord, path: str, expected: record_checks.RecordSpec, places: _Places
+    raw: stored_records.RawRecord, path: str, expected: stored_records.RecordSpec, places: _Places
 ) -> Iterator[str]:
     try:
-        record = record_checks.read_record(raw.data, expected)
-    except record_checks.DamagedRecordError as problem:
+        record = stored_records.read_record(raw.data, expected)
+    except stored_records.DamagedRecordError as problem:
         yield str(problem)
         return
-    yield from record_checks.problems(record, expected)
+    yield from stored_records.problems(record, expected)
     first = places.add(record.utterance_id, f"record {raw.number} of {os.path.basename(path)}")
     if first:
         yield f"utterance id is a duplicate of {first}, expected a unique one"

@@ -12,8 +12,7 @@ import numpy as np
 
 from tfrecord_builder import errors
 from tfrecord_builder.building import shard_writer, sharding
-from tfrecord_builder.building.records import items, record_checks, record_file
-from tfrecord_builder.building.verification import data_directory
+from tfrecord_builder.building.verification import data_directory, stored_records
 from tfrecord_builder.data import dataset_info, recordings, schema
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.storage import files
@@ -35,7 +34,7 @@ class Reextraction:
         self._data_dir = data_dir
         self._info = info
         self._advance = advance
-        self._expected = record_checks.RecordSpec(
+        self._expected = stored_records.RecordSpec(
             saved.tokens, saved.characters, info.frontend, info.fbank_dtype
         )
         self._settings = sharding.Settings(saved, info.frontend, info.fbank_dtype, math.inf)
@@ -69,9 +68,9 @@ class Reextraction:
             yield data_directory.Problem(data_directory.SAMPLE, error.filename or path, text)
 
     def _differences(self, path: str, numbers: Collection[int]) -> Iterator[str]:
-        shard_items = items.read(path)
+        shard_items = sharding.read_items(path)
         with files.open_binary(path) as file:
-            for raw in record_file.RecordFile(file).records():
+            for raw in stored_records.RecordFile(file).records():
                 if raw.number in numbers and not raw.problem:
                     difference = self._compare(raw.data, shard_items)
                     if difference:
@@ -80,11 +79,11 @@ class Reextraction:
                 if raw.number == max(numbers):
                     return
 
-    def _compare(self, serialized: bytes, shard_items: Iterator[items.LabelledUtterance]) -> str:
+    def _compare(self, serialized: bytes, shard_items: Iterator[sharding.LabelledUtterance]) -> str:
         """Returns how a stored record differs from one extracted again, or an empty string."""
         try:
-            stored = record_checks.read_record(serialized, self._expected)
-        except record_checks.DamagedRecordError as problem:
+            stored = stored_records.read_record(serialized, self._expected)
+        except stored_records.DamagedRecordError as problem:
             return str(problem)
         name = stored.utterance_id
         item = next((item for item in shard_items if item.utterance.utterance_id == name), None)
@@ -94,10 +93,10 @@ class Reextraction:
 
 
 def _compare_with_audio(
-    stored: schema.Record, item: items.LabelledUtterance, settings: sharding.Settings
+    stored: schema.Record, item: sharding.LabelledUtterance, settings: sharding.Settings
 ) -> str:
     audio = item.utterance.audio
-    signature = items.file_signature(audio)
+    signature = sharding.file_signature(audio)
     if audio and signature is None:
         return f"audio {audio} is missing"
     try:

@@ -15,7 +15,6 @@ import gzip
 import itertools
 import os
 import posixpath
-import shutil
 import tarfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -24,7 +23,7 @@ from typing import BinaryIO
 from tfrecord_builder import errors
 from tfrecord_builder.corpora.downloading import archives, fetch
 from tfrecord_builder.program import progress_bar
-from tfrecord_builder.storage import files, locks
+from tfrecord_builder.storage import directories, files, locks
 
 if not hasattr(tarfile, "data_filter"):  # CPython before 3.10.12 and 3.11.4
     from backports import tarfile
@@ -130,22 +129,20 @@ def _provide(archive: archives.Archive, url: str, path: str) -> None:
 def _install(corpus: archives.Corpus, archive: archives.Archive, directory: str) -> None:
     """Unpacks the archive next to the corpus, then moves the files into place once all are unpacked."""
     target = os.path.join(directory, corpus.folder)
-    staging = f"{target}.incomplete"
-    if os.path.exists(staging):
-        shutil.rmtree(staging)  # an interrupted call left it behind
-    unpack(os.path.join(directory, archive.name), staging)
-    source = os.path.join(staging, corpus.folder) if corpus.has_top_folder else staging
-    if not os.path.isdir(source):
-        raise errors.UserError(
-            f"{archive.name}: the archive has no folder {corpus.folder}; look at its files in {staging}."
-        )
-    _merge(source, target)
-    shutil.rmtree(staging, ignore_errors=True)
+    with directories.temporary(f"{target}.incomplete") as unpacked:
+        unpack(os.path.join(directory, archive.name), unpacked)
+        source = os.path.join(unpacked, corpus.folder) if corpus.has_top_folder else unpacked
+        if not os.path.isdir(source):
+            raise errors.UserError(
+                f"{archive.name}: the archive has no folder {corpus.folder}, although its MD5 sum is right; "
+                "please report this."
+            )
+        _merge(source, target)
     files.write_text(_marker(corpus, archive, directory), f"{archive.md5}  {archive.name}\n")
 
 
 def unpack(archive: str, directory: str) -> None:
-    """Unpacks a .tar.gz, whose checksum must have been verified, into a new directory.
+    """Unpacks a .tar.gz, whose checksum must have been verified, into an empty or a new directory.
 
     Devices are refused, as are names and links that lead outside the directory. Archives within the archive
     (AISHELL-1 and aidatatang_200zh have one per speaker) are unpacked in place and then removed.
@@ -154,7 +151,7 @@ def unpack(archive: str, directory: str) -> None:
         UserError: the archive is damaged or has an entry that is refused.
         OSError: the directory cannot be written to.
     """
-    os.makedirs(directory)
+    os.makedirs(directory, exist_ok=True)
     with open(archive, "rb") as plain:
         size, name = os.path.getsize(archive), os.path.basename(archive)
         with progress_bar.ProgressBar.wrapattr(plain, "read", size, desc=f"unpacking {name}") as file:

@@ -12,7 +12,6 @@ import wav_files
 
 from estimator_asr.exporting.saved_model import export_info, recogniser, signatures
 from tfrecord_builder.building import shard_writer, sharding
-from tfrecord_builder.building.records import items
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
 
@@ -101,7 +100,7 @@ def _build_record(audio):
     )
     utterance = manifest.Utterance("u1", audio, "", "", "", "train")
     record, _ = shard_writer.make_record(
-        items.LabelledUtterance(utterance, found, items.file_signature(audio)), settings
+        sharding.LabelledUtterance(utterance, found, sharding.file_signature(audio)), settings
     )
     return record.fbank
 

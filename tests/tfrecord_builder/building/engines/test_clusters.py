@@ -18,7 +18,7 @@ import tiny_models
 
 from estimator_asr.pretrained import encoder
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.building import builder
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 _started = []  # programs
@@ -66,7 +66,7 @@ def _start(corpus, output_dir, *flags):
     """Starts a build of several chunks, which gives a lost scheduler up after seconds."""
     code = (
         "import runpy; from tfrecord_builder.building import listing; listing._LIST_SIZE = 400;"
-        "from tfrecord_builder.building.engines import run_units; run_units.LOST_SECONDS = 3;"
+        "from tfrecord_builder.building.engines import dispatch; dispatch.LOST_SECONDS = 3;"
         "runpy.run_module('tfrecord_builder.build', run_name='__main__')"
     )
     options = [f"--corpus_dir={corpus}", f"--output_dir={output_dir}", "--num_shards=12"]
@@ -169,7 +169,7 @@ def test_workers_encode_from_and_into_a_store_whose_credentials_the_command_has(
     weights = small_whisper.write(tmp_path / "whisper")
     config = dict(corpus_dir=(small_corpora.make_manifest_corpus(tmp_path / "corpus", 20, 4),), num_shards=3)
     config |= dict(output_dir=str(tmp_path / "data"), num_workers=1)
-    builder.build(build_config.BuildConfig(**config), frontend.FrontendConfig(frontend="whisper_log_mel"))
+    builder.build(builder.BuildConfig(**config), frontend.FrontendConfig(frontend="whisper_log_mel"))
     encoder.encode(weights, str(tmp_path / "data"), str(tmp_path / "local"), (2, 3), 1, overwrite=False)
     with s3_server.run() as client:
         monkeypatch.setenv("AWS_SESSION_TOKEN", "token-4711")

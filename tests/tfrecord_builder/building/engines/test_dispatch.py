@@ -7,7 +7,7 @@ import text_units
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.building import builder
 from tfrecord_builder.building.engines import dispatch
 
 UNITS = [text_units.TextUnit(f"{name}.txt", name) for name in ("a", "b")]
@@ -60,5 +60,5 @@ def test_invalid_runner_flags_are_refused(tmp_path, runner, problem):
     corpus = small_corpora.make_manifest_corpus(tmp_path / "corpus")
     usual = dict(corpus_dir=(corpus,), output_dir=str(tmp_path / "out"), num_workers=2)
     with pytest.raises(errors.UserError, match=problem):
-        builder.build(build_config.BuildConfig(runner=runner, **usual), frontend.FrontendConfig())
+        builder.build(builder.BuildConfig(runner=runner, **usual), frontend.FrontendConfig())
     assert not (tmp_path / "out").exists()

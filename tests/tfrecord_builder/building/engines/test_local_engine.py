@@ -12,8 +12,7 @@ import small_shards
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import shard_writer, sharding
-from tfrecord_builder.building.engines import local_engine, run_units, tasks, worker_process
-from tfrecord_builder.building.records import items
+from tfrecord_builder.building.engines import dispatch, local_engine, tasks
 from tfrecord_builder.data import manifest, recordings
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.program import lazy_tensorflow
@@ -29,7 +28,7 @@ def _items(directory, num_utterances=6):
             directory / f"{i}.wav", small_corpora.tone(0.3 + i / 10, 200 + 90 * i)
         )
         utterance = manifest.Utterance(f"u{i}", audio, "s", "", "", "train")
-        found.append(items.LabelledUtterance(utterance, LABELS, items.file_signature(audio)))
+        found.append(sharding.LabelledUtterance(utterance, LABELS, sharding.file_signature(audio)))
     return found
 
 
@@ -79,7 +78,7 @@ def test_finished_shards_are_not_written_again(tmp_path, monkeypatch):
 
 
 def test_a_worker_that_dies_before_it_reads_is_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(worker_process, "run_worker", os.getpid)  # a TypeError there: it takes nothing
+    monkeypatch.setattr(local_engine, "run_worker", os.getpid)  # a TypeError there: it takes nothing
     many = labelling.Labels("", tuple(f"token{i}" for i in range(100_000)), ())  # more than a pipe holds
     settings = _settings(vocabularies=small_corpora.make_vocabularies(many))
     shards = small_shards.write(_items(tmp_path, 2), 2, tmp_path)
@@ -95,9 +94,9 @@ def test_a_single_worker_is_this_process_and_reports_progress(tmp_path, monkeypa
     def start():
         raise AssertionError("a process was started")
 
-    monkeypatch.setattr(worker_process, "start", start)
-    monkeypatch.setattr(worker_process, "REPORT_SECONDS", 0)
-    monkeypatch.setattr(run_units._Progress, "note", lambda self, *message: told.append(message))
+    monkeypatch.setattr(local_engine, "start_worker", start)
+    monkeypatch.setattr(local_engine, "REPORT_SECONDS", 0)
+    monkeypatch.setattr(dispatch._Progress, "note", lambda self, *message: told.append(message))
     found = _items(tmp_path)
     shards = small_shards.write(found, 3, out)
     written = _write_shards(shards, _settings(), out, num_workers=1)
@@ -122,7 +121,7 @@ def test_a_single_worker_raises_user_errors(tmp_path):
 
 def test_ctrl_c_ends_a_worker_without_output(tmp_path, capfd):
     (planned,) = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
-    connection, process = worker_process.start()
+    connection, process = local_engine.start_worker()
     connection.send(_message(_settings(), tmp_path, planned))
     while not isinstance(connection.recv(), tasks.Outcome):
         pass
@@ -153,7 +152,7 @@ def test_all_workers_are_started_before_units_are_sent(tmp_path, monkeypatch):
     def end(connections):
         raise Ended
 
-    monkeypatch.setattr(worker_process, "start", start)
+    monkeypatch.setattr(local_engine, "start_worker", start)
     monkeypatch.setattr(local_engine.multiprocessing.connection, "wait", end)
     with pytest.raises(Ended):
         shards = small_shards.write(_items(tmp_path), 3, tmp_path)
@@ -168,7 +167,7 @@ def test_units_of_a_killed_worker_run_again(tmp_path, monkeypatch):
     shards = small_shards.write(found, 3, here)
     small_shards.write(found, 3, there)
     expected = [_write(_settings(), here)(each, lambda done, rejected: None) for each in shards]
-    start = worker_process.start
+    start = local_engine.start_worker
 
     def start_and_kill_the_first():
         connection, process = start()
@@ -177,7 +176,7 @@ def test_units_of_a_killed_worker_run_again(tmp_path, monkeypatch):
             os.kill(process.pid, signal.SIGKILL)
         return connection, process
 
-    monkeypatch.setattr(worker_process, "start", start_and_kill_the_first)
+    monkeypatch.setattr(local_engine, "start_worker", start_and_kill_the_first)
     assert _write_shards(shards, _settings(), there, num_workers=2) == expected
     assert len(kills) == 1
 
@@ -196,7 +195,7 @@ def test_a_broken_pipe_counts_as_a_dead_worker(monkeypatch):
         def join(self):
             pass
 
-    monkeypatch.setattr(worker_process, "start", lambda: (Connection(), Process()))
+    monkeypatch.setattr(local_engine, "start_worker", lambda: (Connection(), Process()))
     monkeypatch.setattr(local_engine.multiprocessing.connection, "wait", lambda connections: connections)
     with pytest.raises(ChildProcessError, match="a worker process ended with exit code -9"):
         list(local_engine._run(2, None, [b"one", b"two"], None))
@@ -211,7 +210,7 @@ def keep_ctrl_c(monkeypatch):
 def _text_shard(directory):
     utterances = [manifest.Utterance(f"t{i}", None, "news", "你好", "ni3 hao3", "train") for i in range(2)]
     (shard,) = small_shards.write(
-        [items.LabelledUtterance(each, LABELS) for each in utterances], 1, directory
+        [sharding.LabelledUtterance(each, LABELS) for each in utterances], 1, directory
     )
     return shard
 
@@ -230,13 +229,13 @@ def _talk(directory, planned, config=None):
 
     listener = threading.Thread(target=listen)
     listener.start()
-    worker_process.run_worker(theirs)
+    local_engine.run_worker(theirs)
     listener.join()
     return messages
 
 
 def test_a_worker_sends_progress_then_its_outcome_and_ends_with_the_pipe(tmp_path, monkeypatch, keep_ctrl_c):
-    monkeypatch.setattr(worker_process, "REPORT_SECONDS", 0)
+    monkeypatch.setattr(local_engine, "REPORT_SECONDS", 0)
     planned = _text_shard(tmp_path)
     first, second, outcome = _talk(tmp_path, planned)
     assert (first, second) == ((planned.file, 1, 0), (planned.file, 2, 0))
@@ -249,16 +248,16 @@ def test_a_directory_that_cannot_be_written(tmp_path, keep_ctrl_c):
 
 
 def test_ends_quietly_when_the_parent_is_gone(tmp_path, monkeypatch, keep_ctrl_c):
-    monkeypatch.setattr(worker_process, "REPORT_SECONDS", 0)
+    monkeypatch.setattr(local_engine, "REPORT_SECONDS", 0)
     ours, theirs = multiprocessing.Pipe()
     ours.send(_message(_settings(frontend=None), tmp_path, _text_shard(tmp_path)))
     ours.close()
-    worker_process.run_worker(theirs)  # its first report meets a broken pipe
+    local_engine.run_worker(theirs)  # its first report meets a broken pipe
     assert not (tmp_path / "train-00000-of-00001.tfrecord").exists()
 
 
 def test_a_changed_recording_is_reported_as_such(tmp_path, keep_ctrl_c):
-    gone = items.LabelledUtterance(
+    gone = sharding.LabelledUtterance(
         manifest.Utterance("u", str(tmp_path / "a.wav"), "s", "", "", "train"), LABELS, (1, 2)
     )
     (planned,) = small_shards.write([gone], 1, tmp_path)
@@ -269,8 +268,8 @@ def test_a_changed_recording_is_reported_as_such(tmp_path, keep_ctrl_c):
 def _write_with(monkeypatch, directory, error):
     """Returns what is told when the recording of an utterance, which was there, fails with an error."""
     path = small_corpora.write_audio(directory / "a.wav", small_corpora.tone(0.5))
-    there = items.LabelledUtterance(
-        manifest.Utterance("u", path, "s", "", "", "train"), LABELS, items.file_signature(path)
+    there = sharding.LabelledUtterance(
+        manifest.Utterance("u", path, "s", "", "", "train"), LABELS, sharding.file_signature(path)
     )
     (planned,) = small_shards.write([there], 1, directory)
     real = files.open_binary
@@ -310,8 +309,10 @@ def test_a_failed_object_store_is_reported_with_the_recording(monkeypatch, tmp_p
         raise OSError(errno.EIO, "there is no such bucket", path)
 
     monkeypatch.setattr(files, "open_binary", fail)
-    monkeypatch.setattr(items, "file_signature", lambda audio: None)
-    item = items.LabelledUtterance(manifest.Utterance("u", "s3://nobody/a.wav", "s", "", "", "train"), LABELS)
+    monkeypatch.setattr(sharding, "file_signature", lambda audio: None)
+    item = sharding.LabelledUtterance(
+        manifest.Utterance("u", "s3://nobody/a.wav", "s", "", "", "train"), LABELS
+    )
     with pytest.raises(errors.UserError, match=r"s3://nobody/a.wav: cannot be read \(there is no such b"):
         shard_writer.make_record(item, _settings())
 

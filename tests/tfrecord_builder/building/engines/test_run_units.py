@@ -6,13 +6,13 @@ import pytest
 import text_units
 
 from tfrecord_builder import errors
-from tfrecord_builder.building.engines import failures, run_units
+from tfrecord_builder.building.engines import dispatch, failures
 
 UNITS = [text_units.TextUnit(f"{name}.txt", name) for name in ("a", "b", "c")]
 
 
 def _run(directory, run, units=UNITS, address=""):
-    runner = run_units.UnitRunner("ray", address, run, ())
+    runner = dispatch.UnitRunner("ray", address, run, ())
     return runner(units, text_units.TextWriter(str(directory)), "writing")
 
 
@@ -98,7 +98,7 @@ class Clock:
 
     def __init__(self, monkeypatch, messages):
         self.messages, self.now = messages, 0.0
-        monkeypatch.setattr(run_units, "time", types.SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(dispatch, "time", types.SimpleNamespace(monotonic=lambda: self.now))
 
     def __call__(self, task, units, on_progress):
         for seconds, message in self.messages:
@@ -133,7 +133,7 @@ def test_a_scheduler_that_does_not_answer_for_45_seconds_ends_the_run(tmp_path, 
 def test_progress_shows_utterances_units_and_rejections(tmp_path, monkeypatch):
     shown = []
     monkeypatch.setattr(
-        run_units._Progress, "set_postfix", lambda self, refresh, **values: shown.append((self.n, values))
+        dispatch._Progress, "set_postfix", lambda self, refresh, **values: shown.append((self.n, values))
     )
     _run(tmp_path, _run_here, [*UNITS[:2], text_units.TextUnit("r.txt", "reject")])
     assert shown[-1] == (2, {"units": "3/3", "rejected": 1})
@@ -143,7 +143,7 @@ def test_progress_shows_utterances_units_and_rejections(tmp_path, monkeypatch):
 
 
 def test_parts_of_recordings_are_shown_with_two_digits():
-    with run_units._Progress([text_units.TextUnit("a")] * 3, "work", "recording") as bar:
+    with dispatch._Progress([text_units.TextUnit("a")] * 3, "work", "recording") as bar:
         bar.note("a", 0.1, 0)
         bar.note("b", 0.2, 0)  # the sum is 0.30000000000000004
         assert bar.format_dict["n"] == 0.3 and bar.format_dict["unit"] == "recording"

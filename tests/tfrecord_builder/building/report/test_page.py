@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.building.records import items, loudness, shard_statistics
+from tfrecord_builder.building import shard_statistics, sharding
 from tfrecord_builder.building.report import page
 from tfrecord_builder.data import dataset_info, manifest, readings, schema, vocabulary
 from tfrecord_builder.labels import labelling, vocabularies
@@ -27,11 +27,11 @@ def _shard(file, split, names, has_audio=True):
         word = "再" if i == 3 else "好"
         found = labelling.Labels(f"你{word}", ("ni3", "zai4" if i == 3 else "hao3"), ("你", word))
         audio = f"/corpus/{name}.wav" if has_audio else None
-        item = items.LabelledUtterance(manifest.Utterance(name, audio, "", "", "", split), found)
+        item = sharding.LabelledUtterance(manifest.Utterance(name, audio, "", "", "", split), found)
         fbank = np.ones([40, 80], np.float16) if has_audio else None
         ids = SAVED.tokens.encode(found.tokens), SAVED.characters.encode(found.characters)
         record = schema.Record(name, "", found.transcript, "", *ids, fbank, 1000 * (i + 1))
-        level = loudness.Loudness(-1.0, -20.0 - i, 5 * (i == 0)) if has_audio else None
+        level = shard_statistics.Loudness(-1.0, -20.0 - i, 5 * (i == 0)) if has_audio else None
         statistics.count(record, item, SAVED, level)
     return statistics
 

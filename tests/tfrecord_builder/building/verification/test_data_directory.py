@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from tfrecord_builder import errors
-from tfrecord_builder.building.records import record_checks, record_file
-from tfrecord_builder.building.verification import data_directory
+from tfrecord_builder.building.verification import data_directory, stored_records
 from tfrecord_builder.data import dataset_info
 
 SHARD = "train-00001-of-00003.tfrecord"
@@ -42,7 +41,7 @@ def _texts(data_dir):
 
 def _read_records(path):
     with path.open("rb") as file:
-        return list(record_file.RecordFile(file).records())
+        return list(stored_records.RecordFile(file).records())
 
 
 def _change_info(data_dir, **changes):
@@ -106,7 +105,7 @@ def test_damaged_data_names_shard_record_byte_and_utterance(data_dir):
     content[12 + place] ^= 1
     content[second.offset + 12 + len(second.data)] ^= 1
     path.write_bytes(content)
-    names = [record_checks.utterance_id(each.data) for each in (first, second)]
+    names = [stored_records.utterance_id(each.data) for each in (first, second)]
     texts = _texts(data_dir)
     assert texts[0].startswith(f"{SHARD}: record 0 at byte 0 (utterance {names[0]}): CRC of its data is ")
     assert texts[1].startswith(
@@ -183,7 +182,7 @@ def _spoil(data_dir, place, **changes):
 
 def test_a_wrong_record_with_right_checksums_is_named(data_dir):
     records = built_data.read(data_dir / SHARD)
-    name = record_checks.utterance_id(records[1])
+    name = stored_records.utterance_id(records[1])
     offset = 16 + len(records[0])
     _spoil(data_dir, 1, token_ids=[99, 1])
     texts = _texts(data_dir)
@@ -205,7 +204,7 @@ def test_a_record_that_cannot_be_read_is_named(data_dir):
 
 def test_a_duplicate_id_is_named_with_both_places(data_dir):
     first = built_data.read(data_dir / "train-00000-of-00003.tfrecord")[2]
-    name = record_checks.utterance_id(first)
+    name = stored_records.utterance_id(first)
     _spoil(data_dir, 3, utterance_id=name)
     (text,) = _texts(data_dir)
     first = "record 2 of train-00000-of-00003.tfrecord"

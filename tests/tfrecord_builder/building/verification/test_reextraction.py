@@ -8,8 +8,7 @@ import pytest
 import small_corpora
 import soundfile
 
-from tfrecord_builder.building.records import record_checks
-from tfrecord_builder.building.verification import data_directory, reextraction
+from tfrecord_builder.building.verification import data_directory, reextraction, stored_records
 from tfrecord_builder.data import dataset_info, vocabulary
 
 SHARD = "train-00001-of-00003.tfrecord"
@@ -39,7 +38,7 @@ def _check(data_dir, num_samples=9, seed=1, done=None):
 
 
 def _first(data_dir):
-    name = record_checks.utterance_id(built_data.read(data_dir / SHARD)[0])
+    name = stored_records.utterance_id(built_data.read(data_dir / SHARD)[0])
     return name, data_dir.parent / "corpus" / "audio" / f"{name}.wav"
 
 
@@ -148,8 +147,8 @@ def test_a_record_with_other_labels(data_dir, name, value):
 def test_one_step_of_float16_is_tolerated(data_dir):
     (example,) = built_data.read(data_dir / SHARD)[:1]
     info = dataset_info.DatasetInfo.load(str(data_dir))
-    expected = record_checks.RecordSpec(*_vocabularies(data_dir, info), info.frontend, "float16")
-    fbank = record_checks.read_record(example, expected).fbank
+    expected = stored_records.RecordSpec(*_vocabularies(data_dir, info), info.frontend, "float16")
+    fbank = stored_records.read_record(example, expected).fbank
     for steps, is_same in ((1, True), (3, False)):
         moved = (fbank.view(np.int16) + np.int16(steps)).view(np.float16)
         assert (reextraction._feature_difference(moved, fbank) == "") == is_same

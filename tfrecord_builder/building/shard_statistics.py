@@ -1,4 +1,7 @@
-"""Statistics of a shard, collected while it is written, and their sums over the shards of a split."""
+"""Statistics of a shard, collected while it is written, and their sums over the shards of a split.
+
+They include the loudness of its recordings: peak, RMS and clipping.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,7 @@ from typing import Optional
 
 import numpy as np
 
-from tfrecord_builder.building import resumable
-from tfrecord_builder.building.records import items, loudness
+from tfrecord_builder.building import resumable, sharding
 from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.labels import vocabularies
 
@@ -23,6 +25,10 @@ NUM_EXTREMES = 10
 _SUM_STEPS = 2.0**16
 # The float32 value of every float16: a lookup is several times faster than numpy's conversion.
 _FLOAT32 = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+FLOOR_DBFS = -120.0  # reported for digital silence, whose level is minus infinity
+FULL_SCALE = 0.999  # -0.01 dBFS: decoding and resampling make full-scale samples slightly smaller
+CLIPPED_RUN = 3  # samples; a loud sine reaches full scale for only one or two samples, a clipped one for more
+_BLOCK_SAMPLES = 256  # short blocks, so that float32 sums stay precise on long recordings
 
 
 def _counter() -> collections.Counter[str]:
@@ -31,6 +37,17 @@ def _counter() -> collections.Counter[str]:
 
 def _list() -> list:
     return dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class Loudness:
+    """Levels of one recording."""
+
+    peak_dbfs: float  # level of the largest sample; 0 is full scale, which float files may exceed
+    rms_dbfs: float  # root mean square; -3.01 for a full-scale sine
+    # Number of samples at full scale in runs of at least CLIPPED_RUN; a lower bound, because resampling
+    # smooths some clipped peaks.
+    clipped_samples: int
 
 
 @dataclasses.dataclass
@@ -59,7 +76,7 @@ class ShardStatistics(resumable.ShardReceipt):
     character_counts: dict = _counter()
     rms_levels: dict = _counter()  # level in dBFS, rounded down -> utterances
     peak_levels: dict = _counter()
-    clipped_utterances: int = 0  # utterances with clipped samples (see loudness.Loudness)
+    clipped_utterances: int = 0  # utterances with clipped samples (see Loudness)
     clipped_samples: int = 0
     # [value, utterance_id, audio, start_seconds, seconds] for the NUM_EXTREMES largest values, excluding
     # augmented copies. The values are durations in ms (longest), RMS levels in tenths of a dB (loudest), and
@@ -71,9 +88,9 @@ class ShardStatistics(resumable.ShardReceipt):
     def count(
         self,
         record: schema.Record,
-        item: items.LabelledUtterance,
+        item: sharding.LabelledUtterance,
         saved: vocabularies.Vocabularies,
-        level: Optional[loudness.Loudness] = None,
+        level: Optional[Loudness] = None,
     ) -> None:
         """Adds one record, except for its speaker; `level` is None for text."""
         self.num_records += 1
@@ -119,9 +136,7 @@ class ShardStatistics(resumable.ShardReceipt):
         variance = np.array(self.feature_square_sum) / self.num_frames - np.square(mean)
         return tuple(mean.tolist()), tuple(np.sqrt(np.maximum(variance, 0.0)).tolist())
 
-    def _count_level(
-        self, record: schema.Record, item: items.LabelledUtterance, level: loudness.Loudness
-    ) -> None:
+    def _count_level(self, record: schema.Record, item: sharding.LabelledUtterance, level: Loudness) -> None:
         if item.variant and item.variant.is_wordless:
             return  # noise alone says nothing about the recordings
         self.rms_levels[str(math.floor(level.rms_dbfs))] += 1
@@ -179,6 +194,32 @@ def make_split_info(
         shared_sentences=shared_sentences,
         shared_speakers=shared_speakers,
     )
+
+
+def measure_loudness(waveform: np.ndarray) -> Loudness:
+    """Measures a recording, float32 [num_samples] in [-1, 1]; it must not be empty or contain NaN or Inf."""
+    peak = max(float(waveform.max()), -float(waveform.min()))
+    mean_square = _sum_of_squares(waveform) / len(waveform)
+    clipped = _count_clipped(waveform) if peak >= FULL_SCALE else 0
+    return Loudness(_to_dbfs(peak * peak), _to_dbfs(mean_square), clipped)
+
+
+def _to_dbfs(power: float) -> float:
+    return max(FLOOR_DBFS, 10 * math.log10(power)) if power > 0 else FLOOR_DBFS
+
+
+def _sum_of_squares(waveform: np.ndarray) -> float:
+    # einsum instead of dot, because with BLAS the number of threads would affect the last bits.
+    whole = len(waveform) // _BLOCK_SAMPLES * _BLOCK_SAMPLES
+    blocks, tail = waveform[:whole].reshape(-1, _BLOCK_SAMPLES), waveform[whole:]
+    sums = np.einsum("ij,ij->i", blocks, blocks)
+    return float(sums.sum(dtype=np.float64)) + float(np.einsum("i,i->", tail, tail))
+
+
+def _count_clipped(waveform: np.ndarray) -> int:
+    edges = np.flatnonzero(np.diff(np.abs(waveform) >= FULL_SCALE, prepend=False, append=False))
+    runs = edges[1::2] - edges[::2]
+    return int(runs[runs >= CLIPPED_RUN].sum())
 
 
 def _sum_features(fbank: np.ndarray) -> Iterator[list[float]]:

@@ -6,7 +6,7 @@ from fontTools import fontBuilder
 from fontTools.pens import ttGlyphPen
 
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.building.records import pictures
+from tfrecord_builder.building.verification import pictures
 from tfrecord_builder.data import schema
 from tfrecord_builder.program import fonts
 

@@ -6,11 +6,12 @@ import pytest
 import small_corpora
 
 from tfrecord_builder.audio.augmentation import copies
-from tfrecord_builder.building.records import items, loudness, shard_statistics
+from tfrecord_builder.building import shard_statistics, sharding
 from tfrecord_builder.data import dataset_info, manifest, schema
 from tfrecord_builder.labels import labelling
 
 KNOWN = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))
+measure = shard_statistics.measure_loudness
 SAVED = small_corpora.make_vocabularies(KNOWN)
 
 
@@ -101,13 +102,13 @@ def test_save_then_load_is_identity(tmp_path):
 
 
 def _count(statistics, name, num_frames=8, level=None, found=KNOWN, duration_ms=1234, dtype=np.float16):
-    item = items.LabelledUtterance(
+    item = sharding.LabelledUtterance(
         manifest.Utterance(name, f"/c/{name}.wav", "s", "", "", "train", 1.5, 2.0), found
     )
     fbank = np.random.default_rng(num_frames).normal(10, 4, [num_frames, 3]).astype(dtype)
     ids = SAVED.tokens.encode(found.tokens), SAVED.characters.encode(found.characters)
     record = schema.Record(name, "s", found.transcript, "", *ids, fbank, duration_ms)
-    statistics.count(record, item, SAVED, level or loudness.Loudness(-3.5, -20.25, 0))
+    statistics.count(record, item, SAVED, level or shard_statistics.Loudness(-3.5, -20.25, 0))
     return fbank
 
 
@@ -119,7 +120,7 @@ def test_statistics_for_the_report_are_counted():
     statistics = _empty()
     unknown = labelling.Labels("再好", ("zai4", "hao3"), ("再", "好"))
     _count(statistics, "u0", duration_ms=99)
-    _count(statistics, "u1", found=unknown, level=loudness.Loudness(0.1, -20.0, 7), duration_ms=100)
+    _count(statistics, "u1", found=unknown, level=shard_statistics.Loudness(0.1, -20.0, 7), duration_ms=100)
     assert statistics.durations == {"0": 1, "1": 1}
     assert statistics.token_counts == {"ni3": 1, "hao3": 2, "zai4": 1}
     assert statistics.character_counts == {"你": 1, "好": 2, "再": 1}
@@ -133,18 +134,18 @@ def test_statistics_for_the_report_are_counted():
 
 def test_wordless_copies_are_left_out_of_the_levels():
     statistics, sound = _empty(), copies.Variant(sound="music", is_wordless=True)
-    item = items.LabelledUtterance(
+    item = sharding.LabelledUtterance(
         manifest.Utterance("u", "/c/u.wav", "s", "", "", "train"), KNOWN, variant=sound
     )
     record = schema.Record("u", "s", "", "", [], [], np.ones([8, 3], np.float16), 100)
-    statistics.count(record, item, SAVED, loudness.Loudness(0.1, -20.0, 7))
+    statistics.count(record, item, SAVED, shard_statistics.Loudness(0.1, -20.0, 7))
     assert (statistics.rms_levels, statistics.peak_levels, statistics.clipped_utterances) == ({}, {}, 0)
     assert (statistics.num_frames, statistics.longest) == (8, [])
 
 
 def test_text_records_have_no_audio_statistics():
     statistics = _empty()
-    item = items.LabelledUtterance(manifest.Utterance("t", None, "", "你好", "", "train"), KNOWN)
+    item = sharding.LabelledUtterance(manifest.Utterance("t", None, "", "你好", "", "train"), KNOWN)
     statistics.count(schema.Record("t", "", "你好", "ni3 hao3", [2, 1], [1, 2]), item, SAVED)
     assert statistics.token_counts == {"ni3": 1, "hao3": 1}
     assert (statistics.durations, statistics.rms_levels, statistics.longest) == ({}, {}, [])
@@ -165,7 +166,7 @@ def test_any_division_into_shards_in_any_order_adds_up_to_the_same():
         statistics = _empty()
         for name in names:
             number = int(name[1:])
-            level = loudness.Loudness(-number / 7, -20 - number / 3, number % 2)
+            level = shard_statistics.Loudness(-number / 7, -20 - number / 3, number % 2)
             _count(statistics, name, 5 + number, level, duration_ms=97 * number)
         statistics.speakers = ["s"]
         return statistics
@@ -186,3 +187,48 @@ def test_all_statistics_survive_saving_and_loading(tmp_path):
     _count(statistics, "u0")
     statistics.save(str(tmp_path / "s.json"))
     assert shard_statistics.ShardStatistics.load(str(tmp_path / "s.json")) == statistics
+
+
+def test_a_full_scale_sine_has_minus_three_dbfs():
+    level = measure(small_corpora.tone(2.0, level=1.0))
+    assert level.peak_dbfs == pytest.approx(0.0, abs=1e-4)
+    assert level.rms_dbfs == pytest.approx(-3.0103, abs=1e-3)
+    assert level.clipped_samples == 0
+
+
+def test_half_the_amplitude_is_six_decibels_less_on_either_side():
+    for waveform in ([0.5, -0.25, 0.25], [-0.5, 0.25, -0.25]):
+        level = measure(np.array(waveform, np.float32))
+        assert level.peak_dbfs == pytest.approx(-6.0206, abs=1e-3)
+        assert level.rms_dbfs == pytest.approx(10 * np.log10(0.375 / 3), abs=1e-3)
+
+
+def test_the_rms_includes_every_sample():
+    waveform = np.random.default_rng(0).normal(0, 0.1, 256 * 40 + 77).astype(np.float32)
+    expected = 10 * np.log10(np.mean(np.square(waveform.astype(np.float64))))
+    assert measure(waveform).rms_dbfs == pytest.approx(expected, abs=1e-5)
+    assert measure(waveform[:1]).rms_dbfs == pytest.approx(20 * np.log10(abs(waveform[0])), abs=1e-4)
+
+
+def test_a_long_recording_loses_no_precision():
+    waveform = np.full(16000 * 600, 0.1, np.float32)
+    assert measure(waveform).rms_dbfs == pytest.approx(-20.0, abs=1e-5)
+
+
+def test_silence_is_reported_as_the_floor_level():
+    assert measure(np.zeros(100, np.float32)) == shard_statistics.Loudness(-120.0, -120.0, 0)
+    assert measure(np.full(100, 1e-9, np.float32)).rms_dbfs == -120.0
+
+
+def test_only_runs_of_full_scale_samples_count_as_clipping():
+    one, two, three = [0, 1, 0], [0, 1, 1, 0], [0, 1, 1, 1, 0]
+    negative, changing = [0, -1, -1, -1, -1, 0], [0, 1, -1, 1, 0]
+    waveform = np.array([1, 1, 1, *one, *two, *three, *negative, *changing, 1.2, 0.9995, 1], np.float32)
+    assert measure(waveform).clipped_samples == 3 + 3 + 4 + 3 + 3
+    assert measure(waveform[3:10]).clipped_samples == 0
+    assert measure(np.full(100, 0.99, np.float32)).clipped_samples == 0
+
+
+def test_a_clipped_sine_is_detected():
+    waveform = np.clip(small_corpora.tone(1.0, level=1.5), -1, 1)
+    assert measure(waveform).clipped_samples == np.sum(np.abs(waveform) == 1)

@@ -1,16 +1,19 @@
 import dataclasses
+import hashlib
+import io
+import struct
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.building.records import record_checks
+from tfrecord_builder.building.verification import stored_records
 from tfrecord_builder.data import schema, vocabulary
 
 TOKENS = vocabulary.Vocabulary(["<unk>", "hao3", "ni3"])
 CHARACTERS = vocabulary.Vocabulary(["<unk>", "你", "好"])
-EXPECTED = record_checks.RecordSpec(TOKENS, CHARACTERS, frontend.FrontendConfig(), "float16")
+EXPECTED = stored_records.RecordSpec(TOKENS, CHARACTERS, frontend.FrontendConfig(), "float16")
 TEXT = dataclasses.replace(EXPECTED, frontend=None)
 FBANK = np.linspace(-5, 20, 48 * 80).astype(np.float16).reshape(48, 80)
 RECORD = schema.Record("u1", "s", "你 好", "ni3 hao3", [2, 1], [1, 2], FBANK, 500)
@@ -18,7 +21,7 @@ TEXT_RECORD = dataclasses.replace(RECORD, fbank=None, duration_ms=0)
 
 
 def _problems(expected=EXPECTED, **changes):
-    return list(record_checks.problems(dataclasses.replace(RECORD, **changes), expected))
+    return list(stored_records.problems(dataclasses.replace(RECORD, **changes), expected))
 
 
 def _example(change, record=RECORD):
@@ -28,22 +31,22 @@ def _example(change, record=RECORD):
 
 
 def test_a_record_of_the_builder_has_no_problems():
-    found = record_checks.read_record(schema.make_example(RECORD), EXPECTED)
+    found = stored_records.read_record(schema.make_example(RECORD), EXPECTED)
     np.testing.assert_array_equal(found.fbank, FBANK)
     assert dataclasses.replace(found, fbank=None) == dataclasses.replace(RECORD, fbank=None)
-    assert list(record_checks.problems(found, EXPECTED)) == []
+    assert list(stored_records.problems(found, EXPECTED)) == []
 
 
 def test_text_has_no_features():
-    found = record_checks.read_record(schema.make_example(TEXT_RECORD), TEXT)
+    found = stored_records.read_record(schema.make_example(TEXT_RECORD), TEXT)
     assert found == TEXT_RECORD
-    assert list(record_checks.problems(found, TEXT)) == []
+    assert list(stored_records.problems(found, TEXT)) == []
     with pytest.raises(
-        record_checks.DamagedRecordError, match="has features character_ids, .*, expected .*fbank"
+        stored_records.DamagedRecordError, match="has features character_ids, .*, expected .*fbank"
     ):
-        record_checks.read_record(schema.make_example(TEXT_RECORD), EXPECTED)
-    with pytest.raises(record_checks.DamagedRecordError, match="has features .*fbank"):
-        record_checks.read_record(schema.make_example(RECORD), TEXT)
+        stored_records.read_record(schema.make_example(TEXT_RECORD), EXPECTED)
+    with pytest.raises(stored_records.DamagedRecordError, match="has features .*fbank"):
+        stored_records.read_record(schema.make_example(RECORD), TEXT)
 
 
 def test_missing_characters_and_unknown_tokens_are_not_problems():
@@ -80,24 +83,24 @@ def _set(feature, value):
     ],
 )
 def test_a_record_with_other_features_is_damaged(change, message):
-    with pytest.raises(record_checks.DamagedRecordError, match=message):
-        record_checks.read_record(_example(change), EXPECTED)
+    with pytest.raises(stored_records.DamagedRecordError, match=message):
+        stored_records.read_record(_example(change), EXPECTED)
 
 
 def test_a_record_that_is_not_an_example_is_damaged():
-    with pytest.raises(record_checks.DamagedRecordError, match="is not a tf.train.Example"):
-        record_checks.read_record(b"\xff\xff\xff", EXPECTED)
+    with pytest.raises(stored_records.DamagedRecordError, match="is not a tf.train.Example"):
+        stored_records.read_record(b"\xff\xff\xff", EXPECTED)
 
 
 def test_the_utterance_id_of_a_damaged_record_is_read_if_possible():
-    assert record_checks.utterance_id(_example(lambda f: f.pop("speaker"))) == "u1"
-    assert record_checks.utterance_id(_example(lambda f: f.pop("utterance_id"))) == ""
-    assert record_checks.utterance_id(b"\xff\xff\xff") == ""
+    assert stored_records.utterance_id(_example(lambda f: f.pop("speaker"))) == "u1"
+    assert stored_records.utterance_id(_example(lambda f: f.pop("utterance_id"))) == ""
+    assert stored_records.utterance_id(b"\xff\xff\xff") == ""
 
 
 def test_missing_token_ids_are_a_problem():
-    found = record_checks.read_record(_example(lambda f: f["token_ids"].Clear()), EXPECTED)
-    message = list(record_checks.problems(found, EXPECTED))
+    found = stored_records.read_record(_example(lambda f: f["token_ids"].Clear()), EXPECTED)
+    message = list(stored_records.problems(found, EXPECTED))
     assert message == [
         "number of tokens is 0, expected one or more",
         "token_ids do not match the labels 'ni3 hao3'",
@@ -139,3 +142,82 @@ def test_num_frames_may_match_either_rounding_of_the_duration():
 def test_long_texts_are_shortened():
     message = _problems(pronunciation="ni3 " * 30 + "hao3", token_ids=[2] * 31)
     assert "..." in message[0] and all(len(each) < 110 for each in message)
+
+
+DATA = [b"first", b"", b"x" * 3_000_000, b"last"]
+OFFSETS = [0, 21, 37, 3_000_053]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    path = tmp_path_factory.mktemp("records") / "a.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for data in DATA:
+            writer.write(data)
+    return path.read_bytes()
+
+
+def _read(content):
+    reader = stored_records.RecordFile(io.BytesIO(content))
+    return list(reader.records()), reader.finish()
+
+
+def test_a_file_of_tensorflow_is_read(written):
+    records, sha256 = _read(written)
+    expected = [stored_records.RawRecord(i, OFFSETS[i], DATA[i]) for i in range(4)]
+    assert records == expected
+    assert sha256 == hashlib.sha256(written).hexdigest()
+    assert _read(b"") == ([], hashlib.sha256(b"").hexdigest())
+
+
+def test_damaged_data_is_named_and_the_others_are_read(written):
+    flipped = bytearray(written)
+    flipped[OFFSETS[0] + 12] ^= 4
+    flipped[OFFSETS[2] + 12 + 2_000_000] ^= 1
+    flipped[-1] ^= 128  # the CRC itself
+    records, sha256 = _read(bytes(flipped))
+    assert [bool(record.problem) for record in records] == [True, False, True, True]
+    right = schema.masked_crc(b"first")
+    assert records[0].problem == f"CRC of its data is {right:08x}, expected " + (
+        f"{schema.masked_crc(records[0].data):08x}"
+    )
+    assert records[0].data == b"birst" and records[1].data == b""
+    assert sha256 == hashlib.sha256(bytes(flipped)).hexdigest()
+
+
+@pytest.mark.parametrize("byte", [0, 7, 8, 11])
+def test_a_damaged_length_ends_the_file(written, byte):
+    flipped = bytearray(written)
+    flipped[OFFSETS[1] + byte] ^= 64
+    records, sha256 = _read(bytes(flipped))
+    assert [record.problem[:17] for record in records] == ["", "CRC of its length"]
+    assert records[1].data is None and records[1].offset == 21
+    assert sha256 == hashlib.sha256(bytes(flipped)).hexdigest()  # of the whole file all the same
+
+
+@pytest.mark.parametrize(
+    "kept, message",
+    [
+        (21 + 5, "file ends after 5 of the 12 bytes of the header"),
+        (37 + 12 + 1_500_000, "file ends after 1500000 of the 3000004 bytes of the record"),
+        (3_000_053 + 12 + 4, "file ends after 4 of the 8 bytes of the record"),
+    ],
+)
+def test_a_truncated_file(written, kept, message):
+    records, _ = _read(written[:kept])
+    assert (records[-1].problem, records[-1].data) == (message, None)
+    assert all(not record.problem for record in records[:-1])
+
+
+def test_bytes_after_the_last_record_are_a_problem(written):
+    records, _ = _read(written + b"rest")
+    assert records[-1].problem == "file ends after 4 of the 12 bytes of the header"
+    assert records[-1].offset == len(written)
+
+
+def test_a_huge_length_with_a_valid_checksum_is_a_problem():
+    length = struct.pack("<Q", 1 << 60)
+    header = length + struct.pack("<I", schema.masked_crc(length))
+    records, _ = _read(header + b"abc")
+    problem = f"length is {1 << 60} bytes, expected less than {1 << 31}"
+    assert records == [stored_records.RawRecord(0, 0, None, problem)]

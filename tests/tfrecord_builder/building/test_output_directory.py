@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tfrecord_builder import errors
-from tfrecord_builder.building.output import output_directory, staging
+from tfrecord_builder.building import output_directory
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.storage import locks
 
@@ -21,12 +21,12 @@ def _info(*files):
 
 def _build(output_dir, content, *files, overwrite=False, stop_before_publishing=False):
     with output_directory.reserve(str(output_dir), overwrite):
-        directory = staging.start(str(output_dir), f"plan {content}", overwrite)
+        directory = output_directory.start(str(output_dir), f"plan {content}", overwrite)
         for name in (*files, *COMPANIONS):
             with open(os.path.join(directory, name), "w") as file:
                 file.write(content)
         if not stop_before_publishing:
-            staging.publish(str(output_dir), _info(*files))
+            output_directory.publish(str(output_dir), _info(*files))
 
 
 def test_a_build_is_published_as_a_whole(tmp_path):
@@ -86,7 +86,7 @@ def test_a_build_killed_at_any_step_continues_and_leaves_no_other_files(tmp_path
 def test_incomplete_files_of_a_killed_build_are_removed(tmp_path):
     _build(tmp_path, "one", "a", "b.123.incomplete", stop_before_publishing=True)
     with output_directory.reserve(str(tmp_path), False):
-        directory = staging.start(str(tmp_path), "plan one", False)
+        directory = output_directory.start(str(tmp_path), "plan one", False)
         assert sorted(os.listdir(directory)) == sorted(["a", "plan", *COMPANIONS])
 
 
@@ -150,9 +150,9 @@ def test_a_damaged_fingerprint_counts_as_another_one(tmp_path):
 def test_only_the_same_fingerprint_keeps_the_staged_files(tmp_path):
     _build(tmp_path, "one", "a", stop_before_publishing=True)
     with output_directory.reserve(str(tmp_path), False):
-        directory = staging.start(str(tmp_path), "plan one", False)
+        directory = output_directory.start(str(tmp_path), "plan one", False)
         assert "a" in os.listdir(directory)
-        staging.start(str(tmp_path), "plan two", overwrite=True)
+        output_directory.start(str(tmp_path), "plan two", overwrite=True)
         assert os.listdir(directory) == ["plan"]
 
 
@@ -179,7 +179,7 @@ def test_a_directory_without_permission(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root has every permission
     message = f"--output_dir: {tmp_path} cannot be read and written; change"
     with pytest.raises(errors.UserError, match=message):
-        output_directory.check_usable(str(tmp_path), overwrite=False)
+        output_directory._check_usable(str(tmp_path), overwrite=False)
 
 
 @pytest.mark.parametrize("function", ["makedirs", "replace"])
@@ -190,8 +190,8 @@ def test_a_disk_that_is_full_or_read_only(tmp_path, monkeypatch, function):
     with pytest.raises(errors.UserError) as caught:
         with output_directory.reserve(str(tmp_path), overwrite=False):
             monkeypatch.setattr(os, function, fail)
-            staging.start(str(tmp_path), "plan", overwrite=False)
-            staging.publish(str(tmp_path), _info())
+            output_directory.start(str(tmp_path), "plan", overwrite=False)
+            output_directory.publish(str(tmp_path), _info())
     assert str(caught.value) == (
         f"--output_dir: {tmp_path} cannot be written (No space left on device); "
         "free some space or fix the permissions, then run the build again: finished shards are kept."
@@ -203,7 +203,7 @@ def test_a_disk_that_is_full_or_read_only(tmp_path, monkeypatch, function):
 def test_an_info_that_cannot_be_read_is_not_ours(tmp_path):
     (tmp_path / "dataset_info.json").mkdir()
     with pytest.raises(errors.UserError, match="dataset_info.json of another program or version"):
-        output_directory.check_usable(str(tmp_path), overwrite=True)
+        output_directory._check_usable(str(tmp_path), overwrite=True)
 
 
 def test_a_second_build_into_the_same_directory_is_refused(tmp_path):
@@ -214,6 +214,8 @@ def test_a_second_build_into_the_same_directory_is_refused(tmp_path):
 
 
 def test_the_file_of_a_failed_build_is_not_next_to_finished_data(tmp_path):
-    assert staging.failure_path(str(tmp_path), "rejected.tsv") == str(tmp_path / "rejected.tsv")
+    assert output_directory.failure_path(str(tmp_path), "rejected.tsv") == str(tmp_path / "rejected.tsv")
     _build(tmp_path, "one", "a")
-    assert staging.failure_path(str(tmp_path), "rejected.tsv") == str(tmp_path / ".build" / "rejected.tsv")
+    assert output_directory.failure_path(str(tmp_path), "rejected.tsv") == str(
+        tmp_path / ".build" / "rejected.tsv"
+    )

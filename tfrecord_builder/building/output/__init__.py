@@ -1,1 +1,0 @@
-"""The output directory of a build: locking, staging and publishing."""
