@@ -70,10 +70,7 @@ def differentiable_sum(value: tf.Tensor) -> tf.Tensor:
 
 def group_over_replicas(op: tf.Operation) -> tf.Operation:
     """Returns one operation that runs the `op` of every replica."""
-    context = tf.distribute.get_replica_context()
-    return context.merge_call(
-        lambda strategy, ops: tf.group(*strategy.experimental_local_results(ops)), args=(op,)
-    )
+    return _merge_local(lambda ops: tf.group(*ops), op)
 
 
 def add_local(value: tf.Tensor) -> tf.Tensor:
@@ -83,9 +80,13 @@ def add_local(value: tf.Tensor) -> tf.Tensor:
     tf.group over all replicas' operations would not do: values needed only by control edges are not
     computed.
     """
-    context = tf.distribute.get_replica_context()
-    return context.merge_call(
-        lambda strategy, values: tf.add_n(strategy.experimental_local_results(values)), args=(value,)
+    return _merge_local(tf.add_n, value)
+
+
+def _merge_local(function, value):
+    """Returns function([value of each replica of this process])."""
+    return tf.distribute.get_replica_context().merge_call(
+        lambda strategy, values: function(strategy.experimental_local_results(values)), args=(value,)
     )
 
 

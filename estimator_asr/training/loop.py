@@ -118,9 +118,8 @@ class Loop:
 
     def _train_locally(self):
         estimator = self._build_estimator(self.strategy)
-        regular = recovery.RegularSaver(self.model.path, self.model.config.train.save_checkpoints_steps)
         # The saver is last: its listener raises after SIGTERM, and end() of later hooks would not be called.
-        hooks = [stopping.StopTrainingHook(self.termination), regular]
+        hooks = [recovery.RegularSaver(self.model.path, self.model.config.train.save_checkpoints_steps)]
         listeners = [stopping.CheckpointListener(self.termination, self.clock.pause)]
         max_steps = self.plan.max_steps
         if self.dev is None:
@@ -191,7 +190,9 @@ class Loop:
             train_distribute=strategy,
         )
         build_hooks = [functools.partial(step_time.StepWatchHook, self.watch), *self.observers.build_hooks]
-        if self.rule.patience and self.cluster is None:  # clusters use CoordinatedStopHook instead
-            build_hooks.append(lambda step: stopping.EarlyStoppingHook(step.update.number, self.rule))
+        if self.cluster is None:  # clusters use CoordinatedStopHook instead
+            build_hooks.append(
+                lambda step: stopping.StopHook(step.update.number, self.rule, self.termination)
+            )
         inner = model_fn.build_model_fn(self.model, self.plan, build_hooks)
         return estimator_api.Estimator(inner, config=run_config)

@@ -67,17 +67,6 @@ class Termination:
 
 
 @dataclasses.dataclass(eq=False)
-class StopTrainingHook(estimator_api.SessionRunHook):
-    """Ends training after the step in which SIGTERM arrived; the saver hook then saves a checkpoint."""
-
-    termination: Termination
-
-    def after_run(self, run_context, run_values):
-        if self.termination.is_requested:
-            run_context.request_stop()
-
-
-@dataclasses.dataclass(eq=False)
 class StopEvaluationHook(estimator_api.SessionRunHook):
     """Aborts an evaluation after SIGTERM; nothing is lost, because the checkpoint is already saved."""
 
@@ -138,8 +127,8 @@ def count_since_lowest(error_rates: Sequence[float]) -> int:
 
 
 @dataclasses.dataclass(eq=False)
-class EarlyStoppingHook(estimator_api.SessionRunHook):
-    """Ends training early if a StopRule says so; the last step's checkpoint is saved and evaluated.
+class StopHook(estimator_api.SessionRunHook):
+    """Ends training after a step if SIGTERM arrived or a StopRule says so; the saver hook saves that step.
 
     The hook must run after the saver hook, as all hooks in EstimatorSpec.training_hooks do, so that an
     evaluation can end training before the next step.
@@ -147,6 +136,7 @@ class EarlyStoppingHook(estimator_api.SessionRunHook):
 
     number: tf.Tensor  # int64 [], global step before the update
     rule: StopRule
+    termination: Termination
 
     def before_run(self, run_context):
         return estimator_api.SessionRunArgs(self.number)
@@ -156,6 +146,7 @@ class EarlyStoppingHook(estimator_api.SessionRunHook):
         reason = self.rule.find_early_stop(step)
         if reason:
             logging.info("training ends at step %d: %s", step, reason)
+        if reason or self.termination.is_requested:
             run_context.request_stop()
 
 

@@ -73,22 +73,6 @@ def attend(queries, keys, values, mask, num_heads):
     return attention_lib.attend(*heads, mask)[0]
 
 
-def test_attend_returns_the_mean_of_the_values_that_the_mask_allows(session):
-    keys = tf.zeros([1, 3, 4])  # equal scores everywhere
-    values = tf.constant([[[1.0] * 4, [3.0] * 4, [100.0] * 4]])
-    outputs = attend(tf.ones([1, 2, 4]), keys, values, tf.constant([[1.0, 1, 0]]), num_heads=2)
-    np.testing.assert_allclose(session.run(outputs), np.full([1, 2, 4], 2.0))
-
-
-def test_attend_weighs_each_head_by_its_own_scores(session):
-    queries = np.float32([[[2.0, 0, 0, 0]]])
-    keys = np.float32([[[1.0, 0, 0, 0], [0, 0, 0, 0]]])
-    values = np.float32([[[1.0, 1, 1, 1], [0, 0, 0, 0]]])
-    outputs = session.run(attend(*map(tf.constant, (queries, keys, values)), tf.ones([1, 2]), num_heads=2))
-    first = 1 / (1 + np.exp(-2 / np.sqrt(2)))  # softmax of 2 / sqrt(units per head) and 0
-    np.testing.assert_allclose(outputs, [[[first, first, 0.5, 0.5]]], rtol=1e-5)
-
-
 def test_causal_mask(session):
     np.testing.assert_array_equal(
         session.run(attention_lib.causal_mask(3)), [[[1, 0, 0], [1, 1, 0], [1, 1, 1]]]
@@ -105,43 +89,6 @@ def test_self_attention_under_a_causal_mask_does_not_see_the_future(session):
     after = session.run(outputs, {inputs: values})
     np.testing.assert_allclose(before[:, :2], after[:, :2], atol=1e-6)
     assert np.abs(before[:, 2] - after[:, 2]).max() > 1e-3
-
-
-def test_self_attention_attends_with_thirds_of_one_product(session):
-    rng = np.random.default_rng(1)
-    inputs, mask = tf.constant(rng.normal(size=[2, 3, 4]), tf.float32), tf.constant([[1.0, 1, 0], [1, 1, 1]])
-    outputs = attention_lib.self_attention(inputs, mask, num_heads=2)
-    graph_variables.initialise(session)
-    weights = {v.op.name.split("/", 1)[1]: v for v in tf.compat.v1.trainable_variables()}
-    thirds = tf.split(layers.clear_padding(inputs, mask) @ weights["query_key_value/kernel"], 3, axis=-1)
-    plain = attend(*thirds, mask, num_heads=2) @ weights["output/kernel"]
-    kernels = [weights["query_key_value/kernel"], weights["output/kernel"]]
-    got, expected = (
-        session.run([side, *tf.gradients(side, [inputs, *kernels])]) for side in (outputs, plain)
-    )
-    for ours, by_thirds in zip(got, expected):
-        np.testing.assert_allclose(ours, by_thirds, rtol=1e-5, atol=1e-6)
-
-
-def test_queries_and_values_have_biases_and_keys_none(session):
-    outputs = attention_lib.project(tf.ones([1, 1, 4]), ("query", "key", "value"), 4, num_heads=1)
-    graph_variables.initialise(session)
-    graph_variables.assign(session, "query_key_value/kernel", np.zeros([4, 12]))
-    graph_variables.assign(session, "query_key_value/bias", [1, 2, 3, 4, 5, 6, 7, 8])
-    queries, keys, values = (value.ravel().tolist() for value in session.run(outputs))
-    assert (queries, keys, values) == ([1, 2, 3, 4], [0, 0, 0, 0], [5, 6, 7, 8])
-
-
-def test_cross_attention_ignores_padded_memory(session):
-    memory = tf.compat.v1.placeholder(tf.float32, [1, 3, 6])
-    outputs, _ = attention_lib.cross_attention(
-        tf.ones([1, 2, 4]), memory, tf.constant([[1.0, 1, 0]]), num_heads=2
-    )
-    graph_variables.initialise(session)
-    values = np.random.default_rng(1).normal(size=[1, 3, 6])
-    before = session.run(outputs, {memory: values})
-    values[0, 2] = 1e3
-    np.testing.assert_allclose(before, session.run(outputs, {memory: values}), atol=1e-6)
 
 
 def build_attention(attention, value):

@@ -22,37 +22,6 @@ def test_sequence_mask_is_one_for_real_positions(session):
     np.testing.assert_array_equal(mask, [[0, 0, 0], [1, 1, 0]])
 
 
-def test_dense_multiplies_adds_and_activates(session):
-    inputs = tf.constant([[[1.0, 2.0], [-1.0, 0.0]]])  # [1, 2, 2]
-    outputs = layers.dense(inputs, 1, "layer", tf.nn.relu)
-    graph_variables.initialise(session)
-    graph_variables.assign(session, "layer/kernel", [[10.0], [1.0]])
-    graph_variables.assign(session, "layer/bias", [0.5])
-    np.testing.assert_allclose(session.run(outputs), [[[12.5], [0.0]]])
-
-
-def test_dense_takes_unknown_batch_and_length(session):
-    inputs = tf.compat.v1.placeholder(tf.float32, [None, None, 4])
-    outputs = layers.dense(inputs, 3, "layer")
-    graph_variables.initialise(session)
-    assert outputs.shape[-1] == 3
-    assert session.run(outputs, {inputs: np.zeros([2, 5, 4])}).shape == (2, 5, 3)
-
-
-def test_layer_norm_gives_mean_zero_and_standard_deviation_one(session):
-    outputs = layers.layer_norm(tf.constant([[[1.0, 3.0], [-5.0, 5.0]]]))
-    graph_variables.initialise(session)
-    np.testing.assert_allclose(session.run(outputs), [[[-1, 1], [-1, 1]]], rtol=1e-5)
-
-
-def test_layer_norm_scales_and_shifts(session):
-    outputs = layers.layer_norm(tf.constant([[1.0, 3.0]]), "norm")
-    graph_variables.initialise(session)
-    graph_variables.assign(session, "norm/scale", [2.0, 3.0])
-    graph_variables.assign(session, "norm/shift", [0.5, 0.0])
-    np.testing.assert_allclose(session.run(outputs), [[-1.5, 3.0]], rtol=1e-5)
-
-
 def test_dropout_zeroes_a_fraction_of_the_values_and_keeps_the_mean(session):
     values = session.run(layers.dropout(tf.ones([100, 31, 101]), 0.25, seed=[1, 2]))
     assert np.mean(values == 0) == pytest.approx(0.25, abs=0.01)  # five standard deviations are 0.004

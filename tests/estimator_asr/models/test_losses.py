@@ -84,21 +84,6 @@ def test_nan_gradients_of_padding_and_impossible_utterances_do_not_spread(rows, 
     np.testing.assert_allclose(gradient[2], np.tile([1 / 3, 1 / 3, -2 / 3], [3, 1]), rtol=1e-6)  # the blank
 
 
-def test_ctc_loss_agrees_with_the_dense_one_of_tensorflow():
-    rng = np.random.default_rng(2)
-    logits = rng.normal(size=[3, 9, 6]).astype(np.float32)
-    num_frames, token_ids, num_tokens = [9, 7, 4], [[1, 1, 4], [0, 2, 0], [3, 0, 0]], [3, 2, 1]
-    loss, gradient = ctc(logits, num_frames, token_ids, num_tokens)
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        inputs = tf.constant(logits)
-        dense = tf.nn.ctc_loss(
-            tf.constant(token_ids), inputs, num_tokens, num_frames, logits_time_major=False, blank_index=-1
-        )
-        wanted = session.run([dense, tf.gradients(dense, inputs)[0]])
-    np.testing.assert_allclose(loss, wanted[0], rtol=1e-5)
-    np.testing.assert_allclose(gradient, wanted[1], atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("labels", "message"),
     [

@@ -69,20 +69,6 @@ def test_classes_are_distinct_and_sums_over_them_unbiased():
     assert np.abs(deviations).max() < 4
 
 
-def test_expected_counts_are_those_of_tensorflow_s_sampler():
-    drawn = tf.random.log_uniform_candidate_sampler([[0]], 1, 12, unique=True, range_max=40, seed=1)
-    every = tf.random.log_uniform_candidate_sampler(
-        tf.range(40, dtype=tf.int64)[None], 40, 12, unique=True, range_max=40, seed=1
-    )
-    with tf.compat.v1.Session() as session:
-        found = [session.run([drawn.sampled_candidates, every.true_expected_count]) for _ in range(2000)]
-    theirs = np.bincount(np.concatenate([row for row, _ in found]), minlength=40) / 2000
-    classes, expected = draws_of(40, 12, 2000)
-    np.testing.assert_allclose(np.bincount(classes.ravel(), minlength=40) / 2000, theirs, atol=0.05)
-    means = np.mean([counts[0] for _, counts in found], axis=0)
-    np.testing.assert_allclose(expected.mean(axis=0), means, atol=0.03)
-
-
 def test_draws_depend_on_the_step_alone():
     probabilities = losses.log_uniform(np.arange(1000))
 

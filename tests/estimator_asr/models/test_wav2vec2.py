@@ -117,17 +117,6 @@ def test_log_mel_frames_come_before_the_block_outputs(tmp_path):
     np.testing.assert_allclose(vectors[:, 160:], np.hstack([blocks[0], blocks[2]]), atol=4e-3)
 
 
-def test_padding_leaves_zeros(tmp_path):
-    batch = np.full([2, 12, 160], np.nan, np.float32)
-    batch[0, :7], batch[1] = draw(7, seed=1), draw(12, seed=2)
-    weights_dir = small_hubert.write(tmp_path)
-    vectors, counts = build(weights_dir, batch, [7, 12], (2,))
-    assert counts.tolist() == [3, 5]
-    np.testing.assert_array_equal(vectors[0, 3:], 0)
-    alone = build(weights_dir, batch[:1, :7], [7], (2,))[0][0]
-    np.testing.assert_allclose(np.float32(vectors[0, :3]), np.float32(alone), atol=4e-3)
-
-
 @pytest.mark.parametrize("num_frames", [1, 2])
 def test_a_batch_that_is_too_short_for_an_output_has_none(tmp_path, num_frames):
     vectors, counts = build(small_hubert.write(tmp_path), draw(num_frames, 1)[None], [num_frames], (1,))

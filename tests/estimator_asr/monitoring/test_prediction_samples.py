@@ -217,22 +217,25 @@ def test_the_picture_of_a_trained_model_has_each_label_where_it_was_spoken(acous
     assert picture.lines == ["u", "reference:  a b", "hypothesis: a c"] and picture.seconds == 0.8
 
 
-def test_differences_are_bold_and_missing_tokens_a_dot():
-    assert prediction_samples.compare_texts(["ni3", "hao3", "ma5"], ["ni3", "hao4", "ma5", "a5"]) == (
-        "2 wrong of 3\n\n"
-        "| reference | ni3 | hao3 | ma5 | · |\n"
-        "| --- | --- | --- | --- | --- |\n"
-        "| hypothesis | ni3 | **hao4** | ma5 | **a5** |"
-    )
-    assert prediction_samples.compare_texts(["ni3", "hao3"], ["hao3"]).endswith(
-        "| hypothesis | **·** | hao3 |"
-    )
-
-
-def test_equal_and_empty_texts():
-    assert prediction_samples.compare_texts(["a"], ["a"]).startswith("0 wrong of 1\n")
-    assert prediction_samples.compare_texts([], []) == "0 wrong of 0"
-    assert prediction_samples.compare_texts(["a"], []).startswith("1 wrong of 1\n")
+@pytest.mark.parametrize(
+    "reference, hypothesis, expected",
+    [
+        (
+            *("ni3 hao3 ma5", "ni3 hao4 ma5 a5"),
+            ["2 wrong of 3", "ni3 | hao3 | ma5 | ·", "ni3 | **hao4** | ma5 | **a5**"],
+        ),
+        ("ni3 hao3", "hao3", ["1 wrong of 2", "ni3 | hao3", "**·** | hao3"]),
+        ("a", "a", ["0 wrong of 1", "a", "a"]),
+        ("a", "", ["1 wrong of 1", "a", "**·**"]),
+        ("", "", ["0 wrong of 0"]),
+    ],
+)
+def test_differences_are_bold_and_missing_tokens_a_dot(reference, hypothesis, expected):
+    text = prediction_samples.compare_texts(reference.split(), hypothesis.split())
+    first, *rows = text.split("\n")
+    shown = [f"| {name} | {row} |" for name, row in zip(("reference", "hypothesis"), expected[1:])]
+    assert [first, *rows[1::2]] == [expected[0], *shown]
+    assert not rows or rows[2] == "| --- " * (expected[1].count("|") + 2) + "|"
 
 
 def test_markup_in_tokens_is_escaped():

@@ -9,105 +9,85 @@ import subprocess
 import sys
 import termios
 
-import numpy as np
+import event_files
 import paths
 import pytest
 import tensorflow as tf
 
 from estimator_asr.monitoring import progress
-from estimator_asr.training import step_time, stopping
+from estimator_asr.training import step_time
 
 PROGRAM = paths.script("terminal_training.py")
 
 
-class Time:
-    def __init__(self):
-        self.now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
 class Session:
-    """Runs steps of one second by hand, as MonitoredSession would."""
+    """Runs steps by hand, as MonitoredSession would, from step 40 on."""
 
     def __init__(self, monkeypatch, **options):
-        self.time = Time()
-        monkeypatch.setattr(progress.time, "monotonic", self.time)
-        self.lines = []
-        monkeypatch.setattr(progress.logging, "info", lambda text, *values: self.lines.append(text % values))
-        self.clock = step_time.Clock(self.time)
+        self.now, self.step = 100.0, 40
+        monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)
+        self.clock = step_time.Clock(lambda: self.now)
+        settings = {"unit": "frames", "max_steps": 60, "seconds": 10.0, "num_replicas": 2, **options}
         names = {name: name for name in ("number", "loss", "error_rate", "inputs")}
-        self.hook = progress.ProgressHook(names, clock=self.clock, **options)
-        self.hook._global_step = "step"
-        self.step = 40
+        self.hook = progress.ProgressHook(names, clock=self.clock, num_parameters=1234567, **settings)
+        with tf.Graph().as_default():
+            self.hook.begin()
+        self.hook.after_create_session(self, None)
 
     def run(self, tensor):
         return self.step
 
-    def start(self):
-        self.hook.after_create_session(self, None)
-
-    def run_step(self, seconds, loss, error_rate, inputs, evaluation=0.0, is_update=True):
+    def run_step(self, seconds, loss=1.0, error_rate=0.25, inputs=500, evaluation=0.0, is_update=True):
+        """Runs a step; returns True if its error rate is computed."""
         fetches = self.hook.before_run(None).fetches
-        self.time.now += seconds
+        self.now += seconds
         if evaluation:
-            stopping.CheckpointListener(stopping.Termination(), self.clock.pause).before_save(None, self.step)
-            self.time.now += evaluation
+            self.clock.pause()
+            self.now += evaluation
         values = {"number": self.step, "loss": loss, "error_rate": error_rate, "inputs": inputs}
         results = {key: values[key] for key in fetches}
         self.step += is_update
         self.hook.after_run(None, tf.compat.v1.train.SessionRunValues(results, None, None))
-        return fetches
+        return "error_rate" in fetches
 
 
-OPTIONS = {"unit": "frames", "max_steps": 60, "seconds": 10.0, "num_replicas": 2, "num_parameters": 1234567}
-
-
-def test_a_line_shows_step_loss_error_rate_speed_and_time_left(monkeypatch):
-    session = Session(monkeypatch, **OPTIONS)
-    session.start()
+def test_a_line_shows_step_loss_error_rate_speed_and_time_left(monkeypatch, log):
+    session = Session(monkeypatch)
     for index in range(6):
-        session.run_step(2.0, loss=float(index), error_rate=0.25, inputs=500)
+        session.run_step(2.0, loss=float(index))
     # Six steps of 2 s: the mean loss of 0 .. 5, and two replicas of 500 frames each in 2 s.
-    (line,) = session.lines
-    assert line == "step 46 of 60  loss 2.500  error rate 25.0 %  0.50 steps/s  500 frames/s  left 00:28"
+    line = "step 46 of 60  loss 2.500  error rate 25.0 %  0.50 steps/s  500 frames/s  left 00:28"
+    assert log == ["parameters: 1,234,567", line]
 
 
 def test_the_error_rate_is_computed_only_for_the_steps_that_are_shown(monkeypatch):
-    session = Session(monkeypatch, **OPTIONS)
-    session.start()
-    fetched = ["error_rate" in session.run_step(4.0, 1.0, 0.5, 10) for _ in range(8)]
-    assert fetched == [False, False, False, True, False, False, False, True]
+    session = Session(monkeypatch)
+    assert [session.run_step(4.0) for _ in range(8)] == [False, False, False, True] * 2
 
 
-def test_evaluation_time_counts_for_time_left_but_not_for_speed(monkeypatch):
-    session = Session(monkeypatch, **OPTIONS)
-    session.start()
-    session.run_step(5.0, 1.0, 0.5, 100)
-    session.run_step(5.0, 1.0, 0.5, 100, evaluation=90.0)
-    session.run_step(5.0, 1.0, 0.5, 100)
+def test_evaluation_time_counts_for_time_left_but_not_for_speed(monkeypatch, log):
+    session = Session(monkeypatch)
+    for evaluation in (0.0, 90.0, 0.0):
+        session.run_step(5.0, evaluation=evaluation)
     # Three steps of 5 s are the speed; three steps in 105 s predict the time of the other 17.
-    assert "0.20 steps/s" in session.lines[0] and session.lines[0].endswith("left 09:55")
+    assert "0.20 steps/s" in log[-1] and log[-1].endswith("left 09:55")
 
 
-def test_with_gradient_accumulation_no_step_after_the_last_one_is_shown(monkeypatch):
+def test_with_gradient_accumulation_no_step_after_the_last_one_is_shown(monkeypatch, log):
     """Three batches per step; after the last update one more batch runs before training ends."""
-    session = Session(monkeypatch, **{**OPTIONS, "max_steps": 42})
-    session.start()
+    session = Session(monkeypatch, max_steps=42)
     for is_update in (False, False, True, False, False, True, False):
-        session.run_step(2.0, 1.0, 0.25, 500, is_update=is_update)
-    assert [line.split("  ")[0] for line in session.lines] == ["step 41 of 42", "step 42 of 42"]
+        session.run_step(2.0, is_update=is_update)
+    assert [line.split("  ")[0] for line in log[1:]] == ["step 41 of 42", "step 42 of 42"]
 
 
-def test_a_terminal_gets_a_bar(monkeypatch, capsys):
-    session = Session(monkeypatch, **OPTIONS)
+def test_a_terminal_gets_a_bar(monkeypatch, capsys, log):
     monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True)
-    session.start()
+    session = Session(monkeypatch)
     for _ in range(7):
-        session.run_step(3.0, 1.5, 0.5, 30)
+        session.run_step(3.0, loss=1.5, error_rate=0.5)
     session.hook.end(session)
-    assert session.lines == []
+    assert len(log) == 1
     shown = capsys.readouterr().err
     assert "/60" in shown and "loss 1.500" in shown and "error rate 50.0 %" in shown
 
@@ -173,14 +153,6 @@ def test_without_a_terminal_evaluation_is_quiet(capsys):
     assert capsys.readouterr().err == ""
 
 
-def scalars(path):
-    found = {}
-    for file in path.glob("events.*"):
-        for event in tf.compat.v1.train.summary_iterator(str(file)):
-            found.update({(event.step, value.tag): value.simple_value for value in event.summary.value})
-    return found
-
-
 class Waiting:
     """Steps of one second by hand, of which some is waiting."""
 
@@ -209,10 +181,8 @@ class Waiting:
 
 def test_the_wait_fraction_is_written_per_group_of_steps_without_the_first(tmp_path, log):
     Waiting(tmp_path).run_steps(0.9, 0.01, 0.03, 0.0, 0.1)
-    shown = scalars(tmp_path)
-    assert set(shown) == {(3, "data_wait_fraction"), (5, "data_wait_fraction")}
-    np.testing.assert_allclose([shown[key] for key in sorted(shown)], [0.02, 0.05], rtol=1e-5)
-    assert log == []
+    fractions = event_files.read_scalars(tmp_path, "data_wait_fraction")
+    assert fractions == pytest.approx({3: 0.02, 5: 0.05}) and log == []
 
 
 def test_a_large_wait_fraction_is_warned_about_once(tmp_path, log):

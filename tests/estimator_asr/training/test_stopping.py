@@ -63,17 +63,22 @@ def test_training_ends_at_the_last_step_or_early():
     assert rule.find_reason(20).startswith("stopped early at step 20, no new lowest error rate on dev in 1 ")
 
 
-def test_the_hook_ends_training_with_the_step_that_was_evaluated():
+@pytest.mark.parametrize("patience, terminated_at, last", [(2, None, 30), (2, 20, 21), (0, 20, 21)])
+def test_training_ends_with_the_step_that_was_evaluated_or_after_sigterm(patience, terminated_at, last):
+    termination = stopping.Termination()
     with tf.Graph().as_default():
         step = tf.compat.v1.train.create_global_step()
         number = tf.identity(step)
         with tf.control_dependencies([number]):
             train = tf.compat.v1.assign_add(step, 1)
-        hook = stopping.EarlyStoppingHook(number, stopping.StopRule(Known(0.5, 0.5, 0.5), 2, 1000))
-        with tf.compat.v1.train.MonitoredSession(hooks=[hook]) as session:
+        rule = stopping.StopRule(Known(0.5, 0.5, 0.5), patience, 1000)
+        with tf.compat.v1.train.MonitoredSession(
+            hooks=[stopping.StopHook(number, rule, termination)]
+        ) as session:
             while not session.should_stop():
-                last = session.run(train)
-    assert last == 30
+                found = session.run(train)
+                termination.is_requested = found == terminated_at
+    assert found == last
 
 
 def test_sigterm_is_remembered_and_the_previous_handler_restored():
@@ -87,25 +92,13 @@ def test_sigterm_is_remembered_and_the_previous_handler_restored():
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-class Context:
-    def __init__(self):
-        self.is_stopped = False
-
-    def request_stop(self):
-        self.is_stopped = True
-
-
-def test_sigterm_stops_training_and_aborts_evaluation():
-    termination, context = stopping.Termination(), Context()
-    training, evaluation = stopping.StopTrainingHook(termination), stopping.StopEvaluationHook(termination)
-    training.after_run(context, None)
-    evaluation.after_run(context, None)
-    assert not context.is_stopped
+def test_sigterm_aborts_an_evaluation():
+    termination = stopping.Termination()
+    hook = stopping.StopEvaluationHook(termination)
+    hook.after_run(None, None)
     termination.is_requested = True
-    training.after_run(context, None)
-    assert context.is_stopped
     with pytest.raises(stopping.Terminated):
-        evaluation.after_run(context, None)
+        hook.after_run(None, None)
 
 
 def test_after_sigterm_no_evaluation_follows_a_checkpoint():

@@ -86,16 +86,3 @@ def test_a_language_model_that_was_trained_can_be_served(tmp_path, ngram_rows):
     served = variables_of(lambda: cascade.recognise(model, constants(FEATURES)))
     assert served == trained
     assert any("ngram" in name for name in served) == (ngram_rows > 0)
-
-
-def test_without_labels_there_is_no_decoder(tmp_path):
-    model = make_model(tmp_path, acoustic=config.AcousticConfig(**SMALL))
-    outputs = []
-    for has_labels in (False, True):
-        with tf.Graph().as_default():
-            features = constants(FEATURES)
-            labels = features if has_labels else None
-            outputs.append(tasks.for_model(model).build(features, labels))
-    plain, taught = outputs
-    assert plain.decoder_logits is None
-    assert taught.decoder_logits.shape.as_list() == [2, 3, model.tokens.num_classes]

@@ -41,16 +41,13 @@ def test_both_optimizers_reach_a_known_answer(name):
     np.testing.assert_allclose(values, target, atol=0.02)
 
 
-def test_a_gradient_above_the_norm_is_scaled_to_it():
-    values, norm = optimise(lambda w: tf.reduce_sum(w * [3.0, 0.0, 4.0]), sgd, clip_norm=1.0)
-    np.testing.assert_allclose(values, [-0.6, 0, -0.8], rtol=1e-6)
+@pytest.mark.parametrize(
+    "clip_norm, values", [(1.0, [-0.6, 0, -0.8]), (6.0, [-3, 0, -4]), (0.0, [-3, 0, -4])]
+)
+def test_a_gradient_above_the_norm_is_scaled_to_it(clip_norm, values):
+    found, norm = optimise(lambda w: tf.reduce_sum(w * [3.0, 0.0, 4.0]), sgd, clip_norm=clip_norm)
+    np.testing.assert_allclose(found, values, rtol=1e-6)
     assert norm == pytest.approx(5)
-
-
-def test_gradients_within_the_norm_or_without_clipping_are_unchanged():
-    for clip_norm in (6.0, 0.0):
-        values, _ = optimise(lambda w: tf.reduce_sum(w * [3.0, 0.0, 4.0]), sgd, clip_norm=clip_norm)
-        np.testing.assert_allclose(values, [-3, 0, -4], rtol=1e-6)
 
 
 def test_rows_gathered_twice_are_summed():
@@ -139,93 +136,57 @@ def test_a_loss_scale_changes_only_steps_that_overflow():
         assert "loss-scale" in fed.update.scalars
 
 
-class Scaling:
-    def __init__(self):
-        self.scale = optimization.LossScale()
-        self.loss, self.gradient = (tf.compat.v1.placeholder(tf.bool, []) for _ in range(2))
-        self.is_overflow = self.scale.is_overflow(self.loss, self.gradient)
-        self.update_op = self.scale.update(self.is_overflow, self.loss & self.gradient)
-        self.session = tf.compat.v1.Session()
-        self.session.run(tf.compat.v1.global_variables_initializer())
-
-    def update(self, *, loss=True, gradient=True):
-        """Returns whether it overflowed."""
-        feeds = {self.loss: loss, self.gradient: gradient}
-        return self.session.run([self.is_overflow, self.update_op], feeds)[0]
-
-    def set(self, name, value):
-        (variable,) = (v for v in tf.compat.v1.global_variables() if v.op.name == f"loss_scale/{name}")
-        self.session.run(variable.assign(value))
-
-    def values(self):
-        return [self.session.run(variable) for variable in tf.compat.v1.global_variables()]
+GOOD, OVERFLOW, BAD_LOSS = (True, True), (True, False), (False, False)  # are loss and gradient finite?
 
 
-@pytest.fixture
-def scaling():
-    with tf.Graph().as_default():
-        yield Scaling()
+@pytest.mark.parametrize(
+    "start, event, expected, is_overflow",
+    [
+        ((32768, 0), GOOD, (32768, 1), False),
+        ((32768, 1), OVERFLOW, (16384, 0), True),
+        ((32768, 1), BAD_LOSS, (32768, 1), False),
+        ((32768, 1998), GOOD, (32768, 1999), False),
+        ((32768, 1999), GOOD, (65536, 0), False),
+        ((2.0**127, 1999), GOOD, (2.0**127, 0), False),  # stays within float32
+        ((2, 0), OVERFLOW, (1, 0), True),
+        ((1, 0), OVERFLOW, (1, 0), False),
+    ],
+)
+def test_the_loss_scale_falls_after_overflows_and_rises_after_2000_good_updates(
+    start, event, expected, is_overflow
+):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        scale = optimization.LossScale()
+        overflow = scale.is_overflow(*map(tf.constant, event))
+        update = scale.update(overflow, tf.constant(all(event)))
+        variables = tf.compat.v1.global_variables()
+        assert [variable.op.name for variable in variables] == ["loss_scale/scale", "loss_scale/good_updates"]
+        session.run(tf.compat.v1.global_variables_initializer())
+        assert session.run(variables) == [optimization.INITIAL_SCALE, 0]
+        session.run([variable.assign(float(value)) for variable, value in zip(variables, start)])
+        assert session.run([overflow, update])[0] == is_overflow
+        assert tuple(session.run(variables)) == expected
 
 
-def test_an_overflow_halves_the_scale_and_restarts_the_count(scaling):
-    assert scaling.values() == [32768, 0]
-    assert not scaling.update()
-    assert scaling.values() == [32768, 1]
-    assert scaling.update(gradient=False)
-    assert scaling.values() == [16384, 0]
-
-
-def test_enough_good_updates_double_the_scale(scaling):
-    scaling.set("good_updates", 1998.0)
-    scaling.update()
-    assert scaling.values() == [32768, 1999]
-    scaling.update()
-    assert scaling.values() == [65536, 0]
-
-
-def test_the_scale_stays_within_float32(scaling):
-    scaling.set("scale", 2.0**127)
-    scaling.set("good_updates", 1999.0)
-    scaling.update()
-    assert scaling.values() == [2.0**127, 0]
-
-
-def test_a_non_finite_loss_is_not_an_overflow_and_changes_nothing(scaling):
-    scaling.update()
-    assert not scaling.update(loss=False, gradient=False)
-    assert scaling.values() == [32768, 1]
-
-
-def test_a_scale_of_one_is_the_minimum(scaling):
-    scaling.set("scale", 2.0)
-    assert scaling.update(gradient=False)
-    assert scaling.values() == [1, 0]
-    assert not scaling.update(gradient=False)
-    assert scaling.values() == [1, 0]
-
-
-def test_two_replicas_clip_the_norm_of_the_whole_gradient(two_replicas):
-    # Per label of the whole batch: (2 x [1, 0] + 6 x [0, 1]) / 8 = [0.25, 0.75]; clipped to norm 0.5.
-    gradient = np.array([0.25, 0.75])
-    assert two_replicas["dense"]["gradient_norm"] == pytest.approx(np.linalg.norm(gradient), rel=1e-6)
-    np.testing.assert_allclose(
-        two_replicas["dense"]["weights"], -gradient / np.linalg.norm(gradient) * 0.5, rtol=1e-5
-    )
+@pytest.mark.parametrize(
+    "name, gradient, clip_norm",
+    [
+        # Per label of the whole batch: (2 x [1, 0] + 6 x [0, 1]) / 8.
+        ("dense", [0.25, 0.75], 0.5),
+        # Row 0 by the first replica (2 labels), row 1 by both (2 and 6), row 2 by nobody; out of 8 labels.
+        ("sparse", [0.25, 1.0, 0.0], None),
+        ("clipped sparse", [0.25, 1.0, 0.0], 0.5),
+    ],
+)
+def test_two_replicas_sum_their_gradients_and_clip_the_norm_of_the_sum(
+    two_replicas, name, gradient, clip_norm
+):
+    norm = np.linalg.norm(gradient)
+    factor = clip_norm / norm if clip_norm else 1.0
+    assert two_replicas[name]["gradient_norm"] == pytest.approx(norm, rel=1e-6)
+    np.testing.assert_allclose(two_replicas[name]["weights"], -np.array(gradient) * factor, rtol=1e-5)
 
 
 def test_the_losses_of_two_replicas_average_to_the_loss_per_label_of_the_whole_batch(two_replicas):
     # Every label costs 1; the first replica has 2 of them where the mean is 4, so the second has 1.5.
     assert two_replicas["dense"]["loss"] == pytest.approx(0.5)
-
-
-def test_two_replicas_sum_the_rows_of_sparse_gradients(two_replicas):
-    # Row 0 by the first replica (2 labels), row 1 by both (2 and 6), row 2 by nobody; out of 8 labels.
-    gradient = np.array([2, 8, 0]) / 8
-    np.testing.assert_allclose(two_replicas["sparse"]["weights"], -gradient, rtol=1e-6)
-
-
-def test_two_replicas_clip_sparse_gradients_by_the_norm_of_their_sum(two_replicas):
-    gradient = np.array([2, 8, 0]) / 8
-    clipped = two_replicas["clipped sparse"]
-    assert clipped["gradient_norm"] == pytest.approx(np.linalg.norm(gradient), rel=1e-6)
-    np.testing.assert_allclose(clipped["weights"], -gradient / np.linalg.norm(gradient) * 0.5, rtol=1e-5)

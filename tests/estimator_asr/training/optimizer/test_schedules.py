@@ -22,22 +22,66 @@ def rates(steps, history=None, steps_per_epoch=STEPS_PER_EPOCH, **settings):
         return [float(session.run(rate, {step: value})) for value in steps]
 
 
-def test_the_learning_rate_does_not_depend_on_the_batch():
-    settings = training_config.OptimizerConfig(learning_rate=0.1)
-    assert [schedules.initial_rate(settings, batch_size) for batch_size in (1, 128)] == [0.1, 0.1]
+@pytest.mark.parametrize("settings, rate", [({}, 0.1), ({"learning_rate_batch_size": 256}, 0.05)])
+def test_the_learning_rate_scales_with_the_batch_only_if_configured(settings, rate):
+    config = training_config.OptimizerConfig(learning_rate=0.1, **settings)
+    assert schedules.initial_rate(config, 128) == pytest.approx(rate)
 
 
-def test_the_learning_rate_scales_with_the_batch_if_configured():
-    settings = training_config.OptimizerConfig(learning_rate=0.1, learning_rate_batch_size=256)
-    assert schedules.initial_rate(settings, 128) == pytest.approx(0.05)
+class Evaluated:
+    """A history: error rates without a new lowest since step 20."""
+
+    def known_at(self, step):
+        return [(value, min(value, 20) * -0.01) for value in range(10, step + 1, 10)]
 
 
-def test_step_schedule_at_start_warmup_end_and_each_boundary():
-    settings = {"decay_boundary_epochs": (3, 5), "decay_factors": (1, 0.1, 0.01), "warmup_epochs": 2}
-    # 20 steps of warm-up; epoch 3 is complete, and its factor holds, from step 30 on.
-    steps = [0, 10, 19, 20, 29, 30, 31, 49, 50, 51, 1000]
-    want = [0, 0.5, 0.95, 1, 1, 0.1, 0.1, 0.1, 0.01, 0.01, 0.01]
-    np.testing.assert_allclose(rates(steps, **settings), want, rtol=1e-6)
+BOUNDARIES = {"decay_boundary_epochs": (3, 5), "decay_factors": (1, 0.1, 0.01)}
+CLOSE = {"decay_boundary_epochs": (0.51, 0.53), "decay_factors": (1, 0.5, 0.25)}  # within one step
+EXPONENTIAL = {"schedule": "exponential", "decay_rate": 0.5}
+INVERSE_TIME = {"schedule": "inverse_time", "decay_epochs": 1}
+PLATEAU = {"schedule": "plateau", "plateau_evaluations": 2, "plateau_factor": 0.1}
+
+
+@pytest.mark.parametrize(
+    "settings, warmup_epochs, expected",
+    [
+        # 20 steps of warm-up; epoch 3 is complete, and its factor holds, from step 30 on.
+        (
+            BOUNDARIES,
+            2,
+            {0: 0, 10: 0.5, 19: 0.95, 20: 1, 29: 1, 30: 0.1, 31: 0.1, 49: 0.1, 50: 0.01, 51: 0.01},
+        ),
+        (CLOSE, 0, {5: 1, 6: 0.25}),
+        ({}, 0, {0: 1, 1: 1, 500: 1}),
+        ({}, 0.5, {0: 0, 1: 0.2, 4: 0.8, 5: 1, 6: 1}),
+        ({}, 0.25, {2: 0.8, 3: 1}),  # the warm-up ends after 2.5 steps
+        ({**EXPONENTIAL, "decay_epochs": 2}, 1, {5: 0.5, 10: 1, 20: 0.5**0.5, 30: 0.5, 50: 0.25}),
+        ({**INVERSE_TIME, "decay_rate": 1.0}, 1, {5: 0.5, 10: 1, 20: 1 / 2, 30: 1 / 3, 50: 1 / 5}),
+        ({"schedule": "inverse_sqrt"}, 4, {0: 0, 20: 0.5, 40: 1, 160: 0.5, 640: 0.25}),
+        # The lowest comes at 20; 30 and 40, then 50 and 60 bring no new lowest.
+        (PLATEAU, 1, {0: 0, 5: 0.5, 10: 1, 39: 1, 40: 0.1, 59: 0.1, 60: 0.01}),
+        (PLATEAU, 5, {25: 0.5, 50: 1, 60: 1, 70: 0.1}),  # evaluations until step 50 do not count
+    ],
+)
+def test_each_schedule_has_the_rates_of_its_formula(settings, warmup_epochs, expected):
+    found = rates(expected, Evaluated(), warmup_epochs=warmup_epochs, **settings)
+    np.testing.assert_allclose(found, list(expected.values()), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "settings, warmup_epochs, expected",
+    [
+        ({}, 0.29, {28: 28 / 29, 29: 1, 30: 1}),
+        ({}, 0.57, {56: 56 / 57, 57: 1, 58: 1}),
+        ({}, 1.1, {109: 109 / 110, 110: 1, 111: 1}),
+        # A decay starts where the warm-up ends.
+        ({**EXPONENTIAL, "decay_epochs": 1}, 0.29, {29: 1, 129: 0.5}),
+        ({**INVERSE_TIME, "decay_rate": 0.5}, 0.29, {29: 1, 129: 2 / 3}),
+    ],
+)
+def test_the_warmup_ends_at_the_step_of_its_epoch(settings, warmup_epochs, expected):
+    found = rates(expected, steps_per_epoch=100.0, warmup_epochs=warmup_epochs, **settings)
+    np.testing.assert_allclose(found, list(expected.values()), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -58,71 +102,6 @@ def test_a_decay_factor_applies_from_the_first_step_at_or_after_its_epoch(epoch,
     settings = {"decay_boundary_epochs": (epoch,), "decay_factors": (1, 0.5), "warmup_epochs": 0}
     steps = [first - 1, first, first + 1]
     assert rates(steps, steps_per_epoch=float(steps_per_epoch), **settings) == [1, 0.5, 0.5]
-
-
-def test_two_boundaries_within_one_step():
-    settings = {"decay_boundary_epochs": (0.51, 0.53), "decay_factors": (1, 0.5, 0.25), "warmup_epochs": 0}
-    assert rates([5, 6], **settings) == [1, 0.25]
-
-
-def test_step_schedule_without_boundaries_is_constant():
-    np.testing.assert_allclose(rates([0, 1, 500], warmup_epochs=0), [1, 1, 1])
-
-
-def test_warmup_can_end_within_an_epoch():
-    np.testing.assert_allclose(rates([0, 1, 4, 5, 6], warmup_epochs=0.5), [0, 0.2, 0.8, 1, 1], rtol=1e-6)
-
-
-@pytest.mark.parametrize("epochs, end", [(0.29, 29), (0.57, 57), (1.1, 110)])
-def test_warmup_ends_at_the_step_of_its_epoch(epochs, end):
-    got = rates([end - 1, end, end + 1], steps_per_epoch=100.0, warmup_epochs=epochs)
-    np.testing.assert_allclose(got, [(end - 1) / end, 1, 1], rtol=1e-6)
-
-
-def test_warmup_that_ends_between_two_steps():
-    np.testing.assert_allclose(rates([2, 3], warmup_epochs=0.25), [0.8, 1], rtol=1e-6)  # after 2.5 steps
-
-
-@pytest.mark.parametrize("schedule, want", [("exponential", 0.5), ("inverse_time", 2 / 3)])
-def test_a_decay_starts_where_the_warmup_ends(schedule, want):
-    settings = {"schedule": schedule, "decay_rate": 0.5, "decay_epochs": 1, "warmup_epochs": 0.29}
-    got = rates([29, 129], steps_per_epoch=100.0, **settings)
-    np.testing.assert_allclose(got, [1, want], rtol=1e-6)
-
-
-def test_exponential_decays_by_decay_rate_every_decay_epochs_after_warmup():
-    settings = {"schedule": "exponential", "decay_rate": 0.5, "decay_epochs": 2, "warmup_epochs": 1}
-    np.testing.assert_allclose(
-        rates([5, 10, 20, 30, 50], **settings), [0.5, 1, 0.5**0.5, 0.5, 0.25], rtol=1e-6
-    )
-
-
-def test_inverse_time_decays_as_one_over_the_age():
-    settings = {"schedule": "inverse_time", "decay_rate": 1.0, "decay_epochs": 1, "warmup_epochs": 1}
-    np.testing.assert_allclose(
-        rates([5, 10, 20, 30, 50], **settings), [0.5, 1, 1 / 2, 1 / 3, 1 / 5], rtol=1e-6
-    )
-
-
-def test_inverse_sqrt_meets_the_initial_rate_where_warmup_ends():
-    settings = {"schedule": "inverse_sqrt", "warmup_epochs": 4}
-    np.testing.assert_allclose(rates([0, 20, 40, 160, 640], **settings), [0, 0.5, 1, 0.5, 0.25], rtol=1e-6)
-
-
-class Evaluated:
-    """A history: error rates without a new lowest since step 20."""
-
-    def known_at(self, step):
-        return [(value, min(value, 20) * -0.01) for value in range(10, step + 1, 10)]
-
-
-def test_plateau_reduces_by_its_factor_after_the_warmup():
-    settings = {"schedule": "plateau", "plateau_evaluations": 2, "plateau_factor": 0.1, "warmup_epochs": 1}
-    # The lowest comes at 20; 30 and 40, then 50 and 60 bring no new lowest.
-    steps, want = [0, 5, 10, 39, 40, 59, 60], [0, 0.5, 1, 1, 0.1, 0.1, 0.01]
-    np.testing.assert_allclose(rates(steps, Evaluated(), **settings), want, rtol=1e-6)
-    settings["warmup_epochs"] = 5  # evaluations until step 50 do not count
-    np.testing.assert_allclose(rates([25, 50, 60, 70], Evaluated(), **settings), [0.5, 1, 1, 0.1], rtol=1e-6)
 
 
 def test_plateau_looks_evaluations_up_at_each_step_in_a_finalized_graph():
