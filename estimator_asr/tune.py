@@ -19,7 +19,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-import types
 from typing import Optional
 
 from tfrecord_builder.program import lazy_tensorflow
@@ -32,7 +31,7 @@ from absl import logging
 from estimator_asr.decoding.ngrams import arpa, back_off
 from estimator_asr.evaluation import recognised_split
 from estimator_asr.evaluation.tuning import calibration, picture, search, trials
-from estimator_asr.experiment import decoding_files, model_directory, task_spec
+from estimator_asr.experiment import back_off_arrays, decoding_files, model_directory, task_spec
 from estimator_asr.exporting.saved_model import model_pairs, trained_model
 from estimator_asr.inputs import splits
 from estimator_asr.pretrained import decoder_weights
@@ -152,13 +151,13 @@ def _open_whisper(config, acoustic, language, source) -> trials.WhisperBench:
     return trials.WhisperBench(acoustic, language, read)
 
 
-def read_ngram(path: str, model: model_directory.ModelDirectory) -> types.SimpleNamespace:
+def read_ngram(path: str, model: model_directory.ModelDirectory) -> back_off_arrays.BackOffArrays:
     """Returns ModelDirectory.ngram for a model's output vocabulary; logs words missing from the file."""
     ngram_model, words = arpa.read(path), model.output_vocabulary.tokens
     warning = back_off.describe_missing(ngram_model, words, path)
     if warning:
         logging.warning("%s", warning)
-    return types.SimpleNamespace(**back_off.compile_model(ngram_model, words, path)._asdict())
+    return back_off.compile_model(ngram_model, words, path)
 
 
 def _print(result: search.TuningResult, config: TuneConfig) -> None:
@@ -167,8 +166,8 @@ def _print(result: search.TuningResult, config: TuneConfig) -> None:
         wrong = (f"{count:,} of {size:,} {picture.LABELS[name]} wrong" for name, count, size in counts)
         print(f"{step.name}: {', '.join(wrong)}")
     best = result.steps[-1].settings
-    if result.judged is not None:
-        before = 100 * calibration.calibration_error(result.judged)
+    if result.uncalibrated is not None:
+        before = 100 * calibration.calibration_error(result.uncalibrated)
         after = 100 * calibration.calibration_error(result.fitted)
         print(
             f"confidence: calibration error {before:.1f} % -> {after:.1f} % (each half of the utterances "

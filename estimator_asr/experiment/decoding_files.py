@@ -21,17 +21,13 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
+from estimator_asr.experiment import back_off_arrays
 from estimator_asr.experiment import config as config_lib
 from tfrecord_builder import errors
 from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
 DECODING_FILE = "decoding.json"
-# Fields of an n-gram model; see ngrams.back_off.BackOffArrays.
-FIELDS = (
-    *("order", "keys", "log_probs", "next_states", "unigram_log_probs", "unigram_states"),
-    *("back_off_weights", "back_off_states", "end_log_probs", "start_state"),
-)
 # Fields of Whisper's decoder (see models.whisper_decoder.DecoderArrays) except the weights, followed by the
 # hashes of the vocabularies and the encoder that it fits.
 WHISPER_FIELDS = (
@@ -63,14 +59,14 @@ class Decoding(NamedTuple):
     """A model's decoding settings, and the other models that these need (for attributes, see `save`)."""
 
     decode: config_lib.DecodeConfig
-    ngram: Optional[types.SimpleNamespace] = None
+    ngram: Optional[back_off_arrays.BackOffArrays] = None
     whisper: Optional[types.SimpleNamespace] = None
 
 
 def save(path: str, decoding: Decoding) -> None:
     """Writes a model's decoding settings, and the models that they use, to its directory.
 
-    An n-gram model has the attributes in FIELDS; Whisper's decoder has those in WHISPER_FIELDS and `weights`.
+    Whisper's decoder has the attributes in WHISPER_FIELDS and `weights`.
     """
     digests = {"ngram_sha256": ""}
     for name in _NAMES:
@@ -113,14 +109,15 @@ def load(path: str, num_tokens: int) -> Decoding:
     return Decoding(saved.decode, **models)
 
 
-def _flatten(model: types.SimpleNamespace) -> dict[str, np.ndarray]:
+def _flatten(model: back_off_arrays.BackOffArrays | types.SimpleNamespace) -> dict[str, np.ndarray]:
     values = dict(vars(model))
     weights = values.pop("weights", {})
     return values | {f"{_WEIGHTS}{name}": value for name, value in weights.items()}
 
 
-def _read_ngram(arrays) -> types.SimpleNamespace:
-    return types.SimpleNamespace(**{name: arrays[name] for name in FIELDS})
+def _read_ngram(arrays) -> back_off_arrays.BackOffArrays:
+    names = [field.name for field in dataclasses.fields(back_off_arrays.BackOffArrays)]
+    return back_off_arrays.BackOffArrays(int(arrays[names[0]]), *(arrays[name] for name in names[1:]))
 
 
 def _read_whisper(arrays) -> types.SimpleNamespace:

@@ -10,8 +10,8 @@ from typing import Any, Optional
 
 from absl import logging
 
+from estimator_asr.experiment import back_off_arrays, experiment
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.experiment import experiment
 from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.data import dataset_info, vocabulary
@@ -30,7 +30,7 @@ class ModelDirectory:
     characters: Optional[vocabulary.Vocabulary]
     readings: Optional[readings_lib.Readings]
     decode: config_lib.DecodeConfig = config_lib.DecodeConfig()
-    ngram: Any = None  # n-gram model over the output vocabulary (ngrams.back_off.BackOffArrays), or None
+    ngram: Optional[back_off_arrays.BackOffArrays] = None  # n-gram model over the output vocabulary
     whisper: Any = None  # Whisper's decoder (models.whisper_decoder.DecoderArrays), or None
 
     @property

@@ -11,7 +11,6 @@ import pytest
 import tiny_models
 
 from estimator_asr import evaluate, export, tune
-from estimator_asr.decoding.ngrams import back_off
 from estimator_asr.evaluation.tuning import calibration, search, trials
 from estimator_asr.experiment import config, decoding_files, model_directory, task_spec
 from estimator_asr.exporting import parity
@@ -373,10 +372,6 @@ def test_a_killed_run_leaves_the_previous_settings_and_model(model_dir, ngram, t
     after = model_directory.open_model_directory(str(model_dir))
     assert after.decode == before.decode
     np.testing.assert_array_equal(after.ngram.unigram_log_probs, before.ngram.unigram_log_probs)
-
-
-def test_the_files_have_the_arrays_of_decoding():
-    assert decoding_files.FIELDS == back_off.BackOffArrays._fields
 
 
 @pytest.fixture(scope="module")

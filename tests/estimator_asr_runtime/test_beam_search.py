@@ -62,7 +62,7 @@ def search(settings, log_probs):
     decode = runtime_models.make_decode(**settings)
     if not decode.ngram_weight:
         return beam_search.search(decode, log_probs)
-    scorer = ngrams.NgramScorer(ngrams.BackOffArrays(*ngram()), decode.ngram_weight)
+    scorer = ngrams.NgramScorer(ngrams.BackOffArrays(**vars(ngram())), decode.ngram_weight)
     return beam_search.search(decode, log_probs, [scorer])
 
 

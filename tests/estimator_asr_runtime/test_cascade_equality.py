@@ -87,7 +87,7 @@ def build(acoustic, language, fbank, words):
 def make_model(acoustic, language, graphs) -> model_lib.Model:
     def make_scorer(model):
         has_scorer = model is not None and model.ngram is not None
-        arrays = ngrams.BackOffArrays(*model.ngram) if has_scorer else None
+        arrays = ngrams.BackOffArrays(**vars(model.ngram)) if has_scorer else None
         return arrays and ngrams.NgramScorer(arrays, model.decode.ngram_weight)
 
     token_type = acoustic.config.token_type

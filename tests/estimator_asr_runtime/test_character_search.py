@@ -69,7 +69,7 @@ def test_the_search_equals_that_of_tensorflow(arrays, seed, width):
         scorer = graph_scorers.NgramScorer(arrays, WEIGHT)
         given = list_pairs(lattice)
         expected = session.run(graph_search.search(decode, given, tf.constant(NUM_TOKENS), scorer))
-    scorer = ngrams.NgramScorer(ngrams.BackOffArrays(*arrays), WEIGHT)
+    scorer = ngrams.NgramScorer(ngrams.BackOffArrays(**vars(arrays)), WEIGHT)
     found = character_search.search(lattice, NUM_TOKENS, scorer, width)
     np.testing.assert_array_equal(found.characters, expected.characters)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-4)

@@ -7,39 +7,17 @@ highest order that has a back-off weight or starts a longer n-gram.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Optional
+from typing import Optional
 
 import numpy as np
 
 from estimator_asr.decoding.ngrams import model
+from estimator_asr.experiment import back_off_arrays
 from tfrecord_builder import errors
 
 # Log probability of unknown tokens in a model without <unk>: 1e-7, less than any word of a typical model has.
 UNKNOWN_LOG_PROB = -7 * np.log(10)
 _NUM_EXAMPLES = 5
-
-
-class BackOffArrays(NamedTuple):
-    """A compiled n-gram model. All logarithms are natural; token ids are those of the token list.
-
-        log p(token | state) = log_probs[i], then next_states[i]   if keys[i] = state * num_tokens + token
-                             = unigram_log_probs[token], then unigram_states[token]        if state is 0
-                             = back_off_weights[state] + log p(token | back_off_states[state])  otherwise
-
-    There is a key for each n-gram of order 2 and higher that does not end in </s>. The first key is -1, which
-    no n-gram has, so the arrays are never empty.
-    """
-
-    order: int  # length of the longest n-grams; after order - 1 back-offs the state is 0
-    keys: np.ndarray  # int64 [num_ngrams], increasing
-    log_probs: np.ndarray  # float32 [num_ngrams]
-    next_states: np.ndarray  # int32 [num_ngrams]
-    unigram_log_probs: np.ndarray  # float32 [num_tokens]
-    unigram_states: np.ndarray  # int32 [num_tokens]
-    back_off_weights: np.ndarray  # float32 [num_states]; 0 for state 0
-    back_off_states: np.ndarray  # int32 [num_states]; 0 for state 0
-    end_log_probs: np.ndarray  # float32 [num_states], of </s>, back-off weights included
-    start_state: np.ndarray  # int32 [], state after <s>
 
 
 def describe_missing(ngram_model: model.NgramModel, tokens: Sequence[str], path: str) -> Optional[str]:
@@ -52,7 +30,9 @@ def describe_missing(ngram_model: model.NgramModel, tokens: Sequence[str], path:
     return f"{path}: {len(missing)} of {len(tokens)} tokens are missing ({_list(missing)}); they have {score}"
 
 
-def compile_model(ngram_model: model.NgramModel, tokens: Sequence[str], path: str) -> BackOffArrays:
+def compile_model(
+    ngram_model: model.NgramModel, tokens: Sequence[str], path: str
+) -> back_off_arrays.BackOffArrays:
     """Compiles a model for a token list, which does not contain the blank; `path` is for messages.
 
     A token that the model does not know is treated as <unk>; if the model has no <unk>, the token has
@@ -64,7 +44,7 @@ def compile_model(ngram_model: model.NgramModel, tokens: Sequence[str], path: st
     has_word = word_ids >= 0
     unigrams = ngram_model.orders[0]
     keys, log_probs, next_states = _make_entries(graph, word_ids)
-    return BackOffArrays(
+    return back_off_arrays.BackOffArrays(
         order=ngram_model.order,
         keys=keys,
         log_probs=log_probs.astype(np.float32),

@@ -5,9 +5,11 @@ Scores are natural logarithms, multiplied by the scorer's weight.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import tensorflow as tf
+
+from estimator_asr.experiment import back_off_arrays
 
 
 class Scorer(Protocol):
@@ -53,9 +55,9 @@ class NgramScorer:
     The state of a prefix is its longest suffix that is a context in the model.
     """
 
-    def __init__(self, arrays: NamedTuple, weight: float):
-        """Stores ngrams.back_off.BackOffArrays as tensors; arrays and weight may be numpy or tensors."""
-        self.context_length = int(arrays.order) - 1  # maximum number of earlier tokens that affect a score
+    def __init__(self, arrays: back_off_arrays.BackOffArrays, weight: float):
+        """Stores the model as tensors; the weight may be a tensor."""
+        self.context_length = arrays.order - 1  # maximum number of earlier tokens that affect a score
         self._weight = tf.convert_to_tensor(weight, tf.float32)
         self._keys = tf.convert_to_tensor(arrays.keys, tf.int64)
         self._back_off_weights = tf.convert_to_tensor(arrays.back_off_weights, tf.float32)

@@ -19,7 +19,7 @@ _BAR = 0.38  # height of a bar; a step has at most two bars
 
 def draw(result: search.TuningResult, path: str) -> None:
     """Writes the picture to `path` as a PNG file."""
-    has_confidences = result.judged is not None
+    has_confidences = result.uncalibrated is not None
     with plt.rc_context({"font.size": 9}):
         size = (6 + 4 * has_confidences, 3.6)
         figure, axes = plt.subplots(1, 1 + has_confidences, figsize=size, layout="constrained", squeeze=False)
@@ -45,7 +45,7 @@ def _draw_steps(axes, result: search.TuningResult) -> None:
 
 def _draw_confidences(axes, result: search.TuningResult) -> None:
     axes.plot([0, 1], [0, 1], color="#999999", linewidth=1)
-    for name, characters in (("before", result.judged), ("fitted on the other half", result.fitted)):
+    for name, characters in (("before", result.uncalibrated), ("fitted on the other half", result.fitted)):
         bins, error = calibration.sort_into_bins(characters), calibration.calibration_error(characters)
         (line,) = axes.plot(bins.confidence, bins.accuracy, label=f"{name}: error {100 * error:.1f} %")
         sizes = 5 + 400 * bins.counts / max(np.sum(bins.counts), 1)

@@ -41,7 +41,7 @@ class TuningResult(NamedTuple):
 
     steps: list[DecodingStep]
     num_labels: dict[str, int]  # number of labels in the references, for each measure
-    judged: Optional[calibration.Judged]  # uncalibrated confidences; None for a language model
+    uncalibrated: Optional[calibration.Judged]  # confidences; None for a language model
     # The confidences of each half of the utterances, calibrated on the other half.
     fitted: Optional[calibration.Judged]
     whisper: Optional[types.SimpleNamespace] = None  # the Whisper decoder that was tried, see decoder_weights

@@ -180,7 +180,7 @@ class WhisperBench:
             features = tasks.for_model(acoustic).placeholders()
             hypotheses = proposals.find_hypotheses(acoustic, language.model, **features)
             candidates = cascade.list_candidates(acoustic, language.model, *hypotheses)
-            pinyin = tf.reshape(sequences.join(candidates.spoken, "syllable"), tf.shape(candidates.texts))
+            pinyin = tf.reshape(sequences.join(candidates.syllables, "syllable"), tf.shape(candidates.texts))
             scores = (candidates.scores, candidates.language_scores, candidates.whisper_scores)
             outputs = (candidates.texts, pinyin, *scores)
             initialize_tables = tf.compat.v1.tables_initializer()

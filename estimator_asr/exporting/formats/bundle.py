@@ -17,7 +17,7 @@ from typing import Optional
 
 import numpy as np
 
-from estimator_asr.experiment import decoding_files, model_directory
+from estimator_asr.experiment import model_directory
 from estimator_asr.exporting.formats import litert, onnx, parts
 from estimator_asr.exporting.saved_model import export_info, trained_model
 from estimator_asr_runtime import model_json
@@ -72,8 +72,7 @@ def _convert(name: str, part: parts.Part, weights: str) -> bytes:
 
 def _write_ngram(directory: str, name: str, model: model_directory.ModelDirectory) -> None:
     if parts.find_decode(model).ngram_weight:
-        arrays = {field: getattr(model.ngram, field) for field in decoding_files.FIELDS}
-        np.savez_compressed(os.path.join(directory, f"{name}_ngram.npz"), **arrays)
+        np.savez_compressed(os.path.join(directory, f"{name}_ngram.npz"), **vars(model.ngram))
 
 
 def _write_settings(directory, kind, acoustic, language, info) -> None:

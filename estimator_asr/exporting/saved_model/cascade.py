@@ -63,9 +63,9 @@ class Candidates(NamedTuple):
 
     ids: tf.Tensor  # int32 [rows, max_tokens]
     tokens: sequences.Sequences
-    spoken: sequences.Sequences  # the tokens, or the syllables into which initials and finals were joined
+    syllables: sequences.Sequences  # the tokens, or the syllables into which initials and finals were joined
     places: Optional[tf.Tensor]  # index of each token's syllable; None if tokens were not joined
-    written: sequences.Sequences  # characters of the transcript; tokens if there is no language model
+    units: sequences.Sequences  # characters of the transcript; tokens if there is no language model
     texts: tf.Tensor  # string [batch, num_best]
     scores: tf.Tensor  # search scores, float32 [batch, num_best]; -inf if there is none
     language_scores: tf.Tensor  # float32 [batch, num_best]
@@ -110,7 +110,7 @@ def write_stream(
 
 def _describe(acoustic, candidates, ranked, times):
     tokens, syllables, units = (
-        sequence.take(ranked.rows) for sequence in (candidates.tokens, candidates.spoken, candidates.written)
+        sequence.take(ranked.rows) for sequence in (candidates.tokens, candidates.syllables, candidates.units)
     )
     if candidates.places is not None:
         times = characters.merge(times, tokens.num_strings, tf.gather(candidates.places, ranked.rows))

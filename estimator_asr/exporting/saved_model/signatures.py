@@ -20,14 +20,13 @@ load it.
 from __future__ import annotations
 
 import dataclasses
-import types
 from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
 from estimator_asr.decoding import sequences
 from estimator_asr.decoding.hotwords import in_graph
-from estimator_asr.experiment import decoding_files, model_directory
+from estimator_asr.experiment import model_directory
 from estimator_asr.exporting.saved_model import cascade, item_checks, recogniser, statuses, streams, wav
 from estimator_asr.models import frozen_encoder, layers
 from tfrecord_builder.audio import audio_files, frontend
@@ -112,9 +111,8 @@ def _share_ngram(model: model_directory.ModelDirectory) -> model_directory.Model
     """Returns the model with its n-gram arrays converted to tensors, which all signatures share."""
     if model.ngram is None:
         return model
-    arrays = {name: getattr(model.ngram, name) for name in decoding_files.FIELDS}
-    tensors = {name: tf.constant(value) for name, value in arrays.items() if name != "order"}
-    return dataclasses.replace(model, ngram=types.SimpleNamespace(**{**arrays, **tensors}))
+    tensors = {name: tf.constant(value) for name, value in vars(model.ngram).items() if name != "order"}
+    return dataclasses.replace(model, ngram=dataclasses.replace(model.ngram, **tensors))
 
 
 def _build_audio_inputs(

@@ -6,12 +6,12 @@ import dataclasses
 import hashlib
 import json
 import os
-import types
 
 import numpy as np
 import tiny_models
 
 from estimator_asr.decoding.ngrams import back_off, counting, kneser_ney
+from estimator_asr.experiment import back_off_arrays
 from estimator_asr.exporting import sample
 from estimator_asr.exporting.formats import writer
 from estimator_asr.exporting.saved_model import saved_model_writer, trained_model
@@ -75,9 +75,9 @@ def _open(path: str, tokens, ngram_weight: float, decode) -> trained_model.Train
     return trained._replace(model=dataclasses.replace(trained.model, **changes))
 
 
-def _make_ngram(tokens) -> types.SimpleNamespace:
+def _make_ngram(tokens) -> back_off_arrays.BackOffArrays:
     """A 3-gram model of random text."""
     words = np.array(tokens.tokens[1:])
     lines = words[np.random.default_rng(0).geometric(0.4, [200, 6]) % len(words)]
     estimated = kneser_ney.estimate(counting.encode(lines), 3).model
-    return types.SimpleNamespace(**back_off.compile_model(estimated, tokens.tokens, "random")._asdict())
+    return back_off.compile_model(estimated, tokens.tokens, "random")

@@ -30,7 +30,7 @@ def test_arrays_equal_those_computed_by_hand(model):
     assert arrays.unigram_states.tolist() == [0, 2, 3, 0]
     # </s>: -1; after <s> -0.5 - 1; a -0.25 - 1; b -0.3 itself; <s> a -0.0625 - 0.25 - 1.
     np.testing.assert_allclose(arrays.end_log_probs / LOG_10, [-1, -1.5, -1.25, -0.3, -1.3125], rtol=1e-6)
-    dtypes = [array.dtype.name for array in arrays[1:]]
+    dtypes = [array.dtype.name for array in list(vars(arrays).values())[1:]]
     assert dtypes == ["int64", "float32", "int32", "float32", "int32", "float32", "int32", "float32", "int32"]
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import ngram_reference
 import numpy as np
 import pytest
@@ -64,7 +66,8 @@ def _score(model, tokens, token_ids) -> float:
 def test_arrays_can_be_tensors_and_the_loop_a_while_loop(session, arrays):
     """As in beam search, batch and beam size are unknown and the weight is a tensor."""
     weight = tf.compat.v1.placeholder(tf.float32, [])
-    scorer = scorers.NgramScorer(type(arrays)(arrays.order, *map(tf.constant, arrays[1:])), weight)
+    tensors = {name: tf.constant(value) for name, value in vars(arrays).items() if name != "order"}
+    scorer = scorers.NgramScorer(dataclasses.replace(arrays, **tensors), weight)
     token_ids = tf.compat.v1.placeholder(tf.int32, [None, None])
 
     def step(i, states, total):

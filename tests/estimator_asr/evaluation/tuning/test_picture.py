@@ -43,7 +43,7 @@ def test_lines_are_the_bins_of_the_confidences():
 
 
 def test_a_picture_with_and_without_confidences(tmp_path):
-    without = RESULT._replace(judged=None, fitted=None)
+    without = RESULT._replace(uncalibrated=None, fitted=None)
     for name, result, width in (("both", RESULT, 1200), ("one", without, 720)):
         picture.draw(result, str(tmp_path / name))
         assert plt.imread(tmp_path / name, format="png").shape[:2] == (432, width)

@@ -10,7 +10,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import types
 
 import numpy as np
 import paths
@@ -20,6 +19,7 @@ import tensorflow as tf
 import tiny_models
 
 from estimator_asr.decoding.ngrams import back_off, counting, kneser_ney
+from estimator_asr.experiment import back_off_arrays
 from estimator_asr.exporting import sample
 from estimator_asr.exporting.formats import agreement, bundle, onnx, parts, rewriting, writer
 from estimator_asr.exporting.saved_model import saved_model_writer, trained_model
@@ -60,12 +60,12 @@ def directory(tmp_path_factory) -> str:
     return str(path)
 
 
-def make_ngram(tokens: vocabulary.Vocabulary) -> types.SimpleNamespace:
+def make_ngram(tokens: vocabulary.Vocabulary) -> back_off_arrays.BackOffArrays:
     """A 3-gram model of random text."""
     words = np.array(tokens.tokens[1:])
     lines = words[np.random.default_rng(0).geometric(0.4, [200, 6]) % len(words)]
     estimated = kneser_ney.estimate(counting.encode(lines), 3).model
-    return types.SimpleNamespace(**back_off.compile_model(estimated, tokens.tokens, "random")._asdict())
+    return back_off.compile_model(estimated, tokens.tokens, "random")
 
 
 def open_model(directory: str, name: str, ngram=None, **decode) -> trained_model.TrainedModel:
