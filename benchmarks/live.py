@@ -162,7 +162,7 @@ def show(found: Sequence[tuple[int, Spoken]], texts: Sequence[str]) -> int:
 
 
 def draw(spoken: Spoken, path: str) -> None:
-    """Draws when each character of the final transcript was heard first, and when it settled."""
+    """Draws when each character of the final transcript was said, first shown, and settled."""
     import matplotlib
     from matplotlib import figure
 
@@ -171,20 +171,27 @@ def draw(spoken: Spoken, path: str) -> None:
     with matplotlib.rc_context(fonts.rc_params()):
         name = "character" if fonts.can_draw(spoken.final["text"]) else "pinyin"
         axes = figure.Figure(figsize=(9, 4.5), layout="constrained").add_subplot()
+        rows = range(len(spoken.final["characters"]))
+        settled = [
+            next(at for at, message in spoken.messages if message.get("num_stable", 10**9) > row)
+            for row in rows
+        ]
+        shown = [
+            next(
+                (at for at, each in spoken.messages[:-1] if row < each["first"] + len(each["characters"])),
+                settled[row],
+            )
+            for row in rows
+        ]
+        ends = [each["end"] for each in spoken.final["characters"]]
+        axes.plot(ends, rows, "k|", markersize=10, label="said")
+        axes.barh(rows, np.subtract(settled, shown), 0.6, shown, color="0.75", label="shown, may change")
         for row, each in enumerate(spoken.final["characters"]):
-            settled = next(at for at, message in spoken.messages if message.get("num_stable", 10**9) > row)
-            shown = [
-                at
-                for at, message in spoken.messages[:-1]
-                if row < message["first"] + len(message["characters"])
-            ]
-            axes.plot([min(shown, default=settled), settled], [row, row], color="0.75", linewidth=6)
-            axes.plot(each["end"], row, "k|", markersize=10)
-            axes.text(settled + 0.05, row, each[name], va="center")
+            axes.text(settled[row] + 0.05, row, each[name], va="center")
+        axes.axvline(spoken.seconds, color="tab:red", linewidth=1, label="end of the speech")
         axes.set(xlabel="seconds", yticks=[], xlim=(0, spoken.messages[-1][0] + 0.5))
         axes.invert_yaxis()
-        axes.axvline(spoken.seconds, color="tab:red", linewidth=1)
-        axes.set_title("| said, grey: shown, character: settled; red: end of the speech")
+        axes.legend(title="A bar ends when its character settles.")
         axes.figure.savefig(path, dpi=100)
 
 

@@ -11,7 +11,7 @@ Whisper's encoder, the decoder of --whisper_decoder=WHISPER also proposes and sc
 (docs/pretrained.md).
 For a language model alone: the weight of the n-gram model of characters (train_ngram --unit=character).
 `evaluate` and `export` use the saved settings (decoding.json and ngram-HASH.npz); tuning again replaces them.
-tuning.png shows the error rate after each step, and how well confidences match the fraction that is right.
+tuning.png shows the error rate after each step, and how many characters are wrong at each confidence.
 """
 
 from __future__ import annotations

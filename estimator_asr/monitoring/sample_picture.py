@@ -20,6 +20,8 @@ _DPI = 80
 _MIN_INCHES, _INCHES_PER_SECOND, _MAX_INCHES = 5.0, 2.2, 24.0
 _CHARACTERS_PER_INCH = 11
 _INCHES_PER_TOKEN = 0.17
+_LETTERS_PER_INCH = 13  # in a label, with space for wide letters
+_LEADER = {"arrowstyle": "-", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 0}  # from a label to its span
 _MAX_NAMES_PER_INCH = 1.4  # names packed more tightly than this are rotated
 
 
@@ -75,11 +77,27 @@ def _draw_figure(picture):
 def _draw_spectrogram(axes, picture, is_crowded):
     spectrogram.draw(axes, picture.fbank, picture.frame_seconds)
     axes.set_ylabel("bin")
-    options = {"textcoords": "offset points", "ha": "center", "rotation": 90 if is_crowded else 0}
-    for name, span in zip(picture.names, picture.spans):
-        begin, end = (_seconds(picture, frame) for frame in span)
-        axes.axvspan(begin, min(end, picture.seconds), color="white", alpha=0.25, linewidth=0)
-        axes.annotate(name, ((begin + end) / 2, picture.fbank.shape[1]), (0, 3), **options)
+    spans = [
+        (_seconds(picture, begin), min(_seconds(picture, end), picture.seconds))
+        for begin, end in picture.spans
+    ]
+    for begin, end in spans:
+        axes.axvspan(begin, end, color="white", alpha=0.25, linewidth=0)
+    centers = np.array([(begin + end) / 2 for begin, end in spans])
+    num_letters = 1.5 if is_crowded else 1 + max(map(len, picture.names), default=0)
+    width = num_letters / _LETTERS_PER_INCH * picture.seconds / axes.figure.get_figwidth()
+    options = {"textcoords": "data", "ha": "center", "rotation": 90 if is_crowded else 0}
+    top = picture.fbank.shape[1]
+    for name, center, place in zip(picture.names, centers, spread(centers, width, picture.seconds)):
+        axes.annotate(
+            name, (center, top), (place, 1.04 * top), arrowprops=_LEADER, annotation_clip=False, **options
+        )
+
+
+def spread(centers: np.ndarray, width: float, end: float) -> np.ndarray:
+    """Moves labels of the given width as little as needed so that they do not overlap or pass `end`."""
+    steps = width * np.arange(len(centers))
+    return np.minimum(np.maximum.accumulate(centers - steps) + steps, end - steps[::-1])
 
 
 def _draw_matrix(axes, picture, values, names):

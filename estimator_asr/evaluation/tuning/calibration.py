@@ -16,7 +16,7 @@ _START = np.array([1.0, 0.0])  # the scale and offset that leave confidences unc
 _STEPS = 30
 _PRIOR = 1e-2  # strength of the prior that keeps scale and offset near 1 and 0 if there are few errors
 _LOWEST_SCALE = 1e-3  # positive, so that a higher probability never becomes a lower confidence
-_NUM_BINS = 10
+_TENTHS = np.arange(1, 10) / 10
 
 
 class Judged(NamedTuple):
@@ -95,18 +95,19 @@ def fit_crosswise(halves: Sequence[Judged]) -> Judged:
 
 
 class Bins(NamedTuple):
-    """Statistics for ten confidence bins of equal width."""
+    """Statistics for bins of confidences."""
 
-    confidence: np.ndarray  # mean confidence per bin, float64 [10]; NaN if the bin is empty
-    accuracy: np.ndarray  # fraction of characters that are right, float64 [10]; NaN if the bin is empty
-    counts: np.ndarray  # number of characters per bin, int64 [10]
+    confidence: np.ndarray  # mean confidence per bin, float64 [num_bins]; NaN if the bin is empty
+    accuracy: np.ndarray  # fraction of characters that are right, float64 [num_bins]; NaN if the bin is empty
+    counts: np.ndarray  # number of characters per bin, int64 [num_bins]
 
 
-def sort_into_bins(judged: Judged) -> Bins:
-    """Returns the bins of a reliability diagram (Guo et al. 2017, section 2)."""
-    places = np.minimum((judged.confidences * _NUM_BINS).astype(int), _NUM_BINS - 1)
+def sort_into_bins(judged: Judged, limits: np.ndarray = _TENTHS) -> Bins:
+    """Returns the bins of a reliability diagram (Guo et al. 2017, section 2); `limits` are between bins."""
+    places = np.searchsorted(limits, judged.confidences, side="right")
     counts, confidence, num_right = (
-        np.bincount(places, weights, _NUM_BINS) for weights in (None, judged.confidences, judged.is_right)
+        np.bincount(places, weights, len(limits) + 1)
+        for weights in (None, judged.confidences, judged.is_right)
     )
     with np.errstate(invalid="ignore"):
         return Bins(confidence / counts, num_right / counts, counts)

@@ -1,4 +1,4 @@
-"""Draws the result of tune: the error rate after each step, and a reliability diagram of the confidences."""
+"""Draws the result of tune: error rates after each step, and wrong characters at each confidence."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from estimator_asr.scoring import utterances
 
 _DPI = 120
 LABELS = {utterances.TOKEN_ERROR_RATE: "tokens", utterances.CHARACTER_ERROR_RATE: "characters"}
-_BAR = 0.38  # height of a bar; a step has at most two bars
+_BAR = 0.38  # thickness of a bar; bars are in pairs
+_CONFIDENCES = np.array([0.5, 0.8, 0.9, 0.95, 0.99])  # limits between the ranges of confidences
 
 
 def draw(result: search.TuningResult, path: str) -> None:
     """Writes the picture to `path` as a PNG file."""
     has_confidences = result.uncalibrated is not None
     with plt.rc_context({"font.size": 9}):
-        size = (6 + 4 * has_confidences, 3.6)
+        size = (6 + 5 * has_confidences, 3.6)
         figure, axes = plt.subplots(1, 1 + has_confidences, figsize=size, layout="constrained", squeeze=False)
-        _draw_steps(axes[0, 0], result)
+        draw_steps(axes[0, 0], result)
         if has_confidences:
-            _draw_confidences(axes[0, 1], result)
+            draw_confidences(axes[0, 1], result)
         figure.savefig(path, dpi=_DPI, format="png", metadata={"Software": None})
         plt.close(figure)
 
 
-def _draw_steps(axes, result: search.TuningResult) -> None:
+def draw_steps(axes, result: search.TuningResult) -> None:
+    """Draws a bar per step and measure: the error rate in percent."""
     places = np.arange(len(result.steps))
     for i, (measure, count) in enumerate(result.num_labels.items()):
         rates = [100 * step.errors[measure] / max(count, 1) for step in result.steps]
@@ -43,14 +45,27 @@ def _draw_steps(axes, result: search.TuningResult) -> None:
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 
-def _draw_confidences(axes, result: search.TuningResult) -> None:
-    axes.plot([0, 1], [0, 1], color="#999999", linewidth=1)
-    for name, characters in (("before", result.uncalibrated), ("fitted on the other half", result.fitted)):
-        bins, error = calibration.sort_into_bins(characters), calibration.calibration_error(characters)
-        (line,) = axes.plot(bins.confidence, bins.accuracy, label=f"{name}: error {100 * error:.1f} %")
-        sizes = 5 + 400 * bins.counts / max(np.sum(bins.counts), 1)
-        axes.scatter(bins.confidence, bins.accuracy, sizes, color=line.get_color(), alpha=0.6)
-    axes.set(
-        xlim=(0, 1), ylim=(0, 1), xlabel="confidence (dot area: number)", ylabel="fraction that is right"
+def draw_confidences(axes, result: search.TuningResult) -> None:
+    """Draws two bars per range of confidences: how many characters should be wrong, and how many are.
+
+    The confidences are those fitted on the other half of the utterances; ranges without characters are left
+    out.
+    """
+    bins = calibration.sort_into_bins(result.fitted, _CONFIDENCES)
+    used = np.flatnonzero(bins.counts)
+    places, counts = np.arange(len(used)), bins.counts[used]
+    sides = {"expected from the confidence": bins.confidence, "measured": bins.accuracy}
+    for i, (name, right) in enumerate(sides.items()):
+        bars = axes.bar(places + i * _BAR, counts * (1 - right[used]), _BAR, label=name)
+        axes.bar_label(bars, fmt="%.0f", padding=2)
+    limits = [f"{limit:g}" for limit in _CONFIDENCES]
+    names = [f"< {limits[0]}", *map("{}–{}".format, limits, limits[1:]), f"> {limits[-1]}"]
+    axes.set_xticks(places + _BAR / 2, [f"{names[i]}\n{bins.counts[i]:,}" for i in used])
+    axes.margins(y=0.1)
+    (*_, unit) = (LABELS[measure] for measure in result.num_labels)
+    axes.set(xlabel=f"confidence, and number of {unit} that have it", ylabel=f"wrong {unit}")
+    before, fitted = (
+        100 * calibration.calibration_error(each) for each in (result.uncalibrated, result.fitted)
     )
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    title = f"calibration error {before:.1f} %; fitted on the other half: {fitted:.1f} %"
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, title=title)

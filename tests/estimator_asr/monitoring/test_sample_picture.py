@@ -58,6 +58,19 @@ def test_labels_are_drawn_at_their_aligned_times():
     assert abs((last[0] - first[0]) - 4 * len(first)) <= 5
 
 
+@pytest.mark.parametrize(
+    ("centers", "places"),
+    [
+        ([1.0, 3.0], [1.0, 3.0]),
+        ([1.0, 1.2, 1.4, 8.0], [1.0, 1.5, 2.0, 8.0]),
+        ([9.0, 9.7, 9.8], [9.0, 9.5, 10.0]),
+        ([], []),
+    ],
+)
+def test_labels_that_would_overlap_are_moved(centers, places):
+    assert list(sample_picture.spread(np.array(centers), 0.5, 10.0)) == pytest.approx(places)
+
+
 @pytest.mark.filterwarnings("error")
 def test_text_between_dollars_and_hanzi_are_drawn_without_warnings():
     draw(names=["$a$", "好"], lines=["$\\frac$", "你好"])

@@ -24,26 +24,26 @@ RESULT = search.TuningResult(
 
 def test_bars_are_error_rates_in_percent():
     figure, axes = plt.subplots()
-    picture._draw_steps(axes, RESULT)
+    picture.draw_steps(axes, RESULT)
     assert [bar.get_width() for bar in axes.patches] == [30, 20, 25, 12.5]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["greedy", "n-gram model"]
     assert [text.get_text() for text in axes.texts] == ["30.0 %", "20.0 %", "25.0 %", "12.5 %"]
     plt.close(figure)
 
 
-def test_lines_are_the_bins_of_the_confidences():
+def test_bars_compare_expected_with_measured_errors():
     figure, axes = plt.subplots()
-    picture._draw_confidences(axes, RESULT)
-    _, before, fitted = axes.lines
-    np.testing.assert_allclose(before.get_xydata()[[4, 9]], [[0.45, 0], [0.95, 0.5]])
-    np.testing.assert_allclose(fitted.get_xydata()[[0, 2, 5]], [[0, 0], [0.2, 0], [0.5, 0.5]])
-    assert before.get_label() == "before: error 45.0 %"
-    assert fitted.get_label() == "fitted on the other half: error 5.0 %"
+    picture.draw_confidences(axes, RESULT)
+    assert [round(bar.get_height(), 9) for bar in axes.patches] == [1.8, 1, 2, 1]
+    assert [text.get_text() for text in axes.texts] == ["2", "1", "2", "1"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["< 0.5\n2", "0.5–0.8\n2"]
+    title = axes.get_legend().get_title().get_text()
+    assert title == "calibration error 45.0 %; fitted on the other half: 5.0 %"
     plt.close(figure)
 
 
 def test_a_picture_with_and_without_confidences(tmp_path):
     without = RESULT._replace(uncalibrated=None, fitted=None)
-    for name, result, width in (("both", RESULT, 1200), ("one", without, 720)):
+    for name, result, width in (("both", RESULT, 1320), ("one", without, 720)):
         picture.draw(result, str(tmp_path / name))
         assert plt.imread(tmp_path / name, format="png").shape[:2] == (432, width)
