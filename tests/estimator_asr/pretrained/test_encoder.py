@@ -312,7 +312,7 @@ def test_outputs_that_overflow_are_refused_with_the_utterance_id(data, tmp_path)
 
 def test_progress_counts_every_utterance(weights, data, tmp_path, monkeypatch):
     told = []
-    monkeypatch.setattr(dispatch._Progress, "note", lambda self, *message: told.append(message))
+    monkeypatch.setattr(dispatch.Progress, "note", lambda self, *message: told.append(message))
     encoder.encode(weights, data, str(tmp_path / "out"), (3,), num_workers=1, overwrite=False)
     first = dataset_info.DatasetInfo.load(data).splits["train"].shards[0].file
     # After each of its three utterances, and when it is whole.

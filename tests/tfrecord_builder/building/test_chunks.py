@@ -1,6 +1,5 @@
 import dataclasses
 import errno
-import hashlib
 import json
 import os
 import pathlib
@@ -59,18 +58,6 @@ def _note_labelled(monkeypatch):
 
     monkeypatch.setattr(labelling.Labeller, "__call__", note)
     return labelled
-
-
-def test_to_line_has_hash_split_sentence_id_and_item():
-    utterance = manifest.Utterance("c", "/c.wav", "s", "你，", "", "train")
-    item = sharding.LabelledUtterance(utterance, labelling.Labels("你", ("ni3",), ("你",)), (1, 2))
-    digest, split, sentence, name, line = sharding.to_labelled_line(item).decode().split("\t")
-    assert (split, name, line) == ("train", "c", sharding.to_line(item))
-    assert digest.startswith("2e7d2c03") and sentence == hashlib.sha256("你".encode()).hexdigest()
-    spoken = sharding.LabelledUtterance(utterance, labelling.Labels("", ("ni3", "hao3"), ()))
-    assert (
-        sharding.to_labelled_line(spoken).split(b"\t")[2].decode() == hashlib.sha256(b"ni3 hao3").hexdigest()
-    )
 
 
 def test_chunks_of_a_corpus(listed, tmp_path):
@@ -187,16 +174,6 @@ def test_workers_do_not_read_the_dictionary_of_the_user(listed, tmp_path):
     os.remove(dictionary)
     found = _label(listed, tmp_path, pickle.loads(pickle.dumps(settings)))
     assert found[1].counts["tokens"]["jing4"] == 1
-
-
-def test_a_full_disk_is_a_sentence(listed, tmp_path, monkeypatch):
-    def fail(path):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(files, "sync", fail)
-    message = r"labels: 00000.labelled cannot be written \(No space left on device\); free some space"
-    with pytest.raises(errors.UserError, match=message):
-        _label(listed, tmp_path)
 
 
 @pytest.mark.parametrize("num_workers", [1, pytest.param(2, marks=pytest.mark.slow)])

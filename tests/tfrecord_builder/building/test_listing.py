@@ -3,7 +3,6 @@
 import collections
 import logging
 import os
-import pathlib
 
 import corpus_trees
 import pytest
@@ -106,22 +105,6 @@ def test_the_corpus_is_listed_again_by_the_next_build(tmp_path):
     corpora = _make_two_corpora(tmp_path / "in")
     expected = _build(tmp_path / "local", corpora, num_workers=1)
     assert _build(tmp_path / "out", corpora, runner="ray") == expected
-
-
-def test_a_list_damaged_in_transit_ends_the_build(tmp_path, monkeypatch):
-    def damage(lists, *arguments):
-        path = pathlib.Path(arguments[-2], lists[-1].file)
-        path.write_bytes(path.read_bytes().replace(b"a00", b"a01"))
-        return label_corpus(lists, *arguments)
-
-    label_corpus = chunks.label_corpus
-    monkeypatch.setattr(listing, "_LIST_SIZE", 5)
-    monkeypatch.setattr(chunks, "label_corpus", damage)
-    with pytest.raises(
-        errors.UserError,
-        match="00001.listed: sha256 is .*, expected .*: the file has changed .* Check the disk or",
-    ):
-        _build(tmp_path / "out", _make_two_corpora(tmp_path / "in"), runner="ray")
 
 
 def test_a_warning_of_a_reader_is_logged_once(tmp_path, caplog):

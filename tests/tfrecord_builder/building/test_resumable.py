@@ -116,13 +116,15 @@ def test_a_file_elsewhere_that_cannot_be_written_is_named(writer):
         writer.write(Text(), write_elsewhere)
 
 
-def test_user_errors_are_raised_without_importing_tensorflow(writer, monkeypatch):
+@pytest.mark.parametrize("error", [errors.UserError("u1: cannot be spoken"), KeyboardInterrupt()])
+def test_user_errors_and_ctrl_c_do_not_load_tensorflow(writer, monkeypatch, error):
     def load(name):
         raise AssertionError("TensorFlow is loaded")
 
     def refuse(done, rejected):
-        raise errors.UserError("u1: cannot be spoken")
+        raise error
 
     monkeypatch.setattr(lazy_tensorflow, "__getattr__", load)
-    with pytest.raises(errors.UserError, match="u1: cannot be spoken"):
+    with pytest.raises(type(error)) as caught:
         writer.write(Text(), refuse)
+    assert caught.value is error

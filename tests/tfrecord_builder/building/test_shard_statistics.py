@@ -50,10 +50,6 @@ def test_sums_are_the_same_to_the_last_bit_in_any_order_and_division():
     assert parts.feature_square_sum == forwards.feature_square_sum
 
 
-def test_feature_moments_are_empty_without_frames():
-    assert _shard([]).feature_moments() == ((), ())
-
-
 def test_splits_add_up_and_speakers_count_once():
     shards = [
         _shard(
@@ -93,12 +89,6 @@ def test_unknown_speakers_are_not_counted():
     ]
     found = shard_statistics.add_up(shards)
     assert (found["train"].speakers, found["dev"].speakers) == (["two/s1"], [])
-
-
-def test_save_then_load_is_identity(tmp_path):
-    shard = _shard([[0.1, 1 / 3]], rejected=[["u", "train", "silent audio"]])
-    shard.save(str(tmp_path / "s.json"))
-    assert shard_statistics.ShardStatistics.load(str(tmp_path / "s.json")) == shard
 
 
 def _count(statistics, name, num_frames=8, level=None, found=KNOWN, duration_ms=1234, dtype=np.float16):

@@ -1,4 +1,5 @@
 import dataclasses
+import errno
 import hashlib
 import os
 
@@ -6,7 +7,6 @@ import numpy as np
 import pytest
 import small_corpora
 import small_shards
-import telephone_files
 import tensorflow as tf
 
 from tfrecord_builder import errors
@@ -15,6 +15,7 @@ from tfrecord_builder.audio.augmentation import copies
 from tfrecord_builder.building import shard_writer, sharding
 from tfrecord_builder.data import manifest, schema
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.storage import files
 
 RATE = small_corpora.SAMPLE_RATE
 LABELS = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))
@@ -175,11 +176,6 @@ def test_a_segment_of_a_recording_is_read(tmp_path, tones):
     assert record["duration_ms"] == 500
 
 
-def _noise(seconds=2.0):
-    """Compresses badly, so that half of the file is about half of the recording."""
-    return np.random.RandomState(0).uniform(-0.3, 0.3, int(seconds * RATE)).astype(np.float32)
-
-
 def _read_waveform(path, max_seconds=30.0):
     utterance = manifest.Utterance("u", str(path), "s", "", "", "train")
     return shard_writer.read_waveform(utterance, RATE, max_seconds)
@@ -189,86 +185,6 @@ def _reason(path, max_seconds=30.0):
     with pytest.raises(shard_writer.RejectedRecording) as rejected:
         _read_waveform(path, max_seconds)
     return str(rejected.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "rate", "options"),
-    [
-        ("a.wav", 16000, {}),
-        ("a.wav", 48000, {"subtype": "PCM_24"}),
-        ("a.wav", 8000, {"subtype": "PCM_U8"}),
-        ("a.wav", 16000, {"subtype": "FLOAT"}),
-        ("a.flac", 44100, {}),
-        ("a.ogg", 16000, {}),
-        ("a.mp3", 22050, {}),
-    ],
-)
-def test_accepts_every_format(tmp_path, name, rate, options):
-    samples = small_corpora.tone(0.5, sample_rate=rate)
-    path = small_corpora.write_audio(tmp_path / name, np.stack([samples, samples], axis=1), rate, **options)
-    assert abs(len(_read_waveform(path)) - 8000) < 1200  # MP3 pads to whole frames
-
-
-@pytest.mark.parametrize("kind", telephone_files.KINDS)
-def test_accepts_recordings_of_telephones(tmp_path, kind):
-    (tmp_path / "a").write_bytes(telephone_files.encode(kind))
-    assert abs(len(_read_waveform(tmp_path / "a")) - 2 * RATE) < 0.15 * RATE
-    assert "longer than" in _reason(tmp_path / "a", max_seconds=1.0)
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("a.wav", {}),
-        ("a.wav", {"format": "WAVEX"}),
-        ("a.flac", {}),
-        ("a.ogg", {}),
-        ("a.mp3", {}),
-    ],
-)
-def test_truncated_audio_is_rejected(tmp_path, name, options):
-    path = tmp_path / name
-    small_corpora.write_audio(path, _noise(), **options)
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-    assert _reason(path) == "truncated audio"
-
-
-@pytest.mark.parametrize("place", [0.25, 0.5, 0.75])
-def test_a_damaged_flac_is_not_truncated(tmp_path, place):
-    path = tmp_path / "has no samples.flac"  # words of a message; the name decides nothing
-    small_corpora.write_audio(path, _noise())
-    content = bytearray(path.read_bytes())
-    content[int(place * len(content))] ^= 0x55
-    path.write_bytes(content)
-    assert _reason(path) == "unreadable audio"
-
-
-def test_words_of_error_messages_in_a_path_do_not_matter(tmp_path):
-    path = tmp_path / "has no samples.wav"
-    small_corpora.write_audio(path, _noise())
-    path.write_bytes(path.read_bytes()[:10000])
-    assert _reason(path) == "truncated audio"
-
-
-def test_a_piped_wav_with_a_too_large_size_in_its_header_is_accepted(tmp_path):
-    path = tmp_path / "a.wav"
-    small_corpora.write_audio(path, _noise(1.0))
-    content = bytearray(path.read_bytes())
-    content[4:8] = content[40:44] = b"\xff\xff\xff\xff"
-    path.write_bytes(content)
-    assert len(_read_waveform(path)) == RATE
-
-
-def test_missing_unreadable_and_empty_audio_is_rejected(tmp_path):
-    assert _reason(tmp_path / "none.wav") == "no such audio file"
-    assert (
-        _reason(small_corpora.write_text(tmp_path / "text.wav", "this is no sound\n")) == "unreadable audio"
-    )
-    assert _reason(small_corpora.write_text(tmp_path / "zero.wav", "")) == "empty audio"
-    assert (
-        _reason(small_corpora.write_audio(tmp_path / "header.wav", np.zeros(0, np.float32))) == "empty audio"
-    )
 
 
 def test_silent_audio_is_rejected(tmp_path):
@@ -286,7 +202,55 @@ def test_samples_that_are_not_finite_are_rejected(tmp_path, value):
     assert _reason(path) == "NaN or Inf samples"
 
 
-def test_audio_longer_than_max_seconds_is_rejected(tmp_path):
-    path = small_corpora.write_audio(tmp_path / "a.wav", small_corpora.tone(1.0))
-    assert len(_read_waveform(path, max_seconds=1.0)) == RATE
-    assert _reason(path, max_seconds=0.99) == "longer than --max_seconds"
+def test_bytes_do_not_depend_on_the_number_of_workers(tmp_path, tones):
+    listed, made = [_item(f"u{i}", path) for i, path in enumerate(tones)], []
+    for name, num_workers in (("here", 1), ("there", 2)):
+        (tmp_path / name).mkdir()
+        shards = small_shards.write(listed, 3, tmp_path / name)
+        made.append(small_shards.run_here(shards, _writer(tmp_path / name), "building", num_workers))
+    assert made[0] == made[1]
+    for shard in shards:
+        assert (tmp_path / "here" / shard.file).read_bytes() == (tmp_path / "there" / shard.file).read_bytes()
+
+
+def _write_after(monkeypatch, directory, path, error):
+    """Writes a recording, which was there, but whose reading fails with an error."""
+    planned, open_binary = _shard(directory, _item("u", path)), files.open_binary
+
+    def fail(name):
+        if name == path:
+            raise error
+        return open_binary(name)
+
+    monkeypatch.setattr(files, "open_binary", fail)
+    return _writer(directory).write(planned, _ignore)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
+def test_a_failed_disk_of_a_recording_is_not_reported_as_a_full_disk(tmp_path, monkeypatch, tones, number):
+    with pytest.raises(errors.UserError, match=rf"^{tones[0]}: .*cannot be read \(the reason\)"):
+        _write_after(monkeypatch, tmp_path, tones[0], OSError(number, "the reason"))
+
+
+def test_a_recording_that_may_not_be_read_is_rejected(tmp_path, monkeypatch, tones):
+    error = PermissionError(errno.EACCES, "Permission denied")
+    written = _write_after(monkeypatch, tmp_path, tones[0], error)
+    assert written.rejected == [["u", "train", "unreadable audio", tones[0]]]
+
+
+def test_unreadable_items_are_not_reported_as_a_full_disk(tmp_path, tones):
+    planned = _shard(tmp_path, _item("u", tones[0]))
+    (tmp_path / "train-00000-of-00001.jsonl").unlink()
+    message = r"train-00000-of-00001.jsonl: cannot be read \(No such file or directory\); check the disk"
+    with pytest.raises(errors.UserError, match=message):
+        _writer(tmp_path).write(planned, _ignore)
+
+
+def test_a_failed_object_store_is_reported_with_the_recording(monkeypatch):
+    def fail(path, *_):
+        raise OSError(errno.EIO, "there is no such bucket", path)
+
+    monkeypatch.setattr(files, "open_binary", fail)
+    monkeypatch.setattr(sharding, "file_signature", lambda audio: None)
+    with pytest.raises(errors.UserError, match=r"s3://nobody/a.wav: cannot be read \(there is no such b"):
+        shard_writer.make_record(_item("u", "s3://nobody/a.wav"), _settings())

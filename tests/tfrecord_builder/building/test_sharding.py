@@ -1,4 +1,5 @@
 import dataclasses
+import hashlib
 import json
 import os
 
@@ -74,6 +75,16 @@ def test_every_split_has_its_own_shards_and_none_is_empty(tmp_path):
         ("train", "train-00000-of-00002.tfrecord", 2),
         ("train", "train-00001-of-00002.tfrecord", 1),
     ]
+
+
+def test_a_labelled_line_has_hash_split_sentence_id_and_item():
+    (item,) = _items("c")
+    digest, split, sentence, name, line = sharding.to_labelled_line(item).decode().split("\t")
+    assert (split, name, line) == ("train", "c", sharding.to_line(item))
+    assert digest.startswith("2e7d2c03") and sentence == hashlib.sha256("你".encode()).hexdigest()
+    spoken = dataclasses.replace(item, labels=labelling.Labels("", ("ni3", "hao3"), ()))
+    sentence = hashlib.sha256(b"ni3 hao3").hexdigest()
+    assert sharding.to_labelled_line(spoken).split(b"\t")[2].decode() == sentence
 
 
 def test_items_are_lines_of_json_beside_the_shard(tmp_path):

@@ -14,14 +14,6 @@ def test_a_path_with_a_scheme_is_remote():
     assert urls.is_remote("s3://bucket/a.wav") and not urls.is_remote("/data/a.wav")
 
 
-def test_files_are_found_by_suffix_in_any_case(tmp_path):
-    for name in ("b/2.WAV", "b/1.wav", "a/3.flac", "a/4.txt", "0.wav"):
-        os.makedirs(tmp_path / os.path.dirname(name), exist_ok=True)
-        (tmp_path / name).write_bytes(b"")
-    found = [os.path.relpath(path, tmp_path) for path in files.find_files(str(tmp_path), (".wav", ".flac"))]
-    assert found == ["0.wav", "a/3.flac", "b/1.wav", "b/2.WAV"]
-
-
 def test_links_to_directories_are_followed_without_endless_cycles(tmp_path):
     (tmp_path / "disk2" / "S0002").mkdir(parents=True)
     (tmp_path / "disk2" / "S0002" / "1.wav").write_bytes(b"")
@@ -53,63 +45,10 @@ def test_pipes_sockets_and_devices_are_not_read(tmp_path):
         files.open_binary(f"{tmp_path / 'pipe'}:17")  # a member of an archive
 
 
-def test_a_file_is_replaced_when_the_block_ends_without_error(tmp_path):
-    path = tmp_path / "a.txt"
-    with files.writing(str(path)) as temporary:
-        with open(temporary, "w") as file:
-            file.write("one")
-        assert not path.exists()
-    assert path.read_text() == "one"
-    with pytest.raises(KeyError):
-        with files.writing(str(path)) as temporary:
-            with open(temporary, "w") as file:
-                file.write("two")
-            raise KeyError
-    assert path.read_text() == "one"
-
-
-def test_size_and_time(tmp_path):
-    path = tmp_path / "a"
-    path.write_bytes(b"123")
-    os.utime(path, ns=(5, 7))
-    assert files.size_and_time(str(path)) == (3, 7)
-
-
 def test_sha256_of_a_file_longer_than_a_block(tmp_path):
     content = bytes(range(256)) * 10_000
     (tmp_path / "a").write_bytes(content)
     assert files.sha256(str(tmp_path / "a")) == hashlib.sha256(content).hexdigest()
-
-
-def test_directories_are_made_listed_and_removed(tmp_path):
-    directory = str(tmp_path / "one" / "two")
-    files.make_directory(directory)
-    files.make_directory(directory)
-    assert files.is_directory(directory) and files.exists(directory)
-    assert files.list_names(str(tmp_path)) == ["one"]
-    (tmp_path / "one" / "b").write_bytes(b"b")
-    files.move(str(tmp_path / "one" / "b"), str(tmp_path / "one" / "a"))
-    assert files.list_names(str(tmp_path / "one")) == ["a", "two"]
-    with files.open_binary(str(tmp_path / "one" / "a")) as file:
-        assert file.read() == b"b"
-    files.remove(str(tmp_path / "one" / "a"))
-    files.remove_tree(str(tmp_path / "one"))
-    assert files.list_names(str(tmp_path)) == []
-
-
-def test_a_missing_file_is_an_os_error(tmp_path):
-    for function in (files.open_binary, files.list_names, files.size_and_time, files.remove):
-        with pytest.raises(FileNotFoundError):
-            function(str(tmp_path / "none"))
-
-
-def test_a_failed_write_leaves_no_file(tmp_path):
-    with pytest.raises(OSError, match="full"):
-        with files.writing(str(tmp_path / "a")) as temporary:
-            with open(temporary, "w") as file:
-                file.write("half")
-            raise OSError("full")
-    assert os.listdir(tmp_path) == []
 
 
 def test_only_regular_files_are_replaced(tmp_path):

@@ -94,7 +94,7 @@ class UnitRunner:
         """Runs the units that are not finished yet; returns the receipts of all units, in the same order."""
         finished = {unit.file: writer.find_finished(unit) for unit in units}
         waiting = {unit.file: pickle.dumps(unit) for unit in units if finished[unit.file] is None}
-        with _Progress(units, title, writer.item) as progress:
+        with Progress(units, title, writer.item) as progress:
             for receipt in filter(None, finished.values()):
                 progress.end_unit(tasks.describe(receipt))
             task = tasks.make(writer, self.shared)
@@ -109,7 +109,7 @@ class UnitRunner:
                 )
         return list(finished.values())
 
-    def _run_once(self, task: tasks.WorkerTask, waiting: dict[str, bytes], progress: _Progress) -> bool:
+    def _run_once(self, task: tasks.WorkerTask, waiting: dict[str, bytes], progress: Progress) -> bool:
         """Runs the units in `waiting` and removes those that succeed.
 
         Returns True if units remain because workers were lost. Raises UserError if a unit has a problem, if
@@ -156,7 +156,7 @@ class UnitRunner:
                 )
 
 
-class _Progress(progress_bar.ProgressBar):
+class Progress(progress_bar.ProgressBar):
     """Progress bar that shows utterances done, time left, units done and utterances rejected."""
 
     def __init__(self, units: Sequence[resumable.WorkUnit], title: str, item: str):

@@ -11,6 +11,10 @@ KEPT = "run the same command again: finished work is kept"
 _CONNECT_SECONDS = 5.0
 _RUNNERS = "local, spark://HOST:7077, spark, ray://HOST:10001 or ray"
 _PYTHON = "the Python of every worker (for Spark, the one that PYSPARK_PYTHON names)"
+_KILLED = (
+    "a worker was killed, probably because memory ran out",
+    f"run fewer workers per machine, and {KEPT}",
+)
 _CAUSES = (  # (pattern to find in an engine's error, what the error means, what to do)
     ("JAVA_GATEWAY_EXITED|JAVA_HOME", "Spark needs Java", "install Java 17, or set JAVA_HOME"),
     ("No module named '(tfrecord|estimator)_", "a worker lacks this package", f"install it in {_PYTHON}"),
@@ -25,18 +29,20 @@ _CAUSES = (  # (pattern to find in an engine's error, what the error means, what
         "the scheduler was lost, or has another version",
         f"start it, check that the versions are the same, and {KEPT}",
     ),
-    (
-        r"(?i)OutOfMemory|memory limit|exit(ed with)? code (137|-9)\b|worker (died|exited) unexpectedly",
-        "a worker was killed, probably because memory ran out",
-        f"run fewer workers per machine, and {KEPT}",
-    ),
+    # Spark does not say otherwise that a worker was killed.
+    (r"OutOfMemory|exited with code 137\b|worker exited unexpectedly", *_KILLED),
 )
+
+
+class WorkerKilledError(ChildProcessError):
+    """A worker was killed by the system, not by an exception of the unit."""
 
 
 def explain(runner: str, error: Exception) -> errors.UserError:
     """Returns a UserError that explains an error of an engine."""
-    causes = (cause[1:] for cause in _CAUSES if re.search(cause[0], str(error)))
-    fact, advice = next(causes, ("the engine failed", f"see the messages above and {KEPT}"))
+    causes = [_KILLED] if isinstance(error, WorkerKilledError) else []
+    causes += [cause[1:] for cause in _CAUSES if re.search(cause[0], str(error))]
+    fact, advice = (*causes, ("the engine failed", f"see the messages above and {KEPT}"))[0]
     return errors.UserError(f"--runner={runner}: {fact} ({one_line(error)}); {advice}.")
 
 

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Optional
 
-from tfrecord_builder.building.engines import tasks
+from tfrecord_builder.building.engines import failures, tasks
 from tfrecord_builder.program import cpu
 
 REPORT_SECONDS = 0.5
@@ -55,7 +55,8 @@ def _run(
         for process in processes.values():
             process.terminate()
     if exit_code:
-        raise ChildProcessError(f"a worker process ended with exit code {exit_code}")
+        kind = failures.WorkerKilledError if exit_code == -signal.SIGKILL else ChildProcessError
+        raise kind(f"a worker process ended with exit code {exit_code}")
 
 
 def _send_next(connection: multiprocessing.connection.Connection, queue: list[tuple]) -> None:

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
-from tfrecord_builder.building.engines import tasks
+from tfrecord_builder.building.engines import failures, tasks
 
 POLL_SECONDS = 5.0
 _RETRIES = 3  # maximum retries of a unit on other workers; the default of both Ray and Spark
@@ -41,7 +41,9 @@ def _run(ray: Any, task: tasks.WorkerTask, units: Sequence[bytes], _: Any) -> It
                 failure = error
         yield int(ray.cluster_resources().get("CPU", 0))  # cores of all workers, whether busy or idle
     if failure is not None:
-        raise ChildProcessError(failure) from failure
+        killed = (ray.exceptions.OutOfMemoryError, ray.exceptions.WorkerCrashedError)
+        kind = failures.WorkerKilledError if isinstance(failure, killed) else ChildProcessError
+        raise kind(failure) from failure
 
 
 def _call(task: tasks.WorkerTask, unit: bytes) -> tasks.Outcome:

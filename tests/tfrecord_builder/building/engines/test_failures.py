@@ -45,20 +45,22 @@ Driver stacktrace:
         ),
         ("the Ray client has already been disconnected due to an error", "the scheduler was lost, or"),
         ("java.lang.IllegalStateException: SparkContext has been shutdown", "the scheduler was lost, or"),
-        ("ray.exceptions.OutOfMemoryError: Task was killed", "because memory ran out ("),
         (
             LOST.format(reason="Command exited with code 137"),
             "because memory ran out (Lost task 0.3 (10",
         ),
-        ("The worker died unexpectedly while executing this task.", "because memory ran out ("),
         (PYTHON.format(error="Python worker exited unexpectedly (crashed)."), "because memory ran out (Lost"),
-        ("a worker process ended with exit code -9", "because memory ran out ("),
         (LOST.format(reason="worker lost"), "the engine failed ("),
     ],
 )
 def test_errors_of_engines_are_explained(message, said):
     sentence = str(failures.explain("spark", RuntimeError(message)))
     assert sentence.startswith("--runner=spark: ") and said in sentence and "\n" not in sentence
+
+
+def test_a_killed_worker_is_explained():
+    sentence = str(failures.explain("ray", failures.WorkerKilledError("gone")))
+    assert "--runner=ray: a worker was killed, probably because memory ran out (gone); run fewer" in sentence
 
 
 def test_a_traceback_is_reduced_to_its_last_error():

@@ -5,17 +5,27 @@ import types
 
 import pytest
 
-from tfrecord_builder.building.engines import ray_engine, tasks
+from tfrecord_builder.building.engines import failures, ray_engine, tasks
 
 
 class RayError(Exception):
     pass
 
 
+class WorkerCrashedError(RayError):
+    pass
+
+
+class OutOfMemoryError(RayError):
+    pass
+
+
 class Ray(types.SimpleNamespace):
     """Runs calls in this process, one at each wait."""
 
-    exceptions = types.SimpleNamespace(RayError=RayError)
+    exceptions = types.SimpleNamespace(
+        RayError=RayError, WorkerCrashedError=WorkerCrashedError, OutOfMemoryError=OutOfMemoryError
+    )
 
     def __init__(self):
         super().__init__(told=[])
@@ -62,14 +72,23 @@ def test_the_client_is_given_only_the_address(ray):
         assert (address, ray.told) == ("ray://host:10001", [{"address": "ray://host:10001"}])
 
 
-def test_lost_workers_are_reported_after_the_other_units_have_ended(ray):
+@pytest.mark.parametrize(
+    "lost, raised",
+    [
+        (RayError("gone"), ChildProcessError),
+        (WorkerCrashedError("gone"), failures.WorkerKilledError),
+        (OutOfMemoryError("gone"), failures.WorkerKilledError),
+    ],
+)
+def test_lost_workers_are_reported_after_the_other_units_have_ended(ray, lost, raised):
     def run_unit(unit):
         if unit == "a":
-            raise RayError("WorkerCrashedError")
+            raise lost
         return tasks.Outcome(unit)
 
     ended = []
     with ray_engine.open_engine("ray", None) as (_, run):
-        with pytest.raises(ChildProcessError, match="WorkerCrashedError"):
+        with pytest.raises(ChildProcessError, match="gone") as caught:
             ended.extend(each for each in run(run_unit, ["a", "b"], None) if isinstance(each, tasks.Outcome))
+    assert type(caught.value) is raised
     assert ended == [tasks.Outcome("b")]

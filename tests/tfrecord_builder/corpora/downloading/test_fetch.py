@@ -2,11 +2,7 @@ import os
 import random
 import re
 import shutil
-import signal
 import socket
-import subprocess
-import sys
-import time
 
 import loopback_server
 import paths
@@ -248,29 +244,6 @@ def test_space_for_the_missing_bytes_is_enough(server, path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda directory: usage._replace(free=SIZE - KEPT))
     run(server, path)
     assert read(path) == CONTENT
-
-
-FETCH = """
-import sys
-from tfrecord_builder.corpora.downloading import fetch
-fetch.fetch(sys.argv[1], sys.argv[2], int(sys.argv[3]))
-"""
-
-
-def test_a_killed_download_continues(server, path):
-    server.script = [loopback_server.drip(50_000, 0.05)]
-    command = [sys.executable, "-c", FETCH, server.address("/a.tgz"), path, str(SIZE)]
-    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": ROOT})
-    deadline = time.monotonic() + 60
-    while not (os.path.exists(path) and os.path.getsize(path)) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    kept = os.path.getsize(path)
-    assert 0 < kept < SIZE
-    run(server, path)
-    assert read(path) == CONTENT
-    assert server.asked[1]["Range"] == f"bytes={kept}-"
 
 
 def test_the_right_md5_sum(tmp_path):
