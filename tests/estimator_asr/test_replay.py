@@ -9,7 +9,7 @@ import pathlib
 
 import numpy as np
 import pytest
-import small_batches
+import small_models
 import small_records
 import tensorflow as tf
 
@@ -30,8 +30,8 @@ def _eager_stays_on(monkeypatch):
 @pytest.fixture(scope="module")
 def nan_dir(tmp_path_factory):
     """A directory step-N as training writes it; the second utterance has a feature that is NaN."""
-    model = small_batches.make_model(str(tmp_path_factory.mktemp("am")), "acoustic")
-    records = small_records.make_records("train", 3, small_records.TOKENS, small_records.FRONTEND, True)
+    model = small_models.make_without_dropout(str(tmp_path_factory.mktemp("am")), "acoustic")
+    records = small_records.make_records("train", 3)
     broken = records[1].fbank.copy()
     broken[5, 3] = math.nan
     records[1] = dataclasses.replace(records[1], fbank=broken)
@@ -41,7 +41,7 @@ def nan_dir(tmp_path_factory):
     report.update(loss="nan", gradient_norm="nan")
 
     def save(prefix):
-        part = small_batches.make_part(records, range(3))
+        part = small_models.make_part(records, range(3))
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             features = {key: tf.constant(value) for key, value in part.items()}
             tasks.for_model(model).forward(features, features, True)
@@ -125,11 +125,11 @@ def test_a_directory_without_a_report_is_refused(tmp_path, capsys):
         run(capsys, str(tmp_path / "nan" / "step-1"))
 
 
-RECORDS = small_records.make_records("train", 3, small_records.TOKENS, small_records.FRONTEND, True)
+RECORDS = small_records.make_records("train", 3)
 
 
 def make_batch():
-    part = small_batches.make_part(RECORDS, range(3))
+    part = small_models.make_part(RECORDS, range(3))
     return part, {key: value for key, value in part.items() if key != "seed"}
 
 
@@ -152,7 +152,7 @@ def make_checkpoint(model, changes=()):
 
 
 def run_batch(tmp_path, kind, changes=()):
-    model = small_batches.make_model(str(tmp_path), kind)
+    model = small_models.make_without_dropout(str(tmp_path), kind)
     return replay.replay(model, make_checkpoint(model, changes), *make_batch())
 
 
@@ -188,8 +188,8 @@ def test_a_planted_logarithm_of_zero_is_named_with_its_layer(tmp_path, monkeypat
 
 @pytest.mark.long
 def test_a_checkpoint_of_another_model_is_refused(tmp_path):
-    model = small_batches.make_model(str(tmp_path / "one"), "language")
-    other = small_batches.make_model(str(tmp_path / "other"), "acoustic")
+    model = small_models.make_without_dropout(str(tmp_path / "one"), "language")
+    other = small_models.make_without_dropout(str(tmp_path / "other"), "acoustic")
     with pytest.raises(
         errors.UserError, match=r"cannot be read as weights of the model .*\(it belongs to another model\)"
     ):
@@ -198,7 +198,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
 
 @pytest.mark.long
 def test_a_truncated_checkpoint_is_refused_in_one_sentence(tmp_path):
-    model = small_batches.make_model(str(tmp_path), "acoustic")
+    model = small_models.make_without_dropout(str(tmp_path), "acoustic")
     checkpoint = make_checkpoint(model)
     with open(f"{checkpoint}.data-00000-of-00001", "r+b") as file:
         file.truncate(100)

@@ -36,18 +36,39 @@ with atheris.instrument_imports(
         uploads,
     )
     from tfrecord_builder import errors
+    from tfrecord_builder.audio import frontend
 
 import hostile_requests
-import request_definitions
 import wav_files
 
 _RATE = 16000
+# Signatures of an export without its graph.
+FRONTEND = frontend.FrontendConfig()
+_HOTWORDS = {"hotwords": (tf.string, [None])}
+_SIGNATURES = {
+    "serving_default": {"wav_bytes": (tf.string, [None])},
+    "waveform": {"waveform": (tf.float32, [None, None]), "num_samples": (tf.int32, [None])},
+    "features": {"fbank": (tf.float32, [None, None, 80]), "num_frames": (tf.int32, [None])},
+}
+
+
+def _define(inputs):
+    with tf.Graph().as_default():
+        tensors = {name: tf.compat.v1.placeholder(*each) for name, each in inputs.items()}
+        infos = {name: tf.compat.v1.saved_model.build_tensor_info(each) for name, each in tensors.items()}
+    return tf.compat.v1.saved_model.build_signature_def(infos)
+
+
+DEFINITIONS = {
+    **{name: _define(inputs) for name, inputs in _SIGNATURES.items()},
+    **{f"{name}_hotwords": _define({**inputs, **_HOTWORDS}) for name, inputs in _SIGNATURES.items()},
+}
 
 
 def read_json(body: bytes) -> None:
-    call = tensorflow_request.parse(body, request_definitions.DEFINITIONS)
+    call = tensorflow_request.parse(body, DEFINITIONS)
     for row in call.rows:
-        tensorflow_api.measure_seconds(row, request_definitions.FRONTEND)
+        tensorflow_api.measure_seconds(row, FRONTEND)
 
 
 def read_form(body: bytes) -> None:
@@ -62,7 +83,7 @@ def read_upload(body: bytes) -> None:
 
 
 def read_wav_seconds(body: bytes) -> None:
-    assert tensorflow_api.measure_seconds({"wav_bytes": body}, request_definitions.FRONTEND) >= 0
+    assert tensorflow_api.measure_seconds({"wav_bytes": body}, FRONTEND) >= 0
 
 
 @tf.function(input_signature=[tf.TensorSpec([], tf.string)])

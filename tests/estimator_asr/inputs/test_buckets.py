@@ -1,12 +1,35 @@
 from __future__ import annotations
 
 import itertools
+import random
+from collections import Counter
 
-import device_use
 import numpy as np
 import pytest
 
 from estimator_asr.inputs import buckets
+
+
+def draw_lengths(num_utterances: int = 20_000) -> Counter:
+    """Lengths of read speech: log-normal, median 5.5 s, 2 to 16 s."""
+    rng = random.Random(0)
+    return Counter(min(max(round(rng.lognormvariate(6.3, 0.45)), 200), 1600) for _ in range(num_utterances))
+
+
+def simulate(length_counts, bucket_ends, batch_sizes, num_replicas: int) -> float:
+    """Returns frames of the rows that are utterances / frames that all replicas take the time for."""
+    used = taken = 0
+    begin = 0
+    for end, size in zip(bucket_ends, batch_sizes):
+        left = sum(count for length, count in length_counts.items() if begin < length <= end)
+        begin = end
+        while left > 0:
+            rows = min(size, left)
+            left -= rows
+            most = len(range(0, rows, num_replicas))  # of the first replica
+            used += rows * end
+            taken += num_replicas * most * end
+    return used / taken
 
 
 def padded_volume(length_counts, ends):
@@ -55,11 +78,11 @@ def test_batches_are_multiples_of_the_replicas_within_the_budget():
 )
 def test_replicas_rarely_wait_for_one_with_more_utterances(num_replicas, former, now):
     """The fraction of the replicas' time that they spend on real frames, with batches of 16,000 frames."""
-    lengths = device_use.draw_lengths()
+    lengths = draw_lengths()
     for count, expected in ((1, former), (num_replicas, now)):
         bucketing = buckets.choose(lengths, 12, 16_000, count)
         assert all(rows * end <= 16_000 for rows, end in bucketing.shapes)
-        used = device_use.simulate(lengths, bucketing.bucket_ends, bucketing.batch_sizes, num_replicas)
+        used = simulate(lengths, bucketing.bucket_ends, bucketing.batch_sizes, num_replicas)
         assert used == pytest.approx(expected, abs=0.001)
 
 

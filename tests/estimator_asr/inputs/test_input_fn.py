@@ -65,7 +65,7 @@ def test_evaluation_gives_each_utterance_once_in_the_batches_that_were_planned(d
 
 
 def test_features_and_labels_are_those_of_the_records(data):
-    records = small_records.make_records("train", 12, small_records.TOKENS, small_records.FRONTEND, True)
+    records = small_records.make_records("train", 12)
     by_name = {record.utterance_id: record for record in records}
     for features, labels in read_batches.read(data, training=False):
         assert sorted(labels) == ["num_tokens", "token_ids"]

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 
+import event_files
 import pytest
 import small_records
-import tensorflow as tf
 from tensorboard.plugins.hparams import api_pb2, metadata
 
 from estimator_asr.experiment import experiment, training_config
@@ -24,12 +23,10 @@ def make_config(tmp_path, model="acoustic", **optimizer):
 
 def read(path):
     """Tag to the content of each HParams summary of a directory's event files, which must be one."""
-    (file,) = pathlib.Path(path).glob("events.*")
     found = {}
-    for event in tf.compat.v1.train.summary_iterator(str(file)):
-        for value in event.summary.value:
-            assert value.tag not in found
-            found[value.tag] = value.metadata.plugin_data.content
+    for _, value in event_files.read_values(path):
+        assert value.tag not in found
+        found[value.tag] = value.metadata.plugin_data.content
     return found
 
 

@@ -5,10 +5,12 @@ import io
 import os
 import pathlib
 
+import event_files
 import matplotlib.image
 import numpy as np
 import numpy_alignment
 import pytest
+import small_models
 import soundfile
 import tensorflow as tf
 import tiny_models
@@ -65,10 +67,8 @@ class Made:
     def read(self):
         """Step to {(kind, tag): value}."""
         found = {}
-        for file in (self.path / "eval").glob("events.*"):
-            for event in tf.compat.v1.train.summary_iterator(str(file)):
-                for value in event.summary.value:
-                    found.setdefault(event.step, {})[value.WhichOneof("value"), value.tag] = value
+        for step, value in event_files.read_values(self.path / "eval"):
+            found.setdefault(step, {})[value.WhichOneof("value"), value.tag] = value
         return found
 
 
@@ -188,7 +188,7 @@ def test_a_sample_is_recognised_with_the_restored_checkpoint(acoustic):
 @pytest.mark.long
 def test_a_model_without_a_decoder_has_no_attention(tmp_path):
     made = tiny_models.make_acoustic_model(str(tmp_path / "model"))
-    without = dataclasses.replace(tiny_models.ACOUSTIC, decoder_layers=0)
+    without = dataclasses.replace(small_models.ACOUSTIC, decoder_layers=0)
     config = dataclasses.replace(made.config, acoustic=without)
     recogniser = prediction_samples.SampleRecogniser(dataclasses.replace(made, config=config))
     recogniser.restore(tf.train.latest_checkpoint(made.path))

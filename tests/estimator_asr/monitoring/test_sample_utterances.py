@@ -47,7 +47,7 @@ def test_a_wordless_copy_is_not_a_sample(tmp_path):
 def test_a_sample_has_the_values_of_its_record(tmp_path):
     info, path = make_data(tmp_path)
     (first, *_) = choose([info], [path], "dev", task_spec.ACOUSTIC, 1)
-    records = small_records.make_records("dev", 20, small_records.TOKENS, small_records.FRONTEND, True)
+    records = small_records.make_records("dev", 20)
     record = next(each for each in records if each.utterance_id == first.utterance_id)
     assert first.values["token_ids"].tolist() == record.token_ids
     np.testing.assert_array_equal(first.values["fbank"], record.fbank.astype(np.float32))

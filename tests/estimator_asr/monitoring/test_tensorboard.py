@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import pathlib
 
+import event_files
 import numpy as np
 import paths
 import programs
@@ -39,18 +40,12 @@ def test_an_audio_value_has_the_length_of_the_wav_file():
     assert (sound.length_frames, sound.sample_rate, sound.num_channels) == (100, 8000, 1)
 
 
-PROGRAM = paths.script("histograms_of_replicas.py")
-
-
 def read_histograms(model_dir):
     """Returns step to tag to (count, minimum, maximum) of the histograms in the event files."""
     found = {}
-    for path in pathlib.Path(model_dir).glob("events.*"):
-        for event in tf.compat.v1.train.summary_iterator(str(path)):
-            for value in event.summary.value:
-                if value.HasField("histo"):
-                    figures = value.histo.num, value.histo.min, value.histo.max
-                    found.setdefault(event.step, {})[value.tag] = figures
+    for step, value in event_files.read_values(model_dir):
+        if value.HasField("histo"):
+            found.setdefault(step, {})[value.tag] = value.histo.num, value.histo.min, value.histo.max
     return found
 
 
@@ -84,7 +79,7 @@ def test_an_embedding_shows_the_rows_that_have_a_gradient_without_nan_and_inf(tm
 
 @pytest.mark.slow
 def test_under_replicas_there_is_one_histogram_of_their_sum(tmp_path):
-    done = programs.run(PROGRAM, tmp_path)
+    done = programs.run(paths.script("replica_programs.py"), "histograms", tmp_path)
     assert done.returncode == 0, done.stderr
     found = read_histograms(tmp_path)[1]
     assert found["gradients/scope/w"] == (3.0, 0.0, 2.0)  # the mean of 1 and 3, of the last weight

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import glob
 import os
 
 import alarm_cases
+import event_files
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -38,17 +38,10 @@ def test_an_alarm_is_logged_written_with_time_step_and_kind_and_shown_in_tensorb
     time, step, kind, sentence = written.split("\t")
     assert len(time) == 19 and (step, kind) == ("6000", "all-blank") and line.endswith(sentence)
     assert watchdog.last_alarm(str(tmp_path)) == (6000, sentence)
-    ((event_step, value),) = read_values(tmp_path)
+    ((event_step, value),) = event_files.read_values(tmp_path)
     assert (event_step, value.tag) == (6000, "alarms/all-blank")
     assert value.metadata.plugin_data.plugin_name == "text"
     assert tf.make_ndarray(value.tensor).item().decode("utf-8") == sentence
-
-
-def read_values(directory):
-    """Returns step and value of all summaries of one process."""
-    (path,) = glob.glob(os.path.join(str(directory), "events.*"))
-    events = tf.compat.v1.train.summary_iterator(path)
-    return [(event.step, value) for event in events for value in event.summary.value]
 
 
 def test_one_kind_is_raised_again_only_after_ten_times_the_patience(tmp_path, log):
@@ -78,7 +71,7 @@ def test_evaluations_are_compared_with_the_steps_before(tmp_path, log):
     said = "watchdog: step 6500: the error rate is 12.5 % in training but 75 % on dev; likely"
     assert line.startswith(said)
     # Another process may write the events of training, and TensorBoard reads one file at a time.
-    assert [value.tag for _, value in read_values(tmp_path / "eval")] == ["alarms/dev-gap"]
+    assert [value.tag for _, value in event_files.read_values(tmp_path / "eval")] == ["alarms/dev-gap"]
     assert not list(tmp_path.glob("events.*"))
 
 

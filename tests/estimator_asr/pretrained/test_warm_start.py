@@ -71,8 +71,8 @@ def read(path):
     return show_weights.read(path)[1]
 
 
-def run_program(name, argument):
-    done = programs.run(paths.script(name), argument)
+def run_program(name, *arguments):
+    done = programs.run(paths.script(name), *arguments)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
@@ -134,7 +134,7 @@ def test_the_state_of_the_optimizer_is_initialised(started):
 
 @pytest.mark.slow
 def test_two_replicas_continue_from_the_new_checkpoint(started):
-    run_program("train_one_step.py", started.path)
+    run_program("replica_programs.py", "one_step", started.path)
     start, end = (read(f"{started.path}/model.ckpt-{step}") for step in (0, 1))
     assert end["global_step"] == 1 and set(start) == set(end)
     for name in start:

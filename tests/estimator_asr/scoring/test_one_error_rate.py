@@ -6,7 +6,7 @@ import dataclasses
 import os
 
 import pytest
-import small_batches
+import small_models
 import small_records
 import tensorflow as tf
 
@@ -33,8 +33,8 @@ def make_model(path, kind):
     info = small_records.make_data(f"{path}/data", change=spoil)
     settings = experiment.ExperimentConfig.for_data(
         info,
-        acoustic=small_batches.ACOUSTIC,
-        language=small_batches.LANGUAGE,
+        acoustic=small_models.WITHOUT_DROPOUT["acoustic"],
+        language=small_models.WITHOUT_DROPOUT["language"],
         train=training_config.TrainConfig(model=kind),
     )
     return info, model_directory.create_or_check(f"{path}/model", settings, f"{path}/data")

@@ -6,9 +6,9 @@ import pathlib
 import shutil
 import types
 
-import loop_models
 import pytest
 import small_checkpoints
+import small_models
 import tensorflow as tf
 
 from estimator_asr.experiment import checkpoints, training_config
@@ -19,7 +19,7 @@ from tfrecord_builder import errors
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    return loop_models.make_model(tmp_path_factory.mktemp("evaluation"))[0]
+    return small_models.make_for_loop(tmp_path_factory.mktemp("evaluation"))[0]
 
 
 @pytest.fixture

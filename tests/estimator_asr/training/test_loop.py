@@ -4,8 +4,8 @@ import dataclasses
 import os
 import pathlib
 
-import loop_models
 import pytest
+import small_models
 import tensorflow as tf
 
 from estimator_asr.training import loop
@@ -15,10 +15,10 @@ from tfrecord_builder import errors
 
 @pytest.mark.long
 def test_epochs_end_training_and_a_finished_model_has_nothing_to_do(tmp_path, log):
-    model, infos, dirs = loop_models.make_model(tmp_path, train_epochs=1.5)
+    model, infos, dirs = small_models.make_for_loop(tmp_path, train_epochs=1.5)
     loop.train(model, infos, dirs)
     # 4 utterances each of 1, 2 and 3 tokens, 6 tokens per batch: with buckets up to 1 and 3, 1 + 4 batches.
-    assert loop_models.latest_step(model) == 8
+    assert small_models.latest_step(model) == 8
     assert any(
         "12 utterances" in line and "5 batches per epoch in 2 buckets, 2.4 utterances per step" in line
         for line in log
@@ -32,16 +32,16 @@ def test_epochs_end_training_and_a_finished_model_has_nothing_to_do(tmp_path, lo
 
 @pytest.mark.long
 def test_a_last_evaluation_that_was_interrupted_is_done_by_the_next_run(tmp_path, log):
-    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
+    model, infos, dirs = small_models.make_for_loop(tmp_path, train_steps=3)
     loop.train(model, infos, dirs)
     os.remove(os.path.join(model.path, "evaluations.json"))
     del log[:]
     loop.train(model, infos, dirs)
-    assert any(line.startswith("dev at step 3: ") for line in log) and loop_models.latest_step(model) == 3
+    assert any(line.startswith("dev at step 3: ") for line in log) and small_models.latest_step(model) == 3
 
 
 def test_a_damaged_record_ends_training_with_one_sentence(tmp_path):
-    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=50)
+    model, infos, dirs = small_models.make_for_loop(tmp_path, train_steps=50)
     shard = sorted(pathlib.Path(dirs[0]).glob("train-*.tfrecord"))[0]
     damaged = bytearray(shard.read_bytes())
     damaged[40] ^= 1
@@ -53,7 +53,7 @@ def test_a_damaged_record_ends_training_with_one_sentence(tmp_path):
 
 @pytest.mark.long
 def test_a_checkpoint_cut_short_falls_back_to_the_one_before(tmp_path, log):
-    model, infos, dirs = loop_models.make_model(
+    model, infos, dirs = small_models.make_for_loop(
         tmp_path, [("train", 12)], train_steps=4, save_checkpoints_steps=2
     )
     loop.train(model, infos, dirs)
@@ -63,28 +63,28 @@ def test_a_checkpoint_cut_short_falls_back_to_the_one_before(tmp_path, log):
     loop.train(model, infos, dirs)
     assert any("model.ckpt-4 cannot be read" in line and "from model.ckpt-2" in line for line in log)
     assert f"{model.path}: continues from step 2" in log
-    assert loop_models.latest_step(model) == 4
+    assert small_models.latest_step(model) == 4
 
 
 @pytest.mark.long
 def test_without_a_dev_split_nothing_is_evaluated(tmp_path, log):
-    model, infos, dirs = loop_models.make_model(tmp_path, splits=[("train", 6)], train_steps=3)
+    model, infos, dirs = small_models.make_for_loop(tmp_path, splits=[("train", 6)], train_steps=3)
     loop.train(model, infos, dirs)
     assert f"{dirs[0]}: no dev split, so the model is not evaluated" in log
-    assert loop_models.latest_step(model) == 3
+    assert small_models.latest_step(model) == 3
     assert not os.path.exists(os.path.join(model.path, "best"))
     loop.train(model, infos, dirs)
     assert log[-1] == f"{model.path}: already at step 3 of 3; nothing to do"
 
 
 def test_a_missing_train_split_is_refused(tmp_path):
-    model, infos, dirs = loop_models.make_model(tmp_path, splits=[("dev", 3)], train_steps=1)
+    model, infos, dirs = small_models.make_for_loop(tmp_path, splits=[("dev", 3)], train_steps=1)
     with pytest.raises(errors.UserError, match="split 'train' does not exist, expected one of dev"):
         loop.train(model, infos, dirs)
 
 
 def test_a_checkpoint_of_another_vocabulary_size_is_refused_before_training(tmp_path):
-    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=1)
+    model, infos, dirs = small_models.make_for_loop(tmp_path, train_steps=1)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.get_variable("language/characters", [9, 16])
         session.run(tf.compat.v1.global_variables_initializer())
@@ -94,7 +94,7 @@ def test_a_checkpoint_of_another_vocabulary_size_is_refused_before_training(tmp_
 
 
 def test_a_run_that_an_observer_refuses_changes_nothing(tmp_path):
-    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
+    model, infos, dirs = small_models.make_for_loop(tmp_path, train_steps=3)
 
     def refuse(plan, clock):
         raise errors.UserError("data: labels look one-hot, expected token ids; build the data again.")
@@ -114,5 +114,5 @@ class Estimator:
 def test_no_hook_comes_after_the_saver_whose_listener_raises_after_sigterm(tmp_path, monkeypatch):
     estimator = Estimator()
     monkeypatch.setattr(loop.Loop, "_build_estimator", lambda self, strategy: estimator)
-    loop.train(*loop_models.make_model(tmp_path, splits=[("train", 6)], train_steps=3))
+    loop.train(*small_models.make_for_loop(tmp_path, splits=[("train", 6)], train_steps=3))
     assert isinstance(estimator.hooks[-1], recovery.RegularSaver)

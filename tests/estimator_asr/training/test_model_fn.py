@@ -7,7 +7,7 @@ import numpy as np
 import paths
 import programs
 import pytest
-import task_models
+import small_models
 import tensorflow as tf
 
 from estimator_asr.experiment import estimator_api
@@ -24,7 +24,7 @@ OF_EVERY_STEP = {"total-loss", "learning-rate", "gradient-norm", "gradient-zero-
 
 def build(tmp_path, kind, mode, **changes):
     """Calls the model_fn on a batch of the dev split; returns the spec and what feeds it."""
-    model, info, path = task_models.make_model(tmp_path, kind, **changes)
+    model, info, path = small_models.make_model(tmp_path, kind, **changes)
     source = splits.read_split([info], [path], "dev", model.config.spec)
     read = input_fn.build_input_fn(source, model.config.input, training=False)
     tf.compat.v1.set_random_seed(1)
@@ -68,7 +68,7 @@ def test_the_predict_spec_returns_ids_counts_and_scores(tmp_path, kind):
 def test_the_eval_spec_has_every_metric(tmp_path, kind):
     spec, _, _ = build(tmp_path, kind, estimator_api.ModeKeys.EVAL)
     assert spec.train_op is None and spec.loss.shape == []
-    assert set(spec.eval_metric_ops) == task_models.FIGURES[kind]
+    assert set(spec.eval_metric_ops) == small_models.FIGURES[kind]
     with start() as session:
         session.run([update for _, update in spec.eval_metric_ops.values()])
         values = session.run({key: value for key, (value, _) in spec.eval_metric_ops.items()})
@@ -83,7 +83,7 @@ def test_the_train_spec_lowers_the_loss_and_counts_steps(tmp_path, kind):
     summary = tf.compat.v1.summary.merge_all()
     with start() as session:
         tags = [value.tag for value in tf.compat.v1.Summary.FromString(session.run(summary)).value]
-        assert sorted(tags) == sorted({*OF_EVERY_STEP, *task_models.FIGURES[kind]})
+        assert sorted(tags) == sorted({*OF_EVERY_STEP, *small_models.FIGURES[kind]})
         losses = [session.run([spec.loss, spec.train_op])[0] for _ in range(18)]
         assert session.run(tf.compat.v1.train.get_global_step()) == 18
     assert np.mean(losses[-3:]) < np.mean(losses[:3])  # the dev split has three batches
@@ -136,7 +136,7 @@ def test_the_loss_per_label_is_the_weighted_sum_of_its_parts(tmp_path):
         tag: tf.make_ndarray(v.tensor).item() if v.HasField("tensor") else v.simple_value
         for tag, v in shown.items()
     }
-    weight, num_labels = task_models.ACOUSTIC.ctc_weight, values["labels"]
+    weight, num_labels = small_models.ACOUSTIC.ctc_weight, values["labels"]
     parts = [
         (weight, shown["ctc-loss"], num_labels.sum()),
         (1 - weight, shown["decoder-loss"], (num_labels + 1).sum()),  # it writes the end too
@@ -155,7 +155,7 @@ def test_another_mode_is_refused(tmp_path):
 
 @pytest.mark.long
 def test_the_loss_of_two_replicas_in_the_event_file_is_that_of_one_with_the_whole_batch():
-    done = programs.run(paths.script("losses_of_replicas.py"))
+    done = programs.run(paths.script("replica_programs.py"), "losses")
     assert done.returncode == 0, done.stderr[-3000:]
     of_one, of_two = json.loads(done.stdout.splitlines()[-1])
     assert of_one > 0.1 and of_two == pytest.approx(of_one, rel=1e-5)

@@ -14,7 +14,7 @@ import paths
 import pytest
 import small_records
 import tensorflow as tf
-from loop_models import LANGUAGE
+from small_models import LANGUAGE
 
 from estimator_asr import train as train_program
 from estimator_asr.experiment import config, experiment, model_directory, training_config

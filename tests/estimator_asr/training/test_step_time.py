@@ -20,7 +20,7 @@ from estimator_asr.experiment import estimator_api, training_config
 from estimator_asr.training import step_time, stopping
 from estimator_asr.training.distributed import cluster as cluster_lib
 
-STUCK = str(paths.script("stuck_replicas.py"))
+STUCK = (paths.script("replica_programs.py"), "stuck")
 TIMEOUT_SECONDS = 240
 
 
@@ -65,9 +65,11 @@ def test_the_model_runs_only_after_the_clock_was_read():
 
 @pytest.mark.long
 def test_a_tensor_of_one_replica_alone_ends_training_with_the_stacks(tmp_path):
-    run = programs.run(STUCK, str(tmp_path), "0.03", timeout=TIMEOUT_SECONDS)
+    run = programs.run(*STUCK, str(tmp_path), "0.03", timeout=TIMEOUT_SECONDS)
     assert run.returncode == 75, run.stderr
-    assert re.search(r'stuck_replicas.py", line \d+ in after_run', run.stderr)  # the stack of the main thread
+    assert re.search(
+        r'replica_programs.py", line \d+ in after_run', run.stderr
+    )  # the stack of the main thread
     said = run.stderr.splitlines()[-1]
     assert "minutes (limit: --max_step_minutes=0.03); replica 0 has the sums" in said
     assert said.endswith("the same command continues from the last checkpoint")
@@ -77,7 +79,7 @@ def test_a_tensor_of_one_replica_alone_ends_training_with_the_stacks(tmp_path):
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_ends_a_stuck_step(tmp_path, number, code):
     outputs = [str(tmp_path / name) for name in ("stdout", "stderr")]
-    process = programs.start(STUCK, str(tmp_path), "10", outputs=outputs)
+    process = programs.start(*STUCK, str(tmp_path), "10", outputs=outputs)
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not (os.path.exists(outputs[0]) and "waits" in pathlib.Path(outputs[0]).read_text()):
         assert process.is_alive() and time.monotonic() < deadline, pathlib.Path(outputs[1]).read_text()

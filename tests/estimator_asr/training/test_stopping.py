@@ -6,12 +6,12 @@ import math
 import os
 import signal
 
-import loop_models
 import numpy as np
 import paths
 import programs
 import pytest
-import stopping_replicas
+import replica_programs
+import small_models
 import tensorflow as tf
 
 from estimator_asr.training import loop, stopping
@@ -116,7 +116,7 @@ def test_after_sigterm_no_evaluation_follows_a_checkpoint():
 
 @pytest.mark.slow
 def test_two_replicas_stop_and_lower_their_rate_as_one_does(tmp_path):
-    completed = programs.run(paths.script("stopping_replicas.py"), tmp_path)
+    completed = programs.run(paths.script("replica_programs.py"), "stopping", tmp_path)
     assert completed.returncode == 0, completed.stderr[-3000:]
     result = json.loads(completed.stdout.splitlines()[-1])
     assert result["evaluated"] == [2, 4, 6]  # the lowest, and two that bring nothing
@@ -125,15 +125,15 @@ def test_two_replicas_stop_and_lower_their_rate_as_one_does(tmp_path):
 
 @pytest.mark.slow
 def test_a_training_that_learns_nothing_ends_in_order_whatever_was_killed_before(tmp_path, log):
-    model, infos, dirs = stopping_replicas.make_model(tmp_path, train_steps=4)
+    model, infos, dirs = replica_programs.make_plateau_model(tmp_path, train_steps=4)
     loop.train(model, infos, dirs)
     evaluation_log.forget_after(model.path, 2)  # as if killed while the checkpoint of step 4 was evaluated
     longer = dataclasses.replace(model.config.train, train_steps=40)
     model = dataclasses.replace(model, config=dataclasses.replace(model.config, train=longer))
     loop.train(model, infos, dirs)
     found = evaluation_log.read(model.path)
-    assert [evaluation.step for evaluation in found] == [2, 4, 6] and loop_models.latest_step(model) == 6
-    assert stopping_replicas.read_rates(model) == {1: 1, 2: 1, 3: 1, 4: 1, 5: 0.5, 6: 0.5}
+    assert [evaluation.step for evaluation in found] == [2, 4, 6] and small_models.latest_step(model) == 6
+    assert replica_programs.read_rates(model) == {1: 1, 2: 1, 3: 1, 4: 1, 5: 0.5, 6: 0.5}
     lowest = found[0].metrics["character-error-rate"]
     reason = f"no new lowest error rate on dev in 2 evaluations (the lowest was {lowest:.4f} at step 2)"
     assert log.count(f"training ends at step 6: {reason}") == 1

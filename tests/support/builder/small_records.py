@@ -66,7 +66,9 @@ def make_data(
     return info
 
 
-def make_records(split, count, tokens, frontend_config, with_audio) -> list[schema.Record]:
+def make_records(
+    split, count, tokens=TOKENS, frontend_config=FRONTEND, with_audio=True
+) -> list[schema.Record]:
     names = sorted(_SOUNDS)
     records = []
     for i in range(count):

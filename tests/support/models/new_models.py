@@ -6,6 +6,7 @@ import dataclasses
 import os
 
 import numpy as np
+import small_models
 import tensorflow as tf
 import tiny_models
 
@@ -39,18 +40,8 @@ def make_new_model(
         content.save(os.path.join(path, file))
     experiment.ExperimentConfig(
         model=kind,
-        acoustic=dataclasses.replace(tiny_models.ACOUSTIC, **(acoustic or {})),
-        language=config_lib.LanguageConfig(
-            **{
-                "language_layers": 1,
-                "language_units": 16,
-                "language_inner_units": 16,
-                "language_heads": 2,
-                "ngram_rows": 31,
-                "ngram_units": 4,
-                **(language or {}),
-            }
-        ),
+        acoustic=dataclasses.replace(small_models.ACOUSTIC, **(acoustic or {})),
+        language=dataclasses.replace(small_models.LANGUAGE, **(language or {})),
         optimizer=training_config.OptimizerConfig(learning_rate=1e-12, warmup_epochs=0),
         input=config_lib.InputConfig(),
         train=training_config.TrainConfig(model=kind, **train),

@@ -7,6 +7,7 @@ import os
 import pathlib
 import tarfile
 
+import event_files
 import numpy as np
 import programs
 import tensorflow as tf
@@ -109,15 +110,7 @@ def _describe_training(model_dir, first_step):
 
 
 def _read_scalar(model_dir, tag, first_step):
-    """Values after a step, in the order of the steps."""
-    found = {}
-    for path in pathlib.Path(model_dir).glob("events.out.tfevents.*"):
-        for event in tf.compat.v1.train.summary_iterator(str(path)):
-            for value in event.summary.value:
-                if value.tag == tag:
-                    found[event.step] = _to_number(value)
-    return [found[step] for step in sorted(found) if step > first_step]
-
-
-def _to_number(value):
-    return tf.make_ndarray(value.tensor).item() if value.HasField("tensor") else value.simple_value
+    """Returns the values after a step, in the order of the steps."""
+    return [
+        value for step, value in sorted(event_files.read_scalars(model_dir, tag).items()) if step > first_step
+    ]

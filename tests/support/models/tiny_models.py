@@ -9,6 +9,7 @@ import zlib
 
 import numpy as np
 import small_hubert
+import small_models
 import small_whisper
 import tensorflow as tf
 
@@ -24,9 +25,6 @@ FRONTEND = frontend.FrontendConfig(num_mel_bins=20)
 TOKENS = vocabulary.Vocabulary(["<unk>", "hao3", "ma5", "ni3", "shi4", "tian1"])
 OTHER_TOKENS = vocabulary.Vocabulary(["<unk>", "hao3", "ni3", "qi4", "zi4"])
 CHARACTERS = vocabulary.Vocabulary(["<unk>", "你", "吗", "好", "妈", "字", "是", "气", "郝"])
-ACOUSTIC = config_lib.AcousticConfig(
-    encoder_layers=1, encoder_units=16, encoder_inner_units=16, attention_heads=2, subsampling_channels=4
-)
 READINGS = readings.Readings(
     {"hao3": "好郝", "ma5": "吗", "ni3": "你", "shi4": "是", "tian1": "天", "qi4": "气", "zi4": "字"}
 )
@@ -124,15 +122,8 @@ def _make_config(
     is_acoustic = model == "acoustic"
     return experiment.ExperimentConfig(
         model=model,
-        acoustic=dataclasses.replace(ACOUSTIC, encoder=encoder),
-        language=config_lib.LanguageConfig(
-            language_layers=1,
-            language_units=16,
-            language_inner_units=16,
-            language_heads=2,
-            ngram_rows=31,
-            ngram_units=4,
-        ),
+        acoustic=dataclasses.replace(small_models.ACOUSTIC, encoder=encoder),
+        language=small_models.LANGUAGE,
         optimizer=training_config.OptimizerConfig(),
         input=config_lib.InputConfig(),
         train=training_config.TrainConfig(model=model),

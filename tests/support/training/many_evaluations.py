@@ -12,7 +12,7 @@ import os
 import pathlib
 import sys
 
-import loop_models
+import small_models
 import tensorflow as tf
 
 from estimator_asr.training import evaluation, loop
@@ -34,7 +34,7 @@ def main():
     evaluation.DevEvaluator.finish = finish_and_print
     steps = int(sys.argv[2])
     loop.train(
-        *loop_models.make_model(pathlib.Path(sys.argv[1]), train_steps=steps, save_checkpoints_steps=1)
+        *small_models.make_for_loop(pathlib.Path(sys.argv[1]), train_steps=steps, save_checkpoints_steps=1)
     )
 
 

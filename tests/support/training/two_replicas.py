@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import math
 import os
-import tempfile
 
+import replica_programs
 import small_records
 import tensorflow as tf
 
@@ -69,19 +69,11 @@ def sparse_loss(features, num_labels):
     return num_labels * (1.0 + tf.reduce_sum(rows))
 
 
-def run_config():
-    settings = training_config.TrainConfig(num_cpu_replicas=2)
-    return estimator_api.RunConfig(
-        tempfile.mkdtemp(),
-        checkpoint_save_graph_def=False,
-        session_config=strategies.session_config(settings),
-        train_distribute=strategies.build_strategy(settings),
-    )
-
-
 def run(get_loss, clip_norm):
     fetched = {}
-    estimator = estimator_api.Estimator(build_model_fn(get_loss, clip_norm, fetched), config=run_config())
+    estimator = estimator_api.Estimator(
+        build_model_fn(get_loss, clip_norm, fetched), config=replica_programs.run_config(2)
+    )
     estimator.train(input_fn, steps=1)
     return {"weights": estimator.get_variable_value("scope/w").tolist(), **fetched}
 
@@ -94,7 +86,7 @@ def input_with_bad_batches():
 
 
 def build_recording_model_fn(max_skipped):
-    records = small_records.make_records("train", 2, small_records.TOKENS, small_records.FRONTEND, True)
+    records = small_records.make_records("train", 2)
 
     def read_records(position):
         return [schema.make_example(record) for record in records]
@@ -130,7 +122,7 @@ def build_recording_model_fn(max_skipped):
 
 def record(max_skipped):
     """Returns the weight after four steps, and what was written and said."""
-    settings = run_config()
+    settings = replica_programs.run_config(2)
     estimator = estimator_api.Estimator(build_recording_model_fn(max_skipped), config=settings)
     try:
         estimator.train(input_with_bad_batches, steps=4)

@@ -7,6 +7,7 @@ import re
 
 import pytest
 import small_corpora
+import small_models
 import tiny_models
 
 from estimator_asr import evaluate, export
@@ -33,7 +34,7 @@ def build(corpus_dir, output_dir, token_type, **vocabulary_options):
 def make_model(info, data_dir, model_dir):
     settings = experiment.ExperimentConfig.for_data(
         info,
-        acoustic=tiny_models.ACOUSTIC,
+        acoustic=small_models.ACOUSTIC,
         train=training_config.TrainConfig(model="acoustic", train_steps=1),
         watch=training_config.WatchConfig(try_worst_batch=False),
         display=training_config.DisplayConfig(show_utterances=0),

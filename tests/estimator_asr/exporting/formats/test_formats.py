@@ -14,6 +14,7 @@ import sys
 import numpy as np
 import paths
 import pytest
+import small_models
 import soundfile
 import tensorflow as tf
 import tiny_models
@@ -46,7 +47,7 @@ def directory(tmp_path_factory) -> str:
     tiny_models.make_acoustic_model(str(path / "plain"))
     tiny_models.make_acoustic_model(str(path / "streaming"), chunk_frames=16)
     with pytest.MonkeyPatch.context() as patched:  # matrices that are large enough to be quantised
-        wide = dataclasses.replace(tiny_models.ACOUSTIC, encoder_units=64, encoder_inner_units=128)
+        wide = dataclasses.replace(small_models.ACOUSTIC, encoder_units=64, encoder_inner_units=128)
         patched.setattr(tiny_models, "ACOUSTIC", wide)
         tiny_models.make_acoustic_model(str(path / "wide"))
         spectrogram = frontend.FrontendConfig(frontend="log_spectrogram")

@@ -5,7 +5,7 @@ import types
 
 import numpy as np
 import pytest
-import small_batches
+import small_models
 import small_records
 import tensorflow as tf
 import tiny_models
@@ -124,9 +124,9 @@ def test_without_a_decoder_the_loss_is_that_of_ctc_per_label_that_it_aligns():
 
 @pytest.mark.parametrize("padding", [np.nan, np.inf])
 def test_nan_at_padding_has_the_loss_and_gradient_of_zeros(tmp_path, padding):
-    model = small_batches.make_model(str(tmp_path), "acoustic")
-    records = small_records.make_records("train", 3, small_records.TOKENS, small_records.FRONTEND, True)
-    part = small_batches.make_part(records, [0, 1, None, 2])
+    model = small_models.make_without_dropout(str(tmp_path), "acoustic")
+    records = small_records.make_records("train", 3)
+    part = small_models.make_part(records, [0, 1, None, 2])
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         fbank = tf.compat.v1.placeholder(tf.float32, part["fbank"].shape)
         inputs = {name: tf.constant(each) for name, each in part.items()}
@@ -145,12 +145,12 @@ def test_nan_at_padding_has_the_loss_and_gradient_of_zeros(tmp_path, padding):
 
 @pytest.mark.long
 def test_a_row_that_fills_up_a_replica_has_no_loss(tmp_path):
-    model = small_batches.make_model(str(tmp_path), "acoustic")
-    records = small_records.make_records("train", 1, small_records.TOKENS, small_records.FRONTEND, True)
+    model = small_models.make_without_dropout(str(tmp_path), "acoustic")
+    records = small_records.make_records("train", 1)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         sums = []
         for rows in ([0], [0, None]):
-            part = {name: tf.constant(each) for name, each in small_batches.make_part(records, rows).items()}
+            part = {name: tf.constant(each) for name, each in small_models.make_part(records, rows).items()}
             with tf.compat.v1.variable_scope("model", reuse=bool(sums)):
                 sums.append(acoustic_task.Acoustic(model).forward(part, part, training=False).losses)
         session.run(tf.compat.v1.global_variables_initializer())
@@ -186,12 +186,12 @@ def test_the_attention_decoder_ranks_the_hypotheses(tmp_path):
 
 def build_decoder_losses(tmp_path, softmax, training, index):
     """Returns the names of the variables, the metrics, and the loss of a batch at a step."""
-    model = small_batches.make_model(str(tmp_path / f"{softmax}{training}{index}"), "acoustic")
+    model = small_models.make_without_dropout(str(tmp_path / f"{softmax}{training}{index}"), "acoustic")
     chosen = dataclasses.replace(model.config.acoustic, softmax=softmax, num_sampled=2, label_smoothing=0.0)
     settings = dataclasses.replace(model.config, acoustic=chosen, tokens_by_frequency=(3, 1, 2, 4, 0))
     model = dataclasses.replace(model, config=settings)
-    records = small_records.make_records("train", 3, small_records.TOKENS, small_records.FRONTEND, True)
-    part = small_batches.make_part(records, [0, 1, 2])
+    records = small_records.make_records("train", 3)
+    part = small_models.make_part(records, [0, 1, 2])
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
         tf.compat.v1.set_random_seed(1)
         inputs = {name: tf.constant(each) for name, each in part.items()}

@@ -6,7 +6,7 @@ import types
 import graph_variables
 import numpy as np
 import pytest
-import small_batches
+import small_models
 import tensorflow as tf
 
 from estimator_asr.experiment import task_spec
@@ -39,15 +39,15 @@ def test_a_batch_has_the_shapes_of_the_input():
 
 def test_token_probability_follows_the_number_of_characters_and_that_of_unknown_the_data(tmp_path):
     """Every character is a candidate of <unk>: a batch half full of it took 10 GB."""
-    language = small_batches.make_model(str(tmp_path), "language")  # each of four tokens has two characters
+    language = small_models.make_without_dropout(tmp_path, "language")  # four tokens of two characters
     np.testing.assert_allclose(memory_probe.token_probabilities(language, 0.0), [0, *[0.25] * 4])
     np.testing.assert_allclose(memory_probe.token_probabilities(language, 0.2), [0.2] * 5)
-    acoustic = small_batches.make_model(str(tmp_path / "a"), "acoustic")
+    acoustic = small_models.make_without_dropout(str(tmp_path / "a"), "acoustic")
     assert memory_probe.token_probabilities(acoustic, 0.0) is None
 
 
 def test_probabilities_add_up_so_that_tokens_can_be_sampled(tmp_path):
-    model = small_batches.make_model(str(tmp_path), "language")
+    model = small_models.make_without_dropout(str(tmp_path), "language")
     for size in range(1, 200):
         mask = np.tri(size, dtype=bool)  # token i has i + 1 characters; the first is the unknown one
         readings = types.SimpleNamespace(mask=lambda *_, mask=mask: mask)
@@ -59,7 +59,7 @@ def test_probabilities_add_up_so_that_tokens_can_be_sampled(tmp_path):
 
 def build_hooks(tmp_path, rows, num_replicas, fetch):
     """Builds the hooks of two local replicas; placeholders stand for the iterator, which would fail."""
-    model = small_batches.make_model(str(tmp_path), "acoustic")
+    model = small_models.make_without_dropout(str(tmp_path), "acoustic")
     for _ in range(2):
         features = {
             key: tf.compat.v1.placeholder(tf.float32, value.shape, key)

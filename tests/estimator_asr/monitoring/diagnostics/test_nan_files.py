@@ -20,7 +20,7 @@ UTTERANCES = [
 
 
 def make_records(with_audio=True):
-    records = small_records.make_records("train", 2, small_records.TOKENS, small_records.FRONTEND, with_audio)
+    records = small_records.make_records("train", 2, with_audio=with_audio)
     return [schema.make_example(record) for record in records]
 
 

@@ -12,10 +12,7 @@ from estimator_asr.monitoring.diagnostics import nan_files, nan_recorder
 from tfrecord_builder import errors
 from tfrecord_builder.data import schema
 
-RECORDS = [
-    schema.make_example(record)
-    for record in small_records.make_records("train", 5, small_records.TOKENS, small_records.FRONTEND, True)
-]
+RECORDS = [schema.make_example(record) for record in small_records.make_records("train", 5)]
 
 ROW = nan_files.BatchRow("dev000", "S", 9, 1)
 

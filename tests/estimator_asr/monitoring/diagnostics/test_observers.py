@@ -5,9 +5,9 @@ import subprocess
 import sys
 import types
 
-import loop_models
 import paths
 import pytest
+import small_models
 import tensorflow as tf
 
 from estimator_asr.experiment import training_config
@@ -26,7 +26,7 @@ def observe(model, infos, dirs, of_cluster):
 
 
 def test_the_evaluator_of_a_cluster_watches_dev_and_the_chief_its_steps(tmp_path):
-    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
+    model, infos, dirs = small_models.make_for_loop(tmp_path, train_steps=3)
     observed = {
         name: observe(model, infos, dirs, cluster.Cluster(("a:1", "b:1"), "c:1", rank))
         for rank, name in NAMES.items()
@@ -41,7 +41,7 @@ def test_the_evaluator_of_a_cluster_watches_dev_and_the_chief_its_steps(tmp_path
 
 
 def test_the_watchdog_knows_how_much_data_an_epoch_has(tmp_path):
-    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
+    model, infos, dirs = small_models.make_for_loop(tmp_path, train_steps=3)
     (add_evaluation,) = observe(model, infos, dirs, None).after_evaluation
     estimator = types.SimpleNamespace(eval_dir=lambda: str(tmp_path / "eval"))
     with tf.Graph().as_default():  # which the writer of event files needs
@@ -53,7 +53,7 @@ def test_the_watchdog_knows_how_much_data_an_epoch_has(tmp_path):
 
 
 def test_only_the_chief_writes_in_the_model_directory(tmp_path):
-    model, infos, dirs = loop_models.make_model(tmp_path)
+    model, infos, dirs = small_models.make_for_loop(tmp_path)
     directories = {
         name: observers.Training(
             model, infos, dirs, "", cluster.Cluster(("a:1", "b:1"), None, rank)
@@ -70,7 +70,7 @@ def test_only_the_chief_writes_in_the_model_directory(tmp_path):
 @pytest.mark.long
 def test_training_with_a_nan_loss_ends_with_one_sentence(tmp_path):
     wild = training_config.OptimizerConfig(learning_rate=1e38, warmup_epochs=0, clip_norm=0)
-    model, infos, dirs = loop_models.make_model(tmp_path, optimizer=wild, train_steps=50)
+    model, infos, dirs = small_models.make_for_loop(tmp_path, optimizer=wild, train_steps=50)
     observe = observers.Training(model, infos, dirs, "train", None).observe
     with pytest.raises(
         errors.UserError, match=r"nan/step-\d+: .* at step \d+; python -m estimator_asr.replay"

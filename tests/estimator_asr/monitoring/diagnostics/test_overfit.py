@@ -5,8 +5,8 @@ import os
 
 import numpy as np
 import pytest
+import small_models
 import small_records
-import task_models
 
 from estimator_asr.experiment import config, experiment, task_spec, training_config
 from estimator_asr.inputs import splits
@@ -21,8 +21,8 @@ def make_data(tmp_path, kind, num_utterances=10, change=lambda record: record, *
     path = str(tmp_path / "data")
     info = small_records.make_data(path, splits=[("train", num_utterances)], change=change)
     settings = {
-        "acoustic": task_models.ACOUSTIC,
-        "language": task_models.LANGUAGE,
+        "acoustic": small_models.ACOUSTIC,
+        "language": small_models.WITHOUT_DROPOUT["language"],
         "optimizer": OPTIMIZER,
         "train": training_config.TrainConfig(model=kind),
         "watch": training_config.WatchConfig(overfit_batches=1),
@@ -197,7 +197,7 @@ def test_the_data_and_the_course_of_the_loss_determine_the_likely_cause(losses, 
 
 @pytest.mark.long
 def test_contradicting_labels_are_named_as_the_cause(tmp_path):
-    same = small_records.make_records("train", 3, small_records.TOKENS, small_records.FRONTEND, True)[2].fbank
+    same = small_records.make_records("train", 3)[2].fbank
     settings, infos, dirs = make_data(
         tmp_path, "acoustic", change=lambda record: dataclasses.replace(record, fbank=same)
     )

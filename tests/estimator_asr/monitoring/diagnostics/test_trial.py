@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-import task_models
+import small_models
 import tensorflow as tf
 
 from estimator_asr.inputs import input_fn, splits
@@ -13,7 +13,7 @@ from estimator_asr.monitoring.diagnostics import trial
 
 def test_steps_on_batches_in_memory_are_those_of_the_model_fn(tmp_path):
     kind = "language"  # test_overfit makes steps of both
-    model, info, path = task_models.make_model(tmp_path, kind)
+    model, info, path = small_models.make_model(tmp_path, kind)
     before = sorted(os.listdir(model.path))
     source = splits.read_split([info], [path], "train", model.config.spec)
     read = input_fn.build_input_fn(source, model.config.input, training=True)
@@ -23,7 +23,7 @@ def test_steps_on_batches_in_memory_are_those_of_the_model_fn(tmp_path):
         step = tf.compat.v1.train.get_global_step(running.session.graph)
         assert running.step(batches[1], step) in (8, 9)  # fetched before or after the update
         assert running.session.run(step) == 9
-    assert {*task_models.FIGURES[kind], "learning-rate"} <= set(rows[0])
+    assert {*small_models.FIGURES[kind], "learning-rate"} <= set(rows[0])
     # No warm-up here.
     assert rows[0]["learning-rate"] == pytest.approx(model.config.optimizer.learning_rate)
     assert rows[-1]["avg-loss"] < rows[0]["avg-loss"]

@@ -7,9 +7,9 @@ import os
 import pathlib
 import shutil
 
-import loop_models
 import pytest
 import small_checkpoints
+import small_models
 import tensorflow as tf
 
 from estimator_asr.experiment import checkpoints, model_directory, training_config
@@ -24,7 +24,7 @@ RATE = "character-error-rate"
 @pytest.fixture(scope="module")
 def described(tmp_path_factory):
     """A model directory without checkpoints."""
-    return loop_models.make_model(tmp_path_factory.mktemp("described"))[0].path
+    return small_models.make_for_loop(tmp_path_factory.mktemp("described"))[0].path
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+import small_models
 import small_records
-import task_models
 import tensorflow as tf
 
 from estimator_asr.experiment import experiment, model_directory, training_config
@@ -38,7 +38,9 @@ def test_ten_steps_of_a_model_with_the_users_settings_are_timed(tmp_path, monkey
     path = str(tmp_path / "data")
     info = small_records.make_data(path, with_audio=False)
     settings = experiment.ExperimentConfig.for_data(
-        info, language=task_models.LANGUAGE, train=training_config.TrainConfig(model="language")
+        info,
+        language=small_models.LANGUAGE,
+        train=training_config.TrainConfig(model="language"),
     )
     model_directory.create_or_check(str(tmp_path / "model"), settings, path)
     monkeypatch.setattr(timings, "_INPUT_SECONDS", 0.1)

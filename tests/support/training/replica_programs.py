@@ -1,0 +1,138 @@
+"""Programs that train on two CPU replicas, each in a process of its own, which makes its CPU devices once.
+
+    python tests/support/training/replica_programs.py histograms DIR          for test_tensorboard
+    python tests/support/training/replica_programs.py losses                  for test_model_fn
+    python tests/support/training/replica_programs.py one_step MODEL_DIR      for test_warm_start
+    python tests/support/training/replica_programs.py stopping DIR            for test_stopping
+    python tests/support/training/replica_programs.py stuck DIR MINUTES       for test_step_time
+
+What came out is printed as JSON in the last line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import sys
+import tempfile
+
+import event_files
+import new_models
+import small_models
+import tensorflow as tf
+
+from estimator_asr.experiment import estimator_api, model_directory, training_config
+from estimator_asr.monitoring import tensorboard
+from estimator_asr.training import loop, model_fn, step_time
+from estimator_asr.training.checkpointing import evaluation_log
+from estimator_asr.training.distributed import strategies
+from estimator_asr.training.optimizer import optimization, skippable
+
+
+def run_config(num_replicas, model_dir=None, **options) -> estimator_api.RunConfig:
+    """Returns the settings of a training on CPU replicas, in a new directory if none is given."""
+    settings = training_config.TrainConfig(num_cpu_replicas=num_replicas)
+    return estimator_api.RunConfig(
+        model_dir or tempfile.mkdtemp(),
+        tf_random_seed=1,
+        checkpoint_save_graph_def=False,  # its text takes longer than the steps
+        session_config=strategies.session_config(settings),
+        train_distribute=strategies.build_strategy(settings),
+        **options,
+    )
+
+
+def histograms(model_dir):
+    """One step of three weights, with histograms of them and of their gradients."""
+
+    def input_fn():
+        rows = [[0.0, 0.0, 1.0], [0.0, 0.0, 3.0]], [0, 0]
+        return tf.data.Dataset.from_tensor_slices(rows).batch(1).repeat()
+
+    def build(features, labels, mode):
+        weights = tf.compat.v1.get_variable("scope/w", initializer=[1.0, 2.0, 4.0])
+        loss = tf.reduce_sum(weights * features[0])
+        step = tf.compat.v1.train.get_or_create_global_step()
+        update = optimization.Minimizer(skippable.Momentum(tf.constant(1.0), 0.0), 0, step).minimize(loss)
+        hook = tensorboard.histogram_hook(update.gradients, 1, model_dir)
+        return estimator_api.EstimatorSpec(mode, loss=loss, train_op=update.train_op, training_hooks=[hook])
+
+    estimator_api.Estimator(build, config=run_config(2, model_dir)).train(input_fn, steps=1)
+
+
+def losses():
+    """The scalar `loss` of the language model's first step, on one replica and on two with its batch."""
+    return [_read_first_loss(1), _read_first_loss(2)]
+
+
+def _read_first_loss(num_replicas):
+    settings = run_config(num_replicas, save_summary_steps=1)
+    model = small_models.make_without_dropout(tempfile.mkdtemp(), "language")
+    build = model_fn.build_model_fn(model, new_models.plan())
+    input_fn = small_models.make_input_fn(is_whole=num_replicas == 1)
+    estimator_api.Estimator(build, config=settings).train(input_fn, max_steps=1)
+    (loss,) = event_files.read_scalars(settings.model_dir, "loss").values()
+    return loss
+
+
+def one_step(model_dir):
+    model = model_directory.open_model_directory(model_dir)
+    build = model_fn.build_model_fn(model, new_models.plan())
+    estimator = estimator_api.Estimator(build, config=run_config(2, model_dir))
+    estimator.train(new_models.build_input_fn(model), max_steps=1)
+
+
+def stopping(directory):
+    """Learns nothing under a plateau schedule until early stopping ends the training."""
+    model, infos, dirs = make_plateau_model(pathlib.Path(directory), num_replicas=2, train_steps=40)
+    loop.train(model, infos, dirs)
+    steps = [evaluation.step for evaluation in evaluation_log.read(model.path)]
+    return {"evaluated": steps, "rates": read_rates(model)}
+
+
+def make_plateau_model(path, num_replicas=1, **train):
+    """Returns the arguments of loop.train for a model that learns nothing."""
+    optimizer = training_config.OptimizerConfig(
+        learning_rate=1e-12, warmup_epochs=0, schedule="plateau", plateau_evaluations=1
+    )
+    train = {"save_checkpoints_steps": 2, "save_summary_steps": 1, "num_cpu_replicas": num_replicas, **train}
+    model, infos, dirs = small_models.make_for_loop(path, optimizer=optimizer, **train)
+    stopping = training_config.StoppingConfig(early_stopping_evaluations=2)
+    return (
+        dataclasses.replace(model, config=dataclasses.replace(model.config, stopping=stopping)),
+        infos,
+        dirs,
+    )
+
+
+def read_rates(model) -> dict[int, float]:
+    """Returns the learning rate by the number of steps that its step made whole; the first step's is 1."""
+    rates = event_files.read_scalars(model.path, "learning-rate")
+    return {step: rates[step] / rates[min(rates)] for step in sorted(rates)}
+
+
+class FetchAlone(estimator_api.SessionRunHook):
+    """Asks one replica alone for a sum over both, so that its collective waits forever."""
+
+    def __init__(self, step):
+        self.norm = step.update.gradient_norm  # of the first replica
+
+    def after_run(self, run_context, run_values):
+        print("waits", flush=True)
+        run_context.session.run(self.norm)
+
+
+def stuck(directory, minutes):
+    """Waits forever after one step; `minutes` is the limit of a later step."""
+    step_time.POLL_SECONDS, step_time.SIGNAL_SECONDS = 0.1, 1.0
+    model, infos, dirs = small_models.make_for_loop(
+        pathlib.Path(directory), num_cpu_replicas=2, train_steps=40, max_step_minutes=float(minutes)
+    )
+    loop.train(model, infos, dirs, observe=lambda plan, clock: loop.Observers([FetchAlone]))
+
+
+if __name__ == "__main__":
+    tf.compat.v1.disable_eager_execution()
+    program = {each.__name__: each for each in (histograms, losses, one_step, stopping, stuck)}[sys.argv[1]]
+    print(json.dumps(program(*sys.argv[2:])))
