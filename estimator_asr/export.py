@@ -4,7 +4,7 @@
         --export_dir=EXPORT
 
 With --data_dir, the SavedModel is loaded again and must recognise utterances of the data as the models do;
-otherwise nothing is exported. The export also has a model card, parity.json and files for TensorFlow Serving,
+otherwise nothing is exported. The export also has a model card and files for TensorFlow Serving,
 and with --format, models for machines without TensorFlow. Each export is a new version EXPORT/<number>/;
 older ones stay. The weights are from the best checkpoint on dev, or the latest one if training kept no best.
 """
@@ -25,7 +25,7 @@ from absl import logging
 from estimator_asr.evaluation import recognised_split
 from estimator_asr.experiment import task_spec
 from estimator_asr.exporting import deployment, model_card, parity, sample
-from estimator_asr.exporting.formats import bundle, writer
+from estimator_asr.exporting.formats import bundle
 from estimator_asr.exporting.saved_model import (
     export_info,
     model_pairs,
@@ -57,9 +57,7 @@ class ExportConfig(config_flags.Checked):
         None, "beam (search) or greedy, for both models; default: as each model directory says"
     )
     chunk_frames: Optional[int] = config_flags.setting(
-        None,
-        "for a model that streams: frames per chunk, 16 to 64; default: as in training",
-        positive=True,
+        None, "for a model that streams: frames per chunk, 16 to 64; default: as in training", positive=True
     )
     whisper_decoder: bool = config_flags.setting(
         True, "include Whisper's decoder if tune has chosen it; costs size and time (docs/pretrained.md)"
@@ -141,20 +139,23 @@ def export(config: ExportConfig) -> str:
         for trained in models:
             logging.info("%s model: %s", trained.model.config.spec.name, trained.checkpoint)
         data, utterances = _read_utterances(config, acoustic) if config.data_dir else ({}, [])
-        writer.check(config.other_formats, acoustic, utterances)
+        bundle.check(config.other_formats, acoustic, utterances)
 
-        def complete(path: str, info: export_info.ExportInfo) -> None:
+        def complete(path: str, info: export_info.ExportInfo) -> export_info.ExportInfo:
             model_card.check_reports(reports, path, [trained.checkpoint for trained in models])
             deployment.write(path, info.frontend.sample_rate)
             agreement = "Not compared with the trained models, because --data_dir was not set."
             if utterances:
                 certificate = parity.certify(path, *pair, utterances)
                 certificate.data = f"{','.join(data)}, {config.split}"
-                certificate.save(path)
+                info = dataclasses.replace(info, parity=dataclasses.asdict(certificate))
                 agreement = str(certificate)
-            writer.add(path, config.other_formats, config.weights, *pair, info, utterances)
+            formats = bundle.add(path, config.other_formats, config.weights, *pair, info, utterances)
             model_card.write(path, info, data, list(reports.values()), config.licence, agreement)
             logging.info("%s", agreement)
+            return dataclasses.replace(
+                info, formats={name: dataclasses.asdict(compared) for name, compared in formats.items()}
+            )
 
         path = saved_model_writer.write(*pair, config.export_dir, complete)
         progress.update()

@@ -18,8 +18,6 @@ Silence has an empty transcript, and a warning on standard error.
 from __future__ import annotations
 
 import dataclasses
-import functools
-import json
 import os
 import sys
 from typing import Optional
@@ -32,17 +30,13 @@ import tensorflow as tf
 
 from estimator_asr.decoding.hotwords import hotword_list
 from estimator_asr.exporting.saved_model import export_info, recogniser, stream_client
-from estimator_asr.serving import recording_units
+from estimator_asr.serving import recording_units, transcription_job
 from estimator_asr.serving.transcripts import captions, live, live_terminal, recordings, transcriber
 from tfrecord_builder import errors
-from tfrecord_builder.building import resumable
 from tfrecord_builder.building.engines import dispatch
-from tfrecord_builder.program import config_flags, config_json, program, urls
-from tfrecord_builder.storage import files, locks
+from tfrecord_builder.program import config_flags, program, urls
 
 _STANDARD_INPUT = _STANDARD_OUTPUT = "-"
-_JOBS_DIR = ".transcribe"
-_ADVICE = "choose another --output_dir, or move the transcripts and remove {}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,54 +93,12 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
 def _run_job(config: TranscribeConfig, inputs: list[recordings.RecordingFile], words: list[str]) -> int:
     """Transcribes recordings left by earlier runs; returns how many still have no transcript."""
     version_dir, info, hotwords = _read_export(config)
-    recordings.make_output_dir(config.output_dir)
-    jobs_dir = os.path.join(config.output_dir, _JOBS_DIR)
-    directory = os.path.join(jobs_dir, config.format)
-    files.make_directory(directory)
-    busy = f"--output_dir: another transcribe is writing to {config.output_dir}; wait until it ends"
-    with locks.exclusive(jobs_dir, busy):
-        lost = _begin(directory, resumable.hash_json([info.sha256, hotwords]), inputs, config)
-        writer = recording_units.RecordingWriter(
-            directory,
-            ((version_dir, info.sha256),),
-            functools.partial(transcriber.find_model, hotwords),
-            functools.partial(transcriber.save, config.format, config.output_dir),
-        )
-        local = (os.path.abspath(word) for word in words if not urls.is_remote(word))
-        folders = {path if os.path.isdir(path) else os.path.dirname(path) for path in local}
-        shared = {config.output_dir, version_dir, *folders}
-        rows = recording_units.recognise(
-            inputs, writer, "transcribe", config.runner, config.num_workers, shared, lost
-        )
-    return sum(bool(row["problem"]) for row in rows)
-
-
-def _begin(
-    directory: str, settings: str, inputs: list[recordings.RecordingFile], config: TranscribeConfig
-) -> set[recordings.RecordingFile]:
-    """Adds the recordings to job.json, so that later runs may replace their transcripts.
-
-    Returns the recordings that have no transcript yet. Raises UserError if the existing transcripts are from
-    another export or other hotwords, or if a file that is not from this job would be replaced.
-    """
-    path, job = os.path.join(directory, "job.json"), {"settings": settings, "begun": []}
-    if files.exists(path):
-        try:
-            job = config_json.parse(files.read_text(path))
-            begun, job_settings = {(recording, name) for recording, name in job["begun"]}, job["settings"]
-        except (ValueError, LookupError, TypeError) as error:
-            raise errors.UserError(f"{path} is damaged; {_ADVICE.format(directory)}") from error
-        if job_settings != settings:
-            problem = f"has {config.format} transcripts of another export or of other hotwords"
-            raise errors.UserError(f"{config.output_dir} {problem}; {_ADVICE.format(directory)}")
-    else:
-        begun = set()
-    paths = recordings.plan_outputs(inputs, config.format, config.output_dir, begun)
-    named = (recording for recording in inputs if recording.path != _STANDARD_INPUT)
-    begun.update((recordings.absolute_path(recording), recording.name) for recording in named)
-    files.write_text(path, json.dumps({**job, "begun": sorted(begun)}))
-    outputs = recordings.list_outputs(config.format, config.output_dir)
-    return {recording for recording, path in zip(inputs, paths) if path not in outputs}
+    job = transcription_job.TranscriptionJob(
+        config.output_dir, config.format, version_dir, info.sha256, hotwords
+    )
+    local = (os.path.abspath(word) for word in words if not urls.is_remote(word))
+    folders = {path if os.path.isdir(path) else os.path.dirname(path) for path in local}
+    return job.run(inputs, config.runner, config.num_workers, folders)
 
 
 def _transcribe_here(config: TranscribeConfig, inputs: list[recordings.RecordingFile]) -> int:

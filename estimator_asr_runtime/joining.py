@@ -1,13 +1,18 @@
-"""How tokens become text, and which tokens are syllables, for each token type.
+"""How tokens become text, which tokens are syllables, and how initials and finals become syllables.
 
-Equivalent to vocabulary.py and syllables.py of tfrecord_builder/data, and saved_model/model_pairs.py.
+Equivalent to vocabulary.py and syllables.py of tfrecord_builder/data, saved_model/model_pairs.py and
+estimator_asr/decoding/sequences.py.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+
+import numpy as np
+
+from estimator_asr_runtime import token_times
 
 INITIAL = "zh|ch|sh|[bpmfdtnlgkhjqxrzcs]"
 FINAL = "-?[a-zê]+[1-5]"
@@ -57,3 +62,21 @@ SYLLABLES = {
     "initial_final": "[a-zê]+[1-5]|<unk>",  # initials and finals are joined before the match
     "toneless": "[a-zê]+|<unk>",
 }
+
+
+def join_syllables(tokens: Sequence[str]) -> list[str]:
+    """Joins initials and finals into syllables; letters are lowercased, as in syllable models."""
+    return JOININGS["initial_final"].join(tokens).lower().split()
+
+
+def merge_times(times: token_times.TokenTimes, tokens: Sequence[str]) -> token_times.TokenTimes:
+    """Returns the times of syllables, given those of their initials and finals."""
+    is_initial = [bool(re.fullmatch(INITIAL, token)) for token in tokens]
+    is_final = [bool(re.fullmatch(FINAL, token)) for token in tokens]
+    ends_syllable = [i > 0 and is_initial[i - 1] and is_final[i] for i in range(len(tokens))]
+    firsts = np.flatnonzero(~np.array(ends_syllable, bool))
+    return token_times.TokenTimes(
+        np.minimum.reduceat(times.starts, firsts),
+        np.maximum.reduceat(times.ends, firsts),
+        np.minimum.reduceat(times.probs, firsts),
+    )

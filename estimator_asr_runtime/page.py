@@ -1,4 +1,12 @@
-"""Writes a web page that transcribes the microphone in the browser, without computing on a server."""
+"""Writes a web page that transcribes the microphone in the browser, without computing on a server.
+
+The page has the model's model.json, with what web/model.js needs besides: rules for joining tokens, the
+library among the files, and n-gram models whose arrays have a file each:
+
+{"sample_rate": 16000, ..., "files": {"ort.wasm": {"num_bytes": 11905541, "sha256": "0a1b..."}, ...},
+ "ngrams": {"acoustic": null, "language": {"order": 3, "start_state": 1, "arrays": {
+     "keys": {"file": "model/language_ngram.keys.bin", "type": "float64"}, ...}}}}
+"""
 
 from __future__ import annotations
 
@@ -9,13 +17,21 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
     signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # no traceback during imports
 
 import argparse
+import json
 import os
+import shutil
 import tempfile
-from collections.abc import Sequence
-from typing import Optional
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Optional
 
-from estimator_asr_runtime import errors, model, page_files
+import numpy as np
 
+from estimator_asr_runtime import errors, joining, model, model_json, ngrams
+
+_WEB_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "web")
+# The build for WebAssembly only, which includes the loader; one thread needs no other file.
+_SCRIPT, _WASM = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"
+_ARRAYS = tuple(name for name in ngrams.BackOffArrays._fields if name not in ("order", "start_state"))
 _EPILOG = """\
 The model is an export of estimator_asr as ONNX. onnxruntime-web is an npm package, release 1.21 or later;
 `npm pack onnxruntime-web` downloads it, and tar unpacks it into a directory named package. The output
@@ -28,6 +44,28 @@ examples:
   python -m estimator_asr_runtime.page --model=EXPORT --onnxruntime_web=package --output_dir=PAGE
   python -m http.server --directory=PAGE 8000    # then open http://localhost:8000
 """
+
+
+class Library(NamedTuple):
+    """Paths of the two files of onnxruntime-web."""
+
+    script: str
+    wasm: str
+
+
+def find_library(directory: str) -> Library:
+    """Returns the files in the directory of the npm package, or in its directory dist.
+
+    Raises errors.UserError if a file is missing.
+    """
+    for folder in (os.path.join(directory, "dist"), directory):
+        library = Library(os.path.join(folder, _SCRIPT), os.path.join(folder, _WASM))
+        if all(map(os.path.isfile, library)):
+            return library
+    raise errors.UserError(
+        f"{directory} does not have dist/{_SCRIPT} and dist/{_WASM} of onnxruntime-web 1.21 or later; "
+        "run `npm pack onnxruntime-web`, unpack it with tar and pass its directory, package"
+    )
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -50,7 +88,7 @@ def write(model_dir: str, library_dir: str, output_dir: str) -> int:
     Raises errors.UserError if the model is damaged or not ONNX, onnxruntime-web is missing, or the
     output directory has files or cannot be written.
     """
-    library = page_files.find_library(library_dir)
+    library = find_library(library_dir)
     _check_output(output_dir)
     loaded = model.load(model_dir, num_threads=1)
     if loaded.settings.format != "onnx":
@@ -72,23 +110,87 @@ def _check_output(path: str) -> None:
         raise errors.UserError(f"{path} is not an empty directory; choose another --output_dir")
 
 
-def _write_whole(loaded: model.Model, library: page_files.Library, output_dir: str) -> int:
+def _write_whole(loaded: model.Model, library: Library, output_dir: str) -> int:
     """Writes under a temporary name, then renames, so that the output directory is never incomplete."""
     parent, name = os.path.split(os.path.abspath(output_dir))
     os.makedirs(parent, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=parent) as temporary:
         temporary_dir = os.path.join(temporary, name)
-        num_bytes = page_files.write(loaded, library, temporary_dir)
+        num_bytes = _write_files(loaded, library, temporary_dir)
         if os.path.isdir(output_dir):
             os.rmdir(output_dir)
         os.rename(temporary_dir, output_dir)
     return num_bytes
 
 
+def _write_files(loaded: model.Model, library: Library, directory: str) -> int:
+    """Writes all files into a new directory; returns their total size in bytes."""
+    shutil.copytree(_WEB_DIR, directory)
+    copies = {library.script: "ort.js", library.wasm: "ort.wasm"}  # some servers do not know .mjs
+    os.mkdir(os.path.join(directory, "model"))
+    for name in loaded.settings.files:
+        if not name.endswith(".npz"):
+            copies[os.path.join(loaded.path, name)] = f"model/{os.path.basename(name)}"
+    for path, name in copies.items():
+        shutil.copyfile(path, os.path.join(directory, name))
+    ngram_entries = {part: _unpack(loaded, directory, part) for part in ("acoustic", "language")}
+    names = ("ort.wasm", *sorted(f"model/{name}" for name in os.listdir(os.path.join(directory, "model"))))
+    listing = {
+        **_read_settings(loaded),
+        "ngrams": ngram_entries,
+        "files": {name: _describe(os.path.join(directory, name)) for name in names},
+    }
+    with open(os.path.join(directory, model_json.FILE), "w", encoding="utf-8") as file:
+        json.dump(listing, file, ensure_ascii=False, indent=1)
+    paths = [os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names]
+    return sum(map(os.path.getsize, paths))
+
+
+def _read_settings(loaded: model.Model) -> dict:
+    with open(os.path.join(loaded.path, model_json.FILE), encoding="utf-8") as file:
+        values = json.load(file)
+    values = {name: value for name, value in values.items() if name not in ("files", "sha256")}
+    return {
+        **values,
+        "joining": loaded.settings.joining._asdict(),
+        "syllable_pattern": loaded.settings.syllable_pattern,
+        "syllables": {  # how initials and finals form syllables
+            "joining": joining.JOININGS["initial_final"]._asdict(),
+            "initial": joining.INITIAL,
+            "final": joining.FINAL,
+        },
+    }
+
+
+def _unpack(loaded: model.Model, directory: str, part: str) -> Optional[Mapping]:
+    """Writes the arrays of an n-gram model; returns its entry in model.json, or None without a model."""
+    if getattr(loaded, f"{part}_ngram") is None:
+        return None
+    arrays = ngrams.load(os.path.join(loaded.path, f"{part}_ngram.npz"))
+    entries = {}
+    for field in _ARRAYS:
+        values, path = _as_typed(getattr(arrays, field)), f"model/{part}_ngram.{field}.bin"
+        values.tofile(os.path.join(directory, path))
+        entries[field] = {"file": path, "type": values.dtype.name}
+    return {"order": int(arrays.order), "start_state": int(arrays.start_state), "arrays": entries}
+
+
+def _as_typed(array: np.ndarray) -> np.ndarray:
+    """Returns little-endian numbers that JavaScript can read as a typed array.
+
+    int64 keys become float64, which is exact up to 2^53; keys are below num_states * num_tokens.
+    """
+    return array.astype({"f": "<f4", "i": "<f8" if array.itemsize == 8 else "<i4"}[array.dtype.kind])
+
+
+def _describe(path: str) -> dict:
+    return {"num_bytes": os.path.getsize(path), "sha256": model_json.find_digest(path)}
+
+
 def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m estimator_asr_runtime.page",
-        description=__doc__,
+        description=__doc__.splitlines()[0],
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -15,9 +15,9 @@ from estimator_asr_runtime import (
     beam_search,
     errors,
     hotwords,
+    joining,
     ranking,
     statuses,
-    syllables,
     token_times,
     writing,
 )
@@ -88,7 +88,7 @@ class Recogniser:
         model = self._model
         tokens = [[model.tokens[index] for index in hypothesis.ids] for hypothesis in hypotheses]
         is_joined = model.language is not None and model.settings.token_type == "initial_final"
-        units = [syllables.join(row) for row in tokens] if is_joined else tokens
+        units = [joining.join_syllables(row) for row in tokens] if is_joined else tokens
         spellings = self._write(units, hypotheses)
         weight = np.float32(model.settings.acoustic.language_weight)
         scores = [one.score + weight * spelling.score for one, spelling in zip(hypotheses, spellings)]
@@ -96,7 +96,7 @@ class Recogniser:
         ranked = ranking.rank(scores, texts, model.path)
         best = ranked[0].place
         times = token_times.align(log_probs, hypotheses[best].ids)
-        times = syllables.merge(times, tokens[best]) if is_joined else times
+        times = joining.merge_times(times, tokens[best]) if is_joined else times
         return {
             "transcript": ranked[0].transcript,
             "pinyin": " ".join(tokens[best]),

@@ -13,7 +13,7 @@ import tensorflow as tf
 from benchmarks.train_step import ours as train_step_ours
 from estimator_asr.experiment import checkpoints
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.exporting.formats import bundle, parts, writer
+from estimator_asr.exporting.formats import bundle, parts
 from estimator_asr.exporting.saved_model import saved_model_writer, trained_model
 from estimator_asr.models.tasks import tasks
 from estimator_asr_runtime import model as runtime_model
@@ -52,13 +52,14 @@ def export(trained: trained_model.TrainedModel, directory: str) -> tuple[str, di
         Path of the version, and those of the formats by name as those of find_formats.
     """
     for name in bundle.CONVERTERS:
-        writer.check_installed(name)
+        bundle.check_installed(name)
     built, beside = parts.build(trained, None), os.path.join(directory, SMALL)
 
     def complete(version_dir, info):
         for weights, root in ((EXACT, version_dir), (SMALL, beside)):
             for name in FORMATS:
                 bundle.write(os.path.join(root, name), name, weights, built, trained, None, info)
+        return info
 
     version_dir = saved_model_writer.write(trained, None, os.path.join(directory, "export"), complete)
     return version_dir, find_formats([version_dir, beside])

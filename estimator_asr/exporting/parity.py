@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
@@ -25,9 +23,7 @@ from estimator_asr.models import frozen_encoder
 from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files, frontend
-from tfrecord_builder.storage import files
 
-FILE = os.path.join("assets.extra", "parity.json")
 TOLERANCE = 1e-4  # allowed difference between scores or times; relative for values above 1
 ENCODER_TOLERANCE = 1e-3  # a frozen encoder outputs float16, whose last bit may be rounded differently
 BATCH_SIZES = (1, 3, 8)
@@ -40,7 +36,7 @@ _CHARACTER_FIELDS = ("start", "end", "confidence")
 
 @dataclasses.dataclass
 class Certificate:
-    """Result of comparing an export with its models; saved as parity.json."""
+    """Result of comparing an export with its models; saved in export.json."""
 
     num_utterances: int
     num_recordings: int
@@ -60,10 +56,6 @@ class Certificate:
             f"Recognises {self.num_utterances} utterances ({self.num_recordings} as WAV files) like "
             f"the models from which it was made; scores differ by {self.largest_difference:.1e} at most."
         )
-
-    def save(self, version_dir: str) -> None:
-        text = json.dumps(dataclasses.asdict(self), indent=2) + "\n"
-        files.write_text(os.path.join(version_dir, FILE), text)
 
     def compare(self, where: str, expected: Mapping, got: Mapping, advice: str = _ADVICE) -> None:
         """Compares the outputs for one utterance; raises UserError, ending with `advice`, if they differ."""

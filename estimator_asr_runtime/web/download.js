@@ -1,16 +1,16 @@
 // Downloads the files of the page, and reports the progress.
 
 export class Downloads {
-  // `sizes` and `digests` (SHA-256) are by file name; onProgress is called with the fraction of bytes received.
-  constructor(sizes, digests, onProgress) {
-    Object.assign(this, { sizes, digests, onProgress, received: 0 });
-    this.total = Object.values(sizes).reduce((sum, size) => sum + size, 0);
+  // `files` has num_bytes and sha256 by file name; onProgress is called with the fraction of bytes received.
+  constructor(files, onProgress) {
+    Object.assign(this, { files, onProgress, received: 0 });
+    this.total = Object.values(files).reduce((sum, { num_bytes }) => sum + num_bytes, 0);
   }
 
   // Returns the bytes of a file; throws an error for the user if the file is missing or damaged.
   async read(name) {
     const response = await request(name);
-    const bytes = new Uint8Array(this.sizes[name]);
+    const bytes = new Uint8Array(this.files[name].num_bytes);
     let filled = 0;
     const reader = response.body.getReader();
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
@@ -19,7 +19,7 @@ export class Downloads {
       filled += part.value.length;
       this.count(part.value.length);
     }
-    if (filled !== bytes.length || (await isChanged(bytes, this.digests[name]))) throw damaged(name);
+    if (filled !== bytes.length || (await isChanged(bytes, this.files[name].sha256))) throw damaged(name);
     return bytes.buffer;
   }
 
@@ -46,5 +46,5 @@ async function isChanged(bytes, digest) {
 }
 
 function damaged(name) {
-  return new Error(`${name} is damaged: it is not the file that files.json lists. Copy the folder again, and reload the page.`);
+  return new Error(`${name} is damaged: it is not the file that model.json lists. Copy the folder again, and reload the page.`);
 }

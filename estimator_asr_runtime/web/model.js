@@ -6,11 +6,10 @@ const ARRAYS = { float32: Float32Array, float64: Float64Array, int32: Int32Array
 
 // Loads a model.
 //   ort      onnxruntime-web
-//   listing  files.json of the page
+//   settings model.json of the page
 //   read     returns the bytes of a file in the listing: async (name) => ArrayBuffer
-export async function loadModel(ort, listing, read) {
-  const { settings } = listing;
-  const names = Object.keys(listing.files);
+export async function loadModel(ort, settings, read) {
+  const names = Object.keys(settings.files);
   const find = (name) => names.includes(`model/${name}`) && `model/${name}`;
   const graph = async (name) => find(`${name}.onnx`) && openGraph(ort, await read(find(`${name}.onnx`)));
   const tokens = async (name) => (find(name) ? readTokens(await read(find(name))) : []);
@@ -23,8 +22,8 @@ export async function loadModel(ort, listing, read) {
     tokens: await tokens("tokens.txt"),
     characters: await tokens("characters.txt"),
     languageIds: new Map((await tokens("language_tokens.txt")).map((token, index) => [token, index])),
-    acousticNgram: await readNgram(listing.ngrams.acoustic, read, settings.acoustic),
-    languageNgram: await readNgram(listing.ngrams.language, read, settings.language),
+    acousticNgram: await readNgram(settings.ngrams.acoustic, read, settings.acoustic),
+    languageNgram: await readNgram(settings.ngrams.language, read, settings.language),
   };
 }
 

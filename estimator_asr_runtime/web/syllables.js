@@ -1,4 +1,4 @@
-// Joins initials and finals to syllables, and their times; equivalent to syllables.py.
+// Joins initials and finals to syllables, and their times; equivalent to joining.py.
 
 import { join as joinBy, matchesWhole } from "./joining.js";
 

@@ -9,12 +9,12 @@ import { Downloads, request } from "./download.js";
 import { loadModel, recognise } from "./recogniser.js";
 
 async function load() {
-  const listing = await (await request("files.json")).json();
-  const downloads = new Downloads(listing.files, listing.digests, (progress) => self.postMessage({ progress }));
+  const settings = await (await request("model.json")).json();
+  const downloads = new Downloads(settings.files, (progress) => self.postMessage({ progress }));
   const read = (name) => downloads.read(name);
   ort.env.wasm.numThreads = 1; // more threads need headers for cross-origin isolation
   ort.env.wasm.wasmBinary = await read("ort.wasm");
-  return loadModel(ort, listing, read);
+  return loadModel(ort, settings, read);
 }
 
 const model = load();

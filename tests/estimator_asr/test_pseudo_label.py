@@ -323,16 +323,8 @@ def test_the_report_of_another_model_is_refused(made):
 @pytest.mark.parametrize(
     "name, content, problem",
     [
-        (
-            "metrics.json",
-            None,
-            "metrics.json cannot be read .*; run evaluate again",
-        ),
-        (
-            "metrics.json",
-            "[]",
-            "metrics.json cannot be read .*; run evaluate again",
-        ),
+        ("metrics.json", None, "metrics.json cannot be read .*; run evaluate again"),
+        ("metrics.json", "[]", "metrics.json cannot be read .*; run evaluate again"),
         ("metrics.json", '{"model": null}', "metrics.json cannot be read .TypeError.*; run evaluate again"),
         (
             "hypotheses.jsonl",  # of an export of an earlier version

@@ -66,9 +66,8 @@ def test_litert_accepts_any_size(litert_path):
 
 def test_other_inputs_are_refused(onnx_path, capfd):
     graph = backends.OnnxGraph(onnx_path, 1)
-    with pytest.raises(
-        errors.UserError, match=r"twice\.onnx: the graph cannot be run \(.*\); copy the export"
-    ):
+    message = r"twice\.onnx: the graph cannot be run \(.*\); copy the export"
+    with pytest.raises(errors.UserError, match=message):
         graph.run({"speech": np.ones([1, 3], np.float32)})
     assert capfd.readouterr().err == ""
 

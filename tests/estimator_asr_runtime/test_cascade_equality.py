@@ -16,13 +16,8 @@ from estimator_asr_runtime import model_json, ngrams, recogniser
 
 pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.long
-SEARCH = {
-    **runtime_models.DECODE,
-    "beam_width": 6,
-    "candidates": 5,
-    "language_weight": 0.4,
-    "token_bonus": 0.8,
-}
+CHANGES = {"beam_width": 6, "candidates": 5, "language_weight": 0.4, "token_bonus": 0.8}
+SEARCH = {**runtime_models.DECODE, **CHANGES}
 CASES = {
     "plain": ({**SEARCH, "skipped_blank": 0.5}, SEARCH, ()),
     "ngrams": ({**SEARCH, "ngram_weight": 0.5}, {**SEARCH, "ngram_weight": 0.6}, ()),
@@ -61,7 +56,6 @@ def build(acoustic, language, fbank, words):
     """Builds the cascade of the export; returns its outputs, and (inputs, outputs) of the three graphs."""
     tf = pytest.importorskip("tensorflow")
 
-    from estimator_asr.decoding.search import character_search
     from estimator_asr.exporting.saved_model import cascade, proposals
     from estimator_asr.models import acoustic as acoustic_lib
     from estimator_asr.models.tasks import tasks
@@ -78,9 +72,8 @@ def build(acoustic, language, fbank, words):
     graphs = [({}, heard), (inputs, {"scores": scores}), None]
     if language:
         with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=True):
-            pairs = tasks.for_model(language).build(inputs)
-        count = language.decode.candidates if language.ngram else 1
-        graphs[2] = inputs, character_search._list_best(pairs, count)._asdict()
+            best = tasks.for_model(language).build_best(inputs)
+        graphs[2] = inputs, dict(zip(("characters", "log_probs"), best))
     return outputs, graphs
 
 
@@ -102,14 +95,9 @@ def make_model(acoustic, language, graphs) -> model_lib.Model:
     graphs[1] = graphs[1] if decode.attention_weight else None
     spoken = language.tokens.tokens if language else ()
     return model_lib.Model(
-        "m",
-        settings,
-        *graphs,
-        acoustic.tokens.tokens,
-        language.characters.tokens if language else (),
+        *("m", settings, *graphs, acoustic.tokens.tokens, language.characters.tokens if language else ()),
         {token: index for index, token in enumerate(spoken)},
-        make_scorer(acoustic),
-        make_scorer(language),
+        *map(make_scorer, (acoustic, language)),
     )
 
 
@@ -149,27 +137,23 @@ def assert_near(found, expected):
         assert found == (expected if isinstance(expected, str) else pytest.approx(expected, abs=1e-4))
 
 
-@pytest.mark.parametrize("case", CASES)
+TOKENS = {
+    "syllable": ["<unk>", "hao3", "ma5", "ni3", "shi4", "zi4", "k"],
+    "initial_final": ["<unk>", "A", "ao3", "h", "i3", "n", "sh", "-i4"],
+}
+
+
+@pytest.mark.parametrize(
+    ("token_type", "case"), [*(("syllable", case) for case in CASES), ("initial_final", "sums")]
+)
 @pytest.mark.parametrize("has_language", [True, False])
-def test_syllables(tmp_path, case, has_language):
+def test_results_equal_those_of_the_export(tmp_path, token_type, case, has_language):
     import tiny_models
 
-    tokens = tiny_models.vocabulary.Vocabulary(["<unk>", "hao3", "ma5", "ni3", "shi4", "zi4", "k"])
-    tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens)
+    tokens = tiny_models.vocabulary.Vocabulary(TOKENS[token_type])
+    tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, token_type=token_type)
     tiny_models.make_language_model(str(tmp_path / "lm"))
-    heard, written, words = CASES[case]
+    heard, written, words = CASES.get(case, (SEARCH, SEARCH, ()))
     acoustic = open_model(str(tmp_path / "am"), heard, "tokens")
     language = open_model(str(tmp_path / "lm"), written, "characters") if has_language else None
-    assert any(compare(acoustic, language, words, seed)["characters"] for seed in (1, 2))
-
-
-@pytest.mark.parametrize("has_language", [True, False])
-def test_initials_and_finals(tmp_path, has_language):
-    import tiny_models
-
-    tokens = tiny_models.vocabulary.Vocabulary(["<unk>", "A", "ao3", "h", "i3", "n", "sh", "-i4"])
-    tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, token_type="initial_final")
-    tiny_models.make_language_model(str(tmp_path / "lm"))
-    acoustic = open_model(str(tmp_path / "am"), SEARCH, "tokens")
-    language = open_model(str(tmp_path / "lm"), SEARCH, "characters") if has_language else None
-    assert any(compare(acoustic, language, (), seed)["characters"] for seed in (1, 2, 3))
+    assert any(compare(acoustic, language, words, seed)["characters"] for seed in (1, 2, 3))

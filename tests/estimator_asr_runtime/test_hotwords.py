@@ -65,9 +65,7 @@ def test_a_boost_that_is_too_high(boost, got):
 
 
 def test_models_without_support_for_hotwords():
-    with pytest.raises(
-        errors.UserError, match="^m does not support hotwords, because it is not a syllable model"
-    ):
+    with pytest.raises(errors.UserError, match="^m does not support hotwords, because it is not a syllable"):
         hotwords.parse(make_model(token_type="character"), ["好 hao3"])
     greedy = {**runtime_models.DECODE, "decoding": "greedy"}
     with pytest.raises(errors.UserError, match="is not a syllable model with beam search"):
@@ -159,10 +157,8 @@ def test_written_hotwords_equal_those_of_the_export():
     texts = ["".join(rng.choice(list("甲乙丙Ab"), len(each))) for each in rows]
     boosts = np.float32(rng.uniform(0, 4, len(rows)))
     ids = np.int32(rng.integers(1, 4, [20, 9]))
-    strings, probs = (
-        rng.choice(list("甲乙丙aB"), ids.shape),
-        np.float32(1 - 10 ** rng.uniform(-6, 0, ids.shape)),
-    )
+    strings = rng.choice(list("甲乙丙aB"), ids.shape)
+    probs = np.float32(1 - 10 ** rng.uniform(-6, 0, ids.shape))
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         length = max(map(len, texts))
         table = tf.constant([[*text, *[""] * (length - len(text))] for text in texts])

@@ -72,7 +72,7 @@ def test_the_folder_has_the_page_the_model_and_its_library(export, library, tmp_
     assert run(export, library, output) == 0
     assert capsys.readouterr().out.endswith(f"serve it with python -m http.server --directory={output}\n")
     names = {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
-    assert {"index.html", "page.js", "recogniser.js", "worker.js", "style.css", "files.json"} < names
+    assert {"index.html", "page.js", "recogniser.js", "worker.js", "shared/style.css", "model.json"} < names
     assert (output / "ort.js").read_text(encoding="utf-8") == "ort.wasm.bundle.min.mjs"
     assert (output / "ort.wasm").read_text(encoding="utf-8") == "ort-wasm-simd-threaded.wasm"
     assert (output / "model" / "acoustic.onnx").read_bytes() == b"graph"
@@ -80,17 +80,18 @@ def test_the_folder_has_the_page_the_model_and_its_library(export, library, tmp_
     assert os.listdir(tmp_path / "made") == ["page"]
 
 
-def test_the_listing_has_settings_sizes_and_arrays(export, library, tmp_path):
+def test_model_json_has_settings_sizes_and_arrays(export, library, tmp_path):
     output = tmp_path / "page"
     output.mkdir()  # empty: it may be there
-    size = page.write(export, library, str(output))
+    size = page.write(export, os.path.join(library, "dist"), str(output))
     assert size == sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
-    listing = json.loads((output / "files.json").read_text(encoding="utf-8"))
-    assert listing["settings"]["sample_rate"] == 16000 and "sha256" not in listing["settings"]
-    assert listing["files"]["ort.wasm"] == len("ort-wasm-simd-threaded.wasm")
-    assert all((output / name).stat().st_size == size for name, size in listing["files"].items())
-    contents = {name: (output / name).read_bytes() for name in listing["files"]}
-    assert listing["digests"] == {name: hashlib.sha256(each).hexdigest() for name, each in contents.items()}
+    listing = json.loads((output / "model.json").read_text(encoding="utf-8"))
+    assert listing["sample_rate"] == 16000 and "sha256" not in listing
+    assert listing["files"].keys() > {"ort.wasm", "model/acoustic.onnx", "model/tokens.txt"}
+    for name, described in listing["files"].items():
+        content = (output / name).read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        assert described == {"num_bytes": len(content), "sha256": digest}
     ngram = listing["ngrams"]["acoustic"]
     assert (ngram["order"], ngram["start_state"], listing["ngrams"]["language"]) == (2, 1, None)
     for name, each in ngram["arrays"].items():
@@ -135,14 +136,9 @@ def test_a_directory_without_the_library(export, tmp_path, capsys):
     )
 
 
-def test_the_directory_dist_of_the_library_is_accepted(export, library, tmp_path):
-    page.write(export, os.path.join(library, "dist"), str(tmp_path / "page"))
-
-
 def test_an_output_directory_with_files(export, library, tmp_path):
-    assert refuse(export, library, tmp_path) == (
-        f"{tmp_path} is not an empty directory; choose another --output_dir"
-    )
+    message = f"{tmp_path} is not an empty directory; choose another --output_dir"
+    assert refuse(export, library, tmp_path) == message
 
 
 def test_another_format(export, library, tmp_path, monkeypatch):

@@ -144,34 +144,34 @@ def test_audio_that_cannot_be_recognised_has_a_message(page, tmp_path):
     page.wait(lambda: "only over https or on localhost" in find(page, "status"))
 
 
-def test_a_file_of_the_model_that_is_missing_is_named(exports, export, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("language.onnx", None, "the web server responds with status 404 for model/language.onnx"),
+        ("tokens.txt", b"?", "model/tokens.txt is damaged"),
+    ],
+)
+def test_a_missing_or_damaged_file_of_the_model_is_named(exports, export, tmp_path, name, content, message):
+    """The damaged file keeps its size."""
     folder = exports.write_page(export, str(tmp_path / "page"))
-    os.remove(os.path.join(folder, "model", "language.onnx"))
+    path = os.path.join(folder, "model", name)
+    if content is None:
+        os.remove(path)
+    else:
+        with open(path, "r+b") as file:
+            file.write(content)
     with serve(folder) as (url, _), browser.Browser(browser.find(), 1000, 900) as page:
         page.open(url)
-        page.wait(
-            lambda: "the web server responds with status 404 for model/language.onnx"
-            in (find(page, "status") or "")
-        )
+        page.wait(lambda: message in (find(page, "status") or ""))
         assert find(page, "record", "disabled")
-
-
-def test_a_damaged_file_of_the_same_size_is_named(exports, export, tmp_path):
-    folder = exports.write_page(export, str(tmp_path / "page"))
-    path = os.path.join(folder, "model", "tokens.txt")
-    with open(path, "r+b") as file:
-        file.write(b"?")
-    with serve(folder) as (url, _), browser.Browser(browser.find(), 1000, 900) as page:
-        page.open(url)
-        page.wait(lambda: "model/tokens.txt is damaged" in (find(page, "status") or ""))
 
 
 def test_a_recording_ends_after_the_longest_utterance(exports, export, recording, tmp_path):
     folder = exports.write_page(export, str(tmp_path / "page"))
-    path = os.path.join(folder, "files.json")
+    path = os.path.join(folder, "model.json")
     with open(path, encoding="utf-8") as file:
         listing = json.load(file)
-    listing["settings"]["max_seconds"] = 1
+    listing["max_seconds"] = 1
     with open(path, "w", encoding="utf-8") as file:
         json.dump(listing, file)
     with serve(folder) as (url, _):

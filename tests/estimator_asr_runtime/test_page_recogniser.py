@@ -12,7 +12,8 @@ import paths
 import pytest
 
 from estimator_asr_runtime import model as model_lib
-from estimator_asr_runtime import page_files, recogniser
+from estimator_asr_runtime import page as page_lib
+from estimator_asr_runtime import recogniser
 
 pytestmark = [
     pytest.mark.slow,
@@ -50,7 +51,7 @@ def exports():
 
 def recognise_in_node(directory, page: str, waveforms) -> list[dict]:
     (directory / "package.json").write_text('{"type": "module"}', encoding="utf-8")
-    library = os.path.dirname(page_files.find_library(os.environ["ONNXRUNTIME_WEB"]).wasm)
+    library = os.path.dirname(page_lib.find_library(os.environ["ONNXRUNTIME_WEB"]).wasm)
     names = [str(directory / f"{i}.raw") for i in range(len(waveforms))]
     for name, waveform in zip(names, waveforms):
         waveform.astype("<f4").tofile(name)

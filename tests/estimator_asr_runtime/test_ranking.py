@@ -56,6 +56,4 @@ def test_confidences_equal_those_of_the_export():
     found = ranking.calibrate(probs, runtime_models.make_decode(**settings))
     np.testing.assert_allclose(found, expected, atol=1e-6)
     assert found.dtype == np.float32
-    assert ranking.calibrate(np.float32([0.25]), runtime_models.make_decode()).tolist() == pytest.approx(
-        [0.25]
-    )
+    assert ranking.calibrate(np.float32(0.25), runtime_models.make_decode()) == pytest.approx(0.25)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import runtime_models
 
-from estimator_asr_runtime import joining, syllables, token_times
+from estimator_asr_runtime import joining, token_times
 
 
 def test_times_match_values_computed_by_hand():
@@ -41,8 +41,8 @@ def test_initials_and_finals_become_syllables():
     times = token_times.TokenTimes(
         np.array([1, 3, 6, 8]), np.array([2, 5, 7, 9]), np.array([0.9, 0.5, 0.7, 0.8])
     )
-    assert syllables.join(tokens) == ["zhong1", "yi1", "a"]
-    merged = syllables.merge(times, tokens)
+    assert joining.join_syllables(tokens) == ["zhong1", "yi1", "a"]
+    merged = joining.merge_times(times, tokens)
     assert [each.tolist() for each in merged] == [[1, 6, 8], [5, 7, 9], [0.5, 0.7, 0.8]]
 
 
@@ -61,4 +61,4 @@ def test_joining_equals_that_of_the_builder_and_the_export():
 
 def test_no_tokens_become_no_syllables():
     times = token_times.TokenTimes(np.zeros(0, int), np.zeros(0, int), np.zeros(0, np.float32))
-    assert [each.tolist() for each in syllables.merge(times, [])] == [[], [], []]
+    assert [each.tolist() for each in joining.merge_times(times, [])] == [[], [], []]

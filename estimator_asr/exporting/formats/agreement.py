@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Optional
 
 import numpy as np
@@ -20,13 +19,10 @@ from estimator_asr.exporting import parity, sample
 from estimator_asr.exporting.saved_model import recogniser
 from estimator_asr_runtime import errors as runtime_errors
 from estimator_asr_runtime import model as runtime_model
-from estimator_asr_runtime import model_json
 from estimator_asr_runtime import recogniser as runtime
 from tfrecord_builder import errors
 from tfrecord_builder.program import lazy_tensorflow, progress_bar
-from tfrecord_builder.storage import files
 
-FILE = os.path.join("assets.extra", "parity_{}.json")
 EXACT = "float32"
 TOLERANCE = 1e-3  # allowed difference between scores, times or confidences; relative for values above 1
 MOST_CHANGED = 0.01  # fraction of characters that rounded weights may change
@@ -37,7 +33,7 @@ _ADVICE = (
 
 @dataclasses.dataclass
 class Agreement:
-    """Result of comparing a format with the SavedModel; saved as parity_FORMAT.json."""
+    """Result of comparing a format with the SavedModel; saved in export.json."""
 
     format: str
     weights: str
@@ -46,7 +42,6 @@ class Agreement:
     num_changed: int = 0  # character edits between the two transcripts; for float32, only ties have any
     num_ties: Optional[int] = None  # recordings whose texts differ but have equal scores; float32 only
     largest_difference: Optional[float] = None  # maximum over scores, times and confidences; float32 only
-    sha256: str = ""  # digest of the format's model.json, which lists the digests of the other files
 
     def __str__(self) -> str:
         if self.weights == EXACT:
@@ -55,9 +50,21 @@ class Agreement:
         changed = f"{self.num_changed} of {self.num_characters} characters ({self.num_recordings} recordings)"
         return f"{self.weights} {self.format} differs from the {EXACT} SavedModel in {changed}"
 
-    def save(self, version_dir: str) -> None:
-        path = os.path.join(version_dir, FILE.format(self.format))
-        files.write_text(path, json.dumps(dataclasses.asdict(self), indent=2) + "\n")
+    def count(self, expected: str, transcript: str) -> None:
+        """Adds the transcripts of a recording by the SavedModel and by the format."""
+        self.num_recordings += 1
+        self.num_characters += len(expected)
+        self.num_changed += Levenshtein.distance(expected, transcript)
+
+    def check_changes(self) -> None:
+        """Raises errors.UserError if rounded weights change more characters than chance explains."""
+        allowed = MOST_CHANGED * self.num_characters
+        limit = allowed + 2 * math.sqrt(allowed)  # plus two standard deviations
+        if self.weights != EXACT and self.num_changed > limit:
+            raise errors.UserError(
+                f"export: {self}; at most {math.floor(limit)} may differ. Nothing was exported. Pass other "
+                "--weights, or train the model further."
+            )
 
 
 def compare(
@@ -69,8 +76,7 @@ def compare(
         errors.UserError: the outputs differ: for float32, in any character or score; for rounded weights, in
             significantly more than MOST_CHANGED of the characters.
     """
-    digest = files.sha256(os.path.join(version_dir, name, model_json.FILE))
-    agreement, version = Agreement(name, weights, sha256=digest), recogniser.load_version(version_dir)
+    agreement, version = Agreement(name, weights), recogniser.load_version(version_dir)
     # Only the best hypothesis is compared: near the edge of the beam, the formats may keep different ones.
     certificate = parity.Certificate(0, 0, tolerance=TOLERANCE, rank_tolerance=TOLERANCE, num_best=1)
     with contextlib.closing(version.session), _as_user_errors(name):
@@ -81,16 +87,14 @@ def compare(
         for utterance in progress_bar.ProgressBar(utterances, desc=f"compare {name}", unit="recording"):
             waveform = utterance.waveform
             expected, got = _recognise(model, waveform), other.recognise(waveform)
-            where = f"export: {utterance.utterance_id} in {name}"
-            _add(agreement, expected, got)
+            agreement.count(expected["transcript"], got["transcript"])
             if weights == EXACT:
+                where = f"export: {utterance.utterance_id} in {name}"
                 certificate.compare(where, expected, got, _ADVICE.format(name))
     if weights == EXACT:
-        agreement.num_ties, agreement.largest_difference = (
-            certificate.num_ties,
-            certificate.largest_difference,
-        )
-    _check_changes(agreement)
+        agreement.num_ties = certificate.num_ties
+        agreement.largest_difference = certificate.largest_difference
+    agreement.check_changes()
     return agreement
 
 
@@ -110,19 +114,3 @@ def _as_user_errors(name: str) -> Iterator[None]:
 def _recognise(model: recogniser.Recogniser, waveform: np.ndarray) -> dict:
     outputs = model.run({"waveform": waveform[None], "num_samples": np.int32([len(waveform)])})
     return {name: values[0] for name, values in outputs.items()}
-
-
-def _add(agreement: Agreement, expected: Mapping, got: Mapping) -> None:
-    agreement.num_recordings += 1
-    agreement.num_characters += len(expected["transcript"])
-    agreement.num_changed += Levenshtein.distance(expected["transcript"], got["transcript"])
-
-
-def _check_changes(agreement: Agreement) -> None:
-    allowed = MOST_CHANGED * agreement.num_characters
-    limit = allowed + 2 * math.sqrt(allowed)  # two standard deviations more, as small samples vary by chance
-    if agreement.weights != EXACT and agreement.num_changed > limit:
-        raise errors.UserError(
-            f"export: {agreement}; at most {math.floor(limit)} may differ. Nothing was exported. Pass other "
-            "--weights, or train the model further."
-        )

@@ -1,4 +1,4 @@
-"""Writes an export in another format, to VERSION/onnx/ or VERSION/litert/, for estimator_asr_runtime.
+"""Adds an export in other formats to a version, VERSION/onnx/ and VERSION/litert/, for estimator_asr_runtime.
 
 acoustic, decoder, language .onnx or .tflite     the graphs built by parts.py
 tokens.txt, characters.txt, language_tokens.txt  vocabularies; an id is a line number, from 0
@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Optional
 
 import numpy as np
+from absl import logging
 
 from estimator_asr.experiment import model_directory
-from estimator_asr.exporting.formats import litert, onnx, parts
+from estimator_asr.exporting import sample
+from estimator_asr.exporting.formats import agreement, litert, onnx, parts
 from estimator_asr.exporting.saved_model import export_info, trained_model
 from estimator_asr_runtime import model_json
 from tfrecord_builder import errors
@@ -29,6 +32,62 @@ from tfrecord_builder.storage import files
 CONVERTERS = {"litert": litert, "onnx": onnx}
 WEIGHTS = ("float32", "float16", "int8")
 _LONGEST_FRAME = 20000  # number of samples; no window is as long
+
+
+def check(
+    names: Sequence[str], acoustic: trained_model.TrainedModel, utterances: Sequence[sample.ParityUtterance]
+) -> None:
+    """Raises errors.UserError if a format cannot be written or compared; runs before anything is written."""
+    for name in names:
+        check_installed(name)
+    if names and acoustic.model.decode.whisper_weight:
+        raise errors.UserError(
+            f"{acoustic.model.path}: searches with Whisper's decoder, which --format={','.join(names)} "
+            "does not support; pass --nowhisper_decoder"
+        )
+    if names and all(utterance.waveform is None for utterance in utterances):
+        raise errors.UserError(
+            f"export: no recording of the split was found. --format={','.join(names)} needs recordings, on "
+            "which the format must agree with the SavedModel. Pass the --data_dir of a corpus whose audio "
+            "was not moved."
+        )
+
+
+def check_installed(name: str) -> None:
+    """Raises errors.UserError if the converter or the runtime of a format is not installed."""
+    try:
+        for module in CONVERTERS[name].MODULES:
+            importlib.import_module(module)
+    except ImportError as error:
+        raise errors.UserError(
+            f"export: {error.name} cannot be imported ({error}), but --format={name} needs it; run "
+            "pip install 'estimator-asr[formats]'"
+        ) from error
+
+
+def add(
+    version_dir: str,
+    names: Sequence[str],
+    weights: str,
+    acoustic: trained_model.TrainedModel,
+    language: Optional[trained_model.TrainedModel],
+    info: export_info.ExportInfo,
+    utterances: Sequence[sample.ParityUtterance],
+) -> dict[str, agreement.Agreement]:
+    """Writes each format beside a version's SavedModel; returns the results of comparing the two, by format.
+
+    Raises:
+        errors.UserError: a format cannot be written or differs from the SavedModel; the version must then be
+            discarded.
+    """
+    graphs = parts.build(acoustic, language) if names else []
+    recorded = [utterance for utterance in utterances if utterance.waveform is not None]
+    compared = {}
+    for name in names:
+        write(os.path.join(version_dir, name), name, weights, graphs, acoustic, language, info)
+        compared[name] = agreement.compare(version_dir, name, weights, recorded)
+        logging.info("%s", compared[name])
+    return compared
 
 
 def write(

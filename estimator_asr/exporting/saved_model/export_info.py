@@ -1,4 +1,4 @@
-"""export.json: the models in an export, and the size and sha256 of each of its files.
+"""export.json: the models in an export, how well it agrees with them, and the digest of each of its files.
 
 The files are verified before TensorFlow reads them, because TensorFlow loads a truncated vocabulary without
 an error and then returns wrong transcripts.
@@ -66,9 +66,10 @@ class UnreadTokens:
 class ExportInfo:
     """Content of export.json.
 
-    `input` has the fields of config.InputConfig that define how evaluate forms batches; `files` maps each
-    file's path in the version, written with slashes, to its size and digest. `unread` is also empty in
-    exports by earlier versions of this program, which did not list these tokens.
+    `input` has the fields of config.InputConfig that define how evaluate forms batches; `parity` those of
+    parity.Certificate, and is empty if the export was not compared with its models; `formats` those of
+    agreement.Agreement for each other format. `files` maps each file's path in the version, written with
+    slashes, to its size and digest. Exports of 0.1.0 have no `unread`, `parity` and `formats`.
     """
 
     frontend: frontend.FrontendConfig
@@ -79,6 +80,8 @@ class ExportInfo:
     max_seconds: int = statuses.MAX_SECONDS  # maximum length of an item's audio
     chunk_frames: int = 0  # frames per chunk of a stream; 0 if the model does not stream
     input: dict[str, int] = dataclasses.field(default_factory=dict)
+    parity: dict[str, object] = dataclasses.field(default_factory=dict)
+    formats: dict[str, dict[str, object]] = dataclasses.field(default_factory=dict)
     files: dict[str, FileInfo] = dataclasses.field(default_factory=dict)
     sha256: str = ""  # hex digest of all other fields
 

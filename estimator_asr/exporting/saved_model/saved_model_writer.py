@@ -4,7 +4,8 @@
     assets/                       tokens.txt, characters.txt; tokens.txt_1 if the language model's differs;
                                   bpe.model if the acoustic model writes subwords
     assets.extra/export.json      frontend, token type, batch settings for evaluate, decoding settings,
-                                  vocabulary hashes, checkpoint steps, size and sha256 of each file
+                                  vocabulary hashes, checkpoint steps, results of comparisons, size and
+                                  sha256 of each file
 
 A version is written under a unique temporary name and then renamed, so that a server that watches EXPORT
 never sees an incomplete version, and two simultaneous exports become two versions.
@@ -41,11 +42,12 @@ def write(
     acoustic: trained_model.TrainedModel,
     language: Optional[trained_model.TrainedModel],
     export_dir: str,
-    complete: Callable[[str, export_info.ExportInfo], None] = lambda path, info: None,
+    complete: Callable[[str, export_info.ExportInfo], export_info.ExportInfo] = lambda path, info: info,
 ) -> str:
     """Writes a new version and keeps the old ones; if `language` is None, transcripts consist of tokens.
 
-    Before the version is published, `complete` is called with its path and info, and may add files to it.
+    Before the version is published, `complete` is called with its path and info, and may add files to it;
+    it returns the info with the results of comparisons.
 
     Returns:
         Path of the version. Its name is the time in seconds, or the newest version plus 1 if that is larger.
@@ -58,8 +60,7 @@ def write(
             source = os.path.join(acoustic.model.path, dataset_info.BPE_FILE)
             shutil.copyfile(source, os.path.join(temporary, "assets", dataset_info.BPE_FILE))
         info.save(temporary)
-        complete(temporary, info)
-        info.save(temporary)  # again, to include the files that `complete` added
+        complete(temporary, info).save(temporary)  # again, to include the files that `complete` added
         return _publish(temporary, export_dir)
 
 

@@ -13,13 +13,7 @@ from collections.abc import Sequence
 from starlette import requests, responses, routing
 
 from estimator_asr.exporting.saved_model import statuses
-from estimator_asr.serving.server import (
-    api_errors,
-    openai_request,
-    served_version,
-    service,
-    tensorflow_api,
-)
+from estimator_asr.serving.server import api_errors, openai_request, served_version, service, tensorflow_api
 from estimator_asr.serving.transcripts import captions
 from tfrecord_builder import errors
 

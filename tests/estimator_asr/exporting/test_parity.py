@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
-import json
 import os
 
 import numpy as np
@@ -167,10 +165,3 @@ def test_an_export_of_another_model_is_refused(tiny_export, models, utterances, 
 def test_features_of_recordings_equal_those_of_the_builder(models, utterances):
     (fbank,) = parity.extract_features(models[0].model, [utterances[0].waveform])
     np.testing.assert_allclose(fbank, utterances[0].fbank, rtol=1e-5, atol=1e-5)
-
-
-def test_the_certificate_is_saved_as_json(certificate, tmp_path):
-    (tmp_path / "assets.extra").mkdir()
-    certificate.save(str(tmp_path))
-    saved = json.loads((tmp_path / "assets.extra" / "parity.json").read_text())
-    assert saved == json.loads(json.dumps(dataclasses.asdict(certificate)))

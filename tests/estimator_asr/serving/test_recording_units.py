@@ -10,7 +10,7 @@ import types
 import pytest
 
 from estimator_asr.exporting.saved_model import recogniser
-from estimator_asr.serving import recording_units
+from estimator_asr.serving import recording_units, transcription_job
 from estimator_asr.serving.transcripts import captions, recordings, transcriber
 from tfrecord_builder import errors
 from tfrecord_builder.building.engines import tasks
@@ -54,8 +54,8 @@ def run(job, sha256="4f0c"):
 
 def run_inputs(job, inputs, sha256="4f0c"):
     output_dir = str(job.path / "out")
-    find_model = functools.partial(transcriber.find_model, ())
-    keep = functools.partial(transcriber.save, "txt", output_dir)
+    find_model = functools.partial(transcription_job.find_model, ())
+    keep = functools.partial(transcription_job.save, "txt", output_dir)
     writer = recording_units.RecordingWriter(str(job.state), (("E/1", sha256),), find_model, keep)
     lost = [each for each in inputs if not os.path.exists(recordings.output_path(each, "txt", output_dir))]
     job.recognised.clear()
@@ -111,8 +111,7 @@ def test_a_row_without_a_problem_has_precedence_in_any_order_of_the_files(job):
 
 
 @pytest.mark.parametrize(
-    "content, again",
-    [("", "bc"), ("{", "bc"), ("[]", "bc"), ('{"path": 1}', "bc"), ("\udcff", "abc")],
+    "content, again", [("", "bc"), ("{", "bc"), ("[]", "bc"), ('{"path": 1}', "bc"), ("\udcff", "abc")]
 )
 def test_a_damaged_file_is_read_up_to_its_first_invalid_line(job, content, again):
     run(job)

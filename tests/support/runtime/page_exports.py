@@ -13,7 +13,7 @@ import tiny_models
 from estimator_asr.decoding.ngrams import back_off, counting, kneser_ney
 from estimator_asr.experiment import back_off_arrays
 from estimator_asr.exporting import sample
-from estimator_asr.exporting.formats import writer
+from estimator_asr.exporting.formats import bundle
 from estimator_asr.exporting.saved_model import saved_model_writer, trained_model
 from estimator_asr_runtime import page
 
@@ -35,7 +35,8 @@ def export(directory: str, with_ngrams: bool = False, **decode) -> str:
     utterances = [sample.ParityUtterance("u", np.zeros([1, 20], np.float32), each) for each in WAVEFORMS]
 
     def complete(version_dir, info):
-        writer.add(version_dir, ["onnx"], "float32", *models, info, utterances)
+        bundle.add(version_dir, ["onnx"], "float32", *models, info, utterances)
+        return info
 
     return os.path.join(
         saved_model_writer.write(*models, os.path.join(directory, "export"), complete), "onnx"

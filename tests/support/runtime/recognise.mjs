@@ -18,7 +18,7 @@ ort.env.wasm.numThreads = 1;
 // Outside a browser the library looks for its own code in another file.
 ort.env.wasm.wasmPaths = { mjs: pathToFileURL(`${library}/ort-wasm-simd-threaded.mjs`).href };
 ort.env.wasm.wasmBinary = await read("ort.wasm");
-const model = await loadModel(ort, JSON.parse(await readFile(`${page}/files.json`, "utf-8")), read);
+const model = await loadModel(ort, JSON.parse(await readFile(`${page}/model.json`, "utf-8")), read);
 for (const path of waveforms) {
   const samples = new Float32Array(toArrayBuffer(await readFile(path)));
   console.log(JSON.stringify(await recognise(model, samples)));

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import os
-import pathlib
 import re
 import subprocess
 import sys
@@ -22,8 +19,8 @@ import tiny_models
 from estimator_asr.decoding.ngrams import back_off, counting, kneser_ney
 from estimator_asr.experiment import back_off_arrays
 from estimator_asr.exporting import sample
-from estimator_asr.exporting.formats import agreement, bundle, onnx, parts, rewriting, writer
-from estimator_asr.exporting.saved_model import saved_model_writer, trained_model
+from estimator_asr.exporting.formats import agreement, bundle, onnx, parts, rewriting
+from estimator_asr.exporting.saved_model import export_info, saved_model_writer, trained_model
 from estimator_asr_runtime import backends
 from estimator_asr_runtime import model as runtime_model
 from estimator_asr_runtime import recogniser as runtime
@@ -78,7 +75,8 @@ def open_model(directory: str, name: str, ngram=None, **decode) -> trained_model
 
 def export(path, acoustic, language=None, names=FORMATS, weights="float32") -> str:
     def complete(version_dir, info):
-        writer.add(version_dir, names, weights, acoustic, language, info, UTTERANCES)
+        formats = bundle.add(version_dir, names, weights, acoustic, language, info, UTTERANCES)
+        return dataclasses.replace(info, formats={name: vars(each) for name, each in formats.items()})
 
     return saved_model_writer.write(acoustic, language, str(path / "export"), complete)
 
@@ -88,13 +86,12 @@ def export(path, acoustic, language=None, names=FORMATS, weights="float32") -> s
 )
 def test_formats_recognise_like_the_saved_model(directory, tmp_path, name):
     version_dir = export(tmp_path, open_model(directory, name), open_model(directory, "language"))
+    info = export_info.load(version_dir)
     for format in FORMATS:
-        with open(os.path.join(version_dir, agreement.FILE.format(format)), encoding="utf-8") as file:
-            compared = json.load(file)
+        compared = info.formats[format]
         assert compared["num_recordings"] == 4 and compared["num_ties"] == 0
         assert 0 <= compared["largest_difference"] <= agreement.TOLERANCE
-        content = pathlib.Path(version_dir, format, "model.json").read_bytes()
-        assert compared["sha256"] == hashlib.sha256(content).hexdigest()
+        assert f"{format}/model.json" in info.files
 
 
 def test_search_with_all_settings_that_tune_may_add(directory, tmp_path):
@@ -168,7 +165,7 @@ def test_rounded_weights_are_smaller_and_change_little(directory, tmp_path, monk
         models = [runtime_model.load(os.path.join(path, name)) for path in (exact, rounded)]
         log_probs = [each.acoustic.run({"waveform": WAVEFORMS[3][None]})["log_probs"] for each in models]
         assert 0 < np.max(np.abs(log_probs[0] - log_probs[1])) < most
-        compared = json.loads(pathlib.Path(rounded, agreement.FILE.format(name)).read_text("utf-8"))
+        compared = export_info.load(rounded).formats[name]
         assert compared["num_changed"] >= 0 and compared["largest_difference"] is None
         size[name] = [os.path.getsize(os.path.join(path, name, file)) for path in (exact, rounded)]
     assert all(after < before for before, after in size.values())
@@ -224,9 +221,8 @@ def test_messages_of_a_converter_that_fails_are_shown(directory, tmp_path, capfd
         raise ValueError("no such operation")
 
     monkeypatch.setattr(bundle.CONVERTERS["litert"], "convert", fail)
-    with pytest.raises(
-        errors.UserError, match=r"converted to litert \(no such operation\); leave litert out"
-    ):
+    message = r"converted to litert \(no such operation\); leave litert out"
+    with pytest.raises(errors.UserError, match=message):
         export(tmp_path, open_model(directory, "plain"), names=["litert"])
     assert capfd.readouterr() == ("", "error: of C++\n")
 
@@ -249,12 +245,12 @@ _OTHER = {
 def test_too_many_changed_characters_are_refused():
     compared = agreement.Agreement("onnx", "int8", num_recordings=9, num_characters=100, num_changed=4)
     with pytest.raises(errors.UserError) as refused:
-        agreement._check_changes(compared)
+        compared.check_changes()
     assert str(refused.value) == (
         "export: int8 onnx differs from the float32 SavedModel in 4 of 100 characters (9 recordings); at "
         "most 3 may differ. Nothing was exported. Pass other --weights, or train the model further."
     )
-    agreement._check_changes(dataclasses.replace(compared, num_changed=3))
+    dataclasses.replace(compared, num_changed=3).check_changes()
 
 
 def test_a_graph_with_unexpected_outputs_is_refused(directory, tmp_path, monkeypatch):
@@ -267,10 +263,9 @@ def test_a_graph_with_unexpected_outputs_is_refused(directory, tmp_path, monkeyp
 
 def test_unsupported_models_and_missing_recordings_are_refused_before_anything_is_written(directory):
     acoustic = open_model(directory, "plain")
-    with pytest.raises(
-        errors.UserError, match="searches with Whisper's decoder, .* pass --nowhisper_decoder"
-    ):
-        writer.check(["litert"], open_model(directory, "plain", whisper_weight=0.5), UTTERANCES)
+    message = "searches with Whisper's decoder, .* pass --nowhisper_decoder"
+    with pytest.raises(errors.UserError, match=message):
+        bundle.check(["litert"], open_model(directory, "plain", whisper_weight=0.5), UTTERANCES)
     with pytest.raises(errors.UserError, match="no recording of the split was found.*--format=litert"):
-        writer.check(["litert"], acoustic, [each._replace(waveform=None) for each in UTTERANCES])
-    writer.check([], acoustic, [])
+        bundle.check(["litert"], acoustic, [each._replace(waveform=None) for each in UTTERANCES])
+    bundle.check([], acoustic, [])

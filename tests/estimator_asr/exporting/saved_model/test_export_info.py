@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
@@ -97,9 +98,8 @@ def test_a_file_that_may_not_be_read_is_named(version, monkeypatch):
         raise PermissionError(13, "Permission denied", path)
 
     monkeypatch.setattr(export_info.files, "sha256", deny)  # root has every permission
-    with pytest.raises(
-        errors.UserError, match=r"cannot be read \(Permission denied\); copy the export again"
-    ):
+    message = r"cannot be read \(Permission denied\); copy the export again"
+    with pytest.raises(errors.UserError, match=message):
         load(version)
 
 
@@ -122,11 +122,18 @@ def test_a_changed_export_json_is_refused(version, change, message):
         load(version)
 
 
-def test_an_older_export_without_unread_tokens_opens_without_a_warning(version):
+def test_an_export_of_release_0_1_0_opens_without_a_warning(version):
+    """Its export.json has fewer fields, and parity.json is a file of its own."""
     assert "lacks 3 of the 5 tokens" in export_info.load(str(version)).describe_unread("EXPORT/7")
     info = json.loads((version / INFO).read_text("utf-8"))
-    del info["unread"]
-    (version / INFO).write_text(json.dumps({**info, "sha256": export_info._digest(info)}), "utf-8")
+    for name in ("unread", "parity", "formats", "sha256"):
+        del info[name]
+    (version / "assets.extra" / "parity.json").write_text("{}")
+    sha256 = hashlib.sha256(b"{}").hexdigest()
+    info["files"]["assets.extra/parity.json"] = {"num_bytes": 2, "sha256": sha256}
+    info["sha256"] = hashlib.sha256(json.dumps(info, sort_keys=True).encode()).hexdigest()
+    (version / INFO).write_text(json.dumps(info), "utf-8")
+    assert load(version)
     assert export_info.load(str(version)).describe_unread("EXPORT/7") == ""
 
 

@@ -137,9 +137,7 @@ def test_vocabularies_are_assets(tiny_export):
 def test_version_numbers_increase_and_older_versions_stay(tiny_export, tmp_path):
     acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
     export_dir = tmp_path / "export"
-    future = (
-        4102444800  # the year 2100: a clock that went back must not make the newest version the older one
-    )
+    future = 4102444800  # the year 2100: if a clock goes back, the newest version must stay the newest
     shutil.copytree(tiny_export.version_dir, export_dir / str(future))
     path = saved_model_writer.write(acoustic, None, str(export_dir))
     assert path == str(export_dir / str(future + 1))
@@ -149,39 +147,28 @@ def test_version_numbers_increase_and_older_versions_stay(tiny_export, tmp_path)
 
 @pytest.mark.long
 def test_simultaneous_exports_become_separate_versions(tiny_export, tmp_path, monkeypatch):
-    """Within one second, the second process begins and ends while the first one is writing."""
+    """All in one second: a second export begins and ends during the first, a third takes the next number."""
     monkeypatch.setattr(saved_model_writer.time, "time", lambda: 1700000000.5)
-    acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
-    describe, paths = saved_model_writer._describe, []
-
-    def describe_while_another_writes(*arguments):
-        monkeypatch.setattr(saved_model_writer, "_describe", describe)
-        paths.append(saved_model_writer.write(acoustic, None, str(tmp_path)))
-        return describe(*arguments)
-
-    monkeypatch.setattr(saved_model_writer, "_describe", describe_while_another_writes)
-    paths.append(saved_model_writer.write(acoustic, None, str(tmp_path)))
-    assert paths == [str(tmp_path / "1700000000"), str(tmp_path / "1700000001")]
-    assert sorted(os.listdir(tmp_path)) == ["1700000000", "1700000001"]
-    for path in paths:
-        recogniser.load(path, "waveform")
-
-
-def test_a_version_that_another_export_has_just_written_is_not_overwritten(tmp_path, monkeypatch):
-    monkeypatch.setattr(saved_model_writer.time, "time", lambda: 1700000000.5)
-    (tmp_path / "incomplete-a").mkdir()
+    acoustic, second = trained_model.open_trained_model(tiny_export.acoustic_dir), []
     rename = os.rename
 
     def rename_late(source, target):
         monkeypatch.setattr(os, "rename", rename)
-        (tmp_path / "1700000000").mkdir()
-        (tmp_path / "1700000000" / "theirs").write_text("")
+        os.mkdir(target)
+        (tmp_path / "1700000001" / "theirs").write_text("")
         rename(source, target)
 
-    monkeypatch.setattr(os, "rename", rename_late)
-    path = saved_model_writer._publish(str(tmp_path / "incomplete-a"), str(tmp_path))
-    assert path == str(tmp_path / "1700000001")
-    assert os.listdir(tmp_path / "1700000000") == ["theirs"]
+    def export_another(_, info):
+        second.append(saved_model_writer.write(acoustic, None, str(tmp_path)))
+        monkeypatch.setattr(os, "rename", rename_late)
+        return info
+
+    paths = [saved_model_writer.write(acoustic, None, str(tmp_path), export_another), *second]
+    assert paths == [str(tmp_path / "1700000002"), str(tmp_path / "1700000000")]
+    assert sorted(os.listdir(tmp_path)) == ["1700000000", "1700000001", "1700000002"]
+    assert os.listdir(tmp_path / "1700000001") == ["theirs"]
+    for path in paths:
+        recogniser.load(path, "waveform")
 
 
 def test_a_full_disk_leaves_only_older_versions(tiny_export, tmp_path):
@@ -199,12 +186,11 @@ def test_a_full_disk_leaves_only_older_versions(tiny_export, tmp_path):
     assert recogniser.find_version(str(tmp_path)) == str(tmp_path / "1700000000")
 
 
-def test_a_failed_export_leaves_no_files(tiny_export, tmp_path, monkeypatch):
+def test_a_failed_export_leaves_no_files(tiny_export, tmp_path):
     def fail(*_):
         raise OSError("disk is full")
 
-    monkeypatch.setattr(saved_model_writer, "_describe", fail)
     acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
     with pytest.raises(OSError, match="disk is full"):
-        saved_model_writer.write(acoustic, None, str(tmp_path))
+        saved_model_writer.write(acoustic, None, str(tmp_path), fail)
     assert os.listdir(tmp_path) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import small_corpora
@@ -95,14 +97,11 @@ def test_features_in_an_export_equal_those_of_the_builder(tiny_export, tmp_path)
 def _build_record(audio):
     """Returns the features that the builder computes for a recording."""
     found = labelling.Labels("你", ("ni3",), ("你",))
-    settings = sharding.Settings(
-        small_corpora.make_vocabularies(found), tiny_models.FRONTEND, "float32", 30.0
-    )
+    vocabularies = small_corpora.make_vocabularies(found)
+    settings = sharding.Settings(vocabularies, tiny_models.FRONTEND, "float32", 30.0)
     utterance = manifest.Utterance("u1", audio, "", "", "", "train")
-    record, _ = shard_writer.make_record(
-        sharding.LabelledUtterance(utterance, found, sharding.file_signature(audio)), settings
-    )
-    return record.fbank
+    labelled = sharding.LabelledUtterance(utterance, found, sharding.file_signature(audio))
+    return shard_writer.make_record(labelled, settings)[0].fbank
 
 
 @pytest.mark.parametrize("padding", [np.nan, np.inf])
@@ -112,16 +111,9 @@ def test_padding_of_nan_and_of_zeros_has_equal_outputs(tiny_export, waveforms, n
     rows = waveforms if name == "waveform" else [tiny_models.extract(waveform) for waveform in waveforms]
     values, length = signatures.SIGNATURE_INPUTS[name]
     model = recogniser.load(tiny_export.version_dir, name)
-    batches = [
-        {
-            values: tf.keras.utils.pad_sequences(
-                [*rows, rows[0][:0]], padding="post", dtype="float32", value=value
-            ),
-            length: [*map(len, rows), 0],
-        }
-        for value in (0.0, padding)
-    ]
-    wanted, got = map(model.run, batches)
+    rows, lengths = [*rows, rows[0][:0]], [*map(len, rows), 0]
+    pad = functools.partial(tf.keras.utils.pad_sequences, rows, padding="post", dtype="float32")
+    wanted, got = (model.run({values: pad(value=value), length: lengths}) for value in (0.0, padding))
     assert len(set(wanted["pinyin"])) > 3 and wanted["pinyin"][-1] == ""
     assert got == wanted  # scores too, to the bit
 
@@ -132,10 +124,8 @@ def test_a_wav_has_the_same_outputs_alone_and_in_a_batch(tiny_export, waveforms)
     together = model.run({"wav_bytes": wavs})
     for index, wav in enumerate(wavs):
         alone = model.run({"wav_bytes": [wav]})
-        assert (alone["pinyin"], alone["transcript"]) == (
-            [together["pinyin"][index]],
-            [together["transcript"][index]],
-        )
+        for name in ("pinyin", "transcript"):
+            assert alone[name] == [together[name][index]]
 
 
 @pytest.mark.parametrize("num_samples", [0, 1, tiny_models.FRONTEND.window_samples - 1])
@@ -280,15 +270,8 @@ def test_an_empty_batch_has_empty_outputs(tiny_export, name, hotwords):
     feeds = {tensor: given[each] for each, tensor in model.inputs.items()}
     found = model.session.run(dict(model.outputs), feeds)
     assert {len(value) for value in found.values()} == {0}
-    strings = {
-        "transcript",
-        "pinyin",
-        "greedy_pinyin",
-        "status",
-        "characters.character",
-        "characters.pinyin",
-        "n_best.transcript",
-    }
+    strings = {"transcript", "pinyin", "greedy_pinyin", "status"}
+    strings |= {"characters.character", "characters.pinyin", "n_best.transcript"}
     for output, value in found.items():
         assert value.dtype == (object if output in strings else np.float32)
     assert set(model.run(given)["transcript"]) == set()

@@ -136,13 +136,8 @@ def test_a_piece_that_is_too_long_does_not_change_the_state(version):
     piece = {"waveform": batch["waveform"][1:], "num_samples": batch["num_samples"][1:], "is_last": [False]}
     outputs, after = client.feed(state, piece)
     assert outputs["status"] == ["too_long"]
-    for name in (
-        "state_samples",
-        "state_num_samples",
-        "state_frames",
-        "state_num_frames",
-        "state_num_outputs",
-    ):
+    for name in ("samples", "num_samples", "frames", "num_frames", "num_outputs"):
+        name = f"state_{name}"
         np.testing.assert_array_equal(after[name], state[name], err_msg=name)
 
 

@@ -91,9 +91,8 @@ def test_a_cascade_equals_estimators_and_numpy(tiny_export, has_language):
 
 def test_vocabulary_file_that_was_changed_is_refused(acoustic_dir):
     tiny_models.OTHER_TOKENS.save(os.path.join(acoustic_dir, dataset_info.TOKENS_FILE))
-    with pytest.raises(
-        errors.UserError, match=r"tokens\.txt: sha256 is \w+, expected \w+ as in config\.json"
-    ):
+    message = r"tokens\.txt: sha256 is \w+, expected \w+ as in config\.json"
+    with pytest.raises(errors.UserError, match=message):
         trained_model.open_trained_model(acoustic_dir)
 
 
@@ -127,16 +126,11 @@ def test_the_decoder_can_be_overridden(acoustic_dir):
     assert len(found["n_best"][0]) == 1
 
 
-def test_an_unknown_decoder_lists_the_choices(acoustic_dir):
-    with pytest.raises(errors.UserError) as refused:
-        trained_model.open_trained_model(acoustic_dir, "toy")
-    assert str(refused.value) == "--decoding is toy, expected one of beam, greedy"
-
-
-def test_an_unknown_decoder_in_the_directory_is_named(acoustic_dir):
+@pytest.mark.parametrize("decoding", ["toy", None])
+def test_an_unknown_decoder_lists_the_choices(acoustic_dir, decoding):
+    """It is passed, or it is the setting of the directory."""
     decoding_files.save(acoustic_dir, decoding_files.Decoding(config.DecodeConfig(decoding="beem")))
     with pytest.raises(errors.UserError) as refused:
-        trained_model.open_trained_model(acoustic_dir)
-    assert str(refused.value) == (
-        f"{acoustic_dir}/decoding.json: decoding is beem, expected one of beam, greedy"
-    )
+        trained_model.open_trained_model(acoustic_dir, decoding)
+    problem = "--decoding is toy" if decoding else f"{acoustic_dir}/decoding.json: decoding is beem"
+    assert str(refused.value) == f"{problem}, expected one of beam, greedy"

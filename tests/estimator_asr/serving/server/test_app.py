@@ -15,6 +15,7 @@ import urllib.parse
 
 import local_server
 import numpy as np
+import programs
 import pytest
 import requests
 import soundfile
@@ -24,6 +25,7 @@ from estimator_asr.serving.server import app, batching
 PREDICT = "/v1/models/asr:predict"
 TRANSCRIBE = "/v1/audio/transcriptions"
 MAX_BYTES = 1 << 20
+INCOMPLETE = b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -64,16 +66,16 @@ def make_instance(num_samples=16000):
     return {"b64": base64.b64encode(file.getvalue()).decode()}
 
 
-def wait_until(is_so):
-    end = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def count_gone(server):
     found = re.search(r'asr_requests_total{route="predict",status="499"} (.*)', server.get("/metrics").text)
     return float(found[1]) if found else 0.0
+
+
+def ask(server, request: bytes) -> bytes:
+    """Sends a request in one piece; returns the complete response."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(request)
+        return connection.makefile("rb").read()
 
 
 def send_slowly(server, head, body, pause):
@@ -91,60 +93,48 @@ def send_slowly(server, head, body, pause):
 
 def test_a_body_with_too_large_a_content_length_is_refused(server):
     response = server.post(PREDICT, data=b"x" * (MAX_BYTES + 1))
+    sizes = f"at least {MAX_BYTES + 1} bytes, expected at most {MAX_BYTES}"
+    assert response.json() == {"error": f"the request has {sizes}; send less at once"}
     assert response.status_code == 413
-    expected = (
-        f"the request has at least {MAX_BYTES + 1} bytes, expected at most {MAX_BYTES}; send less at once"
-    )
-    assert response.json() == {"error": expected}
 
 
 def test_a_chunked_body_that_is_too_large_is_refused(server):
     head = b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
-        connection.sendall(head + b"110000\r\n" + b"x" * 0x110000 + b"\r\n")
-        assert connection.makefile("rb").readline().startswith(b"HTTP/1.1 413 ")
+    said = ask(server, head + b"110000\r\n" + b"x" * 0x110000 + b"\r\n")
+    assert said.startswith(b"HTTP/1.1 413 ")
 
 
 @pytest.mark.parametrize("request_line", ["POST /v1/models/asr:predict", "GET /healthz", "POST /nothing"])
 def test_a_chunked_request_with_a_length_is_refused(server, request_line):
     lengths = "content-length: 5\r\ntransfer-encoding: chunked\r\n"
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
-        connection.sendall(f"{request_line} HTTP/1.1\r\nhost: x\r\n{lengths}\r\n0\r\n\r\n".encode())
-        said = connection.makefile("rb").read()  # up to the end: the server closes the connection
+    # Reads up to the end: the server closes the connection.
+    said = ask(server, f"{request_line} HTTP/1.1\r\nhost: x\r\n{lengths}\r\n0\r\n\r\n".encode())
     assert said.startswith(b"HTTP/1.1 400 ")
     assert b"the request has both Content-Length and Transfer-Encoding; send only one of them" in said
 
 
-def ask(server, head: bytes) -> bytes:
-    """Sends a request in one piece; returns the complete response."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
-        connection.sendall(head + b"connection: close\r\n\r\n")
-        return connection.makefile("rb").read()
-
-
-MODEL = b"GET /v1/models/asr HTTP/1.1\r\nhost: x\r\n"  # 14 bytes of path, 5 of the header
-CLOSE = 15  # bytes of the header that `ask` adds
+MODEL = b"GET /v1/models/asr HTTP/1.1\r\nhost: x\r\nconnection: close\r\n"  # 14 bytes of path, 20 of headers
 
 
 @pytest.mark.parametrize(
     "head, num_bytes",
     [
-        (MODEL + b"x: " + b"y" * 17000 + b"\r\n", 14 + 5 + 17001),
-        (MODEL + b"x: y\r\n" * 8500, 14 + 5 + 17000),
-        (MODEL.replace(b"/asr", b"/asr?x=" + b"y" * 17000), 14 + 2 + 17000 + 5),
-        (MODEL.replace(b"/asr", b"/" + b"y" * 17000), 11 + 17000 + 5),
+        (MODEL + b"x: " + b"y" * 17000 + b"\r\n", 14 + 20 + 17001),
+        (MODEL + b"x: y\r\n" * 8500, 14 + 20 + 17000),
+        (MODEL.replace(b"/asr", b"/asr?x=" + b"y" * 17000), 14 + 2 + 17000 + 20),
+        (MODEL.replace(b"/asr", b"/" + b"y" * 17000), 11 + 17000 + 20),
     ],
     ids=("one header", "many headers", "query", "path"),
 )
 def test_headers_that_arrive_at_once_are_limited_too(server, head, num_bytes):
-    said = ask(server, head)
+    said = ask(server, head + b"\r\n")
     assert said.startswith(b"HTTP/1.1 400 ")
-    got = f"the URL and headers have {num_bytes + CLOSE} bytes"
+    got = f"the URL and headers have {num_bytes} bytes"
     assert said.endswith(f'{{"error":"{got}, expected at most 16384; shorten them"}}'.encode())
 
 
 def test_headers_within_the_limit(server):
-    assert ask(server, MODEL + b"x: " + b"y" * 16000 + b"\r\n").startswith(b"HTTP/1.1 200 ")
+    assert ask(server, MODEL + b"x: " + b"y" * 16000 + b"\r\n\r\n").startswith(b"HTTP/1.1 200 ")
 
 
 def test_headers_that_arrive_in_pieces_are_limited(server):
@@ -170,13 +160,9 @@ UPGRADE = (
     ids=("long header", "many headers", "long URL", "a body"),
 )
 def test_a_refused_upgrade_gets_a_response(server, head):
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
-        connection.sendall(head + b"\r\n")
-        said = connection.makefile("rb").read()
+    said = ask(server, head + b"\r\n")
     assert said.startswith(b"HTTP/1.1 400 ")
-    assert re.search(
-        rb"the request does not open a WebSocket \(.+\); send shorter headers and no body\n$", said
-    )
+    assert re.search(rb"request does not open a WebSocket \(.+\); send shorter headers and no body\n$", said)
 
 
 def request_status(connection) -> int:
@@ -224,11 +210,10 @@ def test_idle_connections_do_not_block_requests(server):
 
 def answer_beside_slow_requests(server, num_slow):
     """The answer to a request beside `num_slow` others, whose bodies never arrive."""
-    head = b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nx"
     with contextlib.ExitStack() as stack:
         for _ in range(num_slow):
             slow = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
-            slow.sendall(head)
+            slow.sendall(INCOMPLETE + b"x")
         time.sleep(0.3)
         return requests.get(server.url("/v1/models"), timeout=10)
 
@@ -242,17 +227,11 @@ def test_too_many_open_requests_are_refused(server):
         response = answer_beside_slow_requests(server, num_slow=20)
     assert response.headers["retry-after"] == "1"
     expected = "the server has more than 20 open requests; send the request again in 1 s"
-    assert response.json()["error"] == {
-        "message": expected,
-        "type": "server_error",
-        "param": None,
-        "code": None,
-    }
+    error = {"message": expected, "type": "server_error", "param": None, "code": None}
+    assert response.json()["error"] == error
     assert len(response.headers["x-request-id"]) == 32
     refused = 'asr_requests_total{route="other",status="503"}'
-    end = time.monotonic() + 10
-    while server.get("/healthz").status_code != 200:  # the slow ones have gone
-        assert time.monotonic() < end
+    programs.wait_until(lambda: server.get("/healthz").status_code == 200)  # the slow ones have gone
     assert refused not in before and refused in server.get("/metrics").text
 
 
@@ -270,16 +249,13 @@ def test_too_many_bytes_in_memory_are_refused(server):
 
 def test_bodies_are_released(server):
     server.post(PREDICT, data=b"x" * 1000)
-    send_slowly(
-        server, b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n", b"x", 0
-    )
+    send_slowly(server, INCOMPLETE, b"x", 0)
     assert server.parts.bodies._num_held == 0
 
 
 def test_a_client_that_disconnects_while_sending_is_not_logged_as_an_error(server, caplog):
-    head = b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n"
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
-        connection.sendall(head + b"x")
+        connection.sendall(INCOMPLETE + b"x")
         time.sleep(0.3)
     time.sleep(0.3)
     assert 'asr_requests_total{route="predict",status="499"}' in server.get("/metrics").text
@@ -297,22 +273,17 @@ def test_a_full_queue_refuses_and_a_stalled_worker_is_unhealthy(server, stall):
     batcher = server.parts.batcher
     for number, thread in enumerate(threads):  # the first is taken, the others wait
         thread.start()
-        wait_until(lambda number=number: batcher._tasks and len(batcher.queue.items) == number)
+        programs.wait_until(lambda number=number: batcher._tasks and len(batcher.queue.items) == number)
     found = server.predict({"instances": [make_instance(16000 * 9)]})
     assert found.status_code == 429
     assert found.headers["retry-after"].isdecimal()
-    assert found.json()["error"].startswith(
-        "the server is busy: 18 s of audio are waiting and this request has 9 s (limit: 20 s "
-        "together); send the"
-    )
+    queued = "18 s of audio are waiting and this request has 9 s (limit: 20 s together)"
+    assert found.json()["error"].startswith(f"the server is busy: {queued}; send the")
     started = time.monotonic()
     response = server.get("/healthz")
     assert time.monotonic() - started < 5
-    assert response.status_code == 503
-    assert response.json() == {
-        "status": "failed",
-        "error": "the worker did not recognise a second of audio within 4.5 s; restart the server",
-    }
+    problem = "the worker did not recognise a second of audio within 4.5 s; restart the server"
+    assert (response.status_code, response.json()) == (503, {"status": "failed", "error": problem})
     stall.set()
     for thread in threads:
         thread.join(60)
@@ -358,27 +329,21 @@ def test_health(server, tiny_export):
     assert server.get("/healthz").json() == {"status": "ok", "version": version}
 
 
-def test_health_of_a_model_that_fails(server, monkeypatch):
+@pytest.mark.parametrize(
+    "path, status, error",
+    [
+        ("/healthz", 503, "the worker cannot recognise a second of audio (no memory); restart the server"),
+        (PREDICT, 500, "the server failed (RuntimeError); see its log for details"),
+    ],
+)
+def test_a_model_that_fails(server, monkeypatch, path, status, error):
     def fail(*_):
         raise RuntimeError("no memory")
 
     monkeypatch.setattr(app, "_SHARED_SECONDS", 0.0)
     monkeypatch.setattr(server.parts.versions.current, "run", fail)
-    response = server.get("/healthz")
-    assert response.status_code == 503
-    assert response.json()["error"] == (
-        "the worker cannot recognise a second of audio (no memory); restart the server"
-    )
-
-
-def test_an_unexpected_exception_has_an_error_message(server, monkeypatch):
-    def fail(*_):
-        raise RuntimeError("no memory")
-
-    monkeypatch.setattr(server.parts.versions.current, "run", fail)
-    response = server.predict({"instances": [make_instance()]})
-    assert response.status_code == 500
-    assert response.json() == {"error": "the server failed (RuntimeError); see its log for details"}
+    response = server.predict({"instances": [make_instance()]}) if path == PREDICT else server.get(path)
+    assert (response.status_code, response.json()["error"]) == (status, error)
 
 
 def test_metrics(server):

@@ -6,9 +6,9 @@ import asyncio
 import functools
 import json
 import re
-import time
 
 import local_server
+import programs
 import pytest
 from starlette import responses
 
@@ -59,10 +59,7 @@ def test_the_traceback_of_a_failed_request_is_found_by_its_id(server, monkeypatc
     response = server.post("/v1/models/asr:predict", json=content, headers=headers)
     assert response.status_code == 500
     said = f"POST /v1/models/asr:predict: status is 500, request id is {response.headers['x-request-id']}"
-    end = time.monotonic() + 10  # it is written after the response
-    while said not in caplog.messages:
-        assert time.monotonic() < end, caplog.messages
-        time.sleep(0.02)
+    programs.wait_until(lambda: said in caplog.messages)  # it is written after the response
     record = caplog.records[caplog.messages.index(said)]
     assert record.levelname == "ERROR"
     assert "no memory" in str(record.exc_info[1])

@@ -54,6 +54,12 @@ def post(server, content, **fields):
     return server.post(PATH, files={"file": ("a.wav", content)}, data={"model": "asr", **fields})
 
 
+def refuse(response, error: str) -> None:
+    assert response.status_code == 400
+    assert response.json()["error"]["type"] == "invalid_request_error"
+    assert response.json()["error"]["message"].startswith(error)
+
+
 def test_the_client_of_openai_gets_text(client, waveform, expected):
     found = client.audio.transcriptions.create(model="asr", file=encode(waveform))
     assert found.text == expected["transcript"] != ""
@@ -81,18 +87,14 @@ def test_the_status_of_a_recording_that_was_cut_off(server, waveform, expected):
 
 def test_a_truncated_recording_of_a_telephone(server):
     content = telephone_files.encode("m4a", movflags="faststart")
-    response = post(server, content[: len(content) // 2])
-    assert response.status_code == 400
     sentence = "file: audio is truncated: it ends within a frame; copy the file again or remove it"
-    assert response.json()["error"]["message"] == sentence
+    refuse(post(server, content[: len(content) // 2]), sentence)
 
 
-def test_recordings_with_another_rate_and_two_channels(client, waveform):
+def test_recordings_with_another_rate_and_two_channels(server, waveform):
     stereo = np.stack([waveform, waveform], axis=1).repeat(3, axis=0)
-    found = client.audio.transcriptions.create(
-        model="whisper-1", file=encode(stereo, rate=48000), language="zh", prompt="p", temperature=0.3
-    )
-    assert isinstance(found.text, str)
+    response = post(server, encode(stereo, rate=48000), language="zh", prompt="p")
+    assert response.status_code == 200
 
 
 def test_text_and_captions(client, waveform, expected):
@@ -194,27 +196,27 @@ def test_the_client_of_openai_raises_the_error_message(client):
 @pytest.mark.parametrize(
     "fields, error",
     [
-        (
-            {"response_format": "xml"},
-            "response_format is 'xml', expected one of json, text, srt, vtt, verbose_json",
+        ({"response_format": "xml"}, "one of json, text, srt, vtt, verbose_json; fix it, or leave it out"),
+        ({"response_format": "diarized_json"}, "one of json, "),
+        ({"timestamp_granularities[]": "line"}, "one of word, segment"),
+        ({"stream": "maybe"}, "true or false; fix it, or leave it out"),
+        *(
+            ({"temperature": value}, "a number from 0 to 1; fix")
+            for value in ("1.1", "-0.1", ".", "9e-0", "nan")
         ),
-        (
-            {"timestamp_granularities[]": "line"},
-            "timestamp_granularities[] is 'line', expected one of word, segment",
-        ),
-        ({"stream": "maybe"}, "stream is 'maybe', expected true or false; fix it, or leave it out"),
-        ({"response_format": "diarized_json"}, "response_format is 'diarized_json', expected one of json, "),
-        ({"temperature": "1.1"}, "temperature is '1.1', expected a number from 0 to 1; fix it, or"),
-        ({"temperature": "-0.1"}, "temperature is '-0.1', expected a number from 0 to 1"),
-        ({"temperature": "."}, "temperature is '.', expected a number from 0 to 1"),
-        ({"temperature": "9e-0"}, "temperature is '9e-0', expected a number from 0 to 1"),
-        ({"temperature": "nan"}, "temperature is 'nan', expected a number from 0 to 1"),
-        ({"include[]": "logprobs"}, "include[] is 'logprobs', expected no value; fix it, or leave it"),
-        (
-            {"chunking_strategy[type]": "server_vad"},
-            "chunking_strategy[type] is 'server_vad', expected auto",
-        ),
-        ({"known_speaker_names[]": "a"}, "known_speaker_names[] is 'a', expected no value"),
+        ({"include[]": "logprobs"}, "no value; fix it, or leave it"),
+        ({"chunking_strategy[type]": "server_vad"}, "auto"),
+        ({"known_speaker_names[]": "a"}, "no value"),
+    ],
+)
+def test_invalid_fields_have_error_messages(server, waveform, fields, error):
+    ((name, value),) = fields.items()
+    refuse(post(server, encode(waveform), **fields), f"{name} is {value!r}, expected {error}")
+
+
+@pytest.mark.parametrize(
+    "fields, error",
+    [
         ({"keywords[]": ["好 x9"]}, "hotwords: word 1: "),
         ({"hotwords": "好 x9"}, "hotwords: word 1: "),
         ({"hotwords": "好\n" * 1001}, "the request has 1001 hotwords, expected at most 1000; send fewer"),
@@ -224,11 +226,8 @@ def test_the_client_of_openai_raises_the_error_message(client):
         ),
     ],
 )
-def test_invalid_fields_have_error_messages(server, waveform, fields, error):
-    response = post(server, encode(waveform), **fields)
-    assert response.status_code == 400
-    assert response.json()["error"]["type"] == "invalid_request_error"
-    assert response.json()["error"]["message"].startswith(error)
+def test_invalid_hotwords_have_error_messages(server, waveform, fields, error):
+    refuse(post(server, encode(waveform), **fields), error)
 
 
 def test_the_client_of_openai_knows_which_field_is_invalid(client, waveform):
@@ -262,39 +261,26 @@ def test_keywords_are_hotwords(server, waveform):
         (b"", "file is empty; send a recording"),
         (encode(np.zeros(0)).getvalue(), "file: "),
         (encode(np.full(16000, np.nan), subtype="FLOAT").getvalue(), "file: has NaN or Inf samples"),
-        (
-            encode(np.full(16000, 1e13), subtype="FLOAT").getvalue(),
-            "file: has NaN or Inf samples, or a peak above",
-        ),
+        (encode(np.full(16000, 1e13), subtype="FLOAT").getvalue(), "file: has NaN or Inf samples, or a"),
         (
             encode(np.zeros(16000 * 101), "FLAC").getvalue(),
-            "file: audio is longer than 100 s; send a shorter recording",
+            "file: audio is longer than 100 s; send a shorter",
         ),
         (encode(np.zeros(16000), "FLAC").getvalue()[:-1000], "file is empty"),
     ],
     ids=("nothing", "no samples", "NaN", "too loud", "too long", "truncated"),
 )
 def test_invalid_audio_has_an_error_message(server, content, error):
-    response = post(server, content)
-    assert response.status_code == 400
-    assert response.json()["error"]["message"].startswith(error)
+    refuse(post(server, content), error)
 
 
 @pytest.mark.parametrize(
     "body, kind, error",
     [
-        (
-            b"{}",
-            "application/json",
-            "the content type is 'application/json', expected",
-        ),
+        (b"{}", "application/json", "the content type is 'application/json', expected"),
         (b"", "multipart/form-data", "the request is not valid multipart/form-data ("),
         (b"xx", "multipart/form-data; boundary=b", "the request is not valid multipart/form-data ("),
-        (
-            b"--b--\r\n",
-            "multipart/form-data; boundary=b",
-            "the form has no field file; send the recording",
-        ),
+        (b"--b--\r\n", "multipart/form-data; boundary=b", "the form has no field file; send the recording"),
         (
             b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n\r\n'
             b'--b\r\nContent-Disposition: form-data; name="include[+2AA-"\r\n\r\nx\r\n--b--\r\n',
@@ -304,9 +290,7 @@ def test_invalid_audio_has_an_error_message(server, content, error):
     ],
 )
 def test_invalid_forms_have_error_messages(server, caplog, body, kind, error):
-    response = server.post(PATH, data=body, headers={"content-type": kind})
-    assert response.status_code == 400
-    assert response.json()["error"]["message"].startswith(error)
+    refuse(server.post(PATH, data=body, headers={"content-type": kind}), error)
     assert caplog.messages == []
 
 
@@ -359,13 +343,6 @@ def test_unknown_paths_have_errors_in_openai_format(server, method, path, status
     assert (response.status_code, response.json()) == (status, {"error": error})
 
 
-def test_the_client_of_openai_raises_the_error_of_an_unknown_path(client):
-    with pytest.raises(openai.NotFoundError) as caught:
-        client.chat.completions.create(model="asr", messages=[])
-    assert caught.value.body["message"] == "POST /v1/chat/completions: Not Found; see docs/serve.md"
-    assert caught.value.type == "invalid_request_error"
-
-
 def test_the_name_of_a_file_is_never_opened(server, tmp_path, waveform):
     (tmp_path / "secret.wav").write_bytes(b"x")
     for name in (str(tmp_path / "secret.wav"), "../../etc/passwd", "s3://bucket/a.wav"):
@@ -373,12 +350,10 @@ def test_the_name_of_a_file_is_never_opened(server, tmp_path, waveform):
         assert server.post(PATH, files=files, data={"model": "asr"}).status_code == 200
 
 
-def test_hotwords_need_a_model_that_supports_them(tiny_export, tmp_path, waveform, server, monkeypatch):
+def test_hotwords_need_a_model_that_supports_them(waveform, server, monkeypatch):
     monkeypatch.delitem(server.parts.versions.current.definitions, "waveform_hotwords")
-    response = post(server, encode(waveform), hotwords="好")
-    assert response.status_code == 400
-    assert response.json()["error"]["message"].startswith(
-        "the model does not support hotwords, because it is not a"
+    refuse(
+        post(server, encode(waveform), hotwords="好"), "the model does not support hotwords, because it is"
     )
 
 

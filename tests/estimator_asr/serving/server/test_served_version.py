@@ -58,9 +58,8 @@ def test_an_export_without_the_signature_waveform(export_dir):
     del saved_model.meta_graphs[0].signature_def["waveform"]
     (path / "saved_model.pb").write_bytes(saved_model.SerializeToString())
     (path / "assets.extra" / "export.json").write_text(_sign(path))
-    with pytest.raises(
-        errors.UserError, match=r"1 has no signature waveform, so it is from another release; export"
-    ):
+    message = r"1 has no signature waveform, so it is from another release; export"
+    with pytest.raises(errors.UserError, match=message):
         served_version.ServedVersion(str(path))
 
 

@@ -17,11 +17,7 @@ import tensorflow as tf
 from google.protobuf import json_format
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
-from tensorflow_serving.apis import (
-    get_model_metadata_pb2,
-    get_model_status_pb2,
-    predict_pb2,
-)
+from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
 from estimator_asr.exporting.saved_model import recogniser
 from estimator_asr.serving.server import tensorflow_api, tensorflow_request

@@ -43,9 +43,8 @@ def test_hours_of_silence_are_refused_by_the_header():
     content = encode(np.zeros(16000 * 3600, np.int16))
     assert len(content) < 1_000_000
     started = time.monotonic()
-    with pytest.raises(
-        errors.UserError, match="^file: audio is longer than 600 s; send a shorter recording$"
-    ):
+    message = "^file: audio is longer than 600 s; send a shorter recording$"
+    with pytest.raises(errors.UserError, match=message):
         uploads.read(content, 16000, 600)
     assert time.monotonic() - started < 1
 
@@ -150,9 +149,8 @@ def test_times_count_from_the_start_of_a_video():
 @pytest.mark.long
 def test_hours_of_silence_of_a_telephone_are_refused_by_the_header():
     content = telephone_files.encode("m4a", 700.0, level=0.0)
-    with pytest.raises(
-        errors.UserError, match="^file: audio is longer than 600 s; send a shorter recording$"
-    ):
+    message = "^file: audio is longer than 600 s; send a shorter recording$"
+    with pytest.raises(errors.UserError, match=message):
         uploads.read(content, 16000, 600)
 
 
@@ -163,9 +161,8 @@ def test_a_wrong_length_in_the_header_does_not_bypass_the_limit():
     content = content[:duration] + struct.pack(">d", 1000.0) + content[duration + 8 :]
     assert uploads.measure(content, 16000, 600) == pytest.approx(100, abs=0.1)
     for use in (uploads.measure, uploads.read):
-        with pytest.raises(
-            errors.UserError, match="^file: audio is longer than 60 s; send a shorter recording$"
-        ):
+        message = "^file: audio is longer than 60 s; send a shorter recording$"
+        with pytest.raises(errors.UserError, match=message):
             use(content, 16000, 60)
 
 

@@ -1,4 +1,4 @@
-"""captions: literals of SRT and WebVTT, and one result out of many."""
+"""captions: literals of every format, and one result out of many."""
 
 from __future__ import annotations
 
@@ -15,15 +15,9 @@ CLOCK = re.compile(r"^(\d{2,}):([0-5]\d):([0-5]\d)[.,](\d{3}) --> (\d{2,}):([0-5
 def make_segment(text, start=0.0, step=0.25, seconds=None):
     """Returns a segment with a character every `step` seconds."""
     characters = [
-        {
-            "character": character,
-            "pinyin": "a1",
-            "start": 0.3 + step * i,
-            "end": 0.34 + step * i,
-            "confidence": 0.5,
-        }
-        for i, character in enumerate(text)
-        if character != " "
+        {"character": c, "pinyin": "a1", "start": 0.3 + step * i, "end": 0.34 + step * i, "confidence": 0.5}
+        for i, c in enumerate(text)
+        if c != " "
     ]
     result = {
         "transcript": text,
@@ -93,11 +87,7 @@ def test_no_speech_has_no_captions():
 
 @pytest.mark.parametrize("write", [captions.to_srt, captions.to_vtt])
 def test_times_of_captions_never_overlap_nor_go_back(write):
-    segments = [
-        make_segment("一二三四五六七八九十" * 6, 0.0),
-        make_segment("好", 5.0),
-        make_segment("吗", 4.0),
-    ]
+    segments = [make_segment("一二三四五六七八九十" * 6), make_segment("好", 5.0), make_segment("吗", 4.0)]
     times = read_times(write(segments))
     assert len(times) >= 5
     assert all(start < end for start, end in times)
@@ -177,7 +167,39 @@ def test_latin_words_and_pinyin_are_joined_by_a_space():
     assert captions.join_texts(["你好", "app", "好"]) == "你好app好"
 
 
-def test_segments_of_json():
-    assert captions.list_segments([make_segment("好", 1.23456)]) == [
-        {"start": 1.235, "end": 2.085, "transcript": "好", "confidence": 0.5}
+SHORT = captions.Transcript("a.wav", [make_segment("好")])
+LONG = captions.Transcript("a.wav", [make_segment("你", 1.0), make_segment("好", 40.00004)], is_cut=True)
+
+
+def test_tsv():
+    assert captions.render(SHORT, "tsv") == "a.wav\t好\ta1\n"
+    assert captions.render(LONG, "tsv") == "a.wav\t你好\ta1 a1\n"
+
+
+def test_json_of_a_short_recording_is_the_result_of_the_model():
+    assert json.loads(captions.render(SHORT, "json")) == {"file": "a.wav", **SHORT.segments[0].result}
+
+
+def test_json_of_a_long_recording_has_segments_and_times_from_its_start():
+    found = json.loads(captions.render(LONG, "json"))
+    assert [item["start"] for item in found["characters"]] == [1.3, 40.3]
+    assert found["segments"] == [
+        {"start": 1.0, "end": 1.85, "transcript": "你", "confidence": 0.5},
+        {"start": 40.0, "end": 40.85, "transcript": "好", "confidence": 0.5},
     ]
+
+
+def test_json_of_a_long_recording_without_speech():
+    found = json.loads(captions.render(captions.Transcript("a.wav", [], is_cut=True), "json"))
+    texts, scores = ("transcript", "pinyin", "greedy_pinyin"), ("acoustic_score", "language_score")
+    assert found == {
+        **{"file": "a.wav", "status": "ok", "confidence": 0.0, "characters": [], "segments": []},
+        **{**dict.fromkeys(texts, ""), **dict.fromkeys(scores, 0.0)},
+        "n_best": [{"transcript": "", "score": 0.0}],
+    }
+
+
+def test_text_and_captions():
+    assert captions.render(LONG, "txt") == "你\n好\n"
+    assert captions.render(SHORT, "srt") == "1\n00:00:00,100 --> 00:00:00,850\n好\n\n"
+    assert captions.render(SHORT, "vtt") == "WEBVTT\n\n00:00:00.100 --> 00:00:00.850\n好\n\n"

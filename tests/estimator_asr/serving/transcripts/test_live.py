@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from estimator_asr.exporting.saved_model import statuses
-from estimator_asr.serving.transcripts import live
+from estimator_asr.serving.transcripts import live, pauses
 
 RATE = 16000
 
@@ -16,10 +16,7 @@ def speech(seconds, level=0.5):
 
 
 def make_live(*audio, min_confidence=live.MIN_CONFIDENCE):
-    def detect(samples):
-        return float(np.max(np.abs(samples)) > 0.1)
-
-    transcript = live.LiveTranscript(RATE, lambda: detect, step_seconds=0.3, min_confidence=min_confidence)
+    transcript = live.LiveTranscript(RATE, step_seconds=0.3, min_confidence=min_confidence)
     for part in audio:
         transcript.add(part)
     return transcript
@@ -52,7 +49,8 @@ def hear(transcript, text, *times, confidence=0.95):
 
 
 @pytest.fixture(autouse=True)
-def hold(monkeypatch):
+def detector_and_hold(monkeypatch):
+    monkeypatch.setattr(pauses, "load_detector", lambda: lambda samples: float(np.max(np.abs(samples)) > 0.1))
     monkeypatch.setattr(live, "HOLD_SECONDS", 0.3)
 
 

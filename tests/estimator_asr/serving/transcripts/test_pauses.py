@@ -30,7 +30,9 @@ def make_audio(*seconds, rate=RATE):
 
 def cut(audio, rate=RATE, block=4001):
     blocks = (audio[i : i + block] for i in range(0, len(audio), block))
-    return list(pauses.cut(blocks, rate, lambda: detect))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pauses, "load_detector", lambda: detect)
+        return list(pauses.cut(blocks, rate))
 
 
 def times(pieces, rate=RATE):
@@ -39,7 +41,7 @@ def times(pieces, rate=RATE):
 
 def test_audio_up_to_the_length_of_a_segment_is_not_cut():
     audio = make_audio(1.0, 13.0, 1.0)
-    (piece,) = pauses.cut(iter([audio[:7], audio[7:]]), RATE, None)
+    (piece,) = pauses.cut(iter([audio[:7], audio[7:]]), RATE)
     assert piece.start == 0
     np.testing.assert_array_equal(piece.waveform, audio)
 
@@ -50,7 +52,7 @@ def test_audio_longer_than_a_segment_is_cut():
 
 
 def test_no_audio_has_no_segment():
-    assert list(pauses.cut(iter([]), RATE, None)) == []
+    assert list(pauses.cut(iter([]), RATE)) == []
 
 
 def test_a_pause_of_a_second_ends_a_segment_that_keeps_its_context():

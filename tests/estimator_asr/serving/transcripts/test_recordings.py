@@ -111,11 +111,9 @@ def test_no_disk_space_to_copy_standard_input_is_an_error(monkeypatch):
     monkeypatch.setattr(recordings.tempfile, "TemporaryFile", fail)
     with pytest.raises(audio_files.AudioError) as refused:
         recordings.open_blocks(recordings.RecordingFile("-", "stdin"), 16000)
-    assert str(refused.value) == (
-        "standard input cannot be copied to a temporary file (No usable temporary directory found "
-        "in ['/tmp']); "
-        "free some disk space"
-    )
+    problem = "No usable temporary directory found in ['/tmp']"
+    copied = "standard input cannot be copied to a temporary file"
+    assert str(refused.value) == f"{copied} ({problem}); free some disk space"
 
 
 def test_seconds_of_all_recordings(tmp_path):

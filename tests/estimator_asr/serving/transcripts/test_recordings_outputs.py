@@ -16,11 +16,14 @@ def test_each_recording_has_its_own_file(tmp_path):
     assert recordings.plan_outputs(inputs, "srt", out) == [f"{out}/a.srt", f"{out}/sub/a.srt"]
 
 
-def test_recordings_in_the_same_folder_have_different_advice(tmp_path):
-    inputs = [recordings.RecordingFile(path, "a") for path in ("x/a.wav", "x/a.flac")]
-    with pytest.raises(
-        errors.UserError, match="would be the output of both x/a.wav and x/a.flac; rename one of them$"
-    ):
+@pytest.mark.parametrize(
+    "other, advice",
+    [("x/a.flac", "one of them"), ("y/a.mp3", "a recording, or transcribe the folder above both")],
+)
+def test_two_recordings_with_the_same_name_are_refused(tmp_path, other, advice):
+    inputs = [recordings.RecordingFile(path, "a") for path in ("x/a.wav", other)]
+    said = rf"a\.srt would be the output of both x/a\.wav and {other}; rename {advice}"
+    with pytest.raises(errors.UserError, match=said):
         recordings.plan_outputs(inputs, "srt", str(tmp_path))
 
 
@@ -42,31 +45,16 @@ def test_an_output_dir_that_cannot_be_made_is_named(tmp_path):
     assert str(refused.value).startswith(f"--output_dir={tmp_path / 'file'} cannot be created (")
 
 
-def test_two_recordings_with_the_same_name_are_refused(tmp_path):
-    inputs = [recordings.RecordingFile("x/a.wav", "a"), recordings.RecordingFile("y/a.mp3", "a")]
-    said = r"a\.srt would be the output of both x/a\.wav and y/a\.mp3; rename a recording, or"
-    with pytest.raises(errors.UserError, match=said):
-        recordings.plan_outputs(inputs, "srt", str(tmp_path))
-
-
-def test_an_output_that_exists_is_refused(tmp_path):
-    (tmp_path / "a.txt").write_text("the transcript that somebody typed")
-    with pytest.raises(
-        errors.UserError, match=r"a\.txt exists already; move it, or choose another --output_dir"
-    ):
-        recordings.plan_outputs([recordings.RecordingFile("a.wav", "a")], "txt", str(tmp_path))
-
-
-def test_an_output_of_an_earlier_run_may_exist(tmp_path, monkeypatch):
+def test_an_output_that_exists_is_refused_unless_an_earlier_run_wrote_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.txt").write_text("its transcript")
     begun = {(str(tmp_path / "a.wav"), "a")}
     for path in ("a.wav", str(tmp_path / "a.wav")):
         recordings.plan_outputs([recordings.RecordingFile(path, "a")], "txt", str(tmp_path), begun)
-    with pytest.raises(
-        errors.UserError, match=r"a\.txt exists already; move it, or choose another --output_dir"
-    ):
-        recordings.plan_outputs([recordings.RecordingFile("other/a.wav", "a")], "txt", str(tmp_path), begun)
+    said = r"a\.txt exists already; move it, or choose another --output_dir"
+    for path, replaceable in (("a.wav", ()), ("other/a.wav", begun)):
+        with pytest.raises(errors.UserError, match=said):
+            recordings.plan_outputs([recordings.RecordingFile(path, "a")], "txt", str(tmp_path), replaceable)
 
 
 def test_captions_of_several_recordings_need_a_directory():

@@ -1,0 +1,107 @@
+"""The job of transcribe --output_dir: one file per recording, and the state for a later run."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+from collections.abc import Collection, Sequence
+from typing import Optional
+
+from estimator_asr.serving import recording_units
+from estimator_asr.serving.transcripts import captions, recordings
+from tfrecord_builder import errors
+from tfrecord_builder.building import resumable
+from tfrecord_builder.program import config_json
+from tfrecord_builder.storage import files, locks
+
+_JOBS_DIR = ".transcribe"
+_ADVICE = "choose another --output_dir, or move the transcripts and remove {}"
+
+
+@dataclasses.dataclass(frozen=True)
+class TranscriptionJob:
+    """Transcripts of recordings in a directory, all in one format, from one export with the same hotwords."""
+
+    output_dir: str
+    format: str
+    version_dir: str
+    sha256: str  # of the export
+    hotwords: Sequence[str]
+
+    def run(
+        self,
+        inputs: Sequence[recordings.RecordingFile],
+        runner: str,
+        num_workers: Optional[int],
+        folders: Collection[str],
+    ) -> int:
+        """Transcribes recordings left by earlier runs; returns how many still have no transcript.
+
+        For runner and num_workers see recording_units.recognise; all workers need the same `folders`.
+        """
+        recordings.make_output_dir(self.output_dir)
+        jobs_dir = os.path.join(self.output_dir, _JOBS_DIR)
+        directory = os.path.join(jobs_dir, self.format)
+        files.make_directory(directory)
+        busy = f"--output_dir: another transcribe is writing to {self.output_dir}; wait until it ends"
+        with locks.exclusive(jobs_dir, busy):
+            lost = self._begin(directory, inputs)
+            writer = recording_units.RecordingWriter(
+                directory,
+                ((self.version_dir, self.sha256),),
+                functools.partial(find_model, self.hotwords),
+                functools.partial(save, self.format, self.output_dir),
+            )
+            shared = {self.output_dir, self.version_dir, *folders}
+            rows = recording_units.recognise(inputs, writer, "transcribe", runner, num_workers, shared, lost)
+        return sum(bool(row["problem"]) for row in rows)
+
+    def _begin(
+        self, directory: str, inputs: Sequence[recordings.RecordingFile]
+    ) -> set[recordings.RecordingFile]:
+        """Adds the recordings to job.json, so that later runs may replace their transcripts.
+
+        Returns the recordings that have no transcript yet. Raises UserError if the existing transcripts are
+        from another export or other hotwords, or if a file that is not from this job would be replaced.
+        """
+        path, settings = (
+            os.path.join(directory, "job.json"),
+            resumable.hash_json([self.sha256, self.hotwords]),
+        )
+        begun = self._read_begun(path, settings) if files.exists(path) else set()
+        paths = recordings.plan_outputs(inputs, self.format, self.output_dir, begun)
+        named = (recording for recording in inputs if recording.path != recordings.STANDARD_INPUT)
+        begun.update((recordings.absolute_path(recording), recording.name) for recording in named)
+        files.write_text(path, json.dumps({"settings": settings, "begun": sorted(begun)}))
+        outputs = recordings.list_outputs(self.format, self.output_dir)
+        return {recording for recording, path in zip(inputs, paths) if path not in outputs}
+
+    def _read_begun(self, path: str, settings: str) -> set[tuple[str, str]]:
+        try:
+            job = config_json.parse(files.read_text(path))
+            begun, begun_settings = {(recording, name) for recording, name in job["begun"]}, job["settings"]
+        except (ValueError, LookupError, TypeError) as error:
+            raise errors.UserError(f"{path} is damaged; {_ADVICE.format(os.path.dirname(path))}") from error
+        if begun_settings != settings:
+            raise errors.UserError(
+                f"{self.output_dir} has {self.format} transcripts of another export or of other hotwords; "
+                f"{_ADVICE.format(os.path.dirname(path))}"
+            )
+        return begun
+
+
+def find_model(hotwords: Sequence[str], versions: Sequence):
+    """Returns the model of the only loaded export (recogniser.LoadedVersion); it boosts `hotwords`."""
+    return versions[0].find("waveform", hotwords)
+
+
+def save(
+    format: str, output_dir: str, recording: recordings.RecordingFile, transcript: captions.Transcript
+) -> dict:
+    """Writes a recording's output file; the recording's row gets no values."""
+    recordings.save(
+        recordings.output_path(recording, format, output_dir), captions.render(transcript, format)
+    )
+    return {}
