@@ -26,7 +26,7 @@ except ImportError:
 
 from benchmarks import bars, comparison
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.inputs import spec_augment
+from estimator_asr.inputs import batches
 
 BATCH, FRAMES, BINS = 16, 500, 80
 _ROUNDS = 100
@@ -34,8 +34,8 @@ _CONFIG = config_lib.InputConfig()
 
 
 def ours(fbank: tf.Tensor, num_frames: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    draws = spec_augment.draw(_CONFIG, BATCH, seed)
-    return spec_augment.mask_features(fbank, num_frames, _CONFIG, draws)
+    draws = batches.draw_masks(_CONFIG, BATCH, seed)
+    return batches.mask_features(fbank, num_frames, _CONFIG, draws)
 
 
 def theirs(fbank: tf.Tensor, num_frames: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:

@@ -77,11 +77,8 @@ def _write_here(
 
 def read_features(path: str) -> list:
     """Returns the features of each record of a file that one of the loops wrote, float32 [num_frames, 80]."""
-    import tensorflow as tf
-
-    dataset = schema.parse_examples(tf.data.TFRecordDataset([path]), num_bins=80)
-    records = sorted(dataset.as_numpy_iterator(), key=lambda record: record["utterance_id"])
-    return [record["fbank"] for record in records]
+    records = schema.parse_records(schema.read_shard(path), num_bins=80)
+    return [record["fbank"] for record in sorted(records, key=lambda record: record["utterance_id"])]
 
 
 @functools.cache

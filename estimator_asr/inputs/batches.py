@@ -2,6 +2,9 @@
 
 Replica r of n gets rows r, r + n, r + 2n ... of the batch. If there are no rows for it (in a small last
 batch), it gets one row of length 0, which losses and statistics ignore.
+
+The masks are those of SpecAugment (Park et al. 2019) without time warping: time and frequency masks, filled
+with the mean. They depend only on the seed, not on the thread that computes them.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.inputs import buckets, spec_augment, splits
+from estimator_asr.inputs import buckets, splits
 from tfrecord_builder.data import schema
 
 _TEXT = ("utterance_id", "speaker", "transcript", "pronunciation")
@@ -56,9 +59,9 @@ def finish(
         return batch
     batch = {key: value for key, value in batch.items() if key not in _TEXT}  # a GPU cannot hold strings
     if config.spec_augment and source.spec.reads_audio:
-        draws = spec_augment.draw(config, num_rows, position)
-        draws = spec_augment.Draws(*map(shard.of, draws))
-        batch["fbank"] = spec_augment.mask_features(batch["fbank"], batch["num_frames"], config, draws)
+        draws = draw_masks(config, num_rows, position)
+        draws = MaskDraws(*map(shard.of, draws))
+        batch["fbank"] = mask_features(batch["fbank"], batch["num_frames"], config, draws)
     missing = tf.maximum(1 - tf.shape(batch["num_tokens"])[0], 0)
     batch = {key: _pad(value, [missing] * min(value.shape.rank, 2)) for key, value in batch.items()}
     return {**batch, "seed": position}
@@ -99,3 +102,53 @@ def _pad(value, missing):
     """Appends missing[i] zeros along axis i; the remaining axes are not padded."""
     unpadded = [[0, 0]] * (value.shape.rank - len(missing))
     return tf.pad(value, [*([0, number] for number in missing), *unpadded])
+
+
+class MaskDraws(NamedTuple):
+    """Random numbers for each mask's width and start, uniform in [0, 1), float32 [batch, num_masks, 2]."""
+
+    time: tf.Tensor
+    frequency: tf.Tensor
+
+
+def draw_masks(config: config_lib.InputConfig, batch_size: tf.Tensor, seed: tf.Tensor) -> MaskDraws:
+    """Samples random numbers for the masks of a batch; `seed` is int64 [2]."""
+
+    def sample(count, seed):  # XLA has a different default algorithm
+        return tf.random.stateless_uniform([batch_size, count, 2], seed, alg="philox")
+
+    return MaskDraws(sample(config.time_masks, seed), sample(config.frequency_masks, seed + 1))
+
+
+def mask_features(
+    fbank: tf.Tensor, num_frames: tf.Tensor, config: config_lib.InputConfig, draws: MaskDraws
+) -> tf.Tensor:
+    """Returns `fbank` with each masked value replaced by the mean of its bin over the utterance.
+
+    `fbank` is float32 [batch, max_frames, num_bins]; frames from num_frames (int32 [batch]) on are unchanged.
+    """
+    batch, frames, bins = tf.unstack(tf.shape(fbank))
+    fraction = config.time_mask_fraction / max(1, config.time_masks)
+    most = tf.cast(fraction * tf.cast(num_frames, tf.float32), tf.int32)
+    widest_time = tf.minimum(config.time_mask_frames, most)
+    widest_frequency = tf.fill([batch], tf.minimum(config.frequency_mask_bins, bins))
+    in_time = merge_masks(draws.time, widest_time, num_frames, frames)
+    in_frequency = merge_masks(draws.frequency, widest_frequency, tf.fill([batch], bins), bins)
+    masked = in_time[:, :, None] | in_frequency[:, None, :]
+    is_frame = tf.sequence_mask(num_frames, frames)[:, :, None]
+    count = tf.reduce_sum(tf.cast(is_frame, tf.float32), axis=1, keepdims=True)
+    total = tf.reduce_sum(tf.where(is_frame, fbank, 0.0), axis=1, keepdims=True)
+    return tf.where(masked & is_frame, tf.math.divide_no_nan(total, count), fbank)
+
+
+def merge_masks(draws: tf.Tensor, widest: tf.Tensor, limit: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+    """Returns the union of each utterance's masks, bool [batch, length].
+
+    Each mask is 0 to `widest` wide, and lies within the first `limit` positions (both int32 [batch]). `draws`
+    is float32 [batch, num_masks, 2].
+    """
+    width = tf.cast(draws[..., 0] * tf.cast(widest + 1, tf.float32)[:, None], tf.int32)
+    start = tf.cast(draws[..., 1] * tf.cast(limit[:, None] - width + 1, tf.float32), tf.int32)
+    cell = tf.range(length)[None, None, :]
+    inside = (cell >= start[:, :, None]) & (cell < (start + width)[:, :, None])  # [batch, num_masks, length]
+    return tf.reduce_any(inside, axis=1)

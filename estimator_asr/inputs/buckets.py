@@ -66,29 +66,6 @@ def count(length_counts: Mapping[int, int], bucket_ends: tuple[int, ...]) -> lis
     return counts.tolist()
 
 
-def cut(bucketing: Bucketing, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cuts an epoch's records into batches, in the order in which batches become full; the others come last.
-
-    Args:
-        bucketing: buckets and batch sizes.
-        lengths: int32 [records], lengths of the records in the order of the epoch.
-
-    Returns:
-        (rows, begins, ends), all int64: batch i has the records rows[begins[i] : ends[i]].
-    """
-    buckets = np.searchsorted(bucketing.bucket_ends, lengths).astype(np.int16)  # int16 for a linear-time sort
-    rows = np.argsort(buckets, kind="stable")
-    counts = np.bincount(buckets, minlength=len(bucketing.batch_sizes))
-    bounds = []
-    for stop, number, size in zip(np.cumsum(counts), counts, bucketing.batch_sizes):
-        begins = np.arange(stop - number, stop, size)
-        bounds.append([begins, np.minimum(begins + size, stop), np.full_like(begins, size)])
-    begins, ends, sizes = np.concatenate(bounds, axis=1)
-    full_at = np.where(ends - begins == sizes, rows[ends - 1], len(rows))
-    order = np.argsort(full_at, kind="stable")
-    return rows, begins[order], ends[order]
-
-
 def padding_fraction(length_counts: Mapping[int, int], bucket_ends: tuple[int, ...]) -> float:
     """Returns the fraction of an epoch's frames (tokens) that are padding up to buckets' maximum lengths."""
     padded = sum(end * number for end, number in zip(bucket_ends, count(length_counts, bucket_ends)))

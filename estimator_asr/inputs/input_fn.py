@@ -3,16 +3,14 @@
     record index -> record numbers in the epoch's order -> batches from one length bucket each -> (skip)
     -> per-replica batches -> records -> parsed, (masked), padded -> features, labels
 
-Evaluation needs no index: it reads the records themselves, in shard order.
-
-Epoch e is shuffled with the seed `seed + e`. It contains each utterance exactly once and ends with the
-batches that are not full, so every epoch has the same number of batches. Padding is zero, or "" for text.
+In training, epoch e is shuffled with the seed `seed + e`; evaluation takes the records in shard order. An
+epoch contains each utterance exactly once and ends with the batches that are not full, so every epoch has the
+same number of batches. Padding is zero, or "" for text.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -22,10 +20,21 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.inputs import batches, buckets, input_progress, order, record_index, shard_cache, splits
-from tfrecord_builder.program import progress_bar
+from estimator_asr.inputs import (
+    batch_plan,
+    batches,
+    buckets,
+    input_progress,
+    record_index,
+    shard_cache,
+    splits,
+)
+from tfrecord_builder.program import cpu, progress_bar
 
 _PREFETCHED_BATCHES = 4
+# There are at least 2 threads, as one may wait for the disk; at most 16, as each holds a batch in memory.
+_MIN_THREADS, _MAX_THREADS = 2, 16
+_uncompiled = tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would recompile for each number of rows
 
 
 def build_input_fn(
@@ -58,92 +67,53 @@ def build_input_fn(
         max_frames, num_bins] and num_frames int32 [batch]. labels is a dict of target ids and their number.
     """
     bucketing = source.bucket(config, num_replicas)
-    pipeline = _Pipeline(source, config, bucketing, training, seed, start, num_replicas, fixed_shapes)
+
+    @tf.autograph.experimental.do_not_convert  # nothing needs conversion, but checking takes a second
+    def read(own: Sequence[int]) -> tf.data.Dataset:
+        first_shard = len(source.shards) * own[0] // num_replicas
+        index = record_index.load(source, config, first_shard)
+        reader = record_index.RecordReader(source, index, config)
+
+        @_uncompiled
+        def finish(position, number, num_rows, rows):
+            shard, records = batches.ReplicaRows(number, num_replicas), reader.read(rows)
+            features = batches.finish(records, position, shard, num_rows, source, config, training=training)
+            if fixed_shapes:
+                features = batches.pad_to_fixed_shapes(features, bucketing, source, num_replicas)
+            return features, {key: features[key] for key in source.spec.labels}
+
+        planned = batch_plan.plan_batches(index, bucketing, config, seed, start, training)
+        shard = functools.partial(_shard, tf.data.Dataset.from_tensor_slices(own), num_replicas)
+        sharded = planned.flat_map(shard)
+        if splits.has_remote(source.shards):
+            sharded = reader.open_ahead(sharded)
+        finished = sharded.map(finish, num_parallel_calls=count_threads(), deterministic=True)
+        return finished.prefetch(_PREFETCHED_BATCHES).with_options(_options(source))
 
     def input_fn(input_context: Optional[tf.distribute.InputContext] = None):
-        return pipeline.read(input_context)  # the Estimator looks for an argument named input_context
+        # The Estimator looks for an argument named input_context.
+        return read(_list_replicas(num_replicas, input_context))
 
     return input_fn
 
 
-@dataclasses.dataclass(frozen=True)
-class _Pipeline:
-    """The stages of an input_fn; the fields are build_input_fn's arguments and the resulting buckets."""
-
-    source: splits.Split
-    config: config_lib.InputConfig
-    bucketing: buckets.Bucketing
-    training: bool
-    seed: int
-    start: input_progress.InputPosition
-    num_replicas: int
-    fixed_shapes: bool
-
-    @tf.autograph.experimental.do_not_convert  # nothing needs conversion, but checking takes a second
-    def read(self, input_context: Optional[tf.distribute.InputContext]) -> tf.data.Dataset:
-        own = _list_shards(self.num_replicas, input_context)
-        planned, reader = self._plan(own) if self.training else (self._read_in_order(), None)
-        sharded = planned.flat_map(
-            functools.partial(_shard, tf.data.Dataset.from_tensor_slices(own), self.num_replicas)
-        )
-        if reader and splits.has_remote(self.source.shards):
-            sharded = reader.open_ahead(sharded)
-        finish = functools.partial(self._finish, reader)
-        finished = sharded.map(finish, num_parallel_calls=order.count_threads(), deterministic=True)
-        return finished.prefetch(_PREFETCHED_BATCHES).with_options(_options(self.source))
-
-    def _plan(self, own):
-        """Returns a dataset of batches (as record numbers) from `start` on, and a reader for the records."""
-        first_shard = len(self.source.shards) * own[0] // self.num_replicas
-        index = record_index.load(self.source, self.config, first_shard)
-        planned = order.plan_batches(index, self.bucketing, self.config, self.seed, self.start)
-        return planned, record_index.RecordReader(self.source, index, self.config)
-
-    def _read_in_order(self):
-        """Returns a dataset of batches: position (int64 [2], always 0) and records (string [batch])."""
-        bucket_ends = self.bucketing.bucket_ends
-        sizes = self.bucketing.batch_sizes
-
-        def to_buckets(lengths, records):
-            return tf.searchsorted(tf.constant(bucket_ends), lengths, out_type=tf.int64), records
-
-        batched = (
-            order.read_chunks(self.source, self.config)
-            .map(to_buckets)
-            .unbatch()
-            .group_by_window(
-                lambda bucket, record: bucket,
-                lambda bucket, window: window.map(lambda _, record: record).batch(max(sizes)),
-                window_size_func=lambda bucket: tf.gather(tf.constant(sizes, tf.int64), bucket),
-            )
-        )
-        return batched.map(lambda records: (tf.zeros([2], tf.int64), records))
-
-    @tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would recompile for each number of rows
-    def _finish(self, reader, position, number, num_rows, rows):
-        """Returns a per-replica batch (features, labels); `rows` are record numbers if `reader` is set."""
-        source, shard = self.source, batches.ReplicaRows(number, self.num_replicas)
-        records = reader.read(rows) if reader else rows
-        features = batches.finish(
-            records, position, shard, num_rows, source, self.config, training=self.training
-        )
-        if self.fixed_shapes:
-            features = batches.pad_to_fixed_shapes(features, self.bucketing, source, self.num_replicas)
-        return features, {key: features[key] for key in source.spec.labels}
+def count_threads() -> int:
+    """Returns the number of threads for reading and parsing: one per available core, within 2 to 16."""
+    return min(max(cpu.count_cores(), _MIN_THREADS), _MAX_THREADS)
 
 
-@tf.xla.experimental.jit_scope(compile_ops=False)
+@_uncompiled
 def _shard(own, num_replicas, position, rows):
     """Splits a batch into a dataset of per-replica batches (position, replica number, batch size, rows)."""
 
-    @tf.xla.experimental.jit_scope(compile_ops=False)
+    @_uncompiled
     def take(number):
         return position, number, tf.size(rows), batches.ReplicaRows(number, num_replicas).of(rows)
 
     return own.map(take)
 
 
-def _list_shards(num_replicas, input_context):
+def _list_replicas(num_replicas, input_context):
     """Returns the numbers of this machine's replicas."""
     if input_context is None:
         return list(range(num_replicas))
@@ -155,7 +125,7 @@ def _options(source):
     fetching = shard_cache.NUM_PARALLEL_FETCHES if splits.has_remote(source.shards) else 0
     options = tf.data.Options()
     options.deterministic = True
-    options.threading.private_threadpool_size = order.count_threads() + fetching
+    options.threading.private_threadpool_size = count_threads() + fetching
     options.threading.max_intra_op_parallelism = 1
     return options
 
@@ -176,7 +146,7 @@ def read_batch(
     place = input_progress.InputPosition(0, number)
 
     def build():
-        planned = order.plan_batches(index, bucketing, config, seed, place)
+        planned = batch_plan.plan_batches(index, bucketing, config, seed, place)
         return planned.take(1).map(lambda _, numbers: reader.read(numbers))
 
     (records,) = read_elements(build)

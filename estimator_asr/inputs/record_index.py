@@ -1,6 +1,6 @@
 """The record index: the location and length of each record in a split.
 
-With the index, training plans an epoch without reading data, and then reads only the records that it needs.
+With the index, an epoch is planned without reading data, and then only the records that are needed are read.
 
 Records are numbered from 0, in shard order. Each shard is read once to index it; the sizes and lengths of its
 records are stored in <sha256 of the shard>.<unit>.npy, int32 [2, records].
@@ -22,7 +22,7 @@ from estimator_asr.inputs import shard_cache, splits
 from tfrecord_builder.data import schema
 from tfrecord_builder.storage import files
 
-# Shards open at a time. order.py interleaves 16; shards just before and after these are also open.
+# Shards open at a time. batch_plan.py interleaves 16; shards just before and after these are also open.
 _MAX_OPEN = 48
 _NUM_AHEAD = 64  # batches whose shards are opened ahead of time
 
@@ -50,7 +50,7 @@ def load(source: splits.Split, config: config_lib.InputConfig, first_shard: int 
         path = os.path.join(directory, f"{shard.sha256}.{source.spec.unit}.npy")
         columns = _load(path, shard.num_bytes)
         if columns is None:
-            columns = _make(path, cache.fetch(shard), source.spec.length_key)
+            columns = _make(path, cache.read_records(shard), source.spec.length_key)
         columns_by_shard[number] = columns
     return _join([columns_by_shard[number] for number in range(count)])
 
@@ -74,10 +74,9 @@ def _load(path, num_bytes) -> Optional[np.ndarray]:
     return columns if is_whole else None
 
 
-def _make(path, shard_path, length_key) -> np.ndarray:
+def _make(path, records, length_key) -> np.ndarray:
     directory = os.path.dirname(path)
     logging.log_first_n(logging.INFO, "each shard is read once to index its records in %s", 1, directory)
-    records = tf.compat.v1.io.tf_record_iterator(shard_path)
     rows = [(len(record), schema.count(record, length_key)) for record in records]
     columns = np.array(rows, np.int32).reshape(-1, 2).T
     try:

@@ -11,14 +11,14 @@ import functools
 import os
 import threading
 import time
+from collections.abc import Iterator
 
-import tensorflow as tf
 from absl import logging
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import bounded_directory, splits
 from tfrecord_builder import errors
-from tfrecord_builder.data import dataset_info
+from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files, locks
 
@@ -40,26 +40,6 @@ def find_directory(name: str) -> str:
     """Returns the path of a directory in the user's cache directory."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.join(cache, "estimator_asr", name)
-
-
-def fetch_ahead(
-    shards: tuple[splits.DataShard, ...], numbers: tf.data.Dataset, max_gb: float = _MAX_GB
-) -> tf.data.Dataset:
-    """Returns a dataset of local shard paths; remote shards are fetched while earlier shards are read.
-
-    `numbers` is a dataset of shard numbers (int64 []); the paths (string []) have the same order.
-    TensorFlow's errors contain the message of a UserError; see splits.explain_damage.
-    """
-    if not splits.has_remote(shards):
-        return numbers.map(lambda number: tf.gather([shard.path for shard in shards], number))
-    cache = open_cache(shards, max_gb)
-
-    @tf.autograph.experimental.do_not_convert
-    def fetch(number):
-        return tf.ensure_shape(tf.numpy_function(lambda i: cache.fetch(shards[i]), [number], tf.string), [])
-
-    fetched = numbers.map(fetch, num_parallel_calls=NUM_PARALLEL_FETCHES, deterministic=True)
-    return fetched.prefetch(_NUM_AHEAD)
 
 
 def open_cache(shards: tuple[splits.DataShard, ...], max_gb: float) -> ShardCache:
@@ -109,6 +89,10 @@ class ShardCache:
         except OSError as error:
             raise self._explain(error, shard) from error
         return path
+
+    def read_records(self, shard: splits.DataShard) -> Iterator[bytes]:
+        """Yields a shard's serialised records in order; for the errors, see fetch and schema.read_shard."""
+        return schema.read_shard(self.fetch(shard))
 
     def _check_bound(self, shard):
         needed = _MIN_SHARDS * shard.num_bytes / 1e9

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from estimator_asr.experiment import task_spec
-from estimator_asr.inputs import input_fn, shard_cache, splits
+from estimator_asr.inputs import shard_cache, splits
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 from tfrecord_builder.data import dataset_info, recordings, schema
@@ -23,7 +22,7 @@ class SampleUtterance(NamedTuple):
 
     utterance_id: str
     shard: str
-    values: Mapping[str, np.ndarray]  # see schema.parse_examples; includes fbank if the model reads audio
+    values: Mapping[str, np.ndarray]  # see schema.parse_records; includes fbank if the model reads audio
 
 
 def choose(
@@ -70,10 +69,7 @@ def read_wav(utterance: SampleUtterance, sample_rate: int) -> Optional[bytes]:
 
 def _read(info, shard, spec, cache):
     num_bins = info.frontend.num_bins if spec.reads_audio else None
-    path = cache.fetch(shard)
-    records = input_fn.read_elements(
-        lambda: schema.parse_examples(tf.data.TFRecordDataset(path), num_bins, info.fbank_dtype)
-    )
+    records = schema.parse_records(cache.read_records(shard), num_bins, info.fbank_dtype)
     return (SampleUtterance(values["utterance_id"].decode(), shard.path, values) for values in records)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.inputs import input_fn, shard_cache, splits
+from estimator_asr.inputs import shard_cache, splits
 from estimator_asr.models import frozen_encoder
 from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder import errors
@@ -116,9 +116,8 @@ def _open_local(shard: ShardToEncode, data_dir: str) -> Iterator[str]:
 
 def _write_records(source, target, encode, on_progress) -> dict[str, int]:
     lengths, done = collections.Counter(), 0
-    records = input_fn.read_elements(lambda: tf.data.TFRecordDataset(source))
     with tf.io.TFRecordWriter(os.fsencode(target)) as writer:
-        for window in _cut_windows(records):
+        for window in _cut_windows(schema.read_shard(source)):
             for record, vectors in zip(window, _encode(window, encode, on_progress, done)):
                 writer.write(schema.replace_features(record, vectors))
                 lengths[str(len(vectors))] += 1

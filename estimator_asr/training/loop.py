@@ -98,6 +98,7 @@ class Loop:
         if self.has_dev:
             hooks = [stopping.StopEvaluationHook(termination), *observers.evaluation_hooks]
             dev = splits.read_split(self.infos, self.data_dirs, evaluation.DEV_SPLIT, self.model.config.spec)
+            dev = dataclasses.replace(dev, index_dir=self.plan.source.index_dir)
             dev_input_fn = self._build_input_fn(dev, training=False)
             self.dev = evaluation.DevEvaluator(self.model, dev_input_fn, hooks, observers.after_evaluation)
         else:

@@ -9,9 +9,10 @@ A text-only record has no num_frames, duration_ms or fbank.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Optional
 
 import google_crc32c
@@ -112,16 +113,28 @@ def utterance_id(serialized: bytes) -> str:
     return features["utterance_id"].bytes_list.value[0].decode("utf-8")
 
 
-def parse_examples(
-    dataset: tf.data.Dataset, num_bins: Optional[int] = None, fbank_dtype: str = "float16"
-) -> tf.data.Dataset:
-    """Parses a dataset of serialised records, string [], in order; like parse_batch, but without batches."""
+def read_shard(path: str) -> Iterator[bytes]:
+    """Yields the serialised records of a local TFRecord file in order, and verifies their checksums.
 
-    def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        batch = parse_batch(serialized[None], num_bins, fbank_dtype)
-        return {key: value[0] for key, value in batch.items()}
+    Raises:
+        tf.errors.DataLossError: a record is damaged or truncated; the message has its position.
+        tf.errors.NotFoundError: there is no such file.
+    """
+    return tf.compat.v1.io.tf_record_iterator(path)
 
-    return dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+def parse_records(
+    records: Iterable[bytes], num_bins: Optional[int] = None, fbank_dtype: str = "float16"
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the values of each serialised record; like parse_batch, but without the batch axis."""
+    with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
+        serialized = tf.compat.v1.placeholder(tf.string, [1])
+        batch = parse_batch(serialized, num_bins, fbank_dtype)
+    config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
+    with contextlib.closing(tf.compat.v1.Session(graph=graph, config=config)) as session:
+        for record in records:
+            values = session.run(batch, {serialized: [record]})
+            yield {name: value[0] for name, value in values.items()}
 
 
 def parse_batch(
@@ -161,15 +174,6 @@ def parse_batch(
             parsed["fbank"], batch["num_frames"], batch["utterance_id"], num_bins, fbank_dtype
         )
     return batch
-
-
-def parse_lengths(serialized: tf.Tensor, key: str) -> tf.Tensor:
-    """Returns the num_frames, num_tokens or num_characters (`key`) of string [batch] as int32 [batch]."""
-    if key == "num_frames":
-        spec = {key: tf.io.FixedLenFeature([], tf.int64)}
-        return tf.cast(tf.io.parse_example(serialized, spec)[key], tf.int32)
-    ids = _COUNTED[key]
-    return tf.cast(tf.io.parse_example(serialized, {ids: _ragged()})[ids].row_lengths(), tf.int32)
 
 
 def shard_name(split: str, index: int, count: int) -> str:

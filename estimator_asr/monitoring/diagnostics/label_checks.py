@@ -74,7 +74,7 @@ def _shards_by_directory(infos, data_dirs, splits) -> list[list[splits_lib.DataS
 def _check_shards(shards, model, count):
     cache = shard_cache.ShardCache(model.config.input.shard_cache_gb)
     for shard in shards:
-        for serialized in itertools.islice(tf.compat.v1.io.tf_record_iterator(cache.fetch(shard)), count):
+        for serialized in itertools.islice(cache.read_records(shard), count):
             problem = find_problem(serialized, model.tokens, model.characters)
             if problem:
                 raise errors.UserError(f"{shard.path}: {problem}; build the data again.")

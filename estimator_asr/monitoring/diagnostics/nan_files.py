@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tfrecord_builder import errors
+from tfrecord_builder.data import schema
 from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import directories, files
 
@@ -99,7 +100,7 @@ def read_records(path: str) -> list[bytes]:
     """Reads the records in a step's directory; raises errors.UserError if they are missing or damaged."""
     file = os.path.join(path, _RECORDS_FILE)
     try:
-        return list(tf.compat.v1.io.tf_record_iterator(file))
+        return list(schema.read_shard(file))
     except (tf.errors.NotFoundError, tf.errors.DataLossError) as error:
         raise _unreadable(file, "records", error.message) from error
 

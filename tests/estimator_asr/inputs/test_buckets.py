@@ -4,7 +4,6 @@ import itertools
 import random
 from collections import Counter
 
-import numpy as np
 import pytest
 
 from estimator_asr.inputs import buckets
@@ -84,15 +83,6 @@ def test_replicas_rarely_wait_for_one_with_more_utterances(num_replicas, former,
         assert all(rows * end <= 16_000 for rows, end in bucketing.shapes)
         used = simulate(lengths, bucketing.bucket_ends, bucketing.batch_sizes, num_replicas)
         assert used == pytest.approx(expected, abs=0.001)
-
-
-def test_a_batch_comes_when_it_is_full_and_small_ones_come_last():
-    bucketing = buckets.Bucketing((2, 9, 20), (2, 3, 2), 5)
-    lengths = np.array([9, 1, 20, 3, 2, 1, 5, 7], np.int32)
-    rows, begins, ends = buckets.cut(bucketing, lengths)
-    batches = [rows[begin:end].tolist() for begin, end in zip(begins, ends)]
-    # Record 4 fills a batch of up to 2, record 6 one of up to 9; then the rest, bucket by bucket.
-    assert batches == [[1, 4], [0, 3, 6], [5], [7], [2]]
 
 
 def test_no_batch_size_exceeds_the_number_of_utterances_in_the_bucket():

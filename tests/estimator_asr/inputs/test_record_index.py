@@ -12,6 +12,7 @@ from read_batches import SETTINGS
 from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import input_fn, input_progress, record_index, splits
 from tfrecord_builder import errors
+from tfrecord_builder.data import schema
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def read_all(source, num_batches, num_replicas):
 
 def read_only_index(monkeypatch):
     """Makes reading a whole shard fail."""
-    monkeypatch.setattr(tf.compat.v1.io, "tf_record_iterator", None)
+    monkeypatch.setattr(schema, "read_shard", None)
 
 
 def test_the_index_has_the_place_and_the_length_of_each_record(source):
@@ -148,7 +149,7 @@ def test_an_index_that_cannot_be_written_is_a_warning(source, tmp_path, monkeypa
 
 def test_workers_that_share_a_directory_share_the_indexing(source, monkeypatch):
     """The second of two workers starts in the middle, and does not read shards that the first has indexed."""
-    read_by, original = [], tf.compat.v1.io.tf_record_iterator
+    read_by, original = [], schema.read_shard
 
     def iterate(path):
         read_by.append(int(os.path.basename(path)[6:11]))
@@ -156,7 +157,7 @@ def test_workers_that_share_a_directory_share_the_indexing(source, monkeypatch):
             record_index.load(dataclasses.replace(source, shards=source.shards[:4]), SETTINGS)
         return original(path)
 
-    monkeypatch.setattr(tf.compat.v1.io, "tf_record_iterator", iterate)
+    monkeypatch.setattr(schema, "read_shard", iterate)
     read(source, 1, worker=1, num_workers=2)
     assert read_by == [4, 0, 1, 2, 3, 5, 6, 7]
 

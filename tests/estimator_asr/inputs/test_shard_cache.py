@@ -5,6 +5,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import task_spec
-from estimator_asr.inputs import bounded_directory, input_fn, shard_cache, splits
+from estimator_asr.inputs import bounded_directory, input_fn, record_index, shard_cache, splits
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
@@ -241,6 +242,8 @@ def test_the_smallest_cache_stays_within_its_bound_and_keeps_the_order(tmp_path,
 def test_shards_are_fetched_while_those_before_are_read(tmp_path, monkeypatch):
     _, source = make_source(tmp_path, num_shards=12)
     begun, original, gate = [], files.download, threading.Event()
+    record_index.load(source, config_lib.InputConfig())
+    shutil.rmtree(shard_cache.find_directory("shards"))
 
     def download(path, file):
         begun.append(os.path.basename(path)[:11])
@@ -249,22 +252,18 @@ def test_shards_are_fetched_while_those_before_are_read(tmp_path, monkeypatch):
         original(path, file)
 
     monkeypatch.setattr(files, "download", download)
-    names = shard_cache.fetch_ahead(source.shards, tf.data.Dataset.range(12))
-    records = names.flat_map(tf.data.TFRecordDataset).with_options(input_fn._options(source))
-    iterator = records.as_numpy_iterator()
+    batches = read_epoch(source, config_lib.InputConfig(batch_tokens=3, num_buckets=1), None)
     try:
-        next(iterator)
+        next(batches)
         end = time.monotonic() + 60
         while len(begun) < 5 and time.monotonic() < end:
             time.sleep(0.01)
         assert {f"train-{i:05d}" for i in range(5)} <= set(begun)
-        for _ in range(
-            13
-        ):  # the first four shards have 16 records, which are read while the fifth is fetched
-            next(iterator)
+        for _ in range(13):  # the first four shards have 16 records, in batches of one
+            next(batches)
     finally:
         gate.set()
-    assert sum(1 for _ in iterator) == 40 - 14
+    assert sum(1 for _ in batches) == 40 - 14
     assert sorted(begun) == [f"train-{i:05d}" for i in range(12)]
 
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.inputs import spec_augment
+from estimator_asr.inputs import batches
 from estimator_asr.models import feature_norm
 
 
@@ -74,8 +74,8 @@ def test_a_bin_that_is_masked_stays_masked_beside_an_empty_one(is_digital_silenc
     config = config_lib.InputConfig(time_masks=0, frequency_masks=1, frequency_mask_bins=2)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         num_frames = tf.constant([200])
-        draws = spec_augment.Draws(tf.zeros([1, 0, 2]), tf.constant([[[0.99, 0.5]]]))  # bins 3 and 4
-        masked = spec_augment.mask_features(tf.constant(fbank), num_frames, config, draws)
+        draws = batches.MaskDraws(tf.zeros([1, 0, 2]), tf.constant([[[0.99, 0.5]]]))  # bins 3 and 4
+        masked = batches.mask_features(tf.constant(fbank), num_frames, config, draws)
         found = session.run(feature_norm.normalise(masked, num_frames, fill_bands=True))
     np.testing.assert_allclose(found[..., 3:5], 0, atol=1e-4)
     assert np.all(np.std(found, axis=1)[0, [0, 1, 2, 5, 6, 7]] > 0.3)

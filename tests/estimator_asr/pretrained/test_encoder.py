@@ -14,7 +14,7 @@ import small_hubert
 import small_whisper
 
 from estimator_asr.experiment import task_spec
-from estimator_asr.inputs import input_fn, splits
+from estimator_asr.inputs import splits
 from estimator_asr.pretrained import encoder, shard_encoder
 from tfrecord_builder import errors, verify
 from tfrecord_builder.audio import frontend
@@ -59,12 +59,8 @@ def read(data_dir, split="train"):
     info = dataset_info.DatasetInfo.load(data_dir)
     found = {}
     for path in info.shard_paths(data_dir, split):
-
-        def parse(path=path):
-            records = tf.data.TFRecordDataset(path)
-            return schema.parse_examples(records, info.frontend.num_bins, info.fbank_dtype)
-
-        found.update({each["utterance_id"]: each for each in input_fn.read_elements(parse)})
+        records = schema.parse_records(schema.read_shard(path), info.frontend.num_bins, info.fbank_dtype)
+        found.update({each["utterance_id"]: each for each in records})
     return found
 
 
@@ -286,7 +282,7 @@ def test_a_record_with_a_wrong_number_of_frames_is_refused(weights, data, tmp_pa
     damaged = str(shutil.copytree(data, tmp_path / "data"))
     info = dataset_info.DatasetInfo.load(damaged)
     shard = info.shard_paths(damaged, "dev")[0]
-    records = list(input_fn.read_elements(lambda: tf.data.TFRecordDataset(shard)))
+    records = list(schema.read_shard(shard))
     example = tf.train.Example.FromString(records[0])
     example.features.feature["num_frames"].int64_list.value[0] = 7
     with tf.io.TFRecordWriter(shard) as writer:

@@ -40,7 +40,7 @@ def make_text(directory: pathlib.Path) -> str:
 
 def read(path: str | pathlib.Path) -> list[bytes]:
     """Returns the serialised records of a shard."""
-    return list(tf.data.TFRecordDataset([str(path)]).as_numpy_iterator())
+    return list(schema.read_shard(str(path)))
 
 
 def rewrite(data_dir: str, name: str, records: list[bytes]) -> None:
@@ -64,9 +64,7 @@ def rewrite(data_dir: str, name: str, records: list[bytes]) -> None:
 def change(serialized: bytes, data_dir: str, **changes) -> bytes:
     """Returns a record with other fields."""
     info = dataset_info.DatasetInfo.load(data_dir)
-    (example,) = schema.parse_examples(
-        tf.data.Dataset.from_tensors(serialized), 80, info.fbank_dtype
-    ).as_numpy_iterator()
+    (example,) = schema.parse_records([serialized], 80, info.fbank_dtype)
     record = schema.Record(
         **{
             name: example[name].decode()

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import time
 from collections.abc import Iterator
 from typing import NamedTuple, Optional
 
 import numpy as np
-import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment
-from estimator_asr.inputs import input_fn, shard_cache, splits
+from estimator_asr.inputs import shard_cache, splits
 from estimator_asr.monitoring.diagnostics.doctor import findings
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
@@ -23,7 +23,6 @@ _NUM_TOO_LONG = 20  # number of utterances to list if some have too many labels 
 _NUM_TIGHTEST = 3  # number of utterances to list if all fit
 _SECONDS = 10.0  # time limit for reading the train split; tfrecord_builder.verify reads everything
 _UNKNOWN_FRACTION = 0.02
-_BATCH = 64
 _FEATURES = ("utterance_id", "num_frames", "num_tokens", "token_ids")
 
 
@@ -123,17 +122,12 @@ def judge_slack(data_dir: str, slacks: list[Slack]) -> Iterator[findings.Finding
 def _read_slack(info, data_dir, subsampling, shard_cache_gb):
     """Reads the train split for up to _SECONDS; returns the slack of each utterance read."""
 
-    def read():
-        shards = splits.list_shards(info, data_dir, "train")
-        numbers = tf.data.Dataset.range(len(shards))
-        paths = shard_cache.fetch_ahead(shards, numbers, shard_cache_gb)
-        records = paths.flat_map(tf.data.TFRecordDataset)
-        examples = schema.parse_examples(records, info.frontend.num_bins, info.fbank_dtype)
-        return examples.map(lambda values: {name: values[name] for name in _FEATURES}).padded_batch(_BATCH)
-
+    cache = shard_cache.ShardCache(shard_cache_gb)
+    shards = splits.list_shards(info, data_dir, "train")
+    records = itertools.chain.from_iterable(map(cache.read_records, shards))
     slacks, end = [], time.monotonic() + _SECONDS
-    for batch in input_fn.read_elements(read):
-        slacks.extend(measure_slack(*row, subsampling) for row in zip(*(batch[name] for name in _FEATURES)))
+    for values in schema.parse_records(records, info.frontend.num_bins, info.fbank_dtype):
+        slacks.append(measure_slack(*(values[name] for name in _FEATURES), subsampling))
         if time.monotonic() > end:
             break
     return slacks
@@ -142,7 +136,7 @@ def _read_slack(info, data_dir, subsampling, shard_cache_gb):
 def measure_slack(
     utterance_id: bytes, num_frames: int, num_tokens: int, token_ids: np.ndarray, subsampling: int
 ) -> Slack:
-    """Returns the CTC slack of a record; token_ids is int32 [max_tokens], padded after num_tokens."""
+    """Returns the CTC slack of a record; token_ids is int32 [num_tokens]."""
     needed = vocabulary.min_ctc_frames(token_ids[:num_tokens].tolist())
     subsampled = frontend.num_subsampled_frames(int(num_frames), subsampling)
     return Slack(subsampled / max(needed, 1), utterance_id.decode("utf-8"), subsampled, needed)

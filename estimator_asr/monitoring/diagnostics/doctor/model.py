@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from estimator_asr.experiment import checkpoints, experiment, model_directory
 from estimator_asr.inputs import input_fn, splits
@@ -68,18 +67,13 @@ def check_batch(config: experiment.ExperimentConfig, data_dirs: Sequence[str]) -
         features, labels = next(input_fn.read_elements(lambda: read().take(1)))
         bucketing = source.bucket(config.input, 1)
         records = input_fn.read_batch(source, bucketing, config.input, features.pop("seed"))
-        examples = list(input_fn.read_elements(lambda: _parse(records, source)))
+        examples = list(schema.parse_records(records, source.num_bins, source.fbank_dtype))
     is_masked = config.input.spec_augment and config.spec.reads_audio
     # Ids can be in both features and labels, but each mismatch is shown only once.
     mismatches = dict.fromkeys(compare(features, labels, examples, is_masked))
     yield from map(findings.problem, mismatches)
     if not mismatches:
         yield findings.ok(f"the first batch equals its {len(examples)} records")
-
-
-def _parse(records, source):
-    dataset = tf.data.Dataset.from_tensor_slices(records)
-    return schema.parse_examples(dataset, source.num_bins, source.fbank_dtype)
 
 
 def compare(
@@ -95,7 +89,7 @@ def compare(
 
     Args:
         features, labels: a batch as the model_fn receives it, without the seed.
-        examples: records parsed by schema.parse_examples, in the order of the batch's rows.
+        examples: records parsed by schema.parse_records, in the order of the batch's rows.
         is_masked: True if SpecAugment may have masked features.
     """
     for row, example in enumerate(examples):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr.experiment import config
-from estimator_asr.inputs import spec_augment
+from estimator_asr.inputs import batches
 
 
 def alternate(batch, num_frames, num_bins):
@@ -16,8 +16,8 @@ def alternate(batch, num_frames, num_bins):
 
 def mask(fbank, num_frames, settings, seed=(1, 2)):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        draws = spec_augment.draw(settings, len(num_frames), tf.constant(seed, tf.int64))
-        masked = spec_augment.mask_features(tf.constant(fbank), tf.constant(num_frames), settings, draws)
+        draws = batches.draw_masks(settings, len(num_frames), tf.constant(seed, tf.int64))
+        masked = batches.mask_features(tf.constant(fbank), tf.constant(num_frames), settings, draws)
         return session.run(masked)
 
 
@@ -25,7 +25,7 @@ def draw(num_masks, widest, limit, length, count=200):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         widest, limit = tf.fill([count], widest), tf.fill([count], limit)
         draws = tf.random.stateless_uniform([count, num_masks, 2], [1, 2])
-        return session.run(spec_augment.merge_masks(draws, widest, limit, length))
+        return session.run(batches.merge_masks(draws, widest, limit, length))
 
 
 def test_a_mask_is_contiguous_within_the_limit_and_of_any_width():
@@ -100,9 +100,7 @@ def test_an_utterance_has_the_same_masks_alone_as_among_others():
     fbank, frames = alternate(5, 40, 20), np.full(5, 40, np.int32)
     together = mask(fbank, frames, settings)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        draws = spec_augment.draw(settings, 5, tf.constant([1, 2], tf.int64))
-        draws = spec_augment.Draws(*(values[1::2] for values in draws))
-        some = session.run(
-            spec_augment.mask_features(tf.constant(fbank[1::2]), frames[1::2], settings, draws)
-        )
+        draws = batches.draw_masks(settings, 5, tf.constant([1, 2], tf.int64))
+        draws = batches.MaskDraws(*(values[1::2] for values in draws))
+        some = session.run(batches.mask_features(tf.constant(fbank[1::2]), frames[1::2], settings, draws))
     np.testing.assert_array_equal(together[1::2], some)

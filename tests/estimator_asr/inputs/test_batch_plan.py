@@ -1,24 +1,25 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import small_records
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import task_spec
-from estimator_asr.inputs import buckets, input_fn, input_progress, order, record_index, splits
+from estimator_asr.inputs import batch_plan, buckets, input_fn, input_progress, record_index, splits
 from tfrecord_builder.data import schema
 from tfrecord_builder.program import cpu
 
 
-def plan(source, config, bucketing, seed, start=input_progress.START, graph_seed=None):
+def plan(source, config, bucketing, seed, start=input_progress.START, graph_seed=None, training=True):
     """Position and records of the batches from `start` to the end of an epoch."""
     index = record_index.load(source, config)
     reader = record_index.RecordReader(source, index, config)
 
     def build():
         tf.compat.v1.set_random_seed(graph_seed)
-        batches = order.plan_batches(index, bucketing, config, seed, start)
+        batches = batch_plan.plan_batches(index, bucketing, config, seed, start, training)
         left = batches.take(bucketing.batches_per_epoch - start.index)
         return left.map(lambda position, numbers: (position, reader.read(numbers)))
 
@@ -26,7 +27,7 @@ def plan(source, config, bucketing, seed, start=input_progress.START, graph_seed
 
 
 def name(record):
-    return tf.train.Example.FromString(record).features.feature["utterance_id"].bytes_list.value[0].decode()
+    return schema.utterance_id(record)
 
 
 def read(source, window, seed, graph_seed=None):
@@ -37,22 +38,36 @@ def read(source, window, seed, graph_seed=None):
 
 
 def read_former(source, config, bucketing, seed):
-    """Returns the batches of an epoch as earlier versions made them, which shuffled whole records."""
+    """Returns the batches of an epoch as earlier versions made them, which read whole records.
+
+    Training shuffled the records with the seed; evaluation, which has no seed, took them in shard order.
+    """
+
+    def find_bucket(record):
+        return np.searchsorted(bucketing.bucket_ends, schema.count(record, source.spec.length_key))
+
+    def with_bucket(record):
+        count = tf.numpy_function(
+            lambda record: schema.count(record, source.spec.length_key), [record], tf.int64
+        )
+        return tf.searchsorted(bucketing.bucket_ends, [tf.cast(count, tf.int32)], out_type=tf.int64)[
+            0
+        ], record
 
     def build():
-        key, sizes = source.spec.length_key, tf.constant(bucketing.batch_sizes, tf.int64)
-        count = len(source.shards)
+        sizes, count = tf.constant(bucketing.batch_sizes, tf.int64), len(source.shards)
         paths = tf.data.Dataset.from_tensor_slices([shard.path for shard in source.shards])
-        paths = paths.shuffle(count, seed, reshuffle_each_iteration=False)
-        records = paths.interleave(tf.data.TFRecordDataset, min(count, 16), block_length=1)
-        records = records.shuffle(config.shuffle_records, seed, reshuffle_each_iteration=False).batch(64)
-        lengths = records.map(lambda chunk: (schema.parse_lengths(chunk, key), chunk)).unbatch()
-        batched = lengths.group_by_window(
-            lambda length, _: tf.searchsorted(bucketing.bucket_ends, [length], out_type=tf.int64)[0],
+        if seed is None:
+            records = paths.flat_map(tf.data.TFRecordDataset)
+        else:
+            paths = paths.shuffle(count, seed, reshuffle_each_iteration=False)
+            records = paths.interleave(tf.data.TFRecordDataset, min(count, 16), block_length=1)
+            records = records.shuffle(config.shuffle_records, seed, reshuffle_each_iteration=False)
+        return records.map(with_bucket).group_by_window(
+            lambda bucket, _: bucket,
             lambda _, window: window.map(lambda _, record: record).batch(1000),
             window_size_func=lambda bucket: sizes[bucket],
         )
-        return batched
 
     return [list(records) for records in input_fn.read_elements(build)]
 
@@ -63,13 +78,20 @@ def make_source(tmp_path, model="language", count=40, num_shards=4):
     return splits.read_split([info], [path], "train", task_spec.SPECS[model])
 
 
-def test_evaluation_reads_the_shards_one_after_the_other(tmp_path):
+def test_evaluation_takes_the_shards_one_after_the_other(tmp_path):
     source = make_source(tmp_path, count=6, num_shards=2)
-    ((lengths, records),) = input_fn.read_elements(
-        lambda: order.read_chunks(source, config_lib.InputConfig())
-    )
-    assert [name(record) for record in records] == [f"train00{i}" for i in (0, 2, 4, 1, 3, 5)]
-    assert lengths.tolist() == [1, 3, 2, 2, 1, 3]  # utterance i has 1 + i % 3 tokens
+    alone = buckets.Bucketing((10,), (1,), 6)
+    planned = plan(source, config_lib.InputConfig(), alone, 0, training=False)
+    assert [name(record) for _, (record,) in planned] == [f"train00{i}" for i in (0, 2, 4, 1, 3, 5)]
+
+
+def test_a_batch_comes_when_it_is_full_and_small_ones_come_last():
+    bucketing = buckets.Bucketing((2, 9, 20), (2, 3, 2), 5)
+    lengths = np.array([9, 1, 20, 3, 2, 1, 5, 7], np.int32)
+    rows, begins, ends = batch_plan.cut(bucketing, lengths)
+    batches = [rows[begin:end].tolist() for begin, end in zip(begins, ends)]
+    # Record 4 fills a batch of up to 2, record 6 one of up to 9; then the rest, bucket by bucket.
+    assert batches == [[1, 4], [0, 3, 6], [5], [7], [2]]
 
 
 def test_every_order_is_a_permutation_and_shards_are_mixed(tmp_path):
@@ -88,16 +110,16 @@ def test_the_seed_of_the_graph_which_an_estimator_sets_changes_nothing(tmp_path)
 
 
 @pytest.mark.parametrize("num_shards", [1, 5, 40])
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("seed", [None, 0, 3])
 def test_the_batches_are_those_of_earlier_versions(tmp_path, num_shards, seed):
     """A run that an earlier version began continues in the middle of an epoch."""
     source = make_source(tmp_path, count=97, num_shards=num_shards)
     config = config_lib.InputConfig(batch_tokens=9, num_buckets=3, shuffle_records=11)
     bucketing = source.bucket(config)
-    planned = plan(source, config, bucketing, seed)
+    planned = plan(source, config, bucketing, seed or 0, training=seed is not None)
     assert len(planned) == bucketing.batches_per_epoch == 4 + 8 + 11  # 33, 32, 32 in batches of 9, 4, 3
     assert [records for _, records in planned] == read_former(source, config, bucketing, seed)
-    assert [position for position, _ in planned] == [(seed, i) for i in range(len(planned))]
+    assert [position for position, _ in planned] == [(seed or 0, i) for i in range(len(planned))]
 
 
 @pytest.mark.parametrize("index", [0, 1, 11, 22])
@@ -112,7 +134,7 @@ def test_a_run_resumes_at_any_batch(tmp_path, index):
 @pytest.mark.parametrize("num_cores, num_threads", [(1, 2), (2, 2), (8, 8), (96, 16)])
 def test_there_is_a_thread_per_core_within_bounds(monkeypatch, num_cores, num_threads):
     monkeypatch.setattr(cpu, "count_cores", lambda: num_cores)
-    assert order.count_threads() == num_threads
+    assert input_fn.count_threads() == num_threads
 
 
 @pytest.mark.parametrize("num_cores", [1, 8])
