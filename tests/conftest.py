@@ -69,6 +69,25 @@ def log():
     logger.removeHandler(handler)
 
 
+@pytest.fixture
+def graph():
+    """An empty graph of TensorFlow, which is the default one during the test."""
+    import tensorflow as tf  # most tests do without it
+
+    with tf.Graph().as_default() as graph:
+        tf.compat.v1.set_random_seed(1)
+        yield graph
+
+
+@pytest.fixture
+def session(graph):
+    """A session in a graph of its own."""
+    import tensorflow as tf
+
+    with tf.compat.v1.Session(graph=graph) as session:
+        yield session
+
+
 def _build_once(tmp_path_factory, name: str, build) -> pathlib.Path:
     """Returns a directory that build(directory) filled in the first worker of the run that asked for it."""
     root = tmp_path_factory.getbasetemp()

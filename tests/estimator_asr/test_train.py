@@ -15,8 +15,10 @@ import types
 
 import programs
 import pytest
+import small_models
 import small_records
 import tensorflow as tf
+import tiny_flags
 
 from estimator_asr import train as train_program
 from estimator_asr.experiment import checkpoints, training_config
@@ -29,16 +31,8 @@ from tfrecord_builder.audio import frontend
 from tfrecord_builder.data import dataset_info, vocabulary
 
 TINY = [
-    *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),
-    *("--subsampling_channels=4", "--batch_frames=200", "--warmup_epochs=0", "--progress_seconds=0.001"),
-    *("--language_layers=1", "--language_units=16", "--language_inner_units=16", "--language_heads=2"),
-    *(
-        "--decoder_layers=0",
-        "--ngram_rows=31",
-        "--ngram_units=4",
-        "--notry_worst_batch",
-        "--show_utterances=0",
-    ),
+    *(*tiny_flags.ACOUSTIC, *tiny_flags.LANGUAGE, "--decoder_layers=0", "--notry_worst_batch"),
+    *("--batch_frames=200", "--warmup_epochs=0", "--progress_seconds=0.001"),
 ]
 TIMEOUT_SECONDS = 240
 
@@ -149,9 +143,7 @@ def test_training_continues_on_replicas_and_then_on_one_device(directory, stoppe
 
 
 SMALL = {
-    "acoustic": config_lib.AcousticConfig(
-        encoder_layers=1, encoder_units=16, encoder_inner_units=16, attention_heads=2, subsampling_channels=4
-    ),
+    "acoustic": small_models.ACOUSTIC,
     "watch": training_config.WatchConfig(try_worst_batch=False),
 }
 

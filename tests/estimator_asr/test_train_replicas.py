@@ -11,12 +11,10 @@ import event_files
 import programs
 import pytest
 import small_records
+import tiny_flags
 
 SMALL = [
-    *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),
-    *("--subsampling_channels=4", "--language_layers=1", "--language_units=16", "--language_inner_units=16"),
-    *("--language_heads=2", "--ngram_rows=31", "--ngram_units=4", "--progress_seconds=0.001"),
-    *("--decoder_layers=1", "--show_utterances=0"),
+    *(*tiny_flags.ACOUSTIC, *tiny_flags.LANGUAGE, "--decoder_layers=1", "--progress_seconds=0.001"),
 ]
 DATA = {"acoustic": "speech", "language": "text"}
 # Three utterances per batch, and one or two in the last of an epoch, on two or four replicas.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import graph_variables
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -136,8 +137,8 @@ def test_class_vector_is_its_own_plus_those_of_its_parts():
 
 
 def test_shift_right_starts_with_the_boundary_and_hides_padding():
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        previous = session.run(acoustic.shift_right(tf.constant([[1, 2], [3, 4]]), tf.constant([2, 1]), 9))
+    arguments = [[1, 2], [3, 4]], [2, 1]
+    previous = graph_variables.run(lambda: acoustic.shift_right(*map(tf.constant, arguments), 9))
     assert previous.tolist() == [[9, 1, 2], [9, 3, 9]]
 
 

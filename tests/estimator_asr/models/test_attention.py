@@ -10,12 +10,7 @@ import tensorflow as tf
 from estimator_asr.models import attention as attention_lib
 from estimator_asr.models import layers
 
-
-@pytest.fixture(autouse=True)
-def session():
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        tf.compat.v1.set_random_seed(1)
-        yield session
+pytestmark = pytest.mark.usefixtures("session")
 
 
 def test_add_positions(session):

@@ -199,3 +199,15 @@ def test_halve_sees_copies_of_the_first_and_last_frame_beyond_the_ends():
 def test_constant_features_show_no_edges(name):
     encoding = get_model(name).run(get_model(name).encoding, [np.ones([40, NUM_BINS])])
     np.testing.assert_allclose(encoding.outputs[0], np.tile(encoding.outputs[0, :1], [10, 1]), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["conformer", "transformer"])
+def test_frames_below_attention_see_only_their_own_time(name):
+    """The local CTC loss keeps tokens within their syllables only if it cannot see the rest of a recording."""
+    model, (utterance,) = get_model(name), make_utterances(80)
+    changed = utterance.copy()
+    changed[40:] += 1.0
+    before, after = (model.run(model.encoding, [each]) for each in (utterance, changed))
+    np.testing.assert_array_equal(before.below[0, :9], after.below[0, :9])
+    assert np.all(before.below[0, 11:] != after.below[0, 11:])
+    assert np.all(np.abs(before.outputs - after.outputs).max(axis=2) > 1e-6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+from graph_variables import run
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import batches
@@ -19,36 +20,32 @@ def make_fbank(batch, num_frames):
 def test_normalise_of_half_floats_has_float32_statistics(dtype):
     fbank = np.full([2, 9000, 1], 15.0)  # their sum is more than float16 holds
     fbank[:, ::2] = 17.0
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        values = session.run(feature_norm.normalise(tf.cast(fbank, dtype), tf.constant([9000, 0])))
+    values = run(lambda: feature_norm.normalise(tf.cast(fbank, dtype), tf.constant([9000, 0])))
     np.testing.assert_allclose(values[0, :2], [[1], [-1]], atol=0.01)
     np.testing.assert_array_equal(values[1], 0)
 
 
 def test_normalise_gives_each_bin_of_the_real_frames_mean_0_and_standard_deviation_1():
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        fbank = tf.constant([[[1.0, 5.0], [3.0, 9.0], [100.0, 100.0]]])
-        values = session.run(feature_norm.normalise(fbank, tf.constant([2])))
+    fbank = [[[1.0, 5.0], [3.0, 9.0], [100.0, 100.0]]]
+    values = run(lambda: feature_norm.normalise(tf.constant(fbank), tf.constant([2])))
     np.testing.assert_allclose(values, [[[-1, -1], [1, 1], [0, 0]]], atol=0.01)
 
 
 def test_normalise_raises_digital_silence_to_60_db_below_the_loudest():
     silent, speech = -15.9, 20.0
     floor = speech - 6 * np.log(10.0)
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        fbanks = [[[value], [speech], [18.0]] for value in (silent, floor)]
-        values = session.run(feature_norm.normalise(tf.constant(fbanks), tf.constant([3, 3])))
+    fbanks = [[[value], [speech], [18.0]] for value in (silent, floor)]
+    values = run(lambda: feature_norm.normalise(tf.constant(fbanks), tf.constant([3, 3])))
     np.testing.assert_allclose(values[0], values[1], atol=1e-6)
 
 
 def fill_bands(fbank, num_frames=None):
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        num_frames = [fbank.shape[1]] * len(fbank) if num_frames is None else num_frames
-        tensors = [
-            feature_norm.normalise(tf.constant(fbank), tf.constant(num_frames), fill)
-            for fill in (False, True)
-        ]
-        return session.run(tensors)
+    num_frames = [fbank.shape[1]] * len(fbank) if num_frames is None else num_frames
+
+    def normalise(fill):
+        return feature_norm.normalise(tf.constant(fbank), tf.constant(num_frames), fill)
+
+    return run(lambda: [normalise(fill) for fill in (False, True)])
 
 
 def test_an_empty_bin_is_the_mean_of_the_others_the_nearest_first():
@@ -112,12 +109,11 @@ def test_padding_and_empty_utterances_become_zeros():
 
 def run_causally(fbank, num_frames):
     """The batch norm in it is new: it multiplies by 1 / sqrt(1 + its epsilon)."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        values = feature_norm.normalise_causally(
+    return run(
+        lambda: feature_norm.normalise_causally(
             tf.constant(fbank, tf.float32), tf.constant(num_frames), False, 4, None
         )
-        session.run(tf.compat.v1.global_variables_initializer())
-        return session.run(values)
+    )
 
 
 def test_a_frame_is_normalised_by_itself_the_earlier_ones_and_forty_of_average_speech():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import graph_variables
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -29,11 +30,14 @@ def enumerate_ctc(logits, labels):
 
 def ctc(logits, num_frames, token_ids, num_tokens):
     """Returns losses and their gradient by the logits."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        logits = tf.constant(logits, tf.float32)
+
+    def build():
+        inputs = tf.constant(logits, tf.float32)
         labels = tf.constant(token_ids, tf.int32), tf.constant(num_tokens)
-        loss = losses.ctc_loss(logits, tf.constant(num_frames), *labels)
-        return session.run([loss, tf.gradients(loss, logits)[0]])
+        loss = losses.ctc_loss(inputs, tf.constant(num_frames), *labels)
+        return loss, tf.gradients(loss, inputs)[0]
+
+    return graph_variables.run(build)
 
 
 @pytest.mark.parametrize("labels", [[], [0], [1], [0, 1], [1, 0], [0, 0], [0, 1, 0]])
@@ -124,16 +128,15 @@ def test_utterances_without_labels_have_the_loss_of_blanks_alone_and_padding_non
 
 
 def test_has_alignment_counts_repeats_of_real_labels_alone():
-    with tf.compat.v1.Session(graph=tf.Graph()) as session, session.graph.as_default():
-        token_ids = tf.constant([[1, 1, 2], [1, 1, 2], [1, 2, 2]])
-        possible = losses.has_alignment(tf.constant([3, 4, 2]), token_ids, tf.constant([3, 3, 2]))
-        assert session.run(possible).tolist() == [False, True, True]
+    token_ids = [[1, 1, 2], [1, 1, 2], [1, 2, 2]]
+    arguments = [3, 4, 2], token_ids, [3, 3, 2]
+    possible = graph_variables.run(lambda: losses.has_alignment(*map(tf.constant, arguments)))
+    assert possible.tolist() == [False, True, True]
 
 
 def cross_entropy(logits, labels, weights, label_smoothing):
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        logits, weights = tf.constant(logits, tf.float32), tf.constant(weights, tf.float32)
-        return session.run(losses.cross_entropy(logits, tf.constant(labels), weights, label_smoothing))
+    arguments = np.float32(logits), np.int32(labels), np.float32(weights)
+    return graph_variables.run(lambda: losses.cross_entropy(*map(tf.constant, arguments), label_smoothing))
 
 
 def test_cross_entropy_is_minus_log_of_the_label_times_the_weight():

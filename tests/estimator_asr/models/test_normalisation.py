@@ -9,12 +9,7 @@ import tensorflow as tf
 
 from estimator_asr.models import normalisation
 
-
-@pytest.fixture(autouse=True)
-def session():
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        tf.compat.v1.set_random_seed(1)
-        yield session
+pytestmark = pytest.mark.usefixtures("session")
 
 
 def test_masked_moments_leave_padding_out(session):

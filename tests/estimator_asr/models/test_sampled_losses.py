@@ -13,10 +13,7 @@ PEERS = {"sampled": tf.nn.sampled_softmax_loss, "nce": tf.nn.nce_loss}
 WEIGHTS = np.float32([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]])
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default():
-        yield
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def make_scorer(rng):

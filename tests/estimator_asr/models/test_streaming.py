@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 
+import graph_variables
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -181,20 +182,13 @@ def test_padding_changes_nothing_in_training(name, chunk, monkeypatch):
 
 
 def test_the_attention_mask_covers_the_chunk_and_earlier_frames():
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        lengths = tf.constant([5])
-        span = streaming.Span(lengths, tf.ones([1, 5]), stream=streaming.Stream(tf.constant(2)))
-        assert session.run(span.attention_mask())[0].tolist() == [
-            [1, 1, 0, 0, 0],
-            [1, 1, 0, 0, 0],
-            [1, 1, 1, 1, 0],
-            [1, 1, 1, 1, 0],
-            [1, 1, 1, 1, 1],
-        ]
-        later = streaming.Stream(tf.constant(2), tf.constant([4]), streaming.State())
-        mask = session.run(streaming.Span(tf.constant([3]), tf.ones([1, 4]), stream=later).attention_mask())[
-            0
-        ]
+    first, second, third = [1, 1, 0, 0, 0], [1, 1, 1, 1, 0], [1, 1, 1, 1, 1]
+    span = streaming.Span(np.int32([5]), np.ones([1, 5], np.float32), streaming.Stream(2))
+    mask = graph_variables.run(span.attention_mask)[0]
+    assert mask.tolist() == [first, first, second, second, third]
+    later = streaming.Stream(2, np.int32([4]), streaming.State())
+    span = streaming.Span(np.int32([3]), np.ones([1, 4], np.float32), later)
+    mask = graph_variables.run(span.attention_mask)[0]
     assert mask.shape == (4, streaming.LEFT_FRAMES + 4)
     earlier = [0] * (streaming.LEFT_FRAMES - 4) + [1] * 4  # no more frames came before
     assert mask[0].tolist() == [*earlier, 1, 1, 0, 0]
@@ -202,9 +196,9 @@ def test_the_attention_mask_covers_the_chunk_and_earlier_frames():
 
 
 def test_attention_covers_a_limited_number_of_earlier_frames():
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        span = streaming.Span(tf.constant([80]), tf.ones([1, 80]), stream=streaming.Stream(tf.constant(8)))
-        mask = session.run(span.attention_mask())[0]
+    stream = streaming.Stream(8)
+    build = streaming.Span(np.int32([80]), np.ones([1, 80], np.float32), stream).attention_mask
+    mask = graph_variables.run(build)[0]
     assert mask[79].tolist() == [0] * 8 + [1] * 72  # 64 before the chunk, which begins at 72
 
 
@@ -218,12 +212,10 @@ def test_chunks_are_sampled_from_160_to_640_ms_except_in_a_quarter_of_the_batche
 
 
 def test_append_and_take_rows():
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        first, second = tf.constant([[1, 2, 9], [9, 9, 9]]), tf.constant([[3, 4], [5, 9]])
-        joined, lengths = session.run(
-            streaming.append(first, tf.constant([2, 0]), second, tf.constant([2, 1]))
-        )
-        assert lengths.tolist() == [4, 1]
-        assert [row[:length].tolist() for row, length in zip(joined, lengths)] == [[1, 2, 3, 4], [5]]
-        taken = session.run(streaming.take_rows(tf.constant([[1, 2, 3], [4, 5, 6]]), tf.constant([2, 0]), 2))
-        assert taken.tolist() == [[3, 0], [4, 5]]
+    arguments = [[1, 2, 9], [9, 9, 9]], [2, 0], [[3, 4], [5, 9]], [2, 1]
+    joined, lengths = graph_variables.run(lambda: streaming.append(*map(tf.constant, arguments)))
+    assert lengths.tolist() == [4, 1]
+    assert [row[:length].tolist() for row, length in zip(joined, lengths)] == [[1, 2, 3, 4], [5]]
+    arguments = [[1, 2, 3], [4, 5, 6]], [2, 0]
+    taken = graph_variables.run(lambda: streaming.take_rows(*map(tf.constant, arguments), 2))
+    assert taken.tolist() == [[3, 0], [4, 5]]

@@ -19,10 +19,8 @@ from tfrecord_builder import errors
 def test_values_made_outside_a_graph_are_written_at_their_step(tmp_path):
     with tf.Graph().as_default():
         tensorboard.write_values(str(tmp_path), [tensorboard.text_value("a", "**b**")], 12)
-    (file,) = tmp_path.glob("events.*")
-    *_, event = tf.compat.v1.train.summary_iterator(str(file))
-    (value,) = event.summary.value
-    assert (event.step, value.tag, value.metadata.plugin_data.plugin_name) == (12, "a", "text")
+    ((step, value),) = event_files.read_values(tmp_path)
+    assert (step, value.tag, value.metadata.plugin_data.plugin_name) == (12, "a", "text")
     assert tf.make_ndarray(value.tensor).item() == b"**b**"
 
 

@@ -16,14 +16,14 @@ import programs
 import pytest
 import small_records
 import soundfile
+import tiny_flags
 
 from tfrecord_builder.building import sharding
 from tfrecord_builder.data import dataset_info, manifest, recordings
 from tfrecord_builder.labels import labelling
 
 TINY = [
-    *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),
-    *("--subsampling_channels=4", "--batch_frames=200", "--warmup_epochs=0", "--train_steps=12"),
+    *(*tiny_flags.ACOUSTIC, "--batch_frames=200", "--warmup_epochs=0", "--train_steps=12"),
     *("--save_summary_steps=4", "--histogram_steps=4", "--profile_steps=4,6", "--show_utterances=2"),
     *("--notry_worst_batch", "--nowatchdog"),
 ]

@@ -13,10 +13,7 @@ from estimator_asr.monitoring import observations, watchdog
 BLANK = {"blank-fraction": 1.0}
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default():  # as in a training: TensorBoard's writer of version 1 needs it
-        yield
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 class Estimator:

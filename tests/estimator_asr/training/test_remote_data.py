@@ -10,12 +10,12 @@ import paths
 import pytest
 import s3_server
 import small_records
+import tiny_flags
 
 from estimator_asr.experiment import checkpoints
 
 _TINY = [
-    *("--language_layers=1", "--language_units=16", "--language_inner_units=16", "--language_heads=2"),
-    *("--ngram_rows=31", "--ngram_units=4", "--model=language", "--batch_tokens=8", "--num_buckets=2"),
+    *(*tiny_flags.LANGUAGE, "--model=language", "--batch_tokens=8", "--num_buckets=2"),
     *("--train_steps=30", "--save_checkpoints_steps=15", "--warmup_epochs=0", "--shuffle_records=5"),
     "--num_cpu_replicas=2",
 ]

@@ -12,9 +12,11 @@ import time
 import numpy as np
 import paths
 import pytest
+import small_checkpoints
+import small_models
 import small_records
 import tensorflow as tf
-from small_models import LANGUAGE
+import tiny_flags
 
 from estimator_asr import train as train_program
 from estimator_asr.experiment import config, experiment, model_directory, training_config
@@ -22,15 +24,8 @@ from estimator_asr.monitoring.diagnostics import observers
 from estimator_asr.training import loop
 from tfrecord_builder.data import dataset_info
 
-NOISY = dataclasses.replace(LANGUAGE, language_dropout=0.2, ngram_dropout=0.3, token_noise=0.2)
-ACOUSTIC = config.AcousticConfig(
-    encoder_layers=1,
-    encoder_units=16,
-    encoder_inner_units=16,
-    attention_heads=2,
-    subsampling_channels=4,
-    acoustic_dropout=0.2,
-)
+NOISY = dataclasses.replace(small_models.LANGUAGE, language_dropout=0.2, ngram_dropout=0.3, token_noise=0.2)
+ACOUSTIC = dataclasses.replace(small_models.ACOUSTIC, acoustic_dropout=0.2)
 ROOT = paths.ROOT
 
 
@@ -73,12 +68,7 @@ def train(
         return found._replace(build_hooks=[*found.build_hooks, *build_hooks])
 
     loop.train(model, [info], [data], observe=observe)
-    return read_weights(model.path)
-
-
-def read_weights(model_dir):
-    reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(model_dir))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+    return small_checkpoints.read_weights(model.path)
 
 
 def assert_equal(left, right):
@@ -144,8 +134,7 @@ def test_a_run_with_other_batches_restarts_the_epoch(tmp_path):
 
 COMMAND = [
     *(sys.executable, "-m", "estimator_asr.train", "--model=language", "--train_steps=200"),
-    *("--language_layers=1", "--language_units=16", "--language_inner_units=16", "--language_heads=2"),
-    *("--ngram_rows=31", "--ngram_units=4", "--batch_tokens=6", "--num_buckets=2", "--warmup_epochs=0"),
+    *(*tiny_flags.LANGUAGE, "--batch_tokens=6", "--num_buckets=2", "--warmup_epochs=0"),
     *("--save_checkpoints_steps=40", "--eval_throttle_seconds=600", "--notry_worst_batch"),
 ]
 
@@ -167,4 +156,4 @@ def test_a_killed_process_continues_from_its_last_checkpoint_to_the_same_weights
     output = [process.communicate(timeout=240)[1] for process in (killed, straight)]
     assert killed.returncode == straight.returncode == 0, output
     assert "continues from step" in output[0]
-    assert_equal(read_weights(tmp_path / "killed"), read_weights(tmp_path / "straight"))
+    assert_equal(*(small_checkpoints.read_weights(tmp_path / name) for name in ("killed", "straight")))

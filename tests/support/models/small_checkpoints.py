@@ -28,6 +28,11 @@ def continue_from(model_dir) -> float:
         return float(session.run(x)[0])
 
 
+def read_weights(model_dir) -> dict[str, np.ndarray]:
+    """Returns the variables of the newest checkpoint in a directory by name."""
+    return dict(checkpoints.iterate(checkpoints.latest(str(model_dir))))
+
+
 def cut(path) -> None:
     os.truncate(path, os.path.getsize(path) // 2)
 

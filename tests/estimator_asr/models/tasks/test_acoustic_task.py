@@ -9,6 +9,7 @@ import small_models
 import small_records
 import tensorflow as tf
 import tiny_models
+from graph_variables import run
 
 from estimator_asr.experiment import config
 from estimator_asr.exporting.saved_model import cascade
@@ -16,52 +17,46 @@ from estimator_asr.models import acoustic
 from estimator_asr.models.tasks import acoustic_task
 
 
-def run(tensors):
-    with tf.compat.v1.Session() as session:
-        return session.run(tensors)
-
-
-def test_blank_fraction_counts_frames_without_padding():
-    with tf.Graph().as_default():
-        best = [[2, 0, 2, 2], [1, 2, 2, 2]]  # class 2 is the blank
-        ratio = acoustic_task.frame_fractions(tf.one_hot(best, 3), tf.constant([3, 1]))["blank-fraction"]
-        assert run(ratio) == (2, 4)
-
-
-def test_edge_fraction_counts_tokens_in_the_first_and_last_two_frames():
-    with tf.Graph().as_default():
-        # Class 2 is the blank. One of the four tokens in the first row is at an edge, and both in the second.
-        best = [[0, 2, 1, 1, 1, 2, 2], [2, 2, 0, 1, 0, 0, 0]]
-        ratio = acoustic_task.frame_fractions(tf.one_hot(best, 3), tf.constant([7, 4]))["edge-fraction"]
-        assert run(ratio) == (3, 6)
+@pytest.mark.parametrize(
+    "tag, best, num_frames, expected",
+    [
+        # Class 2 is the blank; padding does not count.
+        ("blank-fraction", [[2, 0, 2, 2], [1, 2, 2, 2]], [3, 1], (2, 4)),
+        # One of the four tokens in the first row is in the first or last two frames, and both in the second.
+        ("edge-fraction", [[0, 2, 1, 1, 1, 2, 2], [2, 2, 0, 1, 0, 0, 0]], [7, 4], (3, 6)),
+    ],
+)
+def test_fractions_of_frames(tag, best, num_frames, expected):
+    logits = np.eye(3, dtype=np.float32)[best]
+    assert (
+        run(lambda: acoustic_task.frame_fractions(tf.constant(logits), np.int32(num_frames))[tag]) == expected
+    )
 
 
 def test_decoder_targets_end_with_the_end_symbol():
-    with tf.Graph().as_default():
-        targets, weights = run(
-            acoustic.decoder_targets(tf.constant([[4, 5], [6, 0]]), tf.constant([2, 1]), 9)
-        )
+    ids, num_tokens = np.int32([[4, 5], [6, 0]]), np.int32([2, 1])
+    targets, weights = run(lambda: acoustic.decoder_targets(ids, num_tokens, 9))
     np.testing.assert_array_equal(targets, [[4, 5, 9], [6, 9, 9]])
     np.testing.assert_array_equal(weights, [[1, 1, 1], [1, 1, 0]])
 
 
-def test_the_teacher_forced_error_rate_counts_the_end_but_no_padding():
-    chosen = [[4, 5, 9], [6, 0, 0], [1, 1, 1]]  # class 9 ends
-    with tf.Graph().as_default():
-        labels = {"token_ids": tf.constant([[4, 7], [6, 1], [1, 1]]), "num_tokens": tf.constant([2, 1, 0])}
-        # One of the first row is wrong, and the end of the second; the third says nothing.
-        assert run(acoustic_task.teacher_forced_errors(tf.one_hot(chosen, 10), labels)) == (2, 5)
-
-
-def test_the_decoder_never_gets_an_unknown_label_right():
-    with tf.Graph().as_default():
-        labels = {"token_ids": tf.constant([[0, 4]]), "num_tokens": tf.constant([2])}
-        assert run(acoustic_task.teacher_forced_errors(tf.one_hot([[0, 4, 9]], 10), labels)) == (1, 3)
+@pytest.mark.parametrize(
+    "chosen, token_ids, num_tokens, expected",
+    [
+        # Class 9 ends. One of the first row is wrong, and the end of the second; the third says nothing.
+        ([[4, 5, 9], [6, 0, 0], [1, 1, 1]], [[4, 7], [6, 1], [1, 1]], [2, 1, 0], (2, 5)),
+        ([[0, 4, 9]], [[0, 4]], [2], (1, 3)),  # an unknown label is never right
+    ],
+)
+def test_the_teacher_forced_error_rate_counts_the_end_but_no_padding(chosen, token_ids, num_tokens, expected):
+    labels = {"token_ids": np.int32(token_ids), "num_tokens": np.int32(num_tokens)}
+    assert run(lambda: acoustic_task.teacher_forced_errors(tf.one_hot(chosen, 10), labels)) == expected
 
 
 def run_losses(ctc_weight, num_frames, ids, num_tokens, has_decoder=True):
     """Returns training losses and metrics for logits that make all four classes equally probable."""
-    with tf.Graph().as_default():
+
+    def build():
         rows = len(num_frames)
         decoder = tf.zeros([rows, len(ids[0]) + 1, 4]) if has_decoder else None
         outputs = acoustic.AcousticOutputs(tf.zeros([rows, 1, 4]), tf.constant(num_frames), decoder)
@@ -71,7 +66,9 @@ def run_losses(ctc_weight, num_frames, ids, num_tokens, has_decoder=True):
         )
         sums = acoustic_task.Acoustic(model).losses(outputs, {}, labels, True)
         shown = {tag: ratio.value() for tag, ratio in sums.ratios().items()}
-        return run([sums.parts, (sums.total, sums.num_labels), shown])
+        return sums.parts, (sums.total, sums.num_labels), shown
+
+    return run(build)
 
 
 def test_each_loss_is_divided_by_its_number_of_labels():
@@ -87,14 +84,15 @@ def test_each_loss_is_divided_by_its_number_of_labels():
 
 
 def test_the_local_loss_counts_only_in_training():
-    with tf.Graph().as_default():
+    def build():
         sure, even = tf.one_hot([[0]], 4) * 100.0, tf.zeros([1, 1, 4])
         outputs = acoustic.AcousticOutputs(sure, tf.constant([1]), None, local_logits=even)
         labels = {"token_ids": tf.constant([[0]]), "num_tokens": tf.constant([1])}
         chosen = config.AcousticConfig(local_ctc_weight=0.25)
-        model = types.SimpleNamespace(config=types.SimpleNamespace(acoustic=chosen))
-        task = acoustic_task.Acoustic(model)
-        trained, evaluated = run([task.losses(outputs, {}, labels, each) for each in (True, False)])
+        task = acoustic_task.Acoustic(types.SimpleNamespace(config=types.SimpleNamespace(acoustic=chosen)))
+        return [task.losses(outputs, {}, labels, training) for training in (True, False)]
+
+    trained, evaluated = run(build)
     assert trained.total == pytest.approx(0.25 * np.log(4)) and evaluated.total == pytest.approx(0)
     for each in (trained, evaluated):
         assert each.parts["local-ctc-loss"] == pytest.approx((np.log(4), 1)) and each.num_labels == 1
@@ -108,10 +106,12 @@ def test_without_alignable_labels_the_loss_is_that_of_the_decoder_or_zero():
 
 
 def test_an_utterance_without_words_counts_one_label_per_eight_frames():
-    with tf.Graph().as_default():
+    def build():
         outputs = acoustic.AcousticOutputs(tf.zeros([3, 20, 4]), tf.constant([20, 20, 0]), None)
         labels = {"token_ids": tf.zeros([3, 1], tf.int32), "num_tokens": tf.constant([0, 1, 0])}
-        loss, count = run(acoustic_task.ctc_part(outputs, labels))
+        return acoustic_task.ctc_part(outputs, labels)
+
+    loss, count = run(build)
     assert count == 20 // 8 + 1
     # The one path of blanks, and 210 of all paths, which begin and end the label where they like.
     assert loss == pytest.approx(20 * np.log(4) + (20 * np.log(4) - np.log(210)), rel=1e-5)

@@ -4,17 +4,15 @@ import numpy as np
 import small_records
 import tensorflow as tf
 import tiny_models
+from graph_variables import run
 
 from estimator_asr.experiment import config, experiment, model_directory, training_config
 from estimator_asr.models.tasks import language_task
 
 
 def pair(num_tokens, length, characters, num_characters):
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        labels = {"character_ids": tf.constant(characters), "num_characters": tf.constant(num_characters)}
-        return session.run(
-            language_task.pair_characters(tf.constant(num_tokens), tf.constant(length), labels)
-        )
+    labels = {"character_ids": np.int32(characters), "num_characters": np.int32(num_characters)}
+    return run(lambda: language_task.pair_characters(np.int32(num_tokens), tf.constant(length), labels))
 
 
 def test_characters_are_cut_or_padded_to_the_tokens():
@@ -37,19 +35,20 @@ def test_the_error_rate_counts_all_utterances_and_the_loss_those_with_one_charac
         train=training_config.TrainConfig(model="language"),
     )
     model = model_directory.create_or_check(str(tmp_path / "model"), settings, str(tmp_path / "data"))
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        features = {"token_ids": tf.constant([[1, 2], [1, 2]]), "num_tokens": tf.constant([2, 2])}
-        impossible = [1, 1]  # 你 goes with neither token: each is an error
-        labels = {
-            "character_ids": tf.constant([impossible, [1, 0]]),  # 你 alone for two tokens
-            "num_characters": tf.constant([2, 1]),
-        }
-        forward = language_task.Language(model).forward(features, labels, training=False)
-        session.run(tf.compat.v1.global_variables_initializer())
-        # Two wrong characters for a reference of two, and two for one.
-        assert session.run(forward.ratios["character-error-rate"]) == (4, 3)
-        assert session.run([forward.losses.total, forward.losses.num_labels]) == [0, 0]
-        assert session.run(forward.ratios["used-label-fraction"]) == (0, 3)
+    impossible = [1, 1]  # 你 goes with neither token: each is an error
+    features = {"token_ids": np.int32([[1, 2], [1, 2]]), "num_tokens": np.int32([2, 2])}
+    # 你 alone for two tokens in the second row.
+    labels = {"character_ids": np.int32([impossible, [1, 0]]), "num_characters": np.int32([2, 1])}
+
+    def build():
+        inputs, given = ({k: tf.constant(v) for k, v in part.items()} for part in (features, labels))
+        return language_task.Language(model).forward(inputs, given, training=False)
+
+    found = run(build)
+    # Two wrong characters for a reference of two, and two for one.
+    assert found.ratios["character-error-rate"] == (4, 3)
+    assert (found.losses.total, found.losses.num_labels) == (0, 0)
+    assert found.ratios["used-label-fraction"] == (0, 3)
 
 
 def test_given_characters_are_scored_like_decoded_ones(tmp_path):

@@ -3,13 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+from graph_variables import run
 
 from estimator_asr.models.tasks import metrics
-
-
-def run(build):
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        return session.run(build())
 
 
 def pad(rows, value):

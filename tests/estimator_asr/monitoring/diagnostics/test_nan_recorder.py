@@ -56,10 +56,7 @@ class Training:
             return [session.run([self.number, self.train_op])[0] for _ in self.losses]
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default():
-        yield
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def test_the_first_step_with_nan_ends_training_with_one_sentence(tmp_path):

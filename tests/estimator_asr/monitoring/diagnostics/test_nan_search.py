@@ -29,10 +29,7 @@ class Model:
         return nan_search.find(self.session, targets, {self.inputs: values}, len(values))
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default():
-        yield
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def ones(batch=3, length=4):

@@ -16,20 +16,15 @@ import numpy as np
 import paths
 import programs
 import pytest
+import small_checkpoints
 import small_records
-import tensorflow as tf
+import tiny_flags
 
 TRAIN = [
     *("--model=language", "--warmup_epochs=0", "--nowatchdog", "--train_steps=6", "--num_buckets=3"),
-    *("--language_layers=1", "--language_units=16", "--language_inner_units=16", "--language_heads=2"),
-    *("--ngram_rows=31", "--ngram_units=4", "--ngram_dropout=0", "--language_dropout=0"),
-    *("--batch_tokens=12", "--show_utterances=0", "--notry_worst_batch"),
+    *(*tiny_flags.LANGUAGE, "--ngram_dropout=0", "--language_dropout=0"),
+    *("--batch_tokens=12", "--notry_worst_batch"),
 ]
-
-
-def read_weights(model_dir):
-    reader = tf.train.load_checkpoint(str(model_dir))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 def run_script(name, cluster, flags):
@@ -55,7 +50,10 @@ def test_two_workers_of_a_cluster_train_one_model(name, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     alone = programs.run("estimator_asr.train", *flags[:-1], f"--model_dir={tmp_path}/alone")
     assert alone.returncode == 0, alone.stderr
-    weights, expected = read_weights(tmp_path / "model"), read_weights(tmp_path / "alone")
+    weights, expected = (
+        small_checkpoints.read_weights(tmp_path / "model"),
+        small_checkpoints.read_weights(tmp_path / "alone"),
+    )
     assert weights["global_step"] == 6 and set(weights) == set(expected)
     for key, value in expected.items():
         np.testing.assert_allclose(weights[key], value, atol=1e-5, err_msg=key)
@@ -82,7 +80,7 @@ def test_after_the_death_of_a_trainer_the_same_command_continues(name, tmp_path)
         done = run_script(name, cluster, flags)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "continues from step" in done.stdout + done.stderr + read_logs(tmp_path)
-    assert read_weights(tmp_path / "model")["global_step"] == 600
+    assert small_checkpoints.read_weights(tmp_path / "model")["global_step"] == 600
 
 
 def read_logs(directory):

@@ -9,15 +9,16 @@ import local_cluster
 import numpy as np
 import programs
 import pytest
+import small_checkpoints
 import small_records
 import tensorflow as tf
+import tiny_flags
 
 TIMEOUT_SECONDS = 240
 TRAIN = [
     *("estimator_asr.train", "--model=language", "--warmup_epochs=0", "--nowatchdog"),
-    *("--language_layers=1", "--language_units=16", "--language_inner_units=16", "--language_heads=2"),
-    *("--ngram_rows=31", "--ngram_units=4", "--ngram_dropout=0", "--language_dropout=0"),
-    *("--batch_tokens=12", "--num_buckets=3", "--show_utterances=0", "--notry_worst_batch"),
+    *(*tiny_flags.LANGUAGE, "--ngram_dropout=0", "--language_dropout=0"),
+    *("--batch_tokens=12", "--num_buckets=3", "--notry_worst_batch"),
     "--eval_throttle_seconds=600",  # the last checkpoint alone is evaluated
 ]
 
@@ -41,11 +42,6 @@ def wait_for_checkpoint(path, workers):
         time.sleep(0.02)
 
 
-def read_weights(model_dir):
-    reader = tf.train.load_checkpoint(str(model_dir))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-
-
 def finish(data, model_dir, logs, step):
     """Trains on in a cluster and alone from the beginning; returns the weights of both."""
     with local_cluster.start(build_command(data, model_dir, step), 2, logs) as workers:
@@ -53,7 +49,7 @@ def finish(data, model_dir, logs, step):
         assert alone.returncode == 0, alone.stderr
         assert set(workers.wait(TIMEOUT_SECONDS).values()) == {0}, workers.read_log("chief")
         assert f"dev at step {step}: " in workers.read_log("evaluator")
-    return read_weights(model_dir), read_weights(model_dir.with_name("alone"))
+    return [small_checkpoints.read_weights(path) for path in (model_dir, model_dir.with_name("alone"))]
 
 
 def assert_equal(weights, expected):

@@ -37,10 +37,7 @@ class Training:
         return {variable.name: self.session.run(variable) for variable in tf.compat.v1.global_variables()}
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default():
-        yield
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
