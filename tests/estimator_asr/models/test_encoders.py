@@ -203,7 +203,7 @@ def test_constant_features_show_no_edges(name):
 
 @pytest.mark.parametrize("name", ["conformer", "transformer"])
 def test_frames_below_attention_see_only_their_own_time(name):
-    """The local CTC loss keeps tokens within their syllables only if it cannot see the rest of a recording."""
+    """Otherwise the local CTC loss would not keep tokens within their syllables."""
     model, (utterance,) = get_model(name), make_utterances(80)
     changed = utterance.copy()
     changed[40:] += 1.0
