@@ -26,7 +26,7 @@ from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.program import program
 from tfrecord_builder.storage import files
-from tfrecord_builder.synthesis import prompts, recogniser_check, recordings, synthesised_corpus, text_plan
+from tfrecord_builder.synthesis import prompts, recogniser_check, synthesised_corpus, text_plan
 
 
 def main(
@@ -41,7 +41,7 @@ def main(
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # stops workers as Ctrl-C does
     with synthesised_corpus.claim(output_dir, config, planned, engine):
         with dispatch.connect(output.runner, output.num_workers, (output_dir, config.model)) as run:
-            recordings.write_recordings(output_dir, planned, engine, run)
+            synthesised_corpus.write_recordings(output_dir, planned, engine, run)
         if recognise:
             rejected += recogniser_check.find_misread(recognise, planned, output_dir, check.max_error_rate)
         _finish(output_dir, planned, rejected)

@@ -10,7 +10,7 @@ import os
 import soundfile
 import soxr
 
-from tfrecord_builder.synthesis import espeak, prompts, voices
+from tfrecord_builder.synthesis import espeak, prompts
 
 SAMPLE_RATE = 16000
 FORMATS = ("wav", "flac", "mp3")
@@ -48,12 +48,12 @@ def _speak(directory: str, num_files: int) -> dict[str, list[SpokenFile]]:
     speaker = espeak.EspeakSynthesiser()  # one a process, and the same samples only in a fresh one
     recordings = {name: [] for name in FORMATS}
     for index in range(num_files):
-        voice = voices.make_voice(_VARIANTS[index % len(_VARIANTS)], seed=1)
+        voice = espeak.make_voice(_VARIANTS[index % len(_VARIANTS)], seed=1)
         rng = prompts.random_state(1, str(index))
         words = [_WORDS[i] for i in rng.randint(0, len(_WORDS), _NUM_WORDS)]
         speech = speaker.speak(" ".join(words), voice, 175)
         speech = soxr.resample(speech, speaker.sample_rate, SAMPLE_RATE)
-        recorded = voices.record(speech, SAMPLE_RATE, voice, rng)
+        recorded = espeak.record(speech, SAMPLE_RATE, voice, rng)
         for name in FORMATS:
             path = os.path.join(directory, f"{index:04d}.{name}")
             soundfile.write(path, recorded, SAMPLE_RATE)

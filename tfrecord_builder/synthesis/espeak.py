@@ -1,7 +1,8 @@
 """Synthesises speech from pinyin with eSpeak NG, called through ctypes from its wheel (espeakng-loader).
 
 eSpeak NG keeps hidden state between utterances (its flutter). To produce the same bytes again, a new process
-must synthesise the same utterances in the same order.
+must synthesise the same utterances in the same order. A voice is a variant of its Mandarin voice with random
+speed, pitch, level and noise.
 """
 
 from __future__ import annotations
@@ -13,15 +14,24 @@ import importlib.util
 import itertools
 import re
 from collections.abc import Callable, Sequence
+from typing import Optional
 
 import numpy as np
 import soxr
 
 from tfrecord_builder import errors
 from tfrecord_builder.labels import tone_sandhi
-from tfrecord_builder.synthesis import prompts, voices
+from tfrecord_builder.synthesis import prompts
 
 _WHEEL = "espeakng-loader==0.2.4"
+# Variants that sound human and keep the tones; this rules out whispers (Alicia half whispers) and robots.
+VARIANTS = tuple(
+    (
+        "Alex Andy Annie Denis Diogo Gene Henrique Lee Mario Michael Mike Nguyen Reed adam announcer "
+        "aunty belinda benjamin boris david edward f1 f3 f4 grandma ian john klatt4 linda m1 m3 m4 m6 m7 max "
+        "michel paul f5 m5 miguel rob f2 m2 pablo steph victor Gene2"
+    ).split()
+)
 _MAX_SPEAKERS_PER_VARIANT = 20  # more speakers would hardly differ
 
 # Syllables that eSpeak NG would read as English: _UNKNOWN are rejected, _RESPELLED are spelled differently.
@@ -42,6 +52,19 @@ _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctype
 
 
 @dataclasses.dataclass(frozen=True)
+class Voice:
+    """A speaker of eSpeak NG."""
+
+    name: str
+    variant: str  # eSpeak NG's name for the timbre
+    words_per_minute: int  # eSpeak NG's unit of speed; 175 is about 3.6 syllables per second
+    pitch: int  # 0 to 100; 50 is the variant's default
+    pitch_range: int  # 0 to 100; 50 is the variant's default
+    level_db: float  # peak of a recording, in dB below full scale
+    noise_db: Optional[float]  # signal-to-noise ratio in dB; None for no noise
+
+
+@dataclasses.dataclass(frozen=True)
 class EspeakEngine(prompts.SpeechEngine):
     """The speech synthesiser eSpeak NG; the constructor raises errors.UserError if its wheel is missing."""
 
@@ -57,14 +80,14 @@ class EspeakEngine(prompts.SpeechEngine):
             )
 
     def list_voices(self) -> list[str]:
-        return list(voices.VARIANTS)
+        return list(VARIANTS)
 
-    def make_speakers(self, variants: Sequence[str], count: int) -> list[voices.Voice]:
+    def make_speakers(self, variants: Sequence[str], count: int) -> list[Voice]:
         """Returns at most `count` voices: one for each variant, then another for each, and so on."""
         numbered = itertools.islice(
             itertools.product(range(1, _MAX_SPEAKERS_PER_VARIANT + 1), variants), count
         )
-        return [voices.make_voice(variant, self.seed, number) for number, variant in numbered]
+        return [make_voice(variant, self.seed, number) for number, variant in numbered]
 
     def speaks(self, token: str) -> bool:
         return super().speaks(token) and not _UNKNOWN.fullmatch(token)
@@ -81,7 +104,50 @@ class EspeakEngine(prompts.SpeechEngine):
         words_per_minute = prompt.speaker.words_per_minute + rng.randint(-10, 11)
         speech = speaker.speak(" ".join(self.spell(prompt)), prompt.speaker, words_per_minute)
         resampled = soxr.resample(speech, speaker.sample_rate, prompts.SAMPLE_RATE)
-        return voices.record(resampled, prompts.SAMPLE_RATE, prompt.speaker, rng)
+        return record(resampled, prompts.SAMPLE_RATE, prompt.speaker, rng)
+
+
+def make_voice(variant: str, seed: int, number: int = 1) -> Voice:
+    """Makes a random voice from a variant; `number`, from 1, distinguishes voices with the same variant."""
+    name = variant if number == 1 else f"{variant}-{number}"
+    rng = prompts.random_state(seed, name)
+    return Voice(
+        name=name,
+        variant=variant,
+        words_per_minute=int(rng.randint(155, 215)),
+        pitch=int(rng.randint(38, 63)),
+        pitch_range=int(rng.randint(42, 65)),
+        level_db=float(rng.uniform(2, 20)),
+        noise_db=float(rng.uniform(18, 35)) if rng.uniform() < 0.5 else None,
+    )
+
+
+def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.RandomState) -> np.ndarray:
+    """Adds random silence before and after the speech, then noise, and scales the peak to the voice's level.
+
+    Args:
+        speech: samples, float32 [num_samples].
+        sample_rate: in Hz.
+        voice: its level and noise are used.
+        rng: random generator for silence and noise.
+
+    Returns:
+        float32 [num_samples + silence], within [-1, 1].
+    """
+    before, after = (rng.uniform(0.05, 0.3, size=2) * sample_rate).astype(int)
+    padded = np.pad(speech, (before, after))
+    if voice.noise_db is not None:
+        noise = _pink_noise(len(padded), rng)
+        padded = padded + noise * np.std(speech, dtype=np.float64) * 10 ** (-voice.noise_db / 20)
+    peak = 10 ** (-voice.level_db / 20)
+    return (padded * peak / np.max(np.abs(padded))).astype(np.float32)
+
+
+def _pink_noise(num_samples: int, rng: np.random.RandomState) -> np.ndarray:
+    """Returns noise with an RMS of 1 whose spectrum falls by 3 dB per octave, as that of room noise does."""
+    spectrum = np.fft.rfft(rng.standard_normal(num_samples))
+    noise = np.fft.irfft(spectrum / np.sqrt(np.maximum(np.arange(len(spectrum)), 1)), num_samples)
+    return noise / np.std(noise)
 
 
 def _respell(syllable: str) -> str:
@@ -123,12 +189,12 @@ class EspeakSynthesiser:
         self._callback = _CALLBACK(self._collect)  # kept alive here, because the library has no reference
         self._library.espeak_SetSynthCallback(self._callback)
 
-    def speak(self, pinyin: str, voice: voices.Voice, words_per_minute: int) -> np.ndarray:
+    def speak(self, pinyin: str, voice: Voice, words_per_minute: int) -> np.ndarray:
         """Synthesises an utterance; returns float32 [num_samples] in [-1, 1] at `self.sample_rate`.
 
         Args:
             pinyin: toned syllables, joined within each word; words are separated by spaces.
-            voice: its timbre, pitch and pitch range are used; voices.record applies its level and noise.
+            voice: its timbre, pitch and pitch range are used; record applies its level and noise.
             words_per_minute: speed of this utterance.
         """
         name = f"cmn-latn-pinyin+{voice.variant}"

@@ -31,14 +31,14 @@ def _write(directory: str) -> None:
     import soundfile
     import soxr
 
-    from tfrecord_builder.synthesis import espeak, prompts, voices
+    from tfrecord_builder.synthesis import espeak, prompts
 
     speaker = espeak.EspeakSynthesiser()
     for pinyin, variant in SENTENCES:
         for name, noise_db in NOISE_DB.items():
-            voice = voices.Voice(variant, variant, 175, 50, 50, level_db=6.0, noise_db=noise_db)
+            voice = espeak.Voice(variant, variant, 175, 50, 50, level_db=6.0, noise_db=noise_db)
             speech = soxr.resample(speaker.speak(pinyin, voice, 175), speaker.sample_rate, SAMPLE_RATE)
-            recorded = voices.record(speech, SAMPLE_RATE, voice, prompts.random_state(1, pinyin))
+            recorded = espeak.record(speech, SAMPLE_RATE, voice, prompts.random_state(1, pinyin))
             soundfile.write(os.path.join(directory, f"{variant}-{name}.wav"), recorded, SAMPLE_RATE)
 
 

@@ -377,18 +377,6 @@ def test_test_split_alone_needs_a_frozen_vocabulary(tmp_path):
     assert (set(info.splits), info.splits["test"].unknown_tokens) == ({"test"}, 0)
 
 
-def test_characters_as_tokens(tmp_path):
-    lines = "id\taudio\ttext\nu1\ta.wav\t听 Let It\r\n"
-    small_corpora.write_audio(tmp_path / "in" / "a.wav", small_corpora.tone(0.5))
-    small_corpora.write_text(tmp_path / "in" / "manifest.tsv", lines)
-    info = _build(tmp_path / "in", tmp_path / "out", token_type="character")
-    tokens = vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt"))
-    (record,) = _records(tmp_path / "out", "train")
-    assert info.token_type == "character"
-    assert vocabulary.join_tokens(tokens.decode(record["token_ids"]), "character") == "听let it"
-    assert record["num_characters"] == 0
-
-
 @pytest.mark.parametrize(
     "method", [dataset_info.DatasetInfo, vocabulary.Vocabulary, shard_statistics.ShardStatistics]
 )
@@ -524,14 +512,6 @@ def test_text_refuses_token_types_that_do_not_pair_with_characters(tmp_path, tok
             corpus="text",
             token_type=token_type,
         )
-
-
-def test_toneless_text(tmp_path):
-    corpus_dir = small_corpora.make_text_corpus(tmp_path / "in")
-    info = _build(corpus_dir, tmp_path / "out", corpus="text", token_type="toneless")
-    assert (info.token_type, info.num_rejected) == ("toneless", 0)
-    pairs = readings.Readings.load(str(tmp_path / "out" / "readings.tsv")).pairs
-    assert pairs == {"hao": "好", "ni": "你", "xie": "谢"}
 
 
 def _make_english_corpus(directory, *sentences):

@@ -1,6 +1,5 @@
 import dataclasses
 import itertools
-import json
 import re
 
 import pytest
@@ -55,15 +54,6 @@ def test_a_list_that_is_damaged_is_refused(listed, tmp_path):
         match="00000.listed: sha256 is .*, expected .*: the file has changed .* Check the disk or",
     ):
         list(only.read(str(tmp_path)))
-
-
-def test_every_utterance_is_written_once(listed, tmp_path):
-    listed.add_list([_utterance("u1", text="一下")])
-    listed.sentences()  # the end of the transaction
-    text = json.dumps("一下")[1:-1].encode()
-    assert text in (tmp_path / "00000.listed").read_bytes()
-    database = (tmp_path / "catalog.sqlite").read_bytes()
-    assert b"u1" in database and text not in database and "一下".encode() not in database
 
 
 @pytest.mark.parametrize("sizes", [(2,), (1, 1)], ids=["in one list", "in two lists"])

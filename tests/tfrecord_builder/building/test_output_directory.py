@@ -7,7 +7,6 @@ import pytest
 from tfrecord_builder import errors
 from tfrecord_builder.building import output_directory
 from tfrecord_builder.data import dataset_info
-from tfrecord_builder.storage import locks
 
 KILLED = 9
 COMPANIONS = ("tokens.txt", "characters.txt", "readings.tsv", "rejected.tsv")
@@ -90,30 +89,6 @@ def test_incomplete_files_of_a_killed_build_are_removed(tmp_path):
         assert sorted(os.listdir(directory)) == sorted(["a", "plan", *COMPANIONS])
 
 
-def test_a_refused_build_does_not_remove_the_empty_directory_of_another_build(tmp_path, monkeypatch):
-    output_dir = str(tmp_path / "data")
-    monkeypatch.setattr(output_directory.files, "exists", lambda path: False)  # both found no directory
-    with output_directory._lock(output_dir):
-        with pytest.raises(errors.UserError, match="another build is writing"):
-            with output_directory._lock(output_dir):
-                pass
-        assert os.path.isdir(output_dir)
-
-
-def test_a_directory_that_is_removed_and_made_again_while_it_is_locked(tmp_path, monkeypatch):
-    flock, output_dir = locks.fcntl.flock, tmp_path / "data"
-
-    def make_again(*arguments):
-        flock(*arguments)
-        output_dir.rename(tmp_path / "other")
-        output_dir.mkdir()
-
-    monkeypatch.setattr(locks.fcntl, "flock", make_again)
-    with pytest.raises(errors.UserError, match="another build is writing"):
-        _build(output_dir, "one", "a")
-    assert os.listdir(output_dir) == []
-
-
 def test_a_finished_build_is_refused_without_overwrite(tmp_path):
     _build(tmp_path, "one", "a")
     with pytest.raises(errors.UserError, match="holds a finished build; pass --overwrite"):
@@ -132,27 +107,14 @@ def test_overwrite_keeps_old_data_until_the_new_are_complete_and_removes_only_it
     assert (tmp_path / "b").read_text() == "two"
 
 
-def test_an_interrupted_build_with_another_fingerprint_is_refused_without_overwrite(tmp_path):
+@pytest.mark.parametrize("fingerprint", [b"plan two", b"\xff"])
+def test_only_overwrite_removes_an_interrupted_build_with_another_fingerprint(tmp_path, fingerprint):
     _build(tmp_path, "one", "a", stop_before_publishing=True)
+    (tmp_path / ".build" / "plan").write_bytes(fingerprint)
     with pytest.raises(errors.UserError, match="had another corpus or other flags.*--overwrite"):
-        _build(tmp_path, "two", "a")
-    _build(tmp_path, "two", "a", overwrite=True)
-    assert (tmp_path / "a").read_text() == "two"
-
-
-def test_a_damaged_fingerprint_counts_as_another_one(tmp_path):
-    _build(tmp_path, "one", "a", stop_before_publishing=True)
-    (tmp_path / ".build" / "plan").write_bytes(b"\xff")
-    with pytest.raises(errors.UserError, match="had another corpus or other flags"):
         _build(tmp_path, "one", "a")
-
-
-def test_only_the_same_fingerprint_keeps_the_staged_files(tmp_path):
-    _build(tmp_path, "one", "a", stop_before_publishing=True)
-    with output_directory.reserve(str(tmp_path), False):
-        directory = output_directory.start(str(tmp_path), "plan one", False)
-        assert "a" in os.listdir(directory)
-        output_directory.start(str(tmp_path), "plan two", overwrite=True)
+    with output_directory.reserve(str(tmp_path), True):
+        directory = output_directory.start(str(tmp_path), "plan one", overwrite=True)
         assert os.listdir(directory) == ["plan"]
 
 
@@ -162,9 +124,11 @@ def test_directories_without_a_build_are_never_touched(tmp_path, overwrite):
     with pytest.raises(errors.UserError, match="holds thesis.txt and no build; choose an empty or a new"):
         _build(tmp_path, "one", "a", overwrite=overwrite)
     (tmp_path / "dataset_info.json").write_text('{"of": "another program"}')
-    with pytest.raises(errors.UserError, match="dataset_info.json of another program or version"):
-        _build(tmp_path, "one", "a", overwrite=overwrite)
-    assert sorted(os.listdir(tmp_path)) == ["dataset_info.json", "thesis.txt"]
+    (tmp_path / "folder" / "dataset_info.json").mkdir(parents=True)
+    for output_dir in (tmp_path, tmp_path / "folder"):
+        with pytest.raises(errors.UserError, match="dataset_info.json of another program or version"):
+            _build(output_dir, "one", "a", overwrite=overwrite)
+    assert sorted(os.listdir(tmp_path)) == ["dataset_info.json", "folder", "thesis.txt"]
 
 
 def test_a_file_in_the_path_of_the_output_directory_is_refused(tmp_path):
@@ -179,7 +143,7 @@ def test_a_directory_without_permission(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root has every permission
     message = f"--output_dir: {tmp_path} cannot be read and written; change"
     with pytest.raises(errors.UserError, match=message):
-        output_directory._check_usable(str(tmp_path), overwrite=False)
+        _build(tmp_path, "one", "a")
 
 
 @pytest.mark.parametrize("function", ["makedirs", "replace"])
@@ -200,22 +164,17 @@ def test_a_disk_that_is_full_or_read_only(tmp_path, monkeypatch, function):
     _build(tmp_path, "one", "a", overwrite=True)  # the lock is given back
 
 
-def test_an_info_that_cannot_be_read_is_not_ours(tmp_path):
-    (tmp_path / "dataset_info.json").mkdir()
-    with pytest.raises(errors.UserError, match="dataset_info.json of another program or version"):
-        output_directory._check_usable(str(tmp_path), overwrite=True)
-
-
 def test_a_second_build_into_the_same_directory_is_refused(tmp_path):
-    with output_directory.reserve(str(tmp_path), False):
+    with output_directory.reserve(str(tmp_path / "new"), False):
         with pytest.raises(errors.UserError, match="another build is writing"):
-            _build(tmp_path, "two", "a")
-    _build(tmp_path, "two", "a")
+            _build(tmp_path / "new", "two", "a")
+        assert (tmp_path / "new").is_dir()
+    assert os.listdir(tmp_path) == []
+    _build(tmp_path / "new", "two", "a")
 
 
 def test_the_file_of_a_failed_build_is_not_next_to_finished_data(tmp_path):
-    assert output_directory.failure_path(str(tmp_path), "rejected.tsv") == str(tmp_path / "rejected.tsv")
+    find, output_dir = output_directory.failure_path, str(tmp_path)
+    assert find(output_dir, "rejected.tsv") == f"{output_dir}/rejected.tsv"
     _build(tmp_path, "one", "a")
-    assert output_directory.failure_path(str(tmp_path), "rejected.tsv") == str(
-        tmp_path / ".build" / "rejected.tsv"
-    )
+    assert find(output_dir, "rejected.tsv") == f"{output_dir}/.build/rejected.tsv"

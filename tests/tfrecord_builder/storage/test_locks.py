@@ -96,6 +96,9 @@ def test_a_missing_file_cannot_be_locked_but_remove_is_called(tmp_path):
 @pytest.mark.parametrize("change", [os.remove, lambda path: os.replace(shutil.copy(path, f"{path}2"), path)])
 def test_a_file_removed_or_replaced_between_opening_and_locking_is_not_locked(path, monkeypatch, change):
     monkeypatch.setattr(fcntl, "flock", lambda descriptor, kind: change(path))
+    with pytest.raises(errors.UserError, match="busy"), locks.exclusive(path, "busy"):
+        pass
+    open(path, "a").close()
     with pytest.raises(FileNotFoundError) as missing:
         locks.ReadLock(path)
     assert missing.value.filename == path

@@ -194,19 +194,11 @@ def test_reading_audio_takes_at_most_two_requests(tmp_path, store, requests):
     np.testing.assert_array_equal(remote, audio_files.read_audio(path, 16000))
 
 
-@pytest.mark.parametrize(
-    "name, content, reason",
-    [
-        ("none", None, audio_files.MISSING),
-        ("empty", b"", audio_files.EMPTY),
-        ("text", b"text" * 99, audio_files.UNREADABLE),
-    ],
-)
-def test_unusable_audio_has_a_reason(put, name, content, reason):
-    path = f"{BUCKET}/bad/{name}" if content is None else put(f"bad/{name}", content)
-    with pytest.raises(audio_files.AudioError) as caught:
-        audio_files.read_audio(path, 16000)
-    assert caught.value.reason == reason
+def test_unusable_audio_has_a_reason(put):
+    for path, reason in ((f"{BUCKET}/none", audio_files.MISSING), (put("bad", b""), audio_files.EMPTY)):
+        with pytest.raises(audio_files.AudioError) as caught:
+            audio_files.read_audio(path, 16000)
+        assert caught.value.reason == reason
 
 
 def test_a_failed_store_is_not_damaged_audio():

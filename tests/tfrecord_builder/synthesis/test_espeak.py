@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import itertools
 import re
@@ -14,7 +15,7 @@ import pytest
 
 from tfrecord_builder import errors
 from tfrecord_builder.data import syllables
-from tfrecord_builder.synthesis import espeak, voices
+from tfrecord_builder.synthesis import espeak
 
 
 def test_missing_espeak_error_says_how_to_install_it(monkeypatch):
@@ -30,6 +31,7 @@ def test_speakers_are_one_per_voice_then_more_of_each():
     assert [speaker.name for speaker in engine.make_speakers(names, 3)] == ["Alex", "Andy", "Annie"]
     more = engine.make_speakers(["f1", "m3"], 5)
     assert [speaker.name for speaker in more] == ["f1", "m3", "f1-2", "m3-2", "f1-3"]
+    assert more[2].variant == "f1" and more[2].pitch != more[0].pitch
 
 
 PHONEMES = """
@@ -75,9 +77,9 @@ def test_respelled_syllables():
 
 DAMAGED = """
 import sys, espeakng_loader
-from tfrecord_builder.synthesis import espeak, voices
+from tfrecord_builder.synthesis import espeak
 espeakng_loader.get_data_path = lambda: sys.argv[1]
-espeak.EspeakSynthesiser().speak("ni2hao3", voices.make_voice("f1", 1), 175)
+espeak.EspeakSynthesiser().speak("ni2hao3", espeak.make_voice("f1", 1), 175)
 """
 
 
@@ -123,7 +125,7 @@ def test_every_variant_has_its_own_timbre():
     speaker = espeak.EspeakSynthesiser()
     spoken = {}
     for variant in ("no such variant", *espeak.EspeakEngine(seed=1).list_voices()):
-        voice = voices.Voice(variant, variant, 175, 50, 50, level_db=6.0, noise_db=None)
+        voice = espeak.Voice(variant, variant, 175, 50, 50, level_db=6.0, noise_db=None)
         samples = speaker.speak("ni2hao3", voice, voice.words_per_minute)
         spectrum = np.log(np.abs(np.fft.rfft(samples[:8000])) + 1e-3)
         spoken[variant] = spectrum.reshape(-1)[:4000].reshape(80, 50).mean(axis=1)
@@ -131,3 +133,34 @@ def test_every_variant_has_its_own_timbre():
     distances = {(a, b): np.abs(spoken[a] - spoken[b]).mean() for i, a in enumerate(names) for b in names[:i]}
     closest = min(distances, key=distances.get)
     assert distances[closest] > 0.03, closest
+
+
+RATE = 16000
+TONE = np.sin(2 * np.pi * 200 * np.arange(RATE) / RATE).astype(np.float32)  # one second
+QUIET = espeak.Voice("f1", "f1", 175, 50, 50, level_db=6.0, noise_db=None)
+
+
+def test_voices_differ_in_speed_pitch_level_and_noise():
+    made = [espeak.make_voice(variant, seed=1) for variant in espeak.VARIANTS]
+    assert len({voice.words_per_minute for voice in made}) > 20
+    assert len({voice.pitch for voice in made}) > 10
+    assert max(v.level_db for v in made) - min(v.level_db for v in made) > 12
+    assert 10 < sum(voice.noise_db is not None for voice in made) < len(made) - 10
+    assert (
+        espeak.make_voice("f1", seed=1) == espeak.make_voice("f1", seed=1) != espeak.make_voice("f1", seed=2)
+    )
+
+
+def test_record_sets_the_level_and_adds_silence():
+    recorded = espeak.record(TONE, RATE, QUIET, np.random.RandomState(0))
+    assert np.max(np.abs(recorded)) == pytest.approx(10 ** (-6 / 20), abs=1e-5)
+    assert 0.1 * RATE <= len(recorded) - len(TONE) <= 0.6 * RATE
+    assert np.all(recorded[: int(0.05 * RATE)] == 0)
+
+
+def test_record_adds_noise_with_the_signal_to_noise_ratio_of_the_voice():
+    noisy = dataclasses.replace(QUIET, noise_db=20.0, level_db=0.0)
+    recorded = espeak.record(TONE, RATE, noisy, np.random.RandomState(0))
+    before = recorded[: int(0.05 * RATE)]  # the shortest silence there can be
+    speech = recorded[len(recorded) // 2 - RATE // 4 : len(recorded) // 2 + RATE // 4]
+    assert 20 * np.log10(np.std(speech) / np.std(before)) == pytest.approx(20, abs=5)

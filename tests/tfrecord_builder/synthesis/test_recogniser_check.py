@@ -9,7 +9,7 @@ import pytest
 
 from tfrecord_builder import errors
 from tfrecord_builder.program import lazy_tensorflow as tf
-from tfrecord_builder.synthesis import prompts, recogniser_check, voices
+from tfrecord_builder.synthesis import espeak, prompts, recogniser_check
 
 PINYIN = ("jin1", "tian1", "tian1", "qi4", "hao3")
 
@@ -35,7 +35,7 @@ def export_dir(tmp_path):
 
 def find(export_dir, heard, max_error_rate=0.2):
     """Returns the rows of a recording for which the model outputs `heard`."""
-    prompt = prompts.Prompt("u1", "dev", voices.make_voice("f1", 1), (("今天天气好",),), PINYIN)
+    prompt = prompts.Prompt("u1", "dev", espeak.make_voice("f1", 1), (("今天天气好",),), PINYIN)
     path = pathlib.Path(prompt.recording(str(export_dir)))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(heard)

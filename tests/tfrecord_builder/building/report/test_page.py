@@ -155,15 +155,6 @@ def test_no_tones_for_characters(tmp_path):
     assert "Tones" not in text
 
 
-def test_an_empty_build_has_a_page(tmp_path):
-    path = tmp_path / "report.html"
-    info = dataset_info.DatasetInfo(
-        frontend.FrontendConfig(), "float16", "syllable", "", "", "", (), (), {}, 0
-    )
-    page.write(str(path), info, {}, [], SAVED, {})
-    assert "There is no train split." in path.read_text("utf-8")
-
-
 def test_the_same_build_gives_the_same_bytes_however_it_is_divided(tmp_path):
     names = [f"t{i}" for i in range(8)]
     dev = _shard("c", "dev", ["d3"])
