@@ -67,7 +67,7 @@ def average(config: AverageConfig) -> tuple[str, list[best_checkpoints.KeptCheck
 def _lock_best(config):
     """Returns the best checkpoints and the locks that keep a running training from deleting them."""
     while True:
-        entries = best_checkpoints.read(config.model_dir)[: config.num_checkpoints]
+        entries = best_checkpoints.read_best(config.model_dir)[: config.num_checkpoints]
         if not entries:
             raise errors.UserError(
                 f"{os.path.join(config.model_dir, best_checkpoints.DIRECTORY)} has no best checkpoints; "

@@ -91,7 +91,7 @@ def replay(
         values = session.run([loss, norm], feeds)
         size = len(features["num_tokens"])
         targets = [loss, *(g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients)]
-        finding = nan_search.find(session, targets, feeds, size)
+        finding = nan_search.find_non_finite(session, targets, feeds, size)
         batches = ([_select_row(part, row) for part in (features, labels)] for row in range(size))
         rows = [session.run(loss, trial.feeds(inputs, batch)) for batch in batches]
         return Replay(*map(float, values), finding, list(map(float, rows)))

@@ -58,8 +58,8 @@ def _read_keras(path):
         with h5py.File(path, "r") as file:
             if "layer_names" not in file.attrs and "layers" in file:
                 raise errors.UserError(
-                    f"{path} has numbers instead of weight names, as every *.weights.h5; load it into its "
-                    "model in Keras, and save that with model.save('FILE.h5')"
+                    f"{path} has numbers instead of weight names, like every *.weights.h5 file; load it into "
+                    "its model in Keras, and save the model with model.save('FILE.h5')"
                 )
             weights = dict(_read_layers(file["model_weights"] if "model_weights" in file else file))
     except (OSError, KeyError, RuntimeError) as error:

@@ -10,6 +10,7 @@ run `tensorboard --logdir=AM`.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging as standard_logging
 import os
@@ -73,8 +74,8 @@ def run(data_dirs: Sequence[str], model_dir: str, sections: dict[str, Any], comm
     """
     infos = dataset_info.load_all(data_dirs)
     config = build_config(sections, infos, data_dirs)
-    cluster = cluster_lib.read()
-    strategies.check(config.train, cluster)
+    cluster = cluster_lib.read_tf_config()
+    strategies.check_hardware(config.train, cluster)
     directory_lock.check_usable(model_dir)
     for info, data_dir in zip(infos, data_dirs):
         owner = model_dir if os.path.exists(model_dir) else data_dirs[0]
@@ -83,15 +84,14 @@ def run(data_dirs: Sequence[str], model_dir: str, sections: dict[str, Any], comm
     if config.watch.overfit_batches:
         from estimator_asr.monitoring.diagnostics import overfit
 
-        logging.info("overfit: %s", overfit.run(config, infos, data_dirs, command))
+        logging.info("overfit: %s", overfit.run_overfit_test(config, infos, data_dirs, command))
         return 0
-    if cluster and not cluster.is_chief:  # only the chief writes the model directory
-        model = model_directory.open_new(model_dir, config, data_dirs[0])
-        with directory_lock.clear_copies(model_dir, cluster):
-            return _train(observers.Training(model, infos, data_dirs, command, cluster))
-    wait_seconds = directory_lock.CLUSTER_WAIT_SECONDS if cluster else 0.0
-    with directory_lock.reserve(model_dir, wait_seconds), directory_lock.clear_copies(model_dir, cluster):
-        model = model_directory.check(model_dir, config, data_dirs[0])
+    open_model, lock = model_directory.open_new, contextlib.nullcontext()
+    if cluster is None or cluster.is_chief:  # no other process writes the model directory
+        wait_seconds = directory_lock.CLUSTER_WAIT_SECONDS if cluster else 0.0
+        open_model, lock = model_directory.check, directory_lock.lock_directory(model_dir, wait_seconds)
+    with lock, directory_lock.clear_copies(model_dir, cluster):
+        model = open_model(model_dir, config, data_dirs[0])
         return _train(observers.Training(model, infos, data_dirs, command, cluster))
 
 

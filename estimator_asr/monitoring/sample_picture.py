@@ -20,8 +20,8 @@ _DPI = 80
 _MIN_INCHES, _INCHES_PER_SECOND, _MAX_INCHES = 5.0, 2.2, 24.0
 _CHARACTERS_PER_INCH = 11
 _INCHES_PER_TOKEN = 0.17
-_LETTERS_PER_INCH = 13  # in a label, with space for wide letters
-_LEADER = {"arrowstyle": "-", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 0}  # from a label to its span
+_LETTERS_PER_INCH = 13  # letters of a label, with space for wide ones
+_LEADER = {"arrowstyle": "-", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 0}  # line from label to span
 _MAX_NAMES_PER_INCH = 1.4  # names packed more tightly than this are rotated
 
 

@@ -43,7 +43,7 @@ def check_usable(model_dir: str) -> None:
 
 
 @contextlib.contextmanager
-def reserve(model_dir: str, wait_seconds: float = 0.0) -> Iterator[None]:
+def lock_directory(model_dir: str, wait_seconds: float = 0.0) -> Iterator[None]:
     """Creates the directory if it is missing, and locks it against other training runs (see locks.exclusive).
 
     Waits up to `wait_seconds` for another training run to end.

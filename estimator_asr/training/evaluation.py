@@ -140,7 +140,7 @@ class _Exporter(estimator_api.Exporter):
 
 def is_evaluated(model_dir: str, step: int) -> bool:
     """Returns True if the checkpoint of this step has been evaluated on dev."""
-    return any(evaluation.step == step for evaluation in evaluation_log.read(model_dir))
+    return any(evaluation.step == step for evaluation in evaluation_log.read_evaluations(model_dir))
 
 
 def _decides_training(config):

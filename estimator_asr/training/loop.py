@@ -63,14 +63,14 @@ class Loop:
     """Training in three stages: plan, prepare, run."""
 
     def __init__(self, model, infos, data_dirs, cluster):
-        cluster_lib.write(cluster)
+        cluster_lib.write_tf_config(cluster)
         self.model, self.infos, self.data_dirs, self.cluster = model, infos, data_dirs, cluster
         self.is_writer = cluster is None or cluster.is_chief
         self.strategy = strategies.build_strategy(model.config.train, cluster)  # None for a single device
         self.num_replicas = self.strategy.num_replicas_in_sync if self.strategy else 1
         first_step = plan_lib.find_first_step(model, self.is_writer)
-        self.plan = plan_lib.make(model, infos, data_dirs, first_step, self.num_replicas)
-        plan_lib.log(self.plan, model.config.optimizer, self.num_replicas)
+        self.plan = plan_lib.build_plan(model, infos, data_dirs, first_step, self.num_replicas)
+        plan_lib.log_plan(self.plan, model.config.optimizer, self.num_replicas)
         history = evaluation_log.History(model.path, model.config.spec.error_rate)
         patience = model.config.stopping.early_stopping_evaluations
         self.rule = stopping.StopRule(history, patience, self.plan.max_steps)
@@ -144,7 +144,7 @@ class Loop:
             estimator_api.train_and_evaluate(self._build_estimator(self.strategy), train_spec, unused)
         self.termination.raise_if_requested()
         if self.cluster.is_chief and self.dev and self.cluster.evaluator is None:
-            cluster_lib.write(None)
+            cluster_lib.write_tf_config(None)
             estimator = self._build_estimator(None)
             self.dev.run(estimator, estimator.latest_checkpoint())
 

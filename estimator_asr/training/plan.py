@@ -62,7 +62,7 @@ def find_first_step(model: model_directory.ModelDirectory, is_writer: bool) -> i
             lacks the optimizer state.
     """
     config, step = model.config, 0
-    checkpoint = recovery.recover(model.path) if is_writer else recovery.find(model.path)[0]
+    checkpoint = recovery.recover(model.path) if is_writer else recovery.find_checkpoint(model.path)[0]
     if checkpoint:
         checkpoints.check(checkpoint, model)
         checkpoints.require_optimizer(checkpoint, config.optimizer.optimizer, config.train.precision)
@@ -73,7 +73,7 @@ def find_first_step(model: model_directory.ModelDirectory, is_writer: bool) -> i
     return step
 
 
-def make(
+def build_plan(
     model: model_directory.ModelDirectory,
     infos: Sequence[dataset_info.DatasetInfo],
     data_dirs: Sequence[str],
@@ -122,7 +122,7 @@ def max_steps(config: training_config.TrainConfig, progress: input_progress.Inpu
     return max(1, math.ceil(round(end, 6)))
 
 
-def log(plan: TrainingPlan, config: training_config.OptimizerConfig, num_replicas: int) -> None:
+def log_plan(plan: TrainingPlan, config: training_config.OptimizerConfig, num_replicas: int) -> None:
     """Logs the amount of data, the batch sizes and the number of training steps."""
     source, bucketing = plan.source, plan.progress.bucketing
     unit = source.spec.unit

@@ -91,7 +91,7 @@ class StepWatch:
     ):
         self._config, self._termination, self._peers = config, termination, cluster_lib.Peers(cluster, now)
         self._now, self._end = now, end or end_process
-        self._clock, self._is_first = Clock(now), True  # of the step
+        self._clock, self._is_first = Clock(now), True
         self._ended = threading.Event()
         self.stages: dict[int, str] = {}  # stage of each replica of this process, keyed by replica number
 

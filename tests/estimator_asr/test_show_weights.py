@@ -155,6 +155,6 @@ def test_a_keras_file_without_weight_names_is_refused(tmp_path):
     path = str(tmp_path / "a.weights.h5")
     with h5py.File(path, "w") as file:
         file.create_group("layers/dense_1/vars").create_dataset("0", data=np.ones(2))
-    said = r"has numbers instead of weight names, as every \*.weights.h5; load it"
+    said = r"has numbers instead of weight names, like every \*.weights.h5 file; load it"
     with pytest.raises(errors.UserError, match=said):
         show_weights.read(path)

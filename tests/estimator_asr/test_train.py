@@ -240,7 +240,7 @@ def test_the_chief_of_a_cluster_waits_for_a_previous_chief_to_end(directory, tmp
 
     cluster = {"cluster": {"worker": ["a:1"], "evaluator": ["e:1"]}, "task": {"type": "worker", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
-    monkeypatch.setattr(train_program.directory_lock, "reserve", reserve)
+    monkeypatch.setattr(train_program.directory_lock, "lock_directory", reserve)
     assert refuse([directory / "data"], tmp_path / "am") == "waits for 120 seconds"
 
 
@@ -302,7 +302,7 @@ def test_a_full_disk_is_reported_in_one_sentence_and_earlier_checkpoints_stay(di
     last = full.stderr.splitlines()[-1]
     assert last.startswith(f"error: {place / 'lm'}/")
     assert last.endswith(": No space left on device; free some space; finished work is kept")
-    found, faults = recovery.find(str(tmp_path / "place.kept" / "lm"))
+    found, faults = recovery.find_checkpoint(str(tmp_path / "place.kept" / "lm"))
     assert checkpoints.step_of(found) >= 1 and faults == {}
 
 

@@ -37,7 +37,7 @@ def task_of(name, index):
     command = [*container["command"], f"{export} && printenv TF_CONFIG"]
     variables = {"CLUSTER": CLUSTER, "TASK_TYPE": name, "JOB_COMPLETION_INDEX": str(index)}
     environment = {**variables, "PATH": "/usr/bin:/bin"}
-    return cluster.parse(subprocess.check_output(command, env=environment, text=True))
+    return cluster.parse_tf_config(subprocess.check_output(command, env=environment, text=True))
 
 
 def test_every_pod_gets_its_own_task_of_the_same_cluster():

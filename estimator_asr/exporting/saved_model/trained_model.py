@@ -98,7 +98,7 @@ def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:
 
 def _select_checkpoint(path: str) -> str:
     """Returns the checkpoint in best/ with the lowest error rate on dev, or the latest one."""
-    best = best_checkpoints.read(path)
+    best = best_checkpoints.read_best(path)
     return best_checkpoints.prefix(path, best[0].step) if best else checkpoints.latest(path)
 
 

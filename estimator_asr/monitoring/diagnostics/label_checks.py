@@ -27,7 +27,7 @@ _SAMPLE_RECORDS, _SAMPLE_SHARDS = 100, 10  # per split and directory
 _SHOWN_IDS = 6
 
 
-def check(
+def check_sample(
     infos: Sequence[dataset_info.DatasetInfo],
     data_dirs: Sequence[str],
     model: model_directory.ModelDirectory,
@@ -45,7 +45,7 @@ def check(
 
 
 @contextlib.contextmanager
-def explain(
+def explain_wrong_labels(
     infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], model: model_directory.ModelDirectory
 ) -> Iterator[None]:
     """Converts a losses.WRONG_LABEL error in the block to an errors.UserError that names the utterance."""
@@ -56,9 +56,9 @@ def explain(
             raise
         for shards in _shards_by_directory(infos, data_dirs, SPLITS):
             _check_shards(shards, model, None)
-        line = next(line for line in error.message.splitlines() if losses.WRONG_LABEL in line)
+        line = next(line.strip() for line in error.message.splitlines() if losses.WRONG_LABEL in line)
         raise errors.UserError(
-            f"{','.join(data_dirs)}: {line.strip()}, but every single record is right; build the data again."
+            f"{','.join(data_dirs)}: {line}, but each record by itself is correct; build the data again."
         ) from error
 
 

@@ -49,7 +49,7 @@ class NonFiniteTensor(NamedTuple):
     cause: str
 
 
-def find(
+def find_non_finite(
     session: tf.compat.v1.Session, targets: Sequence[tf.Tensor], feeds: Mapping, batch_size: int
 ) -> Optional[NonFiniteTensor]:
     """Returns the first tensor that makes a target (loss or gradient) non-finite; None if all are finite."""

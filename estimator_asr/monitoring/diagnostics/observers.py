@@ -56,7 +56,7 @@ class Training(NamedTuple):
         Raises:
             errors.UserError: a label in the sample is wrong.
         """
-        label_checks.check(self.infos, self.data_dirs, self.model)
+        label_checks.check_sample(self.infos, self.data_dirs, self.model)
         watch, display = self.model.config.watch, self.model.config.display
         hooks = [
             functools.partial(self._show_progress, plan, clock),
@@ -85,7 +85,7 @@ class Training(NamedTuple):
     @contextlib.contextmanager
     def _run(self) -> Iterator[None]:
         """In training, explains wrong labels, keeps log lines above bars and fills the HPARAMS tab."""
-        explained = label_checks.explain(self.infos, self.data_dirs, self.model)
+        explained = label_checks.explain_wrong_labels(self.infos, self.data_dirs, self.model)
         hparams_tab = contextlib.nullcontext()
         if self.is_writer:
             hparams_tab = hparams.session(self.model.path, self.model.config)

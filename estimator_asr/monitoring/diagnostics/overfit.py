@@ -45,7 +45,7 @@ class OverfitResult(NamedTuple):
     is_learned: bool  # True if all batches were memorised
 
 
-def run(
+def run_overfit_test(
     config: experiment.ExperimentConfig,
     infos: Sequence[dataset_info.DatasetInfo],
     data_dirs: Sequence[str],
@@ -67,7 +67,7 @@ def run(
     with splits.explain_damage(data_dirs, "train"):
         batches = list(input_fn.read_elements(lambda: read().take(count)))
     model = model_directory.open_new(data_dirs[0], simple, data_dirs[0])
-    label_checks.check(infos, data_dirs, model, splits=("train",))
+    label_checks.check_sample(infos, data_dirs, model, splits=("train",))
     result = _learn(model, batches, seconds * count)
     sentence = describe(result, train_command, config.optimizer.learning_rate, ",".join(data_dirs))
     if not result.is_learned:
@@ -94,7 +94,7 @@ def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experi
             learning_rate=rate,
             learning_rate_batch_size=0.0,
             schedule="step",
-            warmup_epochs=float(_WARMUP_STEPS),  # trial.start makes each step an epoch
+            warmup_epochs=float(_WARMUP_STEPS),  # trial.start_trial makes each step an epoch
             decay_boundary_epochs=(),
             decay_factors=(1.0,),
             gradient_accumulation_steps=1,
@@ -105,7 +105,7 @@ def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experi
 def _learn(model, batches, seconds):
     """Trains on the batches in turn until all are memorised, a limit is reached or the loss is not finite."""
     metrics, error_rate, count = [], model.config.spec.error_rate, len(batches)
-    with trial.start(model, batches[0], strategies.session_config(model.config.train)) as running:
+    with trial.start_trial(model, batches[0], strategies.session_config(model.config.train)) as running:
         started = shown = time.monotonic()
         while not is_learned(metrics, count, error_rate) and len(metrics) < MAX_STEPS:
             metrics.append(running.step_with_metrics(batches[len(metrics) % count]))

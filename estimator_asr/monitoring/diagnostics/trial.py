@@ -62,7 +62,7 @@ def feeds(inputs: Batch, batch: Batch) -> dict[tf.Tensor, np.ndarray]:
 
 
 @contextlib.contextmanager
-def start(
+def start_trial(
     model: model_directory.ModelDirectory, batch: Batch, session_config: tf.compat.v1.ConfigProto
 ) -> Iterator[Trial]:
     """Yields a trial of a new model for batches like this one; does not write to the model directory.

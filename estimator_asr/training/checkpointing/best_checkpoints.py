@@ -32,7 +32,7 @@ class KeptCheckpoint(NamedTuple):
     metrics: dict[str, float]
 
 
-def read(model_dir: str) -> list[KeptCheckpoint]:
+def read_best(model_dir: str) -> list[KeptCheckpoint]:
     """Returns the checkpoints in best/, best first. Raises errors.UserError if the registry is damaged."""
     directory = os.path.join(model_dir, DIRECTORY)
     advice = f"move {directory} away to start without best checkpoints"
@@ -71,7 +71,7 @@ def keep_if_best(
 
 def _keep(model, checkpoint, entry):
     """Writes the checkpoint, registry and state file, then deletes others: best/ is always valid."""
-    others = [other for other in read(model.path) if other.step != entry.step]
+    others = [other for other in read_best(model.path) if other.step != entry.step]
     best = _sort([*others, entry])[: model.config.stopping.keep_best_checkpoints]
     directory = os.path.join(model.path, DIRECTORY)
     model_directory.copy_description(model, directory)

@@ -31,14 +31,14 @@ class LoggedEvaluation(NamedTuple):
     metrics: dict[str, float]
 
 
-def read(model_dir: str) -> list[LoggedEvaluation]:
+def read_evaluations(model_dir: str) -> list[LoggedEvaluation]:
     """Returns all evaluations, oldest first. Raises errors.UserError if the file is damaged."""
     return read_rows(os.path.join(model_dir, FILE), LoggedEvaluation, "delete it to forget all evaluations")
 
 
-def record(model_dir: str, evaluation: LoggedEvaluation) -> None:
+def record_evaluation(model_dir: str, evaluation: LoggedEvaluation) -> None:
     """Adds an evaluation to the log, replacing any earlier evaluation of the same step."""
-    others = [other for other in read(model_dir) if other.step != evaluation.step]
+    others = [other for other in read_evaluations(model_dir) if other.step != evaluation.step]
     write_rows(os.path.join(model_dir, FILE), sorted([*others, evaluation]))
 
 
@@ -51,12 +51,12 @@ def record_metrics(estimator: estimator_api.Estimator, metrics: Mapping[str, flo
         steps = [step, *map(checkpoints.step_of, checkpoints.list_checkpoints(estimator.model_dir))]
         known_at = max(steps) + 2 * estimator.config.save_checkpoints_steps
     values = {tag: float(value) for tag, value in metrics.items() if tag != "global_step"}
-    record(estimator.model_dir, LoggedEvaluation(step, known_at, values))
+    record_evaluation(estimator.model_dir, LoggedEvaluation(step, known_at, values))
 
 
 def forget_after(model_dir: str, step: int) -> None:
     """Deletes the evaluations of later checkpoints when training continues from `step`."""
-    evaluations = read(model_dir)
+    evaluations = read_evaluations(model_dir)
     earlier = [evaluation for evaluation in evaluations if evaluation.step <= step]
     if len(earlier) < len(evaluations):
         write_rows(os.path.join(model_dir, FILE), earlier)
@@ -104,7 +104,7 @@ class History:
         path = os.path.join(self._model_dir, FILE)
         version = files.size_and_time(path) if os.path.exists(path) else None
         if version != self._version:
-            self._version, self._evaluations = version, read(self._model_dir)
+            self._version, self._evaluations = version, read_evaluations(self._model_dir)
         return [
             (evaluation.step, evaluation.metrics.get(self._error_rate, math.nan))
             for evaluation in self._evaluations

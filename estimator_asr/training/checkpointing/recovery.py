@@ -43,18 +43,18 @@ def recover(model_dir: str) -> Optional[str]:
     """Repairs the state file; returns the prefix of the checkpoint to continue from, or None.
 
     Removes temporary files left by a killed save, and warns if the state file was wrong. Only the process
-    that writes checkpoints may call this; others call `find`. Raises errors.UserError like `find`.
+    that writes checkpoints may call this; others call find_checkpoint. Both raise the same errors.UserError.
     """
     for pattern in _LEFTOVERS:
         for path in glob.glob(os.path.join(glob.escape(model_dir), pattern)):
             shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
-    checkpoint, faults = find(model_dir)
+    checkpoint, faults = find_checkpoint(model_dir)
     if faults:
         _repair(model_dir, checkpoint, faults)
     return checkpoint
 
 
-def find(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
+def find_checkpoint(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
     """Finds the checkpoint to continue from: the one in the state file, otherwise the newest readable one.
 
     Returns its prefix (None if there is no checkpoint), and {path: fault} for a state file or checkpoints

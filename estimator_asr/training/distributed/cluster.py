@@ -67,19 +67,19 @@ class Cluster:
         )
 
 
-def read(environment: Mapping[str, str] = os.environ) -> Optional[Cluster]:
+def read_tf_config(environment: Mapping[str, str] = os.environ) -> Optional[Cluster]:
     """Returns the cluster that TF_CONFIG describes, or None if this process trains alone.
 
     Raises:
         errors.UserError: TF_CONFIG is not valid JSON, or its cluster or task is not supported.
     """
     text = environment.get(VARIABLE, "").strip()
-    cluster = parse(text) if text else None
+    cluster = parse_tf_config(text) if text else None
     is_alone = cluster and cluster.is_chief and len(cluster.workers) == 1 and cluster.evaluator is None
     return None if is_alone else cluster
 
 
-def write(cluster: Optional[Cluster], environment: MutableMapping[str, str] = os.environ) -> None:
+def write_tf_config(cluster: Optional[Cluster], environment: MutableMapping[str, str] = os.environ) -> None:
     """Sets TF_CONFIG in the form that tf.estimator expects; removes it if the cluster is None."""
     if cluster is None:
         environment.pop(VARIABLE, None)  # tf.estimator rejects a cluster with a single worker
@@ -87,7 +87,7 @@ def write(cluster: Optional[Cluster], environment: MutableMapping[str, str] = os
         environment[VARIABLE] = cluster.to_json()
 
 
-def parse(text: str) -> Optional[Cluster]:
+def parse_tf_config(text: str) -> Optional[Cluster]:
     """Parses the text of TF_CONFIG; returns None if it has no cluster. Raises errors.UserError like read."""
     try:
         value = config_json.parse(text)

@@ -34,7 +34,7 @@ _REWRITES = {
 }
 
 
-def check(config: training_config.TrainConfig, cluster: Optional[cluster_lib.Cluster]) -> None:
+def check_hardware(config: training_config.TrainConfig, cluster: Optional[cluster_lib.Cluster]) -> None:
     """Checks that the settings are consistent and that this machine supports them; warns about XLA on a CPU.
 
     Raises:

@@ -88,7 +88,10 @@ def test_a_missing_recording_is_logged(tmp_path, log):
     utterance = write_recording(tmp_path, tmp_path / "gone.wav")
     assert sample_utterances.read_wav(utterance, 8000) is None
     (line,) = log
-    assert line.startswith("no sound of u in TensorBoard: ") and "gone.wav: audio file does not exist" in line
+    assert (
+        line.startswith("TensorBoard will not have the sound of u: ")
+        and "gone.wav: audio file does not exist" in line
+    )
 
 
 def test_data_without_recordings_has_no_sound(tmp_path, log):

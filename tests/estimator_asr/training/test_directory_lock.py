@@ -14,15 +14,15 @@ from tfrecord_builder.storage import locks
 
 
 def test_a_second_training_is_refused_until_the_first_has_ended(tmp_path):
-    with directory_lock.reserve(str(tmp_path)):
+    with directory_lock.lock_directory(str(tmp_path)):
         with pytest.raises(errors.UserError) as refusal:
-            with directory_lock.reserve(str(tmp_path)):
+            with directory_lock.lock_directory(str(tmp_path)):
                 pass
     assert str(refusal.value) == (
         f"--model_dir: another training is running in {tmp_path}; "
         "wait for it to end, or choose another directory"
     )
-    with directory_lock.reserve(str(tmp_path)):
+    with directory_lock.lock_directory(str(tmp_path)):
         pass
 
 
@@ -30,21 +30,21 @@ def test_a_training_that_was_killed_leaves_no_lock_behind(tmp_path):
     ready, tell = os.pipe()
     pid = os.fork()
     if not pid:
-        with directory_lock.reserve(str(tmp_path)):
+        with directory_lock.lock_directory(str(tmp_path)):
             os.write(tell, b"x")
             signal.pause()
     os.read(ready, 1)
     with pytest.raises(errors.UserError, match="another training is running"):
-        with directory_lock.reserve(str(tmp_path)):
+        with directory_lock.lock_directory(str(tmp_path)):
             pass
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    with directory_lock.reserve(str(tmp_path)):
+    with directory_lock.lock_directory(str(tmp_path)):
         assert os.listdir(tmp_path) == ["training.lock"]
 
 
 def test_the_chief_of_a_cluster_waits_for_the_lock_of_the_one_that_died(tmp_path, monkeypatch, log):
-    first, waits = directory_lock.reserve(str(tmp_path)), []
+    first, waits = directory_lock.lock_directory(str(tmp_path)), []
     first.__enter__()
 
     def sleep(seconds):
@@ -53,7 +53,7 @@ def test_the_chief_of_a_cluster_waits_for_the_lock_of_the_one_that_died(tmp_path
             first.__exit__(None, None, None)
 
     monkeypatch.setattr(locks.time, "sleep", sleep)
-    with directory_lock.reserve(str(tmp_path), wait_seconds=60.0):
+    with directory_lock.lock_directory(str(tmp_path), wait_seconds=60.0):
         assert waits == [1.0, 1.0, 1.0]
     lock = tmp_path / "training.lock"
     assert log == [f"{lock}: locked by another process, waiting for at most 60 seconds"]
@@ -63,7 +63,7 @@ def test_a_new_directory_is_removed_if_the_run_is_refused(tmp_path):
     for made, left in (([], False), (["config.json"], True)):
         model_dir = tmp_path / f"am{len(made)}"
         with pytest.raises(errors.UserError, match="no labels"):
-            with directory_lock.reserve(str(model_dir)):
+            with directory_lock.lock_directory(str(model_dir)):
                 for name in made:
                     (model_dir / name).touch()
                 raise errors.UserError("no labels")
@@ -79,7 +79,7 @@ def test_a_lock_that_another_process_removed_meanwhile_is_not_taken(tmp_path, mo
 
     monkeypatch.setattr(locks.fcntl, "flock", remove)
     with pytest.raises(errors.UserError, match="another training is running"):
-        with directory_lock.reserve(str(tmp_path)):
+        with directory_lock.lock_directory(str(tmp_path)):
             pass
 
 
@@ -88,7 +88,7 @@ def test_training_works_on_a_file_system_without_locks(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(locks.fcntl, "flock", refuse)
-    with directory_lock.reserve(str(tmp_path)), directory_lock.reserve(str(tmp_path)):
+    with directory_lock.lock_directory(str(tmp_path)), directory_lock.lock_directory(str(tmp_path)):
         pass
 
 

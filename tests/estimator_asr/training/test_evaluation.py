@@ -50,7 +50,7 @@ def test_what_follows_an_evaluation(model, log):
     """The log comes after the best checkpoints, because a logged evaluation is not repeated."""
 
     def observe(estimator, checkpoint, metrics):
-        assert [best.step for best in best_checkpoints.read(model.path)] == [12]
+        assert [best.step for best in best_checkpoints.read_best(model.path)] == [12]
         assert evaluation.is_evaluated(model.path, 12) and not evaluation.is_evaluated(model.path, 11)
         seen.append((checkpoint, metrics["avg-loss"]))
 
@@ -88,7 +88,7 @@ def test_an_evaluation_that_was_killed_is_caught_up_where_it_matters(
     model, patience, step, last, known, is_evaluated
 ):
     for each in known:
-        evaluation_log.record(model.path, evaluation_log.LoggedEvaluation(each, each, {}))
+        evaluation_log.record_evaluation(model.path, evaluation_log.LoggedEvaluation(each, each, {}))
     small_checkpoints.save(model.path, step)
     config = dataclasses.replace(
         model.config,

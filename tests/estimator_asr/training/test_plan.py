@@ -21,7 +21,7 @@ def plan(tmp_path):
             train=training_config.TrainConfig(model="language", **train),
         )
         model = model_directory.create_or_check(str(tmp_path / "model"), settings, path)
-        made = plan_lib.make(model, [info], [path], first_step)
+        made = plan_lib.build_plan(model, [info], [path], first_step)
         input_progress.save(model.path, made.progress)
         return made
 
@@ -74,7 +74,7 @@ def test_changed_batches_at_the_end_of_an_epoch_are_not_loggedged(plan, log):
 def test_the_plan_is_logged(plan, log):
     made = plan(train_epochs=3)
     optimizer = training_config.OptimizerConfig(learning_rate=0.012, learning_rate_batch_size=32)
-    plan_lib.log(made, optimizer, num_replicas=2)
+    plan_lib.log_plan(made, optimizer, num_replicas=2)
     assert log == [
         "train: 24 utterances, 48 tokens; 9 batches per epoch in 3 buckets, "
         "2.7 utterances per step, 0.0% padding",

@@ -131,7 +131,7 @@ def test_a_training_that_learns_nothing_ends_in_order_whatever_was_killed_before
     longer = dataclasses.replace(model.config.train, train_steps=40)
     model = dataclasses.replace(model, config=dataclasses.replace(model.config, train=longer))
     loop.train(model, infos, dirs)
-    found = evaluation_log.read(model.path)
+    found = evaluation_log.read_evaluations(model.path)
     assert [evaluation.step for evaluation in found] == [2, 4, 6] and small_models.latest_step(model) == 6
     assert replica_programs.read_rates(model) == {1: 1, 2: 1, 3: 1, 4: 1, 5: 0.5, 6: 0.5}
     lowest = found[0].metrics["character-error-rate"]

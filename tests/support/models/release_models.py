@@ -99,7 +99,7 @@ def _serve(directory, export):
 def _describe_training(model_dir, first_step):
     reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(model_dir))
     values = {name: reader.get_tensor(name) for name in sorted(reader.get_variable_to_shape_map())}
-    last = evaluation_log.read(model_dir)[-1]
+    last = evaluation_log.read_evaluations(model_dir)[-1]
     scalars = {tag: _read_scalar(model_dir, tag, first_step) for tag in ("loss", "gradient-norm")}
     return {
         "losses": scalars["loss"],

@@ -87,7 +87,7 @@ def stopping(directory):
     """Learns nothing under a plateau schedule until early stopping ends the training."""
     model, infos, dirs = make_plateau_model(pathlib.Path(directory), num_replicas=2, train_steps=40)
     loop.train(model, infos, dirs)
-    steps = [evaluation.step for evaluation in evaluation_log.read(model.path)]
+    steps = [evaluation.step for evaluation in evaluation_log.read_evaluations(model.path)]
     return {"evaluated": steps, "rates": read_rates(model)}
 
 

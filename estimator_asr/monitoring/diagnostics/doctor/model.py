@@ -31,7 +31,7 @@ def check(model_dir: str) -> Iterator[findings.Finding]:
     checkpoint = checkpoints.latest(model_dir)
     checkpoints.check(checkpoint, model)
     yield findings.ok(f"checkpoint of step {checkpoints.global_step(checkpoint):,} can be read")
-    entries = best_checkpoints.read(model_dir)
+    entries = best_checkpoints.read_best(model_dir)
     if entries:
         tag = model.config.spec.error_rate
         yield findings.ok(f"best on dev at step {entries[0].step:,}: {tag} {entries[0].error_rate:.4f}")

@@ -58,7 +58,7 @@ def check(
         # Reading the batches now keeps the input pipeline out of the timed steps.
         batches = list(input_fn.read_elements(lambda: read().take(1 + _NUM_STEPS)))
     model = model_directory.open_new(data_dirs[0], config, data_dirs[0])
-    with trial.start(model, batches[0], strategies.session_config(config.train)) as running:
+    with trial.start_trial(model, batches[0], strategies.session_config(config.train)) as running:
         steps = _time_steps(running, batches, config.spec.length_key)
     yield from judge_steps(steps, config.spec.unit, rate, input_rate)
 

@@ -22,7 +22,7 @@ def make(tmp_path, model="acoustic", **options):
 
 @pytest.mark.parametrize("model", ["acoustic", "language"])
 def test_a_sample_of_correct_data_passes(tmp_path, model):
-    label_checks.check(*make(tmp_path, model))
+    label_checks.check_sample(*make(tmp_path, model))
 
 
 def replace(record, name, ids):
@@ -38,7 +38,7 @@ def test_wrong_labels_of_a_split_are_refused_with_shard_and_utterance(tmp_path, 
     made = make(tmp_path, change=lambda each: shift(each) if each.utterance_id.startswith(split) else each)
     said = rf"{split}-00000-of-00002.tfrecord: utterance {split}000: token_ids is .* by \+1, .*; build"
     with pytest.raises(errors.UserError, match=said):
-        label_checks.check(*made)
+        label_checks.check_sample(*made)
 
 
 def test_a_language_model_is_checked_in_characters(tmp_path):
@@ -46,14 +46,14 @@ def test_a_language_model_is_checked_in_characters(tmp_path):
         return replace(record, "character_ids", [each + 1 for each in record.character_ids])
 
     with pytest.raises(errors.UserError, match=r"character_ids is .*, shifted by \+1"):
-        label_checks.check(*make(tmp_path, "language", change=change))
+        label_checks.check_sample(*make(tmp_path, "language", change=change))
 
 
 def test_the_sample_is_a_hundred_records_from_all_over_the_split(tmp_path, monkeypatch):
     infos, dirs, model = make(tmp_path, splits=[("train", 400)], num_shards=20)
     seen = []
     monkeypatch.setattr(label_checks, "find_problem", lambda serialized, *_: seen.append(serialized))
-    label_checks.check(infos, dirs, model)
+    label_checks.check_sample(infos, dirs, model)
     ids = [
         tf.train.Example.FromString(each).features.feature["utterance_id"].bytes_list.value for each in seen
     ]
@@ -70,7 +70,7 @@ def test_a_damaged_shard_is_named(tmp_path):
     content[100] ^= 1
     path.write_bytes(content)
     with pytest.raises(errors.UserError, match="a shard of split train or dev is damaged"):
-        label_checks.check(infos, dirs, model)
+        label_checks.check_sample(infos, dirs, model)
 
 
 def fail(*said):
@@ -85,7 +85,7 @@ def test_a_failed_step_names_the_utterance_with_the_wrong_label(tmp_path):
 
     infos, dirs, model = make(tmp_path, change=change)
     said = r"train-00001-of-00002.tfrecord: utterance train011: token_ids contains \d, expected 0 to 4"
-    with pytest.raises(errors.UserError, match=said), label_checks.explain(infos, dirs, model):
+    with pytest.raises(errors.UserError, match=said), label_checks.explain_wrong_labels(infos, dirs, model):
         fail(1, 7)
 
 
@@ -93,13 +93,13 @@ def test_a_failed_step_with_correct_records_shows_the_ids(tmp_path):
     with pytest.raises(
         errors.UserError, match=r"data: .*\[E_WRONG_LABEL: label out of range:\] \[1\] \[to\] \[7\]"
     ):
-        with label_checks.explain(*make(tmp_path)):
+        with label_checks.explain_wrong_labels(*make(tmp_path)):
             fail(1, 7)
 
 
 def test_other_errors_of_a_step_are_not_changed(tmp_path):
     with pytest.raises(tf.errors.InvalidArgumentError, match="something else"):
-        with label_checks.explain(*make(tmp_path)):
+        with label_checks.explain_wrong_labels(*make(tmp_path)):
             raise tf.errors.InvalidArgumentError(None, None, "something else")
 
 

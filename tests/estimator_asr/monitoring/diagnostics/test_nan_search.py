@@ -26,7 +26,7 @@ class Model:
 
     def find(self, values):
         targets = [self.loss, *self.gradients]
-        return nan_search.find(self.session, targets, {self.inputs: values}, len(values))
+        return nan_search.find_non_finite(self.session, targets, {self.inputs: values}, len(values))
 
 
 pytestmark = pytest.mark.usefixtures("graph")

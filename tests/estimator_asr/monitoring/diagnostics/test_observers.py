@@ -21,7 +21,7 @@ NAMES = {0: "chief", 1: "worker-1", None: "evaluator"}
 
 
 def observe(model, infos, dirs, of_cluster):
-    plan = plan_lib.make(model, infos, dirs, 0)
+    plan = plan_lib.build_plan(model, infos, dirs, 0)
     return observers.Training(model, infos, dirs, "train", of_cluster).observe(plan, step_time.Clock())
 
 
@@ -46,7 +46,7 @@ def test_the_watchdog_knows_how_much_data_an_epoch_has(tmp_path):
     estimator = types.SimpleNamespace(eval_dir=lambda: str(tmp_path / "eval"))
     with tf.Graph().as_default():  # which the writer of event files needs
         add_evaluation(estimator, "", {"global_step": 3, "length-ratio": 0.0})
-    epochs = 3 / plan_lib.make(model, infos, dirs, 0).steps_per_epoch
+    epochs = 3 / plan_lib.build_plan(model, infos, dirs, 0).steps_per_epoch
     (alarm,) = (tmp_path / "model" / "alarms.log").read_text(encoding="utf-8").splitlines()
     seen = f"{epochs:.1f} epochs of 12 utterances"
     assert f"likely cause: the model has seen too little ({seen}): train " in alarm

@@ -35,7 +35,7 @@ def make_data(tmp_path, kind, num_utterances=10, change=lambda record: record, *
 def test_ten_utterances_are_memorised_in_seconds_and_no_file_is_written(tmp_path, kind, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings, infos, dirs = make_data(tmp_path, kind)
-    said = overfit.run(settings, infos, dirs, COMMAND)
+    said = overfit.run_overfit_test(settings, infos, dirs, COMMAND)
     assert " utterances memorised after " in said and "model, loss and optimizer can learn" in said
     assert os.listdir(tmp_path) == ["data"]
 
@@ -50,14 +50,14 @@ def test_a_damaged_shard_is_one_sentence(tmp_path):
     settings, infos, dirs = make_data(tmp_path, "language")
     overwrite(infos[0].shard_paths(dirs[0], "train")[0])
     with pytest.raises(errors.UserError, match="a shard of split train is damaged"):
-        overfit.run(settings, infos, dirs, COMMAND)
+        overfit.run_overfit_test(settings, infos, dirs, COMMAND)
 
 
 def test_a_learning_rate_that_is_too_high_is_named_as_the_cause(tmp_path):
     wild = dataclasses.replace(OPTIMIZER, learning_rate=1e30, clip_norm=0.0)
     settings, infos, dirs = make_data(tmp_path, "language", optimizer=wild)
     with pytest.raises(errors.UserError, match="learning rate is too high; try .*=1e[+]29"):
-        overfit.run(settings, infos, dirs, COMMAND, seconds=5.0)
+        overfit.run_overfit_test(settings, infos, dirs, COMMAND, seconds=5.0)
 
 
 def test_regularisation_is_switched_off(tmp_path):
@@ -205,7 +205,7 @@ def test_contradicting_labels_are_named_as_the_cause(tmp_path):
         "train: --overfit_batches=1: .* not memorised after .* have the same input as another utterance but"
     )
     with pytest.raises(errors.UserError, match=said):
-        overfit.run(settings, infos, dirs, COMMAND, seconds=1.0)
+        overfit.run_overfit_test(settings, infos, dirs, COMMAND, seconds=1.0)
 
 
 def test_padding_and_equal_labels_are_no_contradiction():

@@ -18,7 +18,7 @@ def test_steps_on_batches_in_memory_are_those_of_the_model_fn(tmp_path):
     source = splits.read_split([info], [path], "train", model.config.spec)
     read = input_fn.build_input_fn(source, model.config.input, training=True)
     batches = list(input_fn.read_elements(lambda: read().take(2)))
-    with trial.start(model, batches[0], tf.compat.v1.ConfigProto()) as running:
+    with trial.start_trial(model, batches[0], tf.compat.v1.ConfigProto()) as running:
         rows = [running.step_with_metrics(batches[0]) for _ in range(8)]
         step = tf.compat.v1.train.get_global_step(running.session.graph)
         assert running.step(batches[1], step) in (8, 9)  # fetched before or after the update

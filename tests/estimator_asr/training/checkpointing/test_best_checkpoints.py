@@ -43,7 +43,7 @@ def keep(model, step, rate, count=2, **metrics):
 
 
 def steps(model):
-    return [entry.step for entry in best_checkpoints.read(model.path)]
+    return [entry.step for entry in best_checkpoints.read_best(model.path)]
 
 
 def kept(model):
@@ -56,7 +56,7 @@ def test_the_best_checkpoints_survive_restarts_and_the_saver(model):
         keep(model, step, rate)
     assert steps(model) == [3, 5] and kept(model) == [3, 5]
     assert small_checkpoints.continue_from(os.path.join(model.path, "best")) == 3
-    assert [entry.error_rate for entry in best_checkpoints.read(model.path)] == [0.4, 0.45]
+    assert [entry.error_rate for entry in best_checkpoints.read_best(model.path)] == [0.4, 0.45]
 
 
 def test_the_earlier_checkpoint_is_kept_if_error_rates_are_equal(model):
@@ -85,7 +85,7 @@ def test_a_step_that_is_evaluated_again_replaces_its_entry(model):
     for rate in (0.5, 0.3):
         keep(model, 1, rate)
     keep(model, 2, 0.4)
-    assert [(entry.step, entry.error_rate) for entry in best_checkpoints.read(model.path)] == [
+    assert [(entry.step, entry.error_rate) for entry in best_checkpoints.read_best(model.path)] == [
         (1, 0.3),
         (2, 0.4),
     ]
@@ -176,7 +176,7 @@ def test_a_damaged_registry_is_refused(model, content):
     pathlib.Path(model.path, "best", "best_checkpoints.json").write_text(content, encoding="utf-8")
     said = "best_checkpoints.json: cannot be read .*; restore it from a copy, or move .*best a"
     with pytest.raises(errors.UserError, match=said):
-        best_checkpoints.read(model.path)
+        best_checkpoints.read_best(model.path)
 
 
 def test_a_checkpoint_that_is_being_read_is_deleted_later(model):

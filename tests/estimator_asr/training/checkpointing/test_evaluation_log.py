@@ -24,15 +24,15 @@ def make_estimator(model_dir, task_type="worker", save_checkpoints_steps=100):
 
 def test_recorded_evaluations_are_read_oldest_first(tmp_path):
     path = str(tmp_path)
-    assert evaluation_log.read(path) == []
+    assert evaluation_log.read_evaluations(path) == []
     for step, rate in [(4, 0.5), (2, 0.75), (4, 0.25)]:  # the last one replaces the first
-        evaluation_log.record(path, make_evaluation(step, rate))
-    assert evaluation_log.read(path) == [make_evaluation(2, 0.75), make_evaluation(4, 0.25)]
+        evaluation_log.record_evaluation(path, make_evaluation(step, rate))
+    assert evaluation_log.read_evaluations(path) == [make_evaluation(2, 0.75), make_evaluation(4, 0.25)]
     assert [file.name for file in tmp_path.iterdir()] == ["evaluations.json"]
 
 
 def test_nan_and_infinity_are_kept_in_valid_json(tmp_path):
-    evaluation_log.record(
+    evaluation_log.record_evaluation(
         str(tmp_path), evaluation_log.LoggedEvaluation(1, 1, {"rate": math.nan, "loss": math.inf})
     )
 
@@ -40,7 +40,7 @@ def test_nan_and_infinity_are_kept_in_valid_json(tmp_path):
         raise AssertionError(constant)
 
     json.loads((tmp_path / "evaluations.json").read_text(encoding="utf-8"), parse_constant=refuse)
-    (read,) = evaluation_log.read(str(tmp_path))
+    (read,) = evaluation_log.read_evaluations(str(tmp_path))
     assert math.isnan(read.metrics["rate"]) and read.metrics["loss"] == math.inf
 
 
@@ -51,7 +51,7 @@ def test_a_damaged_file_is_refused(tmp_path, content):
     (tmp_path / "evaluations.json").write_text(content, encoding="utf-8")
     said = "evaluations.json: cannot be read .*; restore it from a copy, or delete it to forget all"
     with pytest.raises(errors.UserError, match=said):
-        evaluation_log.read(str(tmp_path))
+        evaluation_log.read_evaluations(str(tmp_path))
 
 
 def test_evaluations_after_the_resume_point_are_forgotten(tmp_path):
@@ -59,15 +59,15 @@ def test_evaluations_after_the_resume_point_are_forgotten(tmp_path):
     evaluation_log.forget_after(path, 0)
     assert not list(tmp_path.iterdir())
     for step in (2, 4, 6):
-        evaluation_log.record(path, make_evaluation(step, 0.5))
+        evaluation_log.record_evaluation(path, make_evaluation(step, 0.5))
     evaluation_log.forget_after(path, 4)
-    assert [evaluation.step for evaluation in evaluation_log.read(path)] == [2, 4]
+    assert [evaluation.step for evaluation in evaluation_log.read_evaluations(path)] == [2, 4]
 
 
 def test_the_result_of_an_evaluation_is_recorded_without_its_step_among_the_metrics(tmp_path):
     result = {"global_step": 3, "rate": 0.5, "loss": 1.0}
     evaluation_log.record_metrics(make_estimator(tmp_path), result)
-    assert evaluation_log.read(str(tmp_path)) == [make_evaluation(3, 0.5)]
+    assert evaluation_log.read_evaluations(str(tmp_path)) == [make_evaluation(3, 0.5)]
 
 
 def test_an_evaluation_by_another_process_is_known_two_intervals_after_the_newest_checkpoint(tmp_path):
@@ -82,7 +82,7 @@ def test_an_evaluation_by_another_process_is_known_two_intervals_after_the_newes
 def test_history_sees_evaluations_recorded_later(tmp_path):
     history = evaluation_log.History(str(tmp_path), "rate")
     assert history.known_at(9) == []
-    evaluation_log.record(str(tmp_path), make_evaluation(2, 0.5))
+    evaluation_log.record_evaluation(str(tmp_path), make_evaluation(2, 0.5))
     assert history.known_at(9) == [(2, 0.5)]
-    evaluation_log.record(str(tmp_path), make_evaluation(4, 0.25))
+    evaluation_log.record_evaluation(str(tmp_path), make_evaluation(4, 0.25))
     assert history.known_at(9) == [(2, 0.5), (4, 0.25)] and history.known_at(3) == [(2, 0.5)]

@@ -136,7 +136,7 @@ def test_leftovers_of_a_killed_save_are_removed_and_nothing_else(three):
 def test_find_changes_nothing(three):
     small_checkpoints.cut(three / "model.ckpt-10.index")
     before = {path.name: path.read_bytes() for path in three.iterdir()}
-    found, faults = recovery.find(str(three))
+    found, faults = recovery.find_checkpoint(str(three))
     assert found == str(three / "model.ckpt-2") and list(faults) == [str(three / "model.ckpt-10")]
     assert {path.name: path.read_bytes() for path in three.iterdir()} == before
 

@@ -28,7 +28,7 @@ def make(jobs, task_type="worker", index=0, **more):
     ],
 )
 def test_the_task_of_a_process_is_found(jobs, task_type, index, name, workers):
-    found = cluster.parse(make(jobs, task_type, index))
+    found = cluster.parse_tf_config(make(jobs, task_type, index))
     assert (found.name, found.workers) == (name, workers)
     assert found.is_chief == (name == "chief") and found.is_evaluator == (name == "evaluator")
     assert found.evaluator == ("e:9" if "evaluator" in jobs else None)
@@ -36,13 +36,13 @@ def test_the_task_of_a_process_is_found(jobs, task_type, index, name, workers):
 
 def test_tf_estimator_gets_the_chief_that_its_evaluator_needs():
     environment = {"TF_CONFIG": make({**TWO, "evaluator": ["e:9"]}, "worker", 1)}
-    found = cluster.read(environment)
-    cluster.write(found, environment)
+    found = cluster.read_tf_config(environment)
+    cluster.write_tf_config(found, environment)
     assert json.loads(environment["TF_CONFIG"]) == {
         "cluster": {"chief": ["a:1"], "worker": ["b:2"], "evaluator": ["e:9"]},
         "task": {"type": "worker", "index": 0},
     }
-    assert cluster.read(environment) == found
+    assert cluster.read_tf_config(environment) == found
 
 
 def test_the_evaluator_and_the_chief_keep_their_task():
@@ -53,14 +53,14 @@ def test_the_evaluator_and_the_chief_keep_their_task():
 @pytest.mark.parametrize("text", ["", " ", "{}", '{"cluster": {}}', make({"worker": ["a:1"]})])
 def test_a_single_process_has_no_cluster_and_no_tf_config(text):
     environment = {"TF_CONFIG": text}
-    assert cluster.read(environment) is None and environment == {"TF_CONFIG": text}
-    cluster.write(None, environment)
+    assert cluster.read_tf_config(environment) is None and environment == {"TF_CONFIG": text}
+    cluster.write_tf_config(None, environment)
     assert environment == {}
 
 
 def test_a_single_worker_with_an_evaluator_is_a_cluster():
     jobs = {"worker": ["a:1"], "evaluator": ["e:9"]}
-    assert cluster.read({"TF_CONFIG": make(jobs)}).is_chief
+    assert cluster.read_tf_config({"TF_CONFIG": make(jobs)}).is_chief
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_single_worker_with_an_evaluator_is_a_cluster():
 )
 def test_an_invalid_tf_config_is_refused(text, said):
     with pytest.raises(errors.UserError, match=said):
-        cluster.read({"TF_CONFIG": text})
+        cluster.read_tf_config({"TF_CONFIG": text})
 
 
 def test_a_port_in_use_is_refused():

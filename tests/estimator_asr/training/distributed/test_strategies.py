@@ -58,7 +58,7 @@ def test_gpu_memory_growth_also_applies_outside_the_session(monkeypatch, growth,
     """Otherwise an operation before the session took all memory of an H200, which other trainings needed."""
     monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", "")  # so that its value is restored afterwards
     monkeypatch.delenv("TF_FORCE_GPU_ALLOW_GROWTH")
-    strategies.check(training_config.TrainConfig(gpu_memory_growth=growth), None)
+    strategies.check_hardware(training_config.TrainConfig(gpu_memory_growth=growth), None)
     assert os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH") == value
 
 
@@ -78,7 +78,7 @@ def test_an_evaluator_on_the_machine_of_a_worker_is_warned_about(
     show_gpus(monkeypatch, num_gpus)
     shared = cluster.Cluster(("a:1", "b:2"), evaluator, 0)
     monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", "")
-    strategies.check(training_config.TrainConfig(gpu_memory_growth=growth), shared)
+    strategies.check_hardware(training_config.TrainConfig(gpu_memory_growth=growth), shared)
     assert len(log) == count
     assert all("start the evaluator with CUDA_VISIBLE_DEVICES=" in line for line in log)
 
@@ -108,14 +108,14 @@ CLUSTER = cluster.Cluster(("a:1", "b:2"), None, 0)
 
 def test_cpu_replicas_in_a_cluster_are_refused():
     with pytest.raises(errors.UserError, match="num_cpu_replicas is 2 and TF_CONFIG lists 2 workers, but a"):
-        strategies.check(training_config.TrainConfig(num_cpu_replicas=2), CLUSTER)
-    strategies.check(training_config.TrainConfig(num_cpu_replicas=2), None)
+        strategies.check_hardware(training_config.TrainConfig(num_cpu_replicas=2), CLUSTER)
+    strategies.check_hardware(training_config.TrainConfig(num_cpu_replicas=2), None)
 
 
 @pytest.mark.parametrize("xla, num_gpus, count", [(True, 0, 1), (True, 1, 0), (False, 0, 0)])
 def test_xla_on_a_cpu_is_warned_about(monkeypatch, log, xla, num_gpus, count):
     show_gpus(monkeypatch, num_gpus)
-    strategies.check(training_config.TrainConfig(xla=xla), CLUSTER)
+    strategies.check_hardware(training_config.TrainConfig(xla=xla), CLUSTER)
     assert len(log) == count and all("a step took three times as long" in line for line in log)
 
 
@@ -137,7 +137,7 @@ def machine(monkeypatch, tmp_path):
 
 
 def check(precision):
-    strategies.check(training_config.TrainConfig(precision=precision), None)
+    strategies.check_hardware(training_config.TrainConfig(precision=precision), None)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_a_model_that_opens_is_listed_with_its_step(tiny_export):
 
 def test_best_evaluation_and_last_alarm_are_listed(tiny_export, monkeypatch):
     entry = best_checkpoints.KeptCheckpoint(6, 0.125, {})
-    monkeypatch.setattr(model.best_checkpoints, "read", lambda path: [entry])
+    monkeypatch.setattr(model.best_checkpoints, "read_best", lambda path: [entry])
     monkeypatch.setattr(model.watchdog, "last_alarm", lambda path: (5, "all is lost"))
     found = [tuple(finding) for finding in model.check(tiny_export.acoustic_dir)]
     assert found[2:] == [
