@@ -1,4 +1,4 @@
-"""Finds the recording of each record in the .jsonl file of its shard (written by records/items.py).
+"""Finds the recording of each record in the .jsonl file of its shard (written by building/sharding.py).
 
 {"utterance": {"utterance_id": "u1", "audio": "/c/u1.wav", ...}, "stamp": [43218, ...], "variant": null}
 """

@@ -14,9 +14,8 @@ from tfrecord_builder.audio import frontend
 from tfrecord_builder.audio.augmentation import augmentation_config, codecs
 from tfrecord_builder.building import builder, shard_statistics
 from tfrecord_builder.building.engines import local_engine
-from tfrecord_builder.data import dataset_info, readings, recordings, schema, vocabulary
+from tfrecord_builder.data import dataset_info, readings, schema, vocabulary
 from tfrecord_builder.labels import labelling, vocabularies
-from tfrecord_builder.storage import files
 
 FRONTEND = frontend.FrontendConfig()
 
@@ -79,20 +78,6 @@ def test_statistics_are_those_of_the_training_frames(tmp_path):
     frames = np.concatenate([record["fbank"] for record in _records(tmp_path / "out", "train", num_bins=80)])
     np.testing.assert_allclose(info.feature_mean, frames.astype(np.float64).mean(axis=0), rtol=1e-9)
     np.testing.assert_allclose(info.feature_stddev, frames.astype(np.float64).std(axis=0), rtol=1e-6)
-
-
-def test_files_have_the_hashes_that_the_info_says(tmp_path):
-    info = _build(small_corpora.make_manifest_corpus(tmp_path / "in"), tmp_path / "out")
-    path = str(tmp_path / "out") + os.sep
-    assert vocabulary.Vocabulary.load(path + "tokens.txt").sha256 == info.tokens_sha256
-    assert vocabulary.Vocabulary.load(path + "characters.txt").sha256 == info.characters_sha256
-    assert readings.Readings.load(path + "readings.tsv").sha256 == info.readings_sha256
-    for split in info.splits.values():
-        for part in split.shards:
-            assert files.sha256(path + part.file) == part.sha256
-            assert files.sha256(recordings.path_of(path + part.file)) == part.items_sha256
-    assert files.sha256(path + "rejected.tsv") == info.rejected_sha256
-    assert files.sha256(path + "report.html") == info.report_sha256
 
 
 def test_vocabulary_holds_the_training_split_and_not_the_dev_split(tmp_path):
@@ -302,38 +287,6 @@ def test_table_rows_select_segments_of_recordings(tmp_path):
         ("u3", "train", "silent audio"),
         ("u4", "train", "segment ends at or before its start"),
     ]
-
-
-def test_an_interrupted_build_keeps_finished_shards(tmp_path, monkeypatch):
-    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
-    _build(corpus_dir, tmp_path / "straight", num_shards=3)
-    run = local_engine._run
-
-    def stop_after_two(*args):
-        results = run(*args)
-        yield next(results)
-        yield next(results)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(local_engine, "_run", stop_after_two)
-    with pytest.raises(KeyboardInterrupt):
-        _build(corpus_dir, tmp_path / "out", num_shards=3)
-    assert os.listdir(tmp_path / "out") == [".build"]
-
-    written = []
-    monkeypatch.setattr(
-        local_engine,
-        "_run",
-        lambda count, task, units, *_: written.extend(units) or run(count, task, units, *_),
-    )
-    with pytest.raises(errors.UserError, match="had another corpus or other flags.*--overwrite"):
-        _build(corpus_dir, tmp_path / "out", num_shards=4)
-    _build(corpus_dir, tmp_path / "out", num_shards=3)
-    assert len(written) == 5 - 2  # of three training and two dev shards
-    names = sorted(os.listdir(tmp_path / "straight"))
-    assert sorted(os.listdir(tmp_path / "out")) == names
-    for name in names:
-        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "straight" / name).read_bytes()
 
 
 def test_frozen_vocabularies(tmp_path):

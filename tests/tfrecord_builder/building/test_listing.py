@@ -97,16 +97,6 @@ def test_errors_of_a_corpus_are_the_same_as_in_a_local_build(tmp_path, problem):
     assert not (tmp_path / "out" / "dataset_info.json").exists()
 
 
-def test_the_corpus_is_listed_again_by_the_next_build(tmp_path):
-    corpora = _make_two_corpora(tmp_path / "in")
-    _break(corpora, "an empty id")
-    with pytest.raises(errors.UserError, match="line 7: id or audio is empty; fill in both"):
-        _build(tmp_path / "out", corpora, runner="ray")
-    corpora = _make_two_corpora(tmp_path / "in")
-    expected = _build(tmp_path / "local", corpora, num_workers=1)
-    assert _build(tmp_path / "out", corpora, runner="ray") == expected
-
-
 def test_a_warning_of_a_reader_is_logged_once(tmp_path, caplog):
     corpus_trees.make_lhotse_corpus(tmp_path / "in")
     for name in ("musan_cuts.jsonl.gz", "noise_cuts.jsonl.gz"):

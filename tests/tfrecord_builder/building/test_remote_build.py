@@ -77,8 +77,7 @@ def _without_places(info):
     """Returns the info without the hashes of files that have paths of recordings."""
     splits = {
         name: dataclasses.replace(
-            split,
-            shards=tuple(dataclasses.replace(shard, items_sha256="") for shard in split.shards),
+            split, shards=tuple(dataclasses.replace(shard, items_sha256="") for shard in split.shards)
         )
         for name, split in info.splits.items()
     }

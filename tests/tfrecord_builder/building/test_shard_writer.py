@@ -1,6 +1,5 @@
 import dataclasses
 import errno
-import hashlib
 import os
 
 import numpy as np
@@ -136,16 +135,6 @@ def test_a_copy_longer_than_the_limit_of_the_encoder_is_rejected(tmp_path, featu
     found = _write(tmp_path, copies_of, settings)
     reason = "longer than 30 s, the limit of the encoder"
     assert found.rejected == [["u0.9", "train", reason, path]][:num_rejected]
-
-
-def test_a_finished_shard_is_found_again_unless_settings_or_items_change(tmp_path, tones):
-    path = tmp_path / "train-00000-of-00001.jsonl"
-    planned = _shard(tmp_path, _item("u0", tones[0]))
-    statistics = _writer(tmp_path).replace(planned, _ignore)
-    assert _writer(tmp_path).find_finished(planned) == statistics
-    assert statistics.items_sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert _writer(tmp_path, max_seconds=1.0).find_finished(planned) is None
-    assert _writer(tmp_path).find_finished(_shard(tmp_path, _item("u0", tones[1]))) is None
 
 
 @pytest.mark.parametrize("change", ["replaced", "removed", "added"])

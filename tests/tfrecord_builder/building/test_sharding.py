@@ -167,11 +167,6 @@ def test_items_with_any_bytes_in_the_file_name_survive_saving_and_loading():
     line.encode("utf-8")
 
 
-def test_text_has_neither_recording_nor_signature():
-    item = sharding.LabelledUtterance(manifest.Utterance("u", None, "", "你", "ni3", "train"), LABELS)
-    assert sharding.from_json(json.loads(sharding.to_line(item))) == item
-
-
 def test_file_signature(tmp_path):
     path = tmp_path / "a.wav"
     assert sharding.file_signature(None) is None and sharding.file_signature(str(path)) is None

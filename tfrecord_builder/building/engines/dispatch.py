@@ -30,11 +30,7 @@ from tfrecord_builder.building.engines import failures, local_engine, ray_engine
 from tfrecord_builder.program import progress_bar
 
 LOCAL = "local"
-ENGINES = {
-    LOCAL: local_engine.open_engine,
-    "ray": ray_engine.open_engine,
-    "spark": spark_engine.open_engine,
-}
+ENGINES = {LOCAL: local_engine.open_engine, "ray": ray_engine.open_engine, "spark": spark_engine.open_engine}
 HELP = (
     "where the work runs: local (processes on this machine), spark://HOST:7077, spark (as spark-submit "
     "is configured), ray://HOST:10001 or ray (the cluster of this machine)"

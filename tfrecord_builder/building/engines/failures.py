@@ -29,7 +29,7 @@ _CAUSES = (  # (pattern to find in an engine's error, what the error means, what
         "the scheduler was lost, or has another version",
         f"start it, check that the versions are the same, and {KEPT}",
     ),
-    # Spark does not say otherwise that a worker was killed.
+    # Spark reports killed workers only in such texts, Ray and local processes as WorkerKilledError.
     (r"OutOfMemory|exited with code 137\b|worker exited unexpectedly", *_KILLED),
 )
 

@@ -134,8 +134,8 @@ def _install(corpus: archives.Corpus, archive: archives.Archive, directory: str)
         source = os.path.join(unpacked, corpus.folder) if corpus.has_top_folder else unpacked
         if not os.path.isdir(source):
             raise errors.UserError(
-                f"{archive.name}: the archive has no folder {corpus.folder}, although its MD5 sum is right; "
-                "please report this."
+                f"{archive.name}: the archive has no folder {corpus.folder}, although its MD5 sum is "
+                "correct; please report this as a bug."
             )
         _merge(source, target)
     files.write_text(_marker(corpus, archive, directory), f"{archive.md5}  {archive.name}\n")

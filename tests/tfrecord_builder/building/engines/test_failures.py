@@ -45,10 +45,7 @@ Driver stacktrace:
         ),
         ("the Ray client has already been disconnected due to an error", "the scheduler was lost, or"),
         ("java.lang.IllegalStateException: SparkContext has been shutdown", "the scheduler was lost, or"),
-        (
-            LOST.format(reason="Command exited with code 137"),
-            "because memory ran out (Lost task 0.3 (10",
-        ),
+        (LOST.format(reason="Command exited with code 137"), "because memory ran out (Lost task 0.3 (10"),
         (PYTHON.format(error="Python worker exited unexpectedly (crashed)."), "because memory ran out (Lost"),
         (LOST.format(reason="worker lost"), "the engine failed ("),
     ],

@@ -130,10 +130,7 @@ def test_a_shard_that_is_truncated_between_records(data_dir):
     assert f"{SHARD}: shard has 3 records, expected 4; copy or build the data again" in _texts(data_dir)
 
 
-@pytest.mark.parametrize(
-    "name, noun",
-    [(SHARD, "shard"), *((name, "file") for name in SIDECAR_FILES)],
-)
+@pytest.mark.parametrize("name, noun", [(SHARD, "shard"), *((name, "file") for name in SIDECAR_FILES)])
 def test_a_missing_file_and_one_that_cannot_be_read(data_dir, name, noun):
     os.remove(data_dir / name)
     texts = _texts(data_dir)

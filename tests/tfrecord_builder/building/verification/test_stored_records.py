@@ -209,12 +209,6 @@ def test_a_truncated_file(written, kept, message):
     assert all(not record.problem for record in records[:-1])
 
 
-def test_bytes_after_the_last_record_are_a_problem(written):
-    records, _ = _read(written + b"rest")
-    assert records[-1].problem == "file ends after 4 of the 12 bytes of the header"
-    assert records[-1].offset == len(written)
-
-
 def test_a_huge_length_with_a_valid_checksum_is_a_problem():
     length = struct.pack("<Q", 1 << 60)
     header = length + struct.pack("<I", schema.masked_crc(length))
