@@ -29,6 +29,11 @@ from tfrecord_builder import errors
 from tfrecord_builder.program import config_flags, program
 from tfrecord_builder.storage import files
 
+GROUPS = {
+    "Model and address": ("saved_model", "host", "port", "token_file"),
+    "Requests": ("max_request_mb", "max_audio_seconds", "stop_seconds"),
+    "Batches": ("max_batch_size", "batch_delay_ms", "max_queue_seconds"),
+}
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"
 
 
@@ -94,4 +99,4 @@ def main(config: ServeConfig) -> None:
 
 
 if __name__ == "__main__":
-    program.run(main, ServeConfig)
+    program.run(main, ServeConfig, groups=GROUPS)

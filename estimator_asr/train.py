@@ -18,7 +18,6 @@ import shlex
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 from tfrecord_builder.program import lazy_tensorflow
 
@@ -29,7 +28,7 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.experiment import experiment, model_directory, task_spec
+from estimator_asr.experiment import experiment, model_directory, task_spec, train_flags
 from estimator_asr.models.tasks import tasks
 from estimator_asr.monitoring.diagnostics import observers
 from estimator_asr.training import directory_lock, loop, plan, stopping
@@ -38,34 +37,22 @@ from estimator_asr.training.distributed import strategies
 from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.data import dataset_info
-from tfrecord_builder.program import config_flags, program, urls
+from tfrecord_builder.program import program, urls
 
 _EXIT_TERMINATED = 128 + 15  # the exit code that shells report for a process ended by SIGTERM
 _EXIT_FAILED = os.EX_SOFTWARE  # exit code of a worker in a cluster that may succeed after a restart, unlike 1
 
 
-@dataclasses.dataclass(frozen=True)
-class Directories(config_flags.Checked):
-    """Flags for the directories that training reads and writes."""
-
-    data_dir: tuple[str, ...] = config_flags.setting(
-        (), "data directories made by tfrecord_builder.build, comma separated", required=True
-    )
-    model_dir: str = config_flags.setting(
-        "", "model directory; created, or continued if it exists", required=True, checkpoints=True
-    )
-
-
-def main(directories: Directories, *sections: Any) -> int:
-    """Trains with `sections`, the settings of config.SECTIONS in their order; returns the exit code."""
+def main(run_config: train_flags.RunConfig, settings: config_lib.Settings) -> int:
+    """Trains a model; returns the exit code."""
     _set_up_logging()
     # Messages append flags to this command, which override earlier ones: the last value of a flag counts.
     command = shlex.join(["python", "-m", "estimator_asr.train", *sys.argv[1:]])
-    return run(directories.data_dir, directories.model_dir, dict(zip(config_lib.SECTIONS, sections)), command)
+    return run(run_config.data_dir, run_config.model_dir, settings, command)
 
 
-def run(data_dirs: Sequence[str], model_dir: str, sections: dict[str, Any], command: str) -> int:
-    """Trains a model with `sections`, settings keyed by the names in config.SECTIONS; returns the exit code.
+def run(data_dirs: Sequence[str], model_dir: str, settings: config_lib.Settings, command: str) -> int:
+    """Trains a model; returns the exit code.
 
     `command` is the command line that started the program, which messages repeat.
 
@@ -73,7 +60,7 @@ def run(data_dirs: Sequence[str], model_dir: str, sections: dict[str, Any], comm
         errors.UserError: settings, data and model directory do not fit together; nothing was changed.
     """
     infos = dataset_info.load_all(data_dirs)
-    config = build_config(sections, infos, data_dirs)
+    config = build_config(settings, infos, data_dirs)
     cluster = cluster_lib.read_tf_config()
     strategies.check_hardware(config.train, cluster)
     directory_lock.check_usable(model_dir)
@@ -113,7 +100,7 @@ def _train(training):
 
 
 def build_config(
-    sections: dict[str, Any], infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str]
+    settings: config_lib.Settings, infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str]
 ) -> experiment.ExperimentConfig:
     """Returns the experiment's settings: settings from flags and settings determined by the data.
 
@@ -121,7 +108,7 @@ def build_config(
         errors.UserError: the data lack audio, characters or token counts that the model needs, or its
             pretrained encoder is missing or damaged.
     """
-    spec = task_spec.SPECS[sections["train"].model]
+    spec = task_spec.SPECS[settings.train.model]
     if spec.reads_audio and infos[0].frontend is None:
         raise errors.UserError(
             f"{data_dirs[0]} contains text, but --model=acoustic needs audio features; "
@@ -133,7 +120,7 @@ def build_config(
             f"{','.join(data_dirs)}: no characters are paired with tokens, but --model=language needs them; "
             "build with --token_type=syllable or toneless, and with transcripts"
         )
-    config = experiment.ExperimentConfig.for_data(infos[0], **sections)
+    config = experiment.ExperimentConfig.for_data(infos[0], **vars(settings))
     if spec.reads_audio and config.acoustic.encoder in pretrained_encoder.FAMILIES:
         config = _find_pretrained(config, data_dirs[0])
     config = tasks.complete(config)
@@ -193,4 +180,4 @@ def _set_up_logging():
 
 
 if __name__ == "__main__":
-    program.run(main, Directories, *config_lib.SECTIONS.values())
+    program.run(main, train_flags.RunConfig, config_lib.Settings, groups=train_flags.GROUPS)

@@ -25,6 +25,21 @@ from tfrecord_builder.data import dataset_info
 from tfrecord_builder.labels import labelling, vocabularies
 from tfrecord_builder.program import program
 
+GROUPS = {
+    "What to build": ("corpus", "corpus_dir", "output_dir", "overwrite", "dev_fraction"),
+    "What to reject": ("max_seconds", "max_rejected"),
+    "Features": ("frontend", "sample_rate", "num_mel_bins"),
+    "Augmented copies": (
+        *("speed_perturb_factors", "augmented_copies", "rir_dir", "noise_dir", "noise_snr_db", "volume_db"),
+        *("codecs", "sound_share"),
+    ),
+    "Tokens": (
+        *("token_type", "user_dictionary", "tone_sandhi", "numbers", "bpe_vocab_size", "vocabulary_dir"),
+        "extend_vocabulary",
+    ),
+    "Shards and workers": ("num_shards", "num_workers", "runner"),
+}
+
 
 def main(config: builder.BuildConfig, *others: object) -> None:
     """Builds the data directory and prints a summary."""
@@ -58,4 +73,5 @@ if __name__ == "__main__":
         augmentation_config.AugmentationConfig,
         labelling.LabelConfig,
         vocabularies.VocabularyConfig,
+        groups=GROUPS,
     )

@@ -17,7 +17,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 NUM_STEPS = 50  # only their losses are compared
-_KERNEL_CACHE = {"CUDA_CACHE_MAXSIZE": "4294967296"}  # bytes; enough for all kernels that the driver compiles
+_GPU = {
+    "CUDA_CACHE_MAXSIZE": "4294967296",  # bytes; enough for all kernels that the driver compiles
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",  # trainings share a GPU
+}
 _ROOT = pathlib.Path(__file__).parents[2]
 _FIRST_TIMED = 10  # the steps before allocate memory, and compile
 _ENOUGH = 0.9  # of the first five losses, that the last five must be below
@@ -50,7 +53,7 @@ def run(words: Sequence[str], log: str, limit: float, environment: Mapping[str, 
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 cwd=_ROOT,
-                env={**_KERNEL_CACHE, **os.environ, **environment},
+                env={**_GPU, **os.environ, **environment},
                 timeout=limit,
             ).returncode
         except subprocess.TimeoutExpired:  # the child is dead now

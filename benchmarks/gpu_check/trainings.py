@@ -13,8 +13,8 @@ _BFLOAT16_CPUS = frozenset({"avx512_bf16", "amx_bf16"})
 _FLAGS = """--save_summary_steps=1 --warmup_epochs=0 --nospec_augment --acoustic_dropout=0
 --language_dropout=0 --ngram_dropout=0 --token_noise=0""".split()
 # One shape of batches, which XLA compiles for half a minute: 24 utterances, for one replica and for two.
-_SMALL = """--gpu_memory_growth --num_buckets=1 --learning_rate=0.0005 --batch_frames=3800
---batch_tokens=192 --encoder_layers=2 --encoder_units=32 --encoder_inner_units=64 --attention_heads=2
+_SMALL = """--num_buckets=1 --learning_rate=0.0005 --batch_frames=3800
+--batch_tokens=192 --encoder_layers=2 --encoder_units=32 --encoder_inner_units=64
 --language_layers=2 --language_units=32 --language_inner_units=64 --ngram_rows=1023
 --ngram_units=16""".split()
 # An epoch is one batch here, so that the decay of the flag file would end too soon.

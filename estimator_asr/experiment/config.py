@@ -1,4 +1,4 @@
-"""Settings for models, input and decoding. All but the decoding settings are flags of estimator_asr.train."""
+"""Settings of a training run (Settings, the flags of estimator_asr.train), and of decoding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.program import config_flags
 
-setting = config_flags.setting
+setting, constant = config_flags.setting, config_flags.constant
 FULL = "full"  # value of AcousticConfig.softmax: cross-entropy over all tokens
 CHUNK_FRAMES = (16, 64)  # shortest and longest chunk of a streaming model, in frames (160 and 640 ms)
 CHUNK_STEP = 4  # chunk lengths are multiples of this: input frames per output frame of streaming encoders
@@ -35,13 +35,9 @@ class AcousticConfig(config_flags.Checked):
     encoder_inner_units: int = setting(
         512, "hidden width of the feed-forward modules in the encoder and decoder", positive=True
     )
-    attention_heads: int = setting(4, "attention heads; must divide --encoder_units", positive=True)
-    conv_kernel_size: int = setting(
-        15, "encoder conformer: width of the depthwise convolution, in subsampled frames; odd", positive=True
-    )
-    subsampling_channels: int = setting(
-        32, "encoders conformer and transformer: channels of the subsampling convolutions", positive=True
-    )
+    attention_heads: int = constant(4)
+    conv_kernel_size: int = constant(15)  # width of the Conformer's convolution, in subsampled frames; odd
+    subsampling_channels: int = constant(32)  # encoders conformer and transformer
     chunk_frames: int = setting(
         0,
         "encoders conformer and transformer: frames per chunk in which a streaming model reads features, 16 "
@@ -65,7 +61,8 @@ class AcousticConfig(config_flags.Checked):
         minimum=0,
         maximum=0.9,
     )
-    label_smoothing: float = _fraction(0.1, "fraction of the decoder's target that is spread over all tokens")
+    # Fraction of the decoder's target that is spread over all tokens.
+    label_smoothing: float = constant(0.1, "it is always 0.1 with --softmax=full and has no effect otherwise")
     softmax: str = setting(
         FULL,
         "loss of the attention decoder in training: cross-entropy over all tokens (full) or over "
@@ -93,11 +90,7 @@ class AcousticConfig(config_flags.Checked):
         if self.encoder_units % self.attention_heads:
             raise errors.UserError(
                 f"train: --encoder_units is {self.encoder_units}, expected a multiple of "
-                f"--attention_heads={self.attention_heads}; change one of them."
-            )
-        if self.conv_kernel_size % 2 == 0:
-            raise errors.UserError(
-                f"train: --conv_kernel_size is {self.conv_kernel_size}, expected an odd number."
+                f"{self.attention_heads}, the number of attention heads"
             )
         shortest, longest = CHUNK_FRAMES
         if self.chunk_frames and self.chunk_frames not in range(shortest, longest + 1, CHUNK_STEP):
@@ -109,12 +102,6 @@ class AcousticConfig(config_flags.Checked):
             raise errors.UserError(
                 f"train: --softmax={self.softmax} is for the attention decoder, but --decoder_layers is 0; "
                 "leave one of them out."
-            )
-        if self.softmax != FULL and self.label_smoothing:
-            raise errors.UserError(
-                f"train: --label_smoothing is {self.label_smoothing:g}, expected 0 with "
-                f"--softmax={self.softmax}, which scores only a few tokens and cannot smooth over all; "
-                "pass --label_smoothing=0."
             )
 
 
@@ -159,9 +146,7 @@ class LanguageConfig(config_flags.Checked):
     language_inner_units: int = setting(
         1024, "hidden width of the language model's feed-forward modules", positive=True
     )
-    language_heads: int = setting(
-        4, "attention heads of the language model; must divide --language_units", positive=True
-    )
+    language_heads: int = constant(4)  # attention heads
     # A prime number of rows spreads the hashes most evenly; this one is 2^19 - 1.
     ngram_rows: int = setting(524287, "rows of the table of hashed token n-grams; 0: no n-grams", minimum=0)
     ngram_units: int = setting(64, "width of the n-gram table", positive=True)
@@ -175,8 +160,8 @@ class LanguageConfig(config_flags.Checked):
         super().__post_init__()
         if self.language_units % self.language_heads or self.language_units % 2:
             raise errors.UserError(
-                f"train: --language_units is {self.language_units}, expected an even number and a multiple "
-                f"of --language_heads={self.language_heads}; change one of them."
+                f"train: --language_units is {self.language_units}, expected an even multiple of "
+                f"{self.language_heads}, the number of attention heads"
             )
 
 
@@ -201,25 +186,22 @@ class InputConfig(config_flags.Checked):
     )
     spec_augment: bool = setting(True, "SpecAugment: mask time and frequency bands in acoustic training")
     # Two masks of each kind, as in policy LD of Park et al. 2019; narrower, because the corpora are small.
-    time_masks: int = setting(2, "spec_augment: number of time masks per utterance", minimum=0)
-    time_mask_frames: int = setting(40, "spec_augment: maximum frames of a time mask", minimum=0)
-    time_mask_fraction: float = setting(
-        0.2,
-        "spec_augment: maximum fraction of an utterance that all time masks together hide",
-        minimum=0,
-        maximum=1,
-    )
-    frequency_masks: int = setting(2, "spec_augment: number of frequency masks per utterance", minimum=0)
-    frequency_mask_bins: int = setting(15, "spec_augment: maximum bins of a frequency mask", minimum=0)
+    time_masks: int = constant(2)  # masks per utterance
+    time_mask_frames: int = constant(40)  # maximum width of a time mask
+    time_mask_fraction: float = constant(0.2)  # maximum fraction of an utterance under all its time masks
+    frequency_masks: int = constant(2)  # masks per utterance
+    frequency_mask_bins: int = constant(15)  # maximum width of a frequency mask
 
 
-SECTIONS = {
-    "acoustic": AcousticConfig,
-    "language": LanguageConfig,
-    "optimizer": training_config.OptimizerConfig,
-    "input": InputConfig,
-    "train": training_config.TrainConfig,
-    "stopping": training_config.StoppingConfig,
-    "watch": training_config.WatchConfig,
-    "display": training_config.DisplayConfig,
-}
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(config_flags.Checked):
+    """All settings of a training run, by section of config.json."""
+
+    acoustic: AcousticConfig = AcousticConfig()
+    language: LanguageConfig = LanguageConfig()
+    optimizer: training_config.OptimizerConfig = training_config.OptimizerConfig()
+    input: InputConfig = InputConfig()
+    train: training_config.TrainConfig = training_config.TrainConfig()
+    stopping: training_config.StoppingConfig = training_config.StoppingConfig()
+    watch: training_config.WatchConfig = training_config.WatchConfig()
+    display: training_config.DisplayConfig = training_config.DisplayConfig()

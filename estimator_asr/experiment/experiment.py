@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from typing import Any, Optional
+from typing import Optional
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.experiment import task_spec, training_config
+from estimator_asr.experiment import task_spec
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend as frontend_lib
 from tfrecord_builder.data import dataset_info
-from tfrecord_builder.program import config_json
+from tfrecord_builder.program import config_flags, config_json
 from tfrecord_builder.storage import files
 
 CONFIG_FILE = "config.json"
@@ -20,25 +20,17 @@ FORMAT_VERSION = 2
 DEFAULT_SUBSAMPLING = 4  # input frames per output frame, for encoders that are not pretrained
 
 
-@dataclasses.dataclass(frozen=True)
-class ExperimentConfig:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExperimentConfig(config_lib.Settings):
     """Contents of config.json."""
 
     model: str
-    acoustic: config_lib.AcousticConfig
-    language: config_lib.LanguageConfig
-    optimizer: training_config.OptimizerConfig
-    input: config_lib.InputConfig
-    train: training_config.TrainConfig
     frontend: Optional[frontend_lib.FrontendConfig]  # None if the model reads tokens
     token_type: str
     tokens_sha256: str
     characters_sha256: str
     readings_sha256: str
     format_version: int = FORMAT_VERSION
-    stopping: training_config.StoppingConfig = training_config.StoppingConfig()
-    watch: training_config.WatchConfig = training_config.WatchConfig()
-    display: training_config.DisplayConfig = training_config.DisplayConfig()
     bpe_sha256: str = ""  # hash of bpe.model; empty for token types without subwords
     # All token ids, from most to least frequent in the training data; empty with --softmax=full.
     tokens_by_frequency: tuple[int, ...] = ()
@@ -54,13 +46,13 @@ class ExperimentConfig:
         return self.subsampling * self.frontend.frame_seconds
 
     @classmethod
-    def for_data(cls, info: dataset_info.DatasetInfo, **sections: Any) -> ExperimentConfig:
+    def for_data(cls, info: dataset_info.DatasetInfo, **sections: config_flags.Checked) -> ExperimentConfig:
         """Returns the settings combined with a description of the training data.
 
-        The keys of `sections` are names in config.SECTIONS; missing sections get their default values.
+        `sections` are fields of config.Settings; missing sections get their default values.
         """
-        sections = {**{name: section() for name, section in config_lib.SECTIONS.items()}, **sections}
-        spec = task_spec.SPECS[sections["train"].model]
+        settings = config_lib.Settings(**sections)
+        spec = task_spec.SPECS[settings.train.model]
         return cls(
             model=spec.name,
             frontend=info.frontend if spec.reads_audio else None,
@@ -69,7 +61,7 @@ class ExperimentConfig:
             characters_sha256=info.characters_sha256,
             readings_sha256=info.readings_sha256,
             bpe_sha256=info.bpe_sha256,
-            **sections,
+            **vars(settings),
         )
 
     def save(self, model_dir: str) -> None:

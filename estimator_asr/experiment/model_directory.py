@@ -92,7 +92,8 @@ def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> Mode
     """Returns the model that a run would train in a new or existing directory; writes nothing.
 
     A new model gets the data's vocabularies. If the directory has checkpoints, the settings in the model's
-    section must be unchanged, except those that are training_only; all other settings may differ.
+    section must be unchanged, except those that are training_only; all other settings may differ. Constants
+    keep the values that they have in the directory.
 
     Raises:
         errors.UserError: the existing model has another vocabulary, frontend or architecture (the message
@@ -101,6 +102,7 @@ def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> Mode
     if not _has_checkpoint(path):
         return open_new(path, config, data_dir)
     model = open_model_directory(path)
+    config = config_flags.with_constants(config, model.config)
     keys = ["model", config.model, *config.spec.vocabularies, "bpe_sha256"]
     keys += ["frontend", "token_type"] if config.spec.reads_audio else []
     for key in keys:

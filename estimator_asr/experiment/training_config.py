@@ -9,7 +9,7 @@ from estimator_asr.experiment import task_spec
 from tfrecord_builder import errors
 from tfrecord_builder.program import config_flags
 
-setting = config_flags.setting
+setting, constant = config_flags.setting, config_flags.constant
 DEFAULT_EPOCHS = 30
 
 
@@ -19,14 +19,12 @@ class OptimizerConfig(config_flags.Checked):
 
     optimizer: str = setting("adam", "update rule", choices=("adam", "momentum"))
     learning_rate: float = setting(0.001, "initial learning rate", positive=True)
-    learning_rate_batch_size: float = setting(
-        0.0,
-        "initial rate = learning_rate x mean utterances per step / learning_rate_batch_size; 0: not scaled",
-        minimum=0,
-    )
+    # Initial rate = learning_rate x mean utterances per step / learning_rate_batch_size; 0: not scaled.
+    learning_rate_batch_size: float = constant(0.0, "set --learning_rate to the rate for your batch size")
     schedule: str = setting(
         "step",
-        "learning rate decay after warm-up; plateau: decays when the error rate on dev stops falling",
+        "learning rate decay after warm-up; plateau: halves the rate after three evaluations without a lower "
+        "error rate on dev",
         choices=("step", "exponential", "inverse_time", "inverse_sqrt", "plateau"),
     )
     warmup_epochs: float = setting(1.0, "epochs in which the rate rises linearly from zero", minimum=0)
@@ -36,32 +34,22 @@ class OptimizerConfig(config_flags.Checked):
     decay_factors: tuple[float, ...] = setting(
         (1.0,), "schedule step: factors of the initial rate, one more than there are boundaries"
     )
-    decay_epochs: float = setting(
-        1.0, "schedules exponential and inverse_time: epochs in which decay_rate applies once", positive=True
-    )
+    decay_epochs: float = constant(1.0, "use --decay_rate, which applies once per epoch")
     decay_rate: float = setting(
         0.9,
-        "schedule exponential: factor per decay_epochs; inverse_time: divisor is 1 + decay_rate x epochs / "
-        "decay_epochs",
+        "schedule exponential: factor per epoch; inverse_time: divisor is 1 + decay_rate x epochs",
         positive=True,
     )
-    plateau_evaluations: int = setting(
-        3, "schedule plateau: evaluations without a lower error rate before the rate decays", positive=True
-    )
-    plateau_factor: float = setting(
-        0.5, "schedule plateau: factor by which the rate is reduced", positive=True, maximum=0.99
-    )
-    momentum: float = setting(0.9, "momentum: decay of the accumulated gradient", minimum=0, maximum=0.9999)
-    # Adam's defaults are from Vaswani et al. 2017, section 5.3.
-    adam_beta1: float = setting(0.9, "optimizer adam: decay of the first moment", minimum=0, maximum=0.9999)
-    adam_beta2: float = setting(0.98, "optimizer adam: decay of the second moment", minimum=0, maximum=0.9999)
-    adam_epsilon: float = setting(1e-9, "optimizer adam: epsilon in the denominator", positive=True)
+    plateau_evaluations: int = constant(3)  # evaluations without a lower error rate before the rate decays
+    plateau_factor: float = constant(0.5)  # factor by which the rate then decays
+    momentum: float = constant(0.9)  # decay of the accumulated gradient
+    adam_beta1: float = constant(0.9)  # Adam's values are from Vaswani et al. 2017, section 5.3
+    adam_beta2: float = constant(0.98)
+    adam_epsilon: float = constant(1e-9)
     pretrained_rate: float = setting(
         0.1, "--trainable_blocks: ratio of the last block's learning rate to learning_rate", positive=True
     )
-    pretrained_rate_decay: float = setting(
-        0.7, "--trainable_blocks: ratio of a block's learning rate to that of the next block", positive=True
-    )
+    pretrained_rate_decay: float = constant(0.7)  # ratio of a block's learning rate to that of the next block
     clip_norm: float = setting(5.0, "global norm to which gradients are clipped; 0: no clipping", minimum=0)
     gradient_accumulation_steps: int = setting(
         1,
@@ -89,6 +77,11 @@ class OptimizerConfig(config_flags.Checked):
 class TrainConfig(config_flags.Checked):
     """Settings for the training loop: length, intervals, warm start and devices."""
 
+    REMOVED = {
+        "gpu_memory_growth": "set the environment variable TF_FORCE_GPU_ALLOW_GROWTH=true instead",
+        "max_first_step_minutes": "use --max_step_minutes; the first step may take three times as long",
+    }
+
     model: str = setting("acoustic", "which model to train", choices=tuple(task_spec.SPECS))
     train_steps: Optional[int] = setting(
         None, "stop after this many updates of the weights", positive=True, alternative="train_epochs"
@@ -102,16 +95,18 @@ class TrainConfig(config_flags.Checked):
     save_checkpoints_steps: int = setting(
         500, "steps between checkpoints; each is evaluated on the dev split", positive=True
     )
-    keep_checkpoint_max: int = setting(5, "number of latest checkpoints to keep", positive=True)
-    eval_throttle_seconds: int = setting(
-        30, "minimum time between evaluations; ignored by early stopping and schedule plateau", minimum=0
+    keep_checkpoint_max: int = constant(
+        5, "the five latest checkpoints are kept; for more of the best ones, use --keep_best_checkpoints"
     )
+    # Minimum time between evaluations; ignored by early stopping and schedule plateau.
+    eval_throttle_seconds: int = constant(30, "use --save_checkpoints_steps to evaluate less often")
     save_summary_steps: int = setting(50, "steps between TensorBoard points", positive=True)
-    progress_seconds: float = setting(10.0, "seconds between progress lines", positive=True)
-    max_first_step_minutes: float = setting(
-        30.0, "exit with code 75 if the first step takes longer than this", positive=True
+    progress_seconds: float = constant(10.0)  # seconds between progress lines
+    max_step_minutes: float = setting(
+        10.0,
+        "exit with code 75 if a step takes longer, or the first step, which compiles, three times as long",
+        positive=True,
     )
-    max_step_minutes: float = setting(10.0, "exit with code 75 if a later step takes longer", positive=True)
     seed: int = setting(  # each epoch's seed is seed + epoch, which must fit into an int64
         1, "random seed of weights, data order, masks and dropout", minimum=-(10**18), maximum=10**18
     )
@@ -128,9 +123,6 @@ class TrainConfig(config_flags.Checked):
         choices=("float32", "float16", "bfloat16"),
     )
     num_cpu_replicas: int = setting(1, "CPU replicas (to test multi-GPU training)", positive=True)
-    gpu_memory_growth: bool = setting(
-        False, "allocate GPU memory when needed instead of all at the start, so that others can use the GPU"
-    )
     xla: bool = setting(False, "compile with XLA, for GPUs; on a CPU a step takes three times as long")
 
     def __post_init__(self):
@@ -161,9 +153,8 @@ class WatchConfig(config_flags.Checked):
     watchdog: bool = setting(
         True, "watch losses, hypotheses and gradients; alarms name the likely cause and the next command"
     )
-    constant_loss_steps: int = setting(
-        500, "watchdog: alarm if the loss is constant for this many steps and 5 % of all steps", positive=True
-    )
+    # The watchdog raises an alarm if the loss is constant for this many steps and 5 % of all steps.
+    constant_loss_steps: int = constant(500)
     skip_bad_batches: int = setting(
         0, "maximum number of steps with NaN or Inf to skip; the next one ends training", minimum=0
     )

@@ -57,7 +57,7 @@ def flatten(config: experiment.ExperimentConfig) -> dict:
 def _fields(*models):
     """Yields (section, field) for each setting of the models, optimizer, input and training."""
     for section in (*models, "optimizer", "input"):
-        for field in dataclasses.fields(config_lib.SECTIONS[section]):
+        for field in dataclasses.fields(getattr(config_lib.Settings, section)):
             if config_flags.is_flag(field):
                 yield section, field
     for field in dataclasses.fields(training_config.TrainConfig):

@@ -28,7 +28,7 @@ class TrainingFacts(NamedTuple):
     max_steps: int  # total number of steps
     base_rate: float  # --learning_rate
     peak_rate: float  # learning rate at the end of the warm-up
-    constant_loss_steps: int  # --constant_loss_steps, the watchdog's patience
+    constant_loss_steps: int  # the watchdog's patience
     steps_per_epoch: float = 1.0
     num_utterances: int = _FEW_UTTERANCES  # number of utterances in the train split
     hours: float = 0.0  # hours of audio in the train split; 0 for text

@@ -19,6 +19,7 @@ from estimator_asr.models import replicas
 from estimator_asr.training import stopping
 from estimator_asr.training.distributed import cluster as cluster_lib
 
+FIRST_STEP_FACTOR = 3  # the first step may take this many times --max_step_minutes
 EXIT_STALLED = os.EX_TEMPFAIL  # 75
 EXIT_WORKER_DIED = os.EX_SOFTWARE  # 70
 POLL_SECONDS = 5.0
@@ -136,8 +137,8 @@ class StepWatch:
         seconds = self.seconds
         if seconds is None or self._ended.is_set():
             return
-        name = "max_first_step_minutes" if self._is_first else "max_step_minutes"
-        limit, dead = getattr(self._config, name), self._peers.find_dead(_WORKER_SECONDS)
+        limit, factor = self._config.max_step_minutes, FIRST_STEP_FACTOR if self._is_first else 1
+        dead = self._peers.find_dead(_WORKER_SECONDS)
         signal_number = self._termination.received_before(SIGNAL_SECONDS)
         if dead:
             reason = f"{' and '.join(dead)} died, so this worker ends too"
@@ -146,9 +147,9 @@ class StepWatch:
             reason = f"train: the step has not ended {SIGNAL_SECONDS:.0f} s after signal {signal_number}"
             reason += ", so no checkpoint was saved"
             self._end(128 + signal_number, f"{reason}; {self._describe()}; {_CONTINUES}")
-        elif seconds >= 60 * limit:
+        elif seconds >= 60 * limit * factor:
             reason = f"train: the step has not ended in {seconds / 60:.1f} minutes"
-            reason += f" (limit: --{name}={limit:g})"
+            reason += f" (limit: {f'{factor} times ' if factor > 1 else ''}--max_step_minutes={limit:g})"
             self._end(EXIT_STALLED, f"{reason}; {self._describe()}; {_CONTINUES}")
 
     def _describe(self):

@@ -24,7 +24,7 @@ from tfrecord_builder.data import dataset_info
 
 TINY = [
     *("--encoder=whisper", "--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16"),
-    *("--attention_heads=2", "--train_steps=2", "--notry_worst_batch", "--show_utterances=1"),
+    *("--train_steps=2", "--notry_worst_batch", "--show_utterances=1"),
 ]
 
 

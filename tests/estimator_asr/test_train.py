@@ -32,7 +32,7 @@ from tfrecord_builder.data import dataset_info, vocabulary
 
 TINY = [
     *(*tiny_flags.ACOUSTIC, *tiny_flags.LANGUAGE, "--decoder_layers=0", "--notry_worst_batch"),
-    *("--batch_frames=200", "--warmup_epochs=0", "--progress_seconds=0.001"),
+    *("--batch_frames=200", "--warmup_epochs=0"),
 ]
 TIMEOUT_SECONDS = 240
 
@@ -156,11 +156,9 @@ def _eager_stays_on(monkeypatch):
 
 def refuse(data_dirs, model_dir, **sections):
     """Returns the sentence with which a run is refused; `train` names the settings of that section."""
-    defaults = {name: section() for name, section in config_lib.SECTIONS.items()}
+    settings = config_lib.Settings(**{**SMALL, **sections})
     with pytest.raises(errors.UserError) as caught:
-        train_program.run(
-            [str(path) for path in data_dirs], str(model_dir), {**defaults, **SMALL, **sections}, "train"
-        )
+        train_program.run([str(path) for path in data_dirs], str(model_dir), settings, "train")
     return str(caught.value)
 
 
@@ -287,7 +285,7 @@ def test_a_full_disk_is_reported_in_one_sentence_and_earlier_checkpoints_stay(di
     place = tmp_path / "place"
     place.mkdir()
     flags = [f"--data_dir={directory / 'text'}", f"--model_dir={place / 'lm'}", "--model=language"]
-    flags += ["--train_steps=100", "--save_checkpoints_steps=1", "--keep_checkpoint_max=100", "--nowatchdog"]
+    flags += ["--train_steps=100", "--save_checkpoints_steps=1", "--ngram_rows=25013", "--nowatchdog"]
     program = [sys.executable, "-m", "estimator_asr.train", *TINY, *flags]
     full = subprocess.run(
         ["unshare", "--map-root-user", "--mount", "sh", "-c", IN_A_SMALL_PLACE, str(place), *program],
@@ -310,12 +308,8 @@ def sample_tokens(directory, num_sampled, *counts):
     data = str(directory / "data")
     info = dataset_info.DatasetInfo.load(data)
     infos = [dataclasses.replace(info, token_counts=of_directory) for of_directory in counts]
-    sections = {
-        "acoustic": config_lib.AcousticConfig(softmax="nce", label_smoothing=0.0, num_sampled=num_sampled),
-        "train": training_config.TrainConfig(model="acoustic"),
-    }
-    names = [data] * len(infos)
-    return train_program.build_config(sections, infos, names)
+    acoustic = config_lib.AcousticConfig(softmax="nce", num_sampled=num_sampled)
+    return train_program.build_config(config_lib.Settings(acoustic=acoustic), infos, [data] * len(infos))
 
 
 def test_tokens_are_sorted_by_their_counts_in_all_directories(directory):
@@ -335,8 +329,8 @@ def test_a_sampled_softmax_without_token_counts_or_with_too_many_samples_is_refu
 @pytest.mark.slow
 def test_two_replicas_train_with_a_sampled_softmax_and_one_device_goes_on_with_the_full_one(directory):
     flags = [f"--data_dir={directory / 'data'}", f"--model_dir={directory / 'sampled'}", "--decoder_layers=1"]
-    sampled = ["--softmax=sampled", "--num_sampled=2", "--label_smoothing=0"]
-    done = train(*flags, *sampled, "--train_steps=3", "--num_cpu_replicas=2")
+    sampled = ["--softmax=sampled", "--num_sampled=2", "--train_steps=3", "--num_cpu_replicas=2"]
+    done = train(*flags, *sampled)
     assert done.returncode == 0, done.stderr
     assert "2 replica(s)" in done.stderr
     done = train(*flags, "--train_steps=4")

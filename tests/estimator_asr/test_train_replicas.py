@@ -14,7 +14,7 @@ import small_records
 import tiny_flags
 
 SMALL = [
-    *(*tiny_flags.ACOUSTIC, *tiny_flags.LANGUAGE, "--decoder_layers=1", "--progress_seconds=0.001"),
+    *(*tiny_flags.ACOUSTIC, *tiny_flags.LANGUAGE, "--decoder_layers=1"),
 ]
 DATA = {"acoustic": "speech", "language": "text"}
 # Three utterances per batch, and one or two in the last of an epoch, on two or four replicas.

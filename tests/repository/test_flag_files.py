@@ -1,4 +1,4 @@
-"""flags/<corpus>/*.flags: each parses, says why, and holds nothing that is the default anyway."""
+"""Flags in --help; flags/<corpus>/*.flags: each parses, says why, and holds nothing that is the default."""
 
 from __future__ import annotations
 
@@ -17,6 +17,23 @@ COMPLETE = {"aishell1", "demo", "manifest", "streaming", "thchs30", "whisper"}
 @pytest.fixture(scope="module")
 def parsed(program_answers):
     return {file: result for answer in program_answers.values() for file, result in answer["parsed"].items()}
+
+
+@pytest.mark.parametrize(
+    "module, num_headings, num_shown, num_flags",
+    [
+        ("estimator_asr.train", 8, 35, 60),
+        ("tfrecord_builder.build", 6, 28, 33),
+        ("estimator_asr.serve", 3, 10, 13),
+    ],
+)
+def test_help_lists_the_flags_that_most_users_need(
+    program_answers, module, num_headings, num_shown, num_flags
+):
+    headings = program_answers[module]["headings"]  # none is empty
+    others = headings.pop("Rarely needed")
+    shown = sum(map(len, headings.values()))
+    assert (len(headings), shown, shown + len(others)) == (num_headings, num_shown, num_flags)
 
 
 def test_each_corpus_has_its_files():

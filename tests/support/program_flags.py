@@ -26,28 +26,30 @@ PATTERNS = "[]*?\\"
 URLS = ("gs://bucket/a", "s3://bucket/a", "hdfs://host/a")
 
 _ASK = """
-import dataclasses, json, runpy, sys
+import json, runpy, sys
 import tensorflow  # which defines flags of its own
 from absl import app, flags, logging
 others = set(flags.FLAGS)
 from tfrecord_builder.program import config_flags, program
 
-configs = []
+configs, own = [], []
 
-def define(main, *classes, takes_words=False):
+def define(main, *classes, takes_words=False, groups=None):
     configs[:] = classes
+    before = set(flags.FLAGS)
+    assert before == others, f"the import of {sys.argv[0]} defines a flag"
     for config in classes:
-        config_flags.define(config)
+        config_flags.define(config, groups=groups)
+    own[:] = sorted(set(flags.FLAGS) - before)
 
 program.run = define
 
 def ask(module, commands, urls):
     runpy.run_module(module, run_name="__main__", alter_sys=True)
-    fields = [field for config in configs for field in dataclasses.fields(config)]
-    own = [field.name for field in fields if config_flags.is_flag(field)]
-    assert set(flags.FLAGS) == others | set(own), f"an import of {module} defines a flag"
+    names = {key: [flag.name for flag in of] for key, of in flags.FLAGS.flags_by_module_dict().items()}
     switches = {name: flags.FLAGS[name].boolean for name in flags.FLAGS}
     answer = {"flags": {**switches, "flagfile": False}}  # absl lists --flagfile nowhere
+    answer["headings"] = {heading: listed for heading, listed in names.items() if {*listed} & {*own}}
     answer["parsed"] = {name: parse(own, module, command) for name, command in commands.items()}
     say = lambda word: parse(own, module, [word]).get("error")
     answer["patterns"] = {flag: [say(f"--{flag}=/a{special}") for special in PATTERNS] for flag in own}
@@ -83,6 +85,7 @@ def ask(commands: Mapping[str, Mapping[str, Iterable[str]]]) -> dict[str, dict]:
 
     Returns:
       module -> {"flags": flag -> whether it is a switch,
+                 "headings": heading in --helpfull -> its flags,
                  "parsed": name -> {"error": ...} or {"words", "values", "defaults"},
                  "patterns": flag -> what is said to a path with each of PATTERNS, or None,
                  "remote": flag -> what is said to each of URLS, or None}.

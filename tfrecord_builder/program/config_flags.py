@@ -4,7 +4,8 @@
     class OptimizerConfig(config_flags.Checked):
         learning_rate: float = config_flags.setting(0.1, "initial learning rate", positive=True)
 
-Values from flags, JSON and code pass the same checks. A field without `setting` is a JSON key, not a flag.
+Values from flags, JSON and code pass the same checks. A field without `setting` is a JSON key, not a flag. A
+field whose default is a config is a section: its settings are flags too.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import os
 import re
 import sys
 import typing
-from collections.abc import Iterator, Sequence
-from typing import Any, Optional, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Optional, TypeVar
 
 from absl import flags
 
@@ -24,6 +25,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.program import config_json, urls
 
 Config = TypeVar("Config")
+RARELY_NEEDED = "Rarely needed"  # heading in --helpfull of the flags that --help leaves out
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -44,6 +46,7 @@ class Setting:
     local: bool = False
     # Set for directories of checkpoints or SavedModels: rejects remote paths and TensorFlow's wildcards.
     checkpoints: bool = False
+    presets: Optional[Mapping[str, Mapping[str, Any]]] = None  # {value: {another flag: its default}}
 
     def describe(self) -> str:
         """Returns the help text, with the choices if there are any."""
@@ -90,12 +93,23 @@ def setting(default: Any, help: str, **options: Any) -> Any:
     return dataclasses.field(default=default, metadata={"setting": Setting(help, **options)})
 
 
+def constant(default: Any, instead: str = "") -> Any:
+    """Returns a dataclass field that is no longer a flag; an old config.json may have another value.
+
+    The flag is refused with the advice `instead`, or if there is none, with the constant value.
+    """
+    instead = instead or f"it is always {_to_text(default)}, so leave it out"
+    return dataclasses.field(default=default, metadata={"constant": instead})
+
+
 class Checked:
     """Base class for configs; checks the values of all settings when a config is created.
 
     Raises:
         errors.UserError: a value is not allowed; the message states the flag, its value and what is allowed.
     """
+
+    REMOVED: ClassVar[Mapping[str, str]] = {}  # {name of a former field: what to use instead of its flag}
 
     def __post_init__(self):
         for field, described in _settings(type(self)):
@@ -107,31 +121,51 @@ class Checked:
                 raise errors.UserError(f"flag --{field.name}={_to_text(value)}: {problem}")
 
 
-def define(config_class: type, flag_values: flags.FlagValues = flags.FLAGS) -> None:
-    """Defines one flag per field; `--help` of the running program lists them."""
+def define(
+    config_class: type,
+    flag_values: flags.FlagValues = flags.FLAGS,
+    groups: Optional[Mapping[str, Sequence[str]]] = None,
+) -> None:
+    """Defines one flag per setting, under its heading of `groups` ({heading: flags}) or RARELY_NEEDED.
+
+    Without groups, the heading of all flags is the program's name.
+    """
+    for section in _sections(config_class).values():
+        define(section, flag_values, groups)
+    heading_of = {name: heading for heading, names in (groups or {}).items() for name in names}
     hints = typing.get_type_hints(config_class)
     for field, described in _settings(config_class):
-        parser = _Parser(hints[field.name], described)
-        is_switch = hints[field.name] is bool
-        flag = flags.Flag(
-            parser, _Serializer(), field.name, field.default, described.describe(), boolean=is_switch
-        )
-        flags.DEFINE_flag(flag, flag_values)
-        # --help lists only the main program's key flags; absl would assign the flag to this module.
-        flag_values.register_key_flag_for_module(sys.argv[0], flag)
+        name, is_switch, parser = field.name, hints[field.name] is bool, _Parser(hints[field.name], described)
+        flag = flags.Flag(parser, _Serializer(), name, field.default, described.describe(), boolean=is_switch)
+        heading = heading_of.get(name, RARELY_NEEDED) if groups else sys.argv[0]
+        flags.DEFINE_flag(flag, flag_values, module_name=heading)  # absl's help has one heading per module
 
 
 def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags.FLAGS) -> Config:
     """Makes a config from the parsed flags; a flag on the command line overrides its alternative in a file.
 
+    A setting with presets changes the defaults of the flags that are converted after it.
+
     Raises:
         errors.UserError: a value is not allowed, or the config's __post_init__ rejects a combination.
     """
     settings = list(_settings(config_class))
+    for field, described in settings:
+        for name, default in (described.presets or {}).get(flag_values[field.name].value, {}).items():
+            flag_values.set_default(name, default)
     passed = {word.lstrip("-").partition("=")[0] for word in sys.argv[1:] if word.startswith("-")}
     ignored = {described.alternative for field, described in settings if field.name in passed} - passed
     names = [field.name for field, _ in settings if field.name not in ignored]
-    return config_class(**{name: flag_values[name].value for name in names})
+    sections = {name: from_flags(section, flag_values) for name, section in _sections(config_class).items()}
+    return config_class(**sections, **{name: flag_values[name].value for name in names})
+
+
+def find_removed(config_class: type[Checked]) -> dict[str, str]:
+    """Returns {name of a former flag: what to use instead} for a config and its sections."""
+    found = {**config_class.REMOVED, **_constants(config_class)}
+    for section in _sections(config_class).values():
+        found.update(find_removed(section))
+    return found
 
 
 def to_command_line(config: object) -> list[str]:
@@ -146,6 +180,14 @@ def with_training_settings(saved: Config, wanted: Config) -> Config:
     return dataclasses.replace(saved, **{name: getattr(wanted, name) for name in names})
 
 
+def with_constants(wanted: Config, saved: Config) -> Config:
+    """Returns the wanted config, but with the constants of the saved one, also in their sections."""
+    kept = {name: getattr(saved, name) for name in _constants(type(saved))}
+    for name in _sections(type(saved)):
+        kept[name] = with_constants(getattr(wanted, name), getattr(saved, name))
+    return dataclasses.replace(wanted, **kept)
+
+
 def is_flag(field: dataclasses.Field) -> bool:
     """Returns whether a config field is a flag."""
     return "setting" in field.metadata
@@ -155,6 +197,16 @@ def _settings(config_class: type) -> Iterator[tuple[dataclasses.Field, Setting]]
     for field in dataclasses.fields(config_class):
         if is_flag(field):
             yield field, field.metadata["setting"]
+
+
+def _constants(config_class: type) -> dict[str, str]:
+    fields = dataclasses.fields(config_class)
+    return {field.name: field.metadata["constant"] for field in fields if "constant" in field.metadata}
+
+
+def _sections(config_class: type) -> dict[str, type[Checked]]:
+    fields = dataclasses.fields(config_class)
+    return {field.name: type(field.default) for field in fields if isinstance(field.default, Checked)}
 
 
 class _Parser(flags.ArgumentParser):

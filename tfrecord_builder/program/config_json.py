@@ -96,6 +96,8 @@ def _key_from_json(wanted: type, key: str, where: str) -> Any:
 
 def _dataclass_from_json(config_class: type, values: Mapping[str, Any], where: str) -> Any:
     fields = {field.name: field for field in dataclasses.fields(config_class)}
+    removed = getattr(config_class, "REMOVED", ())  # fields of earlier versions
+    values = {name: value for name, value in values.items() if name not in removed}
     unknown = sorted(set(values) - set(fields))
     if unknown:
         expected = ", ".join(fields)

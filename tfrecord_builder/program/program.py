@@ -6,7 +6,8 @@ import itertools
 import logging as standard_logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Optional
 
 from absl import app, flags, logging
 
@@ -14,7 +15,12 @@ from tfrecord_builder import errors
 from tfrecord_builder.program import config_flags, interrupts
 
 
-def run(main: Callable[..., object], *config_classes: type, takes_words: bool = False) -> None:
+def run(
+    main: Callable[..., object],
+    *config_classes: type[config_flags.Checked],
+    takes_words: bool = False,
+    groups: Optional[Mapping[str, Sequence[str]]] = None,
+) -> None:
     """Parses the command line, runs main and exits.
 
     For a UserError, a file system error (disk full, read-only, no permission), a wrong flag or an unexpected
@@ -28,6 +34,7 @@ def run(main: Callable[..., object], *config_classes: type, takes_words: bool = 
         config_classes: classes whose fields become flags (see config_flags).
         takes_words: if True, arguments that are not flags (FILE...) are allowed. Otherwise they are rejected,
             because the `False` in `--use_x False` would be ignored.
+        groups: {heading: flags} for --help; only --helpfull lists the other flags. If None, --help lists all.
     """
     if sys.stdout is not None:  # None if standard output is closed
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -35,8 +42,13 @@ def run(main: Callable[..., object], *config_classes: type, takes_words: bool = 
     handler.setFormatter(standard_logging.Formatter("%(message)s"))
     # Other libraries' log lines below WARNING do not help users; tf2onnx writes 400 of them in one export.
     handler.addFilter(lambda line: line.name == "absl" or line.levelno > standard_logging.INFO)
+    removed = {}
     for config_class in config_classes:
-        config_flags.define(config_class)
+        config_flags.define(config_class, groups=groups)
+        removed.update(config_flags.find_removed(config_class))
+    app.define_help_flags()
+    for name in ("help", "helpshort"):
+        flags.DEFINE_flag(_Help(name, groups or [sys.argv[0]]), module_name="absl.app")
 
     def guarded(argv: list[str]) -> object:
         try:
@@ -62,14 +74,34 @@ def run(main: Callable[..., object], *config_classes: type, takes_words: bool = 
                 raise
             return _complain(f"error: {refusal}", 1)
 
-    app.run(guarded, flags_parser=_parse_flags)
+    app.run(guarded, flags_parser=lambda argv: _parse_flags(argv, removed))
 
 
-def _parse_flags(argv: list[str]) -> list[str]:
+class _Help(flags.BooleanFlag):
+    """Replaces absl's --help, which prints the flags of one module under one heading."""
+
+    def __init__(self, name: str, headings: Iterable[str]):
+        super().__init__(name, False, "show this help", allow_override=True)
+        self.headings = headings
+
+    def parse(self, argument: object) -> None:
+        super().parse(argument)
+        if self.value:
+            print(sys.modules["__main__"].__doc__, "\nflags:", sep="")
+            print(*map(flags.FLAGS.module_help, self.headings), sep="\n")
+            print("\nTry --helpfull to get a list of all flags.")
+            sys.exit(0)
+
+
+def _parse_flags(argv: list[str], removed: Mapping[str, str]) -> list[str]:
     try:
         return flags.FLAGS(_flag_files_first(argv))
     except SystemExit:  # --help and similar flags
         sys.exit(0)
+    except flags.UnrecognizedFlagError as error:
+        name = error.flagname if error.flagname in removed else error.flagname.removeprefix("no")
+        message = f"--{name} no longer exists; {removed[name]}" if name in removed else f"{error}; see --help"
+        sys.exit(_complain(f"error: {message}", 1))
     except flags.Error as error:
         message = str(error).removeprefix("ERROR:: ")  # absl's prefix if a flag file is missing
         sys.exit(_complain(f"error: {message}; see --help", 1))

@@ -20,6 +20,7 @@ from estimator_asr.training.distributed import cluster as cluster_lib
 from tfrecord_builder import errors
 from tfrecord_builder.program import cpu
 
+_MEMORY_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"  # if true, TensorFlow allocates GPU memory when it needs it
 DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # GPU device files
 _NVIDIA, _DISPLAY = "0x10de", "0x03"  # PCI vendor id and class prefix
 # CPUs with one of these flags support bfloat16; others emulate it in float32, which is slower.
@@ -56,14 +57,12 @@ def check_hardware(config: training_config.TrainConfig, cluster: Optional[cluste
             f"train: --num_cpu_replicas is {config.num_cpu_replicas} and TF_CONFIG lists "
             f"{len(cluster.workers)} workers, but a worker on a CPU is one replica; add workers instead"
         )
-    if cluster and cluster.shares_host and gpus and not config.gpu_memory_growth:
+    if cluster and cluster.shares_host and gpus and os.environ.get(_MEMORY_GROWTH) != "true":
         logging.warning(
             "TF_CONFIG: the evaluator runs on the machine of a worker, and each of them takes all memory of "
             "the GPUs that it sees; start the evaluator with CUDA_VISIBLE_DEVICES=, or both with "
-            "--gpu_memory_growth"
+            f"{_MEMORY_GROWTH}=true"
         )
-    if config.gpu_memory_growth:  # session_config() would be too late for operations outside a session
-        os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
     if config.xla and not gpus:
         logging.warning(
             "--xla makes training on a CPU slower: with a Conformer of 4 layers, a step took three times as "
@@ -185,7 +184,6 @@ def session_config(config: training_config.TrainConfig) -> tf.compat.v1.ConfigPr
     """Returns the session's configuration: devices, XLA and graph rewrites."""
     session = tf.compat.v1.ConfigProto(allow_soft_placement=True)
     session.device_count["CPU"] = config.num_cpu_replicas
-    session.gpu_options.allow_growth = config.gpu_memory_growth
     # All GPUs must launch collectives in the same order, or NCCL may wait forever. No effect without NCCL.
     session.experimental.collective_nccl = True
     rewrites = session.graph_options.rewrite_options

@@ -39,11 +39,11 @@ from tfrecord_builder import errors
             "flag --model=both: expected one of acoustic, language",
         ),
         (
-            lambda: config.AcousticConfig(softmax="sampled"),
-            "--label_smoothing is 0.1, expected 0 with --softmax=sampled, .*; pass --label_smoothing=0",
+            lambda: config.LanguageConfig(language_units=30),
+            "--language_units is 30, expected an even multiple of 4, the number of attention heads",
         ),
         (
-            lambda: config.AcousticConfig(softmax="nce", label_smoothing=0.0, decoder_layers=0),
+            lambda: config.AcousticConfig(softmax="nce", decoder_layers=0),
             "--softmax=nce is for the attention decoder, but --decoder_layers is 0; leave one of them out",
         ),
         (lambda: config.AcousticConfig(softmax="half"), "--softmax=half: expected one of full, sampled, nce"),

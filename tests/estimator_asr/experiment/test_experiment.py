@@ -78,6 +78,14 @@ def test_load_refuses_a_directory_that_is_not_a_model_directory(tmp_path):
         experiment.ExperimentConfig.load(str(tmp_path))
 
 
+def test_load_ignores_settings_of_earlier_versions(tmp_path):
+    make_config().save(str(tmp_path))
+    values = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    values["train"] |= {"gpu_memory_growth": True, "max_first_step_minutes": 30.0}
+    (tmp_path / "config.json").write_text(json.dumps(values), encoding="utf-8")
+    assert experiment.ExperimentConfig.load(str(tmp_path)) == make_config()
+
+
 def test_load_names_an_unknown_key(tmp_path):
     make_config().save(str(tmp_path))
     values = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))

@@ -63,8 +63,8 @@ def logged(monkeypatch):
 # What acts in training alone: all of it changed.
 OTHER_TRAINING = {
     "acoustic": (
-        config.AcousticConfig(acoustic_dropout=0.2, ctc_weight=0.5, label_smoothing=0.0),
-        "--acoustic_dropout 0.1 -> 0.2, --ctc_weight 0.7 -> 0.5, --label_smoothing 0.1 -> 0.0",
+        config.AcousticConfig(acoustic_dropout=0.2, ctc_weight=0.5),
+        "--acoustic_dropout 0.1 -> 0.2, --ctc_weight 0.7 -> 0.5",
     ),
     "language": (
         config.LanguageConfig(ngram_dropout=0.0, language_dropout=0.3, token_noise=0.1),
@@ -79,7 +79,7 @@ def test_training_only_settings_may_change_and_one_line_logs_it(data, model_dir,
     model_directory.create_or_check(model_dir, make_config(info, kind), path)
     pathlib.Path(model_dir, "model.ckpt-1.index").touch()
     section, said = OTHER_TRAINING[kind]
-    masks = config.InputConfig(spec_augment=False, time_masks=1)
+    masks = config.InputConfig(spec_augment=False, num_buckets=8)
     rate = training_config.OptimizerConfig(learning_rate=0.0005)
     changed = make_config(info, kind, **{kind: section}, input=masks, optimizer=rate)
     model_directory.check(model_dir, changed, path)
@@ -88,8 +88,23 @@ def test_training_only_settings_may_change_and_one_line_logs_it(data, model_dir,
         assert model_directory.create_or_check(model_dir, changed, path).config == changed
     assert logged == [  # nothing is said of the second run, which changes nothing
         f"{model_dir}: settings changed since the last run: {said}, --learning_rate 0.001 -> 0.0005, "
-        "--spec_augment True -> False, --time_masks 2 -> 1"
+        "--num_buckets 12 -> 8, --spec_augment True -> False"
     ]
+
+
+def test_settings_that_are_no_flags_keep_the_values_of_the_directory(data, model_dir, logged):
+    info, path = data
+    old = {
+        "acoustic": config.AcousticConfig(conv_kernel_size=31, label_smoothing=0.0),
+        "optimizer": training_config.OptimizerConfig(adam_beta2=0.999, decay_epochs=2.0),
+        "input": config.InputConfig(time_masks=1),
+    }
+    model_directory.create_or_check(model_dir, make_config(info, **old), path)
+    pathlib.Path(model_dir, "model.ckpt-1.index").touch()
+    assert model_directory.create_or_check(model_dir, make_config(info), path).config == make_config(
+        info, **old
+    )
+    assert logged == []
 
 
 def test_changed_shapes_are_refused_and_only_they_are_named(data, model_dir, logged):

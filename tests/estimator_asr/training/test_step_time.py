@@ -95,7 +95,7 @@ def test_a_signal_ends_a_stuck_step(tmp_path, number, code):
 
 def test_the_limits_leave_time_to_compile_and_a_minute_to_stop():
     config = training_config.TrainConfig()
-    assert (config.max_first_step_minutes, config.max_step_minutes) == (30, 10)
+    assert config.max_step_minutes == 10
     assert step_time.SIGNAL_SECONDS + 2 * step_time.POLL_SECONDS < 60
 
 
@@ -126,10 +126,10 @@ def build():
         yield functools.partial(Watched, termination)
 
 
-def test_the_first_step_has_a_limit_of_its_own(build):
-    watched = build(max_first_step_minutes=2, max_step_minutes=1)
+def test_the_first_step_has_three_times_the_limit(build):
+    watched = build(max_step_minutes=1)
     watched.watch.begin_step(is_first=True)
-    assert watched.check(119.0) == []
+    assert watched.check(179.0) == []
     watched.watch.begin_step()
     assert watched.check(59.0) == [] and watched.check(1.0) == [75]
 
@@ -176,9 +176,9 @@ def test_a_worker_that_dies_after_the_first_step_is_dead_even_if_never_asked(bui
 
 def test_a_checkpoint_before_the_first_step_keeps_the_first_steps_limit(build):
     """A cluster saves whenever a session is created; each save restarted the time, so it never ran out."""
-    watched = build(max_first_step_minutes=2, max_step_minutes=1)
+    watched = build(max_step_minutes=1)
     watched.watch.begin_step(is_first=True)
-    assert watched.check(100.0) == []
+    assert watched.check(160.0) == []
     for _ in range(2):
         watched.watch.pause()
         assert watched.check(10_000.0) == [] and watched.watch.seconds is None

@@ -20,18 +20,18 @@ from estimator_asr.training.checkpointing import evaluation_log
 STEPS = {"am": 1200, "lm": 40}
 MORE_STEPS = 4  # of the continued training
 TRAIN = [
-    *("--data_dir=data", "--learning_rate=0.003", "--warmup_epochs=0", "--eval_throttle_seconds=0"),
+    *("--data_dir=data", "--learning_rate=0.003", "--warmup_epochs=0"),
     *("--notry_worst_batch", "--show_utterances=0", "--save_summary_steps=1", "--keep_best_checkpoints=2"),
-    *("--keep_checkpoint_max=1", "--nowatchdog"),
+    "--nowatchdog",
 ]
 MODELS = {
     "am": [
         *("--model=acoustic", "--batch_frames=200", "--encoder_layers=1", "--encoder_units=8"),
-        *("--encoder_inner_units=8", "--attention_heads=2", "--subsampling_channels=4"),
+        "--encoder_inner_units=8",
     ],
     "lm": [
         *("--model=language", "--batch_tokens=12", "--language_layers=1", "--language_units=8"),
-        *("--language_inner_units=8", "--language_heads=2", "--ngram_rows=31", "--ngram_units=4"),
+        *("--language_inner_units=8", "--ngram_rows=31", "--ngram_units=4"),
     ],
 }
 

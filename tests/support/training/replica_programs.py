@@ -125,7 +125,7 @@ class FetchAlone(estimator_api.SessionRunHook):
 
 def stuck(directory, minutes):
     """Waits forever after one step; `minutes` is the limit of a later step."""
-    step_time.POLL_SECONDS, step_time.SIGNAL_SECONDS = 0.1, 1.0
+    step_time.POLL_SECONDS, step_time.SIGNAL_SECONDS, step_time.FIRST_STEP_FACTOR = 0.1, 1.0, 1000
     model, infos, dirs = small_models.make_for_loop(
         pathlib.Path(directory), num_cpu_replicas=2, train_steps=40, max_step_minutes=float(minutes)
     )

@@ -17,6 +17,8 @@ PROGRAM = """
     @dataclasses.dataclass(frozen=True)
     class Config(config_flags.Checked):
         depth: int = config_flags.setting(1, "how deep")
+        width: int = config_flags.setting(1, "how wide")
+        REMOVED = {"height": "use --depth", "dig": "digging is always on"}
 
     def main(config, words=()):
         if config.depth == 2:
@@ -50,12 +52,14 @@ PROGRAM = """
         "Graph execution error:\\n\\nNode: 'save/SaveV2'\\n"
         "/am/model.ckpt-2_temp/part-00000-of-00001; No space left on device\\n\\t [[node save/SaveV2]]"
     )
-    program.run(main, Config, takes_words="{takes_words}" == "True")
+    groups = {"How to dig": ["depth"]} if "{has_groups}" == "True" else None
+    program.run(main, Config, takes_words="{takes_words}" == "True", groups=groups)
 """
 
 
-def run(*arguments, takes_words=False, **options):
+def run(*arguments, takes_words=False, has_groups=False, **options):
     program = textwrap.dedent(PROGRAM).replace("{takes_words}", str(takes_words))
+    program = program.replace("{has_groups}", str(has_groups))
     root = paths.ROOT
     command = [sys.executable, "-c", program, *arguments]
     done = subprocess.run(command, cwd=root, text=True, **{"capture_output": True, **options})
@@ -130,10 +134,18 @@ def test_other_libraries_log_only_warnings():
     assert run("--depth=-2") == (0, "words ()\n", "own line\nwarning of a library\n")
 
 
-@pytest.mark.parametrize("flag", ["--help", "--helpfull"])
+@pytest.mark.parametrize("flag", ["--help", "--helpshort", "-?", "--helpfull"])
 def test_help_is_printed_on_standard_output_with_exit_code_0(flag):
     code, stdout, stderr = run(flag)
-    assert (code, stderr) == (0, "") and "--depth: how deep" in stdout
+    assert (code, stderr) == (0, "")
+    assert "--depth: how deep" in stdout and "--width: how wide" in stdout
+
+
+@pytest.mark.parametrize("flag, lists_all", [("--help", False), ("--helpshort", False), ("--helpfull", True)])
+def test_help_has_headings_and_leaves_out_what_is_rarely_needed(flag, lists_all):
+    code, stdout, _ = run(flag, has_groups=True)
+    assert code == 0 and "\nHow to dig:\n  --depth: how deep\n    (default: '1')\n" in stdout
+    assert ("\nRarely needed:\n  --width: how wide\n" in stdout) == lists_all
 
 
 def test_a_bug_prints_a_traceback():
@@ -146,6 +158,8 @@ def test_a_bug_prints_a_traceback():
     [
         ("--dephts=1", "error: Unknown command line flag 'dephts'. Did you mean: depth ?; see --help\n"),
         ("--depth", "error: Missing value for flag --depth; see --help\n"),
+        ("--height=3", "error: --height no longer exists; use --depth\n"),
+        ("--nodig", "error: --dig no longer exists; digging is always on\n"),
     ],
 )
 def test_a_wrong_flag_is_one_sentence_and_exit_code_1(argument, message):

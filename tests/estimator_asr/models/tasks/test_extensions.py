@@ -32,10 +32,11 @@ def encoder(monkeypatch):
 
 def make_model(path, **acoustic):
     info = small_records.make_data(str(path / "data"))
-    sections = {"acoustic": config.AcousticConfig(**{**SMALL, **acoustic})}
-    sections["train"] = training_config.TrainConfig()
-    sections["watch"] = training_config.WatchConfig(try_worst_batch=False)  # the plan knows no shapes
-    settings = train.build_config(sections, [info], [str(path / "data")])
+    settings = config.Settings(
+        acoustic=config.AcousticConfig(**{**SMALL, **acoustic}),
+        watch=training_config.WatchConfig(try_worst_batch=False),  # the plan knows no shapes
+    )
+    settings = train.build_config(settings, [info], [str(path / "data")])
     return model_directory.create_or_check(str(path / "model"), settings, str(path / "data")), info
 
 
@@ -117,9 +118,9 @@ def test_chunks_need_an_encoder_that_can_stream(tmp_path, encoder):
 def test_chunks_need_frames_that_depend_only_on_their_window_and_leave_no_gaps(tmp_path, features, message):
     info = small_records.make_data(str(tmp_path / "data"))
     info = dataclasses.replace(info, frontend=frontend.FrontendConfig(**features))
-    sections = {"acoustic": config.AcousticConfig(chunk_frames=32), "train": training_config.TrainConfig()}
+    settings = config.Settings(acoustic=config.AcousticConfig(chunk_frames=32))
     with pytest.raises(errors.UserError) as refused:
-        train.build_config(sections, [info], [str(tmp_path / "data")])
+        train.build_config(settings, [info], [str(tmp_path / "data")])
     assert str(refused.value) == f"train: {message}"
 
 

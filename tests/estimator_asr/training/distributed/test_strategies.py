@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 
 import numpy as np
 import pytest
@@ -53,23 +52,14 @@ def test_workers_communicate_by_nccl_on_gpus_and_by_rings_on_cpus(monkeypatch, n
     assert strategies.build_strategy(training_config.TrainConfig(), task) == strategy
 
 
-@pytest.mark.parametrize("growth, value", [(False, None), (True, "true")])
-def test_gpu_memory_growth_also_applies_outside_the_session(monkeypatch, growth, value):
-    """Otherwise an operation before the session took all memory of an H200, which other trainings needed."""
-    monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", "")  # so that its value is restored afterwards
-    monkeypatch.delenv("TF_FORCE_GPU_ALLOW_GROWTH")
-    strategies.check_hardware(training_config.TrainConfig(gpu_memory_growth=growth), None)
-    assert os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH") == value
-
-
 @pytest.mark.parametrize(
     "num_gpus, evaluator, growth, count",
     [
-        (1, "a:9", False, 1),
-        (1, "a:9", True, 0),
-        (1, "e:9", False, 0),
-        (0, "a:9", False, 0),
-        (1, None, False, 0),
+        (1, "a:9", "", 1),
+        (1, "a:9", "true", 0),
+        (1, "e:9", "", 0),
+        (0, "a:9", "", 0),
+        (1, None, "", 0),
     ],
 )
 def test_an_evaluator_on_the_machine_of_a_worker_is_warned_about(
@@ -77,8 +67,8 @@ def test_an_evaluator_on_the_machine_of_a_worker_is_warned_about(
 ):
     show_gpus(monkeypatch, num_gpus)
     shared = cluster.Cluster(("a:1", "b:2"), evaluator, 0)
-    monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", "")
-    strategies.check_hardware(training_config.TrainConfig(gpu_memory_growth=growth), shared)
+    monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", growth)
+    strategies.check_hardware(training_config.TrainConfig(), shared)
     assert len(log) == count
     assert all("start the evaluator with CUDA_VISIBLE_DEVICES=" in line for line in log)
 
@@ -86,7 +76,6 @@ def test_an_evaluator_on_the_machine_of_a_worker_is_warned_about(
 @pytest.mark.parametrize(
     "settings, read, default, changed",
     [
-        ({"gpu_memory_growth": True}, lambda session: session.gpu_options.allow_growth, False, True),
         ({"num_cpu_replicas": 3}, lambda session: session.device_count["CPU"], 1, 3),
         (
             {"xla": True},

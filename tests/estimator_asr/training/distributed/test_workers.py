@@ -19,7 +19,6 @@ TRAIN = [
     *("estimator_asr.train", "--model=language", "--warmup_epochs=0", "--nowatchdog"),
     *(*tiny_flags.LANGUAGE, "--ngram_dropout=0", "--language_dropout=0"),
     *("--batch_tokens=12", "--num_buckets=3", "--notry_worst_batch"),
-    "--eval_throttle_seconds=600",  # the last checkpoint alone is evaluated
 ]
 
 

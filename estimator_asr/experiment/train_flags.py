@@ -1,0 +1,56 @@
+"""Flags of estimator_asr.train that are no settings: directories and --size; the headings of its --help."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tfrecord_builder.program import config_flags
+
+# The encoder's shape: small suits a few hours of audio, and large 150 hours on a GPU.
+SIZES = {
+    "small": {"encoder_layers": 4, "encoder_units": 192, "encoder_inner_units": 512},
+    "base": {"encoder_layers": 6, "encoder_units": 256, "encoder_inner_units": 512},
+    "large": {"encoder_layers": 12, "encoder_units": 256, "encoder_inner_units": 1024},
+}
+_SHAPES = ", ".join(f"{'/'.join(map(str, shape.values()))} ({size})" for size, shape in SIZES.items())
+# What --help lists, by what a user wants to do; --helpfull lists all flags.
+GROUPS = {
+    "What to train": ("data_dir", "model_dir", "model", "warm_start_from", "seed"),
+    "The model": (
+        *("size", "encoder", "chunk_frames", "trainable_blocks", "decoder_layers", "ctc_weight"),
+        "language_layers",
+    ),
+    "Data and batches": ("batch_frames", "batch_tokens", "gradient_accumulation_steps"),
+    "Learning rate": (
+        *("learning_rate", "warmup_epochs", "schedule", "decay_boundary_epochs", "decay_factors"),
+        "decay_rate",
+    ),
+    "Regularisation and augmentation": (
+        *("spec_augment", "acoustic_dropout", "language_dropout", "token_noise", "clip_norm"),
+    ),
+    "When to evaluate, save and stop": (
+        *("train_epochs", "train_steps", "save_checkpoints_steps", "keep_best_checkpoints"),
+        "early_stopping_evaluations",
+    ),
+    "When a training looks wrong": ("overfit_batches", "skip_bad_batches"),
+    "Hardware and many machines": ("precision", "xla"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig(config_flags.Checked):
+    """The directories of a training run, and the size of its model."""
+
+    data_dir: tuple[str, ...] = config_flags.setting(
+        (), "data directories made by tfrecord_builder.build, comma separated", required=True
+    )
+    model_dir: str = config_flags.setting(
+        "", "model directory; created, or continued if it exists", required=True, checkpoints=True
+    )
+    size: str = config_flags.setting(
+        "base",
+        f"encoder_layers/encoder_units/encoder_inner_units of the acoustic model: {_SHAPES}; their own flags "
+        "take precedence",
+        choices=tuple(SIZES),
+        presets=SIZES,
+    )
