@@ -60,8 +60,8 @@ def check_reports(reports: Mapping[str, Mapping], version_dir: str, checkpoints:
         is_checkpoint = checkpoint and os.path.realpath(checkpoint) in map(os.path.realpath, checkpoints)
         if not is_checkpoint and not _are_equal(model, version_dir):
             raise errors.UserError(
-                f"export: --report_dir={directory}: model is {checkpoint or model}, expected "
-                f"{' or '.join(checkpoints)}, or an export of the same models; evaluate these, and pass "
+                f"export: --report_dir={directory} is a report on {checkpoint or model}, expected one on "
+                f"{' or '.join(checkpoints)}, or on an export of the same models; evaluate these, and pass "
                 "the new report"
             )
 

@@ -83,9 +83,9 @@ def test_language_model_of_syllables_after_initials_and_finals(tiny_export, tmp_
         (
             "language_dir",
             None,
-            "lm: contains the language model, expected the acoustic model; pass another --acoustic_model_dir",
+            "lm contains the language model, expected the acoustic model; pass another --acoustic_model_dir",
         ),
-        ("acoustic_dir", "acoustic_dir", "am: contains the acoustic model, expected the language model"),
+        ("acoustic_dir", "acoustic_dir", "am contains the acoustic model, expected the language model"),
         ("data_dir", None, "config.json is missing, so this is not a model directory"),
     ],
 )

@@ -47,12 +47,12 @@ def test_confidences_equal_those_of_the_export():
     tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.experiment import config
-    from estimator_asr.exporting.saved_model import characters
+    from estimator_asr.exporting.saved_model import ranking as graph_ranking
 
     settings = {"confidence_scale": 1.7, "confidence_offset": -0.4}
     probs = np.float32([0, 1e-7, 0.1, 0.5, 0.99, 1])
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        expected = session.run(characters.calibrate(tf.constant(probs), config.DecodeConfig(**settings)))
+        expected = session.run(graph_ranking.calibrate(tf.constant(probs), config.DecodeConfig(**settings)))
     found = ranking.calibrate(probs, runtime_models.make_decode(**settings))
     np.testing.assert_allclose(found, expected, atol=1e-6)
     assert found.dtype == np.float32

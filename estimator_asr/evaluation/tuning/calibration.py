@@ -11,7 +11,7 @@ from rapidfuzz.distance import Levenshtein
 from estimator_asr.evaluation.tuning import trials
 from estimator_asr.scoring import utterances
 
-_LOWEST_PROB = 1e-6  # the same value as in saved_model/characters.py
+_LOWEST_PROB = 1e-6  # the same value as in saved_model/ranking.py
 _START = np.array([1.0, 0.0])  # the scale and offset that leave confidences unchanged
 _STEPS = 30
 _PRIOR = 1e-2  # strength of the prior that keeps scale and offset near 1 and 0 if there are few errors

@@ -42,7 +42,7 @@ def check(
         check_installed(name)
     if names and acoustic.model.decode.whisper_weight:
         raise errors.UserError(
-            f"{acoustic.model.path}: searches with Whisper's decoder, which --format={','.join(names)} "
+            f"{acoustic.model.path} searches with Whisper's decoder, which --format={','.join(names)} "
             "does not support; pass --nowhisper_decoder"
         )
     if names and all(utterance.waveform is None for utterance in utterances):

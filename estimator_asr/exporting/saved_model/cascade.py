@@ -16,7 +16,7 @@ from estimator_asr.decoding import sequences
 from estimator_asr.decoding.hotwords import in_graph
 from estimator_asr.decoding.search import decoders, token_times
 from estimator_asr.experiment import checkpoints, model_directory
-from estimator_asr.exporting.saved_model import characters, model_pairs, proposals, ranking
+from estimator_asr.exporting.saved_model import model_pairs, proposals, ranking
 from estimator_asr.models import layers, whisper_decoder
 from estimator_asr.models.tasks import task, tasks
 from estimator_asr.pretrained import encoder_weights
@@ -113,9 +113,9 @@ def _describe(acoustic, candidates, ranked, times):
         sequence.take(ranked.rows) for sequence in (candidates.tokens, candidates.syllables, candidates.units)
     )
     if candidates.places is not None:
-        times = characters.merge(times, tokens.num_strings, tf.gather(candidates.places, ranked.rows))
+        times = ranking.merge(times, tokens.num_strings, tf.gather(candidates.places, ranked.rows))
     return {
-        **characters.describe(units, syllables, times, acoustic.decode, acoustic.config.output_seconds),
+        **ranking.describe(units, syllables, times, acoustic.decode, acoustic.config.output_seconds),
         "transcript": ranked.transcripts[:, 0],
         "pinyin": sequences.join(tokens, "syllable"),
         "acoustic_score": tokens.scores,

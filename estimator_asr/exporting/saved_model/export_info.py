@@ -104,9 +104,9 @@ class ExportInfo:
             try:
                 got = _describe(path)
             except OSError as error:
-                raise errors.UserError(f"{path}: cannot be read ({error.strerror}); {_ADVICE}") from error
+                raise errors.UserError(f"{path} cannot be read ({error.strerror}); {_ADVICE}") from error
             if got != want:
-                raise errors.UserError(f"{path}: is damaged: {got}, expected {want}; {_ADVICE}")
+                raise errors.UserError(f"{path} is damaged: it has {got}, expected {want}; {_ADVICE}")
 
     def describe_unread(self, version_dir: str) -> str:
         """Returns a warning about tokens that the language model lacks; empty if there are none."""
@@ -125,13 +125,13 @@ def load(version_dir: str) -> ExportInfo:
         values = config_json.parse(files.read_text(path))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise errors.UserError(f"{path}: cannot be read ({reason}); {_ADVICE}") from error
+        raise errors.UserError(f"{path} cannot be read ({reason}); {_ADVICE}") from error
     try:
         info = config_json.from_json_dict(ExportInfo, values)
     except errors.UserError as error:
         raise errors.UserError(f"{path}: {error}; {_ADVICE}") from error
     if info.sha256 != _digest(values):
-        raise errors.UserError(f"{path}: is damaged, its sha256 differs from the recorded one; {_ADVICE}")
+        raise errors.UserError(f"{path} is damaged: its sha256 is not the one that it records; {_ADVICE}")
     return info
 
 

@@ -140,7 +140,7 @@ def find_version(path: str) -> str:
     versions = list_versions(path)
     if not versions:
         raise errors.UserError(
-            f"{path}: contains no SavedModel; pass an export directory or one of its versions, or create an "
+            f"{path} contains no SavedModel; pass an export directory or one of its versions, or create an "
             f"export with python -m estimator_asr.export --export_dir={path}"
         )
     return os.path.join(path, str(versions[-1]))

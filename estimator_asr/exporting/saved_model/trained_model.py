@@ -78,7 +78,7 @@ def open_trained_model(
     got = model.config.spec
     if want not in (None, got):
         raise errors.UserError(
-            f"{path}: contains the {got.name} model, expected the {want.name} model; pass another "
+            f"{path} contains the {got.name} model, expected the {want.name} model; pass another "
             f"--{want.name}_model_dir"
         )
     return TrainedModel(model, checkpoint, lock)

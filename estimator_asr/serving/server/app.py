@@ -94,7 +94,7 @@ class Health:
     """/healthz: sends a second of noise through the queue and threads, to check that the model recognises it.
 
     The noise may have to wait for a long batch. The server is then reported as busy, not as failed, until
-    that batch has taken much longer than predicted (batching.Batcher.is_busy). Requests to /healthz within
+    that batch has taken much longer than predicted (batching.Batcher.stalls_at). Requests to /healthz within
     the same second share one inference, so that frequent health checks do not slow down other requests.
     """
 
@@ -111,7 +111,7 @@ class Health:
         try:
             version = await asyncio.shield(self._probe)
         except asyncio.TimeoutError:
-            if self._parts.batcher.is_busy:
+            if time.monotonic() < self._parts.batcher.stalls_at:
                 version = self._parts.versions.current.number
                 return responses.JSONResponse({"status": "busy", "version": version})
             problem = f"did not recognise a second of audio within {_HEALTH_SECONDS:g} s"

@@ -118,9 +118,9 @@ class Batcher:
         counters.queue_seconds.set_function(lambda: self.queue.seconds)
 
     @property
-    def is_busy(self) -> bool:
-        """True if batches are running and none of them has taken much longer than predicted."""
-        return bool(self._tasks) and time.monotonic() < min(self._tasks.values())
+    def stalls_at(self) -> float:
+        """Time (time.monotonic()) from which a running batch counts as stalled; 0 if none is running."""
+        return min(self._tasks.values(), default=0.0)
 
     @property
     def is_crowded(self) -> bool:

@@ -110,11 +110,12 @@ class BodyReader:
 
     Attributes:
         num_open: number of request bodies that are being read or are in memory.
+        num_held: their size in bytes.
     """
 
     def __init__(self, max_bytes: int, max_seconds: float):
         self._max_bytes, self._max_seconds = max_bytes, max_seconds
-        self._num_held = 0
+        self.num_held = 0
         self.num_open = 0
 
     @contextlib.contextmanager
@@ -144,7 +145,7 @@ class BodyReader:
             yield content
         finally:
             self.num_open -= 1
-            self._num_held -= num_bytes or len(content)
+            self.num_held -= num_bytes or len(content)
 
     async def _receive(self, request: requests.Request, content: bytearray) -> None:
         try:
@@ -160,10 +161,10 @@ class BodyReader:
         most = _BODIES_AT_ONCE * self._max_bytes
         async for chunk in request.stream():
             self._check_size(len(content) + len(chunk))
-            if self._num_held + len(chunk) > most:
-                problem = f"it holds {self._num_held} bytes of requests (limit: {most})"
+            if self.num_held + len(chunk) > most:
+                problem = f"it holds {self.num_held} bytes of requests (limit: {most})"
                 raise api_errors.overloaded(problem, 1)
-            self._num_held += len(chunk)
+            self.num_held += len(chunk)
             content += chunk
 
     def _check_size(self, num_bytes: int) -> None:

@@ -48,6 +48,11 @@ class UploadDecoder:
         self._headers, self._containers = (futures.ThreadPoolExecutor(1) for _ in range(2))
         self._short, self._long = _Lane(max_seconds), _Lane(max_seconds)
 
+    @property
+    def seconds(self) -> float:
+        """Length of the audio that is being decoded or waits for it, according to the headers."""
+        return self._short.seconds + self._long.seconds
+
     async def decode(self, content: bytes, sample_rate: int) -> Upload:
         """Returns the recording, resampled to `sample_rate` in Hz; see `read`.
 

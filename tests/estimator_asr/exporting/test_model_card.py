@@ -100,9 +100,10 @@ def test_a_report_of_an_export_with_other_weights_is_refused(check, models, tmp_
     checkpoints = [each.checkpoint for each in models]
     with pytest.raises(errors.UserError) as refused:
         check({"model": path})
+    expected = f"expected one on {' or '.join(checkpoints)}, or on an export of the same models"
     assert str(refused.value) == (
-        f"export: --report_dir=REPORT: model is {path}, expected {' or '.join(checkpoints)}, or an export "
-        "of the same models; evaluate these, and pass the new report"
+        f"export: --report_dir=REPORT is a report on {path}, {expected}; evaluate these, and pass the new "
+        "report"
     )
 
 
@@ -110,6 +111,6 @@ def test_a_report_of_an_export_with_other_weights_is_refused(check, models, tmp_
     "values", [{}, {"model": "gone"}, {"model": "AM", "checkpoint": "AM/model.ckpt-8"}, {"model": None}]
 )
 def test_reports_of_other_models_are_refused(check, values):
-    message = "^export: --report_dir=REPORT: model is .*, expected .* or .*, or"
+    message = "^export: --report_dir=REPORT is a report on .*, expected one on .* or .*, or"
     with pytest.raises(errors.UserError, match=message):
         check(values)

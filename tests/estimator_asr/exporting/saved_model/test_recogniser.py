@@ -44,14 +44,14 @@ def test_a_directory_without_a_saved_model_is_refused(tmp_path, is_there):
     path = tmp_path / "export"
     if is_there:
         path.mkdir()
-    message = r"export: contains no SavedModel; pass an export directory or one"
+    message = r"export contains no SavedModel; pass an export directory or one"
     with pytest.raises(errors.UserError, match=message):
         recogniser.find_version(str(path))
 
 
 def test_a_saved_model_of_another_project_is_refused(tmp_path):
     path = make_version(tmp_path, "1")
-    with pytest.raises(errors.UserError, match=r"export\.json: cannot be read .*export again"):
+    with pytest.raises(errors.UserError, match=r"export\.json cannot be read .*export again"):
         export_info.load(path)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import http.client
-import io
 import json
 import re
 import socket
@@ -18,7 +17,7 @@ import numpy as np
 import programs
 import pytest
 import requests
-import soundfile
+import wav_files
 
 from estimator_asr.serving.server import app, batching
 
@@ -42,28 +41,18 @@ def guarded(tiny_export):
 
 
 @pytest.fixture
-def stall(server):
-    """Blocks the worker threads until the test is over, or sets the returned event."""
-    goes_on = threading.Event()
-    stopped = threading.Semaphore(0)
-
-    def hold():
-        stopped.release()
-        goes_on.wait(60)
-
-    for _ in range(batching._NUM_THREADS):
-        server.parts.batcher._threads.submit(hold)
-    for _ in range(batching._NUM_THREADS):
-        assert stopped.acquire(timeout=30)
+def stall(server, monkeypatch):
+    """Blocks the model until the test is over, or sets the returned event."""
+    goes_on, version = threading.Event(), server.parts.versions.current
+    run = version.run
+    monkeypatch.setattr(version, "run", lambda *arguments: goes_on.wait(60) and run(*arguments))
     yield goes_on
     goes_on.set()
 
 
 def make_instance(num_samples=16000):
-    file = io.BytesIO()
     noise = np.random.default_rng(1).normal(0, 0.1, num_samples)
-    soundfile.write(file, noise, 16000, format="WAV", subtype="PCM_16")
-    return {"b64": base64.b64encode(file.getvalue()).decode()}
+    return {"b64": base64.b64encode(wav_files.encode(noise)).decode()}
 
 
 def count_gone(server):
@@ -236,11 +225,11 @@ def test_too_many_open_requests_are_refused(server):
 
 
 def test_too_many_bytes_in_memory_are_refused(server):
-    server.parts.bodies._num_held += 8 * MAX_BYTES
+    server.parts.bodies.num_held += 8 * MAX_BYTES
     try:
         response = server.post(PREDICT, data=b"x")
     finally:
-        server.parts.bodies._num_held -= 8 * MAX_BYTES
+        server.parts.bodies.num_held -= 8 * MAX_BYTES
     assert response.status_code == 429
     assert response.headers["retry-after"] == "1"
     held = f"it holds {8 * MAX_BYTES} bytes of requests (limit: {8 * MAX_BYTES})"
@@ -250,7 +239,7 @@ def test_too_many_bytes_in_memory_are_refused(server):
 def test_bodies_are_released(server):
     server.post(PREDICT, data=b"x" * 1000)
     send_slowly(server, INCOMPLETE, b"x", 0)
-    assert server.parts.bodies._num_held == 0
+    assert server.parts.bodies.num_held == 0
 
 
 def test_a_client_that_disconnects_while_sending_is_not_logged_as_an_error(server, caplog):
@@ -273,7 +262,7 @@ def test_a_full_queue_refuses_and_a_stalled_worker_is_unhealthy(server, stall):
     batcher = server.parts.batcher
     for number, thread in enumerate(threads):  # the first is taken, the others wait
         thread.start()
-        programs.wait_until(lambda number=number: batcher._tasks and len(batcher.queue.items) == number)
+        programs.wait_until(lambda number=number: batcher.stalls_at and len(batcher.queue.items) == number)
     found = server.predict({"instances": [make_instance(16000 * 9)]})
     assert found.status_code == 429
     assert found.headers["retry-after"].isdecimal()
@@ -302,8 +291,7 @@ def test_a_worker_with_a_long_batch_is_healthy(server, stall, monkeypatch):
     response = server.get("/healthz")
     version = server.parts.versions.current.number
     assert (response.status_code, response.json()) == (200, {"status": "busy", "version": version})
-    running = server.parts.batcher._tasks
-    running.update(dict.fromkeys(running, 0.0))  # patience is over
+    monkeypatch.setattr(batching.Batcher, "stalls_at", 0.0)  # patience is over
     assert server.get("/healthz").status_code == 503
     stall.set()
     thread.join(60)

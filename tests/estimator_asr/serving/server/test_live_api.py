@@ -17,6 +17,7 @@ import pytest
 import soundfile
 import soxr
 import telephone_files
+import wav_files
 from starlette import websockets
 from websockets import exceptions
 from websockets.sync import client as websocket_client
@@ -70,10 +71,10 @@ def read(socket) -> list[dict]:
 
 
 def upload(server, waveform, **fields) -> dict:
-    file = io.BytesIO()
-    soundfile.write(file, waveform, RATE, format="WAV", subtype="PCM_16")
     data = {"response_format": "verbose_json", "timestamp_granularities[]": "word", **fields}
-    return server.post("/v1/audio/transcriptions", files={"file": file.getvalue()}, data=data).json()
+    return server.post(
+        "/v1/audio/transcriptions", files={"file": wav_files.encode(waveform)}, data=data
+    ).json()
 
 
 @pytest.mark.parametrize("query, hotwords", [("", ""), ("?encoding=f32le", ""), ("", "{0},{1}")])
@@ -241,10 +242,8 @@ def test_later_samples_that_look_like_a_file_are_accepted(server, waveform):
 
 
 def test_the_header_of_a_wav_file_with_matching_samples_is_removed(server, waveform):
-    file = io.BytesIO()
-    soundfile.write(file, np.round(waveform * 32767).astype(np.int16), RATE, format="WAV")
     finals = []
-    for content in (to_pcm(waveform), file.getvalue()):
+    for content in (to_pcm(waveform), wav_files.encode(np.round(waveform * 32767).astype(np.int16))):
         with connect(server) as socket:
             send(socket, content, 4096)
             finals.append(read(socket)[-1])
@@ -410,11 +409,8 @@ class TestServerSentEvents:
         return openai.OpenAI(api_key="none", base_url=server.url("/v1"), max_retries=0)
 
     def stream(self, client, waveform):
-        file = io.BytesIO()
-        soundfile.write(file, waveform, RATE, format="WAV", subtype="PCM_16")
-        return list(
-            client.audio.transcriptions.create(model="asr", file=("a.wav", file.getvalue()), stream=True)
-        )
+        file = ("a.wav", wav_files.encode(waveform))
+        return list(client.audio.transcriptions.create(model="asr", file=file, stream=True))
 
     def test_the_client_of_openai_iterates_over_segments(self, client, server, waveform):
         pause = np.zeros(RATE * 2, np.float32)
@@ -429,10 +425,8 @@ class TestServerSentEvents:
         assert (done.type, done.text) == ("transcript.text.done", "")
 
     def test_refused_requests_fail_before_the_stream_begins(self, server):
-        response = server.post(
-            "/v1/audio/transcriptions", files={"file": b"no audio"}, data={"stream": "true"}
-        )
-        assert response.status_code == 400
+        form = {"files": {"file": b"no audio"}, "data": {"stream": "true"}}
+        assert server.post("/v1/audio/transcriptions", **form).status_code == 400
 
     def test_a_full_queue_refuses_before_the_stream_begins(self, client, server, waveform, monkeypatch):
         async def refuse(batch, is_urgent=False):

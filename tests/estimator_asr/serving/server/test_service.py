@@ -32,8 +32,8 @@ def test_a_body_is_in_memory_once():
             peak = tracemalloc.get_traced_memory()[1]
             body.clear()
             assert tracemalloc.get_traced_memory()[0] < num_bytes / 10
-            assert reader._num_held == num_bytes
-        assert (reader._num_held, reader.num_open) == (0, 0)
+            assert reader.num_held == num_bytes
+        assert (reader.num_held, reader.num_open) == (0, 0)
         return peak
 
     tracemalloc.start()

@@ -74,7 +74,7 @@ def test_a_version_that_does_not_load_is_logged_once(export_dir, monkeypatch, ca
         programs.wait_until(lambda: caplog.messages)
         time.sleep(0.5)
         (message,) = caplog.messages
-        assert message.startswith(f"{export_dir / '3' / 'assets' / 'tokens.txt'}: is damaged: ")
+        assert message.startswith(f"{export_dir / '3' / 'assets' / 'tokens.txt'} is damaged: ")
         assert message.endswith("; still serving version 1")
         assert server.get("/healthz").json()["version"] == "1"
 
@@ -118,7 +118,7 @@ def test_a_version_that_is_copied_slowly_is_served_when_complete(export_dir, mon
         os.rename(late, export_dir / "2" / "assets" / "tokens.txt")
         programs.wait_until(lambda: server.parts.versions.current.number == "2")
     (message,) = list_failures(caplog)
-    assert message.startswith(f"{export_dir / '2' / 'assets' / 'tokens.txt'}: cannot be read")
+    assert message.startswith(f"{export_dir / '2' / 'assets' / 'tokens.txt'} cannot be read")
 
 
 @pytest.mark.long

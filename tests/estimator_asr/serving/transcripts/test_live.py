@@ -256,7 +256,7 @@ def test_settled_characters_stay_even_if_later_results_lack_them():
 def test_empty_audio_has_no_segments():
     transcript = make_live(*[np.empty(0, np.float32)] * 3)
     transcript.end()
-    assert transcript.take() is None and transcript._head == []
+    assert transcript.take() is None and transcript.segments == []
 
 
 def test_words_are_separated_by_spaces():
