@@ -30,7 +30,6 @@ DISK_FAILED = "disk failed"  # the audio itself may be intact
 
 SILENT_PEAK = 0.0005  # audio with a lower peak counts as silent; -66 dBFS, or 16 as a 16-bit sample
 FORMATS = "WAV, FLAC, Ogg, MP3, AIFF, AU, CAF, MP4, WebM, Matroska, AAC, AMR, WMA or MPEG-TS"
-_BLOCK_BYTES = 1 << 20
 # Channels cancel out if the variance of their sum is less than CANCELLED times the loudest channel's variance
 # (the mean of two channels is then 20 dB quieter than the loudest). The mean is then replaced by the first
 # channel whose variance is at least LOUD times that of the loudest.
@@ -85,14 +84,12 @@ def read_audio(
         reader, samples = _read_with(
             lambda reader: reader.read(max_seconds, start_seconds, seconds), file, end_seconds, stack
         )
-        if reader.problem:
-            _read_through(file)
-    if reader.warning:
-        logging.warning("%s: %s", path, reader.warning)
-    _check_rate(path, reader.sample_rate)
-    if len(samples) > max_seconds * reader.sample_rate:
-        raise AudioError(f"{path}: audio is longer than {max_seconds:g} s; cut or remove it", TOO_LONG)
-    _check_whole(path, reader.problem)
+        if reader.warning:
+            logging.warning("%s: %s", path, reader.warning)
+        _check_rate(path, reader.sample_rate)
+        if len(samples) > max_seconds * reader.sample_rate:
+            raise AudioError(f"{path}: audio is longer than {max_seconds:g} s; cut or remove it", TOO_LONG)
+        _check_whole(path, file, reader.problem)
     waveform = _select_channel(path, samples, channel)
     if reader.sample_rate != sample_rate and len(waveform):
         waveform = soxr.resample(waveform, reader.sample_rate, sample_rate)
@@ -135,27 +132,22 @@ class AudioBlocks:
     def __iter__(self) -> Iterator[np.ndarray]:
         """Yields float32 [num_samples] at `sample_rate`; concatenated, they equal read_audio's result."""
         with self._opened:
-            yield from self._iterate()
-
-    def _iterate(self):
-        rate, blocks, num_samples = self._reader.sample_rate, self._read_blocks(), 0
-        resampler = soxr.ResampleStream(rate, self._sample_rate, 1, dtype="float32")
-        block: Optional[np.ndarray] = np.empty([0, 1], np.float32)
-        while block is not None:
-            with _as_audio_error(self._path), _noticing_failed_reads(self._file):
-                block = next(blocks, None)
-            is_last = block is None
-            samples = np.empty(0, np.float32) if is_last else _select_channel(self._path, block, None)
-            if rate != self._sample_rate:
-                samples = resampler.resample_chunk(samples, last=is_last)
-            if len(samples):
-                num_samples += len(samples)
-                yield samples
-        if self._reader.problem:
+            rate, blocks, num_samples = self._reader.sample_rate, self._read_blocks(), 0
+            resampler = soxr.ResampleStream(rate, self._sample_rate, 1, dtype="float32")
+            block: Optional[np.ndarray] = np.empty([0, 1], np.float32)
+            while block is not None:
+                with _as_audio_error(self._path), audio_stream.noticing_failed_reads(self._file):
+                    block = next(blocks, None)
+                is_last = block is None
+                samples = np.empty(0, np.float32) if is_last else _select_channel(self._path, block, None)
+                if rate != self._sample_rate:
+                    samples = resampler.resample_chunk(samples, last=is_last)
+                if len(samples):
+                    num_samples += len(samples)
+                    yield samples
             with _as_audio_error(self._path):
-                _read_through(self._file)
-        _check_whole(self._path, self._reader.problem)
-        _check_not_empty(self._path, num_samples, self._sample_rate)
+                _check_whole(self._path, self._file, self._reader.problem)
+            _check_not_empty(self._path, num_samples, self._sample_rate)
 
     def _read_blocks(self) -> Iterator[np.ndarray]:
         """Yields the samples of the file; where libsndfile gives up, FFmpeg takes over."""
@@ -163,8 +155,8 @@ class AudioBlocks:
         for block in self._reader.read_blocks():
             num_samples += len(block)
             yield block
-        if self._reader.rest:
-            name, why = self._reader.format, self._reader.rest
+        if self._reader.trailing_audio:
+            name, why = self._reader.format, self._reader.trailing_audio
             decoding = containers.decode(self._file, name, self._max_seconds, why)
             self._reader = self._opened.enter_context(decoding)
             for block in self._reader.read_blocks():
@@ -175,7 +167,7 @@ class AudioBlocks:
 def _read_with(read: Callable, file: BinaryIO, max_seconds: float, stack: contextlib.ExitStack) -> tuple:
     """Returns a reader and the result of read(reader); uses FFmpeg if libsndfile cannot read everything."""
     try:
-        with _noticing_failed_reads(file):
+        with audio_stream.noticing_failed_reads(file):
             reader = audio_stream.AudioReader(file)
     except soundfile.LibsndfileError:
         why = f"is not a readable {FORMATS} file"
@@ -183,11 +175,11 @@ def _read_with(read: Callable, file: BinaryIO, max_seconds: float, stack: contex
         if not name:
             raise
     else:
-        with _noticing_failed_reads(file):
+        with audio_stream.noticing_failed_reads(file):
             result = read(reader)
-        if not reader.rest:
+        if not reader.trailing_audio:
             return reader, result
-        why, name = reader.rest, reader.format
+        why, name = reader.trailing_audio, reader.format
     reader = stack.enter_context(containers.decode(file, name, max_seconds, why))
     return reader, read(reader)
 
@@ -210,15 +202,16 @@ def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> n
 
 def _check_not_empty(path: str, num_samples: int, sample_rate: int) -> None:
     if not num_samples:
-        raise AudioError(
-            f"{path}: audio has no samples at {sample_rate} Hz; record it again or leave it out", EMPTY
-        )
+        message = f"{path}: audio has no samples at {sample_rate} Hz; record it again or leave it out"
+        raise AudioError(message, EMPTY)
 
 
-def _check_whole(path: str, problem: str) -> None:
+def _check_whole(path: str, file: BinaryIO, problem: str) -> None:
     if problem:
-        message = f"{path}: audio is truncated: {problem}; copy the file again or remove it"
-        raise AudioError(message, TRUNCATED)
+        audio_stream.read_through(file)
+        raise AudioError(
+            f"{path}: audio is truncated: {problem}; copy the file again or remove it", TRUNCATED
+        )
 
 
 @contextlib.contextmanager
@@ -257,20 +250,3 @@ def _open(path: str) -> BinaryIO:
         file.close()
         raise AudioError(f"{path}: audio file is empty", EMPTY)
     return file
-
-
-@contextlib.contextmanager
-def _noticing_failed_reads(file: BinaryIO) -> Iterator[None]:
-    """Replaces libsndfile's error by OSError if a read failed (libsndfile mistakes that for end of file)."""
-    try:
-        yield
-    except soundfile.LibsndfileError:
-        _read_through(file)
-        raise
-
-
-def _read_through(file: BinaryIO) -> None:
-    """Reads the whole file; raises OSError if any part cannot be read."""
-    os.lseek(file.fileno(), 0, os.SEEK_SET)
-    while os.read(file.fileno(), _BLOCK_BYTES):
-        pass

@@ -40,7 +40,7 @@ class AudioReader:
         seconds: duration in the header; None if the header has none.
         warning: why more samples are read than the header states; empty if the header is right.
         problem: what is missing from the file, empty if nothing is; set once everything has been read.
-        rest: what audio libsndfile leaves out at the end, empty if none; also set after reading.
+        trailing_audio: what audio libsndfile leaves out at the end, empty if none; also set after reading.
     """
 
     def __init__(self, file: BinaryIO, *raw: int):
@@ -50,7 +50,7 @@ class AudioReader:
         self.format = self._stream.format.lower()  # the name that FFmpeg uses
         self.sample_rate, num_samples = self._stream.samplerate, self._stream.frames
         self.seconds = None if num_samples == _UNKNOWN_SAMPLES else num_samples / max(1, self.sample_rate)
-        self.problem = self.rest = ""
+        self.problem = self.trailing_audio = ""
 
     def _open(self) -> None:
         os.lseek(self._file.fileno(), 0, os.SEEK_SET)
@@ -61,7 +61,7 @@ class AudioReader:
             self._stream = _Stream(repaired or self._file.fileno(), "r", *self._raw, closefd=False, **options)
 
     def look_ahead(self) -> None:
-        """Sets `rest`, and corrects `seconds` if the header is wrong, before anything is read."""
+        """Sets `trailing_audio`, and corrects `seconds` if the header is wrong, before anything is read."""
         if self.format in ("mp3", "flac", "ogg"):
             self._skip_to_end()
             self._open()
@@ -77,7 +77,7 @@ class AudioReader:
         if not is_there and self._stream.frames != _UNKNOWN_SAMPLES:
             self._open()
             self.seconds = sum(map(len, self.read_blocks(_BLOCK // self._stream.channels))) / self.sample_rate
-        self.rest = self.rest or self._find_rest()
+        self.trailing_audio = self.trailing_audio or self._find_trailing_audio()
 
     def read(
         self, max_seconds: float, start_seconds: float = 0.0, seconds: Optional[float] = None
@@ -129,7 +129,7 @@ class AudioReader:
             # A read beyond the end would make libsndfile report an Ogg file as truncated.
             block = self._read(min(block_samples, end - position, self._stream.frames - position))
             if not len(block):
-                self.rest = self.rest or self._find_rest()
+                self.trailing_audio = self.trailing_audio or self._find_trailing_audio()
                 self.problem = self.problem or self._find_truncation(position)
                 break
             position += len(block)
@@ -143,16 +143,16 @@ class AudioReader:
             if _FLAC_END in self._stream.extra_info:
                 self.problem = "the FLAC stream ends within a frame"
             elif self._stream.format == "MP3":  # libmpg123 has given up
-                self.rest = "some bytes between or after its frames are not audio"
+                self.trailing_audio = "some bytes between or after its frames are not audio"
             elif not stream_ends.is_joined(self._file, self._stream.format):
                 raise
             return self._no_samples()
 
-    def _find_rest(self) -> str:
+    def _find_trailing_audio(self) -> str:
         file, frames = self._file.fileno(), self._stream.frames
         is_known = frames != _UNKNOWN_SAMPLES
         position = os.lseek(file, 0, os.SEEK_CUR) if is_known else os.fstat(file).st_size
-        more = stream_ends.find_rest(self._file, self._stream.format, position)
+        more = stream_ends.find_trailing_audio(self._file, self._stream.format, position)
         end = f" its end at {frames / self.sample_rate:.2f} s" if is_known else " its first part"
         return more and more + end
 
@@ -171,6 +171,23 @@ class AudioReader:
 
     def _no_samples(self) -> np.ndarray:
         return np.empty([0, self._stream.channels], np.float32)
+
+
+@contextlib.contextmanager
+def noticing_failed_reads(file: BinaryIO) -> Iterator[None]:
+    """Replaces libsndfile's error by OSError if a read failed (libsndfile mistakes that for end of file)."""
+    try:
+        yield
+    except soundfile.LibsndfileError:
+        read_through(file)
+        raise
+
+
+def read_through(file: BinaryIO) -> None:
+    """Reads the whole file; raises OSError if any part cannot be read."""
+    os.lseek(file.fileno(), 0, os.SEEK_SET)
+    while os.read(file.fileno(), _BLOCK):
+        pass
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ _INFO = re.compile(rb"\xff[\xe2-\xfd].{11,36}?(?:Xing|Info|VBRI)", re.DOTALL)
 _WHOLE_INFO = re.compile(rb"(?:Xing|Info)\0\0\0\x0f.{4}(.{4}).{125}.(..)", re.DOTALL)
 
 
-def find_rest(file: BinaryIO, kind: str, position: int) -> str:
+def find_trailing_audio(file: BinaryIO, kind: str, position: int) -> str:
     """Describes audio after byte `position`, where libsndfile stopped; returns "" if there is none."""
     if kind == "MP3":
         end = _find_tags(file)

@@ -21,12 +21,12 @@ from estimator_asr.exporting.saved_model import statuses
 from estimator_asr.serving.server import api_errors
 from estimator_asr.serving.transcripts import pauses
 from tfrecord_builder import errors
-from tfrecord_builder.audio import audio_files, containers
+from tfrecord_builder.audio import audio_files, containers, ffmpeg_process
 
 SMALL_BYTES = 1 << 20  # JSON or recording headers up to this size take only a few milliseconds to parse
 _NAME = "file"  # the form field; the name of the client's file is not used
 # CPU seconds allowed for decoding: a constant, plus some per second of audio (the slowest format needs 0.02).
-_DECODING_SECONDS, _SECONDS_PER_SECOND = containers.CPU_SECONDS, containers.CPU_SECONDS_PER_SECOND
+_DECODING_SECONDS, _SECONDS_PER_SECOND = ffmpeg_process.CPU_SECONDS, ffmpeg_process.CPU_SECONDS_PER_SECOND
 _LONG_SECONDS = 60.0
 _RATE = 20.0  # minimum seconds of audio decoded per second
 
@@ -64,7 +64,7 @@ class UploadDecoder:
         arguments = content, sample_rate, self._max_upload_seconds
         name = containers.find_format(lambda count, start: content[start : start + count])
         if name or len(content) > SMALL_BYTES:  # reading the header may start a process
-            thread = self._containers if name not in ("", *containers.JOINED) else self._headers
+            thread = self._containers if name not in ("", *ffmpeg_process.JOINED) else self._headers
             seconds = await asyncio.get_running_loop().run_in_executor(thread, measure, *arguments)
         else:
             seconds = measure(*arguments)

@@ -203,7 +203,7 @@ def test_a_full_disk_is_not_a_damaged_file(read, write, monkeypatch, tmp_path):
 
 def run_process(change, file, wav):
     """Runs the decoding process on a file with a changed limit; returns the completed process."""
-    code = f"import time\nfrom tfrecord_builder.audio import containers as c\n{change}\n"
+    code = f"import time\nfrom tfrecord_builder.audio import ffmpeg_process as c\n{change}\n"
     words = [sys.executable, "-c", f"{code}c.run('mov', '{wav.fileno()}', 'inf')"]
     return subprocess.run(words, stdin=file, capture_output=True, timeout=60, pass_fds=[wav.fileno()])
 
@@ -214,13 +214,13 @@ def test_the_decoding_process_has_limits_of_time_memory_and_output(write, tmp_pa
         assert run_process("", file, raw).returncode == 0
         burn = "c.CPU_SECONDS = 0.5; c._extend_time(0)\nwhile True: pass"
         assert run_process(burn, file, raw).returncode == -signal.SIGXCPU
-        wait = "c._STALLED_SECONDS = 1; c._extend_time(0); time.sleep(60)"
+        wait = "c.STALLED_SECONDS = 1; c._extend_time(0); time.sleep(60)"
         assert run_process(wait, file, raw).returncode == -signal.SIGALRM
-        assert b"File too large" in run_process("c._MAX_RAW_BYTES = 1000", file, raw).stderr
+        assert b"File too large" in run_process("c.MAX_RAW_BYTES = 1000", file, raw).stderr
         assert (
             b"MemoryError"
             in run_process(
-                "c._MAX_MEMORY_BYTES = 1 << 28; c._write = lambda *_: bytes(1 << 28)", file, raw
+                "c.MAX_MEMORY_BYTES = 1 << 28; c._write = lambda *_: bytes(1 << 28)", file, raw
             ).stderr
         )
 

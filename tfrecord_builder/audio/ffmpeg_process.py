@@ -1,0 +1,153 @@
+"""Decodes a recording with FFmpeg (PyAV), in a process of its own that containers.py starts.
+
+Time, memory and output of the process are limited, because even a small file may hold hours of audio.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from tfrecord_builder.audio import stream_ends
+
+# Limit on CPU time: a constant, plus an amount per second of audio, which usually takes 0.002 s to decode.
+CPU_SECONDS, CPU_SECONDS_PER_SECOND = 5.0, 0.2
+STALLED_SECONDS = 60  # decoding is aborted after this time without a packet
+MAX_MEMORY_BYTES, MAX_RAW_BYTES = 1 << 30, 1 << 33
+JOINED = ("mp3", "ogg", "flac")  # formats whose duration is known only after decoding
+GAP = "nothing was recorded for"
+_SLACK_SECONDS = 0.2  # the duration in a header may exceed the actual one by this much
+_TIMED = ("mov", "matroska", "mpegts", "asf")  # formats whose packets have recording timestamps
+_INTERRUPTED = ("mp3", "mpegts")  # formats that may hold other data between their frames
+_JITTER_SECONDS = 0.1  # smaller gaps come from rounding, or from samples that an encoder adds at the start
+_MAX_GAP_SECONDS = 3600  # a longer gap must be an error in the timestamps
+_CODECS = (
+    "aac,aac_latm,ac3,alac,amrnb,amrwb,flac,mp2float,mp3float,opus,speex,vorbis,wmalossless,wmapro,wmav1,"
+    "wmav2"
+)
+# Keeps FFmpeg from opening other files, network connections and video decoders.
+_OPTIONS = {"protocol_whitelist": "none", "codec_whitelist": _CODECS}
+
+
+def run(format_name: str, descriptor: str, max_seconds: str) -> None:
+    """Decodes standard input and writes float32 samples to a file descriptor.
+
+    Prints the sample rate, number of channels and duration in seconds on one line, and on the next a
+    description of what is missing from the file (empty if nothing is).
+    """
+    try:
+        import av
+    except ImportError as error:
+        sys.exit(f"{error}; run pip install 'estimator-asr[containers]'")
+    with contextlib.suppress(ValueError, OSError):  # macOS cannot limit memory
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_RAW_BYTES, MAX_RAW_BYTES))
+    _extend_time(0)
+    limit, seconds, problem = float(max_seconds), math.inf, ""
+    if format_name not in JOINED:
+        with _open_track(av, format_name) as (container, stream):
+            seconds, problem = _measure(container, stream, limit)
+            print(stream.rate, stream.channels, seconds, flush=True)
+    with _open_track(av, format_name) as (container, stream), open(int(descriptor), "wb") as raw:
+        rate, channels = stream.rate, stream.channels
+        problem = _write(container, stream, raw, seconds, limit, av) or problem
+        if format_name in JOINED:
+            print(rate, channels, raw.tell() / rate / channels / 4)
+    print(problem)
+
+
+@contextlib.contextmanager
+def _open_track(av, format_name: str) -> Iterator[tuple]:
+    with open(0, "rb", closefd=False) as file:
+        file.seek(0)
+        with av.open(file, format=format_name, metadata_errors="replace", options=_OPTIONS) as container:
+            streams = [stream for stream in container.streams.audio if stream.codec_context and stream.rate]
+            if not streams:
+                sys.exit("no audio track that can be decoded")
+            yield container, streams[0]
+
+
+def _extend_time(seconds: float) -> None:
+    limit = math.ceil(CPU_SECONDS + CPU_SECONDS_PER_SECOND * seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+    signal.alarm(STALLED_SECONDS)
+
+
+class _Clock:
+    """Detects gaps in a recording by the timestamps of its packets or frames."""
+
+    def __init__(self, container, max_seconds: float):
+        names = container.format.name.split(",")
+        self._is_timed, self._max_seconds = not set(_TIMED).isdisjoint(names), max_seconds
+        # The first timestamp of a broadcast can have any value.
+        self._zero = 0.0 if {"mov", "matroska"} & set(names) else (container.start_time or 0) / 1e6
+
+    def find_gap(self, item, position: float) -> float:
+        """Returns the gap in seconds between the end of the samples so far and a packet or frame."""
+        if not self._is_timed or item.pts is None:
+            return 0.0
+        gap = float(item.pts * item.time_base) - self._zero - position
+        if gap < -_JITTER_SECONDS:  # another recording was appended
+            self._zero += gap
+        if gap > min(self._max_seconds, _MAX_GAP_SECONDS) and position < self._max_seconds:
+            sys.exit(f"{GAP} {gap:.1f} s after {position:.2f} s; cut the recording there")
+        return gap if gap > _JITTER_SECONDS else 0.0
+
+
+def _measure(container, stream, max_seconds: float) -> tuple[float, str]:
+    """Returns the duration in seconds and a description of what is missing (empty if nothing is).
+
+    The duration is the one in the header or the total of all packets, whichever is longer; adding stops at
+    max_seconds. The packets are added up because FFmpeg would estimate the duration from the bit rate, and
+    the header may be wrong.
+    """
+    promised, position, clock = 0.0, 0.0, _Clock(container, max_seconds)
+    if "mov" in container.format.name and stream.duration:
+        promised = float((stream.duration + max(stream.start_time or 0, 0)) * stream.time_base)
+    # A Matroska header has only one duration, which may be that of a video track.
+    if "matroska" in container.format.name and container.duration and len(container.streams) == 1:
+        promised = container.duration / 1e6
+    for packet in container.demux(stream):
+        if position > max_seconds:
+            return max(promised, position), ""
+        position += clock.find_gap(packet, position) + float((packet.duration or 0) * packet.time_base)
+        _extend_time(position)
+    is_short = position < promised - _SLACK_SECONDS
+    return max(promised, position), f"it has {position:.2f} s, expected {promised:.2f}" if is_short else ""
+
+
+def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float, av) -> str:
+    """Writes the samples to `raw`; describes what is missing at the end, or returns "" if nothing is."""
+    rate, layout, clock, resamplers = stream.rate, stream.layout, _Clock(container, max_seconds), {}
+    sample_bytes = 4 * stream.channels
+    for packet in container.demux(stream):
+        try:
+            frames = packet.decode()
+        except av.error.FFmpegError:
+            if container.format.name in _INTERRUPTED:
+                continue
+            if packet.pos + packet.size < os.fstat(0).st_size:
+                raise
+            return "it ends within a frame"
+        for frame in frames:
+            gap = clock.find_gap(frame, raw.tell() / sample_bytes / rate)
+            raw.seek(round(gap * rate) * sample_bytes, os.SEEK_CUR)  # a hole in the file reads as silence
+            kind = frame.sample_rate, frame.layout.name, frame.format.name  # changes in concatenated files
+            if kind not in resamplers:
+                resamplers[kind] = av.AudioResampler("flt", layout, rate)
+            for block in resamplers[kind].resample(frame):
+                raw.write(bytes(block.planes[0])[: sample_bytes * block.samples])
+        position = raw.tell() / sample_bytes / rate
+        _extend_time(position)
+        if position > min(2 * seconds, max_seconds) + 1:
+            if seconds < max_seconds:
+                sys.exit(f"it continues after its end at {seconds:.2f} s")
+            return ""
+    is_cut = container.format.name == "ogg" and not stream_ends.has_end(0)
+    return "the Ogg stream has no end marker" if is_cut else ""
