@@ -187,10 +187,9 @@ def _read_with(read: Callable, file: BinaryIO, max_seconds: float, stack: contex
 def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> np.ndarray:
     num_channels = samples.shape[1]
     if channel is not None and not 0 <= channel < num_channels:
-        raise AudioError(
-            f"{path}: channel is {channel}, expected 0 to {num_channels - 1}; fix the manifest of the corpus",
-            NO_CHANNEL,
-        )
+        expected = f"0 to {num_channels - 1}"
+        message = f"{path}: channel is {channel}, expected {expected}; fix the manifest of the corpus"
+        raise AudioError(message, NO_CHANNEL)
     if num_channels == 1 or channel is not None or not len(samples):
         return samples[:, channel or 0]
     with np.errstate(over="ignore", invalid="ignore"):  # no warnings for huge, NaN or Inf samples
@@ -209,9 +208,8 @@ def _check_not_empty(path: str, num_samples: int, sample_rate: int) -> None:
 def _check_whole(path: str, file: BinaryIO, problem: str) -> None:
     if problem:
         audio_stream.read_through(file)
-        raise AudioError(
-            f"{path}: audio is truncated: {problem}; copy the file again or remove it", TRUNCATED
-        )
+        message = f"{path}: audio is truncated: {problem}; copy the file again or remove it"
+        raise AudioError(message, TRUNCATED)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from typing import BinaryIO, Optional
 import numpy as np
 import soundfile
 
-from tfrecord_builder.audio import stream_ends, unfinished_wav
+from tfrecord_builder.audio import stream_ends, wav_header
 
 # libsndfile's log line if a WAV file is shorter than its header says: "data : 64000 (should be 19169)".
 _SHORT_WAV = re.compile(r"^data : (\d+) \(should be (\d+)\)$", re.MULTILINE)
@@ -55,8 +55,8 @@ class AudioReader:
     def _open(self) -> None:
         os.lseek(self._file.fileno(), 0, os.SEEK_SET)
         options = {"format": "RAW", "subtype": "FLOAT"} if self._raw else {}
-        repaired = None if self._raw else unfinished_wav.open_repaired(self._file)
-        self.warning = unfinished_wav.WARNING if repaired else ""
+        repaired = None if self._raw else wav_header.open_repaired(self._file)
+        self.warning = wav_header.WARNING if repaired else ""
         with _quiet_mp3(self._file):
             self._stream = _Stream(repaired or self._file.fileno(), "r", *self._raw, closefd=False, **options)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import struct
 
 from tfrecord_builder import errors
+from tfrecord_builder.audio import wav_header
 
 _STARTS = (
     rb"RIFF|RIFX|RF64|riff|FORM|caff|\.snd|NIST_1A|fLaC|OggS|ID3|.{4}ftyp|\x1a\x45\xdf\xa3|#!AMR|"
@@ -14,16 +16,14 @@ _STARTS = (
 _FRAMES = rb"(\xff[\xe2\xe3\xf0-\xf5\xf8-\xfd])[\x10-\xef](.{14,1450}?\1[\x10-\xef]){3}"
 _FILE = re.compile(_STARTS + _FRAMES, re.DOTALL)
 _MAX_HEAD_BYTES = 5000  # enough bytes to recognise a file
-# The header of a mono WAV file with 16-bit samples.
-_WAV = rb"\ARIFF.{4}WAVEfmt .{4}(\x01\x00|\xfe\xff)\x01\x00%b.{6}\x10\x00.*?data.{4}"
+_PCM, _EXTENSIBLE = 1, 0xFFFE  # format tags
 
 
 class HeaderFilter:
     """Passes raw samples on; removes the header of 16-bit mono WAV at `rate` Hz, and refuses other files."""
 
     def __init__(self, rate: int, where: str, advice: str):
-        self._header = re.compile(_WAV % re.escape(rate.to_bytes(4, "little")), re.DOTALL)
-        self._where, self._advice, self._head = where, advice, b""
+        self._rate, self._where, self._advice, self._head = rate, where, advice, b""
 
     def take(self, content: bytes) -> bytes:
         """Returns the next bytes of the stream.
@@ -32,10 +32,24 @@ class HeaderFilter:
             errors.UserError: the stream begins like another audio file; the message ends with `advice`.
         """
         if not self._head:
-            content = self._header.sub(b"", content)
+            content = content[_find_samples(content, self._rate) :]
         if len(self._head) < _MAX_HEAD_BYTES:
             self._head = (self._head + content)[:_MAX_HEAD_BYTES]
             if _FILE.match(self._head):
                 problem = "begins like an audio file, but must be samples without a header"
                 raise errors.UserError(f"{self._where} {problem}; {self._advice}")
         return content
+
+
+def _find_samples(content: bytes, rate: int) -> int:
+    """Returns the offset of the samples of 16-bit mono WAV at `rate` Hz, or 0 if the content is not that."""
+    if content[:4] + content[8:12] != b"RIFFWAVE":
+        return 0
+    is_match = False
+    for name, start, size in wav_header.list_chunks(content):
+        if name == b"fmt " and 16 <= size <= len(content) - start:
+            tag, num_channels, sample_rate, _, _, num_bits = struct.unpack_from("<HHIIHH", content, start)
+            is_match = tag in (_PCM, _EXTENSIBLE) and (num_channels, sample_rate, num_bits) == (1, rate, 16)
+        if name == b"data":
+            return start if is_match else 0
+    return 0

@@ -14,15 +14,6 @@ from tfrecord_builder.audio import audio_files, audio_stream
 from tfrecord_builder.storage import files
 
 
-def read_blocks(path, sample_rate):
-    return np.concatenate(list(audio_files.AudioBlocks(path, sample_rate)))
-
-
-@pytest.fixture(params=[audio_files.read_audio, read_blocks])
-def read(request):
-    return request.param
-
-
 def tone(num_samples, sample_rate, hz=440.0, level=0.5):
     return (level * np.sin(2 * np.pi * hz * np.arange(num_samples) / sample_rate)).astype(np.float32)
 

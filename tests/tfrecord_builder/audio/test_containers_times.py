@@ -11,15 +11,6 @@ from tfrecord_builder.audio import audio_files
 pytest.importorskip("av")
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write_file(content):
-        (tmp_path / "a").write_bytes(content)
-        return str(tmp_path / "a")
-
-    return write_file
-
-
 def find_sound(samples):
     """Returns a list of the times in seconds at which sound begins or ends."""
     blocks = samples[: len(samples) // 160 * 160].reshape(-1, 160)  # of 10 ms

@@ -8,8 +8,7 @@ from tfrecord_builder.audio import pretrained_encoder
 
 
 @pytest.mark.parametrize(
-    "last, chosen",
-    [(1, (1,)), (2, (2,)), (3, (2, 3)), (4, (3, 4)), (6, (4, 6)), (32, (22, 32))],
+    "last, chosen", [(1, (1,)), (2, (2,)), (3, (2, 3)), (4, (3, 4)), (6, (4, 6)), (32, (22, 32))]
 )
 def test_default_layers_are_two_thirds_of_the_last_and_the_last(last, chosen):
     assert pretrained_encoder.choose_layers(last) == chosen

@@ -26,15 +26,6 @@ def read(request):
     return request.param
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write_file(content):
-        (tmp_path / "a").write_bytes(content)
-        return str(tmp_path / "a")
-
-    return write_file
-
-
 def encode(kind, seconds, hz, rate=16000):
     """Encodes a tone with libsndfile."""
     file, times = io.BytesIO(), np.arange(int(seconds * rate)) / rate

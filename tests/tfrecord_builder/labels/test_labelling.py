@@ -20,55 +20,39 @@ def _tokens(text="", pinyin="", **options):
     return " ".join(_label(text, pinyin, **options).tokens)
 
 
-def test_pinyin_of_the_corpus_takes_precedence_over_the_dictionary():
-    assert _label("一个", "yi1 ge5").tokens == ("yi1", "ge5")
-    assert _label("一个").tokens == ("yi2", "ge4")
-
-
-def test_characters_align_with_syllables():
-    found = _label("你好，", "ni3 hao3")
-    assert found.transcript == "你好"
-    assert found.characters == ("你", "好")
-
-
-def test_characters_are_empty_if_they_do_not_align():
-    assert _label("花儿", "huar1").characters == ()
-    assert _label("zhu4", "zhu4") == labelling.Labels("zhu4", ("zhu4",), ())
-
-
-def test_pinyin_without_a_transcript_is_labelled():
-    assert _label("", "ni3 hao3") == labelling.Labels("", ("ni3", "hao3"), ())
-
-
-def test_latin_letters_are_tokens_of_one_character():
-    found = _label("百盛（天山店A楼）")
-    assert found.tokens == ("bai3", "sheng4", "tian1", "shan1", "dian4", "a", "lou2")
-    assert "".join(found.characters) == "百盛天山店a楼"
-
-
-def test_latin_letters_in_a_pronunciation_are_not_syllables():
-    assert _label("A楼", "A lou2") == labelling.Labels("a楼", ("a", "lou2"), ("a", "楼"))
-    assert _label("OK", "o k") == labelling.Labels("ok", ("o", "k"), ("o", "k"))
-    assert _label("啊", "a") == labelling.Labels("啊", ("a5",), ("啊",))
-
-
-def test_token_type_character():
-    assert _label("听Let It", token_type="character") == labelling.Labels(
-        "听let it", ("听", "l", "e", "t", "<space>", "i", "t"), ()
-    )
-
-
-def test_toneless_syllables_align_with_characters():
-    found = _label("啊A楼3", token_type="toneless")
-    assert found == labelling.Labels("啊a楼3", ("a", "A", "lou", "3"), ("啊", "a", "楼", "3"))
-    assert _label("你们", "ni3 men", token_type="toneless").tokens == ("ni", "men")
-
-
-def test_token_type_initial_final():
-    assert _label("中国A楼", token_type="initial_final") == labelling.Labels(
-        "中国a楼", tuple("zh ong1 g uo2 A l ou2".split()), ()
-    )
-    assert _tokens("", "you3 HH r5", token_type="initial_final") == "iou3 HH r5"
+@pytest.mark.parametrize(
+    ("text", "pinyin", "token_type", "transcript", "tokens", "characters"),
+    [
+        # The corpus's pinyin takes precedence over the dictionary's.
+        ("一个", "yi1 ge5", "syllable", "一个", "yi1 ge5", "一个"),
+        ("一个", "", "syllable", "一个", "yi2 ge4", "一个"),
+        # Characters align one to one with syllables, or are left out.
+        ("你好，", "ni3 hao3", "syllable", "你好", "ni3 hao3", "你好"),
+        ("花儿", "huar1", "syllable", "花儿", "huar1", ""),
+        ("zhu4", "zhu4", "syllable", "zhu4", "zhu4", ""),
+        ("", "ni3 hao3", "syllable", "", "ni3 hao3", ""),
+        # A Latin letter is a token of one character, not a syllable.
+        (
+            "百盛（天山店A楼）",
+            "",
+            "syllable",
+            "百盛天山店a楼",
+            "bai3 sheng4 tian1 shan1 dian4 a lou2",
+            "百盛天山店a楼",
+        ),
+        ("A楼", "A lou2", "syllable", "a楼", "a lou2", "a楼"),
+        ("OK", "o k", "syllable", "ok", "o k", "ok"),
+        ("啊", "a", "syllable", "啊", "a5", "啊"),
+        ("啊A楼3", "", "toneless", "啊a楼3", "a A lou 3", "啊a楼3"),
+        ("你们", "ni3 men", "toneless", "你们", "ni men", "你们"),
+        ("听Let It", "", "character", "听let it", "听 l e t <space> i t", ""),
+        ("中国A楼", "", "initial_final", "中国a楼", "zh ong1 g uo2 A l ou2", ""),
+        ("", "you3 HH r5", "initial_final", "", "iou3 HH r5", ""),
+    ],
+)
+def test_labels_of_every_token_type(text, pinyin, token_type, transcript, tokens, characters):
+    expected = labelling.Labels(transcript, tuple(tokens.split()), tuple(characters))
+    assert _label(text, pinyin, token_type=token_type) == expected
 
 
 def test_token_type_bpe():
@@ -79,28 +63,16 @@ def test_token_type_bpe():
 
 
 @pytest.mark.parametrize(
-    "token_type", [token_type for token_type in vocabulary.TOKEN_TYPES if token_type != "bpe"]
+    ("token_type", "joined"),
+    [
+        ("syllable", "bai3 sheng4 a lou2"),
+        ("toneless", "bai sheng A lou"),
+        ("initial_final", "bai3 sheng4 A lou2"),
+        ("character", "百盛a楼"),
+    ],
 )
-def test_joined_tokens_equal_the_reference(token_type):
-    written = vocabulary.join_tokens(_label("百盛A楼", token_type=token_type).tokens, token_type)
-    assert (
-        written
-        == {
-            "syllable": "bai3 sheng4 a lou2",
-            "toneless": "bai sheng A lou",
-            "initial_final": "bai3 sheng4 A lou2",
-            "character": "百盛a楼",
-        }[token_type]
-    )
-
-
-def test_tone_sandhi_ends_at_punctuation():
-    assert _tokens("你好，你好", tone_sandhi=True) == "ni2 hao3 ni2 hao3"
-    assert _tokens("你好 你 好", tone_sandhi=True) == "ni2 hao3 ni2 hao3"
-    assert _tokens("有，有", tone_sandhi=True) == "you3 you3"
-    assert _tokens("有有", tone_sandhi=True) == "you2 you3"
-    assert _tokens("有a有", tone_sandhi=True) == "you3 a you3"
-    assert _label("我想，A楼", tone_sandhi=True).characters == tuple("我想a楼")
+def test_joined_tokens_equal_the_reference(token_type, joined):
+    assert vocabulary.join_tokens(_label("百盛A楼", token_type=token_type).tokens, token_type) == joined
 
 
 @pytest.mark.parametrize(
@@ -149,10 +121,20 @@ def test_tone_sandhi_ends_at_punctuation():
         ("第一百", "di4 yi1 bai3"),
         ("逐一", "zhu2 yi1"),
         ("一审", "yi1 shen3"),
+        # Tone sandhi ends at punctuation and letters, but not at spaces.
+        ("你好，你好", "ni2 hao3 ni2 hao3"),
+        ("你好 你 好", "ni2 hao3 ni2 hao3"),
+        ("有，有", "you3 you3"),
+        ("有有", "you2 you3"),
+        ("有a有", "you3 a you3"),
     ],
 )
 def test_tones_equal_those_of_a_speaker(text, spoken):
     assert _tokens(text, tone_sandhi=True) == spoken
+
+
+def test_characters_align_with_changed_tones():
+    assert _label("我想，A楼", tone_sandhi=True).characters == tuple("我想a楼")
 
 
 def test_phrases_of_the_users_dictionary_keep_their_tones(tmp_path):

@@ -33,10 +33,7 @@ def test_flags_become_a_config():
             {"speed_perturb_factors": ()},
             "--speed_perturb_factors=: at least one factor is needed; pass for example",
         ),
-        (
-            {"speed_perturb_factors": (1.0, 0.9, 1.0)},
-            "--speed_perturb_factors=1,0.9,1: a factor is repeated",
-        ),
+        ({"speed_perturb_factors": (1.0, 0.9, 1.0)}, "--speed_perturb_factors=1,0.9,1: a factor is repeated"),
         (
             {"volume_db": 6.0, "noise_dir": "N"},
             "--noise_dir, --volume_db: this has no effect because --augmented_copies is 0; "
@@ -65,10 +62,7 @@ def test_flags_become_a_config():
             {"noise_dir": "N", "augmented_copies": 1, "noise_snr_db": (5.0,)},
             "--noise_snr_db=5: expected the lowest and the highest ratio",
         ),
-        (
-            {"noise_snr_db": (5.0, 10.0)},
-            "--noise_snr_db=5,10: no noise is used; pass --noise_dir",
-        ),
+        ({"noise_snr_db": (5.0, 10.0)}, "--noise_snr_db=5,10: no noise is used; pass --noise_dir"),
     ],
 )
 def test_invalid_settings_are_refused(settings, message):

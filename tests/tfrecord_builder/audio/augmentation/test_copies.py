@@ -129,12 +129,7 @@ def test_sampled_values_fill_their_ranges(folders):
 def test_each_copy_has_one_codec_with_a_setting_in_its_range():
     config = Config(codecs=("mp3", "opus", "telephone"), augmented_copies=3)
     names = [each.name("u1") for each in copies.list_variants("u1", config, copies.Sources())]
-    assert names == [
-        "u1",
-        "u1~copy1~mp3-19kbps",
-        "u1~copy2~mp3-45kbps",
-        "u1~copy3~opus-14kbps",
-    ]
+    assert names == ["u1", "u1~copy1~mp3-19kbps", "u1~copy2~mp3-45kbps", "u1~copy3~opus-14kbps"]
     drawn = [copies.list_variants(f"u{i}", config, copies.Sources())[1] for i in range(600)]
     for codec, low, high in (("mp3", 16, 64), ("opus", 8, 32), ("telephone", 8000, 8000)):
         settings = [each.codec_setting for each in drawn if each.codec == codec]
@@ -217,11 +212,7 @@ def test_an_utterance_id_may_contain_the_separator():
 
 def test_an_utterance_id_that_looks_like_a_copy_is_refused():
     with pytest.raises(errors.UserError) as caught:
-        copies.list_variants(
-            "u1~speed0.9",
-            Config(speed_perturb_factors=(1.0, 0.9)),
-            copies.Sources(),
-        )
+        copies.list_variants("u1~speed0.9", Config(speed_perturb_factors=(1.0, 0.9)), copies.Sources())
     assert str(caught.value) == (
         "utterance u1~speed0.9: its id contains '~speed0', which marks augmented "
         "copies; rename the utterance, or build without such copies (--sound_share=0)."

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import wav_files
 
-from tfrecord_builder.audio import audio_files, unfinished_wav
+from tfrecord_builder.audio import audio_files, wav_header
 
 SAMPLES = struct.pack("<4h", 16384, -8192, 4096, -32768)
 VALUES = [0.5, -0.25, 0.125, -1.0]
@@ -84,4 +84,4 @@ def test_other_files_are_not_repaired(tmp_path):
     for contents in (wav_files.encode(np.zeros(9)), b"fLaC" + bytes(99), b"RIFF", b"RIFF\0\0\0\0WAVE"):
         (tmp_path / "a.wav").write_bytes(contents)
         with open(tmp_path / "a.wav", "rb") as file:
-            assert unfinished_wav.open_repaired(file) is None
+            assert wav_header.open_repaired(file) is None

@@ -1,4 +1,4 @@
-"""Repairs WAV files from interrupted recordings, whose header says 0 samples although samples follow."""
+"""Lists the chunks of WAV files, and repairs files whose header says 0 samples although samples follow."""
 
 from __future__ import annotations
 
@@ -6,11 +6,27 @@ import mmap
 import os
 import re
 import struct
+from collections.abc import Iterator
 from typing import BinaryIO, Optional
 
 WARNING = "its header says 0 samples, but samples follow; all are read up to the end of the file"
 _UNKNOWN_SIZE, _MAX_CHUNKS = 0xFFFFFFFF, 128
 _CHUNK_NAME = re.compile(rb"[ -~]{4}")
+
+
+def list_chunks(wav: bytes | mmap.mmap) -> Iterator[tuple[bytes, int, int]]:
+    """Yields the name of each chunk, the offset of its contents, and their size in bytes by the header."""
+    start, large_size = 12, _UNKNOWN_SIZE
+    for _ in range(_MAX_CHUNKS):
+        if start + 8 > len(wav):
+            return
+        name, size = struct.unpack_from("<4sI", wav, start)
+        if name == b"ds64":
+            large_size = int.from_bytes(wav[start + 16 : start + 24], "little")
+        elif name == b"data" and size == _UNKNOWN_SIZE:
+            size = large_size
+        yield name, start + 8, size
+        start += 8 + size + size % 2
 
 
 class _Map(mmap.mmap):
@@ -30,19 +46,16 @@ def open_repaired(file: BinaryIO) -> Optional[mmap.mmap]:
     if head[:4] not in (b"RIFF", b"RF64", b"BW64") or head[8:] != b"WAVE":
         return None
     wav = _Map(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    start, place, large_size = 12, 0, _UNKNOWN_SIZE
-    for _ in range(_MAX_CHUNKS):
-        name, size = struct.unpack("<4sI", wav[start : start + 8].ljust(8, b"\xff"))
+    place, end = 0, 0
+    for name, start, size in list_chunks(wav):
         if place and not _CHUNK_NAME.fullmatch(name):
             break
-        if name == b"ds64":
-            large_size = int.from_bytes(wav[start + 16 : start + 24], "little")
-        elif name == b"data" and not place:
-            place, size = start + 4, large_size if size == _UNKNOWN_SIZE else size
+        if name == b"data" and not place:
             if size:
                 return None
-        start += 8 + size + size % 2
-    if not place or start - len(wav) in (0, 1):
+            place = start - 4
+        end = start + size + size % 2
+    if not place or end - len(wav) in (0, 1):
         return None
     wav[:4] = b"RIFF"  # an RF64 file stores the size elsewhere
     wav[place : place + 4] = struct.pack("<I", min(len(wav) - place - 4, _UNKNOWN_SIZE))
