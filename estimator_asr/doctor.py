@@ -45,7 +45,7 @@ def examine(config: DoctorConfig) -> Iterator[tuple[str, Iterable[findings.Findi
     """Yields the title and findings of each section; a check runs when its findings are iterated."""
     yield "versions", environment.check_versions()
     try:
-        devices, data, model, timings = _load("devices", "data", "model", "timings")
+        devices, data, model, timings = load_checks("devices", "data", "model", "timings")
     except (ImportError, errors.UserError) as error:
         text = f"TensorFlow cannot be imported ({error.__cause__ or error}); install the packages named above"
         yield "tensorflow", [findings.problem(text)]
@@ -65,7 +65,7 @@ def examine(config: DoctorConfig) -> Iterator[tuple[str, Iterable[findings.Findi
     )
 
 
-def _load(*names):
+def load_checks(*names):
     """Imports the check modules that need TensorFlow; raises ImportError or UserError if that fails."""
     tensorflow = lazy_tensorflow.load()
     tensorflow.get_logger().setLevel("ERROR")

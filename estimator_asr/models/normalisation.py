@@ -60,10 +60,10 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str 
         count = tf.identity(num_updates)
         # Momentum starts low, to forget the initial values quickly (like tf.train.ExponentialMovingAverage).
         rate = 1.0 - tf.minimum(MOMENTUM, (1.0 + count) / (10.0 + count))
-        _defer(moving_mean, (batch_mean - mean) * rate)
-        _defer(moving_variance, (batch_variance - variance) * rate)
+        defer_update(moving_mean, (batch_mean - mean) * rate)
+        defer_update(moving_variance, (batch_variance - variance) * rate)
         with tf.control_dependencies([count]):  # reads in the same step see the old count
-            _defer(num_updates, tf.ones([]))
+            defer_update(num_updates, tf.ones([]))
         mean, variance = batch_mean, batch_variance
     gain = tf.math.rsqrt(variance + EPSILON) * scale
     return tf.cast(tf.cast(inputs, tf.float32) * gain + (shift - mean * gain), inputs.dtype)
@@ -75,7 +75,8 @@ def pending_updates() -> list[tuple[tf.Variable, tf.Tensor]]:
     return list(zip(variables, changes))
 
 
-def _defer(average: tf.Variable, change: tf.Tensor) -> None:
+def defer_update(average: tf.Variable, change: tf.Tensor) -> None:
+    """Adds a change of a moving average to this replica's pending updates."""
     for name, value in zip(_collections(), (average, change)):
         tf.compat.v1.add_to_collection(name, value)
 

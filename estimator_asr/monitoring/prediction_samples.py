@@ -40,7 +40,7 @@ class PredictionSamples:
     ):
         count = model.config.display.show_utterances
         cache = shard_cache.ShardCache(model.config.input.shard_cache_gb)
-        self._utterances = sample_utterances.choose(infos, data_dirs, split, model.config.spec, count, cache)
+        self.utterances = sample_utterances.choose(infos, data_dirs, split, model.config.spec, count, cache)
         self._model = model
         self._split = split
         self._recogniser = None
@@ -55,13 +55,13 @@ class PredictionSamples:
             self._recogniser = SampleRecogniser(self._model)
             self._warn_without_font()
         self._recogniser.restore(checkpoint)
-        values = [value for utterance in self._utterances for value in self._show(utterance)]
+        values = [value for utterance in self.utterances for value in self._show(utterance)]
         self._is_sound_written = True
         tensorboard.write_values(estimator.eval_dir(), values, int(metrics["global_step"]))
         seconds = time.monotonic() - started
         if seconds > _MANY_SECONDS:
             message = "showing %d utterances in TensorBoard took %.0f s; pass a smaller --show_utterances"
-            logging.info(message, len(self._utterances), seconds)
+            logging.info(message, len(self.utterances), seconds)
 
     def _show(self, utterance):
         """Yields an utterance's summary values, each with a tag of its own, as TensorBoard requires."""
@@ -86,7 +86,7 @@ class PredictionSamples:
         return self._model.output_vocabulary.decode(map(int, ids))
 
     def _warn_without_font(self):
-        tokens = [token for utterance in self._utterances for token in self._reference(utterance)]
+        tokens = [token for utterance in self.utterances for token in self._reference(utterance)]
         if self._model.config.spec.reads_audio and not fonts.can_draw("".join(tokens)):
             message = "TensorBoard: no installed font has all tokens, so some are drawn as boxes; %s"
             logging.info(message, fonts.INSTALL_FONT)

@@ -42,7 +42,7 @@ def test_a_tensorflow_that_cannot_be_imported_is_a_problem(monkeypatch):
     def fail(*names):
         raise ImportError("libstdc++ is too old")
 
-    monkeypatch.setattr(doctor, "_load", fail)
+    monkeypatch.setattr(doctor, "load_checks", fail)
     sections = {title: list(lines) for title, lines in doctor.examine(doctor.DoctorConfig())}
     assert list(sections) == ["versions", "tensorflow"]
     (finding,) = sections["tensorflow"]

@@ -43,7 +43,7 @@ def merge_rows(slices):
 
 def _sum_rows(strategy, own):
     """Returns the rows of all workers, summed where they share an index; `own` has this worker's rows."""
-    powers = range(_SMALLEST_POWER, _count_powers(own) + 1)
+    powers = range(_SMALLEST_POWER, count_powers(own) + 1)
     fitting = tf.searchsorted(tf.constant([2**power for power in powers]), tf.size(own.indices)[None])[0]
     votes = _sum(strategy, tf.one_hot(fitting, len(powers), dtype=tf.int32))
     highest = tf.cast(tf.reduce_max(tf.where(votes > 0)), tf.int32)
@@ -53,7 +53,7 @@ def _sum_rows(strategy, own):
     return merge_rows(tf.IndexedSlices(values[is_row], indices[is_row], own.dense_shape))
 
 
-def _count_powers(slices):
+def count_powers(slices):
     """Returns the exponent of the power of two to which all rows of the table can be padded."""
     shape = tf.get_static_value(slices.dense_shape)
     return _LARGEST_POWER if shape is None else max(_SMALLEST_POWER, math.ceil(math.log2(shape[0])))

@@ -96,7 +96,7 @@ def write_items(made):
 @pytest.mark.long
 def test_each_utterance_has_a_picture_and_a_text_at_every_evaluation_and_its_sound_once(acoustic):
     write_items(acoustic)
-    chosen = [f"test/{each.utterance_id}" for each in acoustic.exporter._utterances]
+    chosen = [f"test/{each.utterance_id}" for each in acoustic.exporter.utterances]
     assert len(chosen) == 4
     acoustic.export(7)
     acoustic.export(9)
@@ -163,7 +163,7 @@ def test_a_missing_font_is_logged_once(acoustic, monkeypatch, log):
 def test_a_sample_is_recognised_with_the_restored_checkpoint(acoustic):
     recogniser = prediction_samples.SampleRecogniser(acoustic.model)
     recogniser.restore(acoustic.checkpoint)
-    utterance = acoustic.exporter._utterances[0]
+    utterance = acoustic.exporter.utterances[0]
     found = recogniser.recognise(utterance)
     frames, classes = -(-len(utterance.values["fbank"]) // 4), tiny_models.TOKENS.num_classes
     assert found.log_probs.shape == (frames, classes)

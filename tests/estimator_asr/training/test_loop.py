@@ -113,6 +113,6 @@ class Estimator:
 
 def test_no_hook_comes_after_the_saver_whose_listener_raises_after_sigterm(tmp_path, monkeypatch):
     estimator = Estimator()
-    monkeypatch.setattr(loop.Loop, "_build_estimator", lambda self, strategy: estimator)
+    monkeypatch.setattr(loop.estimator_api, "Estimator", lambda model_fn, config: estimator)
     loop.train(*small_models.make_for_loop(tmp_path, splits=[("train", 6)], train_steps=3))
     assert isinstance(estimator.hooks[-1], recovery.RegularSaver)

@@ -19,8 +19,8 @@ from tfrecord_builder.data import dataset_info
 from tfrecord_builder.program import progress_bar
 
 _SIZES = {"CPU": 2048, "GPU": 8192}
-_PRODUCT_SECONDS = 1.5
-_INPUT_SECONDS = 3.0
+PRODUCT_SECONDS = 1.5
+INPUT_SECONDS = 3.0
 _NUM_STEPS = 10
 _STEP_SECONDS = 60.0  # time limit for all steps together, for slow machines
 # Steps sometimes wait for their input if it is less than this many times as fast as training.
@@ -110,7 +110,7 @@ def _time_input(read, length_key):
     )
     next(totals)  # fills the shuffle buffer
     begin, count = time.monotonic(), 0
-    while time.monotonic() - begin < _INPUT_SECONDS:
+    while time.monotonic() - begin < INPUT_SECONDS:
         count += int(next(totals))
     return count / (time.monotonic() - begin)
 
@@ -140,7 +140,7 @@ def measure_rate(size: int) -> float:
         product = tf.reduce_max(tf.matmul(*sides))  # a scalar, so that no matrix is copied from the device
         session.run(tf.compat.v1.global_variables_initializer())
         session.run(product)
-        times, end = [], time.monotonic() + _PRODUCT_SECONDS
+        times, end = [], time.monotonic() + PRODUCT_SECONDS
         while not times or time.monotonic() < end:
             begin = time.monotonic()
             session.run(product)

@@ -127,8 +127,8 @@ def test_only_the_first_bad_batch_of_a_step_is_recorded(tmp_path, log):
         "gradient_norm": math.nan,
         "learning_rate": 1,
     }
-    with tf.compat.v1.train.MonitoredSession(hooks=[training.hook]) as session:
-        context = tf.compat.v1.train.SessionRunContext(None, session._tf_sess())
+    with tf.compat.v1.train.SingularMonitoredSession([training.hook]) as session:
+        context = tf.compat.v1.train.SessionRunContext(None, session.raw_session())
         for index in range(2):
             results = {**values, "position": np.int64([3, index])}
             training.hook.after_run(context, tf.compat.v1.train.SessionRunValues(results, None, None))

@@ -6,7 +6,7 @@ import pytest
 import small_checkpoints
 import tensorflow as tf
 
-from estimator_asr.experiment import checkpoints, estimator_api
+from estimator_asr.experiment import checkpoints
 from estimator_asr.training.checkpointing import recovery
 from tfrecord_builder import errors
 
@@ -141,12 +141,12 @@ def test_find_changes_nothing(three):
     assert {path.name: path.read_bytes() for path in three.iterdir()} == before
 
 
-class Saves(estimator_api.CheckpointSaverListener):
-    def __init__(self):
-        self.steps = []
+class Saver(tf.compat.v1.train.Saver):
+    """Notes the steps that are saved."""
 
-    def after_save(self, session, global_step_value):
-        self.steps.append(int(global_step_value))
+    def save(self, session, path, global_step, **options):
+        self.steps = [*getattr(self, "steps", []), int(global_step)]
+        return super().save(session, path, global_step, **options)
 
 
 def train(model_dir, last_step) -> list[int]:
@@ -154,15 +154,14 @@ def train(model_dir, last_step) -> list[int]:
     with tf.Graph().as_default():
         step = tf.compat.v1.train.create_global_step()
         advance = tf.compat.v1.assign_add(step, 1)
-        tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SAVERS, tf.compat.v1.train.Saver())
-        saver, saves = recovery.RegularSaver(model_dir, 10), Saves()
-        saver._listeners.append(saves)
+        saver, hooks = Saver(), [recovery.RegularSaver(model_dir, 10)]
+        tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SAVERS, saver)
         with tf.compat.v1.train.MonitoredTrainingSession(
-            checkpoint_dir=model_dir, hooks=[saver], save_checkpoint_secs=None, save_summaries_steps=None
+            checkpoint_dir=model_dir, hooks=hooks, save_checkpoint_secs=None, save_summaries_steps=None
         ) as session:
             while session.run(advance) < last_step:
                 pass
-    return saves.steps
+    return saver.steps
 
 
 @pytest.mark.parametrize("interrupted_at", [7, 10, 13])

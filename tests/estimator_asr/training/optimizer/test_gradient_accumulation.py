@@ -24,7 +24,7 @@ class Training:
         num_labels = tf.reduce_sum(self.rows[:, 0] + 1)  # rows have different numbers of labels
         losses = metrics.Losses(tf.reduce_sum(errors), {}, num_labels)
         self.average = tf.compat.v1.get_variable("average", initializer=0.0, trainable=False)
-        normalisation._defer(self.average, 0.1 * (tf.reduce_mean(self.rows[:, 1]) - self.average))
+        normalisation.defer_update(self.average, 0.1 * (tf.reduce_mean(self.rows[:, 1]) - self.average))
         self.step = tf.compat.v1.train.create_global_step()
         scale = optimization.LossScale() if scaled else None
         self.optimizer = optimization.build_optimizer(SETTINGS, tf.constant(0.1))

@@ -81,7 +81,7 @@ class Fed:
         self.rows = tf.compat.v1.placeholder(tf.float32, [])
         loss = tf.reduce_sum(weight) * self.value + tf.reduce_sum(tf.gather(table, [1, 3])) * self.rows
         average = tf.compat.v1.get_variable("average", initializer=0.0, trainable=False)
-        normalisation._defer(average, self.value)
+        normalisation.defer_update(average, self.value)
         optimizer = optimization.build_optimizer(
             training_config.OptimizerConfig(optimizer=name), tf.constant(0.1)
         )

@@ -25,6 +25,6 @@ def test_the_largest_padding_fits_the_table():
     with tf.Graph().as_default():
         for rows, power in ((3, 4), (16, 4), (17, 5), (524287, 19)):
             slices = tf.IndexedSlices(tf.zeros([1, 2]), tf.zeros([1], tf.int32), tf.constant([rows, 2]))
-            assert replica_sums._count_powers(slices) == power
+            assert replica_sums.count_powers(slices) == power
         unknown = tf.IndexedSlices(tf.zeros([1, 2]), tf.zeros([1], tf.int32), None)
-        assert replica_sums._count_powers(unknown) == 24
+        assert replica_sums.count_powers(unknown) == 24

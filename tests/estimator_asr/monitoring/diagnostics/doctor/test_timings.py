@@ -43,7 +43,7 @@ def test_ten_steps_of_a_model_with_the_users_settings_are_timed(tmp_path, monkey
         train=training_config.TrainConfig(model="language"),
     )
     model_directory.create_or_check(str(tmp_path / "model"), settings, path)
-    monkeypatch.setattr(timings, "_INPUT_SECONDS", 0.1)
+    monkeypatch.setattr(timings, "INPUT_SECONDS", 0.1)
     monkeypatch.setattr(timings, "measure_rate", lambda size: 10e9)
     texts = [finding.text for finding in timings.check([info], [path], str(tmp_path / "model"))]
     assert "input alone: " in texts[1] and texts[1].endswith(" tokens/s")
@@ -112,5 +112,5 @@ def test_a_depthwise_convolution_does_not_sum_over_channels():
 
 
 def test_the_rate_of_matrix_products_is_plausible(monkeypatch):
-    monkeypatch.setattr(timings, "_PRODUCT_SECONDS", 0.05)
+    monkeypatch.setattr(timings, "PRODUCT_SECONDS", 0.05)
     assert timings.measure_rate(64) > 1e6
