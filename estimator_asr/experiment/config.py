@@ -160,8 +160,8 @@ class LanguageConfig(config_flags.Checked):
         super().__post_init__()
         if self.language_units % self.language_heads or self.language_units % 2:
             raise errors.UserError(
-                f"train: --language_units is {self.language_units}, expected an even multiple of "
-                f"{self.language_heads}, the number of attention heads"
+                f"train: --language_units is {self.language_units}, expected an even number and a "
+                f"multiple of {self.language_heads}, the number of attention heads"
             )
 
 

@@ -49,8 +49,8 @@ class RunConfig(config_flags.Checked):
     )
     size: str = config_flags.setting(
         "base",
-        f"encoder_layers/encoder_units/encoder_inner_units of the acoustic model: {_SHAPES}; their own flags "
-        "take precedence",
+        f"shape of the acoustic model as encoder_layers/encoder_units/encoder_inner_units: {_SHAPES}; the "
+        "flags of these names take precedence",
         choices=tuple(SIZES),
         presets=SIZES,
     )

@@ -104,7 +104,8 @@ class TrainConfig(config_flags.Checked):
     progress_seconds: float = constant(10.0)  # seconds between progress lines
     max_step_minutes: float = setting(
         10.0,
-        "exit with code 75 if a step takes longer, or the first step, which compiles, three times as long",
+        "exit with code 75 if a step takes longer than this, or the first step, which compiles, longer than "
+        "three times this",
         positive=True,
     )
     seed: int = setting(  # each epoch's seed is seed + epoch, which must fit into an int64

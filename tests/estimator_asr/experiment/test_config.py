@@ -40,7 +40,7 @@ from tfrecord_builder import errors
         ),
         (
             lambda: config.LanguageConfig(language_units=30),
-            "--language_units is 30, expected an even multiple of 4, the number of attention heads",
+            "--language_units is 30, expected an even number and a multiple of 4, the number of",
         ),
         (
             lambda: config.AcousticConfig(softmax="nce", decoder_layers=0),

@@ -125,10 +125,6 @@ def test_changed_shapes_are_refused_and_only_they_are_named(data, model_dir, log
     "changes, said",
     [
         (
-            {"acoustic": config.AcousticConfig(encoder_layers=3)},
-            "acoustic is encoder_layers=3 in this run, but the directory was trained with encoder_layers=6",
-        ),
-        (
             {"frontend": frontend.FrontendConfig(num_mel_bins=40)},
             "frontend is num_mel_bins=40 in this run, but the directory was trained with num_mel_bins=12",
         ),

@@ -2,21 +2,19 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from tfrecord_builder.program import cpu
 
 
-def test_count_cores_counts_those_that_the_process_may_use(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5}, raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 96)
-    assert cpu.count_cores() == 2
-
-
-def test_count_cores_counts_all_where_processes_cannot_be_bound(monkeypatch):
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    assert cpu.count_cores() == 8
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert cpu.count_cores() == 1
+@pytest.mark.parametrize("bound_to, in_machine, counted", [({3, 5}, 96, 2), (None, 8, 8), (None, None, 1)])
+def test_count_cores_counts_those_that_the_process_may_use(monkeypatch, bound_to, in_machine, counted):
+    monkeypatch.setattr(os, "cpu_count", lambda: in_machine)
+    if bound_to:
+        monkeypatch.setattr(os, "sched_getaffinity", lambda process: bound_to, raising=False)
+    else:  # the system cannot bind processes
+        monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert cpu.count_cores() == counted
 
 
 def test_read_flags_returns_the_listed_instruction_sets(monkeypatch, tmp_path):

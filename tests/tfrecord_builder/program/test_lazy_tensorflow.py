@@ -32,57 +32,50 @@ _LOG = "import os\ntry:\n    os.write(2, b'from C++\\n')\nexcept OSError:\n    p
 GOOD = "__version__, name = '2.15.1', 'loaded'"
 
 
-def test_loading_is_quiet(tmp_path):
-    done = run(tmp_path, GOOD)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "loaded\n", "")
+@pytest.mark.parametrize(
+    "command, environment, shown",
+    [
+        (_PROGRAM, {}, ""),
+        (f"{_PROGRAM}; import os; os.write(2, b'later')", {}, "later"),
+        (_PROGRAM, {"TF_CPP_MIN_LOG_LEVEL": "0"}, "from C++\n"),
+        (f"import os; os.close(2); {_PROGRAM}", {}, ""),
+    ],
+)
+def test_loading_is_quiet_unless_the_user_sets_a_log_level(tmp_path, command, environment, shown):
+    done = run(tmp_path, GOOD, command, **environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "loaded\n", shown)
 
 
-def test_standard_error_works_again_after_loading(tmp_path):
-    done = run(tmp_path, GOOD, f"{_PROGRAM}; import os; os.write(2, b'later')")
-    assert (done.returncode, done.stderr) == (0, "later")
+@pytest.mark.parametrize(
+    "source, starts, ends",
+    [
+        (
+            "raise ImportError('libstdc++ is too old')",
+            "from C++\nerror: TensorFlow cannot be imported (libstdc++ is too old); ",
+            "; run python -m estimator_asr.doctor\n",
+        ),
+        ("raise SystemError('broken')", "from C++\nTraceback", "SystemError: broken\n"),
+    ],
+)
+def test_the_output_of_a_failed_import_is_shown(tmp_path, source, starts, ends):
+    done = run(tmp_path, source)
+    assert done.returncode == 1 and done.stderr.startswith(starts) and done.stderr.endswith(ends)
 
 
-def test_the_log_is_shown_if_the_user_sets_a_log_level(tmp_path):
-    assert run(tmp_path, GOOD, TF_CPP_MIN_LOG_LEVEL="0").stderr == "from C++\n"
-
-
-def test_a_closed_standard_error_does_no_harm(tmp_path):
-    done = run(tmp_path, GOOD, f"import os; os.close(2); {_PROGRAM}")
-    assert (done.returncode, done.stdout) == (0, "loaded\n")
-
-
-def test_an_untested_release_is_refused_in_one_sentence(tmp_path):
-    done = run(tmp_path, "__version__ = '2.17.0'")
+@pytest.mark.parametrize(
+    "command",
+    [
+        _PROGRAM,
+        "from tfrecord_builder.program import program;"
+        "from tfrecord_builder.program import lazy_tensorflow as tf; program.run(lambda: tf.constant)",
+    ],
+)
+def test_an_untested_release_is_refused_in_one_sentence(tmp_path, command):
+    done = run(tmp_path, "__version__ = '2.17.0'", command)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert done.stderr.startswith(
         "error: tensorflow: version is 2.17.0, expected 2.15 (Python 3.10 to 3.11) or 2.21"
     )
-
-
-def test_the_output_of_a_failed_import_is_shown(tmp_path):
-    done = run(tmp_path, "raise ImportError('libstdc++ is too old')")
-    assert done.returncode == 1
-    assert done.stderr == (
-        "from C++\nerror: TensorFlow cannot be imported (libstdc++ is too old); "
-        "run python -m estimator_asr.doctor\n"
-    )
-
-
-def test_the_output_of_a_crashed_import_is_shown(tmp_path):
-    done = run(tmp_path, "raise SystemError('broken')")
-    assert (
-        done.returncode == 1 and done.stderr.startswith("from C++\n") and "SystemError: broken" in done.stderr
-    )
-
-
-def test_the_builder_refuses_an_untested_release_in_one_sentence(tmp_path):
-    (tmp_path / "corpus.jsonl").write_text("{}\n")
-    command = (
-        "from tfrecord_builder.program import program;"
-        "from tfrecord_builder.program import lazy_tensorflow as tf; program.run(lambda: tf.constant)"
-    )
-    done = run(tmp_path, "__version__ = '2.17.0'", command)
-    assert done.returncode == 1 and done.stderr.startswith("error: tensorflow: version is 2.17.0, expected")
 
 
 def test_attributes_are_those_of_tensorflow(tmp_path):
@@ -95,12 +88,12 @@ SHOWS_KERAS = f"{GOOD}\nprint(os.environ.get('TF_USE_LEGACY_KERAS'))"
 _SHOW = f"{_PROGRAM}; import os; print(os.environ.get('TF_USE_LEGACY_KERAS'))"
 
 
-def test_keras_is_not_imported_while_tensorflow_loads(tmp_path):
-    assert run(tmp_path, SHOWS_KERAS, _SHOW).stdout.split() == ["1", "loaded", "None"]
-
-
-def test_the_users_choice_of_keras_is_kept(tmp_path):
-    assert run(tmp_path, SHOWS_KERAS, _SHOW, TF_USE_LEGACY_KERAS="0").stdout.split() == ["0", "loaded", "0"]
+@pytest.mark.parametrize(
+    "environment, shown",
+    [({}, ["1", "loaded", "None"]), ({"TF_USE_LEGACY_KERAS": "0"}, ["0", "loaded", "0"])],
+)
+def test_keras_is_not_imported_while_tensorflow_loads_unless_the_user_chose_one(tmp_path, environment, shown):
+    assert run(tmp_path, SHOWS_KERAS, _SHOW, **environment).stdout.split() == shown
 
 
 SHOWS_COLLECTION = f"{GOOD}\nimport gc; print(gc.isenabled())"
