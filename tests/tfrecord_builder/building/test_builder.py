@@ -105,24 +105,47 @@ def test_text(tmp_path):
     assert pairs["hao3"] == "好" and pairs["xie5"] == "谢"
 
 
-def test_text_rows_that_do_not_pair_are_rejected(tmp_path):
-    rows = "hanzi\tpinyin\n你好\tni3 hao3\n花儿\thuar1\n你\tni3 hao3\n\thao3\n，。\t\n"
-    small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
-    _build(tmp_path / "in", tmp_path / "out", corpus="text", max_rejected=1.0)
-    assert _rejected(tmp_path / "out") == [
-        ("in-train-3", "train", "hanzi and pinyin do not match one to one"),
-        ("in-train-4", "train", "hanzi and pinyin do not match one to one"),
-        ("in-train-5", "train", "hanzi and pinyin do not match one to one"),
-        ("in-train-6", "train", "no transcript"),
-    ]
+ACCEPTED_ROWS = (
+    ("你好", "ni3\u200b hao3"),
+    ("花儿", "hua1 r"),
+    ("绿", "LǛ"),
+    ("⻢上出发", ""),
+    ("A楼", "A lou2"),
+    ("OK", "o k"),
+    ("A＋B＝C", ""),
+    ("你好★🏙&\u200b", ""),
+)
+REJECTED_ROWS = (
+    ("花儿", "huar1", "hanzi and pinyin do not match one to one"),
+    ("你", "ni3 hao3", "hanzi and pinyin do not match one to one"),
+    ("", "hao3", "hanzi and pinyin do not match one to one"),
+    ("，。", "", "no transcript"),
+    ("你好", "ni3 hao9", "pinyin has an unknown syllable: hao9"),
+    ("刘\ue863是皇帝", "", "transcript has an unreadable character: U+E863 (private use)"),
+    ("我和\ufffd你", "", "transcript has an unreadable character: U+FFFD (replacement character)"),
+)
 
 
-def test_text_with_latin_letters_pairs(tmp_path):
-    rows = "hanzi\tpinyin\nA楼\tA lou2\nOK\to k\n你好\tni3\u200b hao3\n"
-    small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
-    assert _build(tmp_path / "in", tmp_path / "out", corpus="text").num_rejected == 0
-    tokens = vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt")).tokens
-    assert tokens == ("<unk>", "a", "hao3", "k", "lou2", "ni3", "o")
+def test_rows_of_text_are_accepted_or_rejected_with_a_reason(tmp_path, caplog):
+    rows = [row[:2] for row in (("hanzi", "pinyin"), *REJECTED_ROWS, *ACCEPTED_ROWS)]
+    small_corpora.write_text(tmp_path / "in" / "train.tsv", "\n".join(map("\t".join, rows)) + "\n")
+    message = r"7 of 15 .* 5.0%: hanzi and pinyin do not match one to one \(3\), transcript has an unreadable"
+    with pytest.raises(errors.UserError, match=message):
+        _build(tmp_path / "in", tmp_path / "out", corpus="text")
+    _build(tmp_path / "in", tmp_path / "out", corpus="text", max_rejected=0.5)
+    expected = [(f"in-train-{line}", "train", row[2]) for line, row in enumerate(REJECTED_ROWS, 2)]
+    assert _rejected(tmp_path / "out") == expected
+    transcripts = sorted(record["transcript"].decode() for record in _records(tmp_path / "out", "train"))
+    assert transcripts == ["a加b等于c", "a楼", "ok", "你好", "你好", "绿", "花儿", "马上出发"]
+    tokens = set(vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt")).tokens)
+    assert {"a", "hao3", "hua1", "k", "lou2", "lv4", "ni3", "o", "r5"} <= tokens and "hao9" not in tokens
+    assert "7 of 15 utterances were rejected: hanzi and pinyin do not match one to one (3)" in caplog.text
+    assert (
+        "characters left out of the transcripts: emoji and other pictures (2), symbols (1), "
+        "zero-width characters (1); where they were spoken, write words instead"
+    ) in caplog.messages
+    report = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "emoji and other pictures <i>2</i>" in report and "zero-width characters <i>1</i>" in report
 
 
 @pytest.mark.parametrize(
@@ -143,28 +166,6 @@ def test_transcripts_with_unclear_numbers_are_counted(tmp_path, caplog, numbers,
     assert numbers == "keep" or "for example in-train-3: 歼-20; write" in line
 
 
-def test_unreadable_characters_are_rejected_and_omitted_characters_are_counted(tmp_path, caplog):
-    rows = "hanzi\tpinyin\n⻢上出发\t\n刘\ue863是皇帝\t\n我和\ufffd你\t\nA＋B＝C\t\n你好★🏙&\u200b\t\n"
-    small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
-    _build(tmp_path / "in", tmp_path / "out", corpus="text", max_rejected=0.5)
-    reason = "transcript has an unreadable character"
-    assert _rejected(tmp_path / "out") == [
-        ("in-train-3", "train", f"{reason}: U+E863 (private use)"),
-        ("in-train-4", "train", f"{reason}: U+FFFD (replacement character)"),
-    ]
-    records = _records(tmp_path / "out", "train")
-    assert sorted(record["transcript"].decode() for record in records) == ["a加b等于c", "你好", "马上出发"]
-    (line,) = (
-        record.message for record in caplog.records if record.message.startswith("characters left out")
-    )
-    assert line == (
-        "characters left out of the transcripts: emoji and other pictures (2), symbols (1), "
-        "zero-width characters (1); where they were spoken, write words instead"
-    )
-    report = (tmp_path / "out" / "report.html").read_text("utf-8")
-    assert "emoji and other pictures <i>2</i>" in report and "zero-width characters <i>1</i>" in report
-
-
 @pytest.mark.parametrize(
     ("text", "is_mixed"), [("她們來這裡學習國語說話聽車站", True), ("乾隆皇后著作", False)]
 )
@@ -177,21 +178,6 @@ def test_traditional_characters_beside_simplified_ones_are_counted(tmp_path, cap
     if is_mixed:
         assert "there are 12 traditional characters, whose simplified forms occur too" in said[0]
         assert "來 (1) for 来" in said[0] and "opencc -c t2s" in said[0]
-
-
-def test_a_typo_in_the_pinyin_is_rejected_by_name(tmp_path, caplog):
-    rows = "hanzi\tpinyin\n你好\tni3 hao9\n你\tnh1\n花儿\thua1 r\n绿\tLǛ\n你好\tni3 hao3\n"
-    small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
-    with pytest.raises(errors.UserError, match=r"2 of 5 .* 5.0%: pinyin has an unknown syllable \(2\); "):
-        _build(tmp_path / "in", tmp_path / "out", corpus="text")
-    _build(tmp_path / "in", tmp_path / "out", corpus="text", max_rejected=0.5)
-    assert "2 of 5 utterances were rejected: pinyin has an unknown syllable (2)" in caplog.text
-    tokens = vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt")).tokens
-    assert tokens == ("<unk>", "hao3", "hua1", "lv4", "ni3", "r5")
-    assert [row[2] for row in _rejected(tmp_path / "out")] == [
-        "pinyin has an unknown syllable: hao9",
-        "pinyin has an unknown syllable: nh1",
-    ]
 
 
 def _make_broken_corpus(directory):
