@@ -176,7 +176,8 @@ def _speak(unit: PromptUnit, engine: prompts.SpeechEngine, output_dir: str) -> I
     if process.returncode:
         raise errors.UserError(
             f"synthesise: the process that speaks {unit.file} ended with exit code {process.returncode}; see "
-            "its messages above, or use fewer workers if memory ran out. The same command continues."
+            "its messages above, or use fewer workers if memory ran out. Run the same command again to "
+            "continue."
         )
 
 

@@ -49,22 +49,11 @@ def _records(data_dir, split, **options):
 
 def test_manifest_to_data_directory(tmp_path):
     info = _build(small_corpora.make_manifest_corpus(tmp_path / "in"), tmp_path / "out", num_shards=2)
-    assert sorted(os.listdir(tmp_path / "out")) == [
-        "characters.txt",
-        "dataset_info.json",
-        "dev-00000-of-00002.jsonl",
-        "dev-00000-of-00002.tfrecord",
-        "dev-00001-of-00002.jsonl",
-        "dev-00001-of-00002.tfrecord",
-        "readings.tsv",
-        "rejected.tsv",
-        "report.html",
-        "tokens.txt",
-        "train-00000-of-00002.jsonl",
-        "train-00000-of-00002.tfrecord",
-        "train-00001-of-00002.jsonl",
-        "train-00001-of-00002.tfrecord",
-    ]
+    sidecar_files = ["characters.txt", "readings.tsv", "rejected.tsv", "report.html", "tokens.txt"]
+    shards = ["dev-00000-of-00002", "dev-00001-of-00002", "train-00000-of-00002", "train-00001-of-00002"]
+    shard_files = [f"{shard}.{kind}" for shard in shards for kind in ("jsonl", "tfrecord")]
+    expected = sorted([*sidecar_files, *shard_files, "dataset_info.json"])
+    assert sorted(os.listdir(tmp_path / "out")) == expected
     assert dataset_info.DatasetInfo.load(str(tmp_path / "out")) == info
     train = info.splits["train"]
     assert (train.num_utterances, train.num_speakers, train.seconds) == (6, 2, 3.0)

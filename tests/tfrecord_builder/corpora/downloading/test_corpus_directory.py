@@ -43,16 +43,12 @@ def tree(directory):
 DONE = ["data_x/.data_x.tgz.unpacked", "data_x/t.txt", "data_x/wav/train/S1/a.wav"]
 
 
-def test_downloads_checks_and_unpacks(server, tmp_path):
-    assert run(server, X, tmp_path / "new" / "dir") == []
-    assert tree(tmp_path / "new" / "dir") == DONE
-    assert (tmp_path / "new/dir/data_x/wav/train/S1/a.wav").read_bytes() == SOUND
-
-
-def test_a_second_call_does_nothing(server, tmp_path):
-    run(server, X, tmp_path)
-    assert run(server, X, tmp_path) == ["data_x.tgz"]
-    assert len(server.asked) == 1 and tree(tmp_path) == DONE
+def test_downloads_checks_and_unpacks_once(server, tmp_path):
+    directory = tmp_path / "new" / "dir"
+    for finished in ([], ["data_x.tgz"]):
+        assert run(server, X, directory) == finished
+        assert len(server.asked) == 1 and tree(directory) == DONE
+    assert (directory / "data_x/wav/train/S1/a.wav").read_bytes() == SOUND
 
 
 def test_continues_after_a_broken_connection(server, tmp_path):
@@ -78,24 +74,14 @@ def test_parts_are_unpacked_into_one_folder(server, tmp_path):
     run(server, L, tmp_path, ["test"])
     assert tree(tmp_path) == ["L/.test.tar.gz.unpacked", "L/README", "L/test/a.wav"]
     assert run(server, L, tmp_path) == ["test.tar.gz"]
-    assert tree(tmp_path / "L") == [
-        ".dev.tar.gz.unpacked",
-        ".test.tar.gz.unpacked",
-        "README",
-        "dev/a.wav",
-        "test/a.wav",
-    ]
+    markers = [".dev.tar.gz.unpacked", ".test.tar.gz.unpacked"]
+    assert tree(tmp_path / "L") == [*markers, "README", "dev/a.wav", "test/a.wav"]
 
 
 def test_archives_without_a_folder_get_one(server, tmp_path):
     run(server, M, tmp_path)
-    assert tree(tmp_path) == [
-        "m/.a.tgz.unpacked",
-        "m/.b.tgz.unpacked",
-        "m/ReadMe",
-        "m/dev/b.wav",
-        "m/train/a.wav",
-    ]
+    markers = [".a.tgz.unpacked", ".b.tgz.unpacked"]
+    assert tree(tmp_path / "m") == [*markers, "ReadMe", "dev/b.wav", "train/a.wav"]
 
 
 def test_files_of_a_killed_call_are_replaced(server, tmp_path):
