@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import graph_variables
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -36,11 +37,7 @@ def build(config, token_ids, num_tokens, seed=None, token_parts=None):
 
 def score(token_ids, num_tokens, config=None, **arguments):
     """Returns the candidates under fresh weights, the same for the same config."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        tf.compat.v1.set_random_seed(1)
-        scored = build(config or make_config(), token_ids, num_tokens, **arguments)
-        session.run(tf.compat.v1.global_variables_initializer())
-        return session.run(scored)
+    return graph_variables.run(lambda: build(config or make_config(), token_ids, num_tokens, **arguments))
 
 
 def logits_of(scored, utterance):
@@ -69,9 +66,10 @@ def test_an_utterance_without_tokens_leaves_the_others_finite():
 
 
 def test_ngrams_are_numbered_by_window_and_content():
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        rows = language.hash_ngrams(tf.constant([[1, 2, 3]]), tf.constant([[1.0, 1.0, 0.0]]), 4, 10**6)
-        rows = session.run(rows)[0]
+    tokens, mask = [[1, 2, 3]], [[1.0, 1.0, 0.0]]
+    rows = graph_variables.run(
+        lambda: language.hash_ngrams(tf.constant(tokens), tf.constant(mask), 4, 10**6)
+    )[0]
     # Base 5: the window, then the tokens' ids + 1; padding and positions beyond the ends are 0.
     first, second = ["002", "123", "2023", "3002", "4230"], ["023", "130", "2230", "3023", "4300"]
     assert rows[:2].tolist() == [[int(number, 5) for number in numbers] for numbers in (first, second)]
@@ -95,9 +93,8 @@ def test_ngrams_are_left_out_in_training_alone(rate, is_changed):
 
 
 def test_ngram_rows_stay_inside_the_table():
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        rows = language.hash_ngrams(tf.constant([[1999, 1998, 1997]]), tf.ones([1, 3]), 2000, 97)
-        rows = session.run(rows)
+    tokens = [[1999, 1998, 1997]]
+    rows = graph_variables.run(lambda: language.hash_ngrams(tf.constant(tokens), tf.ones([1, 3]), 2000, 97))
     assert rows.shape == (1, 3, 5) and rows.min() >= 0 and rows.max() < 97
 
 
@@ -193,12 +190,8 @@ def test_names_and_shapes_of_variables_are_those_in_checkpoints():
     }
 
 
-@pytest.mark.parametrize(
-    "changes", [{"language_units": 18, "language_heads": 4}, {"language_units": 3, "language_heads": 1}]
-)
-def test_units_that_heads_do_not_divide_evenly_are_refused(changes):
-    with pytest.raises(
-        errors.UserError,
-        match=f"--language_units is {changes['language_units']}, expected an even number and a ",
-    ):
-        config_lib.LanguageConfig(**changes)
+@pytest.mark.parametrize("units, heads", [(18, 4), (3, 1)])
+def test_units_that_heads_do_not_divide_evenly_are_refused(units, heads):
+    message = f"--language_units is {units}, expected an even multiple of {heads}, the number of attention"
+    with pytest.raises(errors.UserError, match=message):
+        config_lib.LanguageConfig(language_units=units, language_heads=heads)

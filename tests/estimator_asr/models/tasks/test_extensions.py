@@ -84,20 +84,25 @@ def test_a_toy_loss_is_minimised(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("encoder", ["cnn", "whisper"])
-def test_a_local_loss_needs_frames_that_attention_has_not_mixed(tmp_path, encoder):
-    with pytest.raises(errors.UserError, match=f"--local_ctc_weight is 0.3, but --encoder={encoder} has no"):
-        make_model(tmp_path, encoder=encoder, local_ctc_weight=0.3)
-
-
-@pytest.mark.parametrize("encoder", ["cnn", "whisper"])
-def test_chunks_need_an_encoder_that_can_stream(tmp_path, encoder):
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"local_ctc_weight": 0.3},
+            "--local_ctc_weight is 0.3, but --encoder={} has no frames that see only their own time; leave "
+            "out --local_ctc_weight",
+        ),
+        (
+            {"chunk_frames": 32},
+            "--encoder is {}, expected conformer or transformer with --chunk_frames=32, because {} needs "
+            "whole recordings; leave out --chunk_frames (serve returns interim results with any model)",
+        ),
+    ],
+)
+def test_settings_that_an_encoder_does_not_support_are_refused(tmp_path, encoder, settings, message):
     with pytest.raises(errors.UserError) as refused:
-        make_model(tmp_path, encoder=encoder, chunk_frames=32)
-    assert str(refused.value) == (
-        f"train: --encoder is {encoder}, expected conformer or transformer with --chunk_frames=32, because "
-        f"{encoder} needs whole recordings; leave out --chunk_frames (serve returns interim results with any "
-        "model)"
-    )
+        make_model(tmp_path, encoder=encoder, **settings)
+    assert str(refused.value) == f"train: {message.replace('{}', encoder)}"
 
 
 @pytest.mark.parametrize(

@@ -17,27 +17,28 @@ from estimator_asr.training import plan as plan_lib
 from estimator_asr.training.distributed import cluster
 from tfrecord_builder import errors
 
-NAMES = {0: "chief", 1: "worker-1", None: "evaluator"}
-
 
 def observe(model, infos, dirs, of_cluster):
     plan = plan_lib.build_plan(model, infos, dirs, 0)
     return observers.Training(model, infos, dirs, "train", of_cluster).observe(plan, step_time.Clock())
 
 
-def test_the_evaluator_of_a_cluster_watches_dev_and_the_chief_its_steps(tmp_path):
+@pytest.mark.parametrize(
+    "rank, num_hooks, is_watched, event_dir",
+    [
+        (0, 4, True, "model"),  # the chief: progress, data wait, NaN recorder, watchdog
+        (1, 3, False, "model/worker-1"),
+        (None, 4, True, "model/evaluator"),
+    ],
+)
+def test_each_process_of_a_cluster_has_observers_of_its_own(tmp_path, rank, num_hooks, is_watched, event_dir):
     model, infos, dirs = small_models.make_for_loop(tmp_path, train_steps=3)
-    observed = {
-        name: observe(model, infos, dirs, cluster.Cluster(("a:1", "b:1"), "c:1", rank))
-        for rank, name in NAMES.items()
-    }
-    assert {name: len(each.build_hooks) for name, each in observed.items()} == {
-        "chief": 4,  # progress, data wait, NaN recorder, watchdog
-        "worker-1": 3,
-        "evaluator": 4,
-    }
-    after = {name: [call.__name__ for call in each.after_evaluation] for name, each in observed.items()}
-    assert after == {"chief": ["add_evaluation"], "worker-1": [], "evaluator": ["add_evaluation"]}
+    task = cluster.Cluster(("a:1", "b:1"), "c:1", rank)
+    observed = observe(model, infos, dirs, task)
+    assert len(observed.build_hooks) == num_hooks
+    assert [call.__name__ for call in observed.after_evaluation] == ["add_evaluation"] * is_watched
+    training = observers.Training(model, infos, dirs, "train", task)
+    assert training.event_dir == str(tmp_path / event_dir)
 
 
 def test_the_watchdog_knows_how_much_data_an_epoch_has(tmp_path):
@@ -50,21 +51,6 @@ def test_the_watchdog_knows_how_much_data_an_epoch_has(tmp_path):
     (alarm,) = (tmp_path / "model" / "alarms.log").read_text(encoding="utf-8").splitlines()
     seen = f"{epochs:.1f} epochs of 12 utterances"
     assert f"likely cause: the model has seen too little ({seen}): train " in alarm
-
-
-def test_only_the_chief_writes_in_the_model_directory(tmp_path):
-    model, infos, dirs = small_models.make_for_loop(tmp_path)
-    directories = {
-        name: observers.Training(
-            model, infos, dirs, "", cluster.Cluster(("a:1", "b:1"), None, rank)
-        ).event_dir
-        for rank, name in NAMES.items()
-    }
-    assert directories == {
-        "chief": model.path,
-        "worker-1": f"{model.path}/worker-1",
-        "evaluator": f"{model.path}/evaluator",
-    }
 
 
 @pytest.mark.long
