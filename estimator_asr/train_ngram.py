@@ -53,8 +53,8 @@ class TrainNgramConfig(config_flags.Checked):
     )
     prune: tuple[int, ...] = config_flags.setting(
         (0, 0, 1),
-        "for n-grams of order 1, 2 and so on: those that occur at most so often are omitted; the last value "
-        "applies to all higher orders",
+        "one threshold for each order, from 1: n-grams that occur at most this often are omitted; the last "
+        "value applies to all higher orders",
         minimum=0,
     )
 
@@ -62,8 +62,8 @@ class TrainNgramConfig(config_flags.Checked):
         super().__post_init__()
         if not self.prune or self.prune[0] or list(self.prune) != sorted(self.prune):
             raise errors.UserError(
-                f"flag --prune={','.join(map(str, self.prune))} must begin with 0 and must not decrease, as "
-                "0,0,1 does"
+                f"flag --prune={','.join(map(str, self.prune))} must begin with 0 and must not decrease; "
+                "pass for example --prune=0,0,1"
             )
 
 

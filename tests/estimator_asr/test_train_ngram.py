@@ -159,7 +159,10 @@ def test_a_missing_directory_is_found_before_the_data_is_read(tmp_path):
         ({"order": 0}, "flag --order=0: expected at least 1 and at most 6"),
         ({"unit": "word"}, "flag --unit=word: expected one of token, character"),
         ({"prune": (-1,)}, "flag --prune=-1: expected at least 0"),
-        ({"prune": ()}, "flag --prune= must begin with 0 and must not decrease, as 0,0,1 does"),
+        (
+            {"prune": ()},
+            "flag --prune= must begin with 0 and must not decrease; pass for example --prune=0,0,1",
+        ),
         ({"prune": (1, 1)}, "flag --prune=1,1 must begin with 0 and must not decrease"),
         ({"prune": (0, 2, 1)}, "flag --prune=0,2,1 must begin with 0 and must not decrease"),
     ],

@@ -210,7 +210,7 @@ def _check_end(lines: _Lines, order: int, num_ngrams: int, count: int) -> None:
         )
     if num_ngrams != count:
         raise errors.UserError(
-            f"{lines.path}: has {num_ngrams} {order}-grams, expected {count} according to \\data\\; {_ADVICE}"
+            f"{lines.path}: the file has {num_ngrams} {order}-grams, but \\data\\ says {count}; {_ADVICE}"
         )
 
 

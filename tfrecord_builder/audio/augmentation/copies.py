@@ -223,10 +223,11 @@ def _inspect(flag: str, path: str, name: str, max_seconds: Optional[float]) -> S
             f"--{flag}: {path} cannot be read ({str(reason).rstrip('.')}); copy it again or remove it."
         ) from error
     if not 0 < seconds <= (max_seconds or _UNKNOWN_SECONDS):
-        expected = f"more than 0 and at most {max_seconds:g} s" if max_seconds else "a known duration"
-        raise errors.UserError(
-            f"--{flag}: {path} has {seconds:g} s of audio, expected {expected}; remove it from the directory."
-        )
+        if max_seconds:
+            problem = f"has {seconds:g} s of audio, expected more than 0 and at most {max_seconds:g} s"
+        else:
+            problem = "does not state its duration" if seconds else "contains no audio"
+        raise errors.UserError(f"--{flag}: {path} {problem}; remove it from the directory.")
     return Source(path, name, seconds, files.size_and_time(path))
 
 

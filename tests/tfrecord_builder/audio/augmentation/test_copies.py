@@ -267,7 +267,7 @@ def test_unusable_directories_are_refused(folders, tmp_path):
     )
     small_corpora.write_audio(path, np.zeros(0, np.float32))
     assert refused(noise_dir=str(empty)) == (
-        f"--noise_dir: {path} has 0 s of audio, expected a known duration; remove it from the directory."
+        f"--noise_dir: {path} contains no audio; remove it from the directory."
     )
     small_corpora.write_audio(path, small_augmentation.noise(11 * small_corpora.SAMPLE_RATE))
     assert refused(str(empty)) == (
