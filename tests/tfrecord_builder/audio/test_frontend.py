@@ -170,19 +170,6 @@ def test_log_mel_of_waveform_features_is_computed_from_the_samples():
     assert picture.shape == (8, 80)
 
 
-@pytest.mark.parametrize(
-    "changes, said",
-    [
-        ({"num_mel_bins": 40}, "--num_mel_bins is 40, expected 80 for --frontend=waveform; leave it out"),
-        ({"sample_rate": 8000}, "--sample_rate is 8000, expected 16000 for --frontend=waveform; leave it"),
-        ({"hop_ms": 20.0}, "--hop_ms is 20, expected 10 for --frontend=waveform; leave it out"),
-    ],
-)
-def test_waveform_frontend_refuses_settings_that_no_encoder_was_trained_with(changes, said):
-    with pytest.raises(errors.UserError, match=f"^{said}"):
-        frontend.FrontendConfig(frontend="waveform", **changes)
-
-
 def test_num_frames_accepts_tensors():
     assert frontend.num_frames(tf.constant([10, 400, 16000]), CONFIG).numpy().tolist() == [0, 1, 98]
 
@@ -231,6 +218,23 @@ def test_num_bins():
     assert CONFIG.num_bins == 80
     assert SPECTROGRAM.num_bins == 200
     assert frontend.FrontendConfig(frontend="log_spectrogram", sample_rate=8000).num_bins == 100
+
+
+@pytest.mark.parametrize(
+    "name, change, said",
+    [
+        ("waveform", {"num_mel_bins": 40}, "--num_mel_bins is 40, expected 80 "),
+        ("waveform", {"sample_rate": 8000}, "--sample_rate is 8000, expected 16000 "),
+        ("waveform", {"hop_ms": 20.0}, "--hop_ms is 20, expected 10 "),
+        ("whisper_log_mel", {"sample_rate": 8000}, "--sample_rate is 8000, expected 16000 "),
+        ("whisper_log_mel", {"num_mel_bins": 64}, "--num_mel_bins is 64, expected 80 or 128 "),
+        ("whisper_log_mel", {"window_ms": 20.0}, "--window_ms is 20, expected 25 "),
+        ("whisper_log_mel", {"hop_ms": 20.0}, "--hop_ms is 20, expected 10 "),
+    ],
+)
+def test_settings_that_no_encoder_was_trained_with_are_refused(name, change, said):
+    with pytest.raises(errors.UserError, match=f"^{said}for --frontend={name}; leave it out$"):
+        frontend.FrontendConfig(frontend=name, **change)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend, whisper_log_mel
 from tfrecord_builder.program import lazy_tensorflow as tf
 
@@ -84,17 +83,3 @@ def test_each_mel_triangle_ends_at_the_peak_of_its_neighbour(num_bins):
     assert ((weights > 0).sum(axis=1) <= 2).all()  # a frequency lies in two triangles at most
     # Each has area 1, of which steps of 40 Hz find 92 to 108 % where it is wide.
     assert np.abs(weights.sum(axis=0)[num_bins * 3 // 4 :] * 40.0 - 1.0).max() < 0.09
-
-
-@pytest.mark.parametrize(
-    "setting, said",
-    [
-        ({"sample_rate": 8000}, "--sample_rate is 8000, expected 16000"),
-        ({"num_mel_bins": 64}, "--num_mel_bins is 64, expected 80 or 128"),
-        ({"window_ms": 20.0}, "--window_ms is 20, expected 25"),
-        ({"hop_ms": 20.0}, "--hop_ms is 20, expected 10"),
-    ],
-)
-def test_settings_that_differ_from_whispers_are_refused(setting, said):
-    with pytest.raises(errors.UserError, match=said):
-        frontend.FrontendConfig(frontend="whisper_log_mel", **setting)
