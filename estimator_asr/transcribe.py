@@ -31,7 +31,7 @@ import tensorflow as tf
 from estimator_asr.decoding.hotwords import hotword_list
 from estimator_asr.exporting.saved_model import export_info, recogniser, stream_client
 from estimator_asr.serving import recording_units, transcription_job
-from estimator_asr.serving.transcripts import captions, live, live_terminal, recordings, transcriber
+from estimator_asr.serving.transcripts import captions, live_terminal, recordings, transcriber
 from tfrecord_builder import errors
 from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.program import config_flags, program, urls
@@ -120,16 +120,14 @@ def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
     if words not in ([], [_STANDARD_INPUT]):
         raise errors.UserError(f"--live: FILE is {words[0]}; pass none for the microphone, or - for a pipe")
     loaded, model = _load(config)
-    info, sample_rate = loaded.info, loaded.info.frontend.sample_rate
+    sample_rate = loaded.info.frontend.sample_rate
     # Streams do not support hotwords, which are constants of the model.
     streams = None if model.constants else stream_client.find(loaded, "stream")
     if words:
         blocks = live_terminal.read_pcm(sys.stdin.buffer, sample_rate)
     else:
         blocks = live_terminal.open_microphone(sample_rate)
-    step_seconds = info.chunk_seconds if streams else live.STEP_SECONDS
-    min_confidence = live.find_min_confidence(info.acoustic.decode)
-    live_terminal.transcribe(model, blocks, sample_rate, streams, step_seconds, min_confidence)
+    live_terminal.transcribe(model, blocks, loaded.info, streams)
     return 0
 
 

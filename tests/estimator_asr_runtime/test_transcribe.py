@@ -26,12 +26,9 @@ def loaded(monkeypatch):
     monkeypatch.setattr(model, "load", lambda directory, num_threads: made)
 
 
-def test_one_transcript_per_line(speech, capsys):
+def test_one_line_or_one_object_per_file(speech, capsys):
     assert transcribe.main(["--model=m", speech, speech]) == 0
     assert capsys.readouterr().out == f"{speech}\tni3 hao3\tni3 hao3\n" * 2
-
-
-def test_one_object_per_file(speech, capsys):
     assert transcribe.main(["--model=m", "--format=json", speech]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["file"], found["transcript"], found["status"]) == (speech, "ni3 hao3", "ok")
@@ -167,9 +164,7 @@ def test_help_has_examples(capsys):
 
 
 def test_neither_tensorflow_nor_the_trainer_is_imported():
-    code = (
-        "import sys, estimator_asr_runtime.transcribe; print(*{each.split('.')[0] for each in sys.modules})"
-    )
+    code = "import sys, estimator_asr_runtime.transcribe; print(*{m.split('.')[0] for m in sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     others = {"tensorflow", "estimator_asr", "tfrecord_builder", "onnxruntime", "ai_edge_litert", "absl"}
     assert others.isdisjoint(done.stdout.split())

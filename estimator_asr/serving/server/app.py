@@ -19,7 +19,6 @@ from estimator_asr.serving.server import (
     metrics,
     middleware,
     openai_api,
-    served_version,
     service,
     tensorflow_api,
 )
@@ -124,8 +123,6 @@ class Health:
 
     async def _recognise(self) -> str:
         with self._parts.versions.current.used() as version:
-            probe = served_version.QueuedUtterance(
-                served_version.Group(version, "waveform"), version.make_probe(), seconds=1.0
-            )
+            probe = version.make_item(version.make_probe()["waveform"])
             await asyncio.wait_for(self._parts.batcher.recognise([probe], is_urgent=True), _HEALTH_SECONDS)
             return version.number

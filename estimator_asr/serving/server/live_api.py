@@ -73,9 +73,8 @@ class _Stream:
     ):
         self._parts, self._socket, self._version, self._audio = parts, socket, version, audio
         self._resample = audio.make_resampler(version.sample_rate)
-        pace = {"step_seconds": version.step_seconds, "min_confidence": version.min_confidence}
-        self._live = live.LiveTranscript(version.sample_rate, **pace)
         self._changes, start = asyncio.Lock(), version.stream_start
+        self._live = live.LiveTranscript(version.info, is_streaming=start is not None)
         self._segment = stream_client.GrowingSegment(start) if start else None
         self._hotwords: tuple[str, ...] = ()
         self._has_news, self._has_room = asyncio.Event(), asyncio.Event()

@@ -16,7 +16,6 @@ import tensorflow as tf
 
 from estimator_asr.exporting.saved_model import recogniser, stream_client
 from estimator_asr.serving.server import api_errors
-from estimator_asr.serving.transcripts import live
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 
@@ -90,16 +89,6 @@ class ServedVersion:
             self._loaded.session.close()
             raise
         self.load_seconds = time.monotonic() - started
-
-    @property
-    def step_seconds(self) -> float:
-        """Seconds of new audio after which an unfinished segment is recognised again."""
-        return self.info.chunk_seconds or live.STEP_SECONDS
-
-    @property
-    def min_confidence(self) -> float:
-        """Minimum confidence that a character needs to settle before its segment has ended."""
-        return live.find_min_confidence(self.info.acoustic.decode)
 
     @property
     def sample_rate(self) -> int:

@@ -19,7 +19,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from estimator_asr.exporting.saved_model import statuses
+from estimator_asr.exporting.saved_model import export_info, statuses
 from estimator_asr.serving.transcripts import caption_lines, captions, pauses
 
 STEP_SECONDS = 0.5  # seconds of new audio before a segment is recognised again
@@ -85,14 +85,17 @@ class LiveTranscript:
         step_seconds: seconds of new audio after which an unfinished segment is recognised again.
     """
 
-    def __init__(
-        self, sample_rate: int, step_seconds: float = STEP_SECONDS, min_confidence: float = MIN_CONFIDENCE
-    ):
-        """See pauses.cut for the sample rate and the exceptions.
+    def __init__(self, info: export_info.ExportInfo, is_streaming: bool):
+        """Starts an empty transcript; see pauses.load_detector for the exceptions.
 
-        A character whose confidence is below `min_confidence` settles only when its segment ends.
+        Args:
+            info: describes the export whose results are passed to `update`.
+            is_streaming: whether unfinished segments are recognised chunk by chunk; if not, they are
+                recognised again after every STEP_SECONDS.
         """
-        self._sample_rate, self.step_seconds, self._min_confidence = sample_rate, step_seconds, min_confidence
+        self._sample_rate = sample_rate = info.frontend.sample_rate
+        self.step_seconds = info.chunk_seconds if is_streaming else STEP_SECONDS
+        self._min_confidence = find_min_confidence(info.acoustic.decode)
         self._cutter = pauses.Cutter(sample_rate, pauses.load_detector())
         self._unread = np.empty(0, np.float32)  # samples that do not fill a chunk yet
         self._head: Optional[list[np.ndarray]] = []  # all chunks, while the audio may still be one segment

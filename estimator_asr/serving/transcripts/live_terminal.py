@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple, Optional
 import numpy as np
 import soxr
 
-from estimator_asr.exporting.saved_model import stream_client
+from estimator_asr.exporting.saved_model import export_info, stream_client
 from estimator_asr.serving.transcripts import caption_lines, file_headers, live
 from tfrecord_builder import errors
 
@@ -88,10 +88,8 @@ def read_pcm(file: BinaryIO, sample_rate: int) -> Iterator[np.ndarray]:
 def transcribe(
     model,
     blocks: Iterable[np.ndarray],
-    sample_rate: int,
+    info: export_info.ExportInfo,
     streams: Optional[stream_client.StreamClient] = None,
-    step_seconds: float = live.STEP_SECONDS,
-    min_confidence: float = live.MIN_CONFIDENCE,
 ) -> None:
     """Prints the transcript while audio arrives: settled text, then, dimmed, text that may still change.
 
@@ -101,13 +99,11 @@ def transcribe(
     Args:
         model: recogniser.Recogniser for the signature "waveform".
         blocks: successive blocks of the audio, float32 [num_samples] each.
-        sample_rate: sample rate of the blocks in Hz.
+        info: content of export.json; the blocks have its sample rate.
         streams: client for the signature "stream", which recognises unfinished segments; if None, they are
             recognised again from the beginning each time.
-        step_seconds, min_confidence: see live.LiveTranscript.
     """
-    pace = {"step_seconds": step_seconds, "min_confidence": min_confidence}
-    transcript = live.LiveTranscript(sample_rate, **pace)
+    transcript = live.LiveTranscript(info, is_streaming=streams is not None)
     source, line, recognise = _Source(blocks), _Line(), _WindowRecogniser(model, streams)
     handler = signal.getsignal(signal.SIGINT)
 

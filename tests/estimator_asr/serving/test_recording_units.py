@@ -82,12 +82,8 @@ def test_only_changed_new_and_lost_recordings_are_recognised_again(job):
     write(job.path, "bb", "new")
     (job.path / "out" / "c.txt").unlink()
     assert run(job)[0] == "bbbc"
-    assert read(job) == {
-        "a.txt": "what somebody has corrected",
-        "b.txt": "other\n",
-        "bb.txt": "new\n",
-        "c.txt": "c\n",
-    }
+    texts = ["what somebody has corrected", "other\n", "new\n", "c\n"]
+    assert read(job) == dict(zip(("a.txt", "b.txt", "bb.txt", "c.txt"), texts))
     assert run(job)[0] == ""
 
 
@@ -124,9 +120,8 @@ def test_a_damaged_file_is_read_up_to_its_first_invalid_line(job, content, again
 def test_a_worker_with_another_export_is_refused(job):
     with pytest.raises(errors.UserError) as refused:
         run(job, "77aa")
-    assert str(refused.value) == (
-        "E/1: a worker has a different export at this path; copy the same one to all machines"
-    )
+    problem = "a worker has a different export at this path; copy the same one to all machines"
+    assert str(refused.value) == f"E/1: {problem}"
     assert read(job) == {}
 
 
@@ -182,9 +177,8 @@ def find(job):
 
 def test_a_recording_that_differs_on_the_worker_is_rejected_alone(job):
     first, second, _ = find(job)
-    unit = recording_units.RecordingUnit(
-        "a.jsonl", ((first, (first.path, 1, 2)), (second, recording_units._sign(second)))
-    )
+    signed = (first, (first.path, 1, 2)), (second, recording_units._sign(second))
+    unit = recording_units.RecordingUnit("a.jsonl", signed)
     writer = recording_units.RecordingWriter("", (("E/1", "4f0c"),), lambda versions: None, lambda *_: {})
     receipt = writer.make(unit, str(job.path / "a.jsonl"), lambda *_: None)
     assert receipt.notes == [

@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import soxr
 
+from estimator_asr.exporting.saved_model import export_info
 from estimator_asr.serving.server import live_messages
 from estimator_asr.serving.transcripts import live, pauses
 
@@ -22,11 +23,11 @@ def test_resampling_in_blocks_equals_resampling_at_once():
     np.testing.assert_allclose(np.concatenate(blocks), soxr.resample(source, 44100, RATE), atol=1e-5)
 
 
-def test_many_small_messages_do_not_accumulate_memory(monkeypatch):
+def test_many_small_messages_do_not_accumulate_memory(tiny_export, monkeypatch):
     """Each message is one sample, which the resampler consumes without returning any yet."""
     resample = live_messages.Audio({"sample_rate": "192000"}).make_resampler(RATE)
     monkeypatch.setattr(pauses, "load_detector", lambda: lambda samples: 0.0)
-    transcript = live.LiveTranscript(RATE)
+    transcript = live.LiveTranscript(export_info.load(tiny_export.version_dir), is_streaming=False)
     tracemalloc.start()
     for _ in range(100_000):
         transcript.add(resample(np.zeros(1, np.float32)))

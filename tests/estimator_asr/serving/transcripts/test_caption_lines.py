@@ -25,10 +25,8 @@ def texts(lines):
 
 
 def test_a_line_ends_at_a_pause():
-    assert texts(split("今天天气好我们走", [0.3, 0.5, 0.7, 0.9, 1.1, 2.5, 2.7, 2.9])) == [
-        "今天天气好",
-        "我们走",
-    ]
+    starts = [0.3, 0.5, 0.7, 0.9, 1.1, 2.5, 2.7, 2.9]
+    assert texts(split("今天天气好我们走", starts)) == ["今天天气好", "我们走"]
 
 
 def test_a_line_ends_with_a_sentence_and_keeps_its_punctuation():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+
 import numpy as np
 import pytest
 
@@ -15,8 +17,13 @@ def speech(seconds, level=0.5):
     return np.full(round(RATE * seconds), level, np.float32)
 
 
-def make_live(*audio, min_confidence=live.MIN_CONFIDENCE):
-    transcript = live.LiveTranscript(RATE, step_seconds=0.3, min_confidence=min_confidence)
+def make_live(*audio, **decode):
+    info = types.SimpleNamespace(
+        frontend=types.SimpleNamespace(sample_rate=RATE),
+        acoustic=types.SimpleNamespace(decode=decode),
+        chunk_seconds=0.3,
+    )
+    transcript = live.LiveTranscript(info, is_streaming=True)
     for part in audio:
         transcript.add(part)
     return transcript
@@ -105,7 +112,8 @@ def test_a_character_that_the_model_is_unsure_of_settles_at_the_end():
 
 
 def test_a_calibrated_model_needs_a_higher_confidence():
-    transcript = make_live(speech(1.0), min_confidence=0.999)
+    """1 / (1 + exp(-2.1972 - 4.7)) is 0.99899."""
+    transcript = make_live(speech(1.0), confidence_offset="4.7")
     for _ in range(3):
         assert hear(transcript, "你好", 0.2, 0.5, confidence=0.998).stable == ""
         transcript.add(speech(0.5))

@@ -21,6 +21,11 @@ from estimator_asr.serving.transcripts import live_terminal, pauses
 from tfrecord_builder import errors
 
 RATE = 16000
+INFO = types.SimpleNamespace(
+    frontend=types.SimpleNamespace(sample_rate=RATE),
+    acoustic=types.SimpleNamespace(decode={}),
+    chunk_seconds=0.32,
+)
 
 
 class Model:
@@ -55,7 +60,7 @@ def make_blocks(*seconds, wait=0.0):
 
 
 def test_each_ended_segment_is_a_line(capsys):
-    live_terminal.transcribe(Model(), make_blocks(3, 2, 2), RATE)
+    live_terminal.transcribe(Model(), make_blocks(3, 2, 2), INFO)
     assert capsys.readouterr().out.split("\n") == ["一二三", "一二", ""]
 
 
@@ -83,7 +88,7 @@ class Streams:
 
 def test_a_streaming_model_processes_each_sample_once(capsys):
     streams = Streams(Model())
-    live_terminal.transcribe(Model(), make_blocks(3, 2, 2, wait=0.02), RATE, streams, 0.32)
+    live_terminal.transcribe(Model(), make_blocks(3, 2, 2, wait=0.02), INFO, streams)
     assert capsys.readouterr().out.split("\n") == ["一二三", "一二", ""]
     assert len(streams.lengths) > 3 and sum(streams.lengths) < 6 * RATE
 
@@ -92,7 +97,7 @@ def test_a_terminal_dims_text_that_may_change(monkeypatch):
     reader, writer = pty.openpty()
     with os.fdopen(writer, "w") as terminal, monkeypatch.context() as patched:
         patched.setattr(sys, "stdout", terminal)
-        live_terminal.transcribe(Model(), make_blocks(4, 2, wait=0.02), RATE)
+        live_terminal.transcribe(Model(), make_blocks(4, 2, wait=0.02), INFO)
     said = os.read(reader, 100000).decode()
     os.close(reader)
     shown = [re.sub("\033\\[2m(.*)\033\\[0m", r"(\1)", each) for each in said.split("\r\033[K")]
@@ -137,7 +142,7 @@ def test_ctrl_c_ends_the_audio_after_the_blocks_read_so_far(capsys, is_endless):
         time.sleep(60)
 
     began = time.monotonic()
-    live_terminal.transcribe(Interrupted(), speak(), RATE)
+    live_terminal.transcribe(Interrupted(), speak(), INFO)
     said = capsys.readouterr().out
     assert said.startswith("一二三\n") and (is_endless or said == "一二三\n")
     assert time.monotonic() - began < 30
@@ -186,7 +191,7 @@ def test_exceptions_of_the_source_reach_the_caller():
         raise errors.UserError("microphone: is gone")
 
     with pytest.raises(errors.UserError, match="microphone: is gone"):
-        live_terminal.transcribe(Model(), broken(), RATE)
+        live_terminal.transcribe(Model(), broken(), INFO)
 
 
 class InputStream:
