@@ -102,7 +102,7 @@ def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> Mode
     if not _has_checkpoint(path):
         return open_new(path, config, data_dir)
     model = open_model_directory(path)
-    config = config_flags.with_constants(config, model.config)
+    config = _with_saved_constants(path, config)
     keys = ["model", config.model, *config.spec.vocabularies, "bpe_sha256"]
     keys += ["frontend", "token_type"] if config.spec.reads_audio else []
     for key in keys:
@@ -133,11 +133,13 @@ def write(model: ModelDirectory, data_dir: str) -> None:
 
 
 def open_new(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
-    """Returns a new model with the data's vocabularies; writes nothing, and `path` need not exist.
+    """Returns a model with the data's vocabularies; writes nothing, and `path` need not exist.
 
     All workers except the chief open the model in this way, so that they need not wait for the directory.
+    If it has checkpoints, constants keep the values that they have there.
     Raises errors.UserError if one of the data's vocabularies is damaged.
     """
+    config = _with_saved_constants(path, config)
     return dataclasses.replace(_open(data_dir, config, dataset_info.INFO_FILE), path=path)
 
 
@@ -204,6 +206,12 @@ def copy_description(model: ModelDirectory, path: str, source_dir: Optional[str]
 
 def _has_checkpoint(path):
     return bool(glob.glob(os.path.join(glob.escape(path), "model.ckpt-*.index")))
+
+
+def _with_saved_constants(path, config):
+    if not _has_checkpoint(path):
+        return config
+    return config_flags.with_constants(config, experiment.ExperimentConfig.load(path))
 
 
 def _vocabulary_files(config):

@@ -101,9 +101,8 @@ def test_settings_that_are_no_flags_keep_the_values_of_the_directory(data, model
     }
     model_directory.create_or_check(model_dir, make_config(info, **old), path)
     pathlib.Path(model_dir, "model.ckpt-1.index").touch()
-    assert model_directory.create_or_check(model_dir, make_config(info), path).config == make_config(
-        info, **old
-    )
+    for continue_in in (model_directory.open_new, model_directory.create_or_check):  # workers, the chief
+        assert continue_in(model_dir, make_config(info), path).config == make_config(info, **old)
     assert logged == []
 
 
