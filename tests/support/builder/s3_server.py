@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import http.server
 import logging
 import os
+import threading
 
 import pytest
 from moto import server
@@ -40,6 +42,29 @@ def run():
         yield client
     s3_store._make_client.cache_clear()
     running.stop()
+
+
+@contextlib.contextmanager
+def answer_all(status: int):
+    """Starts a server that gives one response to every request; yields its address and the requests."""
+    made = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            made.append(f"{self.command} {self.path}")
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_PUT = do_GET
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as answering:
+        threading.Thread(target=answering.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{answering.server_port}", made
+        answering.shutdown()
 
 
 def clear_settings(patch) -> None:

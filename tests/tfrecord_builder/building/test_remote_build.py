@@ -1,12 +1,10 @@
 """Builds and data directories in s3://, with a local server."""
 
 import dataclasses
-import http.server
 import os
 import pickle
 import subprocess
 import sys
-import threading
 
 import paths
 import pytest
@@ -215,35 +213,20 @@ def _start(*flags, **environment):
     return subprocess.Popen(command, cwd=paths.ROOT, env=environment, **pipes)
 
 
-class _Refusing(http.server.BaseHTTPRequestHandler):
-    """As a store answers whose keys are wrong."""
-
-    def do_GET(self):
-        self.send_response(403)
-        self.end_headers()
-
-    do_HEAD = do_PUT = do_GET
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.mark.slow
 def test_the_build_program_writes_to_a_store(corpora, store):
     here, there = corpora
-    refusing = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Refusing)
-    threading.Thread(target=refusing.serve_forever, daemon=True).start()
-    wrong_keys = {"S3_ENDPOINT": f"http://127.0.0.1:{refusing.server_port}"}
-    nobody = {"S3_ENDPOINT": "http://127.0.0.1:9"}
     output = f"--output_dir={BUCKET}/program"
-    programs = {
-        "whole": _start(f"--corpus_dir={there}", output, "--num_workers=1"),
-        "wrong keys": _start(f"--corpus_dir={there}", output, **wrong_keys),
-        "nobody answers": _start(f"--corpus_dir={there}", "--output_dir=none", **nobody),
-        "no such bucket": _start(f"--corpus_dir={here}", "--output_dir=s3://nobody/data"),
-    }
-    message = {name: program.communicate(timeout=100) for name, program in programs.items()}
-    refusing.shutdown()
+    with s3_server.answer_all(403) as (refusing, _):
+        programs = {
+            "whole": _start(f"--corpus_dir={there}", output, "--num_workers=1"),
+            "wrong keys": _start(f"--corpus_dir={there}", output, S3_ENDPOINT=refusing),
+            "nobody answers": _start(
+                f"--corpus_dir={there}", "--output_dir=none", S3_ENDPOINT="http://127.0.0.1:9"
+            ),
+            "no such bucket": _start(f"--corpus_dir={here}", "--output_dir=s3://nobody/data"),
+        }
+        message = {name: program.communicate(timeout=100) for name, program in programs.items()}
     codes = {name: program.returncode for name, program in programs.items()}
     assert codes == {"whole": 0, "wrong keys": 1, "nobody answers": 1, "no such bucket": 1}, message
     assert "train: 8 utterances" in message["whole"][0]

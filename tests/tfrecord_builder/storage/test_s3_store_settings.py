@@ -1,10 +1,9 @@
 """Settings and errors of s3_store, partly with servers that give the same response to every request."""
 
+import contextlib
 import errno
-import http.server
 import os
 import sys
-import threading
 
 import boto3.exceptions
 import pytest
@@ -39,32 +38,14 @@ KEYS = {"AWS_ACCESS_KEY_ID": "us", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGIO
 @pytest.fixture
 def answering(settings):
     """Returns a function that starts a server with a fixed response status and returns its requests."""
-    servers = []
+    with contextlib.ExitStack() as servers:
 
-    def answer(status):
-        made = []
+        def answer(status):
+            address, made = servers.enter_context(s3_server.answer_all(status))
+            settings(S3_ENDPOINT=address, **KEYS)
+            return made
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                made.append(f"{self.command} {self.path}")
-                self.send_response(status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            do_HEAD = do_PUT = do_GET
-
-            def log_message(self, *_):
-                pass
-
-        servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler))
-        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
-        settings(S3_ENDPOINT=f"http://127.0.0.1:{servers[-1].server_port}", **KEYS)
-        return made
-
-    yield answer
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        yield answer
 
 
 def test_timeouts_and_attempts_are_bounded_unless_the_user_sets_them(settings):
